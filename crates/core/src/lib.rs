@@ -1,1 +1,25 @@
+//! The vocabulary and the state machines: what may happen next.
+//!
+//! Nothing here touches the world: time, ids and facts are passed in. [`decide`] says what an
+//! input means, [`State::apply`] makes it so, [`State::next_deadline`] says what is owed to time.
 #![forbid(unsafe_code)]
+#![warn(missing_docs, clippy::wildcard_enum_match_arm)]
+
+mod agent;
+mod approval;
+pub mod event;
+mod ids;
+mod json;
+pub mod limits;
+mod principal;
+mod question;
+mod snapshot;
+
+pub use agent::{Agent, OpenCounts};
+pub use approval::{APPROVE, Approval, DENY, Ended};
+pub use event::{Ask, Committed, Event};
+pub use ids::{AgentId, ApprovalId, ClientId, DeviceId, PrincipalKey, QuestionId, Seq, Timestamp, TokenId};
+pub use json::{Json, hex};
+pub use principal::{By, Caller, Principal, Role};
+pub use question::{Question, QuestionEnded};
+pub use snapshot::{Changes, Mark, Snapshot, Token};

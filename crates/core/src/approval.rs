@@ -1,0 +1,92 @@
+//! Approvals: opened by an ask, ended once, their answer told and counted.
+//!
+//! Invariant: an approval leaves `pending` only through one [`Ending`], and never returns to it.
+
+use std::sync::Arc;
+
+use crate::event::{Ask, Attachment, Delivery, Ending, Outcome};
+use crate::ids::{ClientId, PrincipalKey, Seq, Timestamp};
+use crate::principal::Principal;
+
+/// The option that allows unless the ask names others.
+pub const APPROVE: &str = "approve";
+/// The option that denies.
+pub const DENY: &str = "deny";
+
+/// One ask for permission and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Approval {
+    /// What was asked.
+    pub ask: Arc<Ask>,
+    /// The event that opened it.
+    pub opened: Seq,
+    /// When it was opened.
+    pub created_at: Timestamp,
+    /// The connection its asker has, or had last.
+    pub client: Option<ClientId>,
+    /// Set while that connection is gone: when the ask is given up.
+    pub lapses_at: Option<Timestamp>,
+    /// How it ended, and when.
+    pub ended: Option<Ended>,
+    /// What became of the answer.
+    pub delivery: Delivery,
+    /// How often its asker was told.
+    pub deliveries: u32,
+    /// Whether it was taken off the list.
+    pub dismissed: bool,
+}
+
+/// The end of an approval, with its place in the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ended {
+    /// How.
+    pub ending: Arc<Ending>,
+    /// The event that ended it.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Approval {
+    /// Whether it still waits for an answer.
+    pub fn is_pending(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    /// The connection whose word alone counts, while the ask is owned at all.
+    pub fn owner(&self) -> Option<&ClientId> {
+        match self.ask.attachment {
+            Attachment::Owner => self.client.as_ref(),
+            Attachment::None | Attachment::Asker => None,
+        }
+    }
+
+    /// Whether the ask outlives its asker's connection.
+    pub(crate) fn outlives_connection(&self) -> bool {
+        self.ask.idempotency_key.is_some() || self.ask.deadline.is_some()
+    }
+
+    /// Whether `principal` is the one who asked.
+    pub fn was_asked_by(&self, principal: &Principal) -> bool {
+        match principal.agent() {
+            Some(agent) => self.ask.agent.as_ref() == Some(agent),
+            None => self.ask.by.key == principal.key,
+        }
+    }
+
+    /// What `option` would mean: allowed only if the ask names it as approving.
+    pub fn outcome_of(&self, option: &str) -> Outcome {
+        if self.ask.approving.iter().any(|approving| approving == option) {
+            Outcome::Allowed
+        } else if option == DENY {
+            Outcome::Denied
+        } else {
+            Outcome::Answered
+        }
+    }
+
+    /// Whether the asker was told before, so that a repeated answer can say so.
+    pub fn answers_key(&self, principal: &PrincipalKey, key: &str) -> bool {
+        self.ask.by.key == *principal && self.ask.idempotency_key.as_deref() == Some(key)
+    }
+}

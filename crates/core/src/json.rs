@@ -1,0 +1,114 @@
+//! JSON that an agent or client sent, kept to the byte.
+//!
+//! Invariant: the text inside is valid JSON. It is never parsed and printed again on the way
+//! to the log, so what is shown, hashed and answered is what was sent.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+/// A JSON value as its sender wrote it. Equality is equality of text.
+#[derive(Clone)]
+pub struct Json(Arc<RawValue>);
+
+impl Json {
+    /// The value `null`.
+    pub fn null() -> Self {
+        Self(Arc::from(RawValue::NULL.to_owned()))
+    }
+
+    /// Prints a value. Fails only for maps whose keys are not text.
+    pub fn from_value(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        serde_json::value::to_raw_value(value).map(Self::from)
+    }
+
+    /// The text as it was sent.
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The same JSON for embedding in other output.
+    pub fn raw(&self) -> &RawValue {
+        &self.0
+    }
+
+    /// Whether this is `null`.
+    pub fn is_null(&self) -> bool {
+        self.text() == "null"
+    }
+
+    /// SHA-256 over the value with sorted keys and no blanks, so that two spellings of one
+    /// value have one digest. In hexadecimal.
+    pub fn canonical_digest(&self) -> String {
+        // serde_json's map sorts its keys, so printing a parsed value is canonical.
+        let canonical = serde_json::from_str::<serde_json::Value>(self.text())
+            .map_or_else(|_| self.text().to_owned(), |value| value.to_string());
+        hex(&Sha256::digest(canonical.as_bytes()))
+    }
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text
+}
+
+impl From<Box<RawValue>> for Json {
+    fn from(raw: Box<RawValue>) -> Self {
+        Self(Arc::from(raw))
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Eq for Json {}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.text())
+    }
+}
+
+impl Default for Json {
+    fn default() -> Self {
+        Self::null()
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digest_ignores_spelling_but_not_content() {
+        let parse = |text: &str| serde_json::from_str::<Json>(text).unwrap();
+        let one = parse(r#"{"b": 1, "a": [ 2 ]}"#);
+        assert_eq!(one.text(), r#"{"b": 1, "a": [ 2 ]}"#);
+        assert_eq!(one.canonical_digest(), parse(r#"{"a":[2],"b":1}"#).canonical_digest());
+        assert_ne!(one.canonical_digest(), parse(r#"{"a":[2],"b":2}"#).canonical_digest());
+    }
+}

@@ -1,0 +1,102 @@
+//! Every bound of the system, with its reason.
+
+/// Open asks of one agent: more than a person could ever answer, few enough that a runaway
+/// agent cannot fill the inbox of the others.
+pub const AGENT_OPEN_ASKS_MAX: usize = 1_000;
+
+/// Open asks in all: what lies in memory. About 1 kB each.
+pub const OPEN_ASKS_MAX: usize = 100_000;
+
+/// Open questions of one agent.
+pub const AGENT_OPEN_QUESTIONS_MAX: usize = 100;
+
+/// Open questions in all.
+pub const OPEN_QUESTIONS_MAX: usize = 10_000;
+
+/// Registered agents and devices: a list a client can still receive in one frame.
+pub const AGENTS_MAX: usize = 5_000;
+
+/// External agents whose owner left for good that are still shown; the oldest make room.
+pub const GONE_AGENTS_KEPT: usize = 100;
+
+/// Ended asks kept in memory: what a fresh subscriber is shown besides the open ones.
+pub const RECENT_ENDED_KEPT: usize = 200;
+
+/// Options of one ask: what fits on a screen.
+pub const OPTIONS_MAX: usize = 32;
+
+/// One option, name, kind, id or key: a word, not a document.
+pub const WORD_BYTES_MAX: usize = 512;
+
+/// An action, message, question or answer: what a person can read.
+pub const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// A piece of JSON a caller attaches. Whole files in an edit fit.
+pub const JSON_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// One incoming frame or body: a piece of JSON and its envelope.
+pub const FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Time a disconnected owner has to come back before what it holds ends as `agent_gone`.
+pub const OWNER_GRACE_MS: u64 = 60_000;
+
+/// Nothing expires in this time after the doors open, so that clients can come back first.
+pub const EXPIRY_HOLD_MS: u64 = 60_000;
+
+/// How long a question waits for words unless its asker says otherwise.
+pub const QUESTION_TIMEOUT_MS: u64 = 300_000;
+
+/// The longest timeout a caller can ask for: a year. Beyond it, say `none`.
+pub const TIMEOUT_MS_MAX: u64 = 366 * 24 * 3_600_000;
+
+/// Tokens that are valid at one time.
+pub const TOKENS_MAX: usize = 10_000;
+
+/// Processes known to be agents. Dead ones are dropped first.
+pub const PROCESS_MARKS_MAX: usize = 10_000;
+
+/// Inputs that wait for the loop before callers wait in turn.
+pub const INPUT_QUEUE: usize = 4_096;
+
+/// Inputs decided in one commit: enough that a flush of the disk is shared by all who wait.
+pub const COMMIT_INPUTS_MAX: usize = 512;
+
+/// Events kept in memory, already serialised, for readers that keep up.
+pub const FEED_EVENTS_KEPT: usize = 4_096;
+
+/// The same bound in bytes, whichever is reached first.
+pub const FEED_BYTES_KEPT: usize = 8 * 1024 * 1024;
+
+/// Events a reader takes from the log at a time.
+pub const FEED_PAGE: usize = 512;
+
+/// Waits on one ask or question at a time.
+pub const WAITERS_PER_SUBJECT_MAX: usize = 1_000;
+
+/// Rows in one page of a list.
+pub const PAGE_ROWS_MAX: usize = 1_000;
+
+/// Requests of one connection that are served at the same time.
+pub const CONNECTION_REQUESTS_MAX: usize = 256;
+
+/// Connections open at one time, over all doors.
+pub const CONNECTIONS_MAX: usize = 4_096;
+
+/// A connection that has not said who it is by then is closed.
+pub const AUTH_MS: u64 = 10_000;
+
+/// A subscriber that takes nothing for this long is closed; its cursor still holds.
+pub const SLOW_READER_MS: u64 = 600_000;
+
+/// How often the host pings, and how long a silent peer is believed to be there.
+pub const PING_MS: u64 = 30_000;
+/// A peer that sent nothing, not even a pong, for this long is gone.
+pub const SILENCE_MS: u64 = 90_000;
+
+/// One-time login tickets: valid this long, and this many at a time.
+pub const TICKET_MS: u64 = 120_000;
+/// Tickets waiting to be used.
+pub const TICKETS_MAX: usize = 64;
+
+/// Time that open connections get to finish when the host ends.
+pub const SHUTDOWN_MS: u64 = 3_000;

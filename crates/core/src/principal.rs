@@ -1,0 +1,88 @@
+//! Principals: who is calling, and what that lets them do at all.
+//!
+//! Invariant: an agent's principal can ask, notify and report. It never answers.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AgentId, ClientId, PrincipalKey};
+
+/// What kind of caller this is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// A person, or a tool in a person's hands.
+    Operator,
+    /// May read everything and change nothing.
+    Observer,
+    /// An agent, or anything that descends from one.
+    Agent(AgentId),
+    /// The host itself.
+    Host,
+}
+
+/// Who is calling: established by a door, never by the caller's own word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// What they may do.
+    pub role: Role,
+    /// The name the record shows: the login on the socket, the token's name on TCP.
+    pub name: Arc<str>,
+    /// Who they are across connections.
+    pub key: PrincipalKey,
+}
+
+impl Principal {
+    /// The host acting on its own account.
+    pub fn host() -> Self {
+        Self { role: Role::Host, name: "host".into(), key: PrincipalKey::new("host") }
+    }
+
+    /// The agent this principal is bound to, if it is one.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match &self.role {
+            Role::Agent(agent) => Some(agent),
+            Role::Operator | Role::Observer | Role::Host => None,
+        }
+    }
+
+    /// Whether this principal may answer asks and change what others own.
+    pub fn is_operator(&self) -> bool {
+        matches!(self.role, Role::Operator | Role::Host)
+    }
+}
+
+/// A principal and the connection it speaks through; requests without one have no connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Who is calling.
+    pub principal: Arc<Principal>,
+    /// The connection, where the door has lasting ones.
+    pub client: Option<ClientId>,
+}
+
+impl Caller {
+    /// The host acting on its own account.
+    pub fn host() -> Self {
+        Self { principal: Arc::new(Principal::host()), client: None }
+    }
+}
+
+/// Who did something, as the record keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct By {
+    /// What they were.
+    pub role: Role,
+    /// What they are called.
+    pub name: Arc<str>,
+    /// Who they are across connections.
+    pub key: PrincipalKey,
+}
+
+impl From<&Caller> for By {
+    fn from(caller: &Caller) -> Self {
+        let principal = &caller.principal;
+        Self { role: principal.role.clone(), name: principal.name.clone(), key: principal.key.clone() }
+    }
+}

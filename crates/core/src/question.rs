@@ -1,0 +1,39 @@
+//! Questions: an agent waits for words.
+//!
+//! Invariant: as with approvals, the first ending is final.
+
+use std::sync::Arc;
+
+use crate::event::{QuestionEnding, QuestionText};
+use crate::ids::{Seq, Timestamp};
+
+/// One question and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// What was asked.
+    pub text: Arc<QuestionText>,
+    /// The event that opened it.
+    pub opened: Seq,
+    /// When it was opened.
+    pub created_at: Timestamp,
+    /// How it ended, by which event, and when.
+    pub ended: Option<QuestionEnded>,
+}
+
+/// The end of a question, with its place in the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuestionEnded {
+    /// How.
+    pub ending: Arc<QuestionEnding>,
+    /// The event that ended it.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Question {
+    /// Whether it still waits for words.
+    pub fn is_pending(&self) -> bool {
+        self.ended.is_none()
+    }
+}

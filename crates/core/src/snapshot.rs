@@ -1,0 +1,83 @@
+//! What recovery starts from, and what each commit adds to it.
+//!
+//! Invariant: a store that writes every [`Changes`] with its events can give back the
+//! [`Snapshot`] from which [`State`](crate::State) goes on as if it had folded the whole log.
+
+use std::sync::Arc;
+
+use crate::agent::Agent;
+use crate::approval::Approval;
+use crate::event::{Device, ProcessKey};
+use crate::ids::{AgentId, Seq, Timestamp, TokenId};
+use crate::principal::Role;
+use crate::question::Question;
+
+/// A token, without the token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Token {
+    /// Its public name.
+    pub id: TokenId,
+    /// What its bearer may do.
+    pub role: Role,
+    /// Who its bearer is on the record.
+    pub name: String,
+    /// SHA-256 of the token, in hexadecimal.
+    pub hash: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it ends.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A process that is an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The process.
+    pub process: ProcessKey,
+    /// The agent it is.
+    pub agent: AgentId,
+}
+
+/// Everything that lives in memory, as of one sequence number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// The newest event that is counted in; zero for an empty log.
+    pub head: Seq,
+    /// All agents on the list.
+    pub agents: Vec<Agent>,
+    /// All open approvals.
+    pub open_approvals: Vec<Approval>,
+    /// The newest that ended and were not dismissed, oldest first.
+    pub recent_approvals: Vec<Approval>,
+    /// All open questions.
+    pub open_questions: Vec<Question>,
+    /// All devices.
+    pub devices: Vec<Arc<Device>>,
+    /// All tokens that were not revoked.
+    pub tokens: Vec<Token>,
+    /// All processes known to be agents.
+    pub marks: Vec<Mark>,
+}
+
+/// What one commit changed, each thing in its last form.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Agents as they are now, or that they are gone.
+    pub agents: Vec<(AgentId, Option<Agent>)>,
+    /// Approvals as they are now, ended ones included.
+    pub approvals: Vec<Approval>,
+    /// Questions as they are now, ended ones included.
+    pub questions: Vec<Question>,
+    /// Devices as they are now.
+    pub devices: Vec<Arc<Device>>,
+    /// Tokens as they are now, or that they are gone.
+    pub tokens: Vec<(TokenId, Option<Token>)>,
+    /// New marks.
+    pub marks_added: Vec<Mark>,
+    /// Marks of dead processes.
+    pub marks_removed: Vec<ProcessKey>,
+    /// Events whose payload is to be erased.
+    pub redacted: Vec<Seq>,
+    /// The oldest event to keep; everything before it is to be erased.
+    pub pruned_before: Option<Seq>,
+}

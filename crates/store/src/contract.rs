@@ -1,0 +1,147 @@
+//! The contract every backend keeps. The conformance suite in `testkit` is its executable form.
+
+use std::path::PathBuf;
+
+use countersign_core::{
+    AgentId, Approval, ApprovalId, Changes, Committed, PrincipalKey, Question, QuestionId, Seq, Snapshot,
+};
+
+/// The one writer of a log.
+///
+/// Implementors guarantee: `append` commits entries and changes in one transaction and returns
+/// only when they are durable; after an error nothing of that append is visible, and a later
+/// append may succeed again; the entries' numbers follow the head without a gap.
+pub trait Log: Send {
+    /// What memory must hold, as of the newest commit.
+    fn load(&mut self) -> Result<Snapshot, StoreError>;
+
+    /// Commits events and the read models they led to.
+    fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError>;
+}
+
+/// Readers beside the writer. They see whole commits only, and never wait for it.
+pub trait History: Send + Sync {
+    /// Events in order of their numbers. Erased and unknown ones are left out.
+    fn events(&self, query: &EventQuery) -> Result<Vec<Committed>, StoreError>;
+
+    /// One approval, open or ended, dismissed or not.
+    fn find_approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError>;
+
+    /// The approval a principal opened under a key of its own.
+    fn find_keyed_approval(&self, principal: &PrincipalKey, key: &str) -> Result<Option<Approval>, StoreError>;
+
+    /// Approvals, newest first.
+    fn approvals(&self, query: &ApprovalQuery) -> Result<Vec<Approval>, StoreError>;
+
+    /// One question, open or ended.
+    fn find_question(&self, id: &QuestionId) -> Result<Option<Question>, StoreError>;
+
+    /// Questions, newest first.
+    fn questions(&self, query: &QuestionQuery) -> Result<Vec<Question>, StoreError>;
+}
+
+/// Which events. Bounds are exclusive.
+#[derive(Clone, Debug, Default)]
+pub struct EventQuery {
+    /// Only newer than this.
+    pub after: Option<Seq>,
+    /// Only older than this.
+    pub before: Option<Seq>,
+    /// Only of these kinds; `None` for all. For client notifications the kind is `host.notified`.
+    pub kinds: Option<Vec<String>>,
+    /// Only about this agent.
+    pub agent: Option<AgentId>,
+    /// Take the newest instead of the oldest that match; the answer is in rising order all the same.
+    pub newest: bool,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// Whether something still waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It waits.
+    Pending,
+    /// It ended.
+    Ended,
+}
+
+/// Which approvals.
+#[derive(Clone, Debug, Default)]
+pub struct ApprovalQuery {
+    /// Only in this status.
+    pub status: Option<Status>,
+    /// Only of this agent.
+    pub agent: Option<AgentId>,
+    /// Only those opened before this event: the cursor of the next page.
+    pub opened_before: Option<Seq>,
+    /// Only ids that begin with this.
+    pub id_prefix: Option<String>,
+    /// Dismissed ones too.
+    pub dismissed: bool,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// Which questions.
+#[derive(Clone, Debug, Default)]
+pub struct QuestionQuery {
+    /// Only in this status.
+    pub status: Option<Status>,
+    /// Only of this agent.
+    pub agent: Option<AgentId>,
+    /// Only ids that begin with this.
+    pub id_prefix: Option<String>,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// The world failed, or the file is not ours to use.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another host has the file.
+    #[error("another host is using `{}`", path.display())]
+    InUse {
+        /// The database.
+        path: PathBuf,
+    },
+    /// A later version wrote the file; it was not touched.
+    #[error("`{}` was written by a newer version (schema {found}, this one knows {known})", path.display())]
+    Newer {
+        /// The database.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// The newest schema known here.
+        known: i64,
+    },
+    /// The file is not a database of ours, or is damaged.
+    #[error("`{}` is damaged: {what}", path.display())]
+    Damaged {
+        /// The database.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// No space is left.
+    #[error("no space is left for `{}`", path.display())]
+    Full {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The file cannot be written.
+    #[error("`{}` cannot be written", path.display())]
+    ReadOnly {
+        /// The database.
+        path: PathBuf,
+    },
+    /// Anything else the backend reports.
+    #[error("the store failed while {doing}")]
+    Backend {
+        /// What was being done.
+        doing: &'static str,
+        /// The backend's own error.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}

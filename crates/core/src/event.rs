@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AgentId, ApprovalId, ClientId, DeviceId, PrincipalKey, QuestionId, Seq, Timestamp, TokenId};
+use crate::ids::{
+    AgentId, ApprovalId, ClientId, DeviceId, PrincipalKey, QuestionId, Seq, Timestamp, TokenId,
+};
 use crate::json::Json;
 use crate::principal::{By, Role};
 
@@ -57,6 +59,8 @@ events! {
     HostStarted = "host.started";
     /// A connection that owned something went away.
     ConnectionLost = "host.connection_lost";
+    /// The time to come back is over for a connection.
+    ConnectionLapsed = "host.connection_lapsed";
     /// An agent registered itself, or did so again.
     AgentRegistered = "agent.registered";
     /// An agent's state, as people see it, changed.
@@ -124,6 +128,7 @@ impl Event {
             | Self::Notified(_) => true,
             Self::HostStarted(_)
             | Self::ConnectionLost(_)
+            | Self::ConnectionLapsed(_)
             | Self::ApprovalAttached(_)
             | Self::ApprovalDismissed(_)
             | Self::AnswerAttempted(_)
@@ -158,6 +163,7 @@ impl Event {
             },
             Self::HostStarted(_)
             | Self::ConnectionLost(_)
+            | Self::ConnectionLapsed(_)
             | Self::ApprovalAttached(_)
             | Self::ApprovalDismissed(_)
             | Self::AnswerAttempted(_)
@@ -173,7 +179,11 @@ impl Event {
 
     /// The event that opened the ask this event ends: what a reader needs beside it.
     pub fn opened(&self) -> Option<Seq> {
-        if let Self::ApprovalResolved(e) = self { Some(e.opened) } else { None }
+        if let Self::ApprovalResolved(e) = self {
+            Some(e.opened)
+        } else {
+            None
+        }
     }
 }
 
@@ -208,6 +218,13 @@ pub struct ConnectionLost {
     pub client: ClientId,
     /// When what it held lapses.
     pub lapses_at: Timestamp,
+}
+
+/// See [`Event::ConnectionLapsed`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConnectionLapsed {
+    /// The connection. What it held and what outlives it belongs to nobody from here on.
+    pub client: ClientId,
 }
 
 /// How an agent wants to be shown.

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Changes, Committed, PrincipalKey, Question, QuestionId, Seq, Snapshot,
+    AgentId, Approval, ApprovalId, Changes, Committed, PrincipalKey, Question, QuestionId, Seq,
+    Snapshot,
 };
 
 /// The one writer of a log.
@@ -28,7 +29,11 @@ pub trait History: Send + Sync {
     fn find_approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError>;
 
     /// The approval a principal opened under a key of its own.
-    fn find_keyed_approval(&self, principal: &PrincipalKey, key: &str) -> Result<Option<Approval>, StoreError>;
+    fn find_keyed_approval(
+        &self,
+        principal: &PrincipalKey,
+        key: &str,
+    ) -> Result<Option<Approval>, StoreError>;
 
     /// Approvals, newest first.
     fn approvals(&self, query: &ApprovalQuery) -> Result<Vec<Approval>, StoreError>;

@@ -167,6 +167,11 @@ impl State {
         self.marks.iter()
     }
 
+    /// The agent a process is known to be.
+    pub fn find_mark(&self, process: &ProcessKey) -> Option<&AgentId> {
+        self.marks.get(process)
+    }
+
     /// The next instant at which something may end by time alone.
     pub fn next_deadline(&self, expiry_held_until: Timestamp) -> Option<Timestamp> {
         let (at, what) = self.deadlines.first()?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use countersign_core::{
     AgentId, Approval, ApprovalId, Changes, Committed, PrincipalKey, Question, QuestionId, Seq,
-    Snapshot,
+    Snapshot, Timestamp,
 };
 
 /// The one writer of a log.
@@ -37,6 +37,12 @@ pub trait History: Send + Sync {
 
     /// Approvals, newest first.
     fn approvals(&self, query: &ApprovalQuery) -> Result<Vec<Approval>, StoreError>;
+
+    /// Ended approvals whose asker was being told and may or may not have heard.
+    fn attempted_answers(&self) -> Result<Vec<Approval>, StoreError>;
+
+    /// The first event that was decided at or after an instant.
+    fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError>;
 
     /// One question, open or ended.
     fn find_question(&self, id: &QuestionId) -> Result<Option<Question>, StoreError>;

@@ -18,6 +18,7 @@ mod question;
 mod rejection;
 mod snapshot;
 mod state;
+mod visible;
 
 pub use agent::{Agent, OpenCounts};
 pub use approval::{APPROVE, Approval, DENY, Ended};
@@ -36,3 +37,4 @@ pub use question::{Question, QuestionEnded};
 pub use rejection::Rejection;
 pub use snapshot::{AnswerChange, Changes, Mark, Snapshot, Token};
 pub use state::State;
+pub use visible::{Layout, hidden_count, visible};

@@ -48,6 +48,12 @@ impl Errors {
         self.first.get_or_insert_with(|| format!("{error:#}"));
     }
 
+    pub(super) fn take(&mut self, ended: Result<()>) {
+        if let Err(error) = ended {
+            self.note(&error);
+        }
+    }
+
     pub(super) fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.first = self.first.take().or(other.first);

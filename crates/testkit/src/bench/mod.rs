@@ -6,13 +6,19 @@
 //! Starting and stopping hosts is deliberately absent.
 
 mod approval_loop;
+mod broadcast;
 mod client;
 mod measure;
+mod producer;
+mod progress;
+mod tick;
 
+pub mod fan_out;
 pub mod history;
 pub mod idle;
 pub mod report;
 pub mod round_trips;
+pub mod slow_reader;
 pub mod suite;
 
 use std::time::Duration;

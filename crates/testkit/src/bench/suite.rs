@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use super::report::Row;
-use super::{Target, history, idle, round_trips};
+use super::{Target, fan_out, history, idle, round_trips, slow_reader};
 
 /// In the order in which they run: history last, because a host may keep what it leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -15,6 +15,10 @@ pub enum Scenario {
     Idle,
     /// Ask for an approval and resolve it.
     RoundTrips,
+    /// Notifications to many subscribers.
+    FanOut,
+    /// Notifications to ten subscribers beside one that never reads.
+    SlowReader,
     /// Memory and subscribe time after many resolved approvals.
     History,
 }
@@ -33,10 +37,24 @@ pub struct SuiteOptions {
     /// Workers that share a connection in round-trips
     #[arg(long, default_value_t = 1)]
     pub per_connection: usize,
+    /// Subscribers in fan-out, one row each
+    #[arg(long, value_delimiter = ',', default_value = "1,10,100")]
+    pub subscribers: Vec<usize>,
+    /// Producers in fan-out, one set of rows each
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    pub producers: Vec<usize>,
+    /// Notifications in flight on each producer's connection
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
+    pub window: u64,
+    /// How many notifications producers may be ahead of the slowest subscriber
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    pub lag_max: u64,
     /// Approvals to resolve in history
     #[arg(long, default_value_t = 100_000)]
     pub approvals: u64,
 }
+
+const SLOW_READER_SUBSCRIBERS: usize = 10;
 
 /// Runs what was chosen; `on_rows` gets each scenario's rows as they come, since a whole suite takes minutes.
 pub async fn run(
@@ -79,6 +97,8 @@ impl SuiteOptions {
         match scenario {
             Scenario::Idle => idle::run(target),
             Scenario::RoundTrips => round_trips::run(target, &self.round_trips()).await,
+            Scenario::FanOut => fan_out::run(target, &self.fan_out()).await,
+            Scenario::SlowReader => slow_reader::run(target, &self.slow_reader()).await,
             Scenario::History => history::run(target, &self.history()).await,
         }
     }
@@ -91,6 +111,26 @@ impl SuiteOptions {
         round_trips::Options {
             workers: self.workers.clone(),
             per_connection: self.per_connection,
+            duration: self.duration(),
+        }
+    }
+
+    fn fan_out(&self) -> fan_out::Options {
+        fan_out::Options {
+            subscribers: self.subscribers.clone(),
+            producers: self.producers.clone(),
+            window: self.window,
+            lag_max: self.lag_max,
+            duration: self.duration(),
+        }
+    }
+
+    fn slow_reader(&self) -> slow_reader::Options {
+        slow_reader::Options {
+            subscribers: SLOW_READER_SUBSCRIBERS,
+            producers: self.producers.first().copied().unwrap_or(1),
+            window: self.window,
+            lag_max: self.lag_max,
             duration: self.duration(),
         }
     }

@@ -14,9 +14,10 @@ mod supervisor;
 mod timekeeper;
 
 pub use clock::Clock;
+pub use countersign_store::{ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status};
 pub use feed::{Entry, Feed};
 pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};
-pub use service::{ApprovalList, Identified, Overview, Service, Settings, Stopped, start};
+pub use service::{Identified, Overview, Service, Settings, Stopped, start};
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

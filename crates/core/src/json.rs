@@ -108,7 +108,13 @@ mod tests {
         let parse = |text: &str| serde_json::from_str::<Json>(text).unwrap();
         let one = parse(r#"{"b": 1, "a": [ 2 ]}"#);
         assert_eq!(one.text(), r#"{"b": 1, "a": [ 2 ]}"#);
-        assert_eq!(one.canonical_digest(), parse(r#"{"a":[2],"b":1}"#).canonical_digest());
-        assert_ne!(one.canonical_digest(), parse(r#"{"a":[2],"b":2}"#).canonical_digest());
+        assert_eq!(
+            one.canonical_digest(),
+            parse(r#"{"a":[2],"b":1}"#).canonical_digest()
+        );
+        assert_ne!(
+            one.canonical_digest(),
+            parse(r#"{"a":[2],"b":2}"#).canonical_digest()
+        );
     }
 }

@@ -1,1 +1,22 @@
+//! The wire contract: what clients of every door send and get.
+//!
+//! Invariants: a released field keeps its name and meaning, results only ever grow, and `status`
+//! holds the host wire's own words while ours stand beside it in `state`. Nothing here knows how
+//! a request is served.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod envelope;
+mod error;
+mod params;
+mod rows;
+mod scalar;
+
+pub use envelope::{ErrorObject, Failure, Notification, Request, Success};
+pub use error::{ErrorCode, Reason};
+pub use params::*;
+pub use rows::*;
+pub use scalar::{Raw, Time};
+
+/// The host wire's protocol version that this crate speaks.
+pub const PROTOCOL_VERSION: u64 = 3;

@@ -1,1 +1,3 @@
 #![forbid(unsafe_code)]
+
+mod peer;

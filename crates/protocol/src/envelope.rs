@@ -1,0 +1,64 @@
+//! JSON-RPC 2.0 as this wire speaks it: lenient in what it takes, exact in what it sends.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::scalar::Raw;
+
+/// A request. `jsonrpc`, `id` and `params` may be missing: then the id is null.
+#[derive(Deserialize)]
+pub struct Request<'a> {
+    /// Whatever the client chose; given back as it came.
+    #[serde(borrow, default)]
+    pub id: Option<&'a RawValue>,
+    /// What is asked for.
+    pub method: String,
+    /// Its parameters.
+    #[serde(borrow, default)]
+    pub params: Option<&'a RawValue>,
+}
+
+/// A reply that carries a result.
+#[derive(Serialize)]
+pub struct Success<'a, T> {
+    /// Always "2.0".
+    pub jsonrpc: &'static str,
+    /// The result.
+    pub result: T,
+    /// The request's id.
+    pub id: &'a RawValue,
+}
+
+/// A reply that carries an error.
+#[derive(Serialize)]
+pub struct Failure<'a> {
+    /// Always "2.0".
+    pub jsonrpc: &'static str,
+    /// What went wrong.
+    pub error: ErrorObject,
+    /// The request's id.
+    pub id: &'a RawValue,
+}
+
+/// What went wrong, for programs (code, `data.reason`) and for people (message).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ErrorObject {
+    /// See [`ErrorCode`](crate::ErrorCode).
+    pub code: i64,
+    /// For people.
+    pub message: String,
+    /// For programs; `reason` first of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Raw>,
+}
+
+/// A message from the host that answers no request.
+#[derive(Serialize)]
+pub struct Notification<'a, T> {
+    /// Always "2.0".
+    pub jsonrpc: &'static str,
+    /// What kind of message it is.
+    pub method: &'a str,
+    /// Its content.
+    pub params: T,
+}

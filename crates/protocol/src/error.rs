@@ -1,0 +1,111 @@
+//! Error codes and reasons: stable names for everything that can be refused.
+
+use serde::{Deserialize, Serialize};
+
+/// The codes of JSON-RPC errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// The frame is not JSON.
+    Parse = -32700,
+    /// No such method.
+    UnknownMethod = -32601,
+    /// The parameters do not fit (`host.dismiss_approval` and methods newer than the host wire).
+    InvalidParams = -32602,
+    /// Any plain error of a method.
+    Plain = -32603,
+    /// Say who you are first; the connection is closed.
+    AuthRequired = -32001,
+    /// Refused; `data.reason` says why.
+    Refused = -32003,
+    /// No common protocol version.
+    Version = -32006,
+    /// A required capability is missing.
+    Capability = -32008,
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal;)*) => {
+        /// Why something was refused, the same on every door.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
+        pub enum Reason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Reason {
+            /// The name on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// The HTTP status that goes with it.
+            pub fn http_status(self) -> u16 {
+                match self { $(Self::$name => $status,)* }
+            }
+
+            /// Reads what `as_str` wrote.
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// No such approval.
+    UnknownApproval = "unknown_approval", 404;
+    /// No such agent.
+    UnknownAgent = "unknown_agent", 404;
+    /// No such question.
+    UnknownQuestion = "unknown_question", 404;
+    /// No such device.
+    UnknownDevice = "unknown_device", 404;
+    /// No such token.
+    UnknownToken = "unknown_token", 404;
+    /// No such event, or its content is gone.
+    UnknownEvent = "unknown_event", 404;
+    /// An abbreviation that fits more than one.
+    AmbiguousId = "ambiguous_id", 409;
+    /// Somebody answered before; `data` says who, when and what.
+    AlreadyResolved = "already_resolved", 409;
+    /// Its owner is not there to decide.
+    OwnerNotConnected = "owner_not_connected", 409;
+    /// Not one of the options; `data.options` lists them.
+    NotAnOption = "not_an_option", 422;
+    /// It is still open.
+    ApprovalPending = "approval_pending", 409;
+    /// It belongs to somebody else.
+    NotYourApproval = "not_your_approval", 403;
+    /// Another connection owns that agent or device.
+    OwnedElsewhere = "owned_elsewhere", 409;
+    /// Agents ask; they do not answer.
+    AgentsCannotAnswer = "agents_cannot_answer", 403;
+    /// An agent's token does not reach this.
+    AgentNotAllowed = "agent_not_allowed", 403;
+    /// Observers change nothing.
+    ObserverCannotChange = "observer_cannot_change", 403;
+    /// The same key was used for another request.
+    IdempotencyConflict = "idempotency_conflict", 409;
+    /// Too much is open already.
+    TooMany = "too_many", 429;
+    /// A text, list or document is over its limit.
+    TooLarge = "too_large", 413;
+    /// That kind of event is the host's own.
+    ReservedKind = "reserved_kind", 403;
+    /// The event is needed by something that is still open.
+    StillNeeded = "still_needed", 409;
+    /// The parameters do not fit.
+    InvalidParams = "invalid_params", 400;
+    /// Say who you are.
+    AuthRequired = "auth_required", 401;
+    /// Nobody has that token, or its time is over.
+    AuthFailed = "auth_failed", 401;
+    /// Sent to a name or from a page that is not ours.
+    WrongOrigin = "wrong_origin", 403;
+    /// The record cannot be written; nothing is allowed until it can.
+    StoreUnavailable = "store_unavailable", 503;
+    /// The host is ending.
+    ShuttingDown = "shutting_down", 503;
+}

@@ -1,0 +1,424 @@
+//! What callers send. Missing fields have the host wire's defaults.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::rows::HostAgentDisplay;
+use crate::scalar::Raw;
+
+/// `session.auth`: one of the forms of the host wire.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AuthParams {
+    /// A bearer token.
+    #[serde(default)]
+    pub token: Option<String>,
+    /// The host role's token; here, an operator's.
+    #[serde(default)]
+    pub host_token: Option<String>,
+    /// The agent that the token is for.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// Echoed.
+    #[serde(default)]
+    pub memory_namespace: Option<String>,
+}
+
+/// `server.handshake`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HandshakeParams {
+    /// The newest version the client speaks.
+    pub protocol_version: u64,
+    /// The oldest.
+    #[serde(default)]
+    pub protocol_version_min: Option<u64>,
+    /// What it cannot do without.
+    #[serde(default)]
+    pub required_capabilities: Vec<String>,
+    /// What it would like.
+    #[serde(default)]
+    pub optional_capabilities: Vec<String>,
+    /// Its own version.
+    #[serde(default)]
+    pub client_version: Option<String>,
+}
+
+/// `host.subscribe`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SubscribeParams {
+    /// Replay everything after this event, then go on live.
+    #[serde(default)]
+    pub after: Option<u64>,
+    /// Only these kinds, internal ones included.
+    #[serde(default)]
+    pub kinds: Option<Vec<String>>,
+}
+
+/// `host.events`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct EventsParams {
+    /// Only newer than this.
+    #[serde(default)]
+    pub after: Option<u64>,
+    /// Only older than this.
+    #[serde(default)]
+    pub before: Option<u64>,
+    /// At most this many; 100 unless told.
+    #[serde(default)]
+    pub limit: Option<u64>,
+    /// Only these kinds, internal ones included. Over REST, separated by commas.
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub kinds: Option<Kinds>,
+    /// Only about this agent.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+}
+
+/// Kinds of events: a list, or text with commas.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Kinds(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for Kinds {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            List(Vec<String>),
+            Text(String),
+        }
+        Ok(match Form::deserialize(deserializer)? {
+            Form::List(kinds) => Self(kinds),
+            Form::Text(text) => Self(text.split(',').map(|kind| kind.trim().to_owned()).collect()),
+        })
+    }
+}
+
+/// `host.approvals` and `host.questions`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// `pending` or `resolved`.
+    #[serde(default)]
+    pub status: Option<String>,
+    /// Only of this agent.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// At most this many.
+    #[serde(default)]
+    pub limit: Option<u64>,
+    /// Go on after the row with this id: the next page.
+    #[serde(default)]
+    pub after: Option<String>,
+}
+
+/// `host.register_agent`.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RegisterAgentParams {
+    /// An id of its own choice, or none to be given one.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// What kind of agent it is.
+    #[serde(default)]
+    pub kind: String,
+    /// What it says it can do.
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+    /// The project it works in.
+    #[serde(default)]
+    pub project: Option<String>,
+    /// Its process.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// How it wants to be shown.
+    #[serde(default)]
+    pub display: HostAgentDisplay,
+    /// Anything else.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub metadata: Raw,
+}
+
+/// Methods that name one agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AgentParams {
+    /// The agent.
+    pub agent_id: String,
+}
+
+/// `host.set_status`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SetStatusParams {
+    /// The agent.
+    pub agent_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub status: StatusBody,
+}
+
+/// A new status for an agent.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct StatusBody {
+    /// `idle`, `running`, `waiting_for_approval`, `paused`, `completed`, `errored` or `stopped`.
+    pub status: String,
+    /// What it works on; absent clears it.
+    #[serde(default)]
+    pub current_task: Option<String>,
+    /// For people.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// For programs.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub payload: Option<serde_json::Value>,
+}
+
+/// `host.register_device`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RegisterDeviceParams {
+    /// An id of its own choice, or none to be given one.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// What it runs on.
+    pub platform: String,
+    /// What it says it can do.
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+    /// `online` unless told.
+    #[serde(default)]
+    pub status: Option<String>,
+    /// Anything else.
+    #[serde(default)]
+    pub metadata: Raw,
+}
+
+/// `host.update_device`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UpdateDeviceParams {
+    /// The device.
+    pub device_id: String,
+    /// Its name.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// What it runs on.
+    #[serde(default)]
+    pub platform: Option<String>,
+    /// What it says it can do.
+    #[serde(default)]
+    pub capabilities: Option<Vec<String>>,
+    /// What it says of itself.
+    #[serde(default)]
+    pub status: Option<String>,
+    /// Anything else.
+    #[serde(default)]
+    pub metadata: Option<Raw>,
+}
+
+/// `host.notify`.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct NotifyParams {
+    /// A kind of the sender's own; never one of the host's.
+    #[serde(default)]
+    pub kind: Option<String>,
+    /// The agent it is about.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// For people.
+    #[serde(default)]
+    pub message: String,
+    /// For programs.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub payload: Raw,
+}
+
+/// `host.request_approval`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct RequestApprovalParams {
+    /// What it wants to do.
+    pub action: String,
+    /// The agent that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// Anything else to show.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub details: Raw,
+    /// What it can be answered with; `approve` and `deny` unless told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// Options that count as allow; `approve` unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approving: Option<Vec<String>>,
+    /// Any operator answers, not the asking connection.
+    #[serde(default)]
+    pub system_level: bool,
+    /// A screen description for clients that draw one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub a2ui: Option<Raw>,
+    /// The tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The tool's exact input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub input: Option<Raw>,
+    /// The agent's turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<String>,
+    /// The agent's id for the tool call; a second ask under it cancels the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// The same key again is the same ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// When it ends as expired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Methods that name one approval.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ApprovalParams {
+    /// The approval.
+    pub approval_id: String,
+}
+
+/// `host.wait_approval`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WaitApprovalParams {
+    /// The approval.
+    pub approval_id: String,
+    /// How long this call waits; the ask itself goes on.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+}
+
+/// `host.resolve_approval`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ResolveApprovalParams {
+    /// The approval.
+    pub approval_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub body: ResolutionBody,
+}
+
+/// An answer to an ask.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct ResolutionBody {
+    /// One of the options.
+    pub resolution: String,
+    /// Words for the asker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The input to run instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub edited_input: Option<serde_json::Value>,
+}
+
+/// `host.cancel_approval`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CancelApprovalParams {
+    /// The approval.
+    pub approval_id: String,
+    /// Why.
+    #[serde(default)]
+    pub message: Option<String>,
+}
+
+/// `host.ask_question`.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AskQuestionParams {
+    /// What it wants to know.
+    pub question: String,
+    /// The agent that asks.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// When it ends without words; five minutes unless told.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Methods that name one question.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct QuestionParams {
+    /// The question.
+    pub question_id: String,
+}
+
+/// `host.wait_question`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WaitQuestionParams {
+    /// The question.
+    pub question_id: String,
+    /// How long this call waits; the question itself goes on.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+}
+
+/// `host.answer_question`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AnswerQuestionParams {
+    /// The question.
+    pub question_id: String,
+    /// The words.
+    pub answer: String,
+}
+
+/// The words for a question.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AnswerBody {
+    /// The words.
+    pub answer: String,
+}
+
+/// `host.create_token`.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CreateTokenParams {
+    /// `operator`, `observer` or `agent`.
+    pub role: String,
+    /// The agent its bearer is.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// Who its bearer is on the record.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// How long it is valid.
+    #[serde(default)]
+    pub ttl_ms: Option<u64>,
+}
+
+/// `host.revoke_token`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TokenParams {
+    /// The token's public name.
+    pub token_id: String,
+}
+
+/// `host.redact_event`.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RedactParams {
+    /// The event whose payload is to be erased.
+    pub sequence: u64,
+    /// Why: goes on the record.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// `host.prune_events`: one of the two.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct PruneParams {
+    /// The oldest event to keep.
+    #[serde(default)]
+    pub before_sequence: Option<u64>,
+    /// Everything older than this instant (RFC 3339) goes.
+    #[serde(default)]
+    pub before_time: Option<String>,
+}

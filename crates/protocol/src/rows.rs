@@ -1,0 +1,387 @@
+//! What the host shows: agents, approvals, questions, events, devices.
+//!
+//! Fields stand in alphabetical order, as the host wire's own server prints them.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::scalar::{Raw, Time};
+
+/// How an agent wants to be shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostAgentDisplay {
+    /// A colour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accent: Option<String>,
+    /// A picture's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icon: Option<String>,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+/// An agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostAgent {
+    /// What it says it can do.
+    pub capabilities: Vec<String>,
+    /// What it works on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_task: Option<String>,
+    /// How it wants to be shown.
+    pub display: HostAgentDisplay,
+    /// Its id.
+    pub id: String,
+    /// What kind of agent it is.
+    pub kind: String,
+    /// Anything else it said.
+    #[schema(value_type = Object)]
+    pub metadata: Raw,
+    /// Its name.
+    pub name: String,
+    /// Asks it has open.
+    #[serde(default)]
+    pub open_approvals: usize,
+    /// Questions it has open.
+    #[serde(default)]
+    pub open_questions: usize,
+    /// Its process, by its own word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The project it works in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The connection that owns it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Our word for its state: `starting`, `running`, `idle`, `awaiting_permission`, `waiting`,
+    /// `paused`, `done`, `error` or `stopped`.
+    #[serde(default)]
+    pub state: String,
+    /// The host wire's word for its state.
+    pub status: String,
+    /// When anything about it changed.
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Time,
+}
+
+/// Somebody, as the record has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Who {
+    /// The agent, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// Their name.
+    pub name: String,
+    /// `operator`, `observer`, `agent` or `host`.
+    pub role: String,
+}
+
+/// One ask for permission.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostApproval {
+    /// A screen description for clients that draw one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub a2ui: Option<Raw>,
+    /// What it wants to do, in its words.
+    pub action: String,
+    /// The agent that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// In the reply to a request: whether an answer by others can reach it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answerable: Option<bool>,
+    /// Options that count as allow.
+    #[serde(default)]
+    pub approving: Vec<String>,
+    /// Who asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<Who>,
+    /// The connection that owns it; absent for asks that any operator answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    /// When it was opened.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Time,
+    /// When it ends as expired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub deadline: Option<Time>,
+    /// How often its asker was told the answer.
+    #[serde(default)]
+    pub deliveries: u32,
+    /// What became of the answer: `waiting`, `attempted`, `delivered`, `withdrawn` or `unknown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<String>,
+    /// Anything else it said.
+    #[schema(value_type = Object)]
+    pub details: Raw,
+    /// The input as the person changed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub edited_input: Option<Raw>,
+    /// Its id.
+    pub id: String,
+    /// The asker's own key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// The tool's exact input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub input: Option<Raw>,
+    /// SHA-256 of the canonical input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_digest: Option<String>,
+    /// Words that came with the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What it can be answered with.
+    pub options: Vec<String>,
+    /// In the reply to a resolution: it was passed to its owner, who decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed_to_owner: Option<bool>,
+    /// The option chosen, or `cancelled`, `expired`, `agent_gone`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<String>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub resolved_at: Option<Time>,
+    /// Who ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_by: Option<Who>,
+    /// The event that opened it.
+    #[serde(default)]
+    pub sequence: u64,
+    /// Our word: `pending`, `allowed`, `denied`, `answered`, `cancelled`, `expired` or `gone`.
+    #[serde(default)]
+    pub state: String,
+    /// The host wire's word: `pending` or `resolved`.
+    pub status: String,
+    /// In the reply to a request: whether the caller's connection is subscribed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscribed: Option<bool>,
+    /// The tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The agent's id for the tool call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// The agent's turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<String>,
+}
+
+/// A question that waits for words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostQuestion {
+    /// The agent that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// The words, or words that say that there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// Who gave them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<Who>,
+    /// Who asks.
+    pub asked_by: Who,
+    /// When it was asked.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Time,
+    /// When it ends without words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub deadline: Option<Time>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<Time>,
+    /// Its id.
+    pub id: String,
+    /// What it wants to know.
+    pub question: String,
+    /// The event that opened it.
+    pub sequence: u64,
+    /// `pending`, `answered`, `cancelled` or `expired`.
+    pub state: String,
+}
+
+/// A committed fact, as readers see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostEvent {
+    /// The agent it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// Its id.
+    pub id: String,
+    /// What kind of fact it is.
+    pub kind: String,
+    /// For people.
+    pub message: String,
+    /// For programs.
+    #[schema(value_type = Object)]
+    pub payload: Raw,
+    /// Its place in the log: the cursor.
+    #[serde(default)]
+    pub sequence: u64,
+    /// When it was decided.
+    #[schema(value_type = String, format = DateTime)]
+    pub timestamp: Time,
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostDevice {
+    /// What it says it can do.
+    pub capabilities: Vec<String>,
+    /// Its id.
+    pub id: String,
+    /// Anything else it said.
+    #[schema(value_type = Object)]
+    pub metadata: Raw,
+    /// Its name.
+    pub name: String,
+    /// What it runs on.
+    pub platform: String,
+    /// The connection that owns it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// What it says of itself.
+    pub status: String,
+    /// When it last changed.
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Time,
+}
+
+/// Which host this is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostIdentity {
+    /// Kept for the host wire; always null here.
+    pub manifest_path: Option<String>,
+    /// Kept for the host wire; always `none` here.
+    pub manifest_role: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+}
+
+/// What a subscriber is given to begin with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostSnapshot {
+    /// Agents by name.
+    pub agents: Vec<HostAgent>,
+    /// All that are pending and the newest that ended, newest first.
+    pub approvals: Vec<HostApproval>,
+    /// Devices by name.
+    pub devices: Vec<HostDevice>,
+    /// The newest event counted in: pass it as `after` to go on from here.
+    pub event_sequence: u64,
+    /// The newest events, newest first.
+    pub events: Vec<HostEvent>,
+    /// Which host this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<HostIdentity>,
+    /// Kept for the host wire; always empty here.
+    #[schema(value_type = Vec<Object>)]
+    pub pending_signins: Vec<Raw>,
+    /// Open questions, newest first.
+    #[serde(default)]
+    pub questions: Vec<HostQuestion>,
+    /// Always true.
+    pub subscribed: bool,
+}
+
+/// A token, without the token.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TokenRow {
+    /// The agent its bearer is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Time,
+    /// When it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Time>,
+    /// Its public name.
+    pub id: String,
+    /// Who its bearer is on the record.
+    pub name: String,
+    /// `operator`, `observer` or `agent`.
+    pub role: String,
+}
+
+/// A new token. Shown once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NewToken {
+    /// The token itself.
+    pub token: String,
+    /// What is kept of it.
+    #[serde(flatten)]
+    pub row: TokenRow,
+}
+
+/// The host at a glance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostStatus {
+    /// Agents on the list.
+    pub agents: usize,
+    /// Connections open now.
+    pub connections: usize,
+    /// The database.
+    pub database: String,
+    /// The newest event.
+    pub event_sequence: u64,
+    /// The address TCP clients reach, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// Asks that wait.
+    pub pending_approvals: usize,
+    /// Questions that wait.
+    pub pending_questions: usize,
+    /// Its process.
+    pub pid: u32,
+    /// The Unix socket.
+    pub socket: String,
+    /// When it started.
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Time,
+    /// Why nothing can be written, if nothing can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_error: Option<String>,
+    /// Its version.
+    pub version: String,
+    /// Who the caller is to the host.
+    pub you: Who,
+}
+
+/// What `stop_all` did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StopAllResult {
+    /// Asks that were denied.
+    pub denied: usize,
+    /// Agents that were told to stop.
+    pub interrupted: usize,
+}
+
+/// What became of history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AuditResult {
+    /// The event that records it.
+    pub sequence: u64,
+}
+
+/// A one-time way into the web page.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LoginTicket {
+    /// When it ends.
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Time,
+    /// Where to open it, once.
+    pub url: String,
+}

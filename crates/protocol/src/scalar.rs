@@ -1,0 +1,92 @@
+//! Values that look the same in every message.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// Any JSON, kept as its sender wrote it.
+#[derive(Clone)]
+pub struct Raw(pub Arc<RawValue>);
+
+impl Raw {
+    /// The value `null`.
+    pub fn null() -> Self {
+        Self(Arc::from(RawValue::NULL.to_owned()))
+    }
+
+    /// The text as it was sent.
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+}
+
+impl Default for Raw {
+    fn default() -> Self {
+        Self::null()
+    }
+}
+
+impl PartialEq for Raw {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.text())
+    }
+}
+
+impl Serialize for Raw {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(Arc::from(raw)))
+    }
+}
+
+/// An instant, in microseconds since 1970; RFC 3339 in UTC on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub u64);
+
+impl fmt::Display for Time {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = i64::try_from(self.0).unwrap_or(i64::MAX);
+        let instant = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
+        write!(out, "{instant:.6}")
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let instant: jiff::Timestamp = text.parse().map_err(serde::de::Error::custom)?;
+        Ok(Self(u64::try_from(instant.as_microsecond()).unwrap_or(0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_travels_as_rfc_3339_and_back() {
+        let time = Time(1_794_767_513_936_151);
+        let text = serde_json::to_string(&time).unwrap();
+        assert_eq!(text, r#""2026-11-15T18:31:53.936151Z""#);
+        assert_eq!(serde_json::from_str::<Time>(&text).unwrap(), time);
+    }
+}

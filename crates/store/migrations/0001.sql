@@ -52,6 +52,8 @@ CREATE TABLE approvals (
 
 -- Open ones first, then by their end.
 CREATE INDEX approvals_listed ON approvals (ended) WHERE ended IS NULL OR dismissed = 0;
+-- Those whose asker was being told: few at any time. The number is that of `rows::delivery_code`.
+CREATE INDEX approvals_attempted ON approvals (opened) WHERE delivery = 1;
 CREATE UNIQUE INDEX approvals_keyed ON approvals (asker, key) WHERE key IS NOT NULL;
 
 CREATE TABLE questions (

@@ -293,7 +293,7 @@ impl Walk {
         }
         let newest = self.report.head;
         if let Some(before) = self.report.pruned_before
-            && self.recorded_prune != Some(before)
+            && self.recorded_prune < Some(before)
         {
             self.problem(Problem::UnrecordedPrune { before });
         }

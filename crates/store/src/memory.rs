@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use countersign_core::event::{Device, ProcessKey};
+use countersign_core::event::{Delivery, Device, ProcessKey};
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
     Agent, AgentId, Approval, ApprovalId, Ask, Changes, Committed, DeviceId, Event, Mark,
-    PrincipalKey, Question, QuestionId, Seq, Snapshot, Token, TokenId,
+    PrincipalKey, Question, QuestionId, Seq, Snapshot, Timestamp, Token, TokenId,
 };
 
 use crate::fault::Refusal;
@@ -37,8 +37,6 @@ pub struct MemoryHistory {
 #[derive(Default)]
 struct Tables {
     head: Seq,
-    /// Everything before it was pruned.
-    kept_from: Seq,
     events: BTreeMap<Seq, Committed>,
     approvals: BTreeMap<Seq, Approval>,
     open: BTreeSet<Seq>,
@@ -114,7 +112,7 @@ impl Tables {
             head = entry.seq;
         }
         for seq in &changes.redacted {
-            if *seq == Seq(0) || *seq > head || self.kept_from > *seq {
+            if *seq == Seq(0) || *seq > head {
                 return Err(Refusal::NotRecorded(*seq));
             }
             if let Some(Event::RecordRedacted(_) | Event::RecordPruned(_)) =
@@ -187,6 +185,17 @@ impl Tables {
         for approval in &changes.approvals {
             self.write_approval(approval);
         }
+        for change in &changes.answers {
+            if let Some(approval) = self.approvals.get_mut(&change.opened) {
+                approval.delivery = change.delivery;
+                approval.deliveries = change.deliveries.unwrap_or(approval.deliveries);
+            }
+        }
+        for opened in &changes.dismissed {
+            if let Some(approval) = self.approvals.get_mut(opened) {
+                approval.dismissed = true;
+            }
+        }
         self.questions.extend(
             changes
                 .questions
@@ -210,8 +219,10 @@ impl Tables {
         self.marks
             .retain(|process, _| !changes.marks_removed.contains(process));
         for seq in &changes.redacted {
-            self.events.remove(seq);
-            let opened = *seq;
+            let erased = self.events.remove(seq);
+            let opened = erased
+                .and_then(|committed| committed.event.opened())
+                .unwrap_or(*seq);
             self.approval_keys.retain(|_, keyed| *keyed != opened);
         }
         if let Some(before) = changes.pruned_before {
@@ -240,7 +251,6 @@ impl Tables {
     }
 
     fn prune(&mut self, before: Seq) {
-        self.kept_from = self.kept_from.max(before);
         self.events = self.events.split_off(&before);
         self.approvals = self.approvals.split_off(&before);
         self.questions = self.questions.split_off(&before);
@@ -365,6 +375,28 @@ impl History for MemoryHistory {
                     && tables.is_whole(approval)
             });
         Ok(wanted.take(query.limit).cloned().collect())
+    }
+
+    fn attempted_answers(&self) -> Result<Vec<Approval>, StoreError> {
+        let tables = self.tables();
+        let ended = tables
+            .approvals
+            .values()
+            .filter(|approval| !approval.is_pending());
+        let attempted = ended.filter(|approval| approval.delivery == Delivery::Attempted);
+        Ok(attempted
+            .filter(|approval| tables.is_whole(approval))
+            .cloned()
+            .collect())
+    }
+
+    fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError> {
+        let tables = self.tables();
+        Ok(tables
+            .events
+            .values()
+            .find(|committed| committed.at >= at)
+            .map(|committed| committed.seq))
     }
 
     fn find_question(&self, id: &QuestionId) -> Result<Option<Question>, StoreError> {

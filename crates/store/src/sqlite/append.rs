@@ -24,6 +24,7 @@ impl SqliteLog {
         let conn = &self.conn;
         conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let tip = write_events(conn, &mut self.words, &self.stream, self.tip, entries)?;
+        erase::release(conn, changes)?;
         models::write(conn, &mut self.words, changes, first)?;
         erase::apply(conn, changes, tip.seq)?;
         conn.prepare_cached("COMMIT")?.execute([])?;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use countersign_core::event::ApprovalResolved;
 use countersign_core::{Changes, Seq};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::rows::{self, bound};
 use super::words::stretch_of;
 use crate::chain::Hash;
 use crate::fault::{Fault, Refusal};
@@ -14,10 +16,33 @@ pub(super) fn asked_by(changes: &Changes) -> bool {
     !changes.redacted.is_empty() || changes.pruned_before.is_some()
 }
 
+/// Gives up what erased approvals hold, so that a key of theirs can be used in the same append.
+pub(super) fn release(conn: &Connection, changes: &Changes) -> Result<(), Fault> {
+    for seq in &changes.redacted {
+        release_key(conn, seq.0.cast_signed())?;
+    }
+    if let Some(before) = changes.pruned_before {
+        let old = "DELETE FROM approvals WHERE opened < ?1 AND ended IS NOT NULL";
+        conn.execute(old, [bound(before.0)])?;
+    }
+    Ok(())
+}
+
+/// An approval of which the ask or the end is erased is not found by its key any more.
+fn release_key(conn: &Connection, erased: i64) -> Result<(), Fault> {
+    let ended: Option<ApprovalResolved> = rows::payload(conn, erased, "approval.resolved")?;
+    let opened = ended.map_or(erased, |resolved| bound(resolved.opened.0));
+    conn.execute(
+        "UPDATE approvals SET asker = NULL, key = NULL WHERE opened = ?1 AND ended IS NOT NULL",
+        [opened],
+    )?;
+    Ok(())
+}
+
 /// Erases what the changes say; `head` is the newest event, this append's own included.
 pub(super) fn apply(conn: &Connection, changes: &Changes, head: Seq) -> Result<(), Fault> {
     for seq in &changes.redacted {
-        redact(conn, *seq)?;
+        redact(conn, *seq, head)?;
     }
     match changes.pruned_before {
         Some(before) => prune(conn, before, head),
@@ -46,14 +71,20 @@ pub(super) fn scrub(conn: &Connection) {
     }
 }
 
-fn redact(conn: &Connection, seq: Seq) -> Result<(), Fault> {
+fn redact(conn: &Connection, seq: Seq, head: Seq) -> Result<(), Fault> {
     let number = seq.0.cast_signed();
     let kind: Option<String> = conn
         .prepare_cached("SELECT text FROM events JOIN words ON code = kind WHERE seq = ?1")?
         .query_row([number], |row| row.get(0))
         .optional()?;
     let Some(kind) = kind else {
-        return Err(Refusal::NotRecorded(seq).into());
+        // What was pruned is erased already; what never was cannot be.
+        let pruned = seq > Seq(0) && seq <= head;
+        return if pruned {
+            Ok(())
+        } else {
+            Err(Refusal::NotRecorded(seq).into())
+        };
     };
     if kind.starts_with("record.") {
         return Err(Refusal::RecordOfErasure(seq).into());
@@ -61,11 +92,8 @@ fn redact(conn: &Connection, seq: Seq) -> Result<(), Fault> {
     if oldest_open(conn, seq.next(), seq)?.is_some() {
         return Err(Refusal::StillOpen(seq).into());
     }
+    release_key(conn, number)?;
     conn.execute("DELETE FROM payloads WHERE seq = ?1", [number])?;
-    conn.execute(
-        "UPDATE approvals SET asker = NULL, key = NULL WHERE opened = ?1",
-        [number],
-    )?;
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use countersign_core::{Changes, Committed, Seq, Snapshot, Timestamp, hex};
+use countersign_core::{Changes, Committed, Seq, Snapshot, hex};
 use rusqlite::{Connection, OptionalExtension as _};
 
 pub(crate) use open::auditor;
@@ -145,19 +145,6 @@ impl SqliteHistory {
     /// The newest event and its hash in hexadecimal: what an audit can be held against later.
     pub fn head(&self) -> Result<(Seq, String), StoreError> {
         self.read(|conn| find_tip(conn).map(|tip| (tip.seq, hex(&tip.hash))))
-    }
-
-    /// The first event that happened at `time` or later. All before it are older, even if the
-    /// clock was set back in between.
-    pub fn first_seq_at_or_after(&self, time: Timestamp) -> Result<Option<Seq>, StoreError> {
-        self.read(|conn| {
-            let mut find =
-                conn.prepare_cached("SELECT seq FROM events WHERE at >= ?1 ORDER BY seq LIMIT 1")?;
-            let seq = find
-                .query_row([rows::bound(time.0)], |row| row.get::<_, i64>(0))
-                .optional()?;
-            Ok(seq.map(|seq| Seq(seq.cast_unsigned())))
-        })
     }
 
     /// Runs a read in one transaction, so that all of it sees the same commit.

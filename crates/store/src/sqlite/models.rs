@@ -1,6 +1,11 @@
 //! Writing the read models: each thing in its last form.
 
-use countersign_core::{Agent, AgentId, Approval, Changes, Question, Seq, Token, TokenId};
+use std::collections::BTreeMap;
+
+use countersign_core::event::Delivery;
+use countersign_core::{
+    Agent, AgentId, AnswerChange, Approval, Changes, Question, Seq, Token, TokenId,
+};
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::rows::{delivery_code, time};
@@ -14,7 +19,12 @@ pub(super) fn write(
     changes: &Changes,
     first: Seq,
 ) -> Result<(), Fault> {
-    write_approvals(conn, words, &changes.approvals, first)?;
+    write_approvals(conn, words, changes, first)?;
+    for opened in &changes.dismissed {
+        let mut dismiss =
+            conn.prepare_cached("UPDATE approvals SET dismissed = 1 WHERE opened = ?1")?;
+        dismiss.execute([opened.0.cast_signed()])?;
+    }
     write_questions(conn, words, &changes.questions)?;
     write_agents(conn, &changes.agents)?;
     write_tokens(conn, &changes.tokens)?;
@@ -27,39 +37,77 @@ pub(super) fn write(
     write_marks(conn, changes)
 }
 
+/// Approvals, each with what became of its answer in the same append.
 fn write_approvals(
     conn: &Connection,
     words: &mut Words,
-    approvals: &[Approval],
+    changes: &Changes,
     first: Seq,
 ) -> Result<(), Fault> {
-    if approvals.is_empty() {
-        return Ok(());
-    }
-    let mut update = conn.prepare_cached(
-        "UPDATE approvals SET client = ?2, lapses_at = ?3, ended = ?4, delivery = ?5, deliveries = ?6, dismissed = ?7
-         WHERE opened = ?1",
-    )?;
-    let mut insert = conn.prepare_cached(
-        "INSERT INTO approvals (opened, client, lapses_at, ended, delivery, deliveries, dismissed, id, agent, asker, key)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-    )?;
-    for approval in approvals {
-        // What was opened before this append is there, so that trying to insert it would be lost work.
-        if approval.opened < first {
-            bind_changing(&mut update, approval)?;
-            if update.raw_execute()? > 0 {
-                continue;
+    let mut answers = Answers::fold(&changes.answers);
+    if !changes.approvals.is_empty() {
+        let mut update = conn.prepare_cached(UPDATE)?;
+        let mut insert = conn.prepare_cached(INSERT)?;
+        for approval in &changes.approvals {
+            let answer = answers.take(approval);
+            // What was opened before this append is there: inserting it would be tried in vain.
+            if approval.opened < first {
+                bind_changing(&mut update, approval, answer)?;
+                if update.raw_execute()? > 0 {
+                    continue;
+                }
             }
+            bind_changing(&mut insert, approval, answer)?;
+            bind_lasting(&mut insert, approval, conn, words)?;
+            insert.raw_execute()?;
         }
-        bind_changing(&mut insert, approval)?;
-        bind_lasting(&mut insert, approval, conn, words)?;
-        insert.raw_execute()?;
+    }
+    for (opened, answer) in answers.0 {
+        let mut update = conn.prepare_cached(
+            "UPDATE approvals SET delivery = ?2, deliveries = coalesce(?3, deliveries) WHERE opened = ?1",
+        )?;
+        let delivery = delivery_code(answer.delivery);
+        update.execute(params![opened.0.cast_signed(), delivery, answer.deliveries])?;
     }
     Ok(())
 }
 
-fn bind_changing(statement: &mut CachedStatement<'_>, approval: &Approval) -> Result<(), Fault> {
+const UPDATE: &str = "UPDATE approvals SET client = ?2, lapses_at = ?3, ended = ?4, delivery = ?5,
+    deliveries = ?6, dismissed = ?7 WHERE opened = ?1";
+
+const INSERT: &str = "INSERT INTO approvals (opened, client, lapses_at, ended, delivery,
+    deliveries, dismissed, id, agent, asker, key)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+
+/// What became of answers, the last word per approval.
+struct Answers(BTreeMap<Seq, AnswerChange>);
+
+impl Answers {
+    fn fold(changes: &[AnswerChange]) -> Self {
+        let mut answers = BTreeMap::new();
+        for change in changes {
+            let answer = answers.entry(change.opened).or_insert(*change);
+            answer.delivery = change.delivery;
+            answer.deliveries = change.deliveries.or(answer.deliveries);
+        }
+        Self(answers)
+    }
+
+    /// What the answer of an approval has come to. It is written with it, and not again.
+    fn take(&mut self, approval: &Approval) -> (Delivery, u32) {
+        let answer = self.0.remove(&approval.opened);
+        answer.map_or((approval.delivery, approval.deliveries), |answer| {
+            let deliveries = answer.deliveries.unwrap_or(approval.deliveries);
+            (answer.delivery, deliveries)
+        })
+    }
+}
+
+fn bind_changing(
+    statement: &mut CachedStatement<'_>,
+    approval: &Approval,
+    (delivery, deliveries): (Delivery, u32),
+) -> Result<(), Fault> {
     statement.raw_bind_parameter(1, approval.opened.0.cast_signed())?;
     statement.raw_bind_parameter(2, approval.client.as_ref().map(|client| client.as_str()))?;
     statement.raw_bind_parameter(3, approval.lapses_at.map(time))?;
@@ -70,8 +118,8 @@ fn bind_changing(statement: &mut CachedStatement<'_>, approval: &Approval) -> Re
             .as_ref()
             .map(|ended| ended.seq.0.cast_signed()),
     )?;
-    statement.raw_bind_parameter(5, delivery_code(approval.delivery))?;
-    statement.raw_bind_parameter(6, approval.deliveries)?;
+    statement.raw_bind_parameter(5, delivery_code(delivery))?;
+    statement.raw_bind_parameter(6, deliveries)?;
     statement.raw_bind_parameter(7, approval.dismissed)?;
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     AgentId, Approval, ApprovalId, Ask, Committed, Event, PrincipalKey, Question, QuestionId, Seq,
+    Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
 
@@ -34,6 +35,30 @@ impl History for SqliteHistory {
 
     fn approvals(&self, query: &ApprovalQuery) -> Result<Vec<Approval>, StoreError> {
         self.read(|conn| approvals(conn, query))
+    }
+
+    fn attempted_answers(&self) -> Result<Vec<Approval>, StoreError> {
+        self.read(|conn| {
+            let sql = format!(
+                "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_attempted
+                 WHERE delivery = 1 AND ended IS NOT NULL ORDER BY opened"
+            );
+            let mut list = List::new(usize::MAX);
+            _ = list.fill(conn, &sql, &[], |row| {
+                ApprovalRow::read(row)?.complete(conn)
+            })?;
+            Ok(list.found)
+        })
+    }
+
+    fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError> {
+        self.read(|conn| {
+            // In the order of numbers, so that all before it are older even if the clock was set back.
+            let mut find =
+                conn.prepare_cached("SELECT seq FROM events WHERE at >= ?1 ORDER BY seq LIMIT 1")?;
+            let found = find.query_row([bound(at.0)], |row| row.get(0)).optional()?;
+            Ok(found.map(rows::seq))
+        })
     }
 
     fn find_question(&self, id: &QuestionId) -> Result<Option<Question>, StoreError> {
@@ -196,10 +221,7 @@ fn approvals(conn: &Connection, query: &ApprovalQuery) -> Result<Vec<Approval>, 
     let Some(sieve) = agent_sieve(conn, query.agent.as_ref())? else {
         return Ok(Vec::new());
     };
-    let mut list = List {
-        limit: query.limit,
-        found: Vec::new(),
-    };
+    let mut list = List::new(query.limit);
     let take = |row: &ApprovalRow| {
         (sieve.all.is_none() || row.agent == sieve.all)
             && row.opened <= last
@@ -243,10 +265,7 @@ fn questions(conn: &Connection, query: &QuestionQuery) -> Result<Vec<Question>, 
     let Some(sieve) = agent_sieve(conn, query.agent.as_ref())? else {
         return Ok(Vec::new());
     };
-    let mut list = List {
-        limit: query.limit,
-        found: Vec::new(),
-    };
+    let mut list = List::new(query.limit);
     let mut fill = |rest: &str, params: &[&dyn ToSql]| {
         let sql = format!("SELECT {QUESTION} FROM questions {rest} DESC");
         list.fill(conn, &sql, params, |row| {
@@ -288,6 +307,13 @@ struct List<T> {
 }
 
 impl<T> List<T> {
+    fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            found: Vec::new(),
+        }
+    }
+
     fn fill(
         &mut self,
         conn: &Connection,

@@ -7,8 +7,8 @@ use countersign_core::event::{
     ApprovalRequested, ApprovalResolved, Delivery, QuestionAsked,
     QuestionEnded as QuestionEndedEvent,
 };
-use countersign_core::{Approval, ClientId, Ended, Question, QuestionEnded, Seq, Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, Row};
+use countersign_core::{Approval, Ask, ClientId, Ended, Question, QuestionEnded, Seq, Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
@@ -87,7 +87,8 @@ impl ApprovalRow {
 
     /// The whole approval; nothing if its ask or its end was erased.
     pub(super) fn complete(self, conn: &Connection) -> Result<Option<Approval>, Fault> {
-        let Some((created_at, requested)) = payload::<ApprovalRequested>(conn, self.opened)? else {
+        let Some((created_at, requested)) = timed_payload::<ApprovalRequested>(conn, self.opened)?
+        else {
             return Ok(None);
         };
         if requested.ask.id.as_str() != self.id {
@@ -117,7 +118,7 @@ impl ApprovalRow {
     }
 
     fn ending(&self, conn: &Connection, number: i64) -> Result<Option<Ended>, Fault> {
-        let Some((at, resolved)) = payload::<ApprovalResolved>(conn, number)? else {
+        let Some((at, resolved)) = timed_payload::<ApprovalResolved>(conn, number)? else {
             return Ok(None);
         };
         if resolved.approval.as_str() != self.id {
@@ -164,7 +165,7 @@ impl QuestionRow {
 
     /// The whole question; nothing if its text or its end was erased.
     pub(super) fn complete(self, conn: &Connection) -> Result<Option<Question>, Fault> {
-        let Some((created_at, asked)) = payload::<QuestionAsked>(conn, self.opened)? else {
+        let Some((created_at, asked)) = timed_payload::<QuestionAsked>(conn, self.opened)? else {
             return Ok(None);
         };
         if asked.question.id.as_str() != self.id {
@@ -175,7 +176,7 @@ impl QuestionRow {
         }
         let ended = match self.ended {
             None => None,
-            Some(number) => match payload::<QuestionEndedEvent>(conn, number)? {
+            Some(number) => match timed_payload::<QuestionEndedEvent>(conn, number)? {
                 None => return Ok(None),
                 Some((at, ended)) => Some(QuestionEnded {
                     ending: ended.ending,
@@ -194,7 +195,7 @@ impl QuestionRow {
 }
 
 /// When an event happened, and its payload; nothing if that was erased.
-fn payload<T: DeserializeOwned>(
+fn timed_payload<T: DeserializeOwned>(
     conn: &Connection,
     number: i64,
 ) -> Result<Option<(Timestamp, T)>, Fault> {
@@ -208,20 +209,29 @@ fn payload<T: DeserializeOwned>(
     Ok(Some((timestamp(row.get(0)?), body)))
 }
 
-/// The ask an event opened; nothing if it was erased.
-pub(super) fn ask(
+/// The payload of an event of this kind; nothing if it is of another or was erased.
+pub(super) fn payload<T: DeserializeOwned>(
     conn: &Connection,
     number: i64,
-) -> Result<Option<Arc<countersign_core::Ask>>, Fault> {
-    let mut find = conn.prepare_cached("SELECT body FROM payloads WHERE seq = ?1")?;
-    let requested = find
-        .query_row([number], |row| {
-            Ok(serde_json::from_slice::<ApprovalRequested>(blob(row, 0)?))
-        })
-        .optional()?;
-    requested
-        .map(|requested| decode(number, requested).map(|requested| requested.ask))
+    kind: &str,
+) -> Result<Option<T>, Fault> {
+    let mut find = conn.prepare_cached(
+        "SELECT body FROM events JOIN payloads USING (seq) JOIN words ON code = kind
+         WHERE seq = ?1 AND text = ?2",
+    )?;
+    let found = find.query_row(params![number, kind], |row| {
+        Ok(serde_json::from_slice(blob(row, 0)?))
+    });
+    found
+        .optional()?
+        .map(|read| decode(number, read))
         .transpose()
+}
+
+/// The ask an event opened; nothing if it was erased.
+pub(super) fn ask(conn: &Connection, number: i64) -> Result<Option<Arc<Ask>>, Fault> {
+    let requested: Option<ApprovalRequested> = payload(conn, number, "approval.requested")?;
+    Ok(requested.map(|requested| requested.ask))
 }
 
 /// The bytes of a column, without a copy.

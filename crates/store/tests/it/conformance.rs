@@ -7,13 +7,13 @@ use countersign_core::event::{
 };
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
-    Agent, AgentId, Approval, ApprovalId, Changes, ClientId, DeviceId, Mark, PrincipalKey,
-    QuestionId, Role, Seq, Snapshot, Timestamp, Token, TokenId,
+    Agent, AgentId, AnswerChange, Approval, ApprovalId, Changes, ClientId, Committed, DeviceId,
+    Mark, PrincipalKey, QuestionId, Role, Seq, Snapshot, Timestamp, Token, TokenId,
 };
 use countersign_store::{ApprovalQuery, EventQuery, QuestionQuery, Status};
 
 use crate::fixture::{
-    Script, ask, by, committed, ending, json, keyed, notified, opening, redacted,
+    Script, ask, by, committed, ending, json, keyed, notified, opening, pruned, redacted,
 };
 
 pub(crate) fn empty_log_loads_as_nothing(mut script: Script) {
@@ -676,6 +676,105 @@ pub(crate) fn erased_key_can_be_used_again(mut script: Script) {
     );
 }
 
+pub(crate) fn key_is_free_in_the_append_that_erases_it(mut script: Script) {
+    let first = script.settle(keyed("approval-1", "k"));
+    let (again, second) = opening(Seq(4), keyed("approval-2", "k"));
+    let changes = Changes {
+        approvals: vec![second.clone()],
+        redacted: vec![Seq(2)],
+        ..Changes::default()
+    };
+    script
+        .append(&[committed(Seq(3), redacted(2)), again], &changes)
+        .unwrap();
+    let find = |script: &Script| {
+        script
+            .history
+            .find_keyed_approval(&first.ask.by.key, "k")
+            .unwrap()
+    };
+    assert_eq!(find(&script), Some(second.clone()));
+    script.end(&second);
+    let (again, third) = opening(Seq(7), keyed("approval-3", "k"));
+    let changes = Changes {
+        approvals: vec![third.clone()],
+        pruned_before: Some(Seq(6)),
+        ..Changes::default()
+    };
+    script
+        .append(&[committed(Seq(6), pruned(6)), again], &changes)
+        .unwrap();
+    assert_eq!(find(&script), Some(third));
+}
+
+pub(crate) fn answers_and_dismissals_change_what_ended(mut script: Script) {
+    let one = script.settle(ask("approval-1", None));
+    let two = script.settle(ask("approval-2", None));
+    let open = script.open(ask("approval-3", None));
+    assert_eq!(
+        script.history.attempted_answers().unwrap(),
+        [one.clone(), two.clone()]
+    );
+    let (entry, three) = ending(Seq(6), &open);
+    let answer = |opened, delivery, deliveries| AnswerChange {
+        opened,
+        delivery,
+        deliveries,
+    };
+    let changes = Changes {
+        approvals: vec![three.clone()],
+        answers: vec![
+            answer(one.opened, Delivery::Delivered, None),
+            answer(two.opened, Delivery::Attempted, Some(2)),
+            answer(three.opened, Delivery::Attempted, Some(7)),
+            answer(three.opened, Delivery::Unknown, None),
+        ],
+        dismissed: vec![two.opened],
+        ..Changes::default()
+    };
+    script.append(&[entry], &changes).unwrap();
+    let one = Approval {
+        delivery: Delivery::Delivered,
+        ..one
+    };
+    let two = Approval {
+        deliveries: 2,
+        dismissed: true,
+        ..two
+    };
+    let three = Approval {
+        delivery: Delivery::Unknown,
+        deliveries: 7,
+        ..three
+    };
+    assert_eq!(
+        script.history.attempted_answers().unwrap(),
+        std::slice::from_ref(&two)
+    );
+    assert_eq!(
+        script.history.find_approval(&two.ask.id).unwrap(),
+        Some(two)
+    );
+    assert_eq!(script.log.load().unwrap().recent_approvals, [one, three]);
+}
+
+pub(crate) fn first_event_since_an_instant_is_found(mut script: Script) {
+    for (seq, at) in [(1, 10), (2, 30), (3, 20), (4, 40)] {
+        let entry = Committed {
+            at: Timestamp(at),
+            ..committed(Seq(seq), notified(None, "tick"))
+        };
+        script.append(&[entry], &Changes::default()).unwrap();
+    }
+    let find = |at| script.history.first_event_since(Timestamp(at)).unwrap();
+    assert_eq!(
+        [find(0), find(10), find(11), find(31)],
+        [1, 1, 2, 4].map(|seq| Some(Seq(seq)))
+    );
+    assert_eq!(find(41), None);
+    assert_eq!(find(u64::MAX), None);
+}
+
 pub(crate) fn open_ask_cannot_be_erased(mut script: Script) {
     let open = script.open(ask("approval-1", None));
     let question = script.ask_question("question-1", "a");
@@ -734,6 +833,7 @@ pub(crate) fn pruned_history_is_gone(mut script: Script) {
     assert_eq!(script.log.load().unwrap(), expected);
     script.prune(2).unwrap();
     script.prune(99).unwrap_err();
+    script.redact(1).unwrap();
     script.open(keyed("approval-1", "k"));
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Invariant: each operation has its one implementation here or below; doors only translate.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -76,6 +77,26 @@ impl Stopped {
         // Both an orderly end and a panic drop the sender.
         drop((&mut self.0).await);
     }
+}
+
+/// Opens the record at `path` and begins.
+pub async fn open(
+    path: &Path,
+    settings: Settings,
+) -> std::result::Result<(Service, Stopped), OpenError> {
+    let (log, history) = countersign_store::open(path)?;
+    Ok(start(Box::new(log), history, settings).await?)
+}
+
+/// Why a host could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The record cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The loop could not begin.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
 }
 
 /// Loads what was committed, settles what an earlier host left half told, and begins.

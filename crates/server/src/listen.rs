@@ -218,6 +218,9 @@ async fn accept_tcp(listener: TcpListener, door: Door) {
         };
         // Replies are whole frames; waiting to fill a packet would only delay them.
         drop(stream.set_nodelay(true));
+        let Some(room) = door.room().await else {
+            return;
+        };
         door.serve(stream, Peer::Tcp { peer, local }, room);
     }
 }
@@ -239,14 +242,14 @@ async fn accept_unix(listener: UnixListener, door: Door) {
             continue;
         };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-        door.serve(
-            stream,
-            Peer::Unix {
-                uid: peer.uid(),
-                pid,
-            },
-            room,
-        );
+        let Some(room) = door.room().await else {
+            return;
+        };
+        let peer = Peer::Unix {
+            uid: peer.uid(),
+            pid,
+        };
+        door.serve(stream, peer, room);
     }
 }
 

@@ -76,7 +76,12 @@ impl Approval {
 
     /// What `option` would mean: allowed only if the ask names it as approving.
     pub fn outcome_of(&self, option: &str) -> Outcome {
-        if self.ask.approving.iter().any(|approving| approving == option) {
+        if self
+            .ask
+            .approving
+            .iter()
+            .any(|approving| approving == option)
+        {
             Outcome::Allowed
         } else if option == DENY {
             Outcome::Denied

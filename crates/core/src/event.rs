@@ -8,12 +8,23 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AgentId, ApprovalId, ClientId, DeviceId, PrincipalKey, QuestionId, Seq, Timestamp, TokenId};
+use crate::ids::{
+    AgentId, ApprovalId, ClientId, DeviceId, PrincipalKey, QuestionId, Seq, Timestamp, TokenId,
+};
 use crate::json::Json;
 use crate::principal::{By, Role};
 
+macro_rules! is_public {
+    (public) => {
+        true
+    };
+    (internal) => {
+        false
+    };
+}
+
 macro_rules! events {
-    ($($(#[$doc:meta])* $name:ident = $kind:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $audience:ident $kind:literal;)*) => {
         /// A committed fact.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
@@ -28,6 +39,16 @@ macro_rules! events {
             /// The name of the kind, as the log and the wire have it.
             pub fn kind(&self) -> &'static str {
                 match self { $(Self::$name(_) => $kind,)* }
+            }
+
+            /// Whether readers that name no kinds are shown this event.
+            pub fn is_public(&self) -> bool {
+                match self { $(Self::$name(_) => is_public!($audience),)* }
+            }
+
+            /// The kinds that readers who name none are shown.
+            pub fn public_kinds() -> impl Iterator<Item = &'static str> {
+                [$((is_public!($audience), $kind),)*].into_iter().filter_map(|(public, kind)| public.then_some(kind))
             }
 
             /// The payload's bytes.
@@ -54,89 +75,60 @@ macro_rules! events {
 
 events! {
     /// A host began to serve this log.
-    HostStarted = "host.started";
+    HostStarted = internal "host.started";
     /// A connection that owned something went away.
-    ConnectionLost = "host.connection_lost";
+    ConnectionLost = internal "host.connection_lost";
+    /// The time to come back is over for a connection.
+    ConnectionLapsed = internal "host.connection_lapsed";
     /// An agent registered itself, or did so again.
-    AgentRegistered = "agent.registered";
+    AgentRegistered = public "agent.registered";
     /// An agent's state, as people see it, changed.
-    AgentStatusChanged = "agent.status_changed";
+    AgentStatusChanged = public "agent.status_changed";
     /// An agent is gone from the list.
-    AgentUnregistered = "agent.unregistered";
+    AgentUnregistered = public "agent.unregistered";
     /// An operator asked an agent to stop what it does.
-    AgentInterruptRequested = "agent.interrupt_requested";
+    AgentInterruptRequested = public "agent.interrupt_requested";
     /// An ask was opened.
-    ApprovalRequested = "approval.requested";
+    ApprovalRequested = public "approval.requested";
     /// An ask ended, in whatever way.
-    ApprovalResolved = "approval.resolved";
+    ApprovalResolved = public "approval.resolved";
     /// Somebody answered an ask that another connection owns.
-    ApprovalResolveRequested = "approval.resolve_requested";
+    ApprovalResolveRequested = public "approval.resolve_requested";
     /// An agent tried to answer an ask.
-    ApprovalResolveRefused = "approval.resolve_refused";
+    ApprovalResolveRefused = public "approval.resolve_refused";
     /// An ask's asker came back on another connection.
-    ApprovalAttached = "approval.attached";
+    ApprovalAttached = internal "approval.attached";
     /// An ended ask was taken off the list.
-    ApprovalDismissed = "approval.dismissed";
+    ApprovalDismissed = internal "approval.dismissed";
     /// An answer is about to be told to its asker.
-    AnswerAttempted = "answer.attempted";
+    AnswerAttempted = internal "answer.attempted";
     /// An answer was handed to the asker's connection, or never will be.
-    AnswerSettled = "answer.settled";
+    AnswerSettled = internal "answer.settled";
     /// An agent waits for words.
-    QuestionAsked = "question.asked";
+    QuestionAsked = public "question.asked";
     /// A question ended, with or without words.
-    QuestionEnded = "question.ended";
+    QuestionEnded = public "question.ended";
     /// A device registered itself.
-    DeviceRegistered = "device.registered";
+    DeviceRegistered = public "device.registered";
     /// A device changed.
-    DeviceUpdated = "device.updated";
+    DeviceUpdated = public "device.updated";
     /// A client or agent told everybody something.
-    Notified = "host.notified";
+    Notified = public "host.notified";
     /// A token was made.
-    TokenCreated = "token.created";
+    TokenCreated = internal "token.created";
     /// A token was withdrawn.
-    TokenRevoked = "token.revoked";
+    TokenRevoked = internal "token.revoked";
     /// A process used an agent's token: it and its descendants are that agent.
-    ProcessMarked = "process.marked";
+    ProcessMarked = internal "process.marked";
     /// Marks of processes that are gone were dropped.
-    ProcessesForgotten = "process.forgotten";
+    ProcessesForgotten = internal "process.forgotten";
     /// The payload of one event was erased.
-    RecordRedacted = "record.redacted";
+    RecordRedacted = internal "record.redacted";
     /// Old history was erased.
-    RecordPruned = "record.pruned";
+    RecordPruned = internal "record.pruned";
 }
 
 impl Event {
-    /// Whether readers that name no kinds are shown this event.
-    pub fn is_public(&self) -> bool {
-        match self {
-            Self::AgentRegistered(_)
-            | Self::AgentStatusChanged(_)
-            | Self::AgentUnregistered(_)
-            | Self::AgentInterruptRequested(_)
-            | Self::ApprovalRequested(_)
-            | Self::ApprovalResolved(_)
-            | Self::ApprovalResolveRequested(_)
-            | Self::ApprovalResolveRefused(_)
-            | Self::QuestionAsked(_)
-            | Self::QuestionEnded(_)
-            | Self::DeviceRegistered(_)
-            | Self::DeviceUpdated(_)
-            | Self::Notified(_) => true,
-            Self::HostStarted(_)
-            | Self::ConnectionLost(_)
-            | Self::ApprovalAttached(_)
-            | Self::ApprovalDismissed(_)
-            | Self::AnswerAttempted(_)
-            | Self::AnswerSettled(_)
-            | Self::TokenCreated(_)
-            | Self::TokenRevoked(_)
-            | Self::ProcessMarked(_)
-            | Self::ProcessesForgotten(_)
-            | Self::RecordRedacted(_)
-            | Self::RecordPruned(_) => false,
-        }
-    }
-
     /// The agent the event is about, if it is about one.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
@@ -158,6 +150,7 @@ impl Event {
             },
             Self::HostStarted(_)
             | Self::ConnectionLost(_)
+            | Self::ConnectionLapsed(_)
             | Self::ApprovalAttached(_)
             | Self::ApprovalDismissed(_)
             | Self::AnswerAttempted(_)
@@ -173,7 +166,11 @@ impl Event {
 
     /// The event that opened the ask this event ends: what a reader needs beside it.
     pub fn opened(&self) -> Option<Seq> {
-        if let Self::ApprovalResolved(e) = self { Some(e.opened) } else { None }
+        if let Self::ApprovalResolved(e) = self {
+            Some(e.opened)
+        } else {
+            None
+        }
     }
 }
 
@@ -208,6 +205,13 @@ pub struct ConnectionLost {
     pub client: ClientId,
     /// When what it held lapses.
     pub lapses_at: Timestamp,
+}
+
+/// See [`Event::ConnectionLapsed`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConnectionLapsed {
+    /// The connection. What it held and what outlives it belongs to nobody from here on.
+    pub client: ClientId,
 }
 
 /// How an agent wants to be shown.
@@ -410,6 +414,9 @@ pub struct Ask {
     /// Digest of everything asked, with which a key's second use is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_digest: Option<String>,
+    /// When it was made.
+    #[serde(default)]
+    pub asked_at: Timestamp,
     /// When it ends as expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,

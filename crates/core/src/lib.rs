@@ -7,19 +7,34 @@
 
 mod agent;
 mod approval;
+mod decide;
 pub mod event;
 mod ids;
+mod input;
 mod json;
 pub mod limits;
 mod principal;
 mod question;
+mod rejection;
 mod snapshot;
+mod state;
+mod visible;
 
 pub use agent::{Agent, OpenCounts};
 pub use approval::{APPROVE, Approval, DENY, Ended};
+pub use decide::{Decision, Subject, answer_again, decide};
 pub use event::{Ask, Committed, Event};
-pub use ids::{AgentId, ApprovalId, ClientId, DeviceId, PrincipalKey, QuestionId, Seq, Timestamp, TokenId};
+pub use ids::{
+    AgentId, ApprovalId, ClientId, DeviceId, PrincipalKey, QuestionId, Seq, Timestamp, TokenId,
+};
+pub use input::{
+    Answer, AskQuestion, AskRequest, Context, CreateToken, Input, Notify, Presence, PutDevice,
+    RegisterAgent, ResolveApproval, SetStatus,
+};
 pub use json::{Json, hex};
 pub use principal::{By, Caller, Principal, Role};
 pub use question::{Question, QuestionEnded};
-pub use snapshot::{Changes, Mark, Snapshot, Token};
+pub use rejection::Rejection;
+pub use snapshot::{AnswerChange, Changes, Mark, Snapshot, Token};
+pub use state::State;
+pub use visible::{Layout, hidden_count, visible};

@@ -19,8 +19,12 @@ pub const AGENTS_MAX: usize = 5_000;
 /// External agents whose owner left for good that are still shown; the oldest make room.
 pub const GONE_AGENTS_KEPT: usize = 100;
 
-/// Ended asks kept in memory: what a fresh subscriber is shown besides the open ones.
-pub const RECENT_ENDED_KEPT: usize = 200;
+/// Ended asks a fresh subscriber is shown besides the open ones.
+pub const RECENT_ENDED_SHOWN: usize = 200;
+
+/// Ended asks kept in memory: more than one commit can end by single answers, so that what is
+/// not in memory is on disk.
+pub const RECENT_ENDED_KEPT: usize = 2 * COMMIT_INPUTS_MAX;
 
 /// Options of one ask: what fits on a screen.
 pub const OPTIONS_MAX: usize = 32;

@@ -36,7 +36,11 @@ pub struct Principal {
 impl Principal {
     /// The host acting on its own account.
     pub fn host() -> Self {
-        Self { role: Role::Host, name: "host".into(), key: PrincipalKey::new("host") }
+        Self {
+            role: Role::Host,
+            name: "host".into(),
+            key: PrincipalKey::new("host"),
+        }
     }
 
     /// The agent this principal is bound to, if it is one.
@@ -65,7 +69,10 @@ pub struct Caller {
 impl Caller {
     /// The host acting on its own account.
     pub fn host() -> Self {
-        Self { principal: Arc::new(Principal::host()), client: None }
+        Self {
+            principal: Arc::new(Principal::host()),
+            client: None,
+        }
     }
 }
 
@@ -83,6 +90,10 @@ pub struct By {
 impl From<&Caller> for By {
     fn from(caller: &Caller) -> Self {
         let principal = &caller.principal;
-        Self { role: principal.role.clone(), name: principal.name.clone(), key: principal.key.clone() }
+        Self {
+            role: principal.role.clone(),
+            name: principal.name.clone(),
+            key: principal.key.clone(),
+        }
     }
 }

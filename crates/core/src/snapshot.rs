@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::agent::Agent;
 use crate::approval::Approval;
-use crate::event::{Device, ProcessKey};
+use crate::event::{Delivery, Device, ProcessKey};
 use crate::ids::{AgentId, Seq, Timestamp, TokenId};
 use crate::principal::Role;
 use crate::question::Question;
@@ -59,6 +59,17 @@ pub struct Snapshot {
     pub marks: Vec<Mark>,
 }
 
+/// What became of the answer to an approval that may no longer be in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerChange {
+    /// The event that opened the approval.
+    pub opened: Seq,
+    /// What became of its answer.
+    pub delivery: Delivery,
+    /// How often its asker was told, where that changed.
+    pub deliveries: Option<u32>,
+}
+
 /// What one commit changed, each thing in its last form.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
@@ -66,6 +77,10 @@ pub struct Changes {
     pub agents: Vec<(AgentId, Option<Agent>)>,
     /// Approvals as they are now, ended ones included.
     pub approvals: Vec<Approval>,
+    /// Answers of ended approvals; to be written after `approvals`.
+    pub answers: Vec<AnswerChange>,
+    /// Approvals taken off the list, by the event that opened them; after `approvals` too.
+    pub dismissed: Vec<Seq>,
     /// Questions as they are now, ended ones included.
     pub questions: Vec<Question>,
     /// Devices as they are now.

@@ -1,1 +1,26 @@
+//! The loop, and the [`Service`] that is the only way in.
+//!
+//! Invariants: one thread owns the state; nothing leaves it before what it rests on is committed;
+//! the host may be killed at any instant. Deliberately absent: any knowledge of a wire.
 #![forbid(unsafe_code)]
+
+pub mod audit;
+mod clock;
+mod feed;
+mod names;
+mod reply;
+mod service;
+mod subscription;
+mod supervisor;
+mod timekeeper;
+
+pub use clock::Clock;
+pub use countersign_store::{
+    ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
+};
+pub use feed::{Entry, Feed};
+pub use names::{new_secret, random_hex};
+pub use reply::{Reply, ServiceError};
+pub use service::{Identified, OpenError, Overview, Service, Settings, Stopped, open, start};
+pub use subscription::{Filter, Subscription};
+pub use supervisor::Counters;

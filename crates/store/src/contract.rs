@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Changes, Committed, PrincipalKey, Question, QuestionId, Seq, Snapshot,
+    AgentId, Approval, ApprovalId, Changes, Committed, PrincipalKey, Question, QuestionId, Seq,
+    Snapshot, Timestamp,
 };
 
 /// The one writer of a log.
@@ -28,10 +29,20 @@ pub trait History: Send + Sync {
     fn find_approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError>;
 
     /// The approval a principal opened under a key of its own.
-    fn find_keyed_approval(&self, principal: &PrincipalKey, key: &str) -> Result<Option<Approval>, StoreError>;
+    fn find_keyed_approval(
+        &self,
+        principal: &PrincipalKey,
+        key: &str,
+    ) -> Result<Option<Approval>, StoreError>;
 
     /// Approvals, newest first.
     fn approvals(&self, query: &ApprovalQuery) -> Result<Vec<Approval>, StoreError>;
+
+    /// Ended approvals whose asker was being told and may or may not have heard.
+    fn attempted_answers(&self) -> Result<Vec<Approval>, StoreError>;
+
+    /// The first event that was decided at or after an instant.
+    fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError>;
 
     /// One question, open or ended.
     fn find_question(&self, id: &QuestionId) -> Result<Option<Question>, StoreError>;

@@ -1,1 +1,4 @@
+//! What tests and measurements share; never shipped.
 #![forbid(unsafe_code)]
+
+pub mod bench;

@@ -1,0 +1,487 @@
+//! The gate: asks are opened, answered once, taken back, told.
+//!
+//! Invariants: only an option that the ask names as approving allows; the first ending is final;
+//! an answer to what was never asked leaves no trace.
+
+use std::sync::Arc;
+
+use super::{Decision, Subject, check_json, check_size, check_text, check_word, refuse_observers};
+use crate::approval::{APPROVE, Approval, DENY};
+use crate::event::{
+    AgentInterruptRequested, AnswerAttempted, AnswerSettled, ApprovalAttached, ApprovalDismissed,
+    ApprovalRequested, ApprovalResolveRefused, ApprovalResolveRequested, ApprovalResolved, Ask,
+    Attachment, Delivery, Ending, Event, Outcome,
+};
+use crate::ids::{ApprovalId, ClientId, Seq, Timestamp};
+use crate::input::{Answer, AskRequest, Context, ResolveApproval};
+use crate::json::Json;
+use crate::limits::{AGENT_OPEN_ASKS_MAX, OPEN_ASKS_MAX, OPTIONS_MAX, TIMEOUT_MS_MAX};
+use crate::principal::{By, Caller, Role};
+use crate::rejection::Rejection;
+use crate::state::{State, ask_key};
+
+/// The fact that an approval ended.
+pub(super) fn ended(approval: &Approval, ending: Ending, delivery: Delivery) -> Event {
+    ApprovalResolved {
+        approval: approval.ask.id.clone(),
+        opened: approval.opened,
+        agent: approval.ask.agent.clone(),
+        ending: Arc::new(ending),
+        delivery,
+    }
+    .into()
+}
+
+pub(super) fn request(
+    state: &State,
+    context: Context<'_>,
+    request: AskRequest,
+) -> Result<Decision, Rejection> {
+    refuse_observers(&request.caller)?;
+    check_request(&request)?;
+    let keyed = request.keyed.clone();
+    let caller = request.caller.clone();
+    let ask = draft(context.now, request)?;
+    if let Some(key) = &ask.idempotency_key
+        && let Some(earlier) = state.find_keyed(&ask.by.key, key).or(keyed.as_ref())
+    {
+        return ask_again(earlier, &ask, &caller);
+    }
+    check_room(state, &ask)?;
+    let mut events = Vec::with_capacity(2);
+    if let Some(earlier) = ask_key(&ask)
+        .and_then(|key| state.ask_keys.get(&key))
+        .and_then(|id| state.approvals.get(id))
+    {
+        events.push(ended(earlier, replaced(&caller), Delivery::Withdrawn));
+    }
+    let id = ask.id.clone();
+    events.push(ApprovalRequested { ask: Arc::new(ask) }.into());
+    Ok(Decision::new(events, Subject::Approval(id)))
+}
+
+fn check_request(request: &AskRequest) -> Result<(), Rejection> {
+    check_text("the action", &request.action)?;
+    check_size("the list of options", request.options.len(), OPTIONS_MAX)?;
+    for option in &request.options {
+        check_word("an option", option)?;
+    }
+    let words = [
+        ("the tool", request.tool.as_deref()),
+        ("the turn", request.turn.as_deref()),
+        ("the tool call's id", request.tool_call.as_deref()),
+        ("the idempotency key", request.idempotency_key.as_deref()),
+        (
+            "the agent's id",
+            request.agent.as_ref().map(crate::ids::AgentId::as_str),
+        ),
+    ];
+    for (what, word) in words {
+        check_word(what, word.unwrap_or_default())?;
+    }
+    check_json("the details", &request.details)?;
+    request
+        .input
+        .as_ref()
+        .map_or(Ok(()), |input| check_json("the input", input))?;
+    request
+        .a2ui
+        .as_ref()
+        .map_or(Ok(()), |a2ui| check_json("the screen description", a2ui))
+}
+
+fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
+    let by = By::from(&request.caller);
+    let (agent, attachment) = match &request.caller.principal.role {
+        Role::Agent(agent) if request.caller.client.is_some() => {
+            (Some(agent.clone()), Attachment::Asker)
+        }
+        Role::Agent(agent) => (Some(agent.clone()), Attachment::None),
+        Role::Operator if request.caller.client.is_some() && !request.system_level => {
+            (request.agent, Attachment::Owner)
+        }
+        Role::Operator | Role::Observer | Role::Host => (request.agent, Attachment::None),
+    };
+    let options = if request.options.is_empty() {
+        vec![APPROVE.to_owned(), DENY.to_owned()]
+    } else {
+        request.options
+    };
+    let approving = request
+        .approving
+        .unwrap_or_else(|| vec![APPROVE.to_owned()]);
+    let approving = offered(approving, &options)?;
+    let mut ask = Ask {
+        id: request.id,
+        agent,
+        turn: request.turn,
+        tool_call: request.tool_call,
+        action: request.action,
+        tool: request.tool,
+        input_digest: request.input.as_ref().map(Json::canonical_digest),
+        input: request.input,
+        details: request.details,
+        a2ui: request.a2ui,
+        options,
+        approving,
+        by,
+        client: request.caller.client,
+        attachment,
+        idempotency_key: request.idempotency_key,
+        request_digest: None,
+        asked_at: now,
+        deadline: request
+            .timeout_ms
+            .map(|ms| now.plus_ms(ms.min(TIMEOUT_MS_MAX))),
+    };
+    if ask.idempotency_key.is_some() {
+        ask.request_digest = Some(request_digest(&ask));
+    }
+    Ok(ask)
+}
+
+/// `approve` allows where it is offered; any other approving option must be offered by name.
+fn offered(approving: Vec<String>, options: &[String]) -> Result<Vec<String>, Rejection> {
+    let mut kept = Vec::with_capacity(approving.len());
+    for option in approving {
+        if options.contains(&option) {
+            kept.push(option);
+        } else if option != APPROVE {
+            return Err(Rejection::ApprovingNotOffered(option));
+        }
+    }
+    Ok(kept)
+}
+
+/// What a key stands for: everything asked, but not when or through which connection.
+fn request_digest(ask: &Ask) -> String {
+    let parts = serde_json::json!([
+        ask.agent,
+        ask.turn,
+        ask.tool_call,
+        ask.action,
+        ask.tool,
+        ask.input_digest,
+        ask.details.canonical_digest(),
+        ask.options,
+        ask.approving,
+    ]);
+    Json::from_value(&parts)
+        .map(|json| json.canonical_digest())
+        .unwrap_or_default()
+}
+
+/// The same key again: the same ask, on the asker's new connection; if it ended, told once more.
+fn ask_again(earlier: &Approval, ask: &Ask, caller: &Caller) -> Result<Decision, Rejection> {
+    if earlier.ask.request_digest != ask.request_digest {
+        return Err(Rejection::IdempotencyConflict(
+            ask.idempotency_key.clone().unwrap_or_default(),
+        ));
+    }
+    if !earlier.is_pending() {
+        return Ok(told(earlier.clone()));
+    }
+    let id = earlier.ask.id.clone();
+    let moved = caller.client.as_ref().filter(|client| {
+        earlier.ask.attachment != Attachment::None && earlier.client.as_ref() != Some(client)
+    });
+    let events = moved.map(|client| {
+        ApprovalAttached {
+            approval: id.clone(),
+            client: client.clone(),
+        }
+        .into()
+    });
+    Ok(Decision::new(
+        events.into_iter().collect(),
+        Subject::Approval(id),
+    ))
+}
+
+fn check_room(state: &State, ask: &Ask) -> Result<(), Rejection> {
+    if state.approvals.len() >= OPEN_ASKS_MAX {
+        return Err(Rejection::TooMany {
+            what: "open asks",
+            limit: OPEN_ASKS_MAX,
+        });
+    }
+    if ask
+        .agent
+        .as_ref()
+        .is_some_and(|agent| state.open_of(agent).approvals >= AGENT_OPEN_ASKS_MAX)
+    {
+        return Err(Rejection::TooMany {
+            what: "open asks of this agent",
+            limit: AGENT_OPEN_ASKS_MAX,
+        });
+    }
+    Ok(())
+}
+
+fn replaced(caller: &Caller) -> Ending {
+    cancelled(
+        caller,
+        Some("replaced by a later ask for the same tool call".to_owned()),
+    )
+}
+
+fn cancelled(caller: &Caller, message: Option<String>) -> Ending {
+    Ending {
+        outcome: Outcome::Cancelled,
+        resolution: "cancelled".to_owned(),
+        by: By::from(caller),
+        message,
+        edited_input: None,
+    }
+}
+
+pub(super) fn resolve(
+    state: &State,
+    context: Context<'_>,
+    input: ResolveApproval,
+) -> Result<Decision, Rejection> {
+    let ResolveApproval {
+        caller,
+        approval: id,
+        answer,
+    } = input;
+    let approval = state
+        .find_approval(&id)
+        .ok_or_else(|| Rejection::UnknownApproval(id.clone()))?;
+    match &caller.principal.role {
+        Role::Agent(agent) => {
+            let refusal = Rejection::AgentsCannotAnswer(agent.clone());
+            return Ok(refused_on_record(approval, &caller, &answer, refusal));
+        }
+        Role::Observer => return Err(Rejection::ObserverCannotChange),
+        Role::Operator | Role::Host => {}
+    }
+    check_text("the message", answer.message.as_deref().unwrap_or_default())?;
+    if !approval.is_pending() {
+        answer_again(approval, &answer)?;
+        return Ok(Decision::new(Vec::new(), Subject::Approval(id)));
+    }
+    let outcome = check_answer(approval, &answer)?;
+    match approval.owner() {
+        Some(owner) if caller.client.as_ref() != Some(owner) => {
+            pass_to_owner(context, approval, owner, &caller, answer)
+        }
+        owner => {
+            // The owner that answers itself has been told by that.
+            let delivery = if owner.is_some() {
+                Delivery::Delivered
+            } else {
+                Delivery::Waiting
+            };
+            Ok(Decision::new(
+                vec![ended(approval, ending(outcome, &caller, answer), delivery)],
+                Subject::Approval(id),
+            ))
+        }
+    }
+}
+
+fn refused_on_record(
+    approval: &Approval,
+    caller: &Caller,
+    answer: &Answer,
+    refusal: Rejection,
+) -> Decision {
+    let event = ApprovalResolveRefused {
+        approval: approval.ask.id.clone(),
+        agent: caller.principal.agent().cloned(),
+        action: approval.ask.action.clone(),
+        resolution: answer.resolution.chars().take(100).collect(),
+        by: By::from(caller),
+        client: caller.client.clone(),
+        reason: "own_system_row".to_owned(),
+    };
+    Decision::new(vec![event.into()], Subject::Refused(Box::new(refusal)))
+}
+
+/// The same answer again is a success; a different one is refused with who and when.
+pub fn answer_again(approval: &Approval, answer: &Answer) -> Result<(), Rejection> {
+    let same = approval.ended.as_ref().is_some_and(|ended| {
+        ended.ending.resolution == answer.resolution
+            && matches!(
+                ended.ending.outcome,
+                Outcome::Allowed | Outcome::Denied | Outcome::Answered
+            )
+            && (answer.edited_input.is_none() || ended.ending.edited_input == answer.edited_input)
+    });
+    if same {
+        Ok(())
+    } else {
+        Err(Rejection::AlreadyResolved(Box::new(approval.clone())))
+    }
+}
+
+fn check_answer(approval: &Approval, answer: &Answer) -> Result<Outcome, Rejection> {
+    if !approval.ask.options.contains(&answer.resolution) {
+        return Err(Rejection::NotAnOption {
+            approval: approval.ask.id.clone(),
+            resolution: answer.resolution.chars().take(100).collect(),
+            options: approval.ask.options.clone(),
+        });
+    }
+    let outcome = approval.outcome_of(&answer.resolution);
+    if let Some(edited) = &answer.edited_input {
+        check_json("the edited input", edited)?;
+        if outcome != Outcome::Allowed || approval.ask.input.is_none() {
+            return Err(Rejection::NothingToEdit);
+        }
+    }
+    Ok(outcome)
+}
+
+fn ending(outcome: Outcome, caller: &Caller, answer: Answer) -> Ending {
+    Ending {
+        outcome,
+        resolution: answer.resolution,
+        by: By::from(caller),
+        message: answer.message,
+        edited_input: answer.edited_input,
+    }
+}
+
+/// Another's answer to an owned ask is passed to the owner, if it is there to hear it.
+fn pass_to_owner(
+    context: Context<'_>,
+    approval: &Approval,
+    owner: &ClientId,
+    caller: &Caller,
+    answer: Answer,
+) -> Result<Decision, Rejection> {
+    let id = approval.ask.id.clone();
+    if !context.presence.is_subscribed(owner) {
+        return Err(Rejection::OwnerNotConnected {
+            approval: id,
+            owner: owner.clone(),
+        });
+    }
+    let event = ApprovalResolveRequested {
+        approval: id.clone(),
+        agent: approval.ask.agent.clone(),
+        action: approval.ask.action.clone(),
+        resolution: answer.resolution,
+        by: By::from(caller),
+        client: caller.client.clone(),
+        owner: owner.clone(),
+    };
+    Ok(Decision::new(vec![event.into()], Subject::Passed(id)))
+}
+
+pub(super) fn cancel(
+    state: &State,
+    caller: &Caller,
+    id: &ApprovalId,
+    message: Option<String>,
+) -> Result<Decision, Rejection> {
+    refuse_observers(caller)?;
+    check_text("the message", message.as_deref().unwrap_or_default())?;
+    let approval = state
+        .find_approval(id)
+        .ok_or_else(|| Rejection::UnknownApproval(id.clone()))?;
+    if !approval.was_asked_by(&caller.principal) {
+        return Err(Rejection::NotYourApproval(id.clone()));
+    }
+    match &approval.ended {
+        None => {
+            let event = ended(approval, cancelled(caller, message), Delivery::Withdrawn);
+            Ok(Decision::new(vec![event], Subject::Approval(id.clone())))
+        }
+        Some(end) if end.ending.outcome == Outcome::Cancelled => {
+            Ok(Decision::new(Vec::new(), Subject::Approval(id.clone())))
+        }
+        Some(_) => Err(Rejection::AlreadyResolved(Box::new(approval.clone()))),
+    }
+}
+
+pub(super) fn dismiss(caller: &Caller, approval: &Approval) -> Result<Decision, Rejection> {
+    refuse_observers(caller)?;
+    let id = approval.ask.id.clone();
+    if approval.is_pending() {
+        return Err(Rejection::ApprovalPending(id));
+    }
+    if caller.principal.agent().is_some() && !approval.was_asked_by(&caller.principal) {
+        return Err(Rejection::NotYourApproval(id));
+    }
+    let event = ApprovalDismissed {
+        approval: id,
+        opened: approval.opened,
+        by: By::from(caller),
+    };
+    Ok(Decision::new(
+        vec![event.into()],
+        Subject::Told(Box::new(approval.clone())),
+    ))
+}
+
+pub(super) fn tell(state: &State, approval: Approval) -> Decision {
+    // Memory may know of a later telling than the fact that was handed in.
+    let newest = state
+        .find_approval(&approval.ask.id)
+        .cloned()
+        .unwrap_or(approval);
+    told(newest)
+}
+
+fn told(mut approval: Approval) -> Decision {
+    approval.deliveries += 1;
+    approval.delivery = Delivery::Attempted;
+    let event = AnswerAttempted {
+        approval: approval.ask.id.clone(),
+        opened: approval.opened,
+        deliveries: approval.deliveries,
+    };
+    Decision::new(vec![event.into()], Subject::Told(Box::new(approval)))
+}
+
+pub(super) fn settle(approval: ApprovalId, opened: Seq, delivery: Delivery) -> Decision {
+    Decision::new(
+        vec![
+            AnswerSettled {
+                approval,
+                opened,
+                delivery,
+            }
+            .into(),
+        ],
+        Subject::Nothing,
+    )
+}
+
+pub(super) fn stop_all(state: &State, caller: &Caller) -> Result<Decision, Rejection> {
+    super::require_operator(caller)?;
+    let message = Some(format!("{} stopped everything", caller.principal.name));
+    let mut open: Vec<&Approval> = state.approvals.values().collect();
+    open.sort_by_key(|approval| approval.opened);
+    let mut events: Vec<Event> = open
+        .into_iter()
+        .map(|approval| {
+            let answer = Answer {
+                resolution: DENY.to_owned(),
+                message: message.clone(),
+                edited_input: None,
+            };
+            let ending = if approval.ask.options.iter().any(|option| option == DENY) {
+                ending(Outcome::Denied, caller, answer)
+            } else {
+                cancelled(caller, message.clone())
+            };
+            ended(approval, ending, Delivery::Waiting)
+        })
+        .collect();
+    let agents = state
+        .agents
+        .values()
+        .filter(|agent| !agent.base.is_terminal());
+    events.extend(agents.map(|agent| {
+        Event::from(AgentInterruptRequested {
+            agent: agent.id().clone(),
+            name: agent.profile.name.clone(),
+            by: By::from(caller),
+        })
+    }));
+    Ok(Decision::new(events, Subject::Nothing))
+}

@@ -1,0 +1,202 @@
+//! Decisions: what an input means, given the state. Pure; nothing here changes anything.
+//!
+//! Invariants: a decision either refuses or names the facts that follow; silence, time and lost
+//! connections never lead to an allow; an agent's principal never leads to an answer.
+
+mod agents;
+mod approvals;
+mod questions;
+mod record;
+mod time;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::agent::OpenCounts;
+use crate::approval::Approval;
+use crate::event::Event;
+use crate::ids::{AgentId, ApprovalId, DeviceId, QuestionId, TokenId};
+use crate::input::{Context, Input};
+use crate::json::Json;
+use crate::limits::{JSON_BYTES_MAX, TEXT_BYTES_MAX, WORD_BYTES_MAX};
+use crate::principal::{Caller, Role};
+use crate::rejection::Rejection;
+use crate::state::State;
+
+pub use approvals::answer_again;
+
+/// What follows from an input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The facts to commit, in order.
+    pub events: Vec<Event>,
+    /// What the caller is given once they are committed.
+    pub subject: Subject,
+}
+
+/// What the caller of an input is given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// Only that it is done.
+    Nothing,
+    /// An agent.
+    Agent(AgentId),
+    /// An approval in memory.
+    Approval(ApprovalId),
+    /// An approval as history has it, told once more.
+    Told(Box<Approval>),
+    /// An approval whose owner decides; it was told of the answer.
+    Passed(ApprovalId),
+    /// A question that is open.
+    Question(QuestionId),
+    /// A question that has just ended.
+    EndedQuestion(QuestionId),
+    /// A device.
+    Device(DeviceId),
+    /// A token.
+    Token(TokenId),
+    /// The last event of the decision.
+    Event,
+    /// A no that is on the record.
+    Refused(Box<Rejection>),
+}
+
+impl Decision {
+    fn new(events: Vec<Event>, subject: Subject) -> Self {
+        Self { events, subject }
+    }
+
+    fn nothing() -> Self {
+        Self::new(Vec::new(), Subject::Nothing)
+    }
+}
+
+/// Says what follows from `input`, or why nothing does.
+pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decision, Rejection> {
+    let mut decision = match input {
+        Input::HostStarted { version, pid } => Ok(time::host_started(context, version, pid)),
+        Input::TimeArrived => Ok(time::time_arrived(state, context)),
+        Input::ConnectionLost(client) => Ok(time::connection_lost(state, context, client)),
+        Input::RegisterAgent(input) => agents::register(state, context, input),
+        Input::UnregisterAgent { caller, agent } => agents::unregister(state, &caller, agent),
+        Input::SetStatus(input) => agents::set_status(state, input),
+        Input::RegisterDevice(input) => agents::register_device(state, context, input),
+        Input::UpdateDevice(input) => agents::update_device(state, context, input),
+        Input::Notify(input) => agents::notify(input),
+        Input::RequestApproval(request) => approvals::request(state, context, *request),
+        Input::ResolveApproval(input) => approvals::resolve(state, context, input),
+        Input::CancelApproval {
+            caller,
+            approval,
+            message,
+        } => approvals::cancel(state, &caller, &approval, message),
+        Input::DismissApproval { caller, approval } => approvals::dismiss(&caller, &approval),
+        Input::TellAnswer(approval) => Ok(approvals::tell(state, *approval)),
+        Input::SettleAnswer {
+            approval,
+            opened,
+            delivery,
+        } => Ok(approvals::settle(approval, opened, delivery)),
+        Input::AskQuestion(input) => questions::ask(state, context, input),
+        Input::AnswerQuestion {
+            caller,
+            question,
+            answer,
+        } => questions::answer(state, &caller, &question, answer),
+        Input::StopAll(caller) => approvals::stop_all(state, &caller),
+        Input::CreateToken(input) => record::create_token(state, context, input),
+        Input::RevokeToken { caller, token } => record::revoke_token(state, &caller, token),
+        Input::MarkProcess { agent, process } => record::mark_process(state, agent, process),
+        Input::ForgetProcesses(processes) => Ok(record::forget_processes(state, processes)),
+        Input::Redact {
+            caller,
+            seq,
+            reason,
+        } => record::redact(state, &caller, seq, reason),
+        Input::Prune { caller, before } => record::prune(state, &caller, before),
+    }?;
+    announce_states(state, &mut decision.events);
+    Ok(decision)
+}
+
+/// Adds a change of state for every agent whose visible state the events move, unless they
+/// already say what the agent is from here on.
+fn announce_states(state: &State, events: &mut Vec<Event>) {
+    let mut open: BTreeMap<&AgentId, OpenCounts> = BTreeMap::new();
+    let mut spoken_of: BTreeSet<&AgentId> = BTreeSet::new();
+    for event in events.iter() {
+        let Some(agent) = event.agent() else { continue };
+        if says_the_state(event) {
+            spoken_of.insert(agent);
+        } else if let Some(change) = change_of_open(event) {
+            change(open.entry(agent).or_insert_with(|| state.open_of(agent)));
+        }
+    }
+    open.retain(|agent, _| !spoken_of.contains(agent));
+    let moved = open.into_iter().filter_map(|(id, after)| {
+        let agent = state.find_agent(id)?;
+        let moves = agent.state(after) != agent.state(state.open_of(id));
+        moves.then(|| Event::from(agent.changed_to(agent.base, after)))
+    });
+    let moved: Vec<Event> = moved.collect();
+    events.extend(moved);
+}
+
+fn says_the_state(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::AgentStatusChanged(_) | Event::AgentUnregistered(_)
+    )
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "only these four open or close anything"
+)]
+fn change_of_open(event: &Event) -> Option<fn(&mut OpenCounts)> {
+    match event {
+        Event::ApprovalRequested(_) => Some(|open| open.approvals += 1),
+        Event::ApprovalResolved(_) => {
+            Some(|open| open.approvals = open.approvals.saturating_sub(1))
+        }
+        Event::QuestionAsked(_) => Some(|open| open.questions += 1),
+        Event::QuestionEnded(_) => Some(|open| open.questions = open.questions.saturating_sub(1)),
+        _ => None,
+    }
+}
+
+/// Refuses those who may only look.
+fn refuse_observers(caller: &Caller) -> Result<(), Rejection> {
+    match caller.principal.role {
+        Role::Observer => Err(Rejection::ObserverCannotChange),
+        Role::Operator | Role::Agent(_) | Role::Host => Ok(()),
+    }
+}
+
+/// Refuses everybody but operators and the host.
+fn require_operator(caller: &Caller) -> Result<(), Rejection> {
+    match &caller.principal.role {
+        Role::Operator | Role::Host => Ok(()),
+        Role::Observer => Err(Rejection::ObserverCannotChange),
+        Role::Agent(agent) => Err(Rejection::AgentNotAllowed(agent.clone())),
+    }
+}
+
+fn check_word(what: &'static str, text: &str) -> Result<(), Rejection> {
+    check_size(what, text.len(), WORD_BYTES_MAX)
+}
+
+fn check_text(what: &'static str, text: &str) -> Result<(), Rejection> {
+    check_size(what, text.len(), TEXT_BYTES_MAX)
+}
+
+fn check_json(what: &'static str, json: &Json) -> Result<(), Rejection> {
+    check_size(what, json.text().len(), JSON_BYTES_MAX)
+}
+
+fn check_size(what: &'static str, size: usize, limit: usize) -> Result<(), Rejection> {
+    if size > limit {
+        Err(Rejection::TooLarge { what, limit })
+    } else {
+        Ok(())
+    }
+}

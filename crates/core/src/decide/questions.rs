@@ -1,0 +1,89 @@
+//! Questions: asked by anybody who may ask, answered by a person.
+
+use std::sync::Arc;
+
+use super::{Decision, Subject, check_text, refuse_observers};
+use crate::event::{QuestionAsked, QuestionEnded, QuestionEnding, QuestionOutcome, QuestionText};
+use crate::ids::QuestionId;
+use crate::input::{AskQuestion, Context};
+use crate::limits::{
+    AGENT_OPEN_QUESTIONS_MAX, OPEN_QUESTIONS_MAX, QUESTION_TIMEOUT_MS, TIMEOUT_MS_MAX,
+};
+use crate::principal::{By, Caller};
+use crate::rejection::Rejection;
+use crate::state::State;
+
+pub(super) fn ask(
+    state: &State,
+    context: Context<'_>,
+    input: AskQuestion,
+) -> Result<Decision, Rejection> {
+    refuse_observers(&input.caller)?;
+    check_text("the question", &input.text)?;
+    let agent = input.caller.principal.agent().cloned().or(input.agent);
+    if state.questions.len() >= OPEN_QUESTIONS_MAX {
+        return Err(Rejection::TooMany {
+            what: "open questions",
+            limit: OPEN_QUESTIONS_MAX,
+        });
+    }
+    if agent
+        .as_ref()
+        .is_some_and(|agent| state.open_of(agent).questions >= AGENT_OPEN_QUESTIONS_MAX)
+    {
+        return Err(Rejection::TooMany {
+            what: "open questions of this agent",
+            limit: AGENT_OPEN_QUESTIONS_MAX,
+        });
+    }
+    let timeout_ms = input
+        .timeout_ms
+        .unwrap_or(QUESTION_TIMEOUT_MS)
+        .min(TIMEOUT_MS_MAX);
+    let question = QuestionText {
+        id: input.id.clone(),
+        agent,
+        text: input.text,
+        by: By::from(&input.caller),
+        deadline: Some(context.now.plus_ms(timeout_ms)),
+    };
+    Ok(Decision::new(
+        vec![
+            QuestionAsked {
+                question: Arc::new(question),
+            }
+            .into(),
+        ],
+        Subject::Question(input.id),
+    ))
+}
+
+pub(super) fn answer(
+    state: &State,
+    caller: &Caller,
+    id: &QuestionId,
+    answer: String,
+) -> Result<Decision, Rejection> {
+    refuse_observers(caller)?;
+    check_text("the answer", &answer)?;
+    if let Some(agent) = caller.principal.agent() {
+        return Err(Rejection::AgentsCannotAnswer(agent.clone()));
+    }
+    let question = state
+        .find_question(id)
+        .ok_or_else(|| Rejection::UnknownQuestion(id.clone()))?;
+    let ended = QuestionEnded {
+        question: id.clone(),
+        opened: question.opened,
+        agent: question.text.agent.clone(),
+        ending: Arc::new(QuestionEnding {
+            outcome: QuestionOutcome::Answered,
+            answer,
+            by: By::from(caller),
+        }),
+    };
+    Ok(Decision::new(
+        vec![ended.into()],
+        Subject::EndedQuestion(id.clone()),
+    ))
+}

@@ -1,0 +1,161 @@
+//! Tokens, marks of processes, and what is erased from the record.
+
+use super::{Decision, Subject, check_text, check_word, require_operator};
+use crate::event::{
+    ProcessKey, ProcessMarked, ProcessesForgotten, RecordPruned, RecordRedacted, TokenCreated,
+    TokenRevoked,
+};
+use crate::ids::{AgentId, Seq, TokenId};
+use crate::input::{Context, CreateToken};
+use crate::limits::{PROCESS_MARKS_MAX, TIMEOUT_MS_MAX, TOKENS_MAX};
+use crate::principal::{By, Caller};
+use crate::rejection::Rejection;
+use crate::state::State;
+
+/// Makes a token; tokens whose time is over leave at the same moment.
+pub(super) fn create_token(
+    state: &State,
+    context: Context<'_>,
+    input: CreateToken,
+) -> Result<Decision, Rejection> {
+    require_operator(&input.caller)?;
+    check_word("the name", &input.name)?;
+    let by = By::from(&input.caller);
+    let over = state
+        .tokens
+        .values()
+        .filter(|token| token.expires_at.is_some_and(|end| end <= context.now));
+    let mut events: Vec<_> = over
+        .map(|token| {
+            TokenRevoked {
+                token: token.id.clone(),
+                by: By::from(&Caller::host()),
+            }
+            .into()
+        })
+        .collect();
+    if state.tokens.len() - events.len() >= TOKENS_MAX {
+        return Err(Rejection::TooMany {
+            what: "tokens",
+            limit: TOKENS_MAX,
+        });
+    }
+    let created = TokenCreated {
+        token: input.id.clone(),
+        role: input.role,
+        name: input.name,
+        expires_at: input
+            .ttl_ms
+            .map(|ms| context.now.plus_ms(ms.min(TIMEOUT_MS_MAX))),
+        hash: input.hash,
+        by,
+    };
+    events.push(created.into());
+    Ok(Decision::new(events, Subject::Token(input.id)))
+}
+
+pub(super) fn revoke_token(
+    state: &State,
+    caller: &Caller,
+    token: TokenId,
+) -> Result<Decision, Rejection> {
+    require_operator(caller)?;
+    if state.find_token(&token).is_none() {
+        return Err(Rejection::UnknownToken(token));
+    }
+    Ok(Decision::new(
+        vec![
+            TokenRevoked {
+                token,
+                by: By::from(caller),
+            }
+            .into(),
+        ],
+        Subject::Nothing,
+    ))
+}
+
+/// The first mark of a process stays: what it was once seen to be, it is.
+pub(super) fn mark_process(
+    state: &State,
+    agent: AgentId,
+    process: ProcessKey,
+) -> Result<Decision, Rejection> {
+    if state.marks.contains_key(&process) {
+        return Ok(Decision::nothing());
+    }
+    if state.marks.len() >= PROCESS_MARKS_MAX {
+        return Err(Rejection::TooMany {
+            what: "agent processes",
+            limit: PROCESS_MARKS_MAX,
+        });
+    }
+    Ok(Decision::new(
+        vec![ProcessMarked { agent, process }.into()],
+        Subject::Nothing,
+    ))
+}
+
+pub(super) fn forget_processes(state: &State, mut processes: Vec<ProcessKey>) -> Decision {
+    processes.retain(|process| state.marks.contains_key(process));
+    if processes.is_empty() {
+        return Decision::nothing();
+    }
+    Decision::new(
+        vec![ProcessesForgotten { processes }.into()],
+        Subject::Nothing,
+    )
+}
+
+pub(super) fn redact(
+    state: &State,
+    caller: &Caller,
+    seq: Seq,
+    reason: String,
+) -> Result<Decision, Rejection> {
+    require_operator(caller)?;
+    check_text("the reason", &reason)?;
+    if seq == Seq(0) || seq > state.head() {
+        return Err(Rejection::UnknownEvent(seq));
+    }
+    if needed(state).any(|opened| opened == seq) {
+        return Err(Rejection::StillNeeded(seq));
+    }
+    Ok(Decision::new(
+        vec![
+            RecordRedacted {
+                seq,
+                reason,
+                by: By::from(caller),
+            }
+            .into(),
+        ],
+        Subject::Event,
+    ))
+}
+
+/// Keeps what something open refers to, however old it is.
+pub(super) fn prune(state: &State, caller: &Caller, before: Seq) -> Result<Decision, Rejection> {
+    require_operator(caller)?;
+    if before > state.head().next() {
+        return Err(Rejection::UnknownEvent(before));
+    }
+    let before = needed(state)
+        .min()
+        .map_or(before, |oldest| oldest.min(before));
+    Ok(Decision::new(
+        vec![
+            RecordPruned {
+                before,
+                by: By::from(caller),
+            }
+            .into(),
+        ],
+        Subject::Event,
+    ))
+}
+
+fn needed(state: &State) -> impl Iterator<Item = Seq> {
+    let asks = state.approvals.values().map(|approval| approval.opened);
+    asks.chain(state.questions.values().map(|question| question.opened))
+}

@@ -1,0 +1,169 @@
+//! What the host's start, lost connections and time itself lead to. Never to an allow.
+
+use std::sync::Arc;
+
+use super::approvals::ended;
+use super::{Decision, Subject};
+use crate::agent::Agent;
+use crate::event::{
+    AgentUnregistered, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending, Event,
+    HostStarted, Outcome, QuestionEnding, QuestionOutcome,
+};
+use crate::ids::ClientId;
+use crate::input::Context;
+use crate::limits::GONE_AGENTS_KEPT;
+use crate::principal::{By, Caller};
+use crate::state::{Deadline, State};
+
+pub(super) fn host_started(context: Context<'_>, version: String, pid: u32) -> Decision {
+    let lapses_at = context.now.plus_ms(context.owner_grace_ms);
+    Decision::new(
+        vec![
+            HostStarted {
+                version,
+                pid,
+                lapses_at,
+            }
+            .into(),
+        ],
+        Subject::Nothing,
+    )
+}
+
+/// A connection that held nothing leaves no trace.
+pub(super) fn connection_lost(state: &State, context: Context<'_>, client: ClientId) -> Decision {
+    if !state.held.contains_key(&client) {
+        return Decision::nothing();
+    }
+    let lapses_at = context.now.plus_ms(context.owner_grace_ms);
+    Decision::new(
+        vec![ConnectionLost { client, lapses_at }.into()],
+        Subject::Nothing,
+    )
+}
+
+pub(super) fn time_arrived(state: &State, context: Context<'_>) -> Decision {
+    let mut events = Vec::new();
+    for (at, what) in &state.deadlines {
+        if *at > context.now {
+            break;
+        }
+        match what {
+            Deadline::Lapse(client) => lapse(state, context, client, &mut events),
+            Deadline::Approval(_) | Deadline::Question(_)
+                if context.now < context.expiry_held_until => {}
+            Deadline::Approval(id) => {
+                events.extend(
+                    state
+                        .approvals
+                        .get(id)
+                        .map(|approval| ended(approval, expired(), Delivery::Waiting)),
+                );
+            }
+            Deadline::Question(id) => events.extend(state.questions.get(id).map(question_expired)),
+        }
+    }
+    Decision::new(events, Subject::Nothing)
+}
+
+fn expired() -> Ending {
+    host_ending(
+        Outcome::Expired,
+        "expired",
+        "nobody answered in time, so this was not allowed",
+    )
+}
+
+pub(super) fn gone() -> Ending {
+    host_ending(Outcome::Gone, "agent_gone", "the asker is gone")
+}
+
+fn host_ending(outcome: Outcome, resolution: &str, message: &str) -> Ending {
+    Ending {
+        outcome,
+        resolution: resolution.to_owned(),
+        by: By::from(&Caller::host()),
+        message: Some(message.to_owned()),
+        edited_input: None,
+    }
+}
+
+fn question_expired(question: &crate::question::Question) -> Event {
+    crate::event::QuestionEnded {
+        question: question.text.id.clone(),
+        opened: question.opened,
+        agent: question.text.agent.clone(),
+        ending: Arc::new(QuestionEnding {
+            outcome: QuestionOutcome::Expired,
+            answer: "nobody answered in time".to_owned(),
+            by: By::from(&Caller::host()),
+        }),
+    }
+    .into()
+}
+
+/// The owner did not come back: what it held ends, unless it outlives its owner.
+fn lapse(state: &State, context: Context<'_>, client: &ClientId, events: &mut Vec<Event>) {
+    // It may have come back under the same id only on paper: a connection id is never reused.
+    let Some(held) = state.held.get(client) else {
+        return;
+    };
+    if context.presence.is_connected(client) {
+        return;
+    }
+    let approvals = held
+        .approvals
+        .iter()
+        .filter_map(|id| state.approvals.get(id));
+    // An ask that already ends by its own deadline in this very moment must end once.
+    let due = |approval: &crate::approval::Approval| {
+        approval
+            .ask
+            .deadline
+            .is_some_and(|at| at <= context.now && context.now >= context.expiry_held_until)
+    };
+    events.extend(
+        approvals
+            .filter(|approval| !approval.outlives_connection() && !due(approval))
+            .map(|approval| ended(approval, gone(), Delivery::Withdrawn)),
+    );
+    let agents: Vec<_> = held
+        .agents
+        .iter()
+        .filter_map(|id| state.agents.get(id))
+        .collect();
+    for agent in &agents {
+        let base = if agent.base.is_terminal() {
+            agent.base
+        } else {
+            BaseState::Stopped
+        };
+        let mut changed = agent.changed_to(base, state.open_of(agent.id()));
+        changed.client = None;
+        events.push(changed.into());
+    }
+    events.push(
+        ConnectionLapsed {
+            client: client.clone(),
+        }
+        .into(),
+    );
+    make_room(state, agents.len(), events);
+}
+
+/// Agents that nobody owns any more are shown for a while; the oldest leave first.
+fn make_room(state: &State, added: usize, events: &mut Vec<Event>) {
+    let mut gone: Vec<&Agent> = state
+        .agents
+        .values()
+        .filter(|agent| agent.client.is_none())
+        .collect();
+    let surplus = (gone.len() + added)
+        .saturating_sub(GONE_AGENTS_KEPT)
+        .min(gone.len());
+    gone.sort_by_key(|agent| agent.updated_at);
+    let leaving = gone.iter().take(surplus).map(|agent| AgentUnregistered {
+        agent: agent.id().clone(),
+    });
+    events.extend(leaving.map(Event::from));
+}

@@ -1,0 +1,330 @@
+//! Inputs: things that arrive. Each names its caller; ids and facts from history are handed in.
+
+use std::collections::HashMap;
+
+use crate::approval::Approval;
+use crate::event::{AgentProfile, BaseState, Delivery, ProcessKey};
+use crate::ids::{AgentId, ApprovalId, ClientId, DeviceId, QuestionId, Seq, Timestamp, TokenId};
+use crate::json::Json;
+use crate::principal::{Caller, Role};
+
+/// Something that arrived, from a door, the clock or the host itself.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The host begins to serve.
+    HostStarted {
+        /// Its version.
+        version: String,
+        /// Its process.
+        pid: u32,
+    },
+    /// The instant the state asked to be woken at may have come.
+    TimeArrived,
+    /// A connection ended.
+    ConnectionLost(ClientId),
+    /// See [`RegisterAgent`].
+    RegisterAgent(RegisterAgent),
+    /// An agent takes itself off the list.
+    UnregisterAgent {
+        /// Who calls.
+        caller: Caller,
+        /// The agent.
+        agent: AgentId,
+    },
+    /// See [`SetStatus`].
+    SetStatus(SetStatus),
+    /// See [`PutDevice`].
+    RegisterDevice(PutDevice),
+    /// See [`PutDevice`].
+    UpdateDevice(PutDevice),
+    /// See [`Notify`].
+    Notify(Notify),
+    /// See [`AskRequest`].
+    RequestApproval(Box<AskRequest>),
+    /// See [`ResolveApproval`].
+    ResolveApproval(ResolveApproval),
+    /// An asker takes its ask back.
+    CancelApproval {
+        /// Who calls.
+        caller: Caller,
+        /// The ask.
+        approval: ApprovalId,
+        /// Why.
+        message: Option<String>,
+    },
+    /// An ended ask is taken off the list.
+    DismissApproval {
+        /// Who calls.
+        caller: Caller,
+        /// The ask as history has it.
+        approval: Box<Approval>,
+    },
+    /// An asker is about to be told how its ask ended.
+    TellAnswer(Box<Approval>),
+    /// What became of telling it.
+    SettleAnswer {
+        /// The ask.
+        approval: ApprovalId,
+        /// The event that opened it.
+        opened: Seq,
+        /// What became of its answer.
+        delivery: Delivery,
+    },
+    /// See [`AskQuestion`].
+    AskQuestion(AskQuestion),
+    /// Somebody answers a question.
+    AnswerQuestion {
+        /// Who calls.
+        caller: Caller,
+        /// The question.
+        question: QuestionId,
+        /// The words.
+        answer: String,
+    },
+    /// Deny everything open, interrupt every agent.
+    StopAll(Caller),
+    /// See [`CreateToken`].
+    CreateToken(CreateToken),
+    /// A token is withdrawn.
+    RevokeToken {
+        /// Who calls.
+        caller: Caller,
+        /// The token.
+        token: TokenId,
+    },
+    /// A process used an agent's token.
+    MarkProcess {
+        /// The agent it is.
+        agent: AgentId,
+        /// The process.
+        process: ProcessKey,
+    },
+    /// Processes that were agents are gone.
+    ForgetProcesses(Vec<ProcessKey>),
+    /// The payload of an event is to be erased.
+    Redact {
+        /// Who calls.
+        caller: Caller,
+        /// The event.
+        seq: Seq,
+        /// Why.
+        reason: String,
+    },
+    /// Everything before an event is to be erased.
+    Prune {
+        /// Who calls.
+        caller: Caller,
+        /// The oldest event to keep.
+        before: Seq,
+    },
+}
+
+/// An agent describes itself.
+#[derive(Clone, Debug)]
+pub struct RegisterAgent {
+    /// Who calls.
+    pub caller: Caller,
+    /// What it says of itself.
+    pub profile: AgentProfile,
+}
+
+/// An owner says what its agent does.
+#[derive(Clone, Debug)]
+pub struct SetStatus {
+    /// Who calls.
+    pub caller: Caller,
+    /// The agent.
+    pub agent: AgentId,
+    /// Its base state from now on.
+    pub base: BaseState,
+    /// What it works on.
+    pub current_task: Option<String>,
+    /// For people.
+    pub message: Option<String>,
+    /// For programs.
+    pub payload: Option<Json>,
+}
+
+/// A device describes itself; absent fields keep what they were or have their default.
+#[derive(Clone, Debug)]
+pub struct PutDevice {
+    /// Who calls.
+    pub caller: Caller,
+    /// The device.
+    pub id: DeviceId,
+    /// Its name.
+    pub name: Option<String>,
+    /// What it runs on.
+    pub platform: Option<String>,
+    /// What it says it can do.
+    pub capabilities: Option<Vec<String>>,
+    /// What it says of itself.
+    pub status: Option<String>,
+    /// Anything else.
+    pub metadata: Option<Json>,
+}
+
+/// Somebody tells everybody something.
+#[derive(Clone, Debug)]
+pub struct Notify {
+    /// Who calls.
+    pub caller: Caller,
+    /// A kind that is not one of ours.
+    pub kind: String,
+    /// The agent it is about.
+    pub agent: Option<AgentId>,
+    /// For people.
+    pub message: String,
+    /// For programs.
+    pub payload: Json,
+}
+
+/// An ask, before anything was decided about it.
+#[derive(Clone, Debug)]
+pub struct AskRequest {
+    /// Who asks.
+    pub caller: Caller,
+    /// The id it gets if it is a new one.
+    pub id: ApprovalId,
+    /// The agent that asks.
+    pub agent: Option<AgentId>,
+    /// The agent's turn.
+    pub turn: Option<String>,
+    /// The agent's id for the tool call.
+    pub tool_call: Option<String>,
+    /// What it wants to do.
+    pub action: String,
+    /// The tool.
+    pub tool: Option<String>,
+    /// The tool's exact input.
+    pub input: Option<Json>,
+    /// Anything else.
+    pub details: Json,
+    /// A screen description.
+    pub a2ui: Option<Json>,
+    /// What it can be answered with; empty for `approve` and `deny`.
+    pub options: Vec<String>,
+    /// Which options allow; `None` for `approve`.
+    pub approving: Option<Vec<String>>,
+    /// Whether any operator answers, not the asking connection.
+    pub system_level: bool,
+    /// The asker's own key.
+    pub idempotency_key: Option<String>,
+    /// When it ends as expired.
+    pub timeout_ms: Option<u64>,
+    /// What history has under the asker's key, where memory has nothing.
+    pub keyed: Option<Approval>,
+}
+
+/// Somebody answers an ask.
+#[derive(Clone, Debug)]
+pub struct ResolveApproval {
+    /// Who answers.
+    pub caller: Caller,
+    /// The ask.
+    pub approval: ApprovalId,
+    /// What they answer.
+    pub answer: Answer,
+}
+
+/// What somebody answers an ask with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// One of the options.
+    pub resolution: String,
+    /// Words for the asker.
+    pub message: Option<String>,
+    /// The input to run instead.
+    pub edited_input: Option<Json>,
+}
+
+/// An agent wants words.
+#[derive(Clone, Debug)]
+pub struct AskQuestion {
+    /// Who asks.
+    pub caller: Caller,
+    /// The id it gets.
+    pub id: QuestionId,
+    /// The agent that asks.
+    pub agent: Option<AgentId>,
+    /// What it wants to know.
+    pub text: String,
+    /// When it ends without words.
+    pub timeout_ms: Option<u64>,
+}
+
+/// A token is made.
+#[derive(Clone, Debug)]
+pub struct CreateToken {
+    /// Who makes it.
+    pub caller: Caller,
+    /// Its public name.
+    pub id: TokenId,
+    /// SHA-256 of the token, in hexadecimal.
+    pub hash: String,
+    /// What its bearer may do.
+    pub role: Role,
+    /// Who its bearer is on the record.
+    pub name: String,
+    /// How long it is valid.
+    pub ttl_ms: Option<u64>,
+}
+
+/// Which connections are open, and which of them read events. Not a fact of the log: after a
+/// restart there are none.
+#[derive(Clone, Debug, Default)]
+pub struct Presence {
+    connections: HashMap<ClientId, bool>,
+}
+
+impl Presence {
+    /// A connection opened.
+    pub fn connected(&mut self, client: ClientId) {
+        self.connections.entry(client).or_insert(false);
+    }
+
+    /// A connection reads events from now on.
+    pub fn subscribed(&mut self, client: &ClientId) {
+        if let Some(subscribed) = self.connections.get_mut(client) {
+            *subscribed = true;
+        }
+    }
+
+    /// A connection ended.
+    pub fn disconnected(&mut self, client: &ClientId) {
+        self.connections.remove(client);
+    }
+
+    /// Whether the connection is open.
+    pub fn is_connected(&self, client: &ClientId) -> bool {
+        self.connections.contains_key(client)
+    }
+
+    /// Whether the connection is open and reads events.
+    pub fn is_subscribed(&self, client: &ClientId) -> bool {
+        self.connections.get(client).copied().unwrap_or(false)
+    }
+
+    /// How many connections are open.
+    pub fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+}
+
+/// What a decision needs to know besides the state.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The instant of the decision.
+    pub now: Timestamp,
+    /// Who is there.
+    pub presence: &'a Presence,
+    /// Nothing expires before this instant.
+    pub expiry_held_until: Timestamp,
+    /// The time a lost owner has to come back.
+    pub owner_grace_ms: u64,
+}

@@ -1,0 +1,124 @@
+//! Rejections: the domain saying no to a caller. Values to match on, shown kindly.
+
+use crate::approval::Approval;
+use crate::ids::{AgentId, ApprovalId, ClientId, DeviceId, QuestionId, Seq, TokenId};
+use crate::question::Question;
+
+/// Why an input changed nothing.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Rejection {
+    /// Nobody asked that.
+    #[error("unknown approval '{0}'")]
+    UnknownApproval(ApprovalId),
+    /// No such agent.
+    #[error("unknown agent '{0}'")]
+    UnknownAgent(AgentId),
+    /// No such question.
+    #[error("unknown question '{0}'")]
+    UnknownQuestion(QuestionId),
+    /// No such device.
+    #[error("unknown device '{0}'")]
+    UnknownDevice(DeviceId),
+    /// No such token.
+    #[error("unknown token '{0}'")]
+    UnknownToken(TokenId),
+    /// No such event.
+    #[error("unknown event {0}")]
+    UnknownEvent(Seq),
+    /// Somebody else answered first.
+    #[error("approval '{}' was already resolved as '{}' by {}", .0.ask.id, resolution_of(.0), resolver_of(.0))]
+    AlreadyResolved(Box<Approval>),
+    /// Somebody else answered the question first.
+    #[error("question '{}' has already ended", .0.text.id)]
+    AlreadyAnswered(Box<Question>),
+    /// The owner decides, and is not there.
+    #[error("approval '{approval}' is owned by session '{owner}' which is not currently connected")]
+    OwnerNotConnected {
+        /// The ask.
+        approval: ApprovalId,
+        /// The connection that owns it.
+        owner: ClientId,
+    },
+    /// The answer is not among the options.
+    #[error("'{resolution}' is not an option of approval '{approval}': choose one of {}", options.join(", "))]
+    NotAnOption {
+        /// The ask.
+        approval: ApprovalId,
+        /// What was answered.
+        resolution: String,
+        /// What could be.
+        options: Vec<String>,
+    },
+    /// An option named as approving is not offered.
+    #[error("'{0}' is named as approving and is not among the options")]
+    ApprovingNotOffered(String),
+    /// There is nothing to edit, or the answer does not allow.
+    #[error("an edited input needs an ask with an input and an answer that allows")]
+    NothingToEdit,
+    /// It is still open.
+    #[error("approval '{0}' is still pending")]
+    ApprovalPending(ApprovalId),
+    /// Only its asker may do that.
+    #[error("approval '{0}' is not yours")]
+    NotYourApproval(ApprovalId),
+    /// Another connection owns the id.
+    #[error("agent '{0}' is owned by another session; unregister it from that session first")]
+    AgentTaken(AgentId),
+    /// Another connection owns the agent.
+    #[error("agent '{0}' is owned by another session")]
+    AgentOwnedElsewhere(AgentId),
+    /// Another connection owns the id.
+    #[error("device '{0}' is owned by another session; reconnect that device or remove it first")]
+    DeviceTaken(DeviceId),
+    /// Another connection owns the device.
+    #[error("device '{0}' is owned by another session")]
+    DeviceOwnedElsewhere(DeviceId),
+    /// Agents ask; they never answer.
+    #[error("agents cannot answer: '{0}' is an agent, and only a person decides")]
+    AgentsCannotAnswer(AgentId),
+    /// An agent's word does not reach that far.
+    #[error("agent '{0}' may ask, notify and report, and nothing else")]
+    AgentNotAllowed(AgentId),
+    /// Observers change nothing.
+    #[error("an observer may read everything and change nothing")]
+    ObserverCannotChange,
+    /// The same key, another request.
+    #[error("idempotency key '{0}' was used for another request")]
+    IdempotencyConflict(String),
+    /// Too much is open already.
+    #[error("too many {what}: the limit is {limit}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The bound.
+        limit: usize,
+    },
+    /// A text, list or document is over its limit.
+    #[error("{what} is too large: the limit is {limit}")]
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// The bound, in bytes or items.
+        limit: usize,
+    },
+    /// That kind of event is the host's own.
+    #[error("kind '{0}' is the host's own and cannot be sent by others")]
+    ReservedKind(String),
+    /// Something open still needs it.
+    #[error("event {0} is still needed by something open")]
+    StillNeeded(Seq),
+}
+
+fn resolution_of(approval: &Approval) -> &str {
+    approval
+        .ended
+        .as_ref()
+        .map_or("pending", |ended| &ended.ending.resolution)
+}
+
+fn resolver_of(approval: &Approval) -> &str {
+    approval
+        .ended
+        .as_ref()
+        .map_or("nobody", |ended| &ended.ending.by.name)
+}

@@ -1,0 +1,174 @@
+//! The feed: a cursor and a wake-up.
+//!
+//! Invariants: no event travels in the signal; the newest events stay in memory up to a bound in
+//! number and bytes; a reader that falls behind that reads the log, and costs only itself.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock, RwLock};
+
+use bytes::Bytes;
+use countersign_core::limits::{FEED_BYTES_KEPT, FEED_EVENTS_KEPT};
+use countersign_core::{Committed, Event, Seq};
+use tokio::sync::watch;
+
+/// A committed event in memory, with room for its serialised form.
+#[derive(Debug)]
+pub struct Entry {
+    /// The event.
+    pub committed: Committed,
+    wire: OnceLock<Bytes>,
+}
+
+impl Entry {
+    pub(crate) fn new(committed: Committed) -> Arc<Self> {
+        Arc::new(Self {
+            committed,
+            wire: OnceLock::new(),
+        })
+    }
+
+    /// The serialised form, made by whoever needs it first and shared by all who follow.
+    pub fn wire(&self, serialise: impl FnOnce(&Committed) -> Bytes) -> Bytes {
+        self.wire.get_or_init(|| serialise(&self.committed)).clone()
+    }
+}
+
+/// The newest events, and the signal that there are more.
+#[derive(Debug)]
+pub struct Feed {
+    ring: RwLock<Ring>,
+    head: watch::Sender<Seq>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    entries: VecDeque<Arc<Entry>>,
+    bytes: usize,
+}
+
+impl Feed {
+    pub(crate) fn new(head: Seq) -> Self {
+        Self {
+            ring: RwLock::default(),
+            head: watch::Sender::new(head),
+        }
+    }
+
+    /// The newest committed event.
+    pub fn head(&self) -> Seq {
+        *self.head.borrow()
+    }
+
+    /// A signal that fires whenever there is more to read.
+    pub fn watch(&self) -> watch::Receiver<Seq> {
+        self.head.subscribe()
+    }
+
+    pub(crate) fn push(&self, entries: impl IntoIterator<Item = Arc<Entry>>) {
+        let mut ring = self
+            .ring
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        for entry in entries {
+            ring.bytes += weight(&entry.committed);
+            ring.entries.push_back(entry);
+        }
+        while ring.entries.len() > FEED_EVENTS_KEPT || ring.bytes > FEED_BYTES_KEPT {
+            let Some(oldest) = ring.entries.pop_front() else {
+                break;
+            };
+            ring.bytes -= weight(&oldest.committed);
+        }
+        let head = ring.entries.back().map(|entry| entry.committed.seq);
+        drop(ring);
+        if let Some(head) = head {
+            self.head.send_replace(head);
+        }
+    }
+
+    /// After a failed commit: what readers may see is what the log has.
+    pub(crate) fn reset(&self, head: Seq) {
+        let mut ring = self
+            .ring
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        *ring = Ring::default();
+        drop(ring);
+        self.head.send_replace(head);
+    }
+
+    /// An erased event must not live on in memory, nor inside another that shows it.
+    pub(crate) fn forget(&self, erased: impl Fn(&Committed) -> bool) {
+        let mut ring = self
+            .ring
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        ring.entries.retain(|entry| !erased(&entry.committed));
+        ring.bytes = ring
+            .entries
+            .iter()
+            .map(|entry| weight(&entry.committed))
+            .sum();
+    }
+
+    /// Up to `limit` events after `cursor`, or `None` if some of them are no longer in memory.
+    pub(crate) fn after(&self, cursor: Seq, limit: usize) -> Option<Vec<Arc<Entry>>> {
+        let ring = self
+            .ring
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let oldest = ring.entries.front()?.committed.seq;
+        if oldest > cursor.next() {
+            return None;
+        }
+        let from = ring
+            .entries
+            .partition_point(|entry| entry.committed.seq <= cursor);
+        Some(ring.entries.range(from..).take(limit).cloned().collect())
+    }
+
+    /// The newest events that `wanted` holds for, newest first; `None` if memory has too few.
+    pub(crate) fn newest(
+        &self,
+        limit: usize,
+        wanted: impl Fn(&Committed) -> bool,
+    ) -> Option<Vec<Arc<Entry>>> {
+        let ring = self
+            .ring
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let found: Vec<_> = ring
+            .entries
+            .iter()
+            .rev()
+            .filter(|entry| wanted(&entry.committed))
+            .take(limit)
+            .cloned()
+            .collect();
+        (found.len() == limit).then_some(found)
+    }
+}
+
+/// Roughly what an event takes in memory, its serialised form included.
+fn weight(committed: &Committed) -> usize {
+    let ask = match &committed.event {
+        Event::ApprovalRequested(e) => Some(&e.ask),
+        _ => committed.ask.as_ref(),
+    };
+    let ask = ask.map_or(0, |ask| {
+        ask.action.len() + ask.details.text().len() + text(ask.input.as_ref())
+    });
+    let own = match &committed.event {
+        Event::Notified(e) => e.message.len() + e.payload.text().len(),
+        Event::AgentStatusChanged(e) => text(e.payload.as_ref()) + e.agent.metadata.text().len(),
+        Event::AgentRegistered(e) => e.agent.metadata.text().len(),
+        Event::ApprovalResolved(e) => text(e.ending.edited_input.as_ref()),
+        Event::QuestionAsked(e) => e.question.text.len(),
+        _ => 0,
+    };
+    1024 + 2 * (ask + own)
+}
+
+fn text(json: Option<&countersign_core::Json>) -> usize {
+    json.map_or(0, |json| json.text().len())
+}

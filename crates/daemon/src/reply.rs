@@ -1,0 +1,43 @@
+//! What a caller gets: a value of the domain, a rejection, or the world failing.
+
+use std::sync::Arc;
+
+use countersign_core::event::Device;
+use countersign_core::{Agent, Approval, OpenCounts, Question, Rejection, Token};
+
+use crate::feed::Entry;
+
+/// What an input gave its caller, after it was committed.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// Only that it is done.
+    Nothing,
+    /// An agent and what it has open.
+    Agent(Box<Agent>, OpenCounts),
+    /// An approval.
+    Approval(Box<Approval>),
+    /// An approval whose owner decides.
+    Passed(Box<Approval>),
+    /// A question.
+    Question(Box<Question>),
+    /// A device.
+    Device(Arc<Device>),
+    /// A token, without the token.
+    Token(Box<Token>),
+    /// The last event of the decision.
+    Event(Arc<Entry>),
+}
+
+/// Why a caller got nothing.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The domain said no.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// The record cannot be written or read; nothing is allowed until it can.
+    #[error("the record is not available: {0}")]
+    Store(Arc<str>),
+    /// The host is ending.
+    #[error("the host is shutting down")]
+    ShuttingDown,
+}

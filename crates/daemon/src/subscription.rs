@@ -1,0 +1,121 @@
+//! Subscriptions: each reads the log from its own cursor, live and replay by the same code.
+
+use std::sync::Arc;
+
+use countersign_core::limits::FEED_PAGE;
+use countersign_core::{AgentId, Committed, Event, Seq};
+use countersign_store::{EventQuery, History};
+use tokio::sync::watch;
+
+use crate::feed::{Entry, Feed};
+use crate::reply::ServiceError;
+use crate::service::read_blocking;
+
+/// Which events a reader wants to see.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only these kinds; `None` for all that are public.
+    pub kinds: Option<Vec<String>>,
+    /// Only about this agent.
+    pub agent: Option<AgentId>,
+}
+
+impl Filter {
+    /// Whether the reader wants this event.
+    pub fn wants(&self, committed: &Committed) -> bool {
+        if self.agent.is_some() && self.agent.as_ref() != committed.event.agent() {
+            return false;
+        }
+        match &self.kinds {
+            None => committed.event.is_public(),
+            Some(kinds) => kinds.iter().any(|kind| kind == kind_of(&committed.event)),
+        }
+    }
+
+    /// The kinds to look for in the log: a notification's own kind lies inside its payload.
+    pub(crate) fn stored_kinds(&self) -> Option<Vec<String>> {
+        let is_ours = |kind: &String| Event::KINDS.contains(&kind.as_str());
+        let kinds = self.kinds.as_ref()?;
+        let mut stored: Vec<_> = kinds.iter().filter(|kind| is_ours(kind)).cloned().collect();
+        if stored.len() < kinds.len() {
+            stored.push("host.notified".to_owned());
+        }
+        Some(stored)
+    }
+}
+
+/// The kind readers see: for a notification, the one its sender gave it.
+fn kind_of(event: &Event) -> &str {
+    if let Event::Notified(notified) = event {
+        &notified.kind
+    } else {
+        event.kind()
+    }
+}
+
+/// A cursor into the log.
+pub struct Subscription {
+    feed: Arc<Feed>,
+    history: Arc<dyn History>,
+    wake: watch::Receiver<Seq>,
+    cursor: Seq,
+    filter: Filter,
+}
+
+impl Subscription {
+    pub(crate) fn new(
+        feed: Arc<Feed>,
+        history: Arc<dyn History>,
+        cursor: Seq,
+        filter: Filter,
+    ) -> Self {
+        let wake = feed.watch();
+        Self {
+            feed,
+            history,
+            wake,
+            cursor,
+            filter,
+        }
+    }
+
+    /// The next events the reader wants, at least one and in order; waits until there are some.
+    /// Dropping the wait loses nothing: the cursor moves only with what is returned.
+    pub async fn next(&mut self) -> Result<Vec<Arc<Entry>>, ServiceError> {
+        loop {
+            let head = *self.wake.borrow_and_update();
+            while self.cursor < head {
+                let page = self.page(head).await?;
+                if !page.is_empty() {
+                    return Ok(page);
+                }
+            }
+            if self.wake.changed().await.is_err() {
+                return Err(ServiceError::ShuttingDown);
+            }
+        }
+    }
+
+    async fn page(&mut self, head: Seq) -> Result<Vec<Arc<Entry>>, ServiceError> {
+        let page = match self.feed.after(self.cursor, FEED_PAGE) {
+            Some(page) => page,
+            None => self.read_log().await?,
+        };
+        // Erased events leave gaps, so a page that ends early still reaches the head.
+        self.cursor = page.last().map_or(head, |entry| entry.committed.seq);
+        Ok(page
+            .into_iter()
+            .filter(|entry| self.filter.wants(&entry.committed))
+            .collect())
+    }
+
+    async fn read_log(&self) -> Result<Vec<Arc<Entry>>, ServiceError> {
+        let query = EventQuery {
+            after: Some(self.cursor),
+            limit: FEED_PAGE,
+            ..EventQuery::default()
+        };
+        let events = read_blocking(&self.history, move |history| history.events(&query)).await?;
+        Ok(events.into_iter().map(Entry::new).collect())
+    }
+}

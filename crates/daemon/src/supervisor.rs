@@ -1,0 +1,516 @@
+//! The supervisor: one thread that decides, commits, applies, and only then answers.
+//!
+//! Invariants: every reply, reads included, is held until the commit it may rest on is durable.
+//! The state runs ahead of the disk only inside one turn; when a commit fails, the state is
+//! loaded again from what was committed and everybody in that turn is told so.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use countersign_core::limits::{COMMIT_INPUTS_MAX, WAITERS_PER_SUBJECT_MAX};
+use countersign_core::{
+    Approval, ApprovalId, ClientId, Committed, Context, Event, Input, Presence, Question,
+    QuestionId, Rejection, Seq, State, Subject, Timestamp, decide,
+};
+use countersign_store::{Log, StoreError};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::clock::Clock;
+use crate::feed::{Entry, Feed};
+use crate::reply::{Reply, ServiceError};
+
+type Answer<T> = oneshot::Sender<Result<T, ServiceError>>;
+type Release = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
+
+/// What reaches the supervisor.
+pub(crate) enum Command {
+    /// Something to decide.
+    Input(Input, Option<Answer<Reply>>),
+    /// Something to look at; what it returns runs once what it saw is durable.
+    Read(Box<dyn FnOnce(View<'_>) -> Release + Send>),
+    /// Somebody waits for an approval to end; `tell` if it is its asker.
+    WaitApproval {
+        id: ApprovalId,
+        tell: bool,
+        answer: Answer<Approval>,
+    },
+    /// Somebody waits for a question to end.
+    WaitQuestion {
+        id: QuestionId,
+        answer: Answer<Question>,
+    },
+    /// A wait was dropped.
+    WaitDropped,
+    /// A connection opened.
+    Connected(ClientId),
+    /// A connection reads events from now on.
+    Subscribed(ClientId),
+    /// A connection ended.
+    Disconnected(ClientId),
+    /// A deadline may have come.
+    Time,
+    /// Finish what is queued and end.
+    Stop,
+}
+
+/// What a read may look at.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) presence: &'a Presence,
+}
+
+/// Counters for whoever watches the host.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Commits that reached the disk.
+    pub commits: AtomicU64,
+    /// Events in them.
+    pub events: AtomicU64,
+    /// Inputs that were refused.
+    pub rejections: AtomicU64,
+    /// Commits that failed.
+    pub commit_failures: AtomicU64,
+}
+
+pub(crate) struct Supervisor {
+    pub(crate) log: Box<dyn Log>,
+    pub(crate) state: State,
+    pub(crate) presence: Presence,
+    pub(crate) feed: Arc<Feed>,
+    pub(crate) clock: Clock,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) expiry_held_until: Timestamp,
+    pub(crate) owner_grace_ms: u64,
+    pub(crate) deadline: watch::Sender<Option<Timestamp>>,
+    pub(crate) trouble: watch::Sender<Option<Arc<str>>>,
+    pub(crate) waiters: Waiters,
+}
+
+#[derive(Default)]
+pub(crate) struct Waiters {
+    approvals: HashMap<ApprovalId, Vec<(bool, Answer<Approval>)>>,
+    questions: HashMap<QuestionId, Vec<Answer<Question>>>,
+    dropped: usize,
+}
+
+/// What one turn decided and whom it owes an answer.
+#[derive(Default)]
+struct Turn {
+    entries: Vec<Committed>,
+    held: Vec<Release>,
+    replies: Vec<(Answer<Reply>, Result<Pending, ServiceError>)>,
+    stop: bool,
+}
+
+/// A reply that is known, or the event that will be.
+enum Pending {
+    Ready(Reply),
+    EventAt(usize),
+}
+
+impl Supervisor {
+    /// Runs until it is told to stop or nobody is left to ask.
+    pub(crate) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let mut batch = Vec::with_capacity(COMMIT_INPUTS_MAX);
+        while commands.blocking_recv_many(&mut batch, COMMIT_INPUTS_MAX) > 0 {
+            if self.turn(batch.drain(..)) {
+                return;
+            }
+        }
+    }
+
+    fn turn(&mut self, commands: impl Iterator<Item = Command>) -> bool {
+        let mut turn = Turn::default();
+        if let Err(error) = self.recover() {
+            commands.for_each(|command| refuse(command, &error));
+            return false;
+        }
+        for command in commands {
+            self.take(command, &mut turn);
+        }
+        let stop = turn.stop;
+        self.finish(turn);
+        stop
+    }
+
+    /// After a failed commit nothing is decided until the state is known again.
+    fn recover(&mut self) -> Result<(), ServiceError> {
+        let Some(trouble) = self.trouble.borrow().clone() else {
+            return Ok(());
+        };
+        match self.log.load() {
+            Ok(snapshot) => {
+                self.feed.reset(snapshot.head);
+                self.state = State::restore(snapshot);
+                self.trouble.send_replace(None);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::error!(error = chain(&error), "the record cannot be read");
+                Err(ServiceError::Store(trouble))
+            }
+        }
+    }
+
+    fn take(&mut self, command: Command, turn: &mut Turn) {
+        match command {
+            Command::Input(input, answer) => self.take_input(input, answer, turn),
+            Command::Read(read) => {
+                let release = read(View {
+                    state: &self.state,
+                    presence: &self.presence,
+                });
+                turn.held.push(release);
+            }
+            Command::WaitApproval { id, tell, answer } => {
+                self.wait_approval(id, tell, answer, turn)
+            }
+            Command::WaitQuestion { id, answer } => self.wait_question(id, answer),
+            Command::WaitDropped => self.waiters.sweep(),
+            Command::Connected(client) => self.presence.connected(client),
+            Command::Subscribed(client) => self.presence.subscribed(&client),
+            Command::Disconnected(client) => {
+                self.presence.disconnected(&client);
+                self.take_input(Input::ConnectionLost(client), None, turn);
+            }
+            Command::Time => self.take_input(Input::TimeArrived, None, turn),
+            Command::Stop => turn.stop = true,
+        }
+    }
+
+    fn take_input(&mut self, input: Input, answer: Option<Answer<Reply>>, turn: &mut Turn) {
+        let result = self.decide_and_apply(input, turn);
+        if result.is_err() {
+            self.counters.rejections.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(answer) = answer {
+            turn.replies
+                .push((answer, result.map_err(ServiceError::Rejected)));
+        }
+    }
+
+    fn decide_and_apply(&mut self, input: Input, turn: &mut Turn) -> Result<Pending, Rejection> {
+        let now = self.clock.now();
+        let context = Context {
+            now,
+            presence: &self.presence,
+            expiry_held_until: self.expiry_held_until,
+            owner_grace_ms: self.owner_grace_ms,
+        };
+        let decision = decide(&self.state, context, input)?;
+        let mut ended_question = None;
+        for event in decision.events {
+            if let Event::QuestionEnded(e) = &event {
+                ended_question = self.state.find_question(&e.question).cloned();
+            }
+            let seq = self.state.head().next();
+            let ask = self.state.apply(seq, now, &event);
+            self.wake_waiters(seq, now, &event, ended_question.as_mut(), turn);
+            turn.entries.push(Committed {
+                seq,
+                at: now,
+                event,
+                ask,
+            });
+            self.tell_waiters(turn);
+        }
+        self.reply_to(decision.subject, ended_question, turn)
+    }
+
+    fn reply_to(
+        &self,
+        subject: Subject,
+        question: Option<Question>,
+        turn: &Turn,
+    ) -> Result<Pending, Rejection> {
+        let state = &self.state;
+        let found = match subject {
+            Subject::Nothing => Some(Reply::Nothing),
+            Subject::Agent(id) => state
+                .find_agent(&id)
+                .map(|agent| Reply::Agent(Box::new(agent.clone()), state.open_of(&id))),
+            Subject::Approval(id) => state
+                .find_approval(&id)
+                .map(|approval| Reply::Approval(Box::new(approval.clone()))),
+            Subject::Told(approval) => Some(Reply::Approval(approval)),
+            Subject::Passed(id) => state
+                .find_approval(&id)
+                .map(|approval| Reply::Passed(Box::new(approval.clone()))),
+            Subject::Question(id) => state
+                .find_question(&id)
+                .map(|question| Reply::Question(Box::new(question.clone()))),
+            Subject::EndedQuestion(_) => {
+                question.map(|question| Reply::Question(Box::new(question)))
+            }
+            Subject::Device(id) => state
+                .find_device(&id)
+                .map(|device| Reply::Device(device.clone())),
+            Subject::Token(id) => state
+                .find_token(&id)
+                .map(|token| Reply::Token(Box::new(token.clone()))),
+            Subject::Event => return Ok(Pending::EventAt(turn.entries.len() - 1)),
+            Subject::Refused(rejection) => return Err(*rejection),
+        };
+        Ok(Pending::Ready(found.unwrap_or(Reply::Nothing)))
+    }
+
+    /// Hands what ended to those who wait for it; they hear of it when it is durable.
+    fn wake_waiters(
+        &mut self,
+        seq: Seq,
+        at: Timestamp,
+        event: &Event,
+        question: Option<&mut Question>,
+        turn: &mut Turn,
+    ) {
+        if let (Event::QuestionEnded(e), Some(question)) = (event, question) {
+            question.ended = Some(countersign_core::QuestionEnded {
+                ending: e.ending.clone(),
+                seq,
+                at,
+            });
+            for answer in self
+                .waiters
+                .questions
+                .remove(&e.question)
+                .unwrap_or_default()
+            {
+                hold(turn, answer, question.clone());
+            }
+        }
+    }
+
+    /// If the last event ended an approval with waiters, they are told in the same commit.
+    fn tell_waiters(&mut self, turn: &mut Turn) {
+        let Some(Committed {
+            event: Event::ApprovalResolved(resolved),
+            ..
+        }) = turn.entries.last()
+        else {
+            return;
+        };
+        let id = resolved.approval.clone();
+        let Some(waiting) = self.waiters.approvals.remove(&id) else {
+            return;
+        };
+        let Some(approval) = self.state.find_approval(&id).cloned() else {
+            return;
+        };
+        let waiting: Vec<_> = waiting
+            .into_iter()
+            .filter(|(_, answer)| !answer.is_closed())
+            .collect();
+        let told = if waiting.iter().any(|(tell, _)| *tell) {
+            self.tell(approval, turn)
+        } else {
+            approval
+        };
+        for (_, answer) in waiting {
+            hold(turn, answer, told.clone());
+        }
+    }
+
+    /// Records that the asker is about to be told.
+    fn tell(&mut self, approval: Approval, turn: &mut Turn) -> Approval {
+        let told = self.decide_and_apply(Input::TellAnswer(Box::new(approval.clone())), turn);
+        if let Ok(Pending::Ready(Reply::Approval(told))) = told {
+            *told
+        } else {
+            approval
+        }
+    }
+
+    fn wait_approval(
+        &mut self,
+        id: ApprovalId,
+        tell: bool,
+        answer: Answer<Approval>,
+        turn: &mut Turn,
+    ) {
+        match self.state.find_approval(&id).cloned() {
+            None => refuse_with(answer, Rejection::UnknownApproval(id).into()),
+            Some(approval) if approval.is_pending() => self.waiters.wait_approval(id, tell, answer),
+            Some(approval) => {
+                let told = if tell {
+                    self.tell(approval, turn)
+                } else {
+                    approval
+                };
+                hold(turn, answer, told);
+            }
+        }
+    }
+
+    fn wait_question(&mut self, id: QuestionId, answer: Answer<Question>) {
+        if self.state.find_question(&id).is_none() {
+            return refuse_with(answer, Rejection::UnknownQuestion(id).into());
+        }
+        let waiting = self.waiters.questions.entry(id).or_default();
+        if waiting.len() < WAITERS_PER_SUBJECT_MAX {
+            waiting.push(answer);
+        } else {
+            refuse_with(answer, too_many_waits());
+        }
+    }
+
+    /// Commits the turn, then lets out everything it held.
+    fn finish(&mut self, turn: Turn) {
+        let Turn {
+            entries,
+            held,
+            replies,
+            ..
+        } = turn;
+        let committed = if entries.is_empty() {
+            Ok(Vec::new())
+        } else {
+            self.commit(entries)
+        };
+        match &committed {
+            Ok(entries) => {
+                for (answer, result) in replies {
+                    // A caller that no longer listens has lost nothing: the record has it.
+                    drop(answer.send(result.map(|pending| ready(pending, entries))));
+                }
+                held.into_iter().for_each(|release| release(Ok(())));
+            }
+            Err(error) => {
+                replies
+                    .into_iter()
+                    .for_each(|(answer, _)| refuse_with(answer, error.clone()));
+                held.into_iter()
+                    .for_each(|release| release(Err(error.clone())));
+            }
+        }
+        self.name_deadline();
+    }
+
+    fn commit(&mut self, entries: Vec<Committed>) -> Result<Vec<Arc<Entry>>, ServiceError> {
+        let changes = self.state.take_changes();
+        if let Err(error) = self.log.append(&entries, &changes) {
+            return Err(self.failed(&error));
+        }
+        self.counters.commits.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .events
+            .fetch_add(entries.len() as u64, Ordering::Relaxed);
+        let entries: Vec<_> = entries.into_iter().map(Entry::new).collect();
+        self.feed.push(entries.iter().cloned());
+        for seq in changes.redacted {
+            self.feed
+                .forget(|committed| committed.seq == seq || committed.event.opened() == Some(seq));
+        }
+        if let Some(before) = changes.pruned_before {
+            self.feed.forget(|committed| {
+                committed.seq < before || committed.event.opened().is_some_and(|seq| seq < before)
+            });
+        }
+        Ok(entries)
+    }
+
+    fn failed(&mut self, error: &StoreError) -> ServiceError {
+        let words: Arc<str> = chain(error).into();
+        tracing::error!(error = %words, "nothing can be committed, so nothing is allowed");
+        self.counters
+            .commit_failures
+            .fetch_add(1, Ordering::Relaxed);
+        self.trouble.send_replace(Some(words.clone()));
+        ServiceError::Store(words)
+    }
+
+    fn name_deadline(&self) {
+        let next = self.state.next_deadline(self.expiry_held_until);
+        // After it fired once, the same deadline must be named again to be heard.
+        self.deadline.send_if_modified(|deadline| {
+            let changed = *deadline != next || next.is_some_and(|at| at <= self.clock.now());
+            *deadline = next;
+            changed
+        });
+    }
+}
+
+impl Waiters {
+    fn wait_approval(&mut self, id: ApprovalId, tell: bool, answer: Answer<Approval>) {
+        let waiting = self.approvals.entry(id).or_default();
+        if waiting.len() < WAITERS_PER_SUBJECT_MAX {
+            waiting.push((tell, answer));
+        } else {
+            refuse_with(answer, too_many_waits());
+        }
+    }
+
+    /// Forgets waits that nobody listens to; often enough to leak nothing, seldom enough to be free.
+    fn sweep(&mut self) {
+        self.dropped += 1;
+        if self.dropped * 2 < self.approvals.len() + self.questions.len() {
+            return;
+        }
+        self.dropped = 0;
+        self.approvals.retain(|_, waiting| {
+            waiting.retain(|(_, answer)| !answer.is_closed());
+            !waiting.is_empty()
+        });
+        self.questions.retain(|_, waiting| {
+            waiting.retain(|answer| !answer.is_closed());
+            !waiting.is_empty()
+        });
+    }
+}
+
+fn too_many_waits() -> ServiceError {
+    Rejection::TooMany {
+        what: "waits for the same answer",
+        limit: WAITERS_PER_SUBJECT_MAX,
+    }
+    .into()
+}
+
+fn ready(pending: Pending, entries: &[Arc<Entry>]) -> Reply {
+    match pending {
+        Pending::Ready(reply) => reply,
+        Pending::EventAt(index) => entries
+            .get(index)
+            .map_or(Reply::Nothing, |entry| Reply::Event(entry.clone())),
+    }
+}
+
+fn hold<T: Send + 'static>(turn: &mut Turn, answer: Answer<T>, value: T) {
+    turn.held.push(Box::new(move |durable| {
+        drop(answer.send(durable.map(|()| value)))
+    }));
+}
+
+fn refuse_with<T>(answer: Answer<T>, error: ServiceError) {
+    drop(answer.send(Err(error)));
+}
+
+fn refuse(command: Command, error: &ServiceError) {
+    match command {
+        Command::Input(_, Some(answer)) => refuse_with(answer, error.clone()),
+        Command::WaitApproval { answer, .. } => refuse_with(answer, error.clone()),
+        Command::WaitQuestion { answer, .. } => refuse_with(answer, error.clone()),
+        // A read that is never run drops its answer, which its caller sees as unavailable.
+        Command::Read(_)
+        | Command::Input(_, None)
+        | Command::WaitDropped
+        | Command::Connected(_)
+        | Command::Subscribed(_)
+        | Command::Disconnected(_)
+        | Command::Time
+        | Command::Stop => {}
+    }
+}
+
+/// An error and its causes on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,32 @@
+//! The timekeeper: performs the one duty owed to time, waking the loop when something is due.
+
+use countersign_core::Timestamp;
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::Clock;
+use crate::supervisor::Command;
+
+/// Sends [`Command::Time`] at each deadline the supervisor names; ends with the supervisor.
+pub(crate) async fn keep(
+    clock: Clock,
+    mut deadline: watch::Receiver<Option<Timestamp>>,
+    commands: mpsc::Sender<Command>,
+) {
+    loop {
+        let next = *deadline.borrow_and_update();
+        let due = async {
+            match next {
+                Some(at) => tokio::time::sleep(clock.until(at)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = deadline.changed() => if changed.is_err() { return },
+            () = due => {
+                if commands.send(Command::Time).await.is_err() || deadline.changed().await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The inode of a TCP socket, by its two addresses.
+//!
+//! The kernel is asked for that one socket where it can be (`sock_diag(7)`); otherwise its table of all is read.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+#[cfg(target_os = "linux")]
+mod diag;
+
+#[derive(Debug, Default)]
+pub(super) struct SocketTable {
+    #[cfg(target_os = "linux")]
+    diag: diag::Diag,
+}
+
+impl SocketTable {
+    /// Nothing if there is no such socket, or no process has it open.
+    pub(super) fn find_inode(
+        &mut self,
+        here: SocketAddr,
+        there: SocketAddr,
+    ) -> io::Result<Option<u64>> {
+        let here = SocketAddr::new(here.ip().to_canonical(), here.port());
+        let there = SocketAddr::new(there.ip().to_canonical(), there.port());
+        #[cfg(target_os = "linux")]
+        if let Some(inode) = self.diag.find_inode(here, there) {
+            return Ok(Some(inode));
+        }
+        // "No such socket" and "nobody to ask" are the same error there, so absence is confirmed here.
+        find_in_tables(here, there)
+    }
+}
+
+fn find_in_tables(here: SocketAddr, there: SocketAddr) -> io::Result<Option<u64>> {
+    if here.is_ipv4() {
+        let row = [spell(here), spell(there)];
+        if let Some(inode) = find_in_table(&fs::read("/proc/net/tcp")?, &row) {
+            return Ok(Some(inode));
+        }
+    }
+    let row = [spell(to_ipv6(here)), spell(to_ipv6(there))];
+    match fs::read("/proc/net/tcp6") {
+        Ok(table) => Ok(find_in_table(&table, &row)),
+        // A kernel without IPv6.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && here.is_ipv4() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A socket that nobody has open any more has the inode 0.
+fn find_in_table(table: &[u8], row: &[String; 2]) -> Option<u64> {
+    let line = table.split(|&byte| byte == b'\n').find(|line| {
+        let mut fields = words(line).skip(1);
+        row.iter()
+            .all(|wanted| fields.next() == Some(wanted.as_bytes()))
+    })?;
+    let inode = str::from_utf8(words(line).nth(9)?).ok()?.parse().ok()?;
+    (inode != 0).then_some(inode)
+}
+
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|&byte| byte == b' ')
+        .filter(|word| !word.is_empty())
+}
+
+/// As the table spells it: the address in words of 32 bits, each as a number of this machine, and the port.
+fn spell(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => spell_words(&ip.octets()),
+        IpAddr::V6(ip) => spell_words(&ip.octets()),
+    };
+    format!("{ip}:{:04X}", address.port())
+}
+
+fn spell_words(octets: &[u8]) -> String {
+    let (words, _) = octets.as_chunks::<4>();
+    words
+        .iter()
+        .map(|word| format!("{:08X}", u32::from_ne_bytes(*word)))
+        .collect::<Vec<_>>()
+        .concat()
+}
+
+fn to_ipv6(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    SocketAddr::new(ip.into(), address.port())
+}
+
+#[cfg(test)]
+#[path = "socket/tests.rs"]
+mod tests;

@@ -1,0 +1,235 @@
+#![cfg(target_os = "linux")]
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::{self, Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Found, ProcessId, Reach, Stat, TcpPeers, ancestry, identify, lineage, parse_stat};
+
+/// A child that another test starts holds our sockets until it runs its program, so one test runs at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A process that lives until it is dropped.
+struct Waiting(Child);
+
+impl Waiting {
+    fn start(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    fn nested() -> Self {
+        Self::start(
+            Command::new("sh")
+                .args(["-c", "cat; :"])
+                .stdin(Stdio::piped()),
+        )
+    }
+
+    fn holding(stream: TcpStream) -> Self {
+        Self::start(
+            Command::new("cat")
+                .stdin(OwnedFd::from(stream))
+                .stdout(Stdio::null()),
+        )
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn connect(listener: &TcpListener) -> (TcpStream, TcpStream) {
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+fn look_up(peers: &TcpPeers, server: &TcpStream) -> Found {
+    peers.look_up(server.peer_addr().unwrap(), server.local_addr().unwrap())
+}
+
+fn listen() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+#[test]
+fn name_with_parentheses_is_not_mistaken_for_fields() {
+    let tail =
+        b" S 41 7 7 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 1 0 987654 9000000 80 18446744073709551615";
+    for name in ["cat", "a) (b", ") S 1 (", "tmux: server", "((", "))"] {
+        let line = [format!("42 ({name})").as_bytes(), tail].concat();
+        let expected = Stat {
+            parent: 41,
+            start_time: 987_654,
+        };
+        assert_eq!(parse_stat(&line), Some(expected), "{name}");
+    }
+    let line = [b"42 (\xff\xfe)".as_slice(), tail].concat();
+    assert!(parse_stat(&line).is_some());
+}
+
+#[test]
+fn short_or_strange_line_is_refused() {
+    for line in [
+        "",
+        "42 (cat",
+        "42 (cat)",
+        "42 (cat) S 41 7 7",
+        "42 (cat) S x",
+    ] {
+        assert_eq!(parse_stat(line.as_bytes()), None, "{line}");
+    }
+}
+
+#[test]
+fn own_lineage_starts_here_and_reaches_the_root() {
+    let found = ancestry(process::id());
+    assert_eq!(found.reach, Reach::Root);
+    assert_eq!(found.processes.first().copied(), identify(process::id()));
+    let parent = std::os::unix::process::parent_id();
+    assert_eq!(found.processes.get(1).map(|one| one.pid), Some(parent));
+    assert!(
+        found
+            .processes
+            .is_sorted_by(|child, parent| child.start_time >= parent.start_time)
+    );
+}
+
+#[test]
+fn lineage_of_a_child_continues_with_ours() {
+    let _alone = alone();
+    let child = Waiting::nested();
+    let own = lineage(process::id());
+    let found = lineage(child.0.id());
+    assert_eq!(found.first().map(|one| one.pid), Some(child.0.id()));
+    assert_eq!(found[1..], own);
+}
+
+#[test]
+fn process_that_ended_is_not_identified() {
+    let _alone = alone();
+    let mut child = Waiting::nested();
+    let pid = child.0.id();
+    let before: Option<ProcessId> = identify(pid);
+    assert!(before.is_some());
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+    assert_ne!(identify(pid), before);
+    assert!(!lineage(pid).contains(&before.unwrap()));
+}
+
+#[test]
+fn deep_nesting_is_told() {
+    let _alone = alone();
+    // Each shell runs the next as its child; the innermost tells its number.
+    let script =
+        "if [ $1 -gt 0 ]; then sh -c \"$0\" \"$0\" $(($1 - 1)); :; else echo $$; read x; fi";
+    let mut child = Waiting::start(
+        Command::new("sh")
+            .args(["-c", script, script, "70"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
+    let mut innermost = Vec::new();
+    let mut output = child.0.stdout.take().unwrap();
+    let mut byte = [0];
+    while output.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+        innermost.extend(byte);
+    }
+    let innermost = String::from_utf8(innermost).unwrap().parse().unwrap();
+    let found = ancestry(innermost);
+    assert_eq!((found.reach, found.processes.len()), (Reach::TooDeep, 64));
+}
+
+#[test]
+fn own_connection_is_found_over_both_families() {
+    let _alone = alone();
+    let peers = TcpPeers::default();
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let listener = TcpListener::bind(address).unwrap();
+        let (_client, server) = connect(&listener);
+        assert_eq!(
+            look_up(&peers, &server),
+            Found::Held(vec![process::id()]),
+            "{address}"
+        );
+    }
+}
+
+#[test]
+fn ipv4_client_of_an_ipv6_listener_is_found() {
+    let _alone = alone();
+    let listener = TcpListener::bind("[::]:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let _client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    assert_eq!(
+        look_up(&TcpPeers::default(), &server),
+        Found::Held(vec![process::id()])
+    );
+}
+
+#[test]
+fn every_holder_of_a_shared_socket_is_named() {
+    let _alone = alone();
+    let listener = listen();
+    let peers = TcpPeers::default();
+    let (_warm, server) = connect(&listener);
+    assert_eq!(look_up(&peers, &server), Found::Held(vec![process::id()]));
+
+    let (client, server) = connect(&listener);
+    let child = Waiting::holding(client.try_clone().unwrap());
+    let mut both = vec![process::id(), child.0.id()];
+    both.sort_unstable();
+    assert_eq!(look_up(&peers, &server), Found::Held(both));
+
+    drop(client);
+    assert_eq!(look_up(&peers, &server), Found::Held(vec![child.0.id()]));
+}
+
+#[test]
+fn new_owner_of_a_descriptor_number_is_not_confused_with_the_old() {
+    let _alone = alone();
+    let listener = listen();
+    let peers = TcpPeers::default();
+    for _ in 0..20 {
+        let (client, server) = connect(&listener);
+        assert_eq!(look_up(&peers, &server), Found::Held(vec![process::id()]));
+        let child = Waiting::holding(client);
+        assert_eq!(look_up(&peers, &server), Found::Held(vec![child.0.id()]));
+    }
+}
+
+#[test]
+fn connection_closed_by_its_client_is_held_by_nobody() {
+    let _alone = alone();
+    let listener = listen();
+    let peers = TcpPeers::default();
+    let (client, server) = connect(&listener);
+    let (peer, local) = (server.peer_addr().unwrap(), server.local_addr().unwrap());
+    drop(client);
+    assert_eq!(peers.look_up(peer, local), Found::Closed);
+    assert_eq!(peers.find(peer, local), Vec::<u32>::new());
+}
+
+#[test]
+fn burst_of_connections_is_found_quickly() {
+    let _alone = alone();
+    let listener = listen();
+    let peers = TcpPeers::default();
+    let pairs: Vec<_> = (0..300).map(|_| connect(&listener)).collect();
+    let start = Instant::now();
+    for (_, server) in &pairs {
+        assert_eq!(look_up(&peers, server), Found::Held(vec![process::id()]));
+    }
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}

@@ -45,15 +45,25 @@ pub(crate) fn asker(agent_id: Option<&str>, asked_by: Option<&Who>) -> String {
     shown::line(name).into_owned()
 }
 
-/// What would happen, in one line.
+/// What would happen, in one line: from the input where there is one.
 pub(crate) fn summary(row: &HostApproval) -> String {
-    let command = command(row);
-    let what = command.as_deref().unwrap_or(&row.action);
+    let told = subject(row);
+    let what = told.as_deref().unwrap_or(&row.action);
     let text = match &row.tool {
         Some(tool) => format!("{tool}: {what}"),
         None => what.to_owned(),
     };
     shown::line(&text).into_owned()
+}
+
+/// What the input is about: the one word of it that says most, else all of it.
+fn subject(row: &HostApproval) -> Option<String> {
+    const TELLING: [&str; 5] = ["command", "file_path", "path", "url", "query"];
+    let raw = row.input.as_ref()?.text();
+    let members = Members::parse(raw);
+    let telling = members.filter(|members| members.repeated().is_none());
+    let word = telling.and_then(|members| TELLING.iter().find_map(|key| members.only_text(key)));
+    Some(word.unwrap_or_else(|| raw.to_owned()))
 }
 
 fn command(row: &HostApproval) -> Option<String> {
@@ -288,7 +298,7 @@ mod tests {
             input: Some(sample::raw(r#"{"command":"ls","command":"rm"}"#)),
             ..sample::approval()
         };
-        assert_eq!(summary(&twice), "Bash: Run the tests");
+        assert_eq!(summary(&twice), r#"Bash: {"command":"ls","command":"rm"}"#);
         assert!(warning(&twice).is_some());
     }
 

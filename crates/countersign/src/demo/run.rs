@@ -91,7 +91,11 @@ impl Demo {
         drop(client);
         self.explain(&status);
         if io::stdin().is_terminal() && io::stdout().is_terminal() {
-            watch::watch(&self.endpoint).await?;
+            let note = format!(
+                "Three scripted agents; nothing they ask for is run. Elsewhere: export COUNTERSIGN_HOME={}",
+                self.home.display()
+            );
+            watch::watch(&self.endpoint, &note).await?;
             return Ok(());
         }
         until_told().await
@@ -105,8 +109,13 @@ impl Demo {
              export COUNTERSIGN_HOME={home}\n  \
              countersign inbox\n  countersign show ID\n  countersign approve ID\n  \
              countersign answer ID some words\n  countersign events --follow\n\n\
-             Ctrl-C ends the demo, and the folder with it.",
-            up::web_address(status)
+             Ctrl-C ends the demo{}.",
+            up::web_address(status),
+            if self.scratch {
+                ", and the folder with it"
+            } else {
+                ""
+            }
         ));
     }
 

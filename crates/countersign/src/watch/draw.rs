@@ -13,6 +13,8 @@ const LABEL: usize = 11;
 /// Smaller than this and nothing can be read, so nothing can be decided.
 const WIDTH_MIN: usize = 40;
 const HEIGHT_MIN: usize = 10;
+/// What the host said about a refusal must not push the ask itself off the screen.
+const NOTE_LINES_MAX: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -190,10 +192,13 @@ fn footer(screen: &Screen, width: usize) -> Vec<Line> {
         lines.push(line(prompt, Tone::Strong));
     }
     if !screen.note.is_empty() {
-        lines.push(line(
-            output::cut(&shown::line(&screen.note), width),
-            Tone::Strong,
-        ));
+        let note = shown::line(&screen.note);
+        lines.extend(
+            wrap(&note, width)
+                .into_iter()
+                .take(NOTE_LINES_MAX)
+                .map(|text| line(text, Tone::Strong)),
+        );
     }
     lines.extend(
         words_in_lines(keys(screen), width)

@@ -4,6 +4,7 @@
 //! functions in `keys` and `draw`.
 
 mod draw;
+mod keyboard;
 mod keys;
 #[cfg(test)]
 mod safety_tests;
@@ -19,10 +20,11 @@ use countersign_protocol::{
     AnswerQuestionParams, HostApproval, HostEvent, HostQuestion, HostSnapshot, ResolutionBody,
     ResolveApprovalParams, SubscribeParams,
 };
-use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use futures_util::{FutureExt as _, StreamExt as _};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use futures_util::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use self::keyboard::Keyboard;
 use self::keys::{Action, Key};
 use self::screen::{Item, Link, Screen};
 use self::terminal::Terminal;
@@ -58,11 +60,12 @@ struct Watch {
     endpoint: Endpoint,
     wire: Wire,
     screen: Screen,
-    keyboard: EventStream,
+    keyboard: Keyboard,
     terminal: Terminal,
 }
 
-pub(crate) async fn watch(endpoint: &Endpoint) -> Result<Exit, CliError> {
+/// Runs until the person quits; `note` is what they are told first.
+pub(crate) async fn watch(endpoint: &Endpoint, note: &str) -> Result<Exit, CliError> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(CliError::Usage {
             what: "`watch` needs a terminal".into(),
@@ -74,12 +77,13 @@ pub(crate) async fn watch(endpoint: &Endpoint) -> Result<Exit, CliError> {
     let failed = |source| CliError::io("could not use the terminal", source);
     let mut screen = Screen::new(Instant::now(), duration::now());
     screen.replace(open, Instant::now());
+    note.clone_into(&mut screen.note);
     let terminal = Terminal::enter().map_err(failed)?;
     let mut watch = Watch {
         endpoint: endpoint.clone(),
         wire: Wire::Up(Box::new(client)),
         screen,
-        keyboard: EventStream::new(),
+        keyboard: Keyboard::open().map_err(failed)?,
         terminal,
     };
     // What was typed before the first picture was meant for something else.
@@ -90,7 +94,7 @@ pub(crate) async fn watch(endpoint: &Endpoint) -> Result<Exit, CliError> {
 
 /// What can wake the loop.
 enum Woken {
-    Input(Option<io::Result<Event>>),
+    Input(Option<(Instant, Event)>),
     Event(Box<Result<HostEvent, CallError>>),
     Back(Box<Client>, Vec<Item>),
     Tick,
@@ -157,7 +161,7 @@ impl Watch {
         match woken {
             Woken::Ended | Woken::Input(None) => return Ok(false),
             Woken::Tick => {}
-            Woken::Input(Some(input)) => return self.input(input?).await,
+            Woken::Input(Some((at, input))) => return Ok(self.input(at, input).await),
             Woken::Event(event) => match *event {
                 Ok(event) => self.events(&event),
                 Err(_) => self.lost(),
@@ -193,7 +197,9 @@ impl Watch {
         self.wire = Wire::Down(Box::pin(reconnect(self.endpoint.clone())));
     }
 
-    async fn input(&mut self, input: Event) -> io::Result<bool> {
+    /// Whether the loop goes on. `at` is when the key came in: what was typed before a change
+    /// of the selected item is judged as that, however late it is read.
+    async fn input(&mut self, at: Instant, input: Event) -> bool {
         let key = match input {
             Event::Key(event) => key_of(&event),
             Event::Paste(text) => Some(Key::Paste(text)),
@@ -203,10 +209,10 @@ impl Watch {
             }
             _ => None,
         };
-        let Some(key) = key else { return Ok(true) };
-        match keys::key(&mut self.screen, key, Instant::now()) {
+        let Some(key) = key else { return true };
+        match keys::key(&mut self.screen, key, at) {
             Action::None => {}
-            Action::Quit => return Ok(false),
+            Action::Quit => return false,
             Action::Resolve {
                 id,
                 option,
@@ -214,7 +220,7 @@ impl Watch {
             } => self.resolve(id, option, message).await,
             Action::Answer { id, words } => self.answer(id, words).await,
         }
-        Ok(true)
+        true
     }
 
     async fn resolve(&mut self, id: String, resolution: String, message: Option<String>) {
@@ -284,11 +290,14 @@ impl Watch {
 
     /// Forgets what was typed and not yet read.
     fn flush_keyboard(&mut self) {
-        while let Some(Some(input)) = self.keyboard.next().now_or_never() {
-            if matches!(input, Ok(Event::Resize(..))) {
-                self.screen.resized();
-            }
+        if self
+            .keyboard
+            .drain()
+            .any(|event| matches!(event, Event::Resize(..)))
+        {
+            self.screen.resized();
         }
+        for _ in self.keyboard.drain() {}
     }
 }
 

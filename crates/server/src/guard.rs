@@ -97,7 +97,7 @@ fn refuse_query_tokens(uri: &Uri) -> Result<(), Fault> {
     Ok(())
 }
 
-fn single(headers: &HeaderMap, name: &header::HeaderName) -> Result<Option<&str>, Fault> {
+fn single<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<Option<&'a str>, Fault> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();
     if values.next().is_some() {

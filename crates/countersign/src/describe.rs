@@ -2,6 +2,8 @@
 //!
 //! Invariant: what will run comes from the input, never from what the agent says about it.
 
+use std::fmt::Write as _;
+
 use countersign_protocol::{HostApproval, HostQuestion, Time, Who};
 
 use crate::json_text::{self, Members};
@@ -60,9 +62,12 @@ fn command(row: &HostApproval) -> Option<String> {
 
 /// The options in one line, with the word for those that allow.
 pub(crate) fn options(row: &HostApproval) -> String {
-    let mark = |option: &String| match allows(row, option) {
-        true => format!("{} (allows)", shown::line(option)),
-        false => shown::line(option).into_owned(),
+    let mark = |option: &String| {
+        if allows(row, option) {
+            format!("{} (allows)", shown::line(option))
+        } else {
+            shown::line(option).into_owned()
+        }
     };
     row.options.iter().map(mark).collect::<Vec<_>>().join(", ")
 }
@@ -146,13 +151,13 @@ pub(crate) fn ask_state(row: &HostApproval) -> String {
         .as_deref()
         .filter(|resolution| *resolution != row.state)
     {
-        text.push_str(&format!(" ({})", shown::line(resolution)));
+        let _ = write!(text, " ({})", shown::line(resolution));
     }
     if let Some(who) = &row.resolved_by {
-        text.push_str(&format!(" by {}", shown::line(&who.name)));
+        let _ = write!(text, " by {}", shown::line(&who.name));
     }
     if let Some(message) = &row.message {
-        text.push_str(&format!(": {}", shown::line(message)));
+        let _ = write!(text, ": {}", shown::line(message));
     }
     text
 }

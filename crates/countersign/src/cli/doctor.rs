@@ -254,13 +254,14 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<Check> {
         ),
     )];
     let own = env!("CARGO_PKG_VERSION");
-    checks.push(match status.version == own {
-        true => ok("version", own),
-        false => warn(
+    checks.push(if status.version == own {
+        ok("version", own)
+    } else {
+        warn(
             "version",
             format!("the host is {}, this is {own}", status.version),
             "restart the host: `countersign down`, `countersign up --detach`",
-        ),
+        )
     });
     checks.push(match &status.listen {
         Some(listen) => ok("listen", listen),
@@ -296,21 +297,23 @@ fn guarantees() -> Vec<Check> {
     let proc = Path::new("/proc/self/stat").exists();
     vec![
         ok("socket", "callers are known by their user"),
-        match proc {
-            true => ok("ancestry", "what an agent starts counts as that agent"),
-            false => warn(
+        if proc {
+            ok("ancestry", "what an agent starts counts as that agent")
+        } else {
+            warn(
                 "ancestry",
                 "without /proc a process cannot be traced to the agent that started it",
                 "give agents a user of their own, or run the host on Linux",
-            ),
+            )
         },
-        match cfg!(target_os = "linux") {
-            true => ok("system", "Linux: every guarantee holds"),
-            false => warn(
+        if cfg!(target_os = "linux") {
+            ok("system", "Linux: every guarantee holds")
+        } else {
+            warn(
                 "system",
                 std::env::consts::OS,
                 "Linux is what we test; see SECURITY.md for what is weaker here",
-            ),
+            )
         },
     ]
 }

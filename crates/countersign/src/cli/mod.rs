@@ -1,6 +1,6 @@
 //! The command line: what can be typed, and where each command lives.
 
-mod ask;
+pub(crate) mod ask;
 mod audit;
 mod decide;
 mod doctor;

@@ -113,11 +113,14 @@ pub(super) fn unregister(
     id: AgentId,
 ) -> Result<Decision, Rejection> {
     load_owned(state, caller, &id)?;
-    let asks = state
+    let mut asks: Vec<_> = state
         .approvals
         .values()
-        .filter(|approval| approval.ask.agent.as_ref() == Some(&id));
+        .filter(|approval| approval.ask.agent.as_ref() == Some(&id))
+        .collect();
+    asks.sort_by_key(|approval| approval.opened);
     let mut events: Vec<Event> = asks
+        .into_iter()
         .map(|approval| ended(approval, gone(), Delivery::Withdrawn))
         .collect();
     events.push(AgentUnregistered { agent: id }.into());

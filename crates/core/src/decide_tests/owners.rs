@@ -315,3 +315,22 @@ fn an_agents_row_ends_when_it_is_gone_for_good() {
     host.after_ms(60_000);
     assert_eq!(host.shows(&id), "Gone agent_gone on c1");
 }
+
+#[test]
+fn unregistering_ends_the_agents_rows() {
+    let (mut host, ann, _) = owned();
+    host.ask(AskRequest {
+        timeout_ms: Some(1_000),
+        ..of_bot(&ann)
+    });
+    let other = host.ask(request(&ann));
+    assert_eq!(
+        host.does(unregister(&ann, "bot")),
+        [
+            "approval.resolved ask-1: Gone `agent_gone` by host, Withdrawn",
+            "approval.resolved ask-2: Gone `agent_gone` by host, Withdrawn",
+            "agent.unregistered bot",
+        ]
+    );
+    assert_eq!(host.shows(&other), "pending on c1");
+}

@@ -373,3 +373,25 @@ fn a_device_belongs_to_its_connection_while_that_is_open() {
         Rejection::AgentNotAllowed(AgentId::new("bot"))
     );
 }
+
+#[test]
+fn registering_while_something_is_open_says_what_it_waits_for() {
+    let mut host = Host::new();
+    let bot = host.connect(agent("bot"), "c1");
+    host.question(&bot, None);
+    assert_eq!(
+        host.register(&bot, "bot"),
+        [
+            "agent.registered bot by bot on c1",
+            "agent.status_changed bot: Idle, seen as Waiting, on c1",
+        ]
+    );
+    host.ask(request(&bot));
+    assert_eq!(
+        host.register(&bot, "bot"),
+        [
+            "agent.registered bot by bot on c1",
+            "agent.status_changed bot: Idle, seen as AwaitingPermission, on c1",
+        ]
+    );
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::approvals::ended;
+use super::questions;
 use super::time::gone;
 use super::{Decision, Subject, check_json, check_size, check_text, check_word, refuse_observers};
 use crate::agent::{Agent, OpenCounts, visible_state};
@@ -140,6 +141,7 @@ pub(super) fn unregister(
         .into_iter()
         .map(|approval| ended(approval, gone(), Delivery::Withdrawn))
         .collect();
+    events.extend(questions::withdrawn(state, caller, &id));
     events.push(AgentUnregistered { agent: id }.into());
     Ok(Decision::new(events, Subject::Nothing))
 }

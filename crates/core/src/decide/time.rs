@@ -1,9 +1,7 @@
 //! What the host's start, lost connections and time itself lead to. Never to an allow.
 
-use std::sync::Arc;
-
 use super::approvals::ended;
-use super::{Decision, Subject};
+use super::{Decision, Subject, questions};
 use crate::agent::Agent;
 use crate::event::{
     AgentUnregistered, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending, Event,
@@ -13,6 +11,7 @@ use crate::ids::ClientId;
 use crate::input::Context;
 use crate::limits::GONE_AGENTS_KEPT;
 use crate::principal::{By, Caller};
+use crate::question::Question;
 use crate::state::{Deadline, State};
 
 pub(super) fn host_started(context: Context<'_>, version: String, pid: u32) -> Decision {
@@ -88,18 +87,13 @@ fn host_ending(outcome: Outcome, resolution: &str, message: &str) -> Ending {
     }
 }
 
-fn question_expired(question: &crate::question::Question) -> Event {
-    crate::event::QuestionEnded {
-        question: question.text.id.clone(),
-        opened: question.opened,
-        agent: question.text.agent.clone(),
-        ending: Arc::new(QuestionEnding {
-            outcome: QuestionOutcome::Expired,
-            answer: "nobody answered in time".to_owned(),
-            by: By::from(&Caller::host()),
-        }),
-    }
-    .into()
+fn question_expired(question: &Question) -> Event {
+    let ending = QuestionEnding {
+        outcome: QuestionOutcome::Expired,
+        answer: "nobody answered in time".to_owned(),
+        by: By::from(&Caller::host()),
+    };
+    questions::ended(question, ending)
 }
 
 /// The owner did not come back: what it held ends, unless it outlives its owner.

@@ -395,3 +395,19 @@ fn registering_while_something_is_open_says_what_it_waits_for() {
         ]
     );
 }
+
+#[test]
+fn unregistering_takes_the_agents_questions_back() {
+    let mut host = Host::new();
+    let bot = host.connect(agent("bot"), "c1");
+    host.register(&bot, "bot");
+    host.question(&bot, None);
+    host.question(&agent("cat"), None);
+    assert_eq!(
+        host.does(unregister(&bot, "bot")),
+        [
+            "question.ended question-1: Cancelled `the asker is gone` by bot",
+            "agent.unregistered bot",
+        ]
+    );
+}

@@ -43,26 +43,28 @@ pub(super) fn connection_lost(state: &State, context: Context<'_>, client: Clien
 
 pub(super) fn time_arrived(state: &State, context: Context<'_>) -> Decision {
     let mut events = Vec::new();
-    for (at, what) in &state.deadlines {
-        if *at > context.now {
-            break;
-        }
-        match what {
-            Deadline::Lapse(client) => lapse(state, context, client, &mut events),
-            Deadline::Approval(_) | Deadline::Question(_)
-                if context.now < context.expiry_held_until => {}
-            Deadline::Approval(id) => {
-                events.extend(
-                    state
-                        .approvals
-                        .get(id)
-                        .map(|approval| ended(approval, expired(), Delivery::Waiting)),
-                );
-            }
-            Deadline::Question(id) => events.extend(state.questions.get(id).map(question_expired)),
-        }
+    if context.now >= context.expiry_held_until {
+        let due = state
+            .deadlines
+            .iter()
+            .take_while(|(at, _)| *at <= context.now);
+        events.extend(due.filter_map(|(_, what)| run_out(state, what)));
+    }
+    let due = state.lapses.iter().take_while(|(at, _)| *at <= context.now);
+    for (_, client) in due {
+        lapse(state, context, client, &mut events);
     }
     Decision::new(events, Subject::Nothing)
+}
+
+fn run_out(state: &State, what: &Deadline) -> Option<Event> {
+    match what {
+        Deadline::Approval(id) => {
+            let approval = state.approvals.get(id)?;
+            Some(ended(approval, expired(), Delivery::Waiting))
+        }
+        Deadline::Question(id) => state.questions.get(id).map(question_expired),
+    }
 }
 
 fn expired() -> Ending {
@@ -109,16 +111,10 @@ fn lapse(state: &State, context: Context<'_>, client: &ClientId, events: &mut Ve
         .approvals
         .iter()
         .filter_map(|id| state.approvals.get(id));
-    // An ask that already ends by its own deadline in this very moment must end once.
-    let due = |approval: &crate::approval::Approval| {
-        approval
-            .ask
-            .deadline
-            .is_some_and(|at| at <= context.now && context.now >= context.expiry_held_until)
-    };
     events.extend(
         approvals
-            .filter(|approval| !approval.outlives_connection() && !due(approval))
+            // An ask with a deadline of its own outlives its connection, so it ends once.
+            .filter(|approval| !approval.outlives_connection())
             .map(|approval| ended(approval, gone(), Delivery::Withdrawn)),
     );
     let agents: Vec<_> = held

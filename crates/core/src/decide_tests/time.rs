@@ -131,3 +131,28 @@ fn an_ask_that_expires_as_its_owner_lapses_ends_once() {
     );
     assert_eq!(host.state.next_deadline(Timestamp(0)), None);
 }
+
+#[test]
+fn an_owner_lapses_in_time_though_expiry_is_held_back() {
+    let mut host = Host::new();
+    let ann = host.connect(person("ann"), "c1");
+    host.ask(request(&ann));
+    host.ask(timed(&agent("bot"), 1_000));
+    host.lose(&ann);
+    host.expiry_held_until = Timestamp(90_000_000);
+    assert_eq!(
+        host.state.next_deadline(host.expiry_held_until),
+        Some(Timestamp(60_000_000))
+    );
+    assert_eq!(
+        host.after_ms(60_000),
+        [
+            "approval.resolved ask-1: Gone `agent_gone` by host, Withdrawn",
+            "host.connection_lapsed c1",
+        ]
+    );
+    assert_eq!(
+        host.state.next_deadline(host.expiry_held_until),
+        Some(Timestamp(90_000_000))
+    );
+}

@@ -115,6 +115,7 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
         Input::Prune { caller, before } => record::prune(state, &caller, before),
     }?;
     announce_states(state, &mut decision.events);
+    time::lose_what_came_late(context, &mut decision.events);
     Ok(decision)
 }
 

@@ -4,8 +4,8 @@ use super::approvals::ended;
 use super::{Decision, Subject, questions};
 use crate::agent::Agent;
 use crate::event::{
-    AgentUnregistered, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending, Event,
-    HostStarted, Outcome, QuestionEnding, QuestionOutcome,
+    AgentUnregistered, Attachment, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending,
+    Event, HostStarted, Outcome, QuestionEnding, QuestionOutcome,
 };
 use crate::ids::ClientId;
 use crate::input::Context;
@@ -39,6 +39,31 @@ pub(super) fn connection_lost(state: &State, context: Context<'_>, client: Clien
         vec![ConnectionLost { client, lapses_at }.into()],
         Subject::Nothing,
     )
+}
+
+/// A request may be decided after its connection ended. What it ties to that connection would
+/// otherwise wait for it for ever.
+pub(super) fn lose_what_came_late(context: Context<'_>, events: &mut Vec<Event>) {
+    let tied = events.iter().rev().find_map(ties_to);
+    if let Some(client) = tied.filter(|client| !context.presence.is_connected(client)) {
+        let client = client.clone();
+        let lapses_at = context.now.plus_ms(context.owner_grace_ms);
+        events.push(ConnectionLost { client, lapses_at }.into());
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "only these three tie anything to a connection"
+)]
+fn ties_to(event: &Event) -> Option<&ClientId> {
+    match event {
+        Event::AgentRegistered(e) => e.client.as_ref(),
+        Event::ApprovalRequested(e) if e.ask.attachment == Attachment::None => None,
+        Event::ApprovalRequested(e) => e.ask.client.as_ref(),
+        Event::ApprovalAttached(e) => Some(&e.client),
+        _ => None,
+    }
 }
 
 pub(super) fn time_arrived(state: &State, context: Context<'_>) -> Decision {

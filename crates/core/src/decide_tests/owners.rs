@@ -334,3 +334,38 @@ fn unregistering_ends_the_agents_rows() {
     );
     assert_eq!(host.shows(&other), "pending on c1");
 }
+
+#[test]
+fn what_arrives_after_its_connection_ended_is_lost_with_it() {
+    let mut host = Host::new();
+    let ann = host.connect(person("ann"), "c1");
+    let id = host.ask(request(&ann));
+    host.lose(&ann);
+    host.now = host.now.plus_ms(30_000);
+    assert_eq!(
+        host.asks(request(&ann)).1,
+        [
+            "approval.requested ask-2 of none by ann, Owner, until ever",
+            "host.connection_lost c1, until 90",
+        ]
+    );
+    assert_eq!(
+        host.register(&ann, "bot"),
+        [
+            "agent.registered bot by ann on c1",
+            "host.connection_lost c1, until 90",
+        ]
+    );
+    let back = host.connect(person("ann"), "c2");
+    host.register(&back, "bot");
+    assert_eq!(
+        host.after_ms(60_000),
+        [
+            "approval.resolved ask-1: Gone `agent_gone` by host, Withdrawn",
+            "approval.resolved ask-2: Gone `agent_gone` by host, Withdrawn",
+            "host.connection_lapsed c1",
+        ]
+    );
+    assert_eq!(host.shows(&id), "Gone agent_gone on c1");
+    assert_eq!(host.state.next_deadline(Timestamp(0)), None);
+}

@@ -59,7 +59,7 @@ pub enum Input {
         /// The ask as history has it.
         approval: Box<Approval>,
     },
-    /// An asker is about to be told how its ask ended.
+    /// An asker is about to be told how its ask ended. While it is open there is nothing to tell.
     TellAnswer(Box<Approval>),
     /// What became of telling it.
     SettleAnswer {

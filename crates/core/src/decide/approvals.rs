@@ -422,6 +422,9 @@ pub(super) fn tell(state: &State, approval: Approval) -> Decision {
         .find_approval(&approval.ask.id)
         .cloned()
         .unwrap_or(approval);
+    if newest.is_pending() {
+        return Decision::new(Vec::new(), Subject::Told(Box::new(newest)));
+    }
     told(newest)
 }
 

@@ -360,3 +360,16 @@ fn stop_all_denies_everything_open_and_interrupts_every_agent() {
         Rejection::AgentNotAllowed(AgentId::new("bot"))
     );
 }
+
+#[test]
+fn an_open_ask_has_no_answer_to_tell() {
+    let mut host = Host::new();
+    let id = host.ask(request(&agent("bot")));
+    let open = host.state.find_approval(&id).unwrap().clone();
+    let told = host.decide(Input::TellAnswer(Box::new(open.clone())));
+    let expected = Decision {
+        events: vec![],
+        subject: Subject::Told(Box::new(open)),
+    };
+    assert_eq!(told, Ok(expected));
+}

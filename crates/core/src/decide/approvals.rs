@@ -12,7 +12,7 @@ use crate::event::{
     ApprovalRequested, ApprovalResolveRefused, ApprovalResolveRequested, ApprovalResolved, Ask,
     Attachment, Delivery, Ending, Event, Outcome,
 };
-use crate::ids::{ApprovalId, ClientId, Seq, Timestamp};
+use crate::ids::{ApprovalId, ClientId, PrincipalKey, Seq, Timestamp};
 use crate::input::{Answer, AskRequest, Context, ResolveApproval};
 use crate::json::Json;
 use crate::limits::{AGENT_OPEN_ASKS_MAX, OPEN_ASKS_MAX, OPTIONS_MAX, TIMEOUT_MS_MAX};
@@ -43,9 +43,9 @@ pub(super) fn request(
     let caller = request.caller.clone();
     let ask = draft(context.now, request)?;
     if let Some(key) = &ask.idempotency_key
-        && let Some(earlier) = state.find_keyed(&ask.by.key, key).or(keyed.as_ref())
+        && let Some(earlier) = find_asked(state, &ask.by.key, key, keyed.as_ref())?
     {
-        return ask_again(earlier, &ask, &caller);
+        return ask_again(context, earlier, &ask, &caller);
     }
     check_room(state, &ask)?;
     let mut events = Vec::with_capacity(2);
@@ -170,8 +170,30 @@ fn request_digest(ask: &Ask) -> String {
         .unwrap_or_default()
 }
 
-/// The same key again: the same ask, on the asker's new connection; if it ended, told once more.
-fn ask_again(earlier: &Approval, ask: &Ask, caller: &Caller) -> Result<Decision, Rejection> {
+/// What a key already stands for. History lags behind memory: what it still has as open while
+/// memory has nothing ended meanwhile, and only history can soon say how.
+fn find_asked<'a>(
+    state: &'a State,
+    principal: &PrincipalKey,
+    key: &str,
+    history: Option<&'a Approval>,
+) -> Result<Option<&'a Approval>, Rejection> {
+    match (state.find_keyed(principal, key), history) {
+        (None, Some(stale)) if stale.is_pending() => {
+            Err(Rejection::UnknownApproval(stale.ask.id.clone()))
+        }
+        (memory, history) => Ok(memory.or(history)),
+    }
+}
+
+/// The same key again: the same ask; if its connection is gone it comes along to the new one,
+/// and if it ended it is told once more.
+fn ask_again(
+    context: Context<'_>,
+    earlier: &Approval,
+    ask: &Ask,
+    caller: &Caller,
+) -> Result<Decision, Rejection> {
     if earlier.ask.request_digest != ask.request_digest {
         return Err(Rejection::IdempotencyConflict(
             ask.idempotency_key.clone().unwrap_or_default(),
@@ -181,8 +203,14 @@ fn ask_again(earlier: &Approval, ask: &Ask, caller: &Caller) -> Result<Decision,
         return Ok(told(earlier.clone()));
     }
     let id = earlier.ask.id.clone();
+    let owner_is_there = earlier
+        .client
+        .as_ref()
+        .is_some_and(|client| context.presence.is_connected(client));
     let moved = caller.client.as_ref().filter(|client| {
-        earlier.ask.attachment != Attachment::None && earlier.client.as_ref() != Some(client)
+        earlier.ask.attachment != Attachment::None
+            && earlier.client.as_ref() != Some(client)
+            && !owner_is_there
     });
     let events = moved.map(|client| {
         ApprovalAttached {

@@ -322,3 +322,18 @@ fn everything_in_an_ask_has_a_bound() {
         assert!(matches!(refusal, Rejection::TooLarge { .. }), "{refusal}");
     }
 }
+
+#[test]
+fn a_key_that_only_history_has_as_open_opens_nothing_twice() {
+    let mut before = Host::new();
+    let id = before.ask(keyed(&agent("bot"), "k"));
+    let stale = before.state.find_approval(&id).unwrap().clone();
+    let again = AskRequest {
+        keyed: Some(stale),
+        ..keyed(&agent("bot"), "k")
+    };
+    assert_eq!(
+        Host::new().refuses(ask_input(again)),
+        Rejection::UnknownApproval(id)
+    );
+}

@@ -369,3 +369,18 @@ fn what_arrives_after_its_connection_ended_is_lost_with_it() {
     assert_eq!(host.shows(&id), "Gone agent_gone on c1");
     assert_eq!(host.state.next_deadline(Timestamp(0)), None);
 }
+
+#[test]
+fn a_key_does_not_take_a_row_from_an_owner_that_is_there() {
+    let mut host = Host::new();
+    let keyed = |caller: &Caller| AskRequest {
+        idempotency_key: Some("k".to_owned()),
+        ..request(caller)
+    };
+    let ann = host.connect(person("ann"), "c1");
+    let again = host.connect(person("ann"), "c2");
+    let id = host.ask(keyed(&ann));
+    assert_eq!(host.asks(keyed(&again)), (id.clone(), vec![]));
+    assert_eq!(host.shows(&id), "pending on c1");
+    host.does(resolve(&ann, &id, "approve"));
+}

@@ -668,7 +668,10 @@ impl State {
 
     fn apply_marked(&mut self, event: &ProcessMarked) {
         self.marks.insert(event.process, event.agent.clone());
-        self.changed.rest.marks_added.push(Mark {
+        let rest = &mut self.changed.rest;
+        rest.marks_removed
+            .retain(|removed| *removed != event.process);
+        rest.marks_added.push(Mark {
             process: event.process,
             agent: event.agent.clone(),
         });
@@ -677,7 +680,9 @@ impl State {
     fn apply_forgotten(&mut self, event: &ProcessesForgotten) {
         for process in &event.processes {
             self.marks.remove(process);
-            self.changed.rest.marks_removed.push(*process);
+            let rest = &mut self.changed.rest;
+            rest.marks_added.retain(|added| added.process != *process);
+            rest.marks_removed.push(*process);
         }
     }
 
@@ -694,7 +699,8 @@ impl State {
 
     fn apply_pruned(&mut self, before: Seq) {
         self.recent.retain(|approval| approval.opened >= before);
-        self.changed.rest.pruned_before = Some(before);
+        let pruned_before = &mut self.changed.rest.pruned_before;
+        *pruned_before = (*pruned_before).max(Some(before));
     }
 }
 

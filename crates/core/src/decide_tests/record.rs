@@ -224,3 +224,32 @@ fn only_what_was_recorded_can_be_erased() {
         Rejection::UnknownEvent(Seq(3))
     );
 }
+
+#[test]
+fn one_commit_says_how_things_are_in_the_end() {
+    let mut host = Host::new();
+    let process = ProcessKey {
+        pid: 7,
+        start_time: 1,
+    };
+    let mark = || Input::MarkProcess {
+        agent: AgentId::new("bot"),
+        process,
+    };
+    host.does(mark());
+    host.state.take_changes();
+    host.does(Input::ForgetProcesses(vec![process]));
+    host.does(mark());
+    host.does(prune(&person("ann"), 3));
+    host.does(prune(&person("ann"), 2));
+    let changes = host.state.take_changes();
+    let expected = crate::Changes {
+        marks_added: vec![crate::Mark {
+            process,
+            agent: AgentId::new("bot"),
+        }],
+        pruned_before: Some(Seq(3)),
+        ..crate::Changes::default()
+    };
+    assert_eq!(changes, expected);
+}

@@ -96,13 +96,10 @@ impl State {
 
     /// The newest approvals that ended and were not dismissed, newest first.
     pub fn recent_approvals(&self) -> impl Iterator<Item = &Approval> {
-        self.recent
-            .iter()
-            .rev()
-            .filter(|approval| !approval.dismissed)
+        self.recent.iter().rev()
     }
 
-    /// An approval that is open or ended lately.
+    /// An approval that is open, or that ended lately and was not dismissed.
     pub fn find_approval(&self, id: &ApprovalId) -> Option<&Approval> {
         self.approvals.get(id).or_else(|| {
             self.recent
@@ -549,9 +546,8 @@ impl State {
     }
 
     fn apply_dismissed(&mut self, event: &ApprovalDismissed) {
-        if let Some(approval) = self.find_recent(event.opened) {
-            approval.dismissed = true;
-        }
+        self.recent
+            .retain(|approval| approval.opened != event.opened);
         self.changed.rest.dismissed.push(event.opened);
     }
 

@@ -438,10 +438,13 @@ pub(super) fn dismiss(caller: &Caller, approval: &Approval) -> Result<Decision, 
         opened: approval.opened,
         by: By::from(caller),
     };
-    Ok(Decision::new(
-        vec![event.into()],
-        Subject::Told(Box::new(approval.clone())),
-    ))
+    let events = if approval.dismissed {
+        Vec::new()
+    } else {
+        vec![event.into()]
+    };
+    let subject = Subject::Told(Box::new(approval.clone()));
+    Ok(Decision::new(events, subject))
 }
 
 pub(super) fn tell(state: &State, approval: Approval) -> Decision {

@@ -325,8 +325,16 @@ fn what_ended_can_be_dismissed_and_what_is_open_cannot() {
     let others = dismiss(&host, agent("cat"));
     assert_eq!(host.refuses(others), Rejection::NotYourApproval(id.clone()));
     let own = dismiss(&host, agent("bot"));
+    let mut dismissed = host.state.find_approval(&id).unwrap().clone();
     assert_eq!(host.does(own), ["approval.dismissed ask-1 by bot"]);
     assert_eq!(host.state.recent_approvals().count(), 0);
+    assert_eq!(host.state.find_approval(&id), None, "it is history's now");
+    dismissed.dismissed = true;
+    let again = Input::DismissApproval {
+        caller: person("ann"),
+        approval: Box::new(dismissed),
+    };
+    assert_eq!(host.does(again), [""; 0]);
 }
 
 #[test]

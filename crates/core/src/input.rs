@@ -328,3 +328,10 @@ pub struct Context<'a> {
     /// The time a lost owner has to come back.
     pub owner_grace_ms: u64,
 }
+
+impl Context<'_> {
+    /// Whether a deadline has come, and nothing holds expiry back.
+    pub(crate) fn has_come(&self, deadline: Option<Timestamp>) -> bool {
+        deadline.is_some_and(|at| self.now >= at.max(self.expiry_held_until))
+    }
+}

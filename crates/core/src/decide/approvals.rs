@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
+use super::time::expired;
 use super::{Decision, Subject, check_json, check_size, check_text, check_word, refuse_observers};
-use crate::approval::{APPROVE, Approval, DENY};
+use crate::approval::{APPROVE, Approval, DENY, Ended};
 use crate::event::{
     AgentInterruptRequested, AnswerAttempted, AnswerSettled, ApprovalAttached, ApprovalDismissed,
     ApprovalRequested, ApprovalResolveRefused, ApprovalResolveRequested, ApprovalResolved, Ask,
@@ -288,6 +289,9 @@ pub(super) fn resolve(
         answer_again(approval, &answer)?;
         return Ok(Decision::new(Vec::new(), Subject::Approval(id)));
     }
+    if context.has_come(approval.ask.deadline) {
+        return Ok(late(state, context, approval));
+    }
     let outcome = check_answer(approval, &answer)?;
     match approval.owner() {
         Some(owner) if caller.client.as_ref() != Some(owner) => {
@@ -306,6 +310,22 @@ pub(super) fn resolve(
             ))
         }
     }
+}
+
+/// An answer that overtakes the clock's own word is late all the same.
+fn late(state: &State, context: Context<'_>, approval: &Approval) -> Decision {
+    let ending = expired();
+    let mut shown = approval.clone();
+    shown.ended = Some(Ended {
+        ending: Arc::new(ending.clone()),
+        seq: state.head().next(),
+        at: context.now,
+    });
+    let refusal = Rejection::AlreadyResolved(Box::new(shown));
+    Decision::new(
+        vec![ended(approval, ending, Delivery::Waiting)],
+        Subject::Refused(Box::new(refusal)),
+    )
 }
 
 fn refused_on_record(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::time::nobody_answered;
 use super::{Decision, Subject, check_text, refuse_observers};
 use crate::event::{
     Event, QuestionAsked, QuestionEnded, QuestionEnding, QuestionOutcome, QuestionText,
@@ -93,6 +94,7 @@ pub(super) fn ended(question: &Question, ending: QuestionEnding) -> Event {
 
 pub(super) fn answer(
     state: &State,
+    context: Context<'_>,
     caller: &Caller,
     id: &QuestionId,
     answer: String,
@@ -105,6 +107,9 @@ pub(super) fn answer(
     let question = state
         .find_question(id)
         .ok_or_else(|| Rejection::UnknownQuestion(id.clone()))?;
+    if context.has_come(question.text.deadline) {
+        return Ok(late(state, context, question));
+    }
     let ending = QuestionEnding {
         outcome: QuestionOutcome::Answered,
         answer,
@@ -114,4 +119,20 @@ pub(super) fn answer(
         vec![ended(question, ending)],
         Subject::EndedQuestion(id.clone()),
     ))
+}
+
+/// Words that overtake the clock's own are late all the same.
+fn late(state: &State, context: Context<'_>, question: &Question) -> Decision {
+    let ending = nobody_answered();
+    let mut shown = question.clone();
+    shown.ended = Some(crate::question::QuestionEnded {
+        ending: Arc::new(ending.clone()),
+        seq: state.head().next(),
+        at: context.now,
+    });
+    let refusal = Rejection::AlreadyAnswered(Box::new(shown));
+    Decision::new(
+        vec![ended(question, ending)],
+        Subject::Refused(Box::new(refusal)),
+    )
 }

@@ -11,7 +11,6 @@ use crate::ids::ClientId;
 use crate::input::Context;
 use crate::limits::GONE_AGENTS_KEPT;
 use crate::principal::{By, Caller};
-use crate::question::Question;
 use crate::state::{Deadline, State};
 
 pub(super) fn host_started(context: Context<'_>, version: String, pid: u32) -> Decision {
@@ -88,11 +87,14 @@ fn run_out(state: &State, what: &Deadline) -> Option<Event> {
             let approval = state.approvals.get(id)?;
             Some(ended(approval, expired(), Delivery::Waiting))
         }
-        Deadline::Question(id) => state.questions.get(id).map(question_expired),
+        Deadline::Question(id) => {
+            let question = state.questions.get(id)?;
+            Some(questions::ended(question, nobody_answered()))
+        }
     }
 }
 
-fn expired() -> Ending {
+pub(super) fn expired() -> Ending {
     host_ending(
         Outcome::Expired,
         "expired",
@@ -114,13 +116,12 @@ fn host_ending(outcome: Outcome, resolution: &str, message: &str) -> Ending {
     }
 }
 
-fn question_expired(question: &Question) -> Event {
-    let ending = QuestionEnding {
+pub(super) fn nobody_answered() -> QuestionEnding {
+    QuestionEnding {
         outcome: QuestionOutcome::Expired,
         answer: "nobody answered in time".to_owned(),
         by: By::from(&Caller::host()),
-    };
-    questions::ended(question, ending)
+    }
 }
 
 /// The owner did not come back: what it held ends, unless it outlives its owner.

@@ -156,3 +156,39 @@ fn an_owner_lapses_in_time_though_expiry_is_held_back() {
         Some(Timestamp(90_000_000))
     );
 }
+
+#[test]
+fn an_answer_that_overtakes_the_clock_is_late() {
+    let mut host = Host::new();
+    let ann = host.connect(person("ann"), "c1");
+    let id = host.ask(timed(&ann, 5_000));
+    host.now = host.now.plus_ms(5_000);
+    let (refusal, lines) = host.refuses_on_record(resolve(&ann, &id, "approve"));
+    assert_eq!(
+        lines,
+        ["approval.resolved ask-1: Expired `expired` by host, Waiting"]
+    );
+    let ended = host.state.find_approval(&id).unwrap().clone();
+    assert_eq!(refusal, Rejection::AlreadyResolved(Box::new(ended)));
+    assert_eq!(host.after_ms(0), [""; 0]);
+}
+
+#[test]
+fn words_that_overtake_the_clock_are_late() {
+    let mut host = Host::new();
+    let id = host.question(&agent("bot"), Some(5_000));
+    host.now = host.now.plus_ms(5_000);
+    let (refusal, lines) = host.refuses_on_record(Input::AnswerQuestion {
+        caller: person("ann"),
+        question: id,
+        answer: "this one".to_owned(),
+    });
+    assert_eq!(
+        lines,
+        ["question.ended question-1: Expired `nobody answered in time` by host"]
+    );
+    assert_eq!(
+        refusal.to_string(),
+        "question 'question-1' has already ended"
+    );
+}

@@ -141,7 +141,7 @@ async fn web_socket_or_front_page(
     match upgrade {
         Ok(upgrade) => web_socket(state, upgrade, parts).await,
         Err(refusal) if parts.headers.contains_key(header::UPGRADE) => Ok(refusal.into_response()),
-        Err(_) => Ok(web::front_page().await.into_response()),
+        Err(_) => Ok(web::front_page().into_response()),
     }
 }
 
@@ -202,9 +202,6 @@ fn bind_unix(path: &Path) -> Result<UnixListener, ServeError> {
 
 async fn accept_tcp(listener: TcpListener, door: Door) {
     loop {
-        let Some(room) = door.room().await else {
-            return;
-        };
         let accepted = tokio::select! {
             () = door.doors.ending.cancelled() => return,
             accepted = listener.accept() => accepted,
@@ -227,9 +224,6 @@ async fn accept_tcp(listener: TcpListener, door: Door) {
 
 async fn accept_unix(listener: UnixListener, door: Door) {
     loop {
-        let Some(room) = door.room().await else {
-            return;
-        };
         let accepted = tokio::select! {
             () = door.doors.ending.cancelled() => return,
             accepted = listener.accept() => accepted,

@@ -131,8 +131,7 @@ async fn wait_approval(doors: &Doors, caller: &Caller, call: &Call<'_>) -> Resul
 
 async fn dismiss_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
     // The one method whose bad parameters have the code that JSON-RPC names for them.
-    let params: wire::ApprovalParams =
-        call.params().map_err(|fault| fault.into_invalid_params())?;
+    let params: wire::ApprovalParams = call.params().map_err(Fault::into_invalid_params)?;
     let approval = ops::dismiss_approval(&doors.service, caller, params.approval_id).await?;
     call.reply(serde_json::json!({ "dismissed": true, "approval": approval }))
 }

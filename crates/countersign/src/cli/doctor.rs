@@ -71,8 +71,9 @@ fn fail(what: &'static str, found: impl Into<String>, advice: impl Into<String>)
 pub(super) async fn doctor(common: &Common) -> Result<Exit, CliError> {
     let paths = Paths::from_environment()?;
     let mut checks = vec![
-        folder("data folder", &paths.data_dir),
-        folder("socket folder", &paths.runtime_dir),
+        // What lies in it is closed to others by itself.
+        folder("data folder", &paths.data_dir, Grade::Warn),
+        folder("socket folder", &paths.runtime_dir, Grade::Fail),
         database(&paths.database),
         space(&paths.data_dir),
     ];
@@ -119,16 +120,18 @@ fn line(check: &Check) -> String {
     )
 }
 
-fn folder(what: &'static str, path: &Path) -> Check {
+/// `open` is how bad it is if others may use the folder.
+fn folder(what: &'static str, path: &Path, open: Grade) -> Check {
     let shown = path.display();
     match std::fs::symlink_metadata(path) {
         Ok(found) => match paths::private_folder(&found, paths::current_uid()) {
             Ok(()) => ok(what, format!("`{shown}`, for you alone")),
-            Err(why) => fail(
+            Err(why) => Check {
+                grade: open,
                 what,
-                format!("`{shown}`: {why}"),
-                format!("chmod 700 {shown}"),
-            ),
+                found: format!("`{shown}`: {why}"),
+                advice: Some(format!("chmod 700 {shown}")),
+            },
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => ok(
             what,

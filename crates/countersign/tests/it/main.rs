@@ -117,7 +117,7 @@ fn a_script_asks_and_a_person_answers() {
     );
     assert_eq!(allowed, (Some(0), "approve\ngo\n".into()));
     let denied = home.asked(&["Deploy"], |id| {
-        assert_eq!(home.code(&["deny", id]), Some(0))
+        assert_eq!(home.code(&["deny", id]), Some(0));
     });
     assert_eq!(denied, (Some(3), "deny\n".into()));
     let edited = home.asked(&["Deploy", "--input", "{}"], |id| {

@@ -4,7 +4,8 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use countersign_core::Seq;
-use countersign_store::{AuditReport, ExportedEvent, StoreError};
+use countersign_daemon::StoreError;
+use countersign_daemon::audit::{AuditReport, ExportedEvent};
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -46,8 +47,9 @@ struct Report<'a> {
 /// Checks the whole chain, against a head kept elsewhere if one is given.
 pub(crate) fn verify(database: &Path, head: Option<Head>, json: bool) -> Result<Exit, CliError> {
     must_exist(database)?;
-    let report = countersign_store::verify(database, head.map(|Head(seq, hash)| (seq, hash)))
-        .map_err(|error| failed(error, "could not verify the record"))?;
+    let report =
+        countersign_daemon::audit::verify(database, head.map(|Head(seq, hash)| (seq, hash)))
+            .map_err(|error| failed(error, "could not verify the record"))?;
     if json {
         output::put_json(&rows(&report))?;
     } else {
@@ -71,7 +73,7 @@ pub(crate) fn export(database: &Path) -> Result<Exit, CliError> {
         closed |= matches!(&written, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
         written
     };
-    let exported = countersign_store::export(database, None, None, &mut write);
+    let exported = countersign_daemon::audit::export(database, None, None, &mut write);
     let flushed = out.flush();
     if closed || matches!(&flushed, Err(error) if error.kind() == io::ErrorKind::BrokenPipe) {
         return Err(CliError::OutputClosed);
@@ -178,7 +180,7 @@ mod tests {
             head_hash: "ab".into(),
             pruned_before: Some(Seq(5)),
             redacted: vec![Seq(6)],
-            problems: vec![countersign_store::Problem::HashMismatch { seq: Seq(7) }],
+            problems: vec![countersign_daemon::audit::Problem::HashMismatch { seq: Seq(7) }],
         };
         assert_eq!(
             anstream::adapter::strip_str(&words(&report)).to_string(),

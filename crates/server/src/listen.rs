@@ -34,6 +34,9 @@ use crate::peer::TcpPeers;
 use crate::tickets::Tickets;
 use crate::{Doors, Options, ServeError, Server, rest, session, web};
 
+/// What is read from a WebSocket at a time: most frames fit.
+const READ_BUFFER_BYTES: usize = 4096;
+
 pub(crate) async fn open(
     options: Options,
     service: Service,
@@ -165,7 +168,9 @@ async fn web_socket(
     } else {
         None
     };
+    // The buffer is cleared before each read, so a large one costs more than the frames it takes.
     let upgrade = upgrade
+        .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(FRAME_BYTES_MAX)
         .max_frame_size(FRAME_BYTES_MAX);
     Ok(upgrade.on_upgrade(move |socket| session::run(doors, connection, identity, socket)))

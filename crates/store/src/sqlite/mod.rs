@@ -9,6 +9,7 @@
 
 mod append;
 mod erase;
+mod ids;
 mod load;
 mod models;
 mod open;
@@ -69,6 +70,8 @@ pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> 
 struct Tip {
     seq: Seq,
     hash: Hash,
+    /// How far ids are indexed.
+    indexed: Seq,
 }
 
 /// The writer. Holds the lock of the file as long as it lives.
@@ -199,8 +202,10 @@ fn find_tip(conn: &Connection) -> Result<Tip, Fault> {
             "its newest event is {seq}, but {counted} was committed"
         )));
     }
+    let indexed = ids::indexed(conn)?;
     Ok(Tip {
-        seq: Seq(seq.cast_unsigned()),
+        seq: rows::seq(seq),
         hash,
+        indexed,
     })
 }

@@ -232,7 +232,7 @@ fn migrate(conn: &Connection) -> Result<(), Fault> {
         getrandom::fill(&mut stream)?;
         conn.execute("INSERT INTO words (text) VALUES (?1)", [hex(&stream)])?;
         conn.execute(
-            "INSERT INTO meta VALUES ('stream', ?1), ('head', 0)",
+            "INSERT INTO meta VALUES ('stream', ?1), ('head', 0), ('ids_until', 0)",
             [hex(&stream)],
         )?;
         conn.pragma_update(None, "application_id", APPLICATION_ID)?;

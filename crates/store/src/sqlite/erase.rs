@@ -66,7 +66,7 @@ pub(super) fn scrub(conn: &Connection) {
             "a reader holds old pages: what was erased leaves the disk with the next checkpoint"
         ),
         Err(error) => {
-            tracing::warn!(%error, "what was erased leaves the disk with the next checkpoint")
+            tracing::warn!(%error, "what was erased leaves the disk with the next checkpoint");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One SQLite file: a writer, readers beside it, and nobody else.
+//! One `SQLite` file: a writer, readers beside it, and nobody else.
 //!
 //! Invariants: events, read models and erasures of one append are one transaction; asks and
 //! endings are kept once, in the payloads; what the writer remembers between appends is only
@@ -43,7 +43,7 @@ pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> 
     let begin = || -> Result<(SqliteLog, Arc<SqliteHistory>), Fault> {
         let words = Words::new(&conn)?;
         let tip = find_tip(&conn)?;
-        let kinds = words.kinds(&conn)?;
+        let kinds = Kinds::load(&conn)?;
         let history = SqliteHistory {
             path: path.to_path_buf(),
             kinds,

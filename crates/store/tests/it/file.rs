@@ -43,7 +43,7 @@ impl Host {
         conn.execute_batch(sql).unwrap();
     }
 
-    /// What lies on the disk, without what SQLite makes to look at it.
+    /// What lies on the disk, without what `SQLite` makes to look at it.
     fn bytes(&self) -> Vec<Vec<u8>> {
         let names = ["log.db", "log.db-wal"].map(|name| self.folder.path().join(name));
         let bytes = names.iter().map(|name| fs::read(name).unwrap_or_default());

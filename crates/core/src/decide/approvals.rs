@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::time::expired;
 use super::{Decision, Subject, check_json, check_size, check_text, check_word, refuse_observers};
-use crate::approval::{APPROVE, Approval, DENY, Ended};
+use crate::approval::{APPROVE, Approval, CANCELLED, DENY, EXPIRED, Ended, GONE};
 use crate::event::{
     AgentInterruptRequested, AnswerAttempted, AnswerSettled, ApprovalAttached, ApprovalDismissed,
     ApprovalRequested, ApprovalResolveRefused, ApprovalResolveRequested, ApprovalResolved, Ask,
@@ -20,6 +20,9 @@ use crate::limits::{AGENT_OPEN_ASKS_MAX, OPEN_ASKS_MAX, OPTIONS_MAX, TIMEOUT_MS_
 use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
 use crate::state::{State, ask_key};
+
+/// A client that sees one of these must never read it as an allow.
+const NEVER_APPROVING: [&str; 4] = [DENY, CANCELLED, EXPIRED, GONE];
 
 /// The fact that an approval ended.
 pub(super) fn ended(approval: &Approval, ending: Ending, delivery: Delivery) -> Event {
@@ -64,6 +67,8 @@ pub(super) fn request(
 fn check_request(request: &AskRequest) -> Result<(), Rejection> {
     check_text("the action", &request.action)?;
     check_size("the list of options", request.options.len(), OPTIONS_MAX)?;
+    let approving = request.approving.as_ref().map_or(0, Vec::len);
+    check_size("the list of approving options", approving, OPTIONS_MAX)?;
     for option in &request.options {
         check_word("an option", option)?;
     }
@@ -141,10 +146,14 @@ fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
 }
 
 /// `approve` allows where it is offered; any other approving option must be offered by name.
+/// Words for a no, and for an end without an answer, never allow.
 fn offered(approving: Vec<String>, options: &[String]) -> Result<Vec<String>, Rejection> {
-    let mut kept = Vec::with_capacity(approving.len());
+    let mut kept: Vec<String> = Vec::with_capacity(approving.len());
     for option in approving {
-        if options.contains(&option) {
+        if kept.contains(&option) {
+            continue;
+        }
+        if options.contains(&option) && !NEVER_APPROVING.contains(&option.as_str()) {
             kept.push(option);
         } else if option != APPROVE {
             return Err(Rejection::ApprovingNotOffered(option));
@@ -256,7 +265,7 @@ fn replaced(caller: &Caller) -> Ending {
 fn cancelled(caller: &Caller, message: Option<String>) -> Ending {
     Ending {
         outcome: Outcome::Cancelled,
-        resolution: "cancelled".to_owned(),
+        resolution: CANCELLED.to_owned(),
         by: By::from(caller),
         message,
         edited_input: None,

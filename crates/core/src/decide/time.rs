@@ -3,6 +3,7 @@
 use super::approvals::ended;
 use super::{Decision, Subject, questions};
 use crate::agent::Agent;
+use crate::approval::{EXPIRED, GONE};
 use crate::event::{
     AgentUnregistered, Attachment, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending,
     Event, HostStarted, Outcome, QuestionEnding, QuestionOutcome,
@@ -97,13 +98,13 @@ fn run_out(state: &State, what: &Deadline) -> Option<Event> {
 pub(super) fn expired() -> Ending {
     host_ending(
         Outcome::Expired,
-        "expired",
+        EXPIRED,
         "nobody answered in time, so this was not allowed",
     )
 }
 
 pub(super) fn gone() -> Ending {
-    host_ending(Outcome::Gone, "agent_gone", "the asker is gone")
+    host_ending(Outcome::Gone, GONE, "the asker is gone")
 }
 
 fn host_ending(outcome: Outcome, resolution: &str, message: &str) -> Ending {

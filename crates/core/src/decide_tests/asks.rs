@@ -337,3 +337,37 @@ fn a_key_that_only_history_has_as_open_opens_nothing_twice() {
         Rejection::UnknownApproval(id)
     );
 }
+
+#[test]
+fn a_word_for_no_or_for_no_answer_never_allows() {
+    let mut host = Host::new();
+    for word in ["deny", "cancelled", "expired", "agent_gone"] {
+        let asked = AskRequest {
+            options: words(&["approve", word]),
+            approving: Some(words(&["approve", word])),
+            ..request(&agent("bot"))
+        };
+        assert_eq!(
+            host.refuses(ask_input(asked)),
+            Rejection::ApprovingNotOffered(word.to_owned())
+        );
+    }
+}
+
+#[test]
+fn approving_options_are_kept_once_and_bounded() {
+    let mut host = Host::new();
+    let approving = |words: Vec<String>| AskRequest {
+        options: vec!["yes".to_owned()],
+        approving: Some(words),
+        ..request(&agent("bot"))
+    };
+    let id = host.ask(approving(words(&["yes", "yes", "approve"])));
+    let ask = &host.state.find_approval(&id).unwrap().ask;
+    assert_eq!(ask.approving, words(&["yes"]));
+    let many = approving(vec!["yes".to_owned(); limits::OPTIONS_MAX + 1]);
+    assert!(matches!(
+        host.refuses(ask_input(many)),
+        Rejection::TooLarge { .. }
+    ));
+}

@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use super::time::expired;
-use super::{Decision, Subject, check_json, check_size, check_text, check_word, refuse_observers};
+use super::{
+    Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word,
+    refuse_observers,
+};
 use crate::approval::{APPROVE, Approval, CANCELLED, DENY, EXPIRED, Ended, GONE};
 use crate::event::{
     AgentInterruptRequested, AnswerAttempted, AnswerSettled, ApprovalAttached, ApprovalDismissed,
@@ -77,14 +80,11 @@ fn check_request(request: &AskRequest) -> Result<(), Rejection> {
         ("the turn", request.turn.as_deref()),
         ("the tool call's id", request.tool_call.as_deref()),
         ("the idempotency key", request.idempotency_key.as_deref()),
-        (
-            "the agent's id",
-            request.agent.as_ref().map(crate::ids::AgentId::as_str),
-        ),
     ];
     for (what, word) in words {
         check_word(what, word.unwrap_or_default())?;
     }
+    check_agent_id(request.agent.as_ref())?;
     check_json("the details", &request.details)?;
     request
         .input

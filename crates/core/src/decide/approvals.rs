@@ -54,13 +54,14 @@ pub(super) fn request(
     {
         return ask_again(context, earlier, &ask, &caller);
     }
-    check_room(state, &ask)?;
     let mut events = Vec::with_capacity(2);
     if let Some(earlier) = ask_key(&ask)
         .and_then(|key| state.ask_keys.get(&key))
         .and_then(|id| state.approvals.get(id))
     {
         events.push(ended(earlier, replaced(&caller), Delivery::Withdrawn));
+    } else {
+        check_room(state, &ask)?;
     }
     let id = ask.id.clone();
     events.push(ApprovalRequested { ask: Arc::new(ask) }.into());

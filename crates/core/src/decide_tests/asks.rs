@@ -371,3 +371,24 @@ fn approving_options_are_kept_once_and_bounded() {
         Rejection::TooLarge { .. }
     ));
 }
+
+#[test]
+fn an_ask_that_replaces_another_needs_no_room() {
+    let mut host = Host::new();
+    let bot = agent("bot");
+    host.ask(tool_call(&bot, "t1", "call"));
+    for _ in 1..limits::AGENT_OPEN_ASKS_MAX {
+        host.ask(request(&bot));
+    }
+    assert_eq!(
+        host.asks(tool_call(&bot, "t1", "call")).1,
+        [
+            "approval.resolved ask-1: Cancelled `cancelled` by bot, Withdrawn",
+            "approval.requested ask-1001 of bot by bot, None, until ever",
+        ]
+    );
+    assert!(matches!(
+        host.refuses(ask_input(tool_call(&bot, "t1", "other"))),
+        Rejection::TooMany { .. }
+    ));
+}

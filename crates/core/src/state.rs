@@ -332,13 +332,14 @@ impl State {
             registered_at: earlier.as_ref().map_or(at, |agent| agent.registered_at),
             updated_at: at,
         });
-        if let (Some(from), Some(to)) = (earlier.and_then(|agent| agent.client), &event.client) {
-            self.move_asks(&event.agent.id, &event.owner, &from, to);
+        if let Some(from) = earlier.and_then(|agent| agent.client) {
+            self.move_asks(event, &from);
         }
     }
 
-    /// The owner of an agent came back on another connection: its open asks come along.
-    fn move_asks(&mut self, agent: &AgentId, owner: &PrincipalKey, from: &ClientId, to: &ClientId) {
+    /// The owner of an agent came back elsewhere: its open asks come along, to its new connection
+    /// or, where it has none, to nobody's.
+    fn move_asks(&mut self, event: &AgentRegistered, from: &ClientId) {
         let Some(held) = self.held.get(from) else {
             return;
         };
@@ -347,13 +348,14 @@ impl State {
             .iter()
             .filter(|id| {
                 self.approvals.get(*id).is_some_and(|approval| {
-                    approval.ask.agent.as_ref() == Some(agent) && approval.ask.by.key == *owner
+                    let ask = &approval.ask;
+                    ask.agent.as_ref() == Some(&event.agent.id) && ask.by.key == event.owner
                 })
             })
             .cloned()
             .collect();
         for id in moved {
-            self.attach(&id, to);
+            self.attach(&id, event.client.as_ref());
         }
     }
 
@@ -523,25 +525,24 @@ impl State {
     }
 
     fn apply_attached(&mut self, event: &ApprovalAttached) {
-        self.attach(&event.approval, &event.client);
+        self.attach(&event.approval, Some(&event.client));
     }
 
-    fn attach(&mut self, id: &ApprovalId, to: &ClientId) {
+    fn attach(&mut self, id: &ApprovalId, to: Option<&ClientId>) {
         let Some(approval) = self.approvals.get_mut(id) else {
             return;
         };
-        let from = approval.client.replace(to.clone());
+        let from = std::mem::replace(&mut approval.client, to.cloned());
         let lapsed = approval.lapses_at.take();
         if let Some(from) = from {
             release(&mut self.held, &mut self.lapses, &from, lapsed, |held| {
                 held.approvals.remove(id);
             });
         }
-        self.held
-            .entry(to.clone())
-            .or_default()
-            .approvals
-            .insert(id.clone());
+        if let Some(to) = to {
+            let held = self.held.entry(to.clone()).or_default();
+            held.approvals.insert(id.clone());
+        }
         self.changed.approvals.insert(id.clone());
     }
 

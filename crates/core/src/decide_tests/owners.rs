@@ -437,3 +437,13 @@ fn agents_that_were_gone_before_leave_first() {
         ]
     );
 }
+
+#[test]
+fn an_owner_that_comes_back_without_a_connection_keeps_its_rows_open() {
+    let (mut host, ann, id) = owned();
+    host.lose(&ann);
+    host.register(&person("ann"), "bot");
+    assert_eq!(host.shows(&id), "pending on nobody");
+    assert_eq!(host.after_ms(60_000), [""; 0]);
+    host.does(resolve(&person("bob"), &id, "approve"));
+}

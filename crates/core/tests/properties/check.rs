@@ -17,6 +17,8 @@ pub(crate) struct Checks {
     endings: BTreeMap<ApprovalId, Ended>,
     /// The state a reader of public events believes each agent to be in.
     announced: BTreeMap<AgentId, AgentState>,
+    /// Agents that were registered without a connection: their rows may be nobody's.
+    unconnected: BTreeSet<AgentId>,
 }
 
 impl Checks {
@@ -68,6 +70,9 @@ impl Checks {
                 assert_eq!(earlier, None);
             }
             Event::AgentRegistered(e) => {
+                if e.client.is_none() {
+                    self.unconnected.insert(e.agent.id.clone());
+                }
                 self.announced.insert(e.agent.id.clone(), AgentState::Idle);
             }
             Event::AgentStatusChanged(e) => {
@@ -94,7 +99,7 @@ impl Checks {
             }
         }
         for approval in state.open_approvals() {
-            tied_to_its_connection(world, approval);
+            self.tied_to_its_connection(world, approval);
         }
         for agent in state.agents() {
             let connected = agent
@@ -111,6 +116,24 @@ impl Checks {
         if matches!(input, Input::TimeArrived) {
             assert!(next.is_none_or(|at| at > world.now), "left something due");
         }
+    }
+
+    fn tied_to_its_connection(&self, world: &World, approval: &Approval) {
+        let client = approval.client.as_ref();
+        if approval.ask.attachment == Attachment::None {
+            assert_eq!(client, None);
+        }
+        let connected = client.is_none_or(|client| world.presence.is_connected(client));
+        assert_eq!(approval.lapses_at.is_none(), connected, "{approval:?}");
+        let outlives = approval.ask.idempotency_key.is_some()
+            || approval.ask.deadline.is_some()
+            || approval.ask.attachment == Attachment::None
+            || approval
+                .ask
+                .agent
+                .as_ref()
+                .is_some_and(|agent| self.unconnected.contains(agent));
+        assert!(client.is_some() || outlives, "left behind: {approval:?}");
     }
 
     fn states_are_derived_and_announced(&self, state: &State) {
@@ -192,19 +215,6 @@ fn names_only_what_is_known(checks: &Checks, state: &State, event: &Event) {
         _ => true,
     };
     assert!(known, "about something unknown: {event:?}");
-}
-
-fn tied_to_its_connection(world: &World, approval: &Approval) {
-    let client = approval.client.as_ref();
-    if approval.ask.attachment == Attachment::None {
-        assert_eq!(client, None);
-    }
-    let connected = client.is_none_or(|client| world.presence.is_connected(client));
-    assert_eq!(approval.lapses_at.is_none(), connected, "{approval:?}");
-    let outlives = approval.ask.idempotency_key.is_some()
-        || approval.ask.deadline.is_some()
-        || approval.ask.attachment == Attachment::None;
-    assert!(client.is_some() || outlives, "left behind: {approval:?}");
 }
 
 fn keys_are_unique(state: &State) {

@@ -23,7 +23,7 @@ proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
 
     #[test]
-    fn every_promise_holds_after_every_input(steps in prop::collection::vec(steps::any_step(), 1..200)) {
+    fn every_promise_holds_after_every_input(steps in prop::collection::vec(steps::any_step(), 1..=200)) {
         let mut world = world::World::new();
         for step in steps {
             world.take(step);

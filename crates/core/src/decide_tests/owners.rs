@@ -1,4 +1,4 @@
-//! Owners: HOST_WIRE section 6 row by row, and who may come back for what.
+//! Owners: the wire's rules for resolving, row by row, and who may come back for what.
 
 use super::*;
 

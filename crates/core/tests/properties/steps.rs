@@ -27,7 +27,9 @@ pub(crate) struct AskStep {
     pub(crate) input: Option<usize>,
     pub(crate) options: usize,
     pub(crate) system_level: bool,
+    /// Its number stands for the whole request, unless `clashes` says otherwise.
     pub(crate) key: Option<usize>,
+    pub(crate) clashes: bool,
     pub(crate) timeout_s: Option<u64>,
 }
 
@@ -68,21 +70,22 @@ pub(crate) enum Call {
 }
 
 pub(crate) fn any_step() -> impl Strategy<Value = Step> {
-    let seat = 0..crate::world::SEATS;
+    // Those who only look, and the host, seldom speak.
+    let seat = prop_oneof![18 => 0..3_usize, 1 => Just(3), 10 => 4..6_usize, 1 => Just(6)];
     let door = prop_oneof![
         8 => Just(Door::Connection),
         2 => Just(Door::Nowhere),
         1 => Just(Door::Late),
     ];
     prop_oneof![
-        6 => seat.clone().prop_map(Step::Connect),
-        3 => seat.clone().prop_map(Step::Subscribe),
+        14 => seat.clone().prop_map(Step::Connect),
+        8 => seat.clone().prop_map(Step::Subscribe),
         4 => seat.clone().prop_map(Step::Lose),
         5 => (any_seconds(), any::<bool>()).prop_map(|(seconds, wake)| Step::Pass { seconds, wake }),
         6 => Just(Step::Commit),
         1 => Just(Step::Restart),
         60 => (seat, door, any_call()).prop_map(|(seat, door, call)| Step::Call(seat, door, call)),
-        2 => pick().prop_map(Step::Tell),
+        4 => pick().prop_map(Step::Tell),
         1 => (pick(), any_delivery()).prop_map(|(ask, delivery)| Step::Settle(ask, delivery)),
         1 => (0..3_u32, 0..3_usize).prop_map(|(process, agent)| Step::Mark { process, agent }),
         1 => (0..3_u32).prop_map(|process| Step::Forget { process }),
@@ -96,9 +99,9 @@ fn any_call() -> impl Strategy<Value = Call> {
         2 => agent.clone().prop_map(Call::Unregister),
         5 => (agent.clone(), any_base()).prop_map(|(agent, base)| Call::SetStatus(agent, base)),
         24 => any_ask().prop_map(Call::Ask),
-        14 => (pick(), 0..4_usize, any::<bool>()).prop_map(|(ask, option, edit)| Call::Resolve(ask, option, edit)),
+        24 => (pick(), any_option(), prop::bool::weighted(0.1)).prop_map(|(ask, option, edit)| Call::Resolve(ask, option, edit)),
         4 => pick().prop_map(Call::Cancel),
-        3 => pick().prop_map(Call::Dismiss),
+        4 => pick().prop_map(Call::Dismiss),
         5 => (prop::option::of(agent), prop::option::of(any_seconds())).prop_map(|(agent, timeout)| Call::AskQuestion(agent, timeout)),
         4 => pick().prop_map(Call::AnswerQuestion),
         1 => Just(Call::StopAll),
@@ -114,32 +117,38 @@ fn any_call() -> impl Strategy<Value = Call> {
 
 fn any_ask() -> impl Strategy<Value = AskStep> {
     let call = prop::option::of((0..2_usize, 0..2_usize));
-    let key = prop_oneof![3 => Just(None), 1 => (0..2_usize).prop_map(Some)];
+    let key = prop_oneof![2 => Just(None), 1 => (0..2_usize).prop_map(Some)];
     let timeout = prop_oneof![3 => Just(None), 1 => any_seconds().prop_map(Some)];
     (
         prop::option::of(0..3_usize),
         call,
         prop::option::of(0..2_usize),
-        0..6_usize,
+        prop_oneof![8 => 0..5_usize, 1 => Just(5)],
         prop::bool::weighted(0.2),
         key,
+        prop::bool::weighted(0.2),
         timeout,
     )
         .prop_map(
-            |(agent, call, input, options, system_level, key, timeout_s)| AskStep {
+            |(agent, call, input, options, system_level, key, clashes, timeout_s)| AskStep {
                 agent,
                 call,
                 input,
                 options,
                 system_level,
                 key,
+                clashes,
                 timeout_s,
             },
         )
 }
 
+fn any_option() -> impl Strategy<Value = usize> {
+    prop_oneof![6 => Just(0), 2 => Just(1), 2 => Just(2), 1 => Just(3)]
+}
+
 fn pick() -> impl Strategy<Value = Pick> {
-    prop_oneof![4 => 0..3_usize, 2 => 0..12_usize, 1 => Just(usize::MAX)]
+    prop_oneof![8 => 0..3_usize, 4 => 0..12_usize, 1 => Just(usize::MAX)]
 }
 
 fn any_seconds() -> impl Strategy<Value = u64> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use countersign_core::event::{AgentProfile, Display, ProcessKey};
 use countersign_core::{
     AgentId, Answer, Approval, ApprovalId, AskQuestion, AskRequest, Caller, ClientId, Context,
-    CreateToken, DeviceId, Input, Json, Notify, Presence, Principal, PrincipalKey, PutDevice,
-    QuestionId, RegisterAgent, ResolveApproval, Role, Seq, SetStatus, State, Timestamp, TokenId,
-    decide, limits,
+    CreateToken, DeviceId, Event, Input, Json, Notify, Presence, Principal, PrincipalKey,
+    PutDevice, QuestionId, RegisterAgent, ResolveApproval, Role, Seq, SetStatus, State, Timestamp,
+    TokenId, decide, limits,
 };
 
 use crate::check::Checks;
@@ -65,7 +65,7 @@ impl World {
             Step::Pass { seconds, wake } => {
                 self.now = self.now.plus_ms(seconds * 1000);
                 if wake {
-                    self.feed(Input::TimeArrived);
+                    self.feed(&Input::TimeArrived);
                 }
             }
             Step::Commit => self.commit(),
@@ -73,28 +73,28 @@ impl World {
             Step::Call(seat, door, call) => {
                 let caller = self.caller(seat, door);
                 let input = self.input(caller, call);
-                self.feed(input);
+                self.feed(&input);
             }
             Step::Tell(pick) => {
                 if let Some(ask) = self.find(pick) {
-                    self.feed(Input::TellAnswer(Box::new(ask)));
+                    self.feed(&Input::TellAnswer(Box::new(ask)));
                 }
             }
             Step::Settle(pick, delivery) => {
                 if let Some(ask) = self.find(pick).filter(|ask| !ask.is_pending()) {
-                    self.feed(Input::SettleAnswer {
+                    self.feed(&Input::SettleAnswer {
                         approval: ask.ask.id.clone(),
                         opened: ask.opened,
                         delivery,
                     });
                 }
             }
-            Step::Mark { process, agent } => self.feed(Input::MarkProcess {
+            Step::Mark { process, agent } => self.feed(&Input::MarkProcess {
                 agent: agent_id(agent),
                 process: process_key(process),
             }),
             Step::Forget { process } => {
-                self.feed(Input::ForgetProcesses(vec![process_key(process)]));
+                self.feed(&Input::ForgetProcesses(vec![process_key(process)]));
             }
         }
     }
@@ -105,12 +105,12 @@ impl World {
             self.lose(seat);
         }
         self.now = self.now.max(self.expiry_held_until);
-        self.feed(Input::TimeArrived);
+        self.feed(&Input::TimeArrived);
         while let Some(next) = self.folded.next_deadline(self.expiry_held_until) {
             assert!(next > self.now, "time does not move on");
             self.now = next;
             let head = self.folded.head();
-            self.feed(Input::TimeArrived);
+            self.feed(&Input::TimeArrived);
             assert!(self.folded.head() > head, "woken for nothing");
         }
         self.commit();
@@ -140,7 +140,7 @@ impl World {
         if self.is_connected(seat) {
             let client = self.clients[seat].clone().unwrap();
             self.presence.disconnected(&client);
-            self.feed(Input::ConnectionLost(client));
+            self.feed(&Input::ConnectionLost(client));
         }
     }
 
@@ -157,13 +157,13 @@ impl World {
         self.commit();
         self.presence = Presence::default();
         self.expiry_held_until = self.now.plus_ms(limits::EXPIRY_HOLD_MS);
-        self.feed(Input::HostStarted {
+        self.feed(&Input::HostStarted {
             version: "1".to_owned(),
             pid: 1,
         });
     }
 
-    fn feed(&mut self, input: Input) {
+    fn feed(&mut self, input: &Input) {
         let context = Context {
             now: self.now,
             presence: &self.presence,
@@ -173,22 +173,24 @@ impl World {
         let decided = decide(&self.folded, context, input.clone());
         let twin = decide(&self.restored, context, input.clone());
         assert_eq!(decided, twin, "a restored state decides otherwise");
-        self.checks.decided(&self.folded, context, &input, &decided);
+        self.checks.decided(&self.folded, context, input, &decided);
         for event in decided.iter().flat_map(|decision| &decision.events) {
             let seq = self.folded.head().next();
             self.folded.apply(seq, self.now, event);
             self.restored.apply(seq, self.now, event);
             self.checks.applied(seq, self.now, event);
         }
-        self.remember(&input);
-        self.checks.stands(self, &input);
+        for event in decided.iter().flat_map(|decision| &decision.events) {
+            self.remember(event);
+        }
+        self.checks.stands(self, input);
     }
 
-    fn remember(&mut self, input: &Input) {
-        match input {
-            Input::RequestApproval(request) => self.asks.push(request.id.clone()),
-            Input::AskQuestion(question) => self.questions.push(question.id.clone()),
-            Input::CreateToken(token) => self.tokens.push(token.id.clone()),
+    fn remember(&mut self, event: &Event) {
+        match event {
+            Event::ApprovalRequested(e) => self.asks.push(e.ask.id.clone()),
+            Event::QuestionAsked(e) => self.questions.push(e.question.id.clone()),
+            Event::TokenCreated(e) => self.tokens.push(e.token.clone()),
             _ => {}
         }
     }
@@ -323,6 +325,18 @@ impl World {
     }
 
     fn request(&mut self, caller: Caller, ask: &AskStep) -> AskRequest {
+        let plain = AskStep {
+            agent: None,
+            call: None,
+            input: ask.key,
+            options: 0,
+            ..ask.clone()
+        };
+        let ask = if ask.key.is_some() && !ask.clashes {
+            &plain
+        } else {
+            ask
+        };
         let (options, approving): (&[&str], Option<&[&str]>) = [
             (&[][..], None),
             (&["approve", "deny", "yes"][..], None),

@@ -4,6 +4,7 @@
 //! the host may be killed at any instant. Deliberately absent: any knowledge of a wire.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod clock;
 mod feed;
 mod names;
@@ -14,9 +15,12 @@ mod supervisor;
 mod timekeeper;
 
 pub use clock::Clock;
+pub use countersign_store::{
+    ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
+};
 pub use feed::{Entry, Feed};
 pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};
-pub use service::{ApprovalList, Identified, Overview, Service, Settings, Stopped, start};
+pub use service::{Identified, OpenError, Overview, Service, Settings, Stopped, open, start};
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

@@ -136,6 +136,7 @@ fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
         attachment,
         idempotency_key: request.idempotency_key,
         request_digest: None,
+        asked_at: now,
         deadline: request
             .timeout_ms
             .map(|ms| now.plus_ms(ms.min(TIMEOUT_MS_MAX))),

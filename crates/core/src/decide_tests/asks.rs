@@ -54,6 +54,7 @@ fn an_ask_is_kept_exactly_as_it_was_made() {
         attachment: Attachment::Asker,
         idempotency_key: None,
         request_digest: None,
+        asked_at: Timestamp(0),
         deadline: Some(Timestamp(5_000_000)),
     };
     let expected = Decision {

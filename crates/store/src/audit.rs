@@ -1,0 +1,409 @@
+//! The audit: proves the record whole, says what was erased, and writes it out.
+//!
+//! Invariants: nothing here writes; it works beside a running host; what was erased on the
+//! record is no problem, and what is missing without a record is one.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use countersign_core::event::{RecordPruned, RecordRedacted};
+use countersign_core::{Seq, hex};
+use rusqlite::{Connection, OptionalExtension as _, Row};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::StoreError;
+use crate::chain::{self, Hash, Header};
+use crate::fault::Fault;
+use crate::sqlite::auditor;
+
+/// Problems that are listed one by one. Beyond them the record is lost anyway.
+const PROBLEMS_LISTED_MAX: usize = 1_000;
+
+/// What an audit found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditReport {
+    /// The stream the record belongs to.
+    pub stream: String,
+    /// How many events there are.
+    pub events: u64,
+    /// The oldest event that is there.
+    pub first: Option<Seq>,
+    /// The newest event; zero for an empty record.
+    pub head: Seq,
+    /// Its hash, in hexadecimal: what a later audit can be held against.
+    pub head_hash: String,
+    /// The oldest event that was kept when history was last pruned.
+    pub pruned_before: Option<Seq>,
+    /// Events whose payload was erased on the record.
+    pub redacted: Vec<Seq>,
+    /// Everything that does not hold. Empty means that the record is whole.
+    pub problems: Vec<Problem>,
+}
+
+/// Something that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// Events are missing.
+    #[error("events are missing between {after} and {before}")]
+    Gap {
+        /// The last one before.
+        after: Seq,
+        /// The first one after.
+        before: Seq,
+    },
+    /// An event does not follow from the one before it.
+    #[error("event {seq} does not follow from the one before it")]
+    HashMismatch {
+        /// The event.
+        seq: Seq,
+    },
+    /// A payload is not the one that was committed.
+    #[error("the payload of event {seq} is not the one that was committed")]
+    DigestMismatch {
+        /// The event.
+        seq: Seq,
+    },
+    /// A payload is gone, and no event says that it was erased.
+    #[error("the payload of event {seq} is missing, and nothing on the record says why")]
+    MissingPayload {
+        /// The event.
+        seq: Seq,
+    },
+    /// Old events are gone, and no event says that they were pruned.
+    #[error("events before {before} are missing, and nothing on the record says why")]
+    UnrecordedPrune {
+        /// The oldest event that is there.
+        before: Seq,
+    },
+    /// The newest events are gone: more were counted into the read models.
+    #[error("the newest event is {newest}, but {counted} was committed")]
+    HeadMoved {
+        /// The newest event.
+        newest: Seq,
+        /// The one the read models count up to.
+        counted: Seq,
+    },
+    /// The given head is newer than the record.
+    #[error("the record does not reach event {seq}, which was its head before")]
+    HeadNotReached {
+        /// The given head.
+        seq: Seq,
+    },
+    /// The given head was pruned or is missing, so that it cannot be compared.
+    #[error("event {seq}, which was the head before, is no longer on the record")]
+    HeadGone {
+        /// The given head.
+        seq: Seq,
+    },
+    /// The given head is another event than the record's.
+    #[error("event {seq} is not the one that was the head before")]
+    HeadMismatch {
+        /// The given head.
+        seq: Seq,
+    },
+    /// There are more than can be listed.
+    #[error("there are {count} problems more")]
+    More {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// Walks the whole chain, against a head kept elsewhere if one is given as number and hash.
+///
+/// A record that was cut off at its end is found only against such a head.
+pub fn verify(path: &Path, head: Option<(Seq, String)>) -> Result<AuditReport, StoreError> {
+    let conn = auditor(path)?;
+    let run = || -> Result<AuditReport, Fault> {
+        let transaction = conn.unchecked_transaction()?;
+        let mut walk = Walk::begin(&transaction, head)?;
+        walk.events(&transaction)?;
+        walk.finish(&transaction)
+    };
+    run().map_err(|fault| fault.into_error(path, "verifying the record"))
+}
+
+/// An event as the record has it.
+struct Link {
+    seq: u64,
+    at: u64,
+    kind: String,
+    version: u32,
+    stream: String,
+    digest: Hash,
+    hash: Hash,
+}
+
+impl Link {
+    const SQL: &'static str = "
+        SELECT e.seq, e.at, k.text, e.version, s.text, e.digest, e.hash, p.salt, p.body
+        FROM events e LEFT JOIN payloads p ON p.seq = e.seq
+            LEFT JOIN words k ON k.code = e.kind LEFT JOIN words s ON s.code = e.stream
+        WHERE e.seq BETWEEN ?1 AND ?2 ORDER BY e.seq";
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            seq: row.get::<_, i64>(0)?.cast_unsigned(),
+            at: row.get::<_, i64>(1)?.cast_unsigned(),
+            kind: row.get::<_, Option<String>>(2)?.unwrap_or_default(),
+            version: row.get(3)?,
+            stream: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+            digest: row.get(5)?,
+            hash: row.get(6)?,
+        })
+    }
+
+    fn follows(&self, previous: &Hash) -> bool {
+        let Self {
+            seq, at, version, ..
+        } = *self;
+        let header = Header {
+            stream: &self.stream,
+            seq,
+            at,
+            kind: &self.kind,
+            version,
+            digest: &self.digest,
+        };
+        chain::link(previous, &header) == self.hash
+    }
+}
+
+/// Salt and body of the row, if they are there.
+fn payload<'r>(row: &'r Row<'_>) -> rusqlite::Result<Option<(&'r [u8], &'r [u8])>> {
+    let salt = row.get_ref(7)?.as_blob_or_null()?;
+    Ok(salt.zip(row.get_ref(8)?.as_blob_or_null()?))
+}
+
+/// The state of a walk along the chain.
+struct Walk {
+    report: AuditReport,
+    previous: Hash,
+    unlisted: u64,
+    missing: BTreeSet<Seq>,
+    erased: BTreeSet<Seq>,
+    recorded_prune: Option<Seq>,
+    wanted: Option<(Seq, String)>,
+}
+
+impl Walk {
+    fn begin(conn: &Connection, wanted: Option<(Seq, String)>) -> Result<Self, Fault> {
+        let stream: String = meta(conn, "stream")?.unwrap_or_default();
+        let pruned: Option<i64> = meta(conn, "pruned_seq")?;
+        let boundary: Option<Hash> = meta(conn, "pruned_hash")?;
+        let (head, previous) = match pruned.zip(boundary) {
+            Some((seq, hash)) => (Seq(seq.cast_unsigned()), hash),
+            None => (Seq(0), chain::genesis(&stream)),
+        };
+        let report = AuditReport {
+            stream,
+            events: 0,
+            first: None,
+            head,
+            head_hash: String::new(),
+            pruned_before: pruned.map(|_| head.next()),
+            redacted: Vec::new(),
+            problems: Vec::new(),
+        };
+        let (missing, erased) = (BTreeSet::new(), BTreeSet::new());
+        let mut walk = Self {
+            report,
+            previous,
+            unlisted: 0,
+            missing,
+            erased,
+            recorded_prune: None,
+            wanted,
+        };
+        walk.compare_head(head);
+        Ok(walk)
+    }
+
+    fn events(&mut self, conn: &Connection) -> Result<(), Fault> {
+        let mut statement = conn.prepare(Link::SQL)?;
+        let mut rows = statement.query([0, i64::MAX])?;
+        while let Some(row) = rows.next()? {
+            let link = Link::read(row)?;
+            self.step(&link, payload(row)?);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, link: &Link, payload: Option<(&[u8], &[u8])>) {
+        let seq = Seq(link.seq);
+        if seq != self.report.head.next() {
+            self.problem(Problem::Gap {
+                after: self.report.head,
+                before: seq,
+            });
+        } else if !link.follows(&self.previous) || link.stream != self.report.stream {
+            self.problem(Problem::HashMismatch { seq });
+        }
+        match payload {
+            None => _ = self.missing.insert(seq),
+            Some((salt, body)) if chain::digest(salt, body) == link.digest => {
+                self.note_erasure(link, body)
+            }
+            Some(_) => self.problem(Problem::DigestMismatch { seq }),
+        }
+        self.report.events += 1;
+        self.report.first.get_or_insert(seq);
+        self.report.head = seq;
+        self.previous = link.hash;
+        self.compare_head(seq);
+    }
+
+    /// Remembers what the record itself says is gone. Only what came before can be erased.
+    fn note_erasure(&mut self, link: &Link, body: &[u8]) {
+        if link.kind == "record.redacted"
+            && let Ok(record) = serde_json::from_slice::<RecordRedacted>(body)
+            && record.seq.0 < link.seq
+        {
+            self.erased.insert(record.seq);
+        }
+        if link.kind == "record.pruned"
+            && let Ok(record) = serde_json::from_slice::<RecordPruned>(body)
+            && record.before.0 <= link.seq
+        {
+            self.recorded_prune = self.recorded_prune.max(Some(record.before));
+        }
+    }
+
+    fn compare_head(&mut self, reached: Seq) {
+        if let Some((seq, hash)) = &self.wanted
+            && *seq == reached
+        {
+            let matches = hash.eq_ignore_ascii_case(&hex(&self.previous));
+            self.wanted = None;
+            if !matches {
+                self.problem(Problem::HeadMismatch { seq: reached });
+            }
+        }
+    }
+
+    fn finish(mut self, conn: &Connection) -> Result<AuditReport, Fault> {
+        for seq in std::mem::take(&mut self.missing) {
+            if self.erased.contains(&seq) {
+                self.report.redacted.push(seq);
+            } else {
+                self.problem(Problem::MissingPayload { seq });
+            }
+        }
+        let newest = self.report.head;
+        if let Some(before) = self.report.pruned_before
+            && self.recorded_prune < Some(before)
+        {
+            self.problem(Problem::UnrecordedPrune { before });
+        }
+        let counted = Seq(meta::<i64>(conn, "head")?
+            .unwrap_or_default()
+            .cast_unsigned());
+        if counted != newest {
+            self.problem(Problem::HeadMoved { newest, counted });
+        }
+        if let Some((seq, _)) = self.wanted {
+            let gone = seq < newest;
+            self.problem(if gone {
+                Problem::HeadGone { seq }
+            } else {
+                Problem::HeadNotReached { seq }
+            });
+        }
+        if self.unlisted > 0 {
+            self.report.problems.push(Problem::More {
+                count: self.unlisted,
+            });
+        }
+        self.report.head_hash = hex(&self.previous);
+        Ok(self.report)
+    }
+
+    fn problem(&mut self, problem: Problem) {
+        if self.report.problems.len() < PROBLEMS_LISTED_MAX {
+            self.report.problems.push(problem);
+        } else {
+            self.unlisted += 1;
+        }
+    }
+}
+
+fn meta<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<Option<T>, Fault> {
+    let mut find = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+    Ok(find.query_row([key], |row| row.get(0)).optional()?)
+}
+
+/// One event as it is written out: enough to check it without the database.
+#[derive(Debug, Serialize)]
+pub struct ExportedEvent {
+    /// Its place in the log.
+    pub seq: u64,
+    /// When it was decided, in microseconds since 1970, UTC.
+    pub at: u64,
+    /// Its kind.
+    pub kind: String,
+    /// The version of its shape.
+    pub version: u32,
+    /// The stream it belongs to.
+    pub stream: String,
+    /// SHA-256 of salt and payload, in hexadecimal.
+    pub digest: String,
+    /// Its place in the chain, in hexadecimal.
+    pub hash: String,
+    /// The salt, in hexadecimal; nothing if the payload was erased.
+    pub salt: Option<String>,
+    /// The payload; nothing if it was erased.
+    pub payload: Option<Box<RawValue>>,
+}
+
+/// Hands out the events from `from` to `to`, both included, in order. Stops at the first error
+/// of `write`, and gives it back.
+pub fn export(
+    path: &Path,
+    from: Option<Seq>,
+    to: Option<Seq>,
+    write: &mut dyn FnMut(ExportedEvent) -> std::io::Result<()>,
+) -> Result<(), StoreError> {
+    let conn = auditor(path)?;
+    let bound = |seq: Seq| i64::try_from(seq.0).unwrap_or(i64::MAX);
+    let mut run = || -> Result<(), Fault> {
+        let mut statement = conn.prepare(Link::SQL)?;
+        let mut rows = statement.query([from.map_or(0, bound), to.map_or(i64::MAX, bound)])?;
+        while let Some(row) = rows.next()? {
+            let link = Link::read(row)?;
+            write(exported(link, payload(row)?)?)?;
+        }
+        Ok(())
+    };
+    run().map_err(|fault| match fault {
+        Fault::Io(error) => StoreError::Backend {
+            doing: "writing the export",
+            source: Box::new(error),
+        },
+        fault => fault.into_error(path, "exporting the record"),
+    })
+}
+
+fn exported(link: Link, payload: Option<(&[u8], &[u8])>) -> Result<ExportedEvent, Fault> {
+    let json = payload
+        .map(|(_, body)| serde_json::from_slice(body))
+        .transpose();
+    let json = json.map_err(|error| {
+        Fault::Damaged(format!(
+            "the payload of event {} cannot be read: {error}",
+            link.seq
+        ))
+    })?;
+    Ok(ExportedEvent {
+        seq: link.seq,
+        at: link.at,
+        kind: link.kind,
+        version: link.version,
+        stream: link.stream,
+        digest: hex(&link.digest),
+        hash: hex(&link.hash),
+        salt: payload.map(|(salt, _)| hex(salt)),
+        payload: json,
+    })
+}

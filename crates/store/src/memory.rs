@@ -1,0 +1,428 @@
+//! The same contract in memory: a yardstick for tests and benches. It keeps nothing.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use countersign_core::event::{Delivery, Device, ProcessKey};
+use countersign_core::limits::RECENT_ENDED_KEPT;
+use countersign_core::{
+    Agent, AgentId, Approval, ApprovalId, Ask, Changes, Committed, DeviceId, Event, Mark,
+    PrincipalKey, Question, QuestionId, Seq, Snapshot, Timestamp, Token, TokenId,
+};
+
+use crate::fault::Refusal;
+use crate::{ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError};
+
+/// An empty log and its readers.
+pub fn open_memory() -> (MemoryLog, Arc<MemoryHistory>) {
+    let tables = Arc::new(RwLock::new(Tables::default()));
+    (
+        MemoryLog {
+            tables: tables.clone(),
+        },
+        Arc::new(MemoryHistory { tables }),
+    )
+}
+
+/// The writer.
+pub struct MemoryLog {
+    tables: Arc<RwLock<Tables>>,
+}
+
+/// The readers.
+pub struct MemoryHistory {
+    tables: Arc<RwLock<Tables>>,
+}
+
+#[derive(Default)]
+struct Tables {
+    head: Seq,
+    events: BTreeMap<Seq, Committed>,
+    approvals: BTreeMap<Seq, Approval>,
+    open: BTreeSet<Seq>,
+    ended: BTreeMap<Seq, Seq>,
+    approval_ids: HashMap<ApprovalId, Seq>,
+    approval_keys: HashMap<(PrincipalKey, String), Seq>,
+    questions: BTreeMap<Seq, Question>,
+    agents: BTreeMap<AgentId, Agent>,
+    devices: BTreeMap<DeviceId, Arc<Device>>,
+    tokens: BTreeMap<TokenId, Token>,
+    marks: BTreeMap<ProcessKey, Mark>,
+}
+
+impl Log for MemoryLog {
+    fn load(&mut self) -> Result<Snapshot, StoreError> {
+        Ok(self
+            .tables
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .snapshot())
+    }
+
+    fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError> {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.check(entries, changes)?;
+        tables.write(entries, changes);
+        Ok(())
+    }
+}
+
+impl Tables {
+    fn snapshot(&self) -> Snapshot {
+        let listed = self
+            .ended
+            .values()
+            .rev()
+            .filter_map(|opened| self.approvals.get(opened));
+        let listed = listed.filter(|approval| !approval.dismissed && self.is_whole(approval));
+        let mut recent: Vec<Approval> = listed.take(RECENT_ENDED_KEPT).cloned().collect();
+        recent.reverse();
+        Snapshot {
+            head: self.head,
+            agents: self.agents.values().cloned().collect(),
+            open_approvals: self
+                .open
+                .iter()
+                .filter_map(|opened| self.approvals.get(opened))
+                .cloned()
+                .collect(),
+            recent_approvals: recent,
+            open_questions: self
+                .questions
+                .values()
+                .filter(|question| question.is_pending())
+                .cloned()
+                .collect(),
+            devices: self.devices.values().cloned().collect(),
+            tokens: self.tokens.values().cloned().collect(),
+            marks: self.marks.values().cloned().collect(),
+        }
+    }
+
+    /// Refuses before anything is written, so that there is nothing to undo.
+    fn check(&self, entries: &[Committed], changes: &Changes) -> Result<(), Refusal> {
+        let mut head = self.head;
+        for entry in entries {
+            if entry.seq != head.next() {
+                return Err(Refusal::OutOfOrder {
+                    head,
+                    found: entry.seq,
+                });
+            }
+            head = entry.seq;
+        }
+        for seq in &changes.redacted {
+            if *seq == Seq(0) || *seq > head {
+                return Err(Refusal::NotRecorded(*seq));
+            }
+            if let Some(Event::RecordRedacted(_) | Event::RecordPruned(_)) =
+                self.event(entries, *seq)
+            {
+                return Err(Refusal::RecordOfErasure(*seq));
+            }
+            if self.oldest_open(changes, *seq, seq.next()).is_some() {
+                return Err(Refusal::StillOpen(*seq));
+            }
+        }
+        let Some(before) = changes.pruned_before else {
+            return Ok(());
+        };
+        if before > head {
+            return Err(Refusal::NotRecorded(before));
+        }
+        self.oldest_open(changes, Seq(0), before)
+            .map_or(Ok(()), |open| Err(Refusal::StillOpen(open)))
+    }
+
+    fn event<'a>(&'a self, entries: &'a [Committed], seq: Seq) -> Option<&'a Event> {
+        let known = self.events.get(&seq);
+        known
+            .or_else(|| entries.iter().find(|entry| entry.seq == seq))
+            .map(|committed| &committed.event)
+    }
+
+    fn oldest_open(&self, changes: &Changes, from: Seq, before: Seq) -> Option<Seq> {
+        let ends = |opened: &Seq| {
+            changes
+                .approvals
+                .iter()
+                .any(|approval| approval.opened == *opened && !approval.is_pending())
+                || changes
+                    .questions
+                    .iter()
+                    .any(|question| question.opened == *opened && !question.is_pending())
+        };
+        let questions = self
+            .questions
+            .range(from..before)
+            .filter(|(_, question)| question.is_pending());
+        let known = self
+            .open
+            .range(from..before)
+            .copied()
+            .chain(questions.map(|(opened, _)| *opened));
+        let opens = changes
+            .approvals
+            .iter()
+            .filter(|approval| approval.is_pending())
+            .map(|approval| approval.opened);
+        let asks = changes
+            .questions
+            .iter()
+            .filter(|question| question.is_pending())
+            .map(|question| question.opened);
+        let new = opens
+            .chain(asks)
+            .filter(|opened| (from..before).contains(opened));
+        known.filter(|opened| !ends(opened)).chain(new).min()
+    }
+
+    fn write(&mut self, entries: &[Committed], changes: &Changes) {
+        for entry in entries {
+            self.head = entry.seq;
+            self.events.insert(entry.seq, entry.clone());
+        }
+        for approval in &changes.approvals {
+            self.write_approval(approval);
+        }
+        for change in &changes.answers {
+            if let Some(approval) = self.approvals.get_mut(&change.opened) {
+                approval.delivery = change.delivery;
+                approval.deliveries = change.deliveries.unwrap_or(approval.deliveries);
+            }
+        }
+        for opened in &changes.dismissed {
+            if let Some(approval) = self.approvals.get_mut(opened) {
+                approval.dismissed = true;
+            }
+        }
+        self.questions.extend(
+            changes
+                .questions
+                .iter()
+                .map(|question| (question.opened, question.clone())),
+        );
+        put(&mut self.agents, &changes.agents);
+        put(&mut self.tokens, &changes.tokens);
+        self.devices.extend(
+            changes
+                .devices
+                .iter()
+                .map(|device| (device.id.clone(), device.clone())),
+        );
+        self.marks.extend(
+            changes
+                .marks_added
+                .iter()
+                .map(|mark| (mark.process, mark.clone())),
+        );
+        self.marks
+            .retain(|process, _| !changes.marks_removed.contains(process));
+        for seq in &changes.redacted {
+            let erased = self.events.remove(seq);
+            let opened = erased
+                .and_then(|committed| committed.event.opened())
+                .unwrap_or(*seq);
+            self.approval_keys.retain(|_, keyed| *keyed != opened);
+        }
+        if let Some(before) = changes.pruned_before {
+            self.prune(before);
+        }
+    }
+
+    fn write_approval(&mut self, approval: &Approval) {
+        let opened = approval.opened;
+        match &approval.ended {
+            None => {
+                self.open.insert(opened);
+            }
+            Some(ended) => {
+                self.open.remove(&opened);
+                self.ended.insert(ended.seq, opened);
+            }
+        }
+        if self.approvals.insert(opened, approval.clone()).is_none() {
+            self.approval_ids.insert(approval.ask.id.clone(), opened);
+            if let Some(key) = &approval.ask.idempotency_key {
+                self.approval_keys
+                    .insert((approval.ask.by.key.clone(), key.clone()), opened);
+            }
+        }
+    }
+
+    fn prune(&mut self, before: Seq) {
+        self.events = self.events.split_off(&before);
+        self.approvals = self.approvals.split_off(&before);
+        self.questions = self.questions.split_off(&before);
+        self.ended.retain(|_, opened| *opened >= before);
+        self.approval_ids.retain(|_, opened| *opened >= before);
+        self.approval_keys.retain(|_, opened| *opened >= before);
+    }
+
+    /// Whether neither the ask nor its end was erased.
+    fn is_whole(&self, approval: &Approval) -> bool {
+        self.events.contains_key(&approval.opened)
+            && approval
+                .ended
+                .as_ref()
+                .is_none_or(|ended| self.events.contains_key(&ended.seq))
+    }
+
+    fn approval(&self, opened: Option<&Seq>) -> Option<Approval> {
+        opened
+            .and_then(|opened| self.approvals.get(opened))
+            .filter(|approval| self.is_whole(approval))
+            .cloned()
+    }
+
+    fn is_whole_question(&self, question: &Question) -> bool {
+        self.events.contains_key(&question.opened)
+            && question
+                .ended
+                .as_ref()
+                .is_none_or(|ended| self.events.contains_key(&ended.seq))
+    }
+
+    fn ask(&self, opened: Seq) -> Option<Arc<Ask>> {
+        match &self.events.get(&opened)?.event {
+            Event::ApprovalRequested(requested) => Some(requested.ask.clone()),
+            _ => None,
+        }
+    }
+}
+
+fn put<K: Ord + Clone, V: Clone>(table: &mut BTreeMap<K, V>, changes: &[(K, Option<V>)]) {
+    for (id, value) in changes {
+        match value {
+            Some(value) => table.insert(id.clone(), value.clone()),
+            None => table.remove(id),
+        };
+    }
+}
+
+impl MemoryHistory {
+    fn tables(&self) -> RwLockReadGuard<'_, Tables> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl History for MemoryHistory {
+    fn events(&self, query: &EventQuery) -> Result<Vec<Committed>, StoreError> {
+        let tables = self.tables();
+        let first = query
+            .after
+            .map_or(Seq(0), |after| Seq(after.0.saturating_add(1)));
+        let before = query.before.unwrap_or(Seq(u64::MAX)).max(first);
+        let wanted = tables
+            .events
+            .range(first..before)
+            .map(|(_, committed)| committed)
+            .filter(|committed| {
+                let event = &committed.event;
+                query
+                    .kinds
+                    .as_ref()
+                    .is_none_or(|kinds| kinds.iter().any(|kind| kind == event.kind()))
+                    && (query.agent.is_none() || event.agent() == query.agent.as_ref())
+            });
+        let whole = |committed: &Committed| Committed {
+            ask: committed
+                .event
+                .opened()
+                .and_then(|opened| tables.ask(opened)),
+            ..committed.clone()
+        };
+        if query.newest {
+            let mut newest: Vec<_> = wanted.rev().take(query.limit).map(whole).collect();
+            newest.reverse();
+            return Ok(newest);
+        }
+        Ok(wanted.take(query.limit).map(whole).collect())
+    }
+
+    fn find_approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
+        let tables = self.tables();
+        Ok(tables.approval(tables.approval_ids.get(id)))
+    }
+
+    fn find_keyed_approval(
+        &self,
+        principal: &PrincipalKey,
+        key: &str,
+    ) -> Result<Option<Approval>, StoreError> {
+        let tables = self.tables();
+        Ok(tables.approval(
+            tables
+                .approval_keys
+                .get(&(principal.clone(), key.to_owned())),
+        ))
+    }
+
+    fn approvals(&self, query: &ApprovalQuery) -> Result<Vec<Approval>, StoreError> {
+        let tables = self.tables();
+        let before = query.opened_before.unwrap_or(Seq(u64::MAX));
+        let prefix = query.id_prefix.as_deref().unwrap_or_default();
+        let wanted = tables
+            .approvals
+            .range(..before)
+            .rev()
+            .map(|(_, approval)| approval)
+            .filter(|approval| {
+                has_status(query.status, approval.is_pending())
+                    && (query.agent.is_none() || approval.ask.agent == query.agent)
+                    && (query.dismissed || !approval.dismissed)
+                    && approval.ask.id.as_str().starts_with(prefix)
+                    && tables.is_whole(approval)
+            });
+        Ok(wanted.take(query.limit).cloned().collect())
+    }
+
+    fn attempted_answers(&self) -> Result<Vec<Approval>, StoreError> {
+        let tables = self.tables();
+        let ended = tables
+            .approvals
+            .values()
+            .filter(|approval| !approval.is_pending());
+        let attempted = ended.filter(|approval| approval.delivery == Delivery::Attempted);
+        Ok(attempted
+            .filter(|approval| tables.is_whole(approval))
+            .cloned()
+            .collect())
+    }
+
+    fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError> {
+        let tables = self.tables();
+        Ok(tables
+            .events
+            .values()
+            .find(|committed| committed.at >= at)
+            .map(|committed| committed.seq))
+    }
+
+    fn find_question(&self, id: &QuestionId) -> Result<Option<Question>, StoreError> {
+        let tables = self.tables();
+        let found = tables
+            .questions
+            .values()
+            .find(|question| question.text.id == *id);
+        Ok(found
+            .filter(|question| tables.is_whole_question(question))
+            .cloned())
+    }
+
+    fn questions(&self, query: &QuestionQuery) -> Result<Vec<Question>, StoreError> {
+        let tables = self.tables();
+        let prefix = query.id_prefix.as_deref().unwrap_or_default();
+        let wanted = tables.questions.values().rev().filter(|question| {
+            has_status(query.status, question.is_pending())
+                && (query.agent.is_none() || question.text.agent == query.agent)
+                && question.text.id.as_str().starts_with(prefix)
+                && tables.is_whole_question(question)
+        });
+        Ok(wanted.take(query.limit).cloned().collect())
+    }
+}
+
+fn has_status(wanted: Option<Status>, pending: bool) -> bool {
+    wanted.is_none_or(|status| (status == Status::Pending) == pending)
+}

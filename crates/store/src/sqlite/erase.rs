@@ -1,0 +1,149 @@
+//! Erasing: single payloads, or everything old. Headers and the boundary keep the chain whole.
+
+use std::time::Duration;
+
+use countersign_core::event::ApprovalResolved;
+use countersign_core::{Changes, Seq};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::rows::{self, bound};
+use super::words::stretch_of;
+use crate::chain::Hash;
+use crate::fault::{Fault, Refusal};
+
+/// Whether the append erases anything.
+pub(super) fn asked_by(changes: &Changes) -> bool {
+    !changes.redacted.is_empty() || changes.pruned_before.is_some()
+}
+
+/// Gives up what erased approvals hold, so that a key of theirs can be used in the same append.
+pub(super) fn release(conn: &Connection, changes: &Changes) -> Result<(), Fault> {
+    for seq in &changes.redacted {
+        release_key(conn, seq.0.cast_signed())?;
+    }
+    if let Some(before) = changes.pruned_before {
+        let old = "DELETE FROM approvals WHERE opened < ?1 AND ended IS NOT NULL";
+        conn.execute(old, [bound(before.0)])?;
+    }
+    Ok(())
+}
+
+/// An approval of which the ask or the end is erased is not found by its key any more.
+fn release_key(conn: &Connection, erased: i64) -> Result<(), Fault> {
+    let ended: Option<ApprovalResolved> = rows::payload(conn, erased, "approval.resolved")?;
+    let opened = ended.map_or(erased, |resolved| bound(resolved.opened.0));
+    conn.execute(
+        "UPDATE approvals SET asker = NULL, key = NULL WHERE opened = ?1 AND ended IS NOT NULL",
+        [opened],
+    )?;
+    Ok(())
+}
+
+/// Erases what the changes say; `head` is the newest event, this append's own included.
+pub(super) fn apply(conn: &Connection, changes: &Changes, head: Seq) -> Result<(), Fault> {
+    for seq in &changes.redacted {
+        redact(conn, *seq, head)?;
+    }
+    match changes.pruned_before {
+        Some(before) => prune(conn, before, head),
+        None => Ok(()),
+    }
+}
+
+/// Moves the erasure from the write-ahead log into the file, so that no old copy is left there.
+pub(super) fn scrub(conn: &Connection) {
+    let run = || -> rusqlite::Result<bool> {
+        let patience = conn.query_row("PRAGMA busy_timeout", [], |row| row.get::<_, u32>(0))?;
+        conn.busy_timeout(Duration::from_millis(200))?;
+        let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+        conn.busy_timeout(Duration::from_millis(patience.into()))?;
+        conn.execute_batch("PRAGMA secure_delete = OFF")?;
+        busy
+    };
+    match run() {
+        Ok(false) => {}
+        Ok(true) => tracing::warn!(
+            "a reader holds old pages: what was erased leaves the disk with the next checkpoint"
+        ),
+        Err(error) => {
+            tracing::warn!(%error, "what was erased leaves the disk with the next checkpoint")
+        }
+    }
+}
+
+fn redact(conn: &Connection, seq: Seq, head: Seq) -> Result<(), Fault> {
+    let number = seq.0.cast_signed();
+    let kind: Option<String> = conn
+        .prepare_cached("SELECT text FROM events JOIN words ON code = kind WHERE seq = ?1")?
+        .query_row([number], |row| row.get(0))
+        .optional()?;
+    let Some(kind) = kind else {
+        // What was pruned is erased already; what never was cannot be.
+        let pruned = seq > Seq(0) && seq <= head;
+        return if pruned {
+            Ok(())
+        } else {
+            Err(Refusal::NotRecorded(seq).into())
+        };
+    };
+    if kind.starts_with("record.") {
+        return Err(Refusal::RecordOfErasure(seq).into());
+    }
+    if oldest_open(conn, seq.next(), seq)?.is_some() {
+        return Err(Refusal::StillOpen(seq).into());
+    }
+    release_key(conn, number)?;
+    conn.execute("DELETE FROM payloads WHERE seq = ?1", [number])?;
+    Ok(())
+}
+
+fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), Fault> {
+    if before > head {
+        return Err(Refusal::NotRecorded(before).into());
+    }
+    if let Some(open) = oldest_open(conn, before, Seq(0))? {
+        return Err(Refusal::StillOpen(open).into());
+    }
+    let before = before.0.cast_signed();
+    let boundary: Option<Hash> = conn
+        .query_row(
+            "SELECT hash FROM events WHERE seq = ?1 - 1",
+            [before],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let Some(hash) = boundary else { return Ok(()) };
+    for sql in [
+        "DELETE FROM payloads WHERE seq < ?1",
+        "DELETE FROM events WHERE seq < ?1",
+        "DELETE FROM approvals WHERE opened < ?1",
+        "DELETE FROM questions WHERE opened < ?1",
+    ] {
+        conn.execute(sql, [before])?;
+    }
+    conn.execute(
+        "DELETE FROM mentions WHERE stretch < ?1",
+        [stretch_of(before)],
+    )?;
+    conn.execute(
+        "INSERT OR REPLACE INTO meta VALUES ('pruned_seq', ?1 - 1), ('pruned_hash', ?2)",
+        params![before, hash],
+    )?;
+    Ok(())
+}
+
+/// The oldest event in `from..before` that opened something that is open.
+fn oldest_open(conn: &Connection, before: Seq, from: Seq) -> Result<Option<Seq>, Fault> {
+    let bounds = [from.0.cast_signed(), before.0.cast_signed()];
+    let oldest = conn
+        .prepare_cached(
+            "SELECT min(opened) FROM (
+                 SELECT opened FROM approvals INDEXED BY approvals_listed
+                 WHERE ended IS NULL AND opened >= ?1 AND opened < ?2
+                 UNION ALL
+                 SELECT opened FROM questions INDEXED BY questions_open
+                 WHERE ended IS NULL AND opened >= ?1 AND opened < ?2)",
+        )?
+        .query_row(bounds, |row| row.get::<_, Option<i64>>(0))?;
+    Ok(oldest.map(|seq| Seq(seq.cast_unsigned())))
+}

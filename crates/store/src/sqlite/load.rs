@@ -1,0 +1,126 @@
+//! Loading what memory must hold. Its cost depends on what is open, not on history.
+
+use std::sync::Arc;
+
+use countersign_core::event::{Device, ProcessKey};
+use countersign_core::limits::RECENT_ENDED_KEPT;
+use countersign_core::{
+    Agent, AgentId, Approval, ClientId, Mark, PrincipalKey, Question, Seq, Snapshot, Token, TokenId,
+};
+use rusqlite::{Connection, Row};
+use serde::de::DeserializeOwned;
+
+use super::rows::{APPROVAL, ApprovalRow, QUESTION, QuestionRow, timestamp};
+use crate::fault::Fault;
+
+pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, Fault> {
+    Ok(Snapshot {
+        head,
+        agents: all(conn, "SELECT * FROM agents ORDER BY id", agent)?,
+        open_approvals: open_approvals(conn)?,
+        recent_approvals: recent_approvals(conn)?,
+        open_questions: open_questions(conn)?,
+        devices: all(conn, "SELECT * FROM devices ORDER BY id", |row| {
+            json::<Arc<Device>>(row, 1)
+        })?,
+        tokens: all(conn, "SELECT * FROM tokens ORDER BY id", token)?,
+        marks: all(conn, "SELECT * FROM marks ORDER BY pid, start_time", mark)?,
+    })
+}
+
+fn all<T>(
+    conn: &Connection,
+    sql: &str,
+    read: impl Fn(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+fn open_approvals(conn: &Connection) -> Result<Vec<Approval>, Fault> {
+    let sql = format!(
+        "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_listed WHERE ended IS NULL ORDER BY opened"
+    );
+    all(conn, &sql, |row| {
+        let row = ApprovalRow::read(row)?;
+        let opened = row.opened;
+        row.complete(conn)?.ok_or_else(|| ApprovalRow::lost(opened))
+    })
+}
+
+fn recent_approvals(conn: &Connection) -> Result<Vec<Approval>, Fault> {
+    let sql = format!(
+        "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_listed
+         WHERE ended IS NOT NULL AND dismissed = 0 ORDER BY ended DESC"
+    );
+    let mut statement = conn.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut recent = Vec::new();
+    while recent.len() < RECENT_ENDED_KEPT
+        && let Some(row) = rows.next()?
+    {
+        recent.extend(ApprovalRow::read(row)?.complete(conn)?);
+    }
+    recent.reverse();
+    Ok(recent)
+}
+
+fn open_questions(conn: &Connection) -> Result<Vec<Question>, Fault> {
+    let sql = format!(
+        "SELECT {QUESTION} FROM questions INDEXED BY questions_open WHERE ended IS NULL ORDER BY opened"
+    );
+    all(conn, &sql, |row| {
+        let row = QuestionRow::read(row)?;
+        let opened = row.opened;
+        row.complete(conn)?.ok_or_else(|| ApprovalRow::lost(opened))
+    })
+}
+
+fn agent(row: &Row<'_>) -> Result<Agent, Fault> {
+    Ok(Agent {
+        profile: json(row, 1)?,
+        base: json(row, 2)?,
+        current_task: row.get(3)?,
+        owner: PrincipalKey::new(row.get::<_, String>(4)?),
+        client: row.get::<_, Option<String>>(5)?.map(ClientId::new),
+        lapses_at: row.get::<_, Option<i64>>(6)?.map(timestamp),
+        registered_at: timestamp(row.get(7)?),
+        updated_at: timestamp(row.get(8)?),
+    })
+}
+
+fn token(row: &Row<'_>) -> Result<Token, Fault> {
+    Ok(Token {
+        id: TokenId::new(row.get::<_, String>(0)?),
+        role: json(row, 1)?,
+        name: row.get(2)?,
+        hash: row.get(3)?,
+        created_at: timestamp(row.get(4)?),
+        expires_at: row.get::<_, Option<i64>>(5)?.map(timestamp),
+    })
+}
+
+fn mark(row: &Row<'_>) -> Result<Mark, Fault> {
+    let process = ProcessKey {
+        pid: row.get(0)?,
+        start_time: row.get::<_, i64>(1)?.cast_unsigned(),
+    };
+    Ok(Mark {
+        process,
+        agent: AgentId::new(row.get::<_, String>(2)?),
+    })
+}
+
+fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, Fault> {
+    let text = row
+        .get_ref(column)?
+        .as_str()
+        .map_err(rusqlite::Error::from)?;
+    serde_json::from_str(text)
+        .map_err(|error| Fault::Damaged(format!("a row cannot be read: {error}")))
+}

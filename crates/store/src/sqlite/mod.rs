@@ -1,0 +1,206 @@
+//! One SQLite file: a writer, readers beside it, and nobody else.
+//!
+//! Invariants: events, read models and erasures of one append are one transaction; asks and
+//! endings are kept once, in the payloads; what the writer remembers between appends is only
+//! what is committed.
+//!
+//! A commit whose flush the disk refused is reported as failed and is gone for every reader. If
+//! the machine fails before the next append, recovery may still find it whole: then it counts.
+
+mod append;
+mod erase;
+mod load;
+mod models;
+mod open;
+mod read;
+mod rows;
+mod words;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use countersign_core::{Changes, Committed, Seq, Snapshot, hex};
+use rusqlite::{Connection, OptionalExtension as _};
+
+pub(crate) use open::auditor;
+
+use crate::chain::{self, Hash};
+use crate::fault::Fault;
+use crate::{Log, StoreError};
+use words::{Kinds, Words};
+
+/// Idle readers that are kept open.
+const READERS_KEPT: usize = 4;
+
+/// Opens the file, or makes it, as its one host.
+///
+/// Refuses a file that another host has, that a newer version wrote, or that is not ours; none
+/// of those is touched.
+pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> {
+    let open::Opened { conn, lock } = open::writer(path)?;
+    let begin = || -> Result<(SqliteLog, Arc<SqliteHistory>), Fault> {
+        let words = Words::new(&conn)?;
+        let tip = find_tip(&conn)?;
+        let kinds = words.kinds(&conn)?;
+        let history = SqliteHistory {
+            path: path.to_path_buf(),
+            kinds,
+            idle: Mutex::default(),
+        };
+        let stream = meta(&conn, "stream")?;
+        Ok((
+            SqliteLog {
+                conn,
+                path: path.to_path_buf(),
+                stream,
+                tip,
+                words,
+                _lock: lock,
+            },
+            Arc::new(history),
+        ))
+    };
+    begin().map_err(|fault| fault.into_error(path, "opening the database"))
+}
+
+/// The newest event: what the next one follows.
+#[derive(Clone, Copy)]
+struct Tip {
+    seq: Seq,
+    hash: Hash,
+}
+
+/// The writer. Holds the lock of the file as long as it lives.
+pub struct SqliteLog {
+    conn: Connection,
+    path: PathBuf,
+    stream: String,
+    tip: Tip,
+    words: Words,
+    _lock: File,
+}
+
+impl Log for SqliteLog {
+    fn load(&mut self) -> Result<Snapshot, StoreError> {
+        load::snapshot(&self.conn, self.tip.seq)
+            .map_err(|fault| fault.into_error(&self.path, "loading what is open"))
+    }
+
+    fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError> {
+        match self.commit(entries, changes) {
+            Ok(tip) => {
+                self.tip = tip;
+                Ok(())
+            }
+            Err(fault) => {
+                self.undo();
+                Err(fault.into_error(&self.path, "writing to the log"))
+            }
+        }
+    }
+}
+
+impl SqliteLog {
+    /// Sets a pragma of the writer, so that tests can meet a disk that is full or cannot be written.
+    #[doc(hidden)]
+    pub fn set_pragma(&mut self, name: &str, value: i64) -> Result<(), StoreError> {
+        let set = self
+            .conn
+            .pragma_update_and_check(None, name, value, |_| Ok(()));
+        match set {
+            Ok(()) | Err(rusqlite::Error::QueryReturnedNoRows) => Ok(()),
+            Err(error) => Err(Fault::from(error).into_error(&self.path, "setting a pragma")),
+        }
+    }
+
+    fn undo(&mut self) {
+        self.words.forget();
+        // Some errors have ended the transaction already.
+        if !self.conn.is_autocommit()
+            && let Err(error) = self.conn.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "could not roll back");
+        }
+    }
+}
+
+impl Drop for SqliteLog {
+    fn drop(&mut self) {
+        // Readers may outlive the writer, and they cannot move the write-ahead log into the file.
+        if let Err(error) = self.conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)") {
+            tracing::debug!(%error, "the write-ahead log stays");
+        }
+    }
+}
+
+/// Readers of the same file. They see whole commits and never wait for the writer.
+pub struct SqliteHistory {
+    path: PathBuf,
+    kinds: Kinds,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl SqliteHistory {
+    /// The newest event and its hash in hexadecimal: what an audit can be held against later.
+    pub fn head(&self) -> Result<(Seq, String), StoreError> {
+        self.read(|conn| find_tip(conn).map(|tip| (tip.seq, hex(&tip.hash))))
+    }
+
+    /// Runs a read in one transaction, so that all of it sees the same commit.
+    fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
+        let run = || {
+            let conn = self.take()?;
+            let transaction = conn.unchecked_transaction()?;
+            let result = read(&transaction);
+            transaction.finish()?;
+            self.put_back(conn);
+            result
+        };
+        run().map_err(|fault: Fault| fault.into_error(&self.path, "reading the log"))
+    }
+
+    fn take(&self) -> Result<Connection, Fault> {
+        let idle = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        idle.map_or_else(|| open::reader(&self.path), Ok)
+    }
+
+    fn put_back(&self, conn: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < READERS_KEPT {
+            idle.push(conn);
+        }
+    }
+}
+
+fn meta<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<T, Fault> {
+    let mut find = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+    find.query_row([key], |row| row.get(0)).map_err(Fault::from)
+}
+
+/// The newest event, which must be the one up to which the read models count.
+fn find_tip(conn: &Connection) -> Result<Tip, Fault> {
+    let counted: i64 = meta(conn, "head")?;
+    let mut newest =
+        conn.prepare_cached("SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1")?;
+    let newest = newest
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (seq, hash) = match newest {
+        Some(newest) => newest,
+        None => (0, chain::genesis(&meta::<String>(conn, "stream")?)),
+    };
+    if seq != counted {
+        return Err(Fault::Damaged(format!(
+            "its newest event is {seq}, but {counted} was committed"
+        )));
+    }
+    Ok(Tip {
+        seq: Seq(seq.cast_unsigned()),
+        hash,
+    })
+}

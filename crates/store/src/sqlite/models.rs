@@ -1,0 +1,248 @@
+//! Writing the read models: each thing in its last form.
+
+use std::collections::BTreeMap;
+
+use countersign_core::event::Delivery;
+use countersign_core::{
+    Agent, AgentId, AnswerChange, Approval, Changes, Question, Seq, Token, TokenId,
+};
+use rusqlite::{CachedStatement, Connection, params};
+
+use super::rows::{delivery_code, time};
+use super::words::Words;
+use crate::fault::Fault;
+
+/// Writes what changed. Events from `first` on are this append's own.
+pub(super) fn write(
+    conn: &Connection,
+    words: &mut Words,
+    changes: &Changes,
+    first: Seq,
+) -> Result<(), Fault> {
+    write_approvals(conn, words, changes, first)?;
+    for opened in &changes.dismissed {
+        let mut dismiss =
+            conn.prepare_cached("UPDATE approvals SET dismissed = 1 WHERE opened = ?1")?;
+        dismiss.execute([opened.0.cast_signed()])?;
+    }
+    write_questions(conn, words, &changes.questions)?;
+    write_agents(conn, &changes.agents)?;
+    write_tokens(conn, &changes.tokens)?;
+    for device in &changes.devices {
+        let mut put = conn.prepare_cached(
+            "INSERT INTO devices (id, body) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = excluded.body",
+        )?;
+        put.execute(params![device.id.as_str(), serde_json::to_string(device)?])?;
+    }
+    write_marks(conn, changes)
+}
+
+/// Approvals, each with what became of its answer in the same append.
+fn write_approvals(
+    conn: &Connection,
+    words: &mut Words,
+    changes: &Changes,
+    first: Seq,
+) -> Result<(), Fault> {
+    let mut answers = Answers::fold(&changes.answers);
+    if !changes.approvals.is_empty() {
+        let mut update = conn.prepare_cached(UPDATE)?;
+        let mut insert = conn.prepare_cached(INSERT)?;
+        for approval in &changes.approvals {
+            let answer = answers.take(approval);
+            // What was opened before this append is there: inserting it would be tried in vain.
+            if approval.opened < first {
+                bind_changing(&mut update, approval, answer)?;
+                if update.raw_execute()? > 0 {
+                    continue;
+                }
+            }
+            bind_changing(&mut insert, approval, answer)?;
+            bind_lasting(&mut insert, approval, conn, words)?;
+            insert.raw_execute()?;
+        }
+    }
+    for (opened, answer) in answers.0 {
+        let mut update = conn.prepare_cached(
+            "UPDATE approvals SET delivery = ?2, deliveries = coalesce(?3, deliveries) WHERE opened = ?1",
+        )?;
+        let delivery = delivery_code(answer.delivery);
+        update.execute(params![opened.0.cast_signed(), delivery, answer.deliveries])?;
+    }
+    Ok(())
+}
+
+const UPDATE: &str = "UPDATE approvals SET client = ?2, lapses_at = ?3, ended = ?4, delivery = ?5,
+    deliveries = ?6, dismissed = ?7 WHERE opened = ?1";
+
+const INSERT: &str = "INSERT INTO approvals (opened, client, lapses_at, ended, delivery,
+    deliveries, dismissed, id, agent, asker, key)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+
+/// What became of answers, the last word per approval.
+struct Answers(BTreeMap<Seq, AnswerChange>);
+
+impl Answers {
+    fn fold(changes: &[AnswerChange]) -> Self {
+        let mut answers = BTreeMap::new();
+        for change in changes {
+            let answer = answers.entry(change.opened).or_insert(*change);
+            answer.delivery = change.delivery;
+            answer.deliveries = change.deliveries.or(answer.deliveries);
+        }
+        Self(answers)
+    }
+
+    /// What the answer of an approval has come to. It is written with it, and not again.
+    fn take(&mut self, approval: &Approval) -> (Delivery, u32) {
+        let answer = self.0.remove(&approval.opened);
+        answer.map_or((approval.delivery, approval.deliveries), |answer| {
+            let deliveries = answer.deliveries.unwrap_or(approval.deliveries);
+            (answer.delivery, deliveries)
+        })
+    }
+}
+
+fn bind_changing(
+    statement: &mut CachedStatement<'_>,
+    approval: &Approval,
+    (delivery, deliveries): (Delivery, u32),
+) -> Result<(), Fault> {
+    statement.raw_bind_parameter(1, approval.opened.0.cast_signed())?;
+    statement.raw_bind_parameter(2, approval.client.as_ref().map(|client| client.as_str()))?;
+    statement.raw_bind_parameter(3, approval.lapses_at.map(time))?;
+    statement.raw_bind_parameter(
+        4,
+        approval
+            .ended
+            .as_ref()
+            .map(|ended| ended.seq.0.cast_signed()),
+    )?;
+    statement.raw_bind_parameter(5, delivery_code(delivery))?;
+    statement.raw_bind_parameter(6, deliveries)?;
+    statement.raw_bind_parameter(7, approval.dismissed)?;
+    Ok(())
+}
+
+fn bind_lasting(
+    statement: &mut CachedStatement<'_>,
+    approval: &Approval,
+    conn: &Connection,
+    words: &mut Words,
+) -> Result<(), Fault> {
+    let ask = &approval.ask;
+    let agent = ask
+        .agent
+        .as_ref()
+        .map(|agent| words.code(conn, agent.as_str()))
+        .transpose()?;
+    statement.raw_bind_parameter(8, ask.id.as_str())?;
+    statement.raw_bind_parameter(9, agent)?;
+    statement.raw_bind_parameter(
+        10,
+        ask.idempotency_key.as_ref().map(|_| ask.by.key.as_str()),
+    )?;
+    statement.raw_bind_parameter(11, ask.idempotency_key.as_deref())?;
+    Ok(())
+}
+
+fn write_questions(
+    conn: &Connection,
+    words: &mut Words,
+    questions: &[Question],
+) -> Result<(), Fault> {
+    for question in questions {
+        let agent = question
+            .text
+            .agent
+            .as_ref()
+            .map(|agent| words.code(conn, agent.as_str()))
+            .transpose()?;
+        let mut put = conn.prepare_cached(
+            "INSERT INTO questions (opened, id, agent, ended) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (opened) DO UPDATE SET ended = excluded.ended",
+        )?;
+        let ended = question
+            .ended
+            .as_ref()
+            .map(|ended| ended.seq.0.cast_signed());
+        put.execute(params![
+            question.opened.0.cast_signed(),
+            question.text.id.as_str(),
+            agent,
+            ended
+        ])?;
+    }
+    Ok(())
+}
+
+fn write_agents(conn: &Connection, agents: &[(AgentId, Option<Agent>)]) -> Result<(), Fault> {
+    for (id, agent) in agents {
+        let Some(agent) = agent else {
+            conn.prepare_cached("DELETE FROM agents WHERE id = ?1")?
+                .execute([id.as_str()])?;
+            continue;
+        };
+        let mut put = conn.prepare_cached(
+            "INSERT INTO agents (id, profile, base, current_task, owner, client, lapses_at, registered_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT (id) DO UPDATE SET profile = excluded.profile, base = excluded.base,
+                 current_task = excluded.current_task, owner = excluded.owner, client = excluded.client,
+                 lapses_at = excluded.lapses_at, registered_at = excluded.registered_at,
+                 updated_at = excluded.updated_at",
+        )?;
+        put.execute(params![
+            id.as_str(),
+            serde_json::to_string(&agent.profile)?,
+            serde_json::to_string(&agent.base)?,
+            agent.current_task,
+            agent.owner.as_str(),
+            agent.client.as_ref().map(|client| client.as_str()),
+            agent.lapses_at.map(time),
+            time(agent.registered_at),
+            time(agent.updated_at),
+        ])?;
+    }
+    Ok(())
+}
+
+fn write_tokens(conn: &Connection, tokens: &[(TokenId, Option<Token>)]) -> Result<(), Fault> {
+    for (id, token) in tokens {
+        let Some(token) = token else {
+            conn.prepare_cached("DELETE FROM tokens WHERE id = ?1")?
+                .execute([id.as_str()])?;
+            continue;
+        };
+        let mut put = conn.prepare_cached(
+            "INSERT INTO tokens (id, role, name, hash, created_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (id) DO UPDATE SET role = excluded.role, name = excluded.name, hash = excluded.hash,
+                 created_at = excluded.created_at, expires_at = excluded.expires_at",
+        )?;
+        put.execute(params![
+            id.as_str(),
+            serde_json::to_string(&token.role)?,
+            token.name,
+            token.hash,
+            time(token.created_at),
+            token.expires_at.map(time),
+        ])?;
+    }
+    Ok(())
+}
+
+fn write_marks(conn: &Connection, changes: &Changes) -> Result<(), Fault> {
+    for mark in &changes.marks_added {
+        let mut put = conn.prepare_cached("INSERT OR REPLACE INTO marks VALUES (?1, ?2, ?3)")?;
+        put.execute(params![
+            mark.process.pid,
+            mark.process.start_time.cast_signed(),
+            mark.agent.as_str()
+        ])?;
+    }
+    for process in &changes.marks_removed {
+        let mut drop =
+            conn.prepare_cached("DELETE FROM marks WHERE pid = ?1 AND start_time = ?2")?;
+        drop.execute(params![process.pid, process.start_time.cast_signed()])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! Opening the file: whose it is, whether we know it, and how it is to be kept.
+//!
+//! Invariants: one host at a time holds the lock; a file that is not ours or is newer than we
+//! are is not written to; a file we make is readable by its owner only, from its first byte.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::Read as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use countersign_core::hex;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::StoreError;
+use crate::fault::Fault;
+
+const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001.sql")];
+
+/// The newest schema known here.
+pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
+
+/// `CSgn`: marks the file as ours.
+const APPLICATION_ID: i64 = 0x4353_676e;
+
+/// How long a lock of a foreign program is waited for.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Pages in the write-ahead log before they are moved to the file: 16 MB. Rare enough that
+/// pages written again and again are moved once, small enough to be read through on start.
+const CHECKPOINT_PAGES: i64 = 4_000;
+
+const DOING: &str = "opening the database";
+
+/// The writer's connection to a file that is ours, up to date, and locked.
+pub(super) struct Opened {
+    pub(super) conn: Connection,
+    pub(super) lock: File,
+}
+
+/// Opens or makes the file for its one writer.
+pub(super) fn writer(path: &Path) -> Result<Opened, StoreError> {
+    let fail = |fault: Fault| fault.into_error(path, DOING);
+    let lock = lock(path)?;
+    create(path).map_err(|error| fail(error.into()))?;
+    check_header(path)?;
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(fail)?;
+    check_schema(&conn, path)?;
+    prepare(&conn).map_err(fail)?;
+    Ok(Opened { conn, lock })
+}
+
+/// Opens the file to read what is committed.
+pub(super) fn reader(path: &Path) -> Result<Connection, Fault> {
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    conn.execute_batch(
+        "PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY; PRAGMA query_only = ON;",
+    )?;
+    Ok(conn)
+}
+
+/// Opens the file to read it, with or without a host beside us.
+pub(crate) fn auditor(path: &Path) -> Result<Connection, StoreError> {
+    check_header(path)?;
+    let conn = reader(path).map_err(|fault| fault.into_error(path, DOING))?;
+    match check_schema(&conn, path)? {
+        0 => Err(StoreError::Damaged {
+            path: path.to_path_buf(),
+            what: "it holds no record".to_owned(),
+        }),
+        _ => Ok(conn),
+    }
+}
+
+fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Fault> {
+    let conn = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    // Until the file is known to be ours, closing it must not move anything into it.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    conn.busy_timeout(BUSY)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    Ok(conn)
+}
+
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let fail = |error: std::io::Error| Fault::from(error).into_error(path, DOING);
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(fail)?;
+    }
+    let mut options = OpenOptions::new();
+    let file = options
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(lock_path(path))
+        .map_err(fail)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
+            path: path.to_path_buf(),
+        }),
+        Err(TryLockError::Error(error)) => Err(fail(error)),
+    }
+}
+
+fn lock_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
+/// Makes the file with its mode before SQLite would make it with another.
+fn create(path: &Path) -> std::io::Result<()> {
+    match OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+    {
+        Ok(file) => {
+            file.sync_all()?;
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        }
+        // A file that its owner marked is left alone even where we could write to it.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            if path.metadata()?.permissions().readonly() {
+                return Err(std::io::ErrorKind::ReadOnlyFilesystem.into());
+            }
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the first bytes as bytes, so that a file that is not for us is not touched at all.
+fn check_header(path: &Path) -> Result<(), StoreError> {
+    let mut header = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(100).read_to_end(&mut header));
+    read.map_err(|source| StoreError::Backend {
+        doing: DOING,
+        source: Box::new(source),
+    })?;
+    if header.is_empty() {
+        return Ok(());
+    }
+    let (Some(version), true) = (
+        header.get(60..64),
+        header.len() == 100 && header.starts_with(b"SQLite format 3\0"),
+    ) else {
+        return Err(StoreError::Damaged {
+            path: path.to_path_buf(),
+            what: "it is not a database".to_owned(),
+        });
+    };
+    let found = version
+        .iter()
+        .fold(0, |number, byte| number << 8 | i64::from(*byte));
+    if found > SCHEMA {
+        return Err(StoreError::Newer {
+            path: path.to_path_buf(),
+            found,
+            known: SCHEMA,
+        });
+    }
+    Ok(())
+}
+
+/// The schema the file has, once more with what lies in the write-ahead log counted in.
+fn check_schema(conn: &Connection, path: &Path) -> Result<i64, StoreError> {
+    let read = || -> Result<(i64, i64, i64), Fault> {
+        let pragma = |name| conn.pragma_query_value(None, name, |row| row.get(0));
+        let tables = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        Ok((pragma("user_version")?, pragma("application_id")?, tables))
+    };
+    let (found, application, tables) = read().map_err(|fault| fault.into_error(path, DOING))?;
+    if found > SCHEMA {
+        return Err(StoreError::Newer {
+            path: path.to_path_buf(),
+            found,
+            known: SCHEMA,
+        });
+    }
+    if (found != 0 || tables != 0) && application != APPLICATION_ID {
+        let what = "it is the database of another program".to_owned();
+        return Err(StoreError::Damaged {
+            path: path.to_path_buf(),
+            what,
+        });
+    }
+    Ok(found)
+}
+
+/// Brings a file that is ours up to date and sets how it is written.
+fn prepare(conn: &Connection) -> Result<(), Fault> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    conn.execute_batch(
+        "PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = FULL;
+         PRAGMA journal_size_limit = 33554432;
+         PRAGMA cache_size = -8192;
+         PRAGMA temp_store = MEMORY;",
+    )?;
+    conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    migrate(conn)?;
+    conn.execute_batch("COMMIT")?;
+    Ok(())
+}
+
+fn migrate(conn: &Connection) -> Result<(), Fault> {
+    let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    for (migration, version) in MIGRATIONS.iter().zip(1..) {
+        if version > found {
+            conn.execute_batch(migration)?;
+            conn.pragma_update(None, "user_version", version)?;
+        }
+    }
+    if found == 0 {
+        let mut stream = [0; 8];
+        getrandom::fill(&mut stream)?;
+        conn.execute("INSERT INTO words (text) VALUES (?1)", [hex(&stream)])?;
+        conn.execute(
+            "INSERT INTO meta VALUES ('stream', ?1), ('head', 0)",
+            [hex(&stream)],
+        )?;
+        conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,379 @@
+//! Reading beside the writer: events by number, approvals and questions by name and by place.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use countersign_core::{
+    AgentId, Approval, ApprovalId, Ask, Committed, Event, PrincipalKey, Question, QuestionId, Seq,
+    Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
+
+use super::SqliteHistory;
+use super::rows::{self, APPROVAL, ApprovalRow, QUESTION, QuestionRow, bound, timestamp};
+use super::words::{self, Direction, Kinds, Sieve};
+use crate::fault::Fault;
+use crate::{ApprovalQuery, EventQuery, History, QuestionQuery, Status, StoreError};
+
+impl History for SqliteHistory {
+    fn events(&self, query: &EventQuery) -> Result<Vec<Committed>, StoreError> {
+        self.read(|conn| events(conn, &self.kinds, query))
+    }
+
+    fn find_approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
+        self.read(|conn| find_approval(conn, "id = ?1", [id.as_str()]))
+    }
+
+    fn find_keyed_approval(
+        &self,
+        principal: &PrincipalKey,
+        key: &str,
+    ) -> Result<Option<Approval>, StoreError> {
+        self.read(|conn| find_approval(conn, "asker = ?1 AND key = ?2", [principal.as_str(), key]))
+    }
+
+    fn approvals(&self, query: &ApprovalQuery) -> Result<Vec<Approval>, StoreError> {
+        self.read(|conn| approvals(conn, query))
+    }
+
+    fn attempted_answers(&self) -> Result<Vec<Approval>, StoreError> {
+        self.read(|conn| {
+            let sql = format!(
+                "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_attempted
+                 WHERE delivery = 1 AND ended IS NOT NULL ORDER BY opened"
+            );
+            let mut list = List::new(usize::MAX);
+            _ = list.fill(conn, &sql, &[], |row| {
+                ApprovalRow::read(row)?.complete(conn)
+            })?;
+            Ok(list.found)
+        })
+    }
+
+    fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError> {
+        self.read(|conn| {
+            // In the order of numbers, so that all before it are older even if the clock was set back.
+            let mut find =
+                conn.prepare_cached("SELECT seq FROM events WHERE at >= ?1 ORDER BY seq LIMIT 1")?;
+            let found = find.query_row([bound(at.0)], |row| row.get(0)).optional()?;
+            Ok(found.map(rows::seq))
+        })
+    }
+
+    fn find_question(&self, id: &QuestionId) -> Result<Option<Question>, StoreError> {
+        self.read(|conn| {
+            let sql = format!("SELECT {QUESTION} FROM questions WHERE id = ?1");
+            let row = conn
+                .prepare_cached(&sql)?
+                .query_row([id.as_str()], QuestionRow::read)
+                .optional()?;
+            row.map_or(Ok(None), |row| row.complete(conn))
+        })
+    }
+
+    fn questions(&self, query: &QuestionQuery) -> Result<Vec<Question>, StoreError> {
+        self.read(|conn| questions(conn, query))
+    }
+}
+
+fn find_approval(
+    conn: &Connection,
+    condition: &str,
+    params: impl Params,
+) -> Result<Option<Approval>, Fault> {
+    let sql = format!("SELECT {APPROVAL} FROM approvals WHERE {condition}");
+    let row = conn
+        .prepare_cached(&sql)?
+        .query_row(params, ApprovalRow::read)
+        .optional()?;
+    row.map_or(Ok(None), |row| row.complete(conn))
+}
+
+fn events(conn: &Connection, kinds: &Kinds, query: &EventQuery) -> Result<Vec<Committed>, Fault> {
+    let first = query
+        .after
+        .map_or(0, |after| bound(after.0).saturating_add(1));
+    let last = query
+        .before
+        .map_or(i64::MAX, |before| bound(before.0).saturating_sub(1));
+    let mut sieve = Sieve::default();
+    if let Some(wanted) = &query.kinds {
+        sieve.any = Some(
+            wanted
+                .iter()
+                .filter_map(|kind| kinds.codes.get(kind.as_str()).copied())
+                .collect(),
+        );
+    }
+    if let Some(agent) = &query.agent {
+        let Some(code) = words::find(conn, agent.as_str())? else {
+            return Ok(Vec::new());
+        };
+        sieve.all = Some(code);
+    }
+    let direction = if query.newest {
+        Direction::Down
+    } else {
+        Direction::Up
+    };
+    let mut page = Page {
+        conn,
+        kinds,
+        direction,
+        limit: query.limit,
+        asks: HashMap::new(),
+        found: Vec::new(),
+    };
+    sieve.visit(conn, (first, last), direction, |first, last| {
+        page.take(&sieve, first, last)
+    })?;
+    page.finish()
+}
+
+/// A page of events while it is filled.
+struct Page<'a> {
+    conn: &'a Connection,
+    kinds: &'a Kinds,
+    direction: Direction,
+    limit: usize,
+    /// Asks that were decoded for this page already.
+    asks: HashMap<Seq, Arc<Ask>>,
+    found: Vec<Committed>,
+}
+
+impl Page<'_> {
+    /// Takes what matches between two numbers, both included.
+    fn take(&mut self, sieve: &Sieve, first: i64, last: i64) -> Result<ControlFlow<()>, Fault> {
+        let sql = match self.direction {
+            Direction::Up => {
+                "SELECT seq, at, kind, agent FROM events WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq"
+            }
+            Direction::Down => {
+                "SELECT seq, at, kind, agent FROM events WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq DESC"
+            }
+        };
+        let mut scan = self.conn.prepare_cached(sql)?;
+        let mut rows = scan.query([first, last])?;
+        while self.found.len() < self.limit {
+            let Some(row) = rows.next()? else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            let kind = row.get(2)?;
+            if !sieve.passes(kind, row.get(3)?) {
+                continue;
+            }
+            if let Some(event) = self.decode(row.get(0)?, kind)? {
+                self.found.push(Committed {
+                    seq: rows::seq(row.get(0)?),
+                    at: timestamp(row.get(1)?),
+                    event,
+                    ask: None,
+                });
+            }
+        }
+        Ok(ControlFlow::Break(()))
+    }
+
+    /// The event; nothing if it was erased, or if a later version wrote it.
+    fn decode(&mut self, number: i64, kind: i64) -> Result<Option<Event>, Fault> {
+        let Some(kind) = self.kinds.names.get(&kind) else {
+            return Ok(None);
+        };
+        let mut find = self
+            .conn
+            .prepare_cached("SELECT body FROM payloads WHERE seq = ?1")?;
+        let decoded = find
+            .query_row([number], |row| Ok(Event::decode(kind, rows::blob(row, 0)?)))
+            .optional()?;
+        let Some(decoded) = decoded.flatten() else {
+            return Ok(None);
+        };
+        let event = rows::decode(number, decoded)?;
+        if let Event::ApprovalRequested(requested) = &event {
+            self.asks.insert(rows::seq(number), requested.ask.clone());
+        }
+        Ok(Some(event))
+    }
+
+    /// Puts the events in order, and the asks beside the ends.
+    fn finish(mut self) -> Result<Vec<Committed>, Fault> {
+        for committed in &mut self.found {
+            let Some(opened) = committed.event.opened() else {
+                continue;
+            };
+            committed.ask = match self.asks.get(&opened) {
+                Some(ask) => Some(ask.clone()),
+                None => rows::ask(self.conn, bound(opened.0))?,
+            };
+        }
+        if self.direction == Direction::Down {
+            self.found.reverse();
+        }
+        Ok(self.found)
+    }
+}
+
+fn approvals(conn: &Connection, query: &ApprovalQuery) -> Result<Vec<Approval>, Fault> {
+    let last = query
+        .opened_before
+        .map_or(i64::MAX, |before| bound(before.0).saturating_sub(1));
+    let Some(sieve) = agent_sieve(conn, query.agent.as_ref())? else {
+        return Ok(Vec::new());
+    };
+    let mut list = List::new(query.limit);
+    let take = |row: &ApprovalRow| {
+        (sieve.all.is_none() || row.agent == sieve.all)
+            && row.opened <= last
+            && has_status(query.status, row.ended)
+            && (query.dismissed || !row.dismissed)
+    };
+    let mut fill = |rest: &str, params: &[&dyn ToSql]| {
+        let sql = format!("SELECT {APPROVAL} FROM approvals {rest} DESC");
+        list.fill(conn, &sql, params, |row| {
+            let row = ApprovalRow::read(row)?;
+            if take(&row) {
+                row.complete(conn)
+            } else {
+                Ok(None)
+            }
+        })
+    };
+    if let Some(prefix) = query
+        .id_prefix
+        .as_deref()
+        .filter(|prefix| !prefix.is_empty())
+    {
+        _ = fill(PREFIX, params![prefix, successor(prefix)])?;
+    } else if query.status == Some(Status::Pending) {
+        _ = fill(
+            "INDEXED BY approvals_listed WHERE ended IS NULL AND opened <= ?1 ORDER BY opened",
+            params![last],
+        )?;
+    } else {
+        sieve.visit(conn, (0, last), Direction::Down, |first, last| {
+            fill(
+                "WHERE opened BETWEEN ?1 AND ?2 ORDER BY opened",
+                params![first, last],
+            )
+        })?;
+    }
+    Ok(list.found)
+}
+
+fn questions(conn: &Connection, query: &QuestionQuery) -> Result<Vec<Question>, Fault> {
+    let Some(sieve) = agent_sieve(conn, query.agent.as_ref())? else {
+        return Ok(Vec::new());
+    };
+    let mut list = List::new(query.limit);
+    let mut fill = |rest: &str, params: &[&dyn ToSql]| {
+        let sql = format!("SELECT {QUESTION} FROM questions {rest} DESC");
+        list.fill(conn, &sql, params, |row| {
+            let row = QuestionRow::read(row)?;
+            let wanted = (sieve.all.is_none() || row.agent == sieve.all)
+                && has_status(query.status, row.ended);
+            if wanted { row.complete(conn) } else { Ok(None) }
+        })
+    };
+    if let Some(prefix) = query
+        .id_prefix
+        .as_deref()
+        .filter(|prefix| !prefix.is_empty())
+    {
+        _ = fill(PREFIX, params![prefix, successor(prefix)])?;
+    } else if query.status == Some(Status::Pending) {
+        _ = fill(
+            "INDEXED BY questions_open WHERE ended IS NULL ORDER BY opened",
+            params![],
+        )?;
+    } else {
+        sieve.visit(conn, (0, i64::MAX), Direction::Down, |first, last| {
+            fill(
+                "WHERE opened BETWEEN ?1 AND ?2 ORDER BY opened",
+                params![first, last],
+            )
+        })?;
+    }
+    Ok(list.found)
+}
+
+/// Goes by the index on ids: the sign keeps the planner from walking the whole table in order.
+const PREFIX: &str = "WHERE id >= ?1 AND id < ?2 ORDER BY +opened";
+
+/// A list while it is filled.
+struct List<T> {
+    limit: usize,
+    found: Vec<T>,
+}
+
+impl<T> List<T> {
+    fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            found: Vec::new(),
+        }
+    }
+
+    fn fill(
+        &mut self,
+        conn: &Connection,
+        sql: &str,
+        params: &[&dyn ToSql],
+        mut take: impl FnMut(&Row<'_>) -> Result<Option<T>, Fault>,
+    ) -> Result<ControlFlow<()>, Fault> {
+        let mut statement = conn.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        while self.found.len() < self.limit {
+            let Some(row) = rows.next()? else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            self.found.extend(take(row)?);
+        }
+        Ok(ControlFlow::Break(()))
+    }
+}
+
+/// Stretches that mention the agent. Nothing if the log has never heard of it.
+fn agent_sieve(conn: &Connection, agent: Option<&AgentId>) -> Result<Option<Sieve>, Fault> {
+    let Some(agent) = agent else {
+        return Ok(Some(Sieve::default()));
+    };
+    let code = words::find(conn, agent.as_str())?;
+    Ok(code.map(|code| Sieve {
+        any: None,
+        all: Some(code),
+    }))
+}
+
+fn has_status(wanted: Option<Status>, ended: Option<i64>) -> bool {
+    match wanted {
+        None => true,
+        Some(Status::Pending) => ended.is_none(),
+        Some(Status::Ended) => ended.is_some(),
+    }
+}
+
+/// The least text above everything that begins with `prefix`.
+fn successor(prefix: &str) -> String {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            text.push(next);
+            return text;
+        }
+    }
+    // Nothing lies above the last character but more of it, which no id of ours has.
+    format!("{prefix}{}", char::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn successor_lies_just_above_the_prefix() {
+        assert_eq!(successor("approval-0f"), "approval-0g");
+        assert_eq!(successor("a\u{d7ff}"), "a\u{e000}");
+        assert_eq!(successor("a\u{10ffff}"), "b");
+    }
+}

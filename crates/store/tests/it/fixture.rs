@@ -1,0 +1,304 @@
+//! A writer that numbers its events and keeps the read models the way the host does.
+
+use std::sync::Arc;
+
+use countersign_core::event::{
+    ApprovalRequested, ApprovalResolved, Ask, Attachment, Delivery, Ending, Notified, Outcome,
+    QuestionAsked, QuestionEnded as QuestionEndedEvent, QuestionEnding, QuestionOutcome,
+    QuestionText, RecordPruned, RecordRedacted,
+};
+use countersign_core::{
+    AgentId, Approval, ApprovalId, By, Changes, ClientId, Committed, Ended, Event, Json,
+    PrincipalKey, Question, QuestionEnded, QuestionId, Role, Seq, Timestamp,
+};
+use countersign_store::{EventQuery, History, Log, StoreError};
+
+pub(crate) struct Script {
+    pub(crate) log: Box<dyn Log>,
+    pub(crate) history: Arc<dyn History>,
+    pub(crate) head: Seq,
+}
+
+pub(crate) fn by(name: &str) -> By {
+    By {
+        role: Role::Operator,
+        name: name.into(),
+        key: PrincipalKey::new(format!("uid:{name}")),
+    }
+}
+
+pub(crate) fn json(text: &str) -> Json {
+    serde_json::from_str(text).unwrap()
+}
+
+pub(crate) fn ask(id: &str, agent: Option<&str>) -> Ask {
+    Ask {
+        id: ApprovalId::new(id),
+        agent: agent.map(AgentId::new),
+        turn: Some("turn-1".to_owned()),
+        tool_call: None,
+        action: "run `ls -la`".to_owned(),
+        tool: Some("Bash".to_owned()),
+        input: Some(json(r#"{"command": "ls  -la"}"#)),
+        input_digest: Some("d1".to_owned()),
+        details: json(r#"{ "why":"to see" }"#),
+        a2ui: None,
+        options: vec!["approve".to_owned(), "deny".to_owned()],
+        approving: vec!["approve".to_owned()],
+        by: by("asker"),
+        client: Some(ClientId::new("c1")),
+        attachment: Attachment::Owner,
+        idempotency_key: None,
+        request_digest: None,
+        deadline: Some(Timestamp(9_000_000)),
+    }
+}
+
+pub(crate) fn keyed(id: &str, key: &str) -> Ask {
+    Ask {
+        idempotency_key: Some(key.to_owned()),
+        ..ask(id, None)
+    }
+}
+
+pub(crate) fn notified(agent: Option<&str>, message: &str) -> Event {
+    Notified {
+        kind: "note".to_owned(),
+        agent: agent.map(AgentId::new),
+        message: message.to_owned(),
+        payload: Json::null(),
+        by: by("asker"),
+    }
+    .into()
+}
+
+pub(crate) fn at(seq: Seq) -> Timestamp {
+    Timestamp(1_000_000 + seq.0 * 1_000)
+}
+
+pub(crate) fn committed(seq: Seq, event: impl Into<Event>) -> Committed {
+    Committed {
+        seq,
+        at: at(seq),
+        event: event.into(),
+        ask: None,
+    }
+}
+
+/// The event that opens an ask, and the approval it leads to.
+pub(crate) fn opening(seq: Seq, ask: Ask) -> (Committed, Approval) {
+    let ask = Arc::new(ask);
+    let approval = Approval {
+        ask: ask.clone(),
+        opened: seq,
+        created_at: at(seq),
+        client: ask.client.clone(),
+        lapses_at: None,
+        ended: None,
+        delivery: Delivery::Waiting,
+        deliveries: 0,
+        dismissed: false,
+    };
+    (committed(seq, ApprovalRequested { ask }), approval)
+}
+
+/// The event that ends an approval, and the approval as it is then.
+pub(crate) fn ending(seq: Seq, approval: &Approval) -> (Committed, Approval) {
+    let ending = Arc::new(Ending {
+        outcome: Outcome::Allowed,
+        resolution: "approve".to_owned(),
+        by: by("person"),
+        message: Some("go on".to_owned()),
+        edited_input: None,
+    });
+    let resolved = ApprovalResolved {
+        approval: approval.ask.id.clone(),
+        opened: approval.opened,
+        agent: approval.ask.agent.clone(),
+        ending: ending.clone(),
+        delivery: Delivery::Attempted,
+    };
+    let ended = Approval {
+        ended: Some(Ended {
+            ending,
+            seq,
+            at: at(seq),
+        }),
+        delivery: Delivery::Attempted,
+        deliveries: 1,
+        ..approval.clone()
+    };
+    (
+        Committed {
+            ask: Some(approval.ask.clone()),
+            ..committed(seq, resolved)
+        },
+        ended,
+    )
+}
+
+pub(crate) fn redacted(seq: u64) -> Event {
+    RecordRedacted {
+        seq: Seq(seq),
+        reason: "a secret".to_owned(),
+        by: by("person"),
+    }
+    .into()
+}
+
+pub(crate) fn pruned(before: u64) -> Event {
+    RecordPruned {
+        before: Seq(before),
+        by: by("person"),
+    }
+    .into()
+}
+
+impl Script {
+    pub(crate) fn new(log: Box<dyn Log>, history: Arc<dyn History>) -> Self {
+        Self {
+            log,
+            history,
+            head: Seq(0),
+        }
+    }
+
+    pub(crate) fn append(
+        &mut self,
+        entries: &[Committed],
+        changes: &Changes,
+    ) -> Result<(), StoreError> {
+        self.log.append(entries, changes)?;
+        self.head = entries.last().map_or(self.head, |entry| entry.seq);
+        Ok(())
+    }
+
+    /// Commits one event that changes no list.
+    pub(crate) fn tell(&mut self, event: impl Into<Event>) -> Committed {
+        let entry = committed(self.head.next(), event);
+        self.append(std::slice::from_ref(&entry), &Changes::default())
+            .unwrap();
+        entry
+    }
+
+    pub(crate) fn open(&mut self, ask: Ask) -> Approval {
+        let (entry, approval) = opening(self.head.next(), ask);
+        self.append(
+            &[entry],
+            &Changes {
+                approvals: vec![approval.clone()],
+                ..Changes::default()
+            },
+        )
+        .unwrap();
+        approval
+    }
+
+    pub(crate) fn end(&mut self, approval: &Approval) -> Approval {
+        let (entry, ended) = ending(self.head.next(), approval);
+        self.append(
+            &[entry],
+            &Changes {
+                approvals: vec![ended.clone()],
+                ..Changes::default()
+            },
+        )
+        .unwrap();
+        ended
+    }
+
+    pub(crate) fn settle(&mut self, ask: Ask) -> Approval {
+        let approval = self.open(ask);
+        self.end(&approval)
+    }
+
+    pub(crate) fn ask_question(&mut self, id: &str, agent: &str) -> Question {
+        let seq = self.head.next();
+        let text = Arc::new(QuestionText {
+            id: QuestionId::new(id),
+            agent: Some(AgentId::new(agent)),
+            text: "which port?".to_owned(),
+            by: by("asker"),
+            deadline: None,
+        });
+        let question = Question {
+            text: text.clone(),
+            opened: seq,
+            created_at: at(seq),
+            ended: None,
+        };
+        let changes = Changes {
+            questions: vec![question.clone()],
+            ..Changes::default()
+        };
+        self.append(
+            &[committed(seq, QuestionAsked { question: text })],
+            &changes,
+        )
+        .unwrap();
+        question
+    }
+
+    pub(crate) fn end_question(&mut self, question: &Question) -> Question {
+        let seq = self.head.next();
+        let ending = Arc::new(QuestionEnding {
+            outcome: QuestionOutcome::Answered,
+            answer: "80".to_owned(),
+            by: by("person"),
+        });
+        let event = QuestionEndedEvent {
+            question: question.text.id.clone(),
+            opened: question.opened,
+            agent: question.text.agent.clone(),
+            ending: ending.clone(),
+        };
+        let ended = Question {
+            ended: Some(QuestionEnded {
+                ending,
+                seq,
+                at: at(seq),
+            }),
+            ..question.clone()
+        };
+        let changes = Changes {
+            questions: vec![ended.clone()],
+            ..Changes::default()
+        };
+        self.append(&[committed(seq, event)], &changes).unwrap();
+        ended
+    }
+
+    pub(crate) fn redact(&mut self, seq: u64) -> Result<(), StoreError> {
+        let changes = Changes {
+            redacted: vec![Seq(seq)],
+            ..Changes::default()
+        };
+        self.append(&[committed(self.head.next(), redacted(seq))], &changes)
+    }
+
+    pub(crate) fn prune(&mut self, before: u64) -> Result<(), StoreError> {
+        let changes = Changes {
+            pruned_before: Some(Seq(before)),
+            ..Changes::default()
+        };
+        self.append(&[committed(self.head.next(), pruned(before))], &changes)
+    }
+
+    pub(crate) fn events(&self) -> Vec<Committed> {
+        self.history
+            .events(&EventQuery {
+                limit: usize::MAX,
+                ..EventQuery::default()
+            })
+            .unwrap()
+    }
+
+    pub(crate) fn numbers(&self, query: EventQuery) -> Vec<u64> {
+        self.history
+            .events(&query)
+            .unwrap()
+            .iter()
+            .map(|committed| committed.seq.0)
+            .collect()
+    }
+}

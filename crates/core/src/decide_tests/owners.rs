@@ -447,3 +447,20 @@ fn an_owner_that_comes_back_without_a_connection_keeps_its_rows_open() {
     assert_eq!(host.after_ms(60_000), [""; 0]);
     host.does(resolve(&person("bob"), &id, "approve"));
 }
+
+#[test]
+fn registering_again_on_a_lost_connection_leaves_one_deadline() {
+    let (mut host, ann, _) = owned();
+    host.lose(&ann);
+    host.now = host.now.plus_ms(1_000);
+    host.register(&ann, "bot");
+    let lapses: Vec<_> = host
+        .state
+        .lapses
+        .iter()
+        .map(|(at, _)| seconds(*at))
+        .collect();
+    assert_eq!(lapses, [61]);
+    host.after_ms(60_000);
+    assert_eq!(host.state.next_deadline(Timestamp(0)), None);
+}

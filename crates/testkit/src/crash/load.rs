@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use countersign_core::{Event, Outcome};
+use countersign_core::Event;
+use countersign_core::event::Outcome;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

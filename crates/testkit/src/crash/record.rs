@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use countersign_core::{Event, Outcome, Seq};
+use countersign_core::event::Outcome;
+use countersign_core::{Event, Seq};
 use countersign_store::ExportedEvent;
 
 use super::ledger::Promise;

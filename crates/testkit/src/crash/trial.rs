@@ -106,13 +106,13 @@ impl<'a> Trial<'a> {
             Kill::AfterStart(moment) => tokio::time::timeout(moment, host.ready()).await,
             Kill::Point { .. } | Kill::AfterReady(_) => Ok(host.ready().await),
         };
+        let phase = started.unwrap_or(Ok(Phase::Killed))?;
         let tally = self.tallies.entry(kill.name()).or_default();
         tally.kills += 1;
-        if let Ok(Phase::Alive) = started.unwrap_or(Ok(Phase::Killed)) {
+        tally.starting += usize::from(phase == Phase::Killed);
+        if phase == Phase::Alive {
             self.serve(&host).await?;
             wait_for_kill(kill, &mut host).await?;
-        } else {
-            tally.starting += 1;
         }
         self.kill(host)?;
         self.progress.kills += 1;

@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 use super::random::Random;
 use super::reader::{Reader, Readings};
 
-pub(super) const ASKERS: u64 = 8;
+pub(super) const ASKERS: u64 = 16;
 pub(super) const ANSWERERS: u64 = 4;
 const READERS: usize = 4;
 /// Asks that nobody answers end after this long.
@@ -79,9 +79,9 @@ impl Ask {
     }
 
     pub(super) fn fate(&self) -> Fate {
-        match self.choice % 10 {
+        match self.choice % 16 {
             0 => Fate::Expired,
-            1..=5 => Fate::Approved,
+            1..=8 => Fate::Approved,
             _ => Fate::Denied,
         }
     }

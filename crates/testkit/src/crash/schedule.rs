@@ -90,7 +90,7 @@ impl Schedule {
         Some(if random.within(1..=AT_START) == 1 {
             Kill::AfterStart(Duration::from_millis(random.within(1..=60)))
         } else {
-            Kill::AfterReady(Duration::from_millis(random.within(20..=300)))
+            Kill::AfterReady(Duration::from_millis(random.within(20..=500)))
         })
     }
 

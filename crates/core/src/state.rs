@@ -29,7 +29,6 @@ pub(crate) type AskKey = (AgentId, Option<String>, String);
 pub(crate) enum Deadline {
     Approval(ApprovalId),
     Question(QuestionId),
-    Lapse(ClientId),
 }
 
 /// What one connection holds.
@@ -56,6 +55,7 @@ pub struct State {
     pub(crate) idempotency: HashMap<(PrincipalKey, String), ApprovalId>,
     pub(crate) held: HashMap<ClientId, Held>,
     pub(crate) deadlines: BTreeSet<(Timestamp, Deadline)>,
+    pub(crate) lapses: BTreeSet<(Timestamp, ClientId)>,
     changed: Changed,
 }
 
@@ -96,13 +96,10 @@ impl State {
 
     /// The newest approvals that ended and were not dismissed, newest first.
     pub fn recent_approvals(&self) -> impl Iterator<Item = &Approval> {
-        self.recent
-            .iter()
-            .rev()
-            .filter(|approval| !approval.dismissed)
+        self.recent.iter().rev()
     }
 
-    /// An approval that is open or ended lately.
+    /// An approval that is open, or that ended lately and was not dismissed.
     pub fn find_approval(&self, id: &ApprovalId) -> Option<&Approval> {
         self.approvals.get(id).or_else(|| {
             self.recent
@@ -174,11 +171,10 @@ impl State {
 
     /// The next instant at which something may end by time alone.
     pub fn next_deadline(&self, expiry_held_until: Timestamp) -> Option<Timestamp> {
-        let (at, what) = self.deadlines.first()?;
-        Some(match what {
-            Deadline::Lapse(_) => *at,
-            Deadline::Approval(_) | Deadline::Question(_) => (*at).max(expiry_held_until),
-        })
+        let expiry = self.deadlines.first();
+        let expiry = expiry.map(|(at, _)| (*at).max(expiry_held_until));
+        let lapse = self.lapses.first().map(|(at, _)| *at);
+        expiry.into_iter().chain(lapse).min()
     }
 }
 
@@ -286,24 +282,19 @@ impl State {
         };
         for id in &held.agents {
             if let Some(agent) = self.agents.get_mut(id) {
-                if let Some(earlier) = agent.lapses_at.replace(lapses_at) {
-                    self.deadlines
-                        .remove(&(earlier, Deadline::Lapse(client.clone())));
-                }
+                let earlier = agent.lapses_at.replace(lapses_at);
+                drop_lapse(&mut self.lapses, client, earlier);
                 self.changed.agents.insert(id.clone());
             }
         }
         for id in &held.approvals {
             if let Some(approval) = self.approvals.get_mut(id) {
-                if let Some(earlier) = approval.lapses_at.replace(lapses_at) {
-                    self.deadlines
-                        .remove(&(earlier, Deadline::Lapse(client.clone())));
-                }
+                let earlier = approval.lapses_at.replace(lapses_at);
+                drop_lapse(&mut self.lapses, client, earlier);
                 self.changed.approvals.insert(id.clone());
             }
         }
-        self.deadlines
-            .insert((lapses_at, Deadline::Lapse(client.clone())));
+        self.lapses.insert((lapses_at, client.clone()));
     }
 
     fn apply_connection_lapsed(&mut self, event: &ConnectionLapsed) {
@@ -313,18 +304,14 @@ impl State {
         for id in held.agents {
             if let Some(agent) = self.agents.get_mut(&id) {
                 agent.client = None;
-                drop_lapse(&mut self.deadlines, &event.client, agent.lapses_at.take());
+                drop_lapse(&mut self.lapses, &event.client, agent.lapses_at.take());
                 self.changed.agents.insert(id);
             }
         }
         for id in held.approvals {
             if let Some(approval) = self.approvals.get_mut(&id) {
                 approval.client = None;
-                drop_lapse(
-                    &mut self.deadlines,
-                    &event.client,
-                    approval.lapses_at.take(),
-                );
+                drop_lapse(&mut self.lapses, &event.client, approval.lapses_at.take());
                 self.changed.approvals.insert(id);
             }
         }
@@ -393,8 +380,7 @@ impl State {
                 .agents
                 .insert(agent.id().clone());
             if let Some(lapses_at) = agent.lapses_at {
-                self.deadlines
-                    .insert((lapses_at, Deadline::Lapse(client.clone())));
+                self.lapses.insert((lapses_at, client.clone()));
             }
         }
         self.changed.agents.insert(agent.id().clone());
@@ -405,7 +391,7 @@ impl State {
         if let Some(client) = &agent.client {
             release(
                 &mut self.held,
-                &mut self.deadlines,
+                &mut self.lapses,
                 client,
                 agent.lapses_at,
                 |held| {
@@ -466,8 +452,7 @@ impl State {
                 .approvals
                 .insert(ask.id.clone());
             if let Some(lapses_at) = approval.lapses_at {
-                self.deadlines
-                    .insert((lapses_at, Deadline::Lapse(client.clone())));
+                self.lapses.insert((lapses_at, client.clone()));
             }
         }
         self.approvals.insert(ask.id.clone(), approval);
@@ -518,7 +503,7 @@ impl State {
         if let Some(client) = &approval.client {
             release(
                 &mut self.held,
-                &mut self.deadlines,
+                &mut self.lapses,
                 client,
                 approval.lapses_at,
                 |held| {
@@ -548,7 +533,7 @@ impl State {
         let from = approval.client.replace(to.clone());
         let lapsed = approval.lapses_at.take();
         if let Some(from) = from {
-            release(&mut self.held, &mut self.deadlines, &from, lapsed, |held| {
+            release(&mut self.held, &mut self.lapses, &from, lapsed, |held| {
                 held.approvals.remove(id);
             });
         }
@@ -561,9 +546,8 @@ impl State {
     }
 
     fn apply_dismissed(&mut self, event: &ApprovalDismissed) {
-        if let Some(approval) = self.find_recent(event.opened) {
-            approval.dismissed = true;
-        }
+        self.recent
+            .retain(|approval| approval.opened != event.opened);
         self.changed.rest.dismissed.push(event.opened);
     }
 
@@ -680,7 +664,10 @@ impl State {
 
     fn apply_marked(&mut self, event: &ProcessMarked) {
         self.marks.insert(event.process, event.agent.clone());
-        self.changed.rest.marks_added.push(Mark {
+        let rest = &mut self.changed.rest;
+        rest.marks_removed
+            .retain(|removed| *removed != event.process);
+        rest.marks_added.push(Mark {
             process: event.process,
             agent: event.agent.clone(),
         });
@@ -689,7 +676,9 @@ impl State {
     fn apply_forgotten(&mut self, event: &ProcessesForgotten) {
         for process in &event.processes {
             self.marks.remove(process);
-            self.changed.rest.marks_removed.push(*process);
+            let rest = &mut self.changed.rest;
+            rest.marks_added.retain(|added| added.process != *process);
+            rest.marks_removed.push(*process);
         }
     }
 
@@ -706,7 +695,8 @@ impl State {
 
     fn apply_pruned(&mut self, before: Seq) {
         self.recent.retain(|approval| approval.opened >= before);
-        self.changed.rest.pruned_before = Some(before);
+        let pruned_before = &mut self.changed.rest.pruned_before;
+        *pruned_before = (*pruned_before).max(Some(before));
     }
 }
 
@@ -717,7 +707,7 @@ pub(crate) fn ask_key(ask: &Ask) -> Option<AskKey> {
 /// Takes something out of what a connection holds; with the last thing goes its deadline.
 fn release(
     held: &mut HashMap<ClientId, Held>,
-    deadlines: &mut BTreeSet<(Timestamp, Deadline)>,
+    lapses: &mut BTreeSet<(Timestamp, ClientId)>,
     client: &ClientId,
     lapses_at: Option<Timestamp>,
     take: impl FnOnce(&mut Held),
@@ -728,16 +718,16 @@ fn release(
     take(holding);
     if holding.agents.is_empty() && holding.approvals.is_empty() {
         held.remove(client);
-        drop_lapse(deadlines, client, lapses_at);
+        drop_lapse(lapses, client, lapses_at);
     }
 }
 
 fn drop_lapse(
-    deadlines: &mut BTreeSet<(Timestamp, Deadline)>,
+    lapses: &mut BTreeSet<(Timestamp, ClientId)>,
     client: &ClientId,
     at: Option<Timestamp>,
 ) {
     if let Some(at) = at {
-        deadlines.remove(&(at, Deadline::Lapse(client.clone())));
+        lapses.remove(&(at, client.clone()));
     }
 }

@@ -1,6 +1,8 @@
 //! Crash points: places where a test ends the host as a power cut would.
 //!
-//! `COUNTERSIGN_CRASH_AT=NAME:N` ends the process with SIGKILL at the N-th pass of a point.
+//! `COUNTERSIGN_CRASH_AT=NAME:N` ends the process with SIGKILL at the N-th pass of a point, and
+//! `NAME:N:MS` after it stood still there for MS milliseconds. In that time whatever was let out
+//! before the point reaches its reader, so that an answer let out too early is seen by somebody.
 //! Only builds with debug assertions read it; in a release every point is nothing.
 
 /// Every point, in the order in which a host passes them.
@@ -39,30 +41,35 @@ mod armed {
     struct Armed {
         name: String,
         at: u64,
+        pause: Duration,
         passes: AtomicU64,
     }
 
-    static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
-        let text = std::env::var("COUNTERSIGN_CRASH_AT").ok()?;
-        let (name, at) = text.split_once(':')?;
+    static ARMED: LazyLock<Option<Armed>> =
+        LazyLock::new(|| parse(&std::env::var("COUNTERSIGN_CRASH_AT").ok()?));
+
+    fn parse(text: &str) -> Option<Armed> {
+        let mut parts = text.split(':');
         Some(Armed {
-            name: name.to_owned(),
-            at: at.parse().ok()?,
+            name: parts.next()?.to_owned(),
+            at: parts.next()?.parse().ok()?,
+            pause: Duration::from_millis(parts.next().unwrap_or("0").parse().ok()?),
             passes: AtomicU64::new(0),
         })
-    });
+    }
 
     /// Ends the process if this is the pass it was armed for.
     pub(crate) fn point(name: &'static str) {
-        if is_due(name).is_some() {
+        if let Some(armed) = find_due(name) {
+            std::thread::sleep(armed.pause);
             die();
         }
     }
 
     /// As [`point`], but a moment later, while what follows is under way.
     pub(crate) fn during(name: &'static str) {
-        if let Some(pass) = is_due(name) {
-            let moment = Duration::from_micros(pass * 97 % SPREAD_MICROS);
+        if let Some(armed) = find_due(name) {
+            let moment = Duration::from_micros(armed.at * 97 % SPREAD_MICROS);
             std::thread::spawn(move || {
                 std::thread::sleep(moment);
                 die();
@@ -70,19 +77,16 @@ mod armed {
         }
     }
 
-    fn is_due(name: &'static str) -> Option<u64> {
-        debug_assert!(
-            super::CRASH_POINTS.contains(&name),
-            "`{name}` is not listed"
-        );
+    fn find_due(name: &'static str) -> Option<&'static Armed> {
+        debug_assert!(super::CRASH_POINTS.contains(&name), "`{name}` is unlisted");
         let armed = ARMED.as_ref().filter(|armed| armed.name == name)?;
-        let pass = armed.passes.fetch_add(1, Ordering::Relaxed) + 1;
-        (pass == armed.at).then_some(pass)
+        let passed = armed.passes.fetch_add(1, Ordering::Relaxed) + 1;
+        (passed == armed.at).then_some(armed)
     }
 
     fn die() {
-        let killed =
-            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        let this = rustix::process::getpid();
+        let killed = rustix::process::kill_process(this, rustix::process::Signal::KILL);
         assert!(killed.is_ok(), "a process may always end itself");
     }
 }

@@ -25,6 +25,7 @@ type Answer<T> = oneshot::Sender<Result<T, ServiceError>>;
 type Release = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
 
 /// What reaches the supervisor.
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are inputs")]
 pub(crate) enum Command {
     /// Something to decide.
     Input(Input, Option<Answer<Reply>>),
@@ -168,7 +169,7 @@ impl Supervisor {
                 turn.held.push(release);
             }
             Command::WaitApproval { id, tell, answer } => {
-                self.wait_approval(id, tell, answer, turn)
+                self.wait_approval(id, tell, answer, turn);
             }
             Command::WaitQuestion { id, answer } => self.wait_question(id, answer),
             Command::WaitDropped => self.waiters.sweep(),
@@ -386,11 +387,12 @@ impl Supervisor {
                 }
             }
             Err(error) => {
-                replies
-                    .into_iter()
-                    .for_each(|(answer, _)| refuse_with(answer, error.clone()));
-                held.into_iter()
-                    .for_each(|release| release(Err(error.clone())));
+                for (answer, _) in replies {
+                    refuse_with(answer, error.clone());
+                }
+                for release in held {
+                    release(Err(error.clone()));
+                }
             }
         }
         self.name_deadline();
@@ -490,7 +492,7 @@ fn ready(pending: Pending, entries: &[Arc<Entry>]) -> Reply {
 
 fn hold<T: Send + 'static>(turn: &mut Turn, answer: Answer<T>, value: T) {
     turn.held.push(Box::new(move |durable| {
-        drop(answer.send(durable.map(|()| value)))
+        drop(answer.send(durable.map(|()| value)));
     }));
 }
 

@@ -21,11 +21,14 @@ pub(super) fn create_token(
     require_operator(&input.caller)?;
     check_word("the name", &input.name)?;
     let by = By::from(&input.caller);
-    let over = state
+    let mut over: Vec<_> = state
         .tokens
         .values()
-        .filter(|token| token.expires_at.is_some_and(|end| end <= context.now));
+        .filter(|token| token.expires_at.is_some_and(|end| end <= context.now))
+        .collect();
+    over.sort_by(|one, other| one.id.cmp(&other.id));
     let mut events: Vec<_> = over
+        .into_iter()
         .map(|token| {
             TokenRevoked {
                 token: token.id.clone(),

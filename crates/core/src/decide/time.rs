@@ -1,13 +1,11 @@
 //! What the host's start, lost connections and time itself lead to. Never to an allow.
 
-use std::sync::Arc;
-
 use super::approvals::ended;
-use super::{Decision, Subject};
+use super::{Decision, Subject, questions};
 use crate::agent::Agent;
 use crate::event::{
-    AgentUnregistered, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending, Event,
-    HostStarted, Outcome, QuestionEnding, QuestionOutcome,
+    AgentUnregistered, Attachment, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending,
+    Event, HostStarted, Outcome, QuestionEnding, QuestionOutcome,
 };
 use crate::ids::ClientId;
 use crate::input::Context;
@@ -42,31 +40,61 @@ pub(super) fn connection_lost(state: &State, context: Context<'_>, client: Clien
     )
 }
 
+/// A request may be decided after its connection ended. What it ties to that connection would
+/// otherwise wait for it for ever.
+pub(super) fn lose_what_came_late(context: Context<'_>, events: &mut Vec<Event>) {
+    let tied = events.iter().rev().find_map(ties_to);
+    if let Some(client) = tied.filter(|client| !context.presence.is_connected(client)) {
+        let client = client.clone();
+        let lapses_at = context.now.plus_ms(context.owner_grace_ms);
+        events.push(ConnectionLost { client, lapses_at }.into());
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "only these three tie anything to a connection"
+)]
+fn ties_to(event: &Event) -> Option<&ClientId> {
+    match event {
+        Event::AgentRegistered(e) => e.client.as_ref(),
+        Event::ApprovalRequested(e) if e.ask.attachment == Attachment::None => None,
+        Event::ApprovalRequested(e) => e.ask.client.as_ref(),
+        Event::ApprovalAttached(e) => Some(&e.client),
+        _ => None,
+    }
+}
+
 pub(super) fn time_arrived(state: &State, context: Context<'_>) -> Decision {
     let mut events = Vec::new();
-    for (at, what) in &state.deadlines {
-        if *at > context.now {
-            break;
-        }
-        match what {
-            Deadline::Lapse(client) => lapse(state, context, client, &mut events),
-            Deadline::Approval(_) | Deadline::Question(_)
-                if context.now < context.expiry_held_until => {}
-            Deadline::Approval(id) => {
-                events.extend(
-                    state
-                        .approvals
-                        .get(id)
-                        .map(|approval| ended(approval, expired(), Delivery::Waiting)),
-                );
-            }
-            Deadline::Question(id) => events.extend(state.questions.get(id).map(question_expired)),
-        }
+    if context.now >= context.expiry_held_until {
+        let due = state
+            .deadlines
+            .iter()
+            .take_while(|(at, _)| *at <= context.now);
+        events.extend(due.filter_map(|(_, what)| run_out(state, what)));
+    }
+    let due = state.lapses.iter().take_while(|(at, _)| *at <= context.now);
+    for (_, client) in due {
+        lapse(state, context, client, &mut events);
     }
     Decision::new(events, Subject::Nothing)
 }
 
-fn expired() -> Ending {
+fn run_out(state: &State, what: &Deadline) -> Option<Event> {
+    match what {
+        Deadline::Approval(id) => {
+            let approval = state.approvals.get(id)?;
+            Some(ended(approval, expired(), Delivery::Waiting))
+        }
+        Deadline::Question(id) => {
+            let question = state.questions.get(id)?;
+            Some(questions::ended(question, nobody_answered()))
+        }
+    }
+}
+
+pub(super) fn expired() -> Ending {
     host_ending(
         Outcome::Expired,
         "expired",
@@ -88,18 +116,12 @@ fn host_ending(outcome: Outcome, resolution: &str, message: &str) -> Ending {
     }
 }
 
-fn question_expired(question: &crate::question::Question) -> Event {
-    crate::event::QuestionEnded {
-        question: question.text.id.clone(),
-        opened: question.opened,
-        agent: question.text.agent.clone(),
-        ending: Arc::new(QuestionEnding {
-            outcome: QuestionOutcome::Expired,
-            answer: "nobody answered in time".to_owned(),
-            by: By::from(&Caller::host()),
-        }),
+pub(super) fn nobody_answered() -> QuestionEnding {
+    QuestionEnding {
+        outcome: QuestionOutcome::Expired,
+        answer: "nobody answered in time".to_owned(),
+        by: By::from(&Caller::host()),
     }
-    .into()
 }
 
 /// The owner did not come back: what it held ends, unless it outlives its owner.
@@ -115,16 +137,10 @@ fn lapse(state: &State, context: Context<'_>, client: &ClientId, events: &mut Ve
         .approvals
         .iter()
         .filter_map(|id| state.approvals.get(id));
-    // An ask that already ends by its own deadline in this very moment must end once.
-    let due = |approval: &crate::approval::Approval| {
-        approval
-            .ask
-            .deadline
-            .is_some_and(|at| at <= context.now && context.now >= context.expiry_held_until)
-    };
     events.extend(
         approvals
-            .filter(|approval| !approval.outlives_connection() && !due(approval))
+            // An ask with a deadline of its own outlives its connection, so it ends once.
+            .filter(|approval| !approval.outlives_connection())
             .map(|approval| ended(approval, gone(), Delivery::Withdrawn)),
     );
     let agents: Vec<_> = held

@@ -47,6 +47,22 @@ impl Home<'_> {
         self.path.join("host.err")
     }
 
+    /// What an operator would type to be sure of the record.
+    pub(super) fn audit_verify(&self) -> Result<()> {
+        let output = Command::new(self.countersign)
+            .args(["audit", "verify"])
+            .env("COUNTERSIGN_HOME", self.path)
+            .stdin(Stdio::null())
+            .output()?;
+        ensure!(
+            output.status.success(),
+            "`countersign audit verify`: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
+    }
+
     /// The operator's token that a ready host leaves for its user.
     pub(super) fn token(&self) -> Result<String> {
         let text = std::fs::read_to_string(self.token_file())?;

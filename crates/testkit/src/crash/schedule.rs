@@ -8,6 +8,8 @@ use super::random::Random;
 
 /// Passes at which a point kills, in an order that gives early and late ones even to a short run.
 const PASSES: [u64; 12] = [8, 34, 1, 89, 3, 144, 21, 2, 55, 5, 233, 13];
+/// Half of the hosts stand still at their point this long before they end.
+const PAUSE_MS: u64 = 15;
 const STARTED: &str = "host_started";
 const SETTLING: &str = "before_settling";
 /// Of so many kills at random one falls into the start of the host.
@@ -27,8 +29,12 @@ pub enum Mode {
 /// One kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kill {
-    /// The host ends itself at the `pass`-th pass of a point.
-    Point { name: &'static str, pass: u64 },
+    /// The host ends itself at the `pass`-th pass of a point, at once or after a pause.
+    Point {
+        name: &'static str,
+        pass: u64,
+        pause_ms: u64,
+    },
     /// This long after it was started, ready or not.
     AfterStart(Duration),
     /// This long after it was ready.
@@ -39,7 +45,11 @@ impl Kill {
     /// What the host reads from its environment.
     pub(super) fn to_environment(self) -> Option<String> {
         match self {
-            Self::Point { name, pass } => Some(format!("{name}:{pass}")),
+            Self::Point {
+                name,
+                pass,
+                pause_ms,
+            } => Some(format!("{name}:{pass}:{pause_ms}")),
             Self::AfterStart(_) | Self::AfterReady(_) => None,
         }
     }
@@ -60,7 +70,7 @@ pub(super) struct Schedule {
     points_left: usize,
     random_left: usize,
     given: usize,
-    settled_at: u64,
+    settled: usize,
 }
 
 impl Schedule {
@@ -75,7 +85,7 @@ impl Schedule {
             points_left,
             random_left: kills - points_left,
             given: 0,
-            settled_at: 0,
+            settled: 0,
         }
     }
 
@@ -95,27 +105,33 @@ impl Schedule {
     }
 
     fn next_point(&mut self, half_told: usize) -> Kill {
-        let round = (self.given / CRASH_POINTS.len()) as u64;
-        if half_told > 0 && self.settled_at <= round {
-            self.settled_at += 1;
+        let round = self.given / CRASH_POINTS.len();
+        if half_told > 0 && self.settled <= round {
+            self.settled += 1;
             let pass = self.random.within(1..=half_told as u64);
-            let name = SETTLING;
-            return Kill::Point { name, pass };
+            return self.at(SETTLING, pass);
         }
         loop {
-            let (round, index) = (
-                self.given / CRASH_POINTS.len(),
-                self.given % CRASH_POINTS.len(),
-            );
+            let round = self.given / CRASH_POINTS.len();
+            let name = CRASH_POINTS[self.given % CRASH_POINTS.len()];
             self.given += 1;
-            match CRASH_POINTS[index] {
+            match name {
                 SETTLING => {}
-                name @ STARTED => return Kill::Point { name, pass: 1 },
-                name => {
+                STARTED => return self.at(name, 1),
+                _ => {
                     let pass = self.pass_of(round);
-                    return Kill::Point { name, pass };
+                    return self.at(name, pass);
                 }
             }
+        }
+    }
+
+    fn at(&mut self, name: &'static str, pass: u64) -> Kill {
+        let pause_ms = self.random.within(0..=1) * PAUSE_MS;
+        Kill::Point {
+            name,
+            pass,
+            pause_ms,
         }
     }
 

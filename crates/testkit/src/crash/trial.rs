@@ -245,6 +245,7 @@ impl<'a> Trial<'a> {
         self.compare_lists(&host).await?;
         host.kill()?;
         self.audit()?;
+        self.home.audit_verify()?;
         self.examine()?;
         self.check_end()?;
         let read = self.checked.iter().sum();
@@ -379,7 +380,7 @@ impl<'a> Trial<'a> {
 
 async fn wait_for_kill(kill: Kill, host: &mut Host) -> Result<()> {
     match kill {
-        Kill::Point { name, pass } => {
+        Kill::Point { name, pass, .. } => {
             let phase = host.killed_within(PASSED_WITHIN).await?;
             ensure!(
                 phase == Phase::Killed,

@@ -8,8 +8,9 @@ use super::random::Random;
 
 /// Passes at which a point kills, in an order that gives early and late ones even to a short run.
 const PASSES: [u64; 12] = [8, 34, 1, 89, 3, 144, 21, 2, 55, 5, 233, 13];
-/// Half of the hosts stand still at their point this long before they end.
+/// Hosts stand still at their point this long before they end, but for every third round.
 const PAUSE_MS: u64 = 15;
+const AT_ONCE: usize = 3;
 const STARTED: &str = "host_started";
 const SETTLING: &str = "before_settling";
 /// Of so many kills at random one falls into the start of the host.
@@ -105,29 +106,34 @@ impl Schedule {
     }
 
     fn next_point(&mut self, half_told: usize) -> Kill {
-        let round = self.given / CRASH_POINTS.len();
-        if half_told > 0 && self.settled <= round {
+        if half_told > 0 && self.settled <= self.round() {
             self.settled += 1;
             let pass = self.random.within(1..=half_told as u64);
             return self.at(SETTLING, pass);
         }
         loop {
-            let round = self.given / CRASH_POINTS.len();
             let name = CRASH_POINTS[self.given % CRASH_POINTS.len()];
-            self.given += 1;
-            match name {
-                SETTLING => {}
-                STARTED => return self.at(name, 1),
+            let kill = match name {
+                STARTED => self.at(name, 1),
                 _ => {
-                    let pass = self.pass_of(round);
-                    return self.at(name, pass);
+                    let pass = self.pass();
+                    self.at(name, pass)
                 }
+            };
+            self.given += 1;
+            if name != SETTLING {
+                return kill;
             }
         }
     }
 
-    fn at(&mut self, name: &'static str, pass: u64) -> Kill {
-        let pause_ms = self.random.within(0..=1) * PAUSE_MS;
+    fn round(&self) -> usize {
+        self.given / CRASH_POINTS.len()
+    }
+
+    fn at(&self, name: &'static str, pass: u64) -> Kill {
+        let at_once = self.round() % AT_ONCE == AT_ONCE - 1;
+        let pause_ms = if at_once { 0 } else { PAUSE_MS };
         Kill::Point {
             name,
             pass,
@@ -135,8 +141,8 @@ impl Schedule {
         }
     }
 
-    fn pass_of(&mut self, round: usize) -> u64 {
-        match PASSES.get(round) {
+    fn pass(&mut self) -> u64 {
+        match PASSES.get(self.round()) {
             Some(pass) => *pass,
             None => self.random.within(1..=300),
         }

@@ -17,6 +17,7 @@ use countersign_store::{Log, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
+use crate::crash;
 use crate::feed::{Entry, Feed};
 use crate::reply::{Reply, ServiceError};
 
@@ -136,11 +137,13 @@ impl Supervisor {
             commands.for_each(|command| refuse(command, &error));
             return false;
         }
+        crash::point("before_deciding");
         for command in commands {
             self.take(command, &mut turn);
         }
         let stop = turn.stop;
         self.finish(turn);
+        crash::point("after_turn");
         stop
     }
 
@@ -377,14 +380,18 @@ impl Supervisor {
         } else {
             self.commit(entries)
         };
+        crash::point("before_replies");
         match &committed {
             Ok(entries) => {
                 for (answer, result) in replies {
                     // A caller that no longer listens has lost nothing: the record has it.
                     drop(answer.send(result.map(|pending| ready(pending, entries))));
+                    crash::point("after_reply");
                 }
+                crash::point("before_releases");
                 for release in held {
                     release(Ok(()));
+                    crash::point("after_release");
                 }
             }
             Err(error) => {
@@ -401,9 +408,12 @@ impl Supervisor {
 
     fn commit(&mut self, entries: Vec<Committed>) -> Result<Vec<Arc<Entry>>, ServiceError> {
         let changes = self.state.take_changes();
+        crash::point("before_append");
+        crash::during("during_append");
         if let Err(error) = self.log.append(&entries, &changes) {
             return Err(self.failed(&error));
         }
+        crash::point("after_append");
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters
             .events

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on has failed")]
 
+mod crash;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 

@@ -136,11 +136,13 @@ impl Supervisor {
         let recovered = match self.recover() {
             Ok(lost) => lost,
             Err(error) => {
+                let mut stop = false;
                 for command in commands {
+                    stop |= matches!(command, Command::Stop);
                     self.note_presence(&command);
                     refuse(command, &error);
                 }
-                return false;
+                return stop;
             }
         };
         crash::point("before_deciding");

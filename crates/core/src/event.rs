@@ -414,6 +414,9 @@ pub struct Ask {
     /// Digest of everything asked, with which a key's second use is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_digest: Option<String>,
+    /// When it was made.
+    #[serde(default)]
+    pub asked_at: Timestamp,
     /// When it ends as expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,

@@ -35,6 +35,11 @@ impl Json {
         &self.0
     }
 
+    /// The same JSON, shared instead of copied.
+    pub fn shared(&self) -> Arc<RawValue> {
+        self.0.clone()
+    }
+
     /// Whether this is `null`.
     pub fn is_null(&self) -> bool {
         self.text() == "null"
@@ -64,6 +69,12 @@ pub fn hex(bytes: &[u8]) -> String {
 impl From<Box<RawValue>> for Json {
     fn from(raw: Box<RawValue>) -> Self {
         Self(Arc::from(raw))
+    }
+}
+
+impl From<Arc<RawValue>> for Json {
+    fn from(raw: Arc<RawValue>) -> Self {
+        Self(raw)
     }
 }
 

@@ -4,7 +4,9 @@
 //! the host may be killed at any instant. Deliberately absent: any knowledge of a wire.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod clock;
+mod crash;
 mod feed;
 mod names;
 mod reply;
@@ -14,9 +16,13 @@ mod supervisor;
 mod timekeeper;
 
 pub use clock::Clock;
+pub use countersign_store::{
+    ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
+};
+pub use crash::CRASH_POINTS;
 pub use feed::{Entry, Feed};
 pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};
-pub use service::{ApprovalList, Identified, Overview, Service, Settings, Stopped, start};
+pub use service::{Identified, OpenError, Overview, Service, Settings, Stopped, open, start};
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

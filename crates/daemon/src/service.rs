@@ -2,6 +2,7 @@
 //!
 //! Invariant: each operation has its one implementation here or below; doors only translate.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
+use crate::crash;
 use crate::feed::{Entry, Feed};
 use crate::names::{new_secret, random_hex};
 use crate::reply::{Reply, ServiceError};
@@ -64,7 +66,7 @@ struct Shared {
     clock: Clock,
     counters: Arc<Counters>,
     trouble: watch::Receiver<Option<Arc<str>>>,
-    marks: AtomicU64,
+    trust: AtomicU64,
 }
 
 /// Resolves when the loop has ended, orderly or not.
@@ -76,6 +78,26 @@ impl Stopped {
         // Both an orderly end and a panic drop the sender.
         drop((&mut self.0).await);
     }
+}
+
+/// Opens the record at `path` and begins.
+pub async fn open(
+    path: &Path,
+    settings: Settings,
+) -> std::result::Result<(Service, Stopped), OpenError> {
+    let (log, history) = countersign_store::open(path)?;
+    Ok(start(Box::new(log), history, settings).await?)
+}
+
+/// Why a host could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The record cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The loop could not begin.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
 }
 
 /// Loads what was committed, settles what an earlier host left half told, and begins.
@@ -121,7 +143,7 @@ pub async fn start(
         clock,
         counters,
         trouble: trouble_seen,
-        marks: AtomicU64::new(0),
+        trust: AtomicU64::new(0),
     };
     let service = Service {
         shared: Arc::new(shared),
@@ -164,9 +186,6 @@ pub struct Overview {
     pub connections: usize,
 }
 
-/// Which approvals to list.
-pub type ApprovalList = ApprovalQuery;
-
 /// Who a token's bearer is.
 #[derive(Clone, Debug)]
 pub struct Identified {
@@ -184,9 +203,11 @@ impl Service {
             pid: std::process::id(),
         })
         .await?;
+        crash::point("host_started");
         let half_told =
             read_blocking(&self.shared.history, |history| history.attempted_answers()).await?;
         for approval in half_told {
+            crash::point("before_settling");
             self.settle_answer(&approval, Delivery::Unknown).await?;
         }
         Ok(())
@@ -305,7 +326,7 @@ impl Service {
 
     /// The host at a glance.
     pub async fn overview(&self) -> Result<Overview> {
-        self.read(|view| overview(view)).await
+        self.read(overview).await
     }
 }
 
@@ -399,8 +420,7 @@ impl Service {
 
 /// Approvals.
 impl Service {
-    /// Opens an ask, or finds the one its key stands for. Whether the caller's connection reads
-    /// events comes with it.
+    /// Opens an ask, or finds the one its key stands for.
     pub async fn request_approval(&self, mut request: AskRequest) -> Result<Approval> {
         if let Some(key) = request.idempotency_key.clone() {
             request.keyed = self
@@ -415,12 +435,6 @@ impl Service {
 
     async fn find_keyed(&self, principal: PrincipalKey, key: String) -> Result<Option<Approval>> {
         self.history(move |history| history.find_keyed_approval(&principal, &key))
-            .await
-    }
-
-    /// Whether a connection reads events.
-    pub async fn is_subscribed(&self, client: ClientId) -> Result<bool> {
-        self.read(move |view| view.presence.is_subscribed(&client))
             .await
     }
 
@@ -567,7 +581,7 @@ impl Service {
     }
 
     /// Approvals from history, newest first.
-    pub async fn approvals(&self, list: ApprovalList) -> Result<Vec<Approval>> {
+    pub async fn approvals(&self, list: ApprovalQuery) -> Result<Vec<Approval>> {
         self.history(move |history| history.approvals(&list)).await
     }
 
@@ -790,11 +804,11 @@ impl Service {
         }
     }
 
-    /// Withdraws a token.
+    /// Withdraws a token. Connections it opened end with their next request.
     pub async fn revoke_token(&self, caller: Caller, token: TokenId) -> Result<()> {
-        self.submit(Input::RevokeToken { caller, token })
-            .await
-            .map(drop)
+        self.submit(Input::RevokeToken { caller, token }).await?;
+        self.shared.trust.fetch_add(1, Ordering::Release);
+        Ok(())
     }
 
     /// Tokens that are valid, by name.
@@ -835,7 +849,7 @@ impl Service {
     /// Records that a process is an agent: it and whatever descends from it.
     pub async fn mark_process(&self, agent: AgentId, process: ProcessKey) -> Result<()> {
         self.submit(Input::MarkProcess { agent, process }).await?;
-        self.shared.marks.fetch_add(1, Ordering::Release);
+        self.shared.trust.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -862,9 +876,10 @@ impl Service {
         .await
     }
 
-    /// Rises whenever a process is marked: what was found out before may no longer hold.
-    pub fn marks_version(&self) -> u64 {
-        self.shared.marks.load(Ordering::Acquire)
+    /// Rises whenever a process is marked or a token withdrawn: who a caller was found to be
+    /// before may no longer hold.
+    pub fn trust_version(&self) -> u64 {
+        self.shared.trust.load(Ordering::Acquire)
     }
 }
 

@@ -1,3 +1,103 @@
+//! The doors: JSON-RPC over WebSocket, REST with SSE, and the few pages around them, on TCP and
+//! on the Unix socket alike. Each translates the wire to [`Service`] and back.
+//!
+//! Invariants: nobody is served before it is known who they are; every queue and frame has a
+//! bound; ending is one path, by one token.
 #![forbid(unsafe_code)]
 
+mod auth;
+mod convert;
+mod doors;
+mod fault;
+mod guard;
+mod listen;
+mod metrics;
+mod ops;
 mod peer;
+mod rest;
+mod rpc;
+mod session;
+mod tickets;
+mod web;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use countersign_daemon::Service;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use doors::Doors;
+
+/// Where and for whom the doors open.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The Unix socket; its folder must be the user's alone.
+    pub socket: PathBuf,
+    /// The TCP address, if there is to be one.
+    pub listen: Option<SocketAddr>,
+    /// Names besides the loopback ones under which requests may come, as through a tunnel.
+    pub allow_hosts: Vec<String>,
+    /// The database, to be named in the status.
+    pub database: PathBuf,
+}
+
+/// Why the doors could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address is taken or not ours.
+    #[error("could not listen on `{address}`")]
+    Listen {
+        /// The address or path.
+        address: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Only loopback addresses are served.
+    #[error(
+        "`{0}` is not a loopback address: put a tunnel in front and name it with `--allow-host`"
+    )]
+    NotLoopback(SocketAddr),
+    /// A host answers on the socket already.
+    #[error("a host is already running on `{}`", .0.display())]
+    AlreadyRunning(PathBuf),
+    /// The service ended before the doors were open.
+    #[error("the host ended while it was starting")]
+    Ended,
+}
+
+/// Open doors.
+pub struct Server {
+    /// The TCP address that was bound.
+    pub address: Option<SocketAddr>,
+    ending: CancellationToken,
+    tasks: tokio_util::task::TaskTracker,
+    socket: PathBuf,
+}
+
+impl Server {
+    /// Opens the doors. They are served until `ending` is cancelled.
+    pub async fn open(
+        options: Options,
+        service: Service,
+        ending: CancellationToken,
+    ) -> Result<Self, ServeError> {
+        listen::open(options, service, ending).await
+    }
+
+    /// Waits until the doors are told to close, then until those inside have left or their time is over.
+    pub async fn closed(self) {
+        self.ending.cancelled().await;
+        self.tasks.close();
+        let limit = std::time::Duration::from_millis(countersign_core::limits::SHUTDOWN_MS);
+        if tokio::time::timeout(limit, self.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("some connections did not end in time");
+        }
+        // Somebody may have removed it already.
+        drop(std::fs::remove_file(&self.socket));
+    }
+}

@@ -5,21 +5,12 @@
 //!
 //! Elsewhere than on Linux there is no answer: nothing is identified, and every holder is hidden.
 
-#![cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the doors that ask do not exist yet")
-)]
-
 mod holders;
 mod socket;
 mod tcp;
 
 use std::fs;
 
-#[cfg_attr(
-    not(test),
-    expect(unused_imports, reason = "the doors that ask do not exist yet")
-)]
 pub(crate) use tcp::{Found, TcpPeers};
 
 const LINEAGE_MAX: usize = 64;
@@ -58,6 +49,7 @@ pub(crate) fn identify(pid: u32) -> Option<ProcessId> {
 }
 
 /// The processes of [`ancestry`], for callers who do not ask whether they are all.
+#[cfg(test)]
 pub(crate) fn lineage(pid: u32) -> Vec<ProcessId> {
     ancestry(pid).processes
 }

@@ -3,7 +3,7 @@
 //! Each scenario is one function `run(&Target, &Options) -> Vec<Row>` that needs nothing but the target, so it can be
 //! called from a test, from the `bench` binary, or around a host that the caller started.
 //! Only methods of the oldest age of the wire are used, so that old and new hosts meet the same load.
-//! Starting and stopping hosts is deliberately absent.
+//! `hosts` and `yardstick` start hosts of our own; nothing else here does.
 
 mod approval_loop;
 mod broadcast;
@@ -15,11 +15,13 @@ mod tick;
 
 pub mod fan_out;
 pub mod history;
+pub mod hosts;
 pub mod idle;
 pub mod report;
 pub mod round_trips;
 pub mod slow_reader;
 pub mod suite;
+pub mod yardstick;
 
 use std::time::Duration;
 

@@ -50,6 +50,10 @@ pub enum Metric {
     LateOutOfOrder,
     LateOvertaken,
     LateMs,
+    /// From the start of the process until every door is open.
+    StartMs,
+    /// The size of the binary on disk.
+    BinaryMb,
     Errors,
 }
 
@@ -81,7 +85,9 @@ impl Metric {
             | Self::SubscribeKb
             | Self::RssBeforeMb
             | Self::RssMb
-            | Self::RssPeakMb => 1,
+            | Self::RssPeakMb
+            | Self::StartMs
+            | Self::BinaryMb => 1,
             Self::RatePerS
             | Self::DeliveriesPerS
             | Self::NotifiesPerS

@@ -2,14 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use countersign_testkit::bench::Target;
 use countersign_testkit::bench::report::{Report, Row, to_table};
 use countersign_testkit::bench::suite::{self, SuiteOptions};
+use countersign_testkit::bench::{Target, hosts, yardstick};
 
 #[derive(Debug, Parser)]
 #[command(name = "bench", about = "A load client for host-wire servers")]
@@ -22,6 +23,11 @@ struct Cli {
 enum Command {
     /// Run scenarios against a server
     Run(RunArgs),
+    /// Measure this build: against memory in the same run, fan-out, a slow reader, memory, start-up
+    All(AllArgs),
+    /// Serve from memory until ended: the yardstick
+    #[command(hide = true)]
+    ServeMemory { home: PathBuf, listen: SocketAddr },
     /// Print the ratios of the second report to the first
     Compare { base: PathBuf, other: PathBuf },
 }
@@ -50,6 +56,15 @@ struct RunArgs {
     suite: SuiteOptions,
 }
 
+#[derive(Debug, Args)]
+struct AllArgs {
+    /// Write the report there as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    yardstick: yardstick::Options,
+}
+
 #[expect(clippy::print_stderr, reason = "a failed run says why")]
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
@@ -64,6 +79,10 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<()> {
     match command {
         Command::Run(args) => load(args),
+        Command::All(args) => measure_all(args),
+        Command::ServeMemory { home, listen } => {
+            runtime(2)?.block_on(hosts::serve_from_memory(&home, listen))
+        }
         Command::Compare { base, other } => {
             let table = Report::load(&base)?.compare(&Report::load(&other)?);
             print(&table);
@@ -72,11 +91,25 @@ fn run(command: Command) -> Result<()> {
     }
 }
 
-fn load(args: RunArgs) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(args.threads.max(1))
+fn runtime(threads: usize) -> Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    Ok(builder
+        .worker_threads(threads.max(1))
         .enable_all()
-        .build()?;
+        .build()?)
+}
+
+fn measure_all(args: AllArgs) -> Result<()> {
+    let rows = runtime(2)?.block_on(Box::pin(yardstick::run(&args.yardstick, print_rows)))?;
+    let report = Report {
+        label: "countersign".to_owned(),
+        rows,
+    };
+    args.json.map_or(Ok(()), |path| report.save(&path))
+}
+
+fn load(args: RunArgs) -> Result<()> {
+    let runtime = runtime(args.threads)?;
     let target = Target {
         url: args.url.clone(),
         token: args.token,

@@ -1,0 +1,268 @@
+//! `ask`: a script asks, and waits as long as it takes.
+//!
+//! Invariants: one run is one ask, however often the connection breaks, because it is asked
+//! again under the same key; the exit code is 0 only if exactly what was asked is allowed.
+
+use std::time::Duration;
+
+use clap::Args;
+use countersign_protocol::{
+    CancelApprovalParams, HostApproval, Raw, RequestApprovalParams, WaitApprovalParams,
+};
+use serde::de::IgnoredAny;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+
+use super::{Common, words};
+use crate::client::{CallError, Client, Endpoint};
+use crate::duration::{self, Limit};
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::nonce::nonce;
+use crate::{describe, output, shown};
+
+/// How long one call waits; short enough that a connection that died unseen is noticed.
+const WAIT: Duration = Duration::from_secs(30);
+const WAIT_SLACK: Duration = Duration::from_secs(15);
+const RETRY: Duration = Duration::from_millis(500);
+/// How long after its deadline an ask can still be settled: a host that comes back holds expiry.
+const AFTER_DEADLINE: Duration = Duration::from_mins(2);
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign ask 'Deploy 1.4 to production' && ./deploy.sh
+  countersign ask 'Clean the cache' --tool Bash --input '{\"command\":\"rm -rf cache\"}' --timeout 10m
+  countersign ask 'Which region?' --option eu --option us --timeout none
+
+Prints the option that was chosen, then the words that came with it. Exit codes: 0 allowed exactly
+as asked, 3 denied, 4 answered otherwise (another option, or an edited input: see --json),
+5 expired, 6 cancelled, 7 no host. Ctrl-C takes the ask back.")]
+pub(crate) struct AskArgs {
+    /// What you want to do, in words
+    action: String,
+    /// The tool that would run
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// The tool's exact input: JSON, or @FILE
+    #[arg(long, value_name = "JSON|@FILE")]
+    input: Option<String>,
+    /// The agent this is for
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+    /// Anything else to show: JSON, or @FILE
+    #[arg(long, value_name = "JSON|@FILE")]
+    details: Option<String>,
+    /// An answer to offer; may be repeated [default: approve, deny]
+    #[arg(long = "option", value_name = "NAME")]
+    options: Vec<String>,
+    /// An option that counts as allow; may be repeated [default: approve]
+    #[arg(long, value_name = "NAME")]
+    approving: Vec<String>,
+    /// When it expires: 90s, 30m, 1h, 2d, or none
+    #[arg(long, default_value = "30m")]
+    timeout: Limit,
+    /// The same key again is the same ask [default: a new one]
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Print only the words that came with the answer
+    #[arg(long)]
+    message_only: bool,
+}
+
+pub(super) async fn ask(common: &Common, args: AskArgs) -> Result<Exit, CliError> {
+    let endpoint = common.endpoint()?;
+    let message_only = args.message_only;
+    let limit = args.timeout;
+    let params = request(args)?;
+    let failed = |source| CliError::io("could not listen for signals", source);
+    let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut client = Client::connect(&endpoint).await?;
+    let row: HostApproval = client.call("host.request_approval", &params).await?;
+    if Exit::of_ask(&row).is_none() {
+        output::say(format_args!(
+            "waiting for {} (Ctrl-C takes it back)",
+            describe::short_id(&row.id)
+        ));
+    }
+    let id = row.id.clone();
+    let row = tokio::select! {
+        row = wait(&endpoint, &mut client, &params, row, limit) => row?,
+        _ = interrupted.recv() => return Ok(cancel(&endpoint, id).await),
+        _ = terminated.recv() => return Ok(cancel(&endpoint, id).await),
+    };
+    print(common, &row, message_only)?;
+    Ok(Exit::of_ask(&row).unwrap_or(Exit::Failure))
+}
+
+fn request(args: AskArgs) -> Result<RequestApprovalParams, CliError> {
+    let json = |text: Option<String>| -> Result<Option<Raw>, CliError> {
+        text.map(|text| Ok(Raw(words::json_argument(&text)?.into())))
+            .transpose()
+    };
+    Ok(RequestApprovalParams {
+        action: args.action,
+        agent_id: args.agent,
+        details: json(args.details)?.unwrap_or_default(),
+        options: args.options,
+        approving: (!args.approving.is_empty()).then_some(args.approving),
+        system_level: true,
+        tool: args.tool,
+        input: json(args.input)?,
+        idempotency_key: Some(
+            args.key
+                .map_or_else(|| nonce().map(|nonce| format!("ask-{nonce}")), Ok)?,
+        ),
+        timeout_ms: args.timeout.as_ms(),
+        ..RequestApprovalParams::default()
+    })
+}
+
+/// Waits until the ask ended, across lost connections and restarts of the host.
+pub(crate) async fn wait(
+    endpoint: &Endpoint,
+    client: &mut Client,
+    params: &RequestApprovalParams,
+    mut row: HostApproval,
+    limit: Limit,
+) -> Result<HostApproval, CliError> {
+    let give_up = match limit {
+        Limit::After(span) => Some(Instant::now() + span + AFTER_DEADLINE),
+        Limit::None => None,
+    };
+    while Exit::of_ask(&row).is_none() {
+        match wait_once(client, &row.id).await {
+            Ok(next) => row = next,
+            Err(error) if error.is_connection() => {
+                output::say("the host is gone; the ask stays, waiting for the host");
+                (*client, row) = ask_again(endpoint, params, give_up).await?;
+                output::say("the host is back");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(row)
+}
+
+async fn wait_once(client: &mut Client, approval_id: &str) -> Result<HostApproval, CallError> {
+    let params = WaitApprovalParams {
+        approval_id: approval_id.to_owned(),
+        timeout_ms: Some(duration::millis(WAIT)),
+    };
+    client
+        .call_within(WAIT + WAIT_SLACK, "host.wait_approval", &params)
+        .await
+}
+
+/// The same request under the same key: the host gives back the same ask.
+async fn ask_again(
+    endpoint: &Endpoint,
+    params: &RequestApprovalParams,
+    give_up: Option<Instant>,
+) -> Result<(Client, HostApproval), CliError> {
+    loop {
+        tokio::time::sleep(RETRY).await;
+        let error = match Client::connect(endpoint).await {
+            Ok(mut client) => match client.call("host.request_approval", params).await {
+                Ok(row) => return Ok((client, row)),
+                Err(error) => CliError::from(error),
+            },
+            Err(error) => error,
+        };
+        let may_pass = match &error {
+            CliError::NoHost { .. } | CliError::Handshake { .. } => true,
+            CliError::Call(error) => error.is_connection(),
+            _ => false,
+        };
+        if !may_pass || give_up.is_some_and(|at| Instant::now() >= at) {
+            return Err(error);
+        }
+    }
+}
+
+/// Takes the ask back. Whatever the host says, the script was interrupted.
+async fn cancel(endpoint: &Endpoint, approval_id: String) -> Exit {
+    let params = CancelApprovalParams {
+        approval_id,
+        message: Some("interrupted".into()),
+    };
+    let cancelled = async {
+        let mut client = Client::connect(endpoint).await?;
+        let _: IgnoredAny = client.call("host.cancel_approval", &params).await?;
+        Ok::<_, CliError>(())
+    };
+    match cancelled.await {
+        Ok(()) => output::say("taken back"),
+        Err(error) => output::say(error.report().trim_end()),
+    }
+    Exit::Cancelled
+}
+
+fn print(common: &Common, row: &HostApproval, message_only: bool) -> Result<(), CliError> {
+    if common.json {
+        return output::put_json(row);
+    }
+    let message = row
+        .message
+        .as_deref()
+        .map(|message| format!("{}\n", shown::block(message)))
+        .unwrap_or_default();
+    if message_only {
+        return output::put(&message);
+    }
+    if row.edited_input.is_some() {
+        output::say("allowed with an edited input: run that one instead (--json has it)");
+    }
+    let resolution = row.resolution.as_deref().unwrap_or(&row.state);
+    output::put(&format!("{}\n{message}", shown::line(resolution)))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        ask: AskArgs,
+    }
+
+    fn parse(words: &[&str]) -> RequestApprovalParams {
+        request(Line::parse_from(["ask"].iter().chain(words)).ask).unwrap()
+    }
+
+    #[test]
+    fn the_line_becomes_one_request_that_any_operator_answers() {
+        let params = parse(&[
+            "Deploy",
+            "--tool",
+            "Bash",
+            "--input",
+            r#"{"command": "ls"}"#,
+            "--option",
+            "eu",
+            "--option",
+            "us",
+            "--approving",
+            "eu",
+            "--timeout",
+            "10m",
+            "--key",
+            "k",
+        ]);
+        let expected = serde_json::json!({
+            "action": "Deploy", "details": null, "options": ["eu", "us"], "approving": ["eu"], "system_level": true,
+            "tool": "Bash", "input": {"command": "ls"}, "idempotency_key": "k", "timeout_ms": 600_000,
+        });
+        assert_eq!(serde_json::to_value(&params).unwrap(), expected);
+    }
+
+    #[test]
+    fn without_a_key_each_run_is_an_ask_of_its_own() {
+        let (one, two) = (parse(&["x", "--timeout", "none"]), parse(&["x"]));
+        assert_ne!(one.idempotency_key, two.idempotency_key);
+        assert_eq!((one.timeout_ms, two.timeout_ms), (None, Some(1_800_000)));
+    }
+}

@@ -1,0 +1,270 @@
+//! `approve`, `deny` and `answer`: a person's word.
+//!
+//! Invariant: nothing is sent that was not named: an ask without one clear option for the word
+//! is left as it is, and its options are listed.
+
+use clap::Args;
+use countersign_protocol::{
+    AnswerQuestionParams, ApprovalParams, HostApproval, HostQuestion, ResolutionBody,
+    ResolveApprovalParams,
+};
+use serde_json::Value;
+
+use super::{Common, words};
+use crate::client::Client;
+use crate::describe::{self, APPROVE, DENY};
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{output, shown};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign approve 1a2b3c4d
+  countersign approve 1a2b3c4d --message 'only this once'
+  countersign approve 1a2b3c4d --option allow_always
+  countersign approve 1a2b3c4d --edit-input '{\"command\":\"cargo test -p core\"}'
+
+An ask that belongs to a program's own connection is passed to that program: exit code 8.")]
+pub(crate) struct ApproveArgs {
+    /// The ask; the first characters are enough
+    id: String,
+    /// Words for the agent
+    #[arg(long, short)]
+    message: Option<String>,
+    /// Which of its options, when more than one allows
+    #[arg(long, value_name = "NAME")]
+    option: Option<String>,
+    /// Allow this input instead of the one asked for: JSON, or @FILE
+    #[arg(long, value_name = "JSON|@FILE")]
+    edit_input: Option<String>,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  countersign deny 1a2b3c4d\n  countersign deny 1a2b3c4d -m 'use the staging host'"
+)]
+pub(crate) struct DenyArgs {
+    /// The ask; the first characters are enough
+    id: String,
+    /// Words for the agent
+    #[arg(long, short)]
+    message: Option<String>,
+    /// Which of its options, when none is `deny`
+    #[arg(long, value_name = "NAME")]
+    option: Option<String>,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  countersign answer 1a2b3c4d the second title, without the date"
+)]
+pub(crate) struct AnswerArgs {
+    /// The question; the first characters are enough
+    id: String,
+    /// The words
+    #[arg(required = true, trailing_var_arg = true)]
+    words: Vec<String>,
+}
+
+pub(super) async fn approve(common: &Common, args: ApproveArgs) -> Result<Exit, CliError> {
+    let edited_input: Option<Value> = match &args.edit_input {
+        Some(text) => serde_json::from_str(words::json_argument(text)?.get()).ok(),
+        None => None,
+    };
+    let mut client = common.connect().await?;
+    let row = load(&mut client, args.id).await?;
+    let resolution = approving_option(&row, args.option.as_deref())?;
+    let body = ResolutionBody {
+        resolution,
+        message: args.message,
+        edited_input,
+    };
+    resolve(common, &mut client, row.id, body).await
+}
+
+pub(super) async fn deny(common: &Common, args: DenyArgs) -> Result<Exit, CliError> {
+    let mut client = common.connect().await?;
+    let row = load(&mut client, args.id).await?;
+    let resolution = denying_option(&row, args.option.as_deref())?;
+    let body = ResolutionBody {
+        resolution,
+        message: args.message,
+        edited_input: None,
+    };
+    resolve(common, &mut client, row.id, body).await
+}
+
+pub(super) async fn answer(common: &Common, args: AnswerArgs) -> Result<Exit, CliError> {
+    let params = AnswerQuestionParams {
+        question_id: args.id,
+        answer: args.words.join(" "),
+    };
+    let row: HostQuestion = common
+        .connect()
+        .await?
+        .call("host.answer_question", &params)
+        .await?;
+    if common.json {
+        output::put_json(&row)?;
+    } else {
+        output::put(&format!(
+            "{} {}\n",
+            describe::short_id(&row.id),
+            shown::line(&row.state)
+        ))?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn load(client: &mut Client, approval_id: String) -> Result<HostApproval, CliError> {
+    Ok(client
+        .call("host.approval", &ApprovalParams { approval_id })
+        .await?)
+}
+
+async fn resolve(
+    common: &Common,
+    client: &mut Client,
+    id: String,
+    body: ResolutionBody,
+) -> Result<Exit, CliError> {
+    let params = ResolveApprovalParams {
+        approval_id: id,
+        body,
+    };
+    let row: HostApproval = client.call("host.resolve_approval", &params).await?;
+    let passed = row.passed_to_owner == Some(true);
+    if common.json {
+        output::put_json(&row)?;
+    } else if passed {
+        output::say(format_args!(
+            "{} was passed to its owner, who decides",
+            describe::short_id(&row.id)
+        ));
+    } else {
+        let state = describe::ask_state(&row);
+        output::put(&format!(
+            "{} {state}  {}\n",
+            describe::short_id(&row.id),
+            describe::summary(&row)
+        ))?;
+    }
+    Ok(if passed {
+        Exit::PassedToOwner
+    } else {
+        Exit::Ok
+    })
+}
+
+/// The option that `approve` sends, if it is clear.
+fn approving_option(row: &HostApproval, named: Option<&str>) -> Result<String, CliError> {
+    if let Some(name) = named {
+        return offered(row, name);
+    }
+    match describe::allowing(row).as_slice() {
+        [] => Err(unclear(row, "has no option that allows it")),
+        options if options.contains(&APPROVE) => Ok(APPROVE.to_owned()),
+        [one] => Ok((*one).to_owned()),
+        _ => Err(unclear(row, "has more than one option that allows it")),
+    }
+}
+
+/// The option that `deny` sends, if it is clear. Never one that allows.
+fn denying_option(row: &HostApproval, named: Option<&str>) -> Result<String, CliError> {
+    let name = named.unwrap_or(DENY);
+    if describe::allows(row, name) {
+        return Err(unclear(
+            row,
+            &format!("would be allowed by `{}`", shown::line(name)),
+        ));
+    }
+    if named.is_none() && !row.options.iter().any(|option| option == DENY) {
+        return Err(unclear(row, "has no option `deny`"));
+    }
+    offered(row, name)
+}
+
+fn offered(row: &HostApproval, name: &str) -> Result<String, CliError> {
+    if row.options.iter().any(|option| option == name) {
+        return Ok(name.to_owned());
+    }
+    Err(unclear(
+        row,
+        &format!("has no option `{}`", shown::line(name)),
+    ))
+}
+
+fn unclear(row: &HostApproval, why: &str) -> CliError {
+    let id = describe::short_id(&row.id);
+    CliError::Usage {
+        what: format!(
+            "{id} {why}; nothing was changed\n  options: {}",
+            describe::options(row)
+        ),
+        hint: Some(format!(
+            "choose with `countersign approve {id} --option NAME`, or `deny`"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn row(options: &[&str], approving: &[&str]) -> HostApproval {
+        let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        HostApproval {
+            options: owned(options),
+            approving: owned(approving),
+            ..sample::approval()
+        }
+    }
+
+    #[test]
+    fn approve_takes_the_one_option_that_allows() {
+        assert_eq!(
+            approving_option(&row(&["approve", "deny"], &["approve"]), None).unwrap(),
+            "approve"
+        );
+        assert_eq!(
+            approving_option(&row(&["once", "no"], &["once"]), None).unwrap(),
+            "once"
+        );
+        assert_eq!(
+            approving_option(
+                &row(&["once", "always", "no"], &["once", "always"]),
+                Some("always")
+            )
+            .unwrap(),
+            "always"
+        );
+    }
+
+    #[test]
+    fn approve_changes_nothing_when_it_is_not_clear() {
+        let error = approving_option(&row(&["left", "right"], &[]), None).unwrap_err();
+        assert_eq!(
+            error.report(),
+            "error: aaaa1111 has no option that allows it; nothing was changed\n  options: left, right\n\n\
+             hint: choose with `countersign approve aaaa1111 --option NAME`, or `deny`\n"
+        );
+        assert!(approving_option(&row(&["once", "always"], &["once", "always"]), None).is_err());
+        assert!(approving_option(&row(&["approve"], &["approve"]), Some("deny")).is_err());
+    }
+
+    #[test]
+    fn deny_never_allows() {
+        assert_eq!(
+            denying_option(&row(&["approve", "deny"], &["approve"]), None).unwrap(),
+            "deny"
+        );
+        assert_eq!(
+            denying_option(&row(&["once", "no"], &["once"]), Some("no")).unwrap(),
+            "no"
+        );
+        assert!(denying_option(&row(&["once", "no"], &["once"]), Some("once")).is_err());
+        assert!(denying_option(&row(&["deny", "x"], &["deny"]), None).is_err());
+        assert!(denying_option(&row(&["once", "no"], &["once"]), None).is_err());
+    }
+}

@@ -1,0 +1,352 @@
+//! `doctor`: everything a host needs, checked one by one.
+
+use std::io::{self, Read as _};
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use anstyle::Style;
+use countersign_protocol::HostStatus;
+use serde::Serialize;
+use serde_json::json;
+
+use super::Common;
+use crate::client::Client;
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::output;
+use crate::paths::{self, Paths};
+
+/// Less free space than this and a busy day may not fit.
+const FREE_BYTES_LOW: u64 = 512 * 1024 * 1024;
+/// Less than this and the next commits may fail.
+const FREE_BYTES_MIN: u64 = 32 * 1024 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Grade {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// What was looked at, what was found, and what to do.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Check {
+    grade: Grade,
+    what: &'static str,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+fn ok(what: &'static str, found: impl Into<String>) -> Check {
+    Check {
+        grade: Grade::Ok,
+        what,
+        found: found.into(),
+        advice: None,
+    }
+}
+
+fn warn(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
+    Check {
+        grade: Grade::Warn,
+        what,
+        found: found.into(),
+        advice: Some(advice.into()),
+    }
+}
+
+fn fail(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
+    Check {
+        grade: Grade::Fail,
+        what,
+        found: found.into(),
+        advice: Some(advice.into()),
+    }
+}
+
+pub(super) async fn doctor(common: &Common) -> Result<Exit, CliError> {
+    let paths = Paths::from_environment()?;
+    let mut checks = vec![
+        // What lies in it is closed to others by itself.
+        folder("data folder", &paths.data_dir, Grade::Warn),
+        folder("socket folder", &paths.runtime_dir, Grade::Fail),
+        database(&paths.database),
+        space(&paths.data_dir),
+    ];
+    let (config, check) = config(&paths.config);
+    checks.push(check);
+    let status = match common.endpoint() {
+        Ok(endpoint) => match Client::connect(&endpoint).await {
+            Ok(mut client) => client
+                .call("host.status", &json!({}))
+                .await
+                .map_err(CliError::from),
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
+    checks.extend(host(&status));
+    if status.is_err() {
+        checks.push(port(&config));
+    }
+    checks.extend(guarantees());
+    if common.json {
+        output::put_json(&checks)?;
+    } else {
+        output::put(&checks.iter().map(line).collect::<String>())?;
+    }
+    let failed = checks.iter().any(|check| check.grade == Grade::Fail);
+    Ok(if failed { Exit::Failure } else { Exit::Ok })
+}
+
+fn line(check: &Check) -> String {
+    let (word, style): (_, Style) = match check.grade {
+        Grade::Ok => ("ok  ", output::GOOD),
+        Grade::Warn => ("warn", output::CARE),
+        Grade::Fail => ("fail", output::BAD),
+    };
+    let advice = check
+        .advice
+        .as_ref()
+        .map(|advice| format!("\n      {advice}"))
+        .unwrap_or_default();
+    format!(
+        "{style}{word}{style:#}  {}: {}{advice}\n",
+        check.what, check.found
+    )
+}
+
+/// `open` is how bad it is if others may use the folder.
+fn folder(what: &'static str, path: &Path, open: Grade) -> Check {
+    let shown = path.display();
+    match std::fs::symlink_metadata(path) {
+        Ok(found) => match paths::private_folder(&found, paths::current_uid()) {
+            Ok(()) => ok(what, format!("`{shown}`, for you alone")),
+            Err(why) => Check {
+                grade: open,
+                what,
+                found: format!("`{shown}`: {why}"),
+                advice: Some(format!("chmod 700 {shown}")),
+            },
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => ok(
+            what,
+            format!("`{shown}` is not there yet; `countersign up` makes it"),
+        ),
+        Err(error) => fail(
+            what,
+            format!("`{shown}`: {error}"),
+            "make it readable for you",
+        ),
+    }
+}
+
+fn database(path: &Path) -> Check {
+    const WHAT: &str = "database";
+    const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+    let shown = path.display();
+    let mut begin = [0; 16];
+    let read = std::fs::File::open(path).and_then(|mut file| {
+        file.read_exact(&mut begin)?;
+        file.metadata()
+    });
+    match read {
+        Ok(found) if begin != *MAGIC => fail(
+            WHAT,
+            format!("`{shown}` ({} bytes) is no database", found.len()),
+            "move it away; it is not ours",
+        ),
+        Ok(found) if found.mode() & 0o077 != 0 => warn(
+            WHAT,
+            format!("`{shown}` can be read by others"),
+            format!("chmod 600 {shown}"),
+        ),
+        Ok(found) => ok(
+            WHAT,
+            format!(
+                "`{shown}`, {} kB; `countersign audit verify` proves it",
+                found.len() / 1024
+            ),
+        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => ok(
+            WHAT,
+            format!("`{shown}` is not there yet; `countersign up` makes it"),
+        ),
+        Err(error) => fail(
+            WHAT,
+            format!("`{shown}`: {error}"),
+            "restore it from a copy, or move it away",
+        ),
+    }
+}
+
+fn space(folder: &Path) -> Check {
+    const WHAT: &str = "free space";
+    let existing = folder
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(Path::new("/"));
+    let free = match rustix::fs::statvfs(existing) {
+        Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
+        Err(error) => return warn(WHAT, format!("unknown: {error}"), "see `df`"),
+    };
+    let words = format!("{} MB", free / (1024 * 1024));
+    match free {
+        ..FREE_BYTES_MIN => fail(
+            WHAT,
+            words,
+            "make room: without it nothing is recorded, and nothing allowed",
+        ),
+        FREE_BYTES_MIN..FREE_BYTES_LOW => {
+            warn(WHAT, words, "make room soon, or `countersign audit prune`")
+        }
+        _ => ok(WHAT, words),
+    }
+}
+
+fn config(path: &Path) -> (Config, Check) {
+    const WHAT: &str = "configuration";
+    match Config::load(path) {
+        Ok(config) if path.exists() => (config, ok(WHAT, format!("`{}`", path.display()))),
+        Ok(config) => (
+            config,
+            ok(
+                WHAT,
+                format!("none at `{}`; the defaults hold", path.display()),
+            ),
+        ),
+        Err(error) => (
+            Config::default(),
+            fail(
+                WHAT,
+                error.to_string(),
+                "mend that line; a host does not start with it",
+            ),
+        ),
+    }
+}
+
+fn host(status: &Result<HostStatus, CliError>) -> Vec<Check> {
+    const WHAT: &str = "host";
+    let status = match status {
+        Ok(status) => status,
+        Err(error @ CliError::NoHost { .. }) => {
+            return vec![warn(
+                WHAT,
+                error.to_string(),
+                "start one with `countersign up --detach`",
+            )];
+        }
+        Err(error) => {
+            return vec![fail(
+                WHAT,
+                error.to_string(),
+                error.hint().unwrap_or_default(),
+            )];
+        }
+    };
+    let mut checks = vec![ok(
+        WHAT,
+        format!(
+            "answers, pid {}, you are {} ({})",
+            status.pid, status.you.name, status.you.role
+        ),
+    )];
+    let own = env!("CARGO_PKG_VERSION");
+    checks.push(if status.version == own {
+        ok("version", own)
+    } else {
+        warn(
+            "version",
+            format!("the host is {}, this is {own}", status.version),
+            "restart the host: `countersign down`, `countersign up --detach`",
+        )
+    });
+    checks.push(match &status.listen {
+        Some(listen) => ok("listen", listen),
+        None => ok("listen", "no TCP: only the socket"),
+    });
+    if let Some(error) = &status.store_error {
+        checks.push(fail(
+            "record",
+            format!("cannot be written: {error}"),
+            "make room or make it writable; nothing is allowed until then",
+        ));
+    }
+    checks
+}
+
+fn port(config: &Config) -> Check {
+    const WHAT: &str = "port";
+    let Some(address) = config.listen() else {
+        return ok(WHAT, "none is used");
+    };
+    match TcpListener::bind(address) {
+        Ok(_) => ok(WHAT, format!("{address} is free")),
+        Err(error) => fail(
+            WHAT,
+            format!("{address}: {error}"),
+            "choose another with `countersign up --listen 127.0.0.1:PORT`",
+        ),
+    }
+}
+
+/// Which promises hold on this system.
+fn guarantees() -> Vec<Check> {
+    let proc = Path::new("/proc/self/stat").exists();
+    vec![
+        ok("socket", "callers are known by their user"),
+        if proc {
+            ok("ancestry", "what an agent starts counts as that agent")
+        } else {
+            warn(
+                "ancestry",
+                "without /proc a process cannot be traced to the agent that started it",
+                "give agents a user of their own, or run the host on Linux",
+            )
+        },
+        if cfg!(target_os = "linux") {
+            ok("system", "Linux: every guarantee holds")
+        } else {
+            warn(
+                "system",
+                std::env::consts::OS,
+                "Linux is what we test; see SECURITY.md for what is weaker here",
+            )
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_database_fails() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("countersign.db");
+        assert_eq!(database(&path).grade, Grade::Ok);
+        std::fs::write(&path, "not a database, but long enough").unwrap();
+        assert_eq!(database(&path).grade, Grade::Fail);
+        std::fs::write(&path, b"SQLite format 3\0rest").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(database(&path).grade, Grade::Warn);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(database(&path).grade, Grade::Ok);
+    }
+
+    #[test]
+    fn a_line_says_the_grade_in_words() {
+        let check = fail("port", "in use", "choose another");
+        assert_eq!(
+            anstream::adapter::strip_str(&line(&check)).to_string(),
+            "fail  port: in use\n      choose another\n"
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! `events`: the record as it grows.
+
+use std::time::Duration;
+
+use clap::Args;
+use countersign_protocol::{EventsParams, HostEvent, HostSnapshot, Kinds, SubscribeParams, Time};
+
+use super::Common;
+use crate::client::{CallError, Client};
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{duration, output, shown};
+
+/// How long to wait before a new try to reach the host.
+const RETRY: Duration = Duration::from_secs(1);
+/// Events shown before following, unless told.
+const FOLLOW_FROM: u64 = 10;
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign events
+  countersign events --follow --kinds approval.requested,approval.resolved
+  countersign events --after 1042 --json | jq .message")]
+pub(crate) struct EventsArgs {
+    /// Go on as events happen, across restarts of the host
+    #[arg(long, short)]
+    follow: bool,
+    /// Only events after this number
+    #[arg(long, value_name = "N")]
+    after: Option<u64>,
+    /// Only these kinds, internal ones included
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    kinds: Option<Vec<String>>,
+    /// Only events about this agent
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+    /// At most this many
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<u64>,
+}
+
+pub(super) async fn events(common: &Common, args: EventsArgs) -> Result<Exit, CliError> {
+    let mut client = common.connect().await?;
+    let mut cursor = args.after;
+    if !args.follow || args.after.is_none() {
+        cursor = recent(common, &args, &mut client).await?.or(cursor);
+    }
+    if !args.follow {
+        return Ok(Exit::Ok);
+    }
+    loop {
+        let lost = follow(common, &args, &mut client, &mut cursor).await;
+        match lost {
+            CliError::Call(error) if error.is_connection() => {}
+            other => return Err(other),
+        }
+        output::say("the host is gone; waiting for it");
+        client = reconnect(common).await?;
+        output::say("the host is back");
+    }
+}
+
+/// Prints the newest, oldest first; returns the last one's number.
+async fn recent(
+    common: &Common,
+    args: &EventsArgs,
+    client: &mut Client,
+) -> Result<Option<u64>, CliError> {
+    let params = EventsParams {
+        after: args.after,
+        before: None,
+        limit: args.limit.or(args.follow.then_some(FOLLOW_FROM)),
+        kinds: args.kinds.clone().map(Kinds),
+        agent_id: args.agent.clone(),
+    };
+    let mut events: Vec<HostEvent> = client.call("host.events", &params).await?;
+    events.sort_by_key(|event| event.sequence);
+    let now = duration::now();
+    for event in &events {
+        output::put(&line(common.json, event, now)?)?;
+    }
+    Ok(events.last().map(|event| event.sequence))
+}
+
+/// Prints events until something fails. The cursor never passes an event that was not printed.
+async fn follow(
+    common: &Common,
+    args: &EventsArgs,
+    client: &mut Client,
+    cursor: &mut Option<u64>,
+) -> CliError {
+    let params = SubscribeParams {
+        after: *cursor,
+        kinds: args.kinds.clone(),
+    };
+    let subscribed: Result<HostSnapshot, CallError> = client.call("host.subscribe", &params).await;
+    match subscribed {
+        Ok(snapshot) => *cursor = cursor.or(Some(snapshot.event_sequence)),
+        Err(error) => return error.into(),
+    }
+    loop {
+        let event = match client.next_event().await {
+            Ok(event) => event,
+            Err(error) => return error.into(),
+        };
+        if args.agent.is_none() || args.agent == event.agent_id {
+            let printed =
+                line(common.json, &event, duration::now()).and_then(|text| output::put(&text));
+            if let Err(error) = printed {
+                return error;
+            }
+        }
+        *cursor = Some(event.sequence);
+    }
+}
+
+/// Tries until a host answers.
+async fn reconnect(common: &Common) -> Result<Client, CliError> {
+    loop {
+        tokio::time::sleep(RETRY).await;
+        match common.connect().await {
+            Err(CliError::NoHost { .. }) => {}
+            Err(CliError::Call(error)) if error.is_connection() => {}
+            other => return other,
+        }
+    }
+}
+
+fn line(json: bool, event: &HostEvent, now: Time) -> Result<String, CliError> {
+    if json {
+        return output::json_line(event);
+    }
+    let agent = event
+        .agent_id
+        .as_deref()
+        .map(|id| format!(" [{}]", shown::line(id)))
+        .unwrap_or_default();
+    let age = duration::age(now, event.timestamp);
+    let (kind, message) = (shown::line(&event.kind), shown::line(&event.message));
+    Ok(format!(
+        "{:>6}  {age:>4}  {kind}{agent}  {message}\n",
+        event.sequence
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn an_event_is_one_line() {
+        let event = HostEvent {
+            agent_id: Some("builder".into()),
+            id: "event-1".into(),
+            kind: "approval.requested".into(),
+            message: "Approval requested: Run the tests".into(),
+            payload: sample::raw("null"),
+            sequence: 42,
+            timestamp: Time(0),
+        };
+        assert_eq!(
+            line(false, &event, Time(5_000_000)).unwrap(),
+            "    42    5s  approval.requested [builder]  Approval requested: Run the tests\n"
+        );
+        assert_eq!(
+            line(true, &event, Time(0)).unwrap(),
+            "{\"agent_id\":\"builder\",\"id\":\"event-1\",\"kind\":\"approval.requested\",\
+             \"message\":\"Approval requested: Run the tests\",\"payload\":null,\"sequence\":42,\
+             \"timestamp\":\"1970-01-01T00:00:00.000000Z\"}\n"
+        );
+    }
+}

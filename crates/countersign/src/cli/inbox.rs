@@ -1,0 +1,204 @@
+//! `inbox` and `show`: what waits for a person, in a list and whole.
+
+use clap::Args;
+use countersign_protocol::{
+    ApprovalParams, HostApproval, HostQuestion, ListParams, QuestionParams, Reason, Time,
+};
+use serde::Serialize;
+
+use super::Common;
+use crate::client::{CallError, Client};
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{describe, duration, output, shown};
+
+#[derive(Args)]
+pub(crate) struct InboxArgs {
+    /// Only what this agent asks
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct ShowArgs {
+    /// The ask or question; the first characters are enough
+    id: String,
+}
+
+/// What `inbox --json` prints.
+#[derive(Serialize)]
+struct Inbox {
+    approvals: Vec<HostApproval>,
+    questions: Vec<HostQuestion>,
+}
+
+pub(super) async fn inbox(common: &Common, args: InboxArgs) -> Result<Exit, CliError> {
+    let mut client = common.connect().await?;
+    let mut inbox = load(&mut client, args.agent).await?;
+    inbox.approvals.sort_by_key(|row| row.sequence);
+    inbox.questions.sort_by_key(|row| row.sequence);
+    if common.json {
+        output::put_json(&inbox)?;
+    } else if inbox.approvals.is_empty() && inbox.questions.is_empty() {
+        output::say("nothing waits");
+    } else {
+        output::put(&list(&inbox, duration::now(), output::list_width()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Everything pending, page by page.
+async fn load(client: &mut Client, agent_id: Option<String>) -> Result<Inbox, CliError> {
+    const PAGE: u64 = 500;
+    let mut params = ListParams {
+        status: Some("pending".into()),
+        agent_id: agent_id.clone(),
+        limit: Some(PAGE),
+        after: None,
+    };
+    let mut approvals: Vec<HostApproval> = Vec::new();
+    loop {
+        let page: Vec<HostApproval> = client.call("host.approvals", &params).await?;
+        let last = page.last().map(|row| row.id.clone());
+        let whole = page.len() as u64 >= PAGE && last != params.after;
+        approvals.extend(page);
+        if !whole {
+            break;
+        }
+        params.after = last;
+    }
+    let params = ListParams {
+        status: Some("pending".into()),
+        agent_id,
+        limit: None,
+        after: None,
+    };
+    let questions = client.call("host.questions", &params).await?;
+    Ok(Inbox {
+        approvals,
+        questions,
+    })
+}
+
+fn list(inbox: &Inbox, now: Time, width: usize) -> String {
+    let asks = inbox.approvals.iter().map(|row| {
+        let who = describe::asker(row.agent_id.as_deref(), row.asked_by.as_ref());
+        (
+            row.sequence,
+            row.created_at,
+            "ask",
+            &row.id,
+            who,
+            describe::summary(row),
+        )
+    });
+    let questions = inbox.questions.iter().map(|row| {
+        let who = describe::asker(row.agent_id.as_deref(), Some(&row.asked_by));
+        (
+            row.sequence,
+            row.created_at,
+            "question",
+            &row.id,
+            who,
+            shown::line(&row.question).into_owned(),
+        )
+    });
+    let mut items: Vec<_> = asks.chain(questions).collect();
+    items.sort_by_key(|item| item.0);
+    let rows: Vec<_> = items
+        .into_iter()
+        .map(|(_, at, kind, id, who, what)| {
+            vec![
+                describe::short_id(id),
+                kind.into(),
+                duration::age(now, at),
+                who,
+                what,
+            ]
+        })
+        .collect();
+    output::columns(&["ID", "KIND", "AGE", "FROM", "WHAT"], &rows, width)
+}
+
+/// One thing that waits or waited.
+enum Found {
+    Ask(Box<HostApproval>),
+    Question(Box<HostQuestion>),
+}
+
+pub(super) async fn show(common: &Common, args: ShowArgs) -> Result<Exit, CliError> {
+    let mut client = common.connect().await?;
+    let now = duration::now();
+    match (find(&mut client, &args.id).await?, common.json) {
+        (Found::Ask(row), true) => output::put_json(&row)?,
+        (Found::Question(row), true) => output::put_json(&row)?,
+        (Found::Ask(row), false) => output::put(&output::fields(&describe::ask_fields(&row, now)))?,
+        (Found::Question(row), false) => {
+            output::put(&output::fields(&describe::question_fields(&row, now)))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Looks among both, so that an abbreviation of one never stands for the other.
+async fn find(client: &mut Client, id: &str) -> Result<Found, CliError> {
+    let approval_id = id.to_owned();
+    let ask: Result<HostApproval, _> = client
+        .call("host.approval", &ApprovalParams { approval_id })
+        .await;
+    let ask = known(ask, Reason::UnknownApproval);
+    let question_id = id.to_owned();
+    let question: Result<HostQuestion, _> = client
+        .call("host.question", &QuestionParams { question_id })
+        .await;
+    match (ask?, known(question, Reason::UnknownQuestion)?) {
+        (Ok(_), Ok(_)) => Err(CliError::UnknownId {
+            what: format!("`{id}` fits an ask and a question"),
+            hint: Some(format!("write `approval-{id}` or `question-{id}`")),
+        }),
+        (Ok(row), Err(_)) => Ok(Found::Ask(Box::new(row))),
+        (Err(_), Ok(row)) => Ok(Found::Question(Box::new(row))),
+        (Err(error), Err(_)) => Err(error.into()),
+    }
+}
+
+/// Sets a refusal that only says "not here" apart from every other failure.
+fn known<T>(
+    result: Result<T, CallError>,
+    absent: Reason,
+) -> Result<Result<T, CallError>, CallError> {
+    match result {
+        Err(error) if error.reason() != Some(absent) => Err(error),
+        other => Ok(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_inbox_mixes_asks_and_questions_oldest_first() {
+        let late = HostApproval {
+            id: "approval-cccc33334444".into(),
+            sequence: 9,
+            tool: None,
+            input: None,
+            action: "Push to main".into(),
+            ..sample::approval()
+        };
+        let inbox = Inbox {
+            approvals: vec![late, sample::approval()],
+            questions: vec![sample::question()],
+        };
+        let text = list(&inbox, Time(181_000_000), 100);
+        assert_eq!(
+            anstream::adapter::strip_str(&text).to_string(),
+            "ID        KIND      AGE  FROM     WHAT\n\
+             aaaa1111  ask       3m   builder  Bash: cargo test --workspace\n\
+             bbbb1111  question  2m   docs     Which title?\n\
+             cccc3333  ask       3m   builder  Push to main\n"
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! `stop --all`: the emergency brake.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use clap::Args;
+use countersign_protocol::{HostStatus, StopAllResult};
+
+use super::Common;
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::output;
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  countersign stop --all\n  countersign stop --all --yes   # asks nothing"
+)]
+pub(crate) struct StopArgs {
+    /// Everything: there is no half stop
+    #[arg(long, required = true)]
+    all: bool,
+    /// Do not ask whether you are sure
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(super) async fn stop(common: &Common, args: StopArgs) -> Result<Exit, CliError> {
+    debug_assert!(args.all);
+    let mut client = common.connect().await?;
+    if !args.yes && io::stdin().is_terminal() {
+        let status: HostStatus = client.call("host.status", &serde_json::json!({})).await?;
+        output::say(format_args!(
+            "This denies {} open asks and interrupts {} agents. Go on? [y/N]",
+            status.pending_approvals, status.agents
+        ));
+        if !confirmed()? {
+            output::say("nothing was stopped");
+            return Ok(Exit::Failure);
+        }
+        // The host may have closed a connection that was silent while the person thought.
+        client = common.connect().await?;
+    }
+    let result: StopAllResult = client.call("host.stop_all", &serde_json::json!({})).await?;
+    if common.json {
+        output::put_json(&result)?;
+    } else {
+        output::put(&format!(
+            "denied {} asks, interrupted {} agents\n",
+            result.denied, result.interrupted
+        ))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn confirmed() -> Result<bool, CliError> {
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    read.map_err(|source| CliError::io("could not read the answer", source))?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}

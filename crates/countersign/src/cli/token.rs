@@ -1,0 +1,152 @@
+//! `token`: make, list and revoke.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use countersign_protocol::{CreateTokenParams, NewToken, Time, TokenParams, TokenRow};
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use super::Common;
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{duration, output, shown};
+
+#[derive(Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token and print it, alone, on stdout; it is shown once
+    Create(CreateArgs),
+    /// List the tokens that are valid
+    List,
+    /// End a token now
+    Revoke {
+        /// The token's id, from `token list`
+        id: String,
+    },
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign token create --role operator --name ci --ttl 1h
+  COUNTERSIGN_TOKEN=$(countersign token create --role agent --agent builder --ttl 8h) ./agent
+
+Never hand an operator's token to an agent: its bearer answers asks.")]
+pub(crate) struct CreateArgs {
+    /// What its bearer may do: answer, look, or ask
+    #[arg(long)]
+    role: Role,
+    /// The agent its bearer is
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+    /// Who its bearer is on the record
+    #[arg(long, value_name = "WHO")]
+    name: Option<String>,
+    /// How long it is valid
+    #[arg(long, default_value = "1h", value_parser = duration::parse)]
+    ttl: Duration,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Role {
+    Operator,
+    Observer,
+    Agent,
+}
+
+impl Role {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Observer => "observer",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+pub(super) async fn token(common: &Common, command: TokenCommand) -> Result<Exit, CliError> {
+    match command {
+        TokenCommand::Create(args) => create(common, args).await,
+        TokenCommand::List => list(common).await,
+        TokenCommand::Revoke { id } => revoke(common, id).await,
+    }
+}
+
+async fn create(common: &Common, args: CreateArgs) -> Result<Exit, CliError> {
+    if args.agent.is_some() && !matches!(args.role, Role::Agent) {
+        return Err(CliError::usage("--agent goes with --role agent"));
+    }
+    let params = CreateTokenParams {
+        role: args.role.word().into(),
+        agent_id: args.agent,
+        name: args.name,
+        ttl_ms: Some(duration::millis(args.ttl)),
+    };
+    let made: NewToken = common
+        .connect()
+        .await?
+        .call("host.create_token", &params)
+        .await?;
+    if common.json {
+        output::put_json(&made)?;
+        return Ok(Exit::Ok);
+    }
+    output::put(&format!("{}\n", made.token))?;
+    let ends = made
+        .row
+        .expires_at
+        .map_or_else(|| "never".into(), |at| duration::until(duration::now(), at));
+    let name = shown::line(&made.row.name);
+    output::say(format_args!(
+        "token {} for {} `{name}`, ends {ends}",
+        made.row.id, made.row.role
+    ));
+    Ok(Exit::Ok)
+}
+
+async fn list(common: &Common) -> Result<Exit, CliError> {
+    let tokens: Vec<TokenRow> = common
+        .connect()
+        .await?
+        .call("host.tokens", &json!({}))
+        .await?;
+    if common.json {
+        output::put_json(&tokens)?;
+    } else if tokens.is_empty() {
+        output::say("no tokens");
+    } else {
+        output::put(&token_list(&tokens, duration::now(), output::list_width()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn token_list(tokens: &[TokenRow], now: Time, width: usize) -> String {
+    let row = |token: &TokenRow| {
+        vec![
+            token.id.clone(),
+            token.role.clone(),
+            shown::line(token.agent_id.as_deref().unwrap_or("-")).into_owned(),
+            duration::age(now, token.created_at),
+            token
+                .expires_at
+                .map_or_else(|| "never".into(), |at| duration::until(now, at)),
+            shown::line(&token.name).into_owned(),
+        ]
+    };
+    let rows: Vec<_> = tokens.iter().map(row).collect();
+    output::columns(
+        &["ID", "ROLE", "AGENT", "AGE", "ENDS", "NAME"],
+        &rows,
+        width,
+    )
+}
+
+async fn revoke(common: &Common, token_id: String) -> Result<Exit, CliError> {
+    let params = TokenParams { token_id };
+    let _: IgnoredAny = common
+        .connect()
+        .await?
+        .call("host.revoke_token", &params)
+        .await?;
+    output::say(format_args!("{} is revoked", params.token_id));
+    Ok(Exit::Ok)
+}

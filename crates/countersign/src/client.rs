@@ -1,0 +1,406 @@
+//! The client: one WebSocket connection to a host, over the Unix socket or TCP.
+//!
+//! Invariants: replies are matched by id; events that arrive in between are kept in order, and
+//! a connection that collects more than it may is given up rather than left with a gap.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use countersign_protocol::{AuthParams, ErrorObject, HostEvent, Reason};
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+use crate::failure::CliError;
+
+/// How long an ordinary call may take.
+const CALL: Duration = Duration::from_secs(15);
+/// How long connecting may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// The largest frame taken from a host: a snapshot with a full inbox of large inputs.
+const FRAME_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Events kept while a call waits for its reply.
+const EVENTS_KEPT_MAX: usize = 100_000;
+
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// Where the host is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Socket(PathBuf),
+    Tcp { url: String, authority: String },
+}
+
+impl Address {
+    /// Reads `ws://HOST:PORT/`.
+    pub(crate) fn parse_url(text: &str) -> Result<Self, CliError> {
+        let wrong = || {
+            CliError::usage(format!(
+                "`{text}` is not a host's address: use `ws://HOST:PORT/`"
+            ))
+        };
+        let uri: tungstenite::http::Uri = text.parse().map_err(|_| wrong())?;
+        let authority = uri.authority().ok_or_else(wrong)?;
+        if uri.scheme_str() != Some("ws")
+            || authority.port().is_none()
+            || authority.as_str().contains('@')
+        {
+            return Err(wrong());
+        }
+        Ok(Self::Tcp {
+            url: uri.to_string(),
+            authority: authority.to_string(),
+        })
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Socket(path) => write!(out, "{}", path.display()),
+            Self::Tcp { url, .. } => out.write_str(url),
+        }
+    }
+}
+
+/// Where the host is, and who we say we are.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) address: Address,
+    /// On the socket the host knows us by our uid, and a token only narrows that.
+    pub(crate) token: Option<String>,
+    /// The agent that the token is for.
+    pub(crate) agent_id: Option<String>,
+}
+
+/// Why a call has no result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+    #[error("the connection was lost")]
+    Lost(#[source] Box<tungstenite::Error>),
+    #[error("no answer to `{method}`")]
+    Slow { method: String },
+    #[error("an answer to `{method}` that does not fit")]
+    Unexpected {
+        method: String,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl CallError {
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        match self {
+            Self::Refused(refusal) => refusal.reason,
+            _ => None,
+        }
+    }
+
+    /// Whether a new connection may help.
+    pub(crate) fn is_connection(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Slow { .. })
+            || self.reason() == Some(Reason::ShuttingDown)
+    }
+
+    fn closed() -> Self {
+        Self::Lost(Box::new(tungstenite::Error::ConnectionClosed))
+    }
+}
+
+/// The host said no.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) code: i64,
+    pub(crate) message: String,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) data: Value,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: i64, message: String, data: Option<Value>) -> Self {
+        let data = data.unwrap_or(Value::Null);
+        let reason = data
+            .get("reason")
+            .and_then(Value::as_str)
+            .and_then(Reason::parse);
+        Self {
+            code,
+            message,
+            reason,
+            data,
+        }
+    }
+
+    /// The message, with who and when for an answer that came too late.
+    pub(crate) fn words(&self) -> String {
+        let text = |key: &str| self.data.get(key).and_then(Value::as_str);
+        if self.reason != Some(Reason::AlreadyResolved) {
+            return self.message.clone();
+        }
+        let by = self
+            .data
+            .pointer("/approval/resolved_by/name")
+            .or_else(|| self.data.pointer("/resolved_by/name"));
+        let mut words = self.message.clone();
+        if let Some(resolution) = text("resolution") {
+            let _ = write!(words, "\n  it ended as `{resolution}`");
+            if let Some(by) = by.and_then(Value::as_str) {
+                let _ = write!(words, " by {by}");
+            }
+            if let Some(at) = text("resolved_at") {
+                let _ = write!(words, " at {at}");
+            }
+        }
+        words
+    }
+}
+
+#[derive(Serialize)]
+struct Outgoing<'a, P> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    params: &'a P,
+}
+
+#[derive(Deserialize)]
+struct Incoming<'a> {
+    #[serde(default)]
+    id: Value,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(default)]
+    error: Option<ErrorObject>,
+}
+
+/// A connection to a host.
+pub(crate) struct Client {
+    socket: WebSocketStream<Box<dyn Duplex>>,
+    next_id: u64,
+    events: VecDeque<HostEvent>,
+}
+
+impl Client {
+    /// Connects and, where there is a token, says who we are before anything else.
+    pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Self, CliError> {
+        let address = endpoint.address.to_string();
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "no answer");
+        let source = |source| CliError::NoHost {
+            address: address.clone(),
+            source,
+        };
+        let stream = timeout(CONNECT, open(&endpoint.address))
+            .await
+            .map_err(|_| source(late()))?
+            .map_err(source)?;
+        let url = match &endpoint.address {
+            Address::Socket(_) => "ws://localhost/rpc",
+            Address::Tcp { url, .. } => url.as_str(),
+        };
+        let config = WebSocketConfig::default()
+            .max_frame_size(Some(FRAME_BYTES_MAX))
+            .max_message_size(Some(FRAME_BYTES_MAX));
+        let handshake = client_async_with_config(url, stream, Some(config));
+        let (socket, _) = timeout(CONNECT, handshake)
+            .await
+            .map_err(|_| source(late()))?
+            .map_err(|error| CliError::Handshake {
+                address: address.clone(),
+                source: Box::new(error),
+            })?;
+        let mut client = Self {
+            socket,
+            next_id: 0,
+            events: VecDeque::new(),
+        };
+        if endpoint.token.is_some() {
+            let params = AuthParams {
+                token: endpoint.token.clone(),
+                agent_id: endpoint.agent_id.clone(),
+                ..AuthParams::default()
+            };
+            client.call::<_, Value>("session.auth", &params).await?;
+        }
+        Ok(client)
+    }
+
+    /// Sends a request and waits for its reply.
+    pub(crate) async fn call<P: Serialize, R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &P,
+    ) -> Result<R, CallError> {
+        self.call_within(CALL, method, params).await
+    }
+
+    /// The same for a call that the host holds for a while on purpose.
+    pub(crate) async fn call_within<P: Serialize, R: DeserializeOwned>(
+        &mut self,
+        limit: Duration,
+        method: &str,
+        params: &P,
+    ) -> Result<R, CallError> {
+        let unexpected = |source| CallError::Unexpected {
+            method: method.to_owned(),
+            source,
+        };
+        let id = self.next_id;
+        self.next_id += 1;
+        let request = Outgoing {
+            jsonrpc: "2.0",
+            id,
+            method,
+            params,
+        };
+        let text = serde_json::to_string(&request).map_err(unexpected)?;
+        let exchange = async {
+            self.socket
+                .send(Message::text(text))
+                .await
+                .map_err(|error| CallError::Lost(Box::new(error)))?;
+            self.reply(id).await
+        };
+        let slow = |_| CallError::Slow {
+            method: method.to_owned(),
+        };
+        let reply = timeout(limit, exchange).await.map_err(slow)??;
+        serde_json::from_str(&reply).map_err(unexpected)
+    }
+
+    /// The next event of a subscription. Dropping the future loses nothing.
+    pub(crate) async fn next_event(&mut self) -> Result<HostEvent, CallError> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            let text = self.next_text().await?;
+            self.keep_event(&text)?;
+        }
+    }
+
+    async fn reply(&mut self, id: u64) -> Result<String, CallError> {
+        loop {
+            let text = self.next_text().await?;
+            let unexpected = |source| CallError::Unexpected {
+                method: "a request".into(),
+                source,
+            };
+            let frame: Incoming<'_> = serde_json::from_str(&text).map_err(unexpected)?;
+            if frame.method.is_some() {
+                self.keep_event(&text)?;
+            } else if frame.id.as_u64() == Some(id) || (frame.id.is_null() && frame.error.is_some())
+            {
+                return finish(&frame);
+            }
+        }
+    }
+
+    fn keep_event(&mut self, text: &str) -> Result<(), CallError> {
+        let unexpected = |source| CallError::Unexpected {
+            method: "host.event".into(),
+            source,
+        };
+        let frame: Incoming<'_> = serde_json::from_str(text).map_err(unexpected)?;
+        let (Some("host.event"), Some(params)) = (frame.method.as_deref(), frame.params) else {
+            return Ok(());
+        };
+        if self.events.len() >= EVENTS_KEPT_MAX {
+            return Err(CallError::closed());
+        }
+        self.events
+            .push_back(serde_json::from_str(params.get()).map_err(unexpected)?);
+        Ok(())
+    }
+
+    async fn next_text(&mut self) -> Result<String, CallError> {
+        loop {
+            match self.socket.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(text.as_str().to_owned()),
+                Some(Ok(Message::Close(_))) | None => return Err(CallError::closed()),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(CallError::Lost(Box::new(error))),
+            }
+        }
+    }
+}
+
+fn finish(frame: &Incoming<'_>) -> Result<String, CallError> {
+    if let Some(error) = &frame.error {
+        let data = error
+            .data
+            .as_ref()
+            .and_then(|data| serde_json::from_str(data.text()).ok());
+        return Err(CallError::Refused(Refusal::new(
+            error.code,
+            error.message.clone(),
+            data,
+        )));
+    }
+    Ok(frame.result.map_or("null", RawValue::get).to_owned())
+}
+
+async fn open(address: &Address) -> io::Result<Box<dyn Duplex>> {
+    match address {
+        Address::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+        Address::Tcp { authority, .. } => {
+            let stream = TcpStream::connect(authority).await?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_scheme_a_name_and_a_port() {
+        let parsed = Address::parse_url("ws://127.0.0.1:7766/").unwrap();
+        let expected = Address::Tcp {
+            url: "ws://127.0.0.1:7766/".into(),
+            authority: "127.0.0.1:7766".into(),
+        };
+        assert_eq!(parsed, expected);
+        for wrong in [
+            "127.0.0.1:7766",
+            "wss://a:1/",
+            "ws://a/",
+            "ws://user:secret@a:1/",
+            "",
+        ] {
+            assert!(Address::parse_url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_late_answer_says_who_and_when() {
+        let data = serde_json::json!({
+            "reason": "already_resolved", "resolution": "deny", "resolved_at": "2026-11-15T18:31:53Z",
+            "approval": {"resolved_by": {"name": "ada", "role": "operator"}},
+        });
+        let refusal = Refusal::new(-32003, "already answered".into(), Some(data));
+        assert_eq!(
+            refusal.words(),
+            "already answered\n  it ended as `deny` by ada at 2026-11-15T18:31:53Z"
+        );
+    }
+}

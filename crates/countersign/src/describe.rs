@@ -1,0 +1,327 @@
+//! Asks and questions in words: the same on every screen of the terminal.
+//!
+//! Invariant: what will run comes from the input, never from what the agent says about it.
+
+use std::fmt::Write as _;
+
+use countersign_protocol::{HostApproval, HostQuestion, Time, Who};
+
+use crate::json_text::{self, Members};
+use crate::{duration, shown};
+
+/// The option that always allows.
+pub(crate) const APPROVE: &str = "approve";
+/// The option that always denies.
+pub(crate) const DENY: &str = "deny";
+
+/// An id as people type it: without its prefix, eight characters of it.
+pub(crate) fn short_id(id: &str) -> String {
+    let bare = id
+        .strip_prefix("approval-")
+        .or_else(|| id.strip_prefix("question-"))
+        .unwrap_or(id);
+    shown::line(&bare.chars().take(8).collect::<String>()).into_owned()
+}
+
+/// Whether choosing this option lets the agent go on.
+pub(crate) fn allows(row: &HostApproval, option: &str) -> bool {
+    option == APPROVE || row.approving.iter().any(|name| name == option)
+}
+
+/// The options that let the agent go on.
+pub(crate) fn allowing(row: &HostApproval) -> Vec<&str> {
+    row.options
+        .iter()
+        .map(String::as_str)
+        .filter(|option| allows(row, option))
+        .collect()
+}
+
+/// Who asks, as a list shows it.
+pub(crate) fn asker(agent_id: Option<&str>, asked_by: Option<&Who>) -> String {
+    let name = agent_id
+        .or(asked_by.map(|who| who.name.as_str()))
+        .unwrap_or("-");
+    shown::line(name).into_owned()
+}
+
+/// What would happen, in one line: from the input where there is one.
+pub(crate) fn summary(row: &HostApproval) -> String {
+    let told = subject(row);
+    let what = told.as_deref().unwrap_or(&row.action);
+    let text = match &row.tool {
+        Some(tool) => format!("{tool}: {what}"),
+        None => what.to_owned(),
+    };
+    shown::line(&text).into_owned()
+}
+
+/// What the input is about: the one word of it that says most, else all of it.
+fn subject(row: &HostApproval) -> Option<String> {
+    const TELLING: [&str; 5] = ["command", "file_path", "path", "url", "query"];
+    let raw = row.input.as_ref()?.text();
+    let members = Members::parse(raw);
+    let telling = members.filter(|members| members.repeated().is_none());
+    let word = telling.and_then(|members| TELLING.iter().find_map(|key| members.only_text(key)));
+    Some(word.unwrap_or_else(|| raw.to_owned()))
+}
+
+fn command(row: &HostApproval) -> Option<String> {
+    Members::parse(row.input.as_ref()?.text())?.only_text("command")
+}
+
+/// The options in one line, with the word for those that allow.
+pub(crate) fn options(row: &HostApproval) -> String {
+    let mark = |option: &String| {
+        if allows(row, option) {
+            format!("{} (allows)", shown::line(option))
+        } else {
+            shown::line(option).into_owned()
+        }
+    };
+    row.options.iter().map(mark).collect::<Vec<_>>().join(", ")
+}
+
+/// Everything about an ask, name by name.
+pub(crate) fn ask_fields(row: &HostApproval, now: Time) -> Vec<(&'static str, String)> {
+    let mut fields = vec![("action", shown::block(&row.action).into_owned())];
+    let mut add = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
+    add(
+        "tool",
+        row.tool
+            .as_deref()
+            .map(|tool| shown::line(tool).into_owned()),
+    );
+    add(
+        "command",
+        command(row).map(|command| shown::block(&command).into_owned()),
+    );
+    add(
+        "input",
+        row.input
+            .as_ref()
+            .map(|input| json_text::pretty(input.text())),
+    );
+    add(
+        "details",
+        (row.details.text() != "null").then(|| json_text::pretty(row.details.text())),
+    );
+    add("warning", warning(row));
+    add(
+        "asked by",
+        Some(asked_by(row.agent_id.as_deref(), row.asked_by.as_ref())),
+    );
+    add(
+        "owner",
+        row.client_id
+            .as_deref()
+            .map(|id| format!("connection {}: it decides", shown::line(id))),
+    );
+    add("options", Some(options(row)));
+    add("deadline", row.deadline.map(|at| moment(now, at)));
+    add(
+        "digest",
+        row.input_digest
+            .clone()
+            .map(|digest| format!("sha256:{}", shown::line(&digest))),
+    );
+    add("id", Some(shown::line(&row.id).into_owned()));
+    add("state", Some(ask_state(row)));
+    add("history", Some(ask_history(row, now)));
+    fields
+}
+
+/// Everything about a question, name by name.
+pub(crate) fn question_fields(row: &HostQuestion, now: Time) -> Vec<(&'static str, String)> {
+    let mut fields = vec![("question", shown::block(&row.question).into_owned())];
+    let mut add = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
+    add("warning", hidden_warning(shown::hidden(&row.question)));
+    add(
+        "asked by",
+        Some(asked_by(row.agent_id.as_deref(), Some(&row.asked_by))),
+    );
+    add(
+        "answer",
+        row.answer
+            .as_deref()
+            .map(|answer| shown::block(answer).into_owned()),
+    );
+    add("deadline", row.deadline.map(|at| moment(now, at)));
+    add("id", Some(shown::line(&row.id).into_owned()));
+    add("state", Some(shown::line(&row.state).into_owned()));
+    add("history", Some(question_history(row, now)));
+    fields
+}
+
+/// How an ask stands, with who ended it and the words that came with it.
+pub(crate) fn ask_state(row: &HostApproval) -> String {
+    let mut text = shown::line(&row.state).into_owned();
+    if let Some(resolution) = row
+        .resolution
+        .as_deref()
+        .filter(|resolution| *resolution != row.state)
+    {
+        let _ = write!(text, " ({})", shown::line(resolution));
+    }
+    if let Some(who) = &row.resolved_by {
+        let _ = write!(text, " by {}", shown::line(&who.name));
+    }
+    if let Some(message) = &row.message {
+        let _ = write!(text, ": {}", shown::line(message));
+    }
+    text
+}
+
+fn warning(row: &HostApproval) -> Option<String> {
+    let input = row.input.as_ref().map_or("", |input| input.text());
+    let hidden = [
+        row.action.as_str(),
+        input,
+        row.details.text(),
+        &command(row).unwrap_or_default(),
+    ]
+    .into_iter()
+    .map(shown::hidden)
+    .sum();
+    let members = Members::parse(input);
+    let repeated = members.as_ref().and_then(Members::repeated).map(|key| {
+        format!(
+            "the input has the key `{}` more than once: what runs may not be what it seems",
+            shown::line(key)
+        )
+    });
+    let words: Vec<String> = repeated.into_iter().chain(hidden_warning(hidden)).collect();
+    (!words.is_empty()).then(|| words.join("\n"))
+}
+
+fn hidden_warning(count: usize) -> Option<String> {
+    (count > 0).then(|| format!("{count} characters that a screen would hide are shown as escapes"))
+}
+
+fn asked_by(agent_id: Option<&str>, who: Option<&Who>) -> String {
+    let agent = agent_id.map(|id| format!("agent {}", shown::line(id)));
+    let who = who.map(|who| format!("{} ({})", shown::line(&who.name), shown::line(&who.role)));
+    match (agent, who) {
+        (Some(agent), Some(who)) => format!("{agent}, as {who}"),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => "unknown".into(),
+    }
+}
+
+/// A time to come, relative and exact.
+fn moment(now: Time, at: Time) -> String {
+    format!("{} ({at})", duration::until(now, at))
+}
+
+fn ask_history(row: &HostApproval, now: Time) -> String {
+    let mut lines = vec![format!(
+        "{} ago  asked (event {})",
+        duration::age(now, row.created_at),
+        row.sequence
+    )];
+    if let Some(at) = row.resolved_at {
+        lines.push(format!(
+            "{} ago  {}",
+            duration::age(now, at),
+            ask_state(row)
+        ));
+    }
+    if let Some(delivery) = &row.delivery {
+        lines.push(format!(
+            "answer {}, told {} times",
+            shown::line(delivery),
+            row.deliveries
+        ));
+    }
+    if let Some(edited) = &row.edited_input {
+        lines.push(format!(
+            "input edited to:\n{}",
+            json_text::pretty(edited.text())
+        ));
+    }
+    lines.join("\n")
+}
+
+fn question_history(row: &HostQuestion, now: Time) -> String {
+    let mut lines = vec![format!(
+        "{} ago  asked (event {})",
+        duration::age(now, row.created_at),
+        row.sequence
+    )];
+    if let Some(at) = row.ended_at {
+        let by = row
+            .answered_by
+            .as_ref()
+            .map(|who| format!(" by {}", shown::line(&who.name)))
+            .unwrap_or_default();
+        lines.push(format!(
+            "{} ago  {}{by}",
+            duration::age(now, at),
+            shown::line(&row.state)
+        ));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn an_ask_is_told_whole() {
+        let row = HostApproval {
+            deadline: Some(Time(1_800_000_000)),
+            ..sample::approval()
+        };
+        let expected = [
+            ("action", "Run the tests"),
+            ("tool", "Bash"),
+            ("command", "cargo test --workspace"),
+            ("input", "{\n  \"command\": \"cargo test --workspace\"\n}"),
+            ("asked by", "agent builder, as builder (agent)"),
+            ("options", "approve (allows), deny"),
+            ("deadline", "in 28m (1970-01-01T00:30:00.000000Z)"),
+            ("digest", "sha256:d1gest"),
+            ("id", "approval-aaaa11112222"),
+            ("state", "pending"),
+            ("history", "1m ago  asked (event 7)"),
+        ]
+        .map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(ask_fields(&row, Time(120_000_000)), expected);
+    }
+
+    #[test]
+    fn the_summary_shows_the_command_and_not_the_story() {
+        assert_eq!(summary(&sample::approval()), "Bash: cargo test --workspace");
+        let twice = HostApproval {
+            input: Some(sample::raw(r#"{"command":"ls","command":"rm"}"#)),
+            ..sample::approval()
+        };
+        assert_eq!(summary(&twice), r#"Bash: {"command":"ls","command":"rm"}"#);
+        assert!(warning(&twice).is_some());
+    }
+
+    #[test]
+    fn only_named_options_allow() {
+        let row = HostApproval {
+            options: vec!["once".into(), "always".into(), "no".into()],
+            approving: vec!["once".into(), "other".into()],
+            ..sample::approval()
+        };
+        assert_eq!(allowing(&row), ["once"]);
+        assert_eq!(options(&row), "once (allows), always, no");
+    }
+
+    #[test]
+    fn an_end_names_who_and_why() {
+        let row = HostApproval {
+            state: "denied".into(),
+            resolution: Some("deny".into()),
+            resolved_by: Some(sample::who("ada", "operator")),
+            message: Some("not on Fridays".into()),
+            ..sample::approval()
+        };
+        assert_eq!(ask_state(&row), "denied (deny) by ada: not on Fridays");
+    }
+}

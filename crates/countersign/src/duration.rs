@@ -1,0 +1,129 @@
+//! Spans of time as people write and read them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use countersign_protocol::Time;
+
+/// Reads `90s`, `30m`, `1h`, `2d`.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no duration like 90s, 30m, 1h or 2d");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = digits.parse().map_err(|_| wrong())?;
+    let seconds = count
+        .checked_mul(unit)
+        .filter(|seconds| *seconds > 0)
+        .ok_or_else(wrong)?;
+    Ok(Duration::from_secs(seconds))
+}
+
+/// A time limit that may be absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    None,
+    After(Duration),
+}
+
+impl std::str::FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            Ok(Self::None)
+        } else {
+            parse(text).map(Self::After)
+        }
+    }
+}
+
+impl Limit {
+    pub(crate) fn as_ms(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::After(span) => Some(millis(span)),
+        }
+    }
+}
+
+/// Whole milliseconds.
+pub(crate) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The wall clock.
+pub(crate) fn now() -> Time {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Time(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// How long ago, in one unit: `3m`.
+pub(crate) fn age(now: Time, then: Time) -> String {
+    span(now.0.saturating_sub(then.0))
+}
+
+/// How long until then: `in 3m`, or `now` when it has come.
+pub(crate) fn until(now: Time, then: Time) -> String {
+    if then > now {
+        // Rounded up: an hour from now is an hour, not 59 minutes.
+        format!("in {}", span((then.0 - now.0).next_multiple_of(1_000_000)))
+    } else {
+        "now".into()
+    }
+}
+
+fn span(micros: u64) -> String {
+    let seconds = micros / 1_000_000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_and_a_unit_make_a_duration() {
+        let read: Vec<_> = ["90s", "30m", "1h", "2d"]
+            .into_iter()
+            .map(|text| parse(text).unwrap().as_secs())
+            .collect();
+        assert_eq!(read, [90, 1_800, 3_600, 172_800]);
+        for wrong in [
+            "",
+            "s",
+            "5",
+            "0s",
+            "1w",
+            "1.5h",
+            "-1s",
+            "99999999999999999999d",
+            "é",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!("none".parse(), Ok(Limit::None));
+    }
+
+    #[test]
+    fn an_age_has_one_unit() {
+        let ages: Vec<_> = [0, 59, 60, 3_599, 3_600, 172_799, 172_800]
+            .into_iter()
+            .map(|seconds| age(Time(seconds * 1_000_000), Time(0)))
+            .collect();
+        assert_eq!(ages, ["0s", "59s", "1m", "59m", "1h", "47h", "2d"]);
+        assert_eq!(age(Time(0), Time(5_000_000)), "0s");
+        assert_eq!(until(Time(0), Time(65_000_000)), "in 1m");
+    }
+}

@@ -1,0 +1,132 @@
+//! Exit codes: the one list of what each number means to a script.
+//!
+//! Invariant: 0 is returned by `ask` only when exactly what was asked is allowed.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use countersign_protocol::HostApproval;
+
+/// How the command ended, as a script sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    Ok = 0,
+    Failure = 1,
+    Usage = 2,
+    Denied = 3,
+    Answered = 4,
+    Expired = 5,
+    Cancelled = 6,
+    NoHost = 7,
+    PassedToOwner = 8,
+    AlreadyAnswered = 9,
+    Refused = 10,
+    UnknownId = 11,
+}
+
+/// Every code with its meaning, in order.
+const MEANINGS: [(Exit, &str); 12] = [
+    (Exit::Ok, "done; for `ask`: allowed exactly as asked"),
+    (Exit::Failure, "something failed"),
+    (Exit::Usage, "the command line does not fit"),
+    (Exit::Denied, "the ask was denied"),
+    (
+        Exit::Answered,
+        "answered otherwise: with another option, or allowed with an edited input",
+    ),
+    (Exit::Expired, "the ask expired"),
+    (
+        Exit::Cancelled,
+        "the ask was cancelled, or its asker is gone",
+    ),
+    (Exit::NoHost, "no host is running, or it went away"),
+    (Exit::PassedToOwner, "passed to its owner, who decides"),
+    (
+        Exit::AlreadyAnswered,
+        "somebody answered before, and differently",
+    ),
+    (Exit::Refused, "you may not do that"),
+    (
+        Exit::UnknownId,
+        "no such id, or the abbreviation fits more than one",
+    ),
+];
+
+impl Exit {
+    /// The list as `--help` prints it.
+    pub(crate) fn help() -> String {
+        let mut text = String::from("Exit codes:\n");
+        for (exit, meaning) in MEANINGS {
+            let code = exit as u8;
+            let _ = writeln!(text, "  {code:>2}  {meaning}");
+        }
+        text.push_str("\nThe host is found through its socket, or with --url and a token in COUNTERSIGN_TOKEN.\n");
+        text.push_str("COUNTERSIGN_HOME=DIR keeps everything in one folder.");
+        text
+    }
+
+    /// How an ask that ended reads to the script that asked. `None` while it is open.
+    pub(crate) fn of_ask(row: &HostApproval) -> Option<Self> {
+        match row.state.as_str() {
+            "pending" => None,
+            "allowed" if row.edited_input.is_none() => Some(Self::Ok),
+            "allowed" | "answered" => Some(Self::Answered),
+            "denied" => Some(Self::Denied),
+            "expired" => Some(Self::Expired),
+            "cancelled" | "gone" => Some(Self::Cancelled),
+            _ => Some(Self::Failure),
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn only_an_unchanged_allow_is_zero() {
+        let codes: Vec<_> = [
+            "pending",
+            "allowed",
+            "denied",
+            "answered",
+            "expired",
+            "cancelled",
+            "gone",
+            "new",
+        ]
+        .into_iter()
+        .map(|state| {
+            Exit::of_ask(&HostApproval {
+                state: state.into(),
+                ..sample::approval()
+            })
+        })
+        .collect();
+        let expected = [
+            None,
+            Some(Exit::Ok),
+            Some(Exit::Denied),
+            Some(Exit::Answered),
+            Some(Exit::Expired),
+            Some(Exit::Cancelled),
+            Some(Exit::Cancelled),
+            Some(Exit::Failure),
+        ];
+        assert_eq!(codes, expected);
+        let edited = HostApproval {
+            state: "allowed".into(),
+            edited_input: Some(sample::raw(r#"{"command":"true"}"#)),
+            ..sample::approval()
+        };
+        assert_eq!(Exit::of_ask(&edited), Some(Exit::Answered));
+    }
+}

@@ -1,0 +1,243 @@
+//! What can go wrong in a command, with the exit code and the next thing to try.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io;
+
+use countersign_protocol::Reason;
+
+use crate::client::CallError;
+use crate::exit::Exit;
+
+/// Why a command did not do what it was told.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error("no host is running at `{address}`")]
+    NoHost {
+        address: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the host at `{address}` does not speak the host wire")]
+    Handshake {
+        address: String,
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+    #[error("{}", call_words(.0))]
+    Call(#[source] CallError),
+    #[error("{what}")]
+    Usage { what: String, hint: Option<String> },
+    #[error("{what}")]
+    UnknownId { what: String, hint: Option<String> },
+    #[error("{what}")]
+    Failed { what: String, hint: Option<String> },
+    #[error("{what}")]
+    Io {
+        what: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the host could not run")]
+    Host(#[source] Box<dyn Error + Send + Sync>),
+    #[error("nobody reads the output")]
+    OutputClosed,
+}
+
+impl From<CallError> for CliError {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+/// The message of a refusal, with what its data adds.
+fn call_words(error: &CallError) -> String {
+    match error {
+        CallError::Refused(refusal) => crate::shown::block(&refusal.words()).into_owned(),
+        CallError::Lost(_) => "the connection to the host was lost".into(),
+        CallError::Slow { method } => format!("the host did not answer `{method}` in time"),
+        CallError::Unexpected { method, .. } => {
+            format!("the host's answer to `{method}` does not fit")
+        }
+    }
+}
+
+impl CliError {
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self::Usage {
+            what: what.into(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
+        Self::Io {
+            what: what.into(),
+            source,
+        }
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::NoHost { .. } => Exit::NoHost,
+            Self::Usage { .. } => Exit::Usage,
+            Self::UnknownId { .. } => Exit::UnknownId,
+            Self::Call(error) => call_exit(error),
+            Self::OutputClosed => Exit::Ok,
+            Self::Handshake { .. } | Self::Failed { .. } | Self::Io { .. } | Self::Host(_) => {
+                Exit::Failure
+            }
+        }
+    }
+
+    /// The next command to try, where there is one.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoHost { .. } => Some("start one with `countersign up --detach`".into()),
+            Self::Handshake { .. } => Some("see what runs there with `countersign doctor`".into()),
+            Self::Call(CallError::Refused(refusal)) => {
+                refusal.reason.and_then(reason_hint).map(str::to_owned)
+            }
+            Self::Call(CallError::Unexpected { .. }) => Some(
+                "compare versions with `countersign doctor`; restart the host after an upgrade"
+                    .into(),
+            ),
+            Self::Call(_) => Some("see whether it still runs with `countersign status`".into()),
+            Self::Usage { hint, .. } | Self::UnknownId { hint, .. } | Self::Failed { hint, .. } => {
+                hint.clone()
+            }
+            Self::Host(_) => Some("see what is in the way with `countersign doctor`".into()),
+            Self::Io { .. } | Self::OutputClosed => None,
+        }
+    }
+
+    /// The error, its causes, a blank line and the hint.
+    pub(crate) fn report(&self) -> String {
+        let mut text = format!("error: {self}\n");
+        let mut cause = match self {
+            Self::Call(error) => error.source(),
+            _ => self.source(),
+        };
+        while let Some(error) = cause {
+            let _ = writeln!(text, "  because: {error}");
+            cause = error.source();
+        }
+        if let Some(hint) = self.hint() {
+            let _ = write!(text, "\nhint: {hint}\n");
+        }
+        text
+    }
+}
+
+fn call_exit(error: &CallError) -> Exit {
+    let CallError::Refused(refusal) = error else {
+        return match error {
+            CallError::Lost(_) => Exit::NoHost,
+            _ => Exit::Failure,
+        };
+    };
+    match refusal.reason {
+        Some(
+            Reason::UnknownApproval
+            | Reason::UnknownAgent
+            | Reason::UnknownQuestion
+            | Reason::UnknownDevice
+            | Reason::UnknownToken
+            | Reason::UnknownEvent
+            | Reason::AmbiguousId,
+        ) => Exit::UnknownId,
+        Some(Reason::AlreadyResolved) => Exit::AlreadyAnswered,
+        Some(
+            Reason::AgentsCannotAnswer
+            | Reason::AgentNotAllowed
+            | Reason::ObserverCannotChange
+            | Reason::NotYourApproval
+            | Reason::OwnerNotConnected
+            | Reason::OwnedElsewhere
+            | Reason::ReservedKind
+            | Reason::AuthRequired
+            | Reason::AuthFailed
+            | Reason::WrongOrigin,
+        ) => Exit::Refused,
+        Some(Reason::NotAnOption | Reason::InvalidParams) => Exit::Usage,
+        Some(Reason::ShuttingDown) => Exit::NoHost,
+        _ => Exit::Failure,
+    }
+}
+
+fn reason_hint(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::UnknownApproval | Reason::UnknownQuestion => {
+            Some("see what is open with `countersign inbox`")
+        }
+        Reason::UnknownAgent => Some("see the agents with `countersign ls`"),
+        Reason::UnknownToken => Some("see the tokens with `countersign token list`"),
+        Reason::UnknownEvent => Some("see the newest events with `countersign events`"),
+        Reason::AmbiguousId => {
+            Some("give more characters of the id; `countersign inbox --json` has it whole")
+        }
+        Reason::AlreadyResolved => Some("see how it ended with `countersign show ID`"),
+        Reason::AgentsCannotAnswer | Reason::AgentNotAllowed => {
+            Some("agents ask and never answer: run this from a terminal that no agent started")
+        }
+        Reason::ObserverCannotChange => Some("use an operator's token, or the socket"),
+        Reason::OwnerNotConnected => {
+            Some("only the program that asked can decide it; it is not connected")
+        }
+        Reason::AuthRequired | Reason::AuthFailed => {
+            Some("make a token with `countersign token create` and put it in COUNTERSIGN_TOKEN")
+        }
+        Reason::NotAnOption => Some("see the options with `countersign show ID`"),
+        Reason::IdempotencyConflict => {
+            Some("use another --key, or ask exactly what was asked under it before")
+        }
+        Reason::StoreUnavailable => Some("see what is in the way with `countersign doctor`"),
+        Reason::ShuttingDown => Some("start it again with `countersign up --detach`"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Refusal;
+
+    fn refused(reason: Reason) -> CliError {
+        let data = serde_json::json!({"reason": reason.as_str()});
+        CliError::Call(CallError::Refused(Refusal::new(
+            -32003,
+            "no".into(),
+            Some(data),
+        )))
+    }
+
+    #[test]
+    fn a_refusal_has_its_own_code_and_next_step() {
+        let error = refused(Reason::AmbiguousId);
+        assert_eq!(error.exit(), Exit::UnknownId);
+        assert_eq!(
+            error.report(),
+            "error: no\n\nhint: give more characters of the id; `countersign inbox --json` has it whole\n"
+        );
+        assert_eq!(
+            refused(Reason::AlreadyResolved).exit(),
+            Exit::AlreadyAnswered
+        );
+        assert_eq!(refused(Reason::AgentsCannotAnswer).exit(), Exit::Refused);
+        assert_eq!(refused(Reason::TooMany).exit(), Exit::Failure);
+    }
+
+    #[test]
+    fn a_missing_host_names_the_command_that_starts_one() {
+        let error = CliError::NoHost {
+            address: "/run/host.sock".into(),
+            source: io::Error::new(io::ErrorKind::NotFound, "no such file"),
+        };
+        assert_eq!(error.exit(), Exit::NoHost);
+        assert_eq!(
+            error.report(),
+            "error: no host is running at `/run/host.sock`\n  because: no such file\n\n\
+             hint: start one with `countersign up --detach`\n"
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! The host: everything that `up` runs until it is told to end.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use countersign_core::{Caller, Role};
+use countersign_daemon::{Service, Settings};
+use countersign_server::{Options, Server};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::paths::Paths;
+
+/// How long the token in the file is good for; each start makes a new one.
+const FILE_TOKEN_LIFE: Duration = Duration::from_hours(30 * 24);
+
+/// What the host needs to know before it starts.
+pub(crate) struct HostOptions {
+    /// Where its files are.
+    pub(crate) paths: Paths,
+    /// Where it listens for TCP; `None` for the Unix socket alone.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Names besides loopback under which it may be reached.
+    pub(crate) allow_hosts: Vec<String>,
+}
+
+/// Runs until it is told to end; calls `ready` with the TCP address once every door is open.
+pub(crate) async fn run(
+    options: HostOptions,
+    ready: impl FnOnce(Option<SocketAddr>),
+) -> anyhow::Result<()> {
+    let HostOptions {
+        paths,
+        listen,
+        allow_hosts,
+    } = options;
+    let settings = settings_from_environment();
+    let (service, mut stopped) = countersign_daemon::open(&paths.database, settings).await?;
+    let ending = CancellationToken::new();
+    let doors = Options {
+        socket: paths.socket.clone(),
+        listen,
+        allow_hosts,
+        database: paths.database.clone(),
+    };
+    let server = Server::open(doors, service.clone(), ending.clone()).await?;
+    write_token_file(&service, &paths.auth_token).await?;
+    tracing::info!(socket = %paths.socket.display(), address = ?server.address, "the doors are open");
+    ready(server.address);
+    let orderly = until_told_to_end(&ending, &mut stopped).await?;
+    server.closed().await;
+    drop(std::fs::remove_file(&paths.auth_token));
+    service.stop().await;
+    stopped.wait().await;
+    if orderly {
+        Ok(())
+    } else {
+        anyhow::bail!("the loop ended on its own; the record is whole, start again")
+    }
+}
+
+/// Waits for a signal, for a caller that ends the host, or for the loop to fail.
+async fn until_told_to_end(
+    ending: &CancellationToken,
+    stopped: &mut countersign_daemon::Stopped,
+) -> anyhow::Result<bool> {
+    let mut terminate = signal(SignalKind::terminate()).context("could not listen for signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("could not listen for signals")?;
+    let orderly = tokio::select! {
+        () = ending.cancelled() => true,
+        _ = terminate.recv() => true,
+        _ = interrupt.recv() => true,
+        () = stopped.wait() => false,
+    };
+    ending.cancel();
+    Ok(orderly)
+}
+
+/// The usual times, or shorter ones where a test says so.
+fn settings_from_environment() -> Settings {
+    let mut settings = Settings::new(env!("CARGO_PKG_VERSION"));
+    let read = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    if let Some(ms) = read("COUNTERSIGN_OWNER_GRACE_MS") {
+        settings.owner_grace_ms = ms;
+    }
+    if let Some(ms) = read("COUNTERSIGN_EXPIRY_HOLD_MS") {
+        settings.expiry_hold_ms = ms;
+    }
+    settings
+}
+
+/// A fresh operator's token for clients that look for a file; what earlier hosts left ends.
+async fn write_token_file(service: &Service, path: &Path) -> anyhow::Result<()> {
+    const NAME: &str = "auth-token file";
+    for token in service
+        .tokens()
+        .await?
+        .into_iter()
+        .filter(|token| token.name == NAME)
+    {
+        service.revoke_token(Caller::host(), token.id).await?;
+    }
+    let made = service
+        .create_token(
+            Caller::host(),
+            Role::Operator,
+            NAME.to_owned(),
+            Some(FILE_TOKEN_LIFE),
+        )
+        .await?;
+    drop(std::fs::remove_file(path));
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    let written = file.and_then(|mut file| writeln!(file, "{}", made.0));
+    written.with_context(|| format!("could not write `{}`", path.display()))
+}

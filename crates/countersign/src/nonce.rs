@@ -1,0 +1,15 @@
+//! Names that nobody else has.
+
+use crate::failure::CliError;
+
+/// Sixteen random bytes in hexadecimal.
+pub(crate) fn nonce() -> Result<String, CliError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        CliError::io(
+            "the system gives no randomness",
+            std::io::Error::other(error),
+        )
+    })?;
+    Ok(countersign_core::hex(&bytes))
+}

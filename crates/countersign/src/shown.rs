@@ -1,0 +1,20 @@
+//! What an agent wrote, made safe to show. Everything that came from outside passes through here.
+
+use std::borrow::Cow;
+
+use countersign_core::{Layout, hidden_count, visible};
+
+/// For a place inside one line.
+pub(crate) fn line(text: &str) -> Cow<'_, str> {
+    visible(text, Layout::Line)
+}
+
+/// For lines of its own: line breaks stay.
+pub(crate) fn block(text: &str) -> Cow<'_, str> {
+    visible(text, Layout::Block)
+}
+
+/// How many characters would not have been seen.
+pub(crate) fn hidden(text: &str) -> usize {
+    hidden_count(text)
+}

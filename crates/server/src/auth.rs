@@ -1,0 +1,264 @@
+//! Who is calling: found out from the kernel first, and only then from what the caller shows.
+//!
+//! Invariants: a process that is an agent, or descends from one, is that agent, whatever token it
+//! shows; a process that uses an agent's token is marked as that agent before anything is done
+//! for it; what could not be found out about a peer on this machine is refused, not assumed.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use countersign_core::event::ProcessKey;
+use countersign_core::{AgentId, Principal, PrincipalKey, Role, Timestamp};
+use countersign_daemon::Service;
+use countersign_protocol::{ErrorCode, Reason};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::fault::Fault;
+use crate::peer::{Found, Reach, TcpPeers, ancestry, identify};
+
+/// The other end of a connection, as the kernel names it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Peer {
+    /// A process on the Unix socket.
+    Unix { uid: u32, pid: Option<u32> },
+    /// A TCP connection.
+    Tcp { peer: SocketAddr, local: SocketAddr },
+}
+
+/// A connection and what was found out about its other end, once.
+pub(crate) struct Connection {
+    pub(crate) peer: Peer,
+    /// Held as long as anything of the connection lives, its upgrade included.
+    _room: OwnedSemaphorePermit,
+    lineage: OnceLock<Result<Lineage, &'static str>>,
+}
+
+/// The processes that hold the other end, and everything they descend from.
+#[derive(Clone, Debug, Default)]
+struct Lineage {
+    holders: Vec<ProcessKey>,
+    all: Vec<ProcessKey>,
+}
+
+impl Connection {
+    pub(crate) fn new(peer: Peer, room: OwnedSemaphorePermit) -> Self {
+        Self {
+            peer,
+            _room: room,
+            lineage: OnceLock::new(),
+        }
+    }
+
+    /// Whether the other end is on the Unix socket.
+    pub(crate) fn is_unix(&self) -> bool {
+        matches!(self.peer, Peer::Unix { .. })
+    }
+
+    async fn lineage(self: &Arc<Self>, peers: &Arc<TcpPeers>) -> Result<Lineage, Fault> {
+        let found = if let Some(found) = self.lineage.get() {
+            found.clone()
+        } else {
+            let (connection, peers) = (self.clone(), peers.clone());
+            let looking = tokio::task::spawn_blocking(move || {
+                connection
+                    .lineage
+                    .get_or_init(|| look_up(connection.peer, &peers))
+                    .clone()
+            });
+            looking.await.unwrap_or(Err("it could not be looked up"))
+        };
+        found.map_err(|why| {
+            Fault::refused(
+                Reason::AuthFailed,
+                format!("the calling process is not known: {why}"),
+            )
+        })
+    }
+}
+
+fn look_up(peer: Peer, peers: &TcpPeers) -> Result<Lineage, &'static str> {
+    let pids = match peer {
+        Peer::Unix { pid: Some(pid), .. } => vec![pid],
+        Peer::Unix { pid: None, .. } => Vec::new(),
+        Peer::Tcp { peer, local } => match peers.look_up(peer, local) {
+            Found::Held(pids) => pids,
+            // Another user's process or a forwarded port: the token alone counts.
+            Found::Hidden => Vec::new(),
+            Found::Closed => return Err("it closed its end"),
+        },
+    };
+    let mut lineage = Lineage::default();
+    for pid in pids {
+        let found = ancestry(pid);
+        if found.reach == Reach::TooDeep {
+            return Err("it is nested too deeply");
+        }
+        let mut processes = found.processes.iter().map(|id| ProcessKey {
+            pid: id.pid,
+            start_time: id.start_time,
+        });
+        let holder = processes.next().ok_or("it has ended")?;
+        lineage.holders.push(holder);
+        lineage.all.push(holder);
+        lineage.all.extend(processes);
+    }
+    Ok(lineage)
+}
+
+/// Who a caller turned out to be, and until when that holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) principal: Arc<Principal>,
+    expires_at: Option<Timestamp>,
+    trust_version: u64,
+    token: Option<Arc<str>>,
+}
+
+/// What finding out who is calling needs.
+pub(crate) struct Doorkeeper {
+    pub(crate) service: Service,
+    pub(crate) peers: Arc<TcpPeers>,
+    /// Who the host runs as: the only user the Unix socket lets in.
+    pub(crate) uid: u32,
+    pub(crate) login: Arc<str>,
+}
+
+impl Doorkeeper {
+    /// Finds out who is calling, with what they show.
+    pub(crate) async fn identify(
+        &self,
+        connection: &Arc<Connection>,
+        token: Option<Arc<str>>,
+    ) -> Result<Identity, Fault> {
+        let trust_version = self.service.trust_version();
+        if let Peer::Unix { uid, .. } = connection.peer
+            && uid != self.uid
+        {
+            return Err(Fault::refused(
+                Reason::AuthFailed,
+                "the socket is for its owner alone",
+            ));
+        }
+        let lineage = connection.lineage(&self.peers).await?;
+        let descends_from = self.service.agent_among(lineage.all).await?;
+        let (principal, expires_at) = match (descends_from, &token) {
+            (Some(agent), _) => (agent_by_descent(agent), None),
+            (None, Some(token)) => self.identify_bearer(token, lineage.holders).await?,
+            (None, None) if connection.is_unix() => (self.owner(), None),
+            (None, None) => return Err(auth_required()),
+        };
+        Ok(Identity {
+            principal,
+            expires_at,
+            trust_version,
+            token,
+        })
+    }
+
+    async fn identify_bearer(
+        &self,
+        token: &str,
+        holders: Vec<ProcessKey>,
+    ) -> Result<(Arc<Principal>, Option<Timestamp>), Fault> {
+        let bearer = self.service.identify(token).await?;
+        let bearer = bearer
+            .ok_or_else(|| Fault::plain(Reason::AuthFailed, "auth failed: token mismatch"))?;
+        if let Role::Agent(agent) = &bearer.principal.role {
+            for process in holders {
+                self.mark(agent, process).await?;
+            }
+        }
+        Ok((bearer.principal, bearer.expires_at))
+    }
+
+    /// Marks a process; where there is no room, those that ended make it.
+    async fn mark(&self, agent: &AgentId, process: ProcessKey) -> Result<(), Fault> {
+        if self
+            .service
+            .mark_process(agent.clone(), process)
+            .await
+            .is_ok()
+        {
+            return Ok(());
+        }
+        self.forget_ended().await?;
+        Ok(self.service.mark_process(agent.clone(), process).await?)
+    }
+
+    /// Drops marks of processes that have ended.
+    pub(crate) async fn forget_ended(&self) -> Result<(), Fault> {
+        let mut marked = self.service.marked_processes().await?;
+        marked.retain(|process| {
+            identify(process.pid).is_none_or(|id| id.start_time != process.start_time)
+        });
+        Ok(self.service.forget_processes(marked).await?)
+    }
+
+    fn owner(&self) -> Arc<Principal> {
+        let key = PrincipalKey::new(format!("uid:{}", self.uid));
+        Arc::new(Principal {
+            role: Role::Operator,
+            name: self.login.clone(),
+            key,
+        })
+    }
+
+    /// Refuses a connection whose other end is an agent.
+    pub(crate) async fn refuse_agents(&self, connection: &Arc<Connection>) -> Result<(), Fault> {
+        let lineage = connection.lineage(&self.peers).await?;
+        match self.service.agent_among(lineage.all).await? {
+            Some(agent) => Err(countersign_core::Rejection::AgentNotAllowed(agent).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether an identity still holds; looks again when trust has changed since.
+    pub(crate) async fn refresh(
+        &self,
+        connection: &Arc<Connection>,
+        identity: &mut Identity,
+    ) -> Result<(), Fault> {
+        if identity
+            .expires_at
+            .is_some_and(|end| self.service.now() >= end)
+        {
+            return Err(Fault::plain(
+                Reason::AuthFailed,
+                "auth failed: the token's time is over",
+            ));
+        }
+        if identity.trust_version != self.service.trust_version() {
+            *identity = self.identify(connection, identity.token.clone()).await?;
+        }
+        Ok(())
+    }
+}
+
+fn agent_by_descent(agent: AgentId) -> Arc<Principal> {
+    let key = PrincipalKey::new(format!("agent:{agent}"));
+    Arc::new(Principal {
+        name: agent.as_str().into(),
+        role: Role::Agent(agent),
+        key,
+    })
+}
+
+pub(crate) fn auth_required() -> Fault {
+    Fault::new(
+        ErrorCode::AuthRequired,
+        Reason::AuthRequired,
+        "auth required: send `session.auth` with a token first, or an `Authorization: Bearer` header",
+    )
+}
+
+/// The login name of a user, as the record shows it.
+pub(crate) fn login_name(uid: u32) -> Arc<str> {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let found = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.into())
+    });
+    found.unwrap_or_else(|| format!("uid {uid}").into())
+}

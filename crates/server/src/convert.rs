@@ -1,0 +1,452 @@
+//! Translation between the domain and the wire, both ways, and nothing else.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use countersign_core::event::{AgentState, BaseState, Delivery, Device, Outcome, QuestionOutcome};
+use countersign_core::{
+    Agent, Approval, Ask, By, Committed, Event, Json, OpenCounts, Question, Role, Seq, Timestamp,
+    Token,
+};
+use countersign_protocol::{
+    HostAgent, HostAgentDisplay, HostApproval, HostDevice, HostEvent, HostQuestion, Notification,
+    Raw, Time, TokenRow, Who,
+};
+
+pub(crate) fn time(at: Timestamp) -> Time {
+    Time(at.0)
+}
+
+pub(crate) fn raw(json: &Json) -> Raw {
+    Raw(json.shared())
+}
+
+pub(crate) fn json(raw: Raw) -> Json {
+    Json::from(raw.0)
+}
+
+pub(crate) fn who(by: &By) -> Who {
+    let (role, agent_id) = match &by.role {
+        Role::Operator => ("operator", None),
+        Role::Observer => ("observer", None),
+        Role::Host => ("host", None),
+        Role::Agent(agent) => ("agent", Some(agent.to_string())),
+    };
+    Who {
+        agent_id,
+        name: by.name.to_string(),
+        role: role.to_owned(),
+    }
+}
+
+pub(crate) fn agent((agent, open): &(Agent, OpenCounts)) -> HostAgent {
+    let profile = &agent.profile;
+    let state = agent.state(*open);
+    HostAgent {
+        capabilities: profile.capabilities.clone(),
+        current_task: agent.current_task.clone(),
+        display: HostAgentDisplay {
+            accent: profile.display.accent.clone(),
+            icon: profile.display.icon.clone(),
+            label: profile.display.label.clone(),
+        },
+        id: profile.id.to_string(),
+        kind: profile.kind.clone(),
+        metadata: raw(&profile.metadata),
+        name: profile.name.clone(),
+        open_approvals: open.approvals,
+        open_questions: open.questions,
+        pid: profile.pid,
+        project: profile.project.clone(),
+        session_id: agent.client.as_ref().map(ToString::to_string),
+        state: state_name(state).to_owned(),
+        status: wire_status(state).to_owned(),
+        updated_at: time(agent.updated_at),
+    }
+}
+
+fn state_name(state: AgentState) -> &'static str {
+    match state {
+        AgentState::Starting => "starting",
+        AgentState::Running => "running",
+        AgentState::Idle => "idle",
+        AgentState::AwaitingPermission => "awaiting_permission",
+        AgentState::Waiting => "waiting",
+        AgentState::Paused => "paused",
+        AgentState::Done => "done",
+        AgentState::Error => "error",
+        AgentState::Stopped => "stopped",
+    }
+}
+
+/// The host wire's own word for a state.
+fn wire_status(state: AgentState) -> &'static str {
+    match state {
+        AgentState::Starting | AgentState::Running | AgentState::Waiting => "running",
+        AgentState::Idle => "idle",
+        AgentState::AwaitingPermission => "waiting_for_approval",
+        AgentState::Paused => "paused",
+        AgentState::Done => "completed",
+        AgentState::Error => "errored",
+        AgentState::Stopped => "stopped",
+    }
+}
+
+/// As the host wire's own server prints a status in its messages.
+fn status_in_words(state: AgentState) -> &'static str {
+    match wire_status(state) {
+        "running" => "Running",
+        "waiting_for_approval" => "WaitingForApproval",
+        "paused" => "Paused",
+        "completed" => "Completed",
+        "errored" => "Errored",
+        "stopped" => "Stopped",
+        _ => "Idle",
+    }
+}
+
+/// The base state that a client's status means. Waiting for approval is derived, never set.
+pub(crate) fn base_state(status: &str) -> Option<BaseState> {
+    Some(match status {
+        "idle" => BaseState::Idle,
+        "running" | "waiting_for_approval" => BaseState::Running,
+        "paused" => BaseState::Paused,
+        "completed" => BaseState::Done,
+        "errored" => BaseState::Error,
+        "stopped" => BaseState::Stopped,
+        _ => return None,
+    })
+}
+
+pub(crate) fn approval(approval: &Approval) -> HostApproval {
+    let mut row = ask(&approval.ask, approval.opened);
+    if row.client_id.is_some() {
+        row.client_id = approval.client.as_ref().map(ToString::to_string);
+    }
+    row.deliveries = approval.deliveries;
+    if let Some(ended) = &approval.ended {
+        end(&mut row, &ended.ending, ended.at);
+        row.delivery = Some(delivery_name(approval.delivery).to_owned());
+    }
+    row
+}
+
+/// The row of an ask that nothing has happened to yet.
+fn ask(ask: &Ask, opened: Seq) -> HostApproval {
+    let owned = ask.attachment == countersign_core::event::Attachment::Owner;
+    HostApproval {
+        a2ui: ask.a2ui.as_ref().map(raw),
+        action: ask.action.clone(),
+        agent_id: ask.agent.as_ref().map(ToString::to_string),
+        answerable: None,
+        approving: ask.approving.clone(),
+        asked_by: Some(who(&ask.by)),
+        client_id: ask
+            .client
+            .as_ref()
+            .filter(|_| owned)
+            .map(ToString::to_string),
+        created_at: time(ask.asked_at),
+        deadline: ask.deadline.map(time),
+        deliveries: 0,
+        delivery: None,
+        details: raw(&ask.details),
+        edited_input: None,
+        id: ask.id.to_string(),
+        idempotency_key: ask.idempotency_key.clone(),
+        input: ask.input.as_ref().map(raw),
+        input_digest: ask.input_digest.clone(),
+        message: None,
+        options: ask.options.clone(),
+        passed_to_owner: None,
+        resolution: None,
+        resolved_at: None,
+        resolved_by: None,
+        sequence: opened.0,
+        state: "pending".to_owned(),
+        status: "pending".to_owned(),
+        subscribed: None,
+        tool: ask.tool.clone(),
+        tool_call_id: ask.tool_call.clone(),
+        turn: ask.turn.clone(),
+    }
+}
+
+fn end(row: &mut HostApproval, ending: &countersign_core::event::Ending, at: Timestamp) {
+    "resolved".clone_into(&mut row.status);
+    outcome_name(ending.outcome).clone_into(&mut row.state);
+    row.resolution = Some(ending.resolution.clone());
+    row.resolved_at = Some(time(at));
+    row.resolved_by = Some(who(&ending.by));
+    row.message.clone_from(&ending.message);
+    row.edited_input = ending.edited_input.as_ref().map(raw);
+}
+
+fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Allowed => "allowed",
+        Outcome::Denied => "denied",
+        Outcome::Answered => "answered",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Expired => "expired",
+        Outcome::Gone => "gone",
+    }
+}
+
+fn delivery_name(delivery: Delivery) -> &'static str {
+    match delivery {
+        Delivery::Waiting => "waiting",
+        Delivery::Attempted => "attempted",
+        Delivery::Delivered => "delivered",
+        Delivery::Withdrawn => "withdrawn",
+        Delivery::Unknown => "unknown",
+    }
+}
+
+pub(crate) fn question(question: &Question) -> HostQuestion {
+    let text = &question.text;
+    let ended = question.ended.as_ref();
+    HostQuestion {
+        agent_id: text.agent.as_ref().map(ToString::to_string),
+        answer: ended.map(|ended| ended.ending.answer.clone()),
+        answered_by: ended.map(|ended| who(&ended.ending.by)),
+        asked_by: who(&text.by),
+        created_at: time(question.created_at),
+        deadline: text.deadline.map(time),
+        ended_at: ended.map(|ended| time(ended.at)),
+        id: text.id.to_string(),
+        question: text.text.clone(),
+        sequence: question.opened.0,
+        state: ended
+            .map_or("pending", |ended| {
+                question_outcome_name(ended.ending.outcome)
+            })
+            .to_owned(),
+    }
+}
+
+fn question_outcome_name(outcome: QuestionOutcome) -> &'static str {
+    match outcome {
+        QuestionOutcome::Answered => "answered",
+        QuestionOutcome::Cancelled => "cancelled",
+        QuestionOutcome::Expired => "expired",
+    }
+}
+
+pub(crate) fn device(device: &Device) -> HostDevice {
+    HostDevice {
+        capabilities: device.capabilities.clone(),
+        id: device.id.to_string(),
+        metadata: raw(&device.metadata),
+        name: device.name.clone(),
+        platform: device.platform.clone(),
+        session_id: device.client.as_ref().map(ToString::to_string),
+        status: device.status.clone(),
+        updated_at: time(device.updated_at),
+    }
+}
+
+pub(crate) fn token(token: &Token) -> TokenRow {
+    let (role, agent_id) = match &token.role {
+        Role::Operator | Role::Host => ("operator", None),
+        Role::Observer => ("observer", None),
+        Role::Agent(agent) => ("agent", Some(agent.to_string())),
+    };
+    TokenRow {
+        agent_id,
+        created_at: time(token.created_at),
+        expires_at: token.expires_at.map(time),
+        id: token.id.to_string(),
+        name: token.name.clone(),
+        role: role.to_owned(),
+    }
+}
+
+/// An event as readers see it. The same whether it comes from memory or from the log.
+pub(crate) fn event(committed: &Committed) -> HostEvent {
+    let (message, payload) = content(committed);
+    let kind = match &committed.event {
+        Event::Notified(notified) => notified.kind.clone(),
+        other => other.kind().to_owned(),
+    };
+    HostEvent {
+        agent_id: committed.event.agent().map(ToString::to_string),
+        id: format!("event-{:012x}", committed.seq.0),
+        kind,
+        message,
+        payload,
+        sequence: committed.seq.0,
+        timestamp: time(committed.at),
+    }
+}
+
+fn content(committed: &Committed) -> (String, Raw) {
+    let at = committed.at;
+    match &committed.event {
+        Event::AgentRegistered(e) => {
+            let agent = Agent {
+                profile: e.agent.clone(),
+                base: BaseState::Idle,
+                current_task: None,
+                owner: e.owner.clone(),
+                client: e.client.clone(),
+                lapses_at: None,
+                registered_at: at,
+                updated_at: at,
+            };
+            (
+                format!("{} registered", e.agent.name),
+                of(&self::agent(&(agent, OpenCounts::default()))),
+            )
+        }
+        Event::AgentUnregistered(e) => (format!("{} unregistered", e.agent), Raw::null()),
+        Event::AgentStatusChanged(e) => status_changed(e, at),
+        Event::AgentInterruptRequested(e) => (
+            format!("{} was asked to stop by {}", e.name, e.by.name),
+            of(&who(&e.by)),
+        ),
+        Event::ApprovalRequested(e) => (
+            format!("Approval requested: {}", e.ask.action),
+            of(&ask(&e.ask, committed.seq)),
+        ),
+        Event::ApprovalResolved(e) => resolved(e, committed.ask.as_ref(), at),
+        Event::ApprovalResolveRequested(e) => {
+            let payload = serde_json::json!({
+                "approval_id": e.approval, "owner_client_id": e.owner,
+                "requesting_client_id": e.client, "resolution": e.resolution,
+            });
+            (
+                format!("Resolution requested for {}: {}", e.action, e.resolution),
+                of(&payload),
+            )
+        }
+        Event::ApprovalResolveRefused(e) => {
+            let payload = serde_json::json!({
+                "agent_id": e.agent, "approval_id": e.approval, "client_id": e.client,
+                "reason": e.reason, "resolution": e.resolution,
+            });
+            (
+                format!(
+                    "Resolution refused for {}: {} is an agent",
+                    e.action, e.by.name
+                ),
+                of(&payload),
+            )
+        }
+        Event::QuestionAsked(e) => {
+            let question = Question {
+                text: e.question.clone(),
+                opened: committed.seq,
+                created_at: at,
+                ended: None,
+            };
+            (
+                format!("Question: {}", e.question.text),
+                of(&self::question(&question)),
+            )
+        }
+        Event::QuestionEnded(e) => {
+            let payload = serde_json::json!({
+                "agent_id": e.agent, "answer": e.ending.answer, "answered_by": who(&e.ending.by), "id": e.question,
+                "sequence": e.opened, "state": question_outcome_name(e.ending.outcome),
+            });
+            (
+                format!(
+                    "Question {}: {}",
+                    question_outcome_name(e.ending.outcome),
+                    e.question
+                ),
+                of(&payload),
+            )
+        }
+        Event::DeviceRegistered(e) => (
+            format!("{} connected", e.device.name),
+            of(&device(&e.device)),
+        ),
+        Event::DeviceUpdated(e) => (
+            format!("{} is {}", e.device.name, e.device.status),
+            of(&device(&e.device)),
+        ),
+        Event::Notified(e) => (e.message.clone(), raw(&e.payload)),
+        // Internal facts are shown as they are stored, to those who name their kind.
+        other => (other.kind().to_owned(), stored(other)),
+    }
+}
+
+fn status_changed(e: &countersign_core::event::AgentStatusChanged, at: Timestamp) -> (String, Raw) {
+    let words = format!("{} is {}", e.agent.name, status_in_words(e.state));
+    let payload = e.payload.as_ref().filter(|payload| !payload.is_null());
+    let payload = payload.map_or_else(
+        || {
+            let agent = Agent {
+                profile: e.agent.clone(),
+                base: e.base,
+                current_task: e.current_task.clone(),
+                owner: countersign_core::PrincipalKey::new(""),
+                client: e.client.clone(),
+                lapses_at: None,
+                registered_at: at,
+                updated_at: at,
+            };
+            let mut row = self::agent(&(agent, OpenCounts::default()));
+            state_name(e.state).clone_into(&mut row.state);
+            wire_status(e.state).clone_into(&mut row.status);
+            of(&row)
+        },
+        raw,
+    );
+    (e.message.clone().unwrap_or(words), payload)
+}
+
+fn resolved(
+    e: &countersign_core::event::ApprovalResolved,
+    asked: Option<&Arc<Ask>>,
+    at: Timestamp,
+) -> (String, Raw) {
+    let Some(asked) = asked else {
+        return (
+            format!("Approval resolved: {}", e.approval),
+            of(&serde_json::json!({ "id": e.approval })),
+        );
+    };
+    let mut row = ask(asked, e.opened);
+    end(&mut row, &e.ending, at);
+    let words = match e.ending.outcome {
+        Outcome::Gone => "Approval auto-cancelled (agent gone)",
+        Outcome::Expired => "Approval expired",
+        Outcome::Cancelled => "Approval cancelled",
+        Outcome::Allowed | Outcome::Denied | Outcome::Answered => "Approval resolved",
+    };
+    (format!("{words}: {}", asked.action), of(&row))
+}
+
+fn stored(event: &Event) -> Raw {
+    let text = event
+        .encode()
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    let value = text.and_then(|text| serde_json::value::RawValue::from_string(text).ok());
+    value.map_or_else(Raw::null, |value| Raw(value.into()))
+}
+
+fn of(value: &impl serde::Serialize) -> Raw {
+    serde_json::value::to_raw_value(value).map_or_else(|_| Raw::null(), |value| Raw(value.into()))
+}
+
+const EVENT_PREFIX: &str = r#"{"jsonrpc":"2.0","method":"host.event","params":"#;
+
+/// The `host.event` notification, whole.
+pub(crate) fn event_frame(committed: &Committed) -> Bytes {
+    let params = event(committed);
+    let frame = Notification {
+        jsonrpc: "2.0",
+        method: "host.event",
+        params,
+    };
+    serde_json::to_vec(&frame).unwrap_or_default().into()
+}
+
+/// The event alone, cut out of its notification.
+pub(crate) fn event_json(frame: &Bytes) -> Bytes {
+    frame.slice(EVENT_PREFIX.len().min(frame.len())..frame.len().saturating_sub(1))
+}

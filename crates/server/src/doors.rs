@@ -1,0 +1,86 @@
+//! What all doors share, and the operations on the host itself.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use countersign_core::Caller;
+use countersign_core::limits::CONNECTIONS_MAX;
+use countersign_daemon::Service;
+use countersign_protocol::{HostStatus, LoginTicket};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::Doorkeeper;
+use crate::convert;
+use crate::fault::Fault;
+use crate::guard::Guard;
+use crate::ops;
+use crate::tickets::Tickets;
+
+pub(crate) struct Doors {
+    pub(crate) service: Service,
+    pub(crate) doorkeeper: Doorkeeper,
+    pub(crate) guard: Guard,
+    pub(crate) tickets: Tickets,
+    pub(crate) ending: CancellationToken,
+    pub(crate) room: Arc<Semaphore>,
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) socket: PathBuf,
+    pub(crate) database: PathBuf,
+}
+
+impl Doors {
+    /// Connections open now.
+    pub(crate) fn connections(&self) -> usize {
+        CONNECTIONS_MAX - self.room.available_permits()
+    }
+
+    pub(crate) async fn status(&self, caller: &Caller) -> Result<HostStatus, Fault> {
+        ops::refuse_agents(caller)?;
+        let overview = self.service.overview().await?;
+        Ok(HostStatus {
+            agents: overview.agents.len(),
+            connections: self.connections(),
+            database: self.database.display().to_string(),
+            event_sequence: overview.head.0,
+            listen: self.address.map(|address| address.to_string()),
+            pending_approvals: overview
+                .approvals
+                .iter()
+                .filter(|approval| approval.is_pending())
+                .count(),
+            pending_questions: overview.questions.len(),
+            pid: std::process::id(),
+            socket: self.socket.display().to_string(),
+            started_at: convert::time(self.service.started_at()),
+            store_error: self
+                .service
+                .store_trouble()
+                .map(|trouble| trouble.to_string()),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            you: ops::you(caller),
+        })
+    }
+
+    pub(crate) fn shut_down(&self, caller: &Caller) -> Result<(), Fault> {
+        ops::require_operator(caller)?;
+        tracing::info!(by = %caller.principal.name, "told to end");
+        self.ending.cancel();
+        Ok(())
+    }
+
+    pub(crate) fn create_ticket(&self, caller: &Caller) -> Result<LoginTicket, Fault> {
+        ops::require_operator(caller)?;
+        let (ticket, expires_at) = self
+            .tickets
+            .issue(&caller.principal.name, self.service.now())?;
+        let address = self
+            .address
+            .map_or_else(|| "localhost".to_owned(), |address| address.to_string());
+        Ok(LoginTicket {
+            expires_at: convert::time(expires_at),
+            url: format!("http://{address}/login/{ticket}"),
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! Faults: every no and every failure, in the one form that each door prints its own way.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use countersign_core::{Approval, Rejection};
+use countersign_daemon::ServiceError;
+use countersign_protocol::{ErrorCode, ErrorObject, Raw, Reason, Time};
+use serde_json::{Map, Value, json};
+
+use crate::convert;
+
+/// What went wrong: a code for the host wire, a reason for programs, words for people.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) code: ErrorCode,
+    pub(crate) reason: Reason,
+    message: String,
+    data: Map<String, Value>,
+}
+
+impl Fault {
+    pub(crate) fn new(code: ErrorCode, reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            data: Map::new(),
+        }
+    }
+
+    pub(crate) fn refused(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Refused, reason, message)
+    }
+
+    pub(crate) fn plain(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Plain, reason, message)
+    }
+
+    pub(crate) fn invalid(error: &serde_json::Error) -> Self {
+        Self::plain(Reason::InvalidParams, error.to_string())
+    }
+
+    /// The code JSON-RPC names for bad parameters, with its prefix.
+    pub(crate) fn into_invalid_params(self) -> Self {
+        let message = format!("invalid params: {}", self.message);
+        Self {
+            code: ErrorCode::InvalidParams,
+            message,
+            ..self
+        }
+    }
+
+    /// The same no under the code for refusals.
+    pub(crate) fn into_refusal(self) -> Self {
+        Self {
+            code: ErrorCode::Refused,
+            ..self
+        }
+    }
+
+    fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.data.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// As a JSON-RPC error.
+    pub(crate) fn into_error(self) -> ErrorObject {
+        let mut data = self.data;
+        data.insert("reason".to_owned(), self.reason.as_str().into());
+        let data = serde_json::value::to_raw_value(&data)
+            .ok()
+            .map(|raw| Raw(raw.into()));
+        ErrorObject {
+            code: self.code as i64,
+            message: self.message,
+            data,
+        }
+    }
+}
+
+impl From<ServiceError> for Fault {
+    fn from(error: ServiceError) -> Self {
+        match error {
+            ServiceError::Rejected(rejection) => rejection.into(),
+            ServiceError::Store(_) => Self::plain(Reason::StoreUnavailable, error.to_string()),
+            ServiceError::ShuttingDown => Self::plain(Reason::ShuttingDown, error.to_string()),
+        }
+    }
+}
+
+/// The one mapping of rejections to the wire. Codes are the host wire's, today's age.
+impl From<Rejection> for Fault {
+    fn from(rejection: Rejection) -> Self {
+        let words = rejection.to_string();
+        match rejection {
+            Rejection::UnknownApproval(_) => Self::plain(Reason::UnknownApproval, words),
+            Rejection::UnknownAgent(_) => Self::plain(Reason::UnknownAgent, words),
+            Rejection::UnknownQuestion(_) => Self::plain(Reason::UnknownQuestion, words),
+            Rejection::UnknownDevice(_) => Self::plain(Reason::UnknownDevice, words),
+            Rejection::UnknownToken(_) => Self::plain(Reason::UnknownToken, words),
+            Rejection::UnknownEvent(_) => Self::plain(Reason::UnknownEvent, words),
+            Rejection::AlreadyResolved(approval) => already_resolved(&approval, words),
+            Rejection::AlreadyAnswered(question) => {
+                let row = serde_json::to_value(convert::question(&question)).unwrap_or_default();
+                Self::refused(Reason::AlreadyResolved, words).with("question", row)
+            }
+            Rejection::OwnerNotConnected { approval, owner } => {
+                Self::refused(Reason::OwnerNotConnected, words)
+                    .with("approval_id", approval.as_str())
+                    .with("owner_client_id", owner.as_str())
+            }
+            Rejection::NotAnOption {
+                approval, options, ..
+            } => Self::refused(Reason::NotAnOption, words)
+                .with("approval_id", approval.as_str())
+                .with("options", options),
+            Rejection::ApprovingNotOffered(_) => Self::refused(Reason::NotAnOption, words),
+            Rejection::NothingToEdit => Self::refused(Reason::InvalidParams, words),
+            Rejection::ApprovalPending(_) => Self::refused(Reason::ApprovalPending, words),
+            Rejection::NotYourApproval(_) => Self::refused(Reason::NotYourApproval, words),
+            Rejection::AgentTaken(_)
+            | Rejection::AgentOwnedElsewhere(_)
+            | Rejection::DeviceTaken(_)
+            | Rejection::DeviceOwnedElsewhere(_) => Self::plain(Reason::OwnedElsewhere, words),
+            Rejection::AgentsCannotAnswer(_) => Self::refused(Reason::AgentsCannotAnswer, words),
+            Rejection::AgentNotAllowed(_) => Self::refused(Reason::AgentNotAllowed, words),
+            Rejection::ObserverCannotChange => Self::refused(Reason::ObserverCannotChange, words),
+            Rejection::IdempotencyConflict(_) => Self::refused(Reason::IdempotencyConflict, words),
+            Rejection::TooMany { limit, .. } => {
+                Self::refused(Reason::TooMany, words).with("limit", limit)
+            }
+            Rejection::TooLarge { limit, .. } => {
+                Self::refused(Reason::TooLarge, words).with("limit", limit)
+            }
+            Rejection::ReservedKind(_) => Self::refused(Reason::ReservedKind, words),
+            Rejection::StillNeeded(_) => Self::refused(Reason::StillNeeded, words),
+        }
+    }
+}
+
+fn already_resolved(approval: &Approval, words: String) -> Fault {
+    let fault = Fault::refused(Reason::AlreadyResolved, words)
+        .with("approval_id", approval.ask.id.as_str());
+    let Some(ended) = &approval.ended else {
+        return fault;
+    };
+    let row = serde_json::to_value(convert::approval(approval)).unwrap_or_default();
+    fault
+        .with("resolution", ended.ending.resolution.as_str())
+        .with("resolved_at", Time(ended.at.0).to_string())
+        .with("resolved_by", ended.ending.by.name.as_ref())
+        .with("approval", row)
+}
+
+/// As an HTTP answer: the reason's status and the same words and data.
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.reason.http_status())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut error = self.data;
+        error.insert("reason".to_owned(), self.reason.as_str().into());
+        error.insert("message".to_owned(), self.message.into());
+        (status, Json(json!({ "error": error }))).into_response()
+    }
+}

@@ -1,0 +1,199 @@
+//! The guard at the door: exact `Host` and `Origin`, no tokens in query strings.
+//!
+//! Invariant: a page of another origin, or one that reaches us under a name that is not ours,
+//! gets no answer but a refusal, on HTTP and on WebSocket alike.
+
+use axum::http::{HeaderMap, Method, Uri, header};
+use countersign_protocol::Reason;
+
+use crate::fault::Fault;
+
+/// Names under which this host may be addressed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Guard {
+    hosts: Vec<String>,
+}
+
+impl Guard {
+    /// The loopback names with the port, and every name an operator allowed, with and without it.
+    pub(crate) fn new(port: u16, allowed: &[String]) -> Self {
+        let mut hosts: Vec<String> = ["127.0.0.1", "localhost", "[::1]"]
+            .iter()
+            .map(|name| format!("{name}:{port}"))
+            .collect();
+        for name in allowed {
+            let name = name.trim().to_ascii_lowercase();
+            hosts.push(format!("{name}:{port}"));
+            hosts.push(name);
+        }
+        Self { hosts }
+    }
+
+    /// Refuses a request that did not come straight to us.
+    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
+        refuse_query_tokens(uri)?;
+        let host =
+            single(headers, &header::HOST)?.ok_or_else(|| wrong("a `Host` header is required"))?;
+        if !self.is_ours(host) {
+            return Err(wrong(format!(
+                "`{host}` is not a name of this host; allow it with `--allow-host`"
+            )));
+        }
+        if let Some(origin) = single(headers, &header::ORIGIN)? {
+            self.check_origin(origin)?;
+        }
+        let cross_site = headers
+            .get("sec-fetch-site")
+            .is_some_and(|site| site == "cross-site" || site == "same-site");
+        if cross_site {
+            Err(wrong("pages of other sites have no business here"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn check_origin(&self, origin: &str) -> Result<(), Fault> {
+        let host = origin
+            .strip_prefix("http://")
+            .or_else(|| origin.strip_prefix("https://"));
+        if host.is_some_and(|host| self.is_ours(host)) {
+            Ok(())
+        } else {
+            Err(wrong(format!("`{origin}` is not an origin of this host")))
+        }
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        self.hosts
+            .iter()
+            .any(|ours| ours.eq_ignore_ascii_case(host))
+    }
+}
+
+/// A request that a cookie vouches for must also come from our own page.
+pub(crate) fn require_own_page(method: &Method, headers: &HeaderMap) -> Result<(), Fault> {
+    let reads = method == Method::GET || method == Method::HEAD;
+    if reads || headers.contains_key(header::ORIGIN) {
+        Ok(())
+    } else {
+        Err(wrong("a request with a cookie needs an `Origin` header"))
+    }
+}
+
+fn refuse_query_tokens(uri: &Uri) -> Result<(), Fault> {
+    let query = uri.query().unwrap_or_default().to_ascii_lowercase();
+    let names = query.split('&').filter_map(|pair| pair.split('=').next());
+    for name in names {
+        if matches!(
+            name,
+            "token" | "access_token" | "auth" | "authorization" | "api_key" | "key" | "bearer"
+        ) {
+            return Err(Fault::plain(
+                Reason::AuthFailed,
+                "a token in the address would end up in logs: send it in an `Authorization: Bearer` header",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn single<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<Option<&'a str>, Fault> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(wrong(format!("more than one `{name}` header")));
+    }
+    first
+        .map(|value| {
+            value
+                .to_str()
+                .map_err(|_| wrong(format!("`{name}` is not text")))
+        })
+        .transpose()
+}
+
+fn wrong(words: impl Into<String>) -> Fault {
+    Fault::refused(Reason::WrongOrigin, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pairs: &[(&'static str, &str)]) -> bool {
+        let guard = Guard::new(7766, &["box.example".to_owned()]);
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, value.parse().unwrap());
+        }
+        guard
+            .check(&Uri::from_static("/api/v1/agents"), &headers)
+            .is_ok()
+    }
+
+    #[test]
+    fn only_our_own_names_and_pages_pass() {
+        for host in [
+            "127.0.0.1:7766",
+            "localhost:7766",
+            "LOCALHOST:7766",
+            "[::1]:7766",
+            "box.example",
+            "box.example:7766",
+        ] {
+            assert!(check(&[("host", host)]), "{host}");
+        }
+        for host in [
+            "127.0.0.1",
+            "localhost",
+            "127.0.0.1:80",
+            "evil.example:7766",
+            "127.attacker.example:7766",
+            "localhost:7766.evil",
+            "",
+        ] {
+            assert!(!check(&[("host", host)]), "{host}");
+        }
+        let host = ("host", "localhost:7766");
+        for origin in [
+            "http://localhost:7766",
+            "http://127.0.0.1:7766",
+            "https://box.example",
+        ] {
+            assert!(check(&[host, ("origin", origin)]), "{origin}");
+        }
+        for origin in [
+            "null",
+            "http://evil.example",
+            "http://localhost",
+            "http://localhost:7766.evil",
+            "localhost:7766",
+            "file://",
+            "http://user@localhost:7766",
+        ] {
+            assert!(!check(&[host, ("origin", origin)]), "{origin}");
+        }
+        assert!(!check(&[]));
+        assert!(!check(&[host, ("host", "localhost:7766")]));
+        assert!(!check(&[host, ("sec-fetch-site", "cross-site")]));
+    }
+
+    #[test]
+    fn tokens_in_the_address_are_refused() {
+        let guard = Guard::new(7766, &[]);
+        let mut headers = HeaderMap::new();
+        headers.insert("host", "localhost:7766".parse().unwrap());
+        for (uri, passes) in [
+            ("/?a=b", true),
+            ("/?token=x", false),
+            ("/?a=1&Access_Token=x", false),
+            ("/?tokens=x", true),
+        ] {
+            assert_eq!(
+                guard.check(&uri.parse().unwrap(), &headers).is_ok(),
+                passes,
+                "{uri}"
+            );
+        }
+    }
+}

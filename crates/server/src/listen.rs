@@ -1,0 +1,291 @@
+//! Listening: TCP on loopback and the Unix socket, one router behind both.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header;
+use axum::http::request::Parts;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use countersign_core::limits::{AUTH_MS, CONNECTIONS_MAX, FRAME_BYTES_MAX};
+use countersign_daemon::Service;
+use countersign_protocol::Reason;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::{Connection, Doorkeeper, Peer, login_name};
+use crate::fault::Fault;
+use crate::guard::Guard;
+use crate::peer::TcpPeers;
+use crate::tickets::Tickets;
+use crate::{Doors, Options, ServeError, Server, rest, session, web};
+
+/// What is read from a WebSocket at a time: most frames fit.
+const READ_BUFFER_BYTES: usize = 4096;
+
+pub(crate) async fn open(
+    options: Options,
+    service: Service,
+    ending: CancellationToken,
+) -> Result<Server, ServeError> {
+    let unix = bind_unix(&options.socket)?;
+    let tcp = match options.listen {
+        Some(address) => Some(bind_tcp(address).await?),
+        None => None,
+    };
+    let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
+    let uid = rustix::process::getuid().as_raw();
+    let doorkeeper = Doorkeeper {
+        service: service.clone(),
+        peers: Arc::new(TcpPeers::default()),
+        uid,
+        login: login_name(uid),
+    };
+    doorkeeper
+        .forget_ended()
+        .await
+        .map_err(|_| ServeError::Ended)?;
+    let doors = Arc::new(Doors {
+        service,
+        doorkeeper,
+        guard: Guard::new(
+            address.map_or(0, |address| address.port()),
+            &options.allow_hosts,
+        ),
+        tickets: Tickets::default(),
+        ending: ending.clone(),
+        room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        address,
+        socket: options.socket.clone(),
+        database: options.database,
+    });
+    let router = router(&doors);
+    let tasks = TaskTracker::new();
+    let door = Door {
+        router,
+        doors,
+        tasks: tasks.clone(),
+    };
+    tasks.spawn(accept_unix(unix, door.clone()));
+    if let Some(listener) = tcp {
+        tasks.spawn(accept_tcp(listener, door));
+    }
+    Ok(Server {
+        address,
+        ending,
+        tasks,
+        socket: options.socket,
+    })
+}
+
+#[derive(Clone)]
+struct Door {
+    router: Router,
+    doors: Arc<Doors>,
+    tasks: TaskTracker,
+}
+
+fn router(doors: &Arc<Doors>) -> Router {
+    let (rest, document) = rest::router();
+    let document = Arc::new(document);
+    Router::new()
+        .route("/", get(web_socket_or_front_page))
+        .route("/rpc", get(web_socket))
+        .route("/healthz", get(web::health))
+        .route("/metrics", get(web::metrics_page))
+        .route("/login/{ticket}", get(web::login))
+        .route(
+            "/api/v1/openapi.json",
+            get(move || async move { axum::Json(document.as_ref().clone()) }),
+        )
+        .merge(rest)
+        .fallback(|| async {
+            (
+                axum::http::StatusCode::NOT_FOUND,
+                "nothing here; the API is under /api/v1\n",
+            )
+        })
+        .layer(DefaultBodyLimit::max(FRAME_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(doors.clone(), stand_guard))
+        .with_state(doors.clone())
+}
+
+/// Every request passes here first; on the Unix socket there are no pages and no names to forge.
+async fn stand_guard(State(doors): State<Arc<Doors>>, request: Request, next: Next) -> Response {
+    let unix = request
+        .extensions()
+        .get::<Arc<Connection>>()
+        .is_some_and(|connection| connection.is_unix());
+    if !unix && let Err(fault) = doors.guard.check(request.uri(), request.headers()) {
+        return fault.into_response();
+    }
+    next.run(request).await
+}
+
+async fn web_socket_or_front_page(
+    state: State<Arc<Doors>>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    parts: Parts,
+) -> Result<Response, Fault> {
+    match upgrade {
+        Ok(upgrade) => web_socket(state, upgrade, parts).await,
+        Err(refusal) if parts.headers.contains_key(header::UPGRADE) => Ok(refusal.into_response()),
+        Err(_) => Ok(web::front_page().into_response()),
+    }
+}
+
+/// Who shows a token in the header, or comes by the Unix socket, need not say so again.
+async fn web_socket(
+    State(doors): State<Arc<Doors>>,
+    upgrade: WebSocketUpgrade,
+    parts: Parts,
+) -> Result<Response, Fault> {
+    let connection = parts.extensions.get::<Arc<Connection>>().cloned();
+    let connection = connection
+        .ok_or_else(|| Fault::plain(Reason::AuthFailed, "the connection is not known"))?;
+    let shown = rest::shown_token(&parts)?;
+    let identity = if shown.is_some() || connection.is_unix() {
+        Some(
+            doors
+                .doorkeeper
+                .identify(&connection, shown.map(Arc::from))
+                .await?,
+        )
+    } else {
+        None
+    };
+    // The buffer is cleared before each read, so a large one costs more than the frames it takes.
+    let upgrade = upgrade
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .max_message_size(FRAME_BYTES_MAX)
+        .max_frame_size(FRAME_BYTES_MAX);
+    Ok(upgrade.on_upgrade(move |socket| session::run(doors, connection, identity, socket)))
+}
+
+async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    if !address.ip().is_loopback() {
+        return Err(ServeError::NotLoopback(address));
+    }
+    let listening = TcpListener::bind(address).await;
+    listening.map_err(|source| ServeError::Listen {
+        address: address.to_string(),
+        source,
+    })
+}
+
+fn bind_unix(path: &Path) -> Result<UnixListener, ServeError> {
+    let failed = |source| ServeError::Listen {
+        address: path.display().to_string(),
+        source,
+    };
+    if StdUnixStream::connect(path).is_ok() {
+        return Err(ServeError::AlreadyRunning(path.to_owned()));
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    // The folder is the user's alone, so there is no moment in which others could connect.
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(listener)
+}
+
+async fn accept_tcp(listener: TcpListener, door: Door) {
+    loop {
+        let accepted = tokio::select! {
+            () = door.doors.ending.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, peer)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let Ok(local) = stream.local_addr() else {
+            continue;
+        };
+        // Replies are whole frames; waiting to fill a packet would only delay them.
+        drop(stream.set_nodelay(true));
+        let Some(room) = door.room().await else {
+            return;
+        };
+        door.serve(stream, Peer::Tcp { peer, local }, room);
+    }
+}
+
+async fn accept_unix(listener: UnixListener, door: Door) {
+    loop {
+        let accepted = tokio::select! {
+            () = door.doors.ending.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let Ok(peer) = stream.peer_cred() else {
+            continue;
+        };
+        let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+        let Some(room) = door.room().await else {
+            return;
+        };
+        let peer = Peer::Unix {
+            uid: peer.uid(),
+            pid,
+        };
+        door.serve(stream, peer, room);
+    }
+}
+
+impl Door {
+    /// A place for one more connection, or nothing when the doors close.
+    async fn room(&self) -> Option<OwnedSemaphorePermit> {
+        tokio::select! {
+            () = self.doors.ending.cancelled() => None,
+            room = self.doors.room.clone().acquire_owned() => room.ok(),
+        }
+    }
+
+    fn serve(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: Peer,
+        room: OwnedSemaphorePermit,
+    ) {
+        let connection = Arc::new(Connection::new(peer, room));
+        let router = self.router.clone().layer(axum::Extension(connection));
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_millis(AUTH_MS))
+            .max_buf_size(64 * 1024);
+        let serving = http
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+            .with_upgrades();
+        let ending = self.doors.ending.clone();
+        self.tasks.spawn(async move {
+            tokio::pin!(serving);
+            tokio::select! {
+                served = serving.as_mut() => drop(served),
+                () = ending.cancelled() => {
+                    serving.as_mut().graceful_shutdown();
+                    drop(serving.await);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,78 @@
+//! Numbers for whoever watches the host, in Prometheus' text form. Counts only, no content.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Doors;
+use crate::fault::Fault;
+
+/// All metrics as text.
+pub(crate) async fn render(doors: &Doors) -> Result<String, Fault> {
+    let overview = doors.service.overview().await?;
+    let counters = doors.service.counters();
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let pending = overview
+        .approvals
+        .iter()
+        .filter(|approval| approval.is_pending())
+        .count();
+    let rows: [(&str, &str, &str, u64); 9] = [
+        (
+            "countersign_commits_total",
+            "counter",
+            "Commits that reached the disk.",
+            read(&counters.commits),
+        ),
+        (
+            "countersign_events_total",
+            "counter",
+            "Events committed since the start.",
+            read(&counters.events),
+        ),
+        (
+            "countersign_rejections_total",
+            "counter",
+            "Inputs that were refused.",
+            read(&counters.rejections),
+        ),
+        (
+            "countersign_commit_failures_total",
+            "counter",
+            "Commits that failed.",
+            read(&counters.commit_failures),
+        ),
+        (
+            "countersign_event_sequence",
+            "gauge",
+            "The newest event.",
+            overview.head.0,
+        ),
+        (
+            "countersign_approvals_pending",
+            "gauge",
+            "Asks that wait.",
+            pending as u64,
+        ),
+        (
+            "countersign_questions_pending",
+            "gauge",
+            "Questions that wait.",
+            overview.questions.len() as u64,
+        ),
+        (
+            "countersign_agents",
+            "gauge",
+            "Agents on the list.",
+            overview.agents.len() as u64,
+        ),
+        (
+            "countersign_connections",
+            "gauge",
+            "Connections open now.",
+            doors.connections() as u64,
+        ),
+    ];
+    let lines = rows.map(|(name, kind, help, value)| {
+        format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n")
+    });
+    Ok(lines.concat())
+}

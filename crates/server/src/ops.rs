@@ -1,0 +1,656 @@
+//! Operations: the one implementation of each, between a door's parameters and the service.
+//!
+//! Invariant: REST and JSON-RPC call the same functions and so have the same results and errors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_core::event::{AgentProfile, Attachment, Delivery, Display};
+use countersign_core::limits::PAGE_ROWS_MAX;
+use countersign_core::{
+    AgentId, Answer, Approval, ApprovalId, AskQuestion, AskRequest, Caller, DeviceId, Json, Notify,
+    PutDevice, QuestionId, RegisterAgent, Role, Seq, SetStatus, Timestamp, TokenId,
+};
+use countersign_daemon::{
+    ApprovalQuery, EventQuery, Filter, Overview, QuestionQuery, Service, Status, random_hex,
+};
+use countersign_protocol as wire;
+use countersign_protocol::{HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, Reason};
+
+use crate::convert;
+use crate::fault::Fault;
+
+type Result<T> = std::result::Result<T, Fault>;
+
+/// Agents ask, notify and report; what others say and do is not theirs to read.
+pub(crate) fn refuse_agents(caller: &Caller) -> Result<()> {
+    match caller.principal.agent() {
+        Some(agent) => Err(countersign_core::Rejection::AgentNotAllowed(agent.clone()).into()),
+        None => Ok(()),
+    }
+}
+
+/// What only a person's tools may do.
+pub(crate) fn require_operator(caller: &Caller) -> Result<()> {
+    refuse_agents(caller)?;
+    if caller.principal.is_operator() {
+        Ok(())
+    } else {
+        Err(countersign_core::Rejection::ObserverCannotChange.into())
+    }
+}
+
+pub(crate) async fn agents(service: &Service, caller: &Caller) -> Result<Vec<HostAgent>> {
+    let agents = service.agents().await?;
+    let visible = agents.iter().filter(|(agent, _)| {
+        caller
+            .principal
+            .agent()
+            .is_none_or(|bound| bound == agent.id())
+    });
+    Ok(visible.map(convert::agent).collect())
+}
+
+pub(crate) async fn agent(service: &Service, caller: &Caller, id: String) -> Result<HostAgent> {
+    let id = AgentId::new(id);
+    if caller.principal.agent().is_some_and(|bound| *bound != id) {
+        refuse_agents(caller)?;
+    }
+    Ok(convert::agent(&service.load_agent(id).await?))
+}
+
+pub(crate) async fn register_agent(
+    service: &Service,
+    caller: Caller,
+    params: wire::RegisterAgentParams,
+) -> Result<HostAgent> {
+    let bound = caller.principal.agent().cloned();
+    let id = params
+        .id
+        .filter(|id| !id.is_empty())
+        .map(AgentId::new)
+        .or(bound);
+    let profile = AgentProfile {
+        id: id.unwrap_or_else(|| AgentId::new(format!("agent-{}", random_hex::<6>()))),
+        name: params.name,
+        kind: params.kind,
+        capabilities: params.capabilities,
+        project: params.project,
+        pid: params.pid,
+        display: Display {
+            label: params.display.label,
+            icon: params.display.icon,
+            accent: params.display.accent,
+        },
+        metadata: convert::json(params.metadata),
+    };
+    Ok(convert::agent(
+        &service
+            .register_agent(RegisterAgent { caller, profile })
+            .await?,
+    ))
+}
+
+pub(crate) async fn unregister_agent(service: &Service, caller: Caller, id: String) -> Result<()> {
+    Ok(service.unregister_agent(caller, AgentId::new(id)).await?)
+}
+
+pub(crate) async fn set_status(
+    service: &Service,
+    caller: Caller,
+    agent: String,
+    body: wire::StatusBody,
+) -> Result<HostAgent> {
+    let base = convert::base_state(&body.status).ok_or_else(|| {
+        let known = "idle, running, waiting_for_approval, paused, completed, errored, stopped";
+        Fault::plain(
+            Reason::InvalidParams,
+            format!("unknown status `{}`, expected one of {known}", body.status),
+        )
+    })?;
+    let payload = body.payload.filter(|payload| !payload.is_null());
+    let payload = payload
+        .map(|payload| Json::from_value(&payload))
+        .transpose()
+        .map_err(|error| Fault::invalid(&error))?;
+    let agent = AgentId::new(agent);
+    let input = SetStatus {
+        caller,
+        agent,
+        base,
+        current_task: body.current_task,
+        message: body.message,
+        payload,
+    };
+    Ok(convert::agent(&service.set_status(input).await?))
+}
+
+pub(crate) async fn devices(service: &Service) -> Result<Vec<HostDevice>> {
+    Ok(service
+        .devices()
+        .await?
+        .iter()
+        .map(|device| convert::device(device))
+        .collect())
+}
+
+pub(crate) async fn register_device(
+    service: &Service,
+    caller: Caller,
+    params: wire::RegisterDeviceParams,
+) -> Result<HostDevice> {
+    let id = params
+        .id
+        .filter(|id| !id.is_empty())
+        .unwrap_or_else(|| format!("device-{}", random_hex::<6>()));
+    let input = PutDevice {
+        caller,
+        id: DeviceId::new(id),
+        name: Some(params.name),
+        platform: Some(params.platform),
+        capabilities: Some(params.capabilities),
+        status: params.status,
+        metadata: Some(convert::json(params.metadata)),
+    };
+    Ok(convert::device(&*service.register_device(input).await?))
+}
+
+pub(crate) async fn update_device(
+    service: &Service,
+    caller: Caller,
+    params: wire::UpdateDeviceParams,
+) -> Result<HostDevice> {
+    let input = PutDevice {
+        caller,
+        id: DeviceId::new(params.device_id),
+        name: params.name,
+        platform: params.platform,
+        capabilities: params.capabilities,
+        status: params.status,
+        metadata: params.metadata.map(convert::json),
+    };
+    Ok(convert::device(&*service.update_device(input).await?))
+}
+
+pub(crate) async fn notify(
+    service: &Service,
+    caller: Caller,
+    params: wire::NotifyParams,
+) -> Result<HostEvent> {
+    let input = Notify {
+        caller,
+        kind: params
+            .kind
+            .unwrap_or_else(|| "host.notification".to_owned()),
+        agent: params.agent_id.map(AgentId::new),
+        message: params.message,
+        payload: convert::json(params.payload),
+    };
+    Ok(convert::event(&service.notify(input).await?.committed))
+}
+
+pub(crate) async fn request_approval(
+    service: &Service,
+    caller: Caller,
+    subscribed: Option<bool>,
+    params: wire::RequestApprovalParams,
+) -> Result<HostApproval> {
+    let request = AskRequest {
+        caller,
+        id: ApprovalId::new(format!("approval-{}", random_hex::<6>())),
+        agent: params.agent_id.map(AgentId::new),
+        turn: params.turn,
+        tool_call: params.tool_call_id,
+        action: params.action,
+        tool: params.tool,
+        input: params.input.map(convert::json),
+        details: convert::json(params.details),
+        a2ui: params.a2ui.map(convert::json),
+        options: params.options,
+        approving: params.approving,
+        system_level: params.system_level,
+        idempotency_key: params.idempotency_key,
+        timeout_ms: params.timeout_ms,
+        keyed: None,
+    };
+    let approval = service.request_approval(request).await?;
+    let mut row = convert::approval(&approval);
+    row.subscribed = subscribed;
+    row.answerable =
+        subscribed.map(|subscribed| subscribed || approval.ask.attachment != Attachment::Owner);
+    settle_told(service, &approval).await;
+    Ok(row)
+}
+
+/// An answer that is now handed to the asker's door counts as delivered.
+async fn settle_told(service: &Service, approval: &Approval) {
+    if approval.delivery == Delivery::Attempted {
+        // If the loop is gone, the next host finds the attempt and calls it unknown.
+        drop(service.settle_answer(approval, Delivery::Delivered).await);
+    }
+}
+
+pub(crate) async fn resolve_approval(
+    service: &Service,
+    caller: Caller,
+    id: String,
+    body: wire::ResolutionBody,
+) -> Result<HostApproval> {
+    let edited = body.edited_input.filter(|input| !input.is_null());
+    let edited_input = edited
+        .map(|input| Json::from_value(&input))
+        .transpose()
+        .map_err(|error| Fault::invalid(&error))?;
+    let answer = Answer {
+        resolution: body.resolution,
+        message: body.message,
+        edited_input,
+    };
+    let (approval, passed) = service
+        .resolve_approval(caller, ApprovalId::new(id), answer)
+        .await?;
+    let mut row = convert::approval(&approval);
+    row.passed_to_owner = passed.then_some(true);
+    Ok(row)
+}
+
+pub(crate) async fn cancel_approval(
+    service: &Service,
+    caller: Caller,
+    id: String,
+    message: Option<String>,
+) -> Result<HostApproval> {
+    Ok(convert::approval(
+        &service
+            .cancel_approval(caller, ApprovalId::new(id), message)
+            .await?,
+    ))
+}
+
+pub(crate) async fn dismiss_approval(
+    service: &Service,
+    caller: Caller,
+    id: String,
+) -> Result<HostApproval> {
+    let dismissed = service
+        .dismiss_approval(caller, ApprovalId::new(id))
+        .await
+        .map_err(Fault::from);
+    // The host wire refuses here with a code of its own.
+    let approval = dismissed.map_err(Fault::into_refusal)?;
+    Ok(convert::approval(&approval))
+}
+
+pub(crate) async fn wait_approval(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+    limit: Option<Duration>,
+) -> Result<HostApproval> {
+    let approval = service
+        .wait_approval(caller, ApprovalId::new(id), limit)
+        .await?;
+    let row = convert::approval(&approval);
+    settle_told(service, &approval).await;
+    Ok(row)
+}
+
+/// One approval by its id or an abbreviation that fits no other.
+pub(crate) async fn approval(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+) -> Result<HostApproval> {
+    let exact = service
+        .fetch_approval(caller, ApprovalId::new(id.as_str()))
+        .await;
+    if let Ok(approval) = &exact {
+        settle_told(service, approval).await;
+        return Ok(convert::approval(approval));
+    }
+    refuse_agents(caller)?;
+    let list = ApprovalQuery {
+        id_prefix: Some(prefixed("approval-", &id)),
+        dismissed: true,
+        limit: 2,
+        ..ApprovalQuery::default()
+    };
+    let found = service.approvals(list).await?;
+    one_of(&found, &id, "approval", Reason::UnknownApproval).map(convert::approval)
+}
+
+fn prefixed(prefix: &str, id: &str) -> String {
+    if id.starts_with(prefix) {
+        id.to_owned()
+    } else {
+        format!("{prefix}{id}")
+    }
+}
+
+fn one_of<'a, T>(found: &'a [T], id: &str, what: &str, unknown: Reason) -> Result<&'a T> {
+    match found {
+        [one] => Ok(one),
+        [] => Err(Fault::plain(unknown, format!("unknown {what} '{id}'"))),
+        _ => Err(Fault::plain(
+            Reason::AmbiguousId,
+            format!("'{id}' fits more than one {what}: give more of its id"),
+        )),
+    }
+}
+
+pub(crate) async fn approvals(
+    service: &Service,
+    caller: &Caller,
+    params: wire::ListParams,
+) -> Result<Vec<HostApproval>> {
+    let plain = params.status.is_none()
+        && params.agent_id.is_none()
+        && params.limit.is_none()
+        && params.after.is_none();
+    if plain && caller.principal.agent().is_none() {
+        return Ok(service
+            .overview()
+            .await?
+            .approvals
+            .iter()
+            .map(convert::approval)
+            .collect());
+    }
+    let opened_before = match params.after {
+        Some(id) => Some(
+            service
+                .load_approval(caller, ApprovalId::new(id))
+                .await?
+                .opened,
+        ),
+        None => None,
+    };
+    let list = ApprovalQuery {
+        status: status(params.status.as_deref())?,
+        agent: caller
+            .principal
+            .agent()
+            .cloned()
+            .or(params.agent_id.map(AgentId::new)),
+        opened_before,
+        limit: page(params.limit, 100),
+        ..ApprovalQuery::default()
+    };
+    Ok(service
+        .approvals(list)
+        .await?
+        .iter()
+        .map(convert::approval)
+        .collect())
+}
+
+fn status(word: Option<&str>) -> Result<Option<Status>> {
+    match word {
+        None | Some("all") => Ok(None),
+        Some("pending") => Ok(Some(Status::Pending)),
+        Some("resolved" | "ended") => Ok(Some(Status::Ended)),
+        Some(other) => Err(Fault::plain(
+            Reason::InvalidParams,
+            format!("unknown status `{other}`, expected pending or resolved"),
+        )),
+    }
+}
+
+fn page(limit: Option<u64>, usual: usize) -> usize {
+    limit.map_or(usual, |limit| {
+        usize::try_from(limit)
+            .unwrap_or(usize::MAX)
+            .min(PAGE_ROWS_MAX)
+    })
+}
+
+pub(crate) async fn ask_question(
+    service: &Service,
+    caller: Caller,
+    params: wire::AskQuestionParams,
+) -> Result<HostQuestion> {
+    let input = AskQuestion {
+        caller,
+        id: QuestionId::new(format!("question-{}", random_hex::<6>())),
+        agent: params.agent_id.map(AgentId::new),
+        text: params.question,
+        timeout_ms: params.timeout_ms,
+    };
+    Ok(convert::question(&service.ask_question(input).await?))
+}
+
+pub(crate) async fn answer_question(
+    service: &Service,
+    caller: Caller,
+    id: String,
+    answer: String,
+) -> Result<HostQuestion> {
+    Ok(convert::question(
+        &service
+            .answer_question(caller, QuestionId::new(id), answer)
+            .await?,
+    ))
+}
+
+pub(crate) async fn wait_question(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+    limit: Option<Duration>,
+) -> Result<HostQuestion> {
+    Ok(convert::question(
+        &service
+            .wait_question(caller, QuestionId::new(id), limit)
+            .await?,
+    ))
+}
+
+/// One question by its id or an abbreviation that fits no other.
+pub(crate) async fn question(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+) -> Result<HostQuestion> {
+    if let Ok(question) = service
+        .load_question(caller, QuestionId::new(id.as_str()))
+        .await
+    {
+        return Ok(convert::question(&question));
+    }
+    refuse_agents(caller)?;
+    let query = QuestionQuery {
+        id_prefix: Some(prefixed("question-", &id)),
+        limit: 2,
+        ..QuestionQuery::default()
+    };
+    let found = service.questions(query).await?;
+    one_of(&found, &id, "question", Reason::UnknownQuestion).map(convert::question)
+}
+
+pub(crate) async fn questions(
+    service: &Service,
+    caller: &Caller,
+    params: wire::ListParams,
+) -> Result<Vec<HostQuestion>> {
+    let query = QuestionQuery {
+        status: status(params.status.as_deref())?,
+        agent: caller
+            .principal
+            .agent()
+            .cloned()
+            .or(params.agent_id.map(AgentId::new)),
+        limit: page(params.limit, 100),
+        ..QuestionQuery::default()
+    };
+    Ok(service
+        .questions(query)
+        .await?
+        .iter()
+        .map(convert::question)
+        .collect())
+}
+
+/// Newest first, unless the caller goes forward from a cursor.
+pub(crate) async fn events(
+    service: &Service,
+    caller: &Caller,
+    params: wire::EventsParams,
+) -> Result<Vec<HostEvent>> {
+    refuse_agents(caller)?;
+    let query = EventQuery {
+        after: params.after.map(Seq),
+        before: params.before.map(Seq),
+        newest: params.after.is_none(),
+        limit: page(params.limit, 100),
+        ..EventQuery::default()
+    };
+    let forward = params.after.is_some();
+    let filter = Filter {
+        kinds: params.kinds.map(|kinds| kinds.0),
+        agent: params.agent_id.map(AgentId::new),
+    };
+    let events = service.events(query, filter).await?;
+    let mut rows: Vec<_> = events.iter().map(convert::event).collect();
+    if !forward {
+        rows.reverse();
+    }
+    Ok(rows)
+}
+
+/// What a fresh subscriber is shown.
+pub(crate) async fn snapshot(service: &Service, overview: &Overview) -> Result<wire::HostSnapshot> {
+    let events = service.newest_events(50).await?;
+    let seen = events
+        .iter()
+        .filter(|entry| entry.committed.seq <= overview.head);
+    Ok(wire::HostSnapshot {
+        agents: overview.agents.iter().map(convert::agent).collect(),
+        approvals: overview.approvals.iter().map(convert::approval).collect(),
+        devices: overview
+            .devices
+            .iter()
+            .map(|device| convert::device(device))
+            .collect(),
+        event_sequence: overview.head.0,
+        events: seen.map(|entry| convert::event(&entry.committed)).collect(),
+        identity: Some(identity()),
+        pending_signins: Vec::new(),
+        questions: overview.questions.iter().map(convert::question).collect(),
+        subscribed: true,
+    })
+}
+
+fn identity() -> wire::HostIdentity {
+    wire::HostIdentity {
+        manifest_path: None,
+        manifest_role: "none".to_owned(),
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+pub(crate) async fn stop_all(service: &Service, caller: Caller) -> Result<wire::StopAllResult> {
+    let (denied, interrupted) = service.stop_all(caller).await?;
+    Ok(wire::StopAllResult {
+        denied,
+        interrupted,
+    })
+}
+
+pub(crate) async fn create_token(
+    service: &Service,
+    caller: Caller,
+    params: wire::CreateTokenParams,
+) -> Result<wire::NewToken> {
+    let role = match (params.role.as_str(), params.agent_id) {
+        ("operator", None) => Role::Operator,
+        ("observer", None) => Role::Observer,
+        ("agent", agent) => Role::Agent(AgentId::new(
+            agent.unwrap_or_else(|| format!("agent-{}", random_hex::<6>())),
+        )),
+        ("operator" | "observer", Some(_)) => {
+            return Err(Fault::plain(
+                Reason::InvalidParams,
+                "only a token for the role `agent` names an agent",
+            ));
+        }
+        (other, _) => {
+            let words = format!("unknown role `{other}`, expected operator, observer or agent");
+            return Err(Fault::plain(Reason::InvalidParams, words));
+        }
+    };
+    let name = params.name.unwrap_or_else(|| match &role {
+        Role::Agent(agent) => agent.to_string(),
+        Role::Operator | Role::Observer | Role::Host => caller.principal.name.to_string(),
+    });
+    let ttl = params.ttl_ms.map(Duration::from_millis);
+    let (token, kept) = service.create_token(caller, role, name, ttl).await?;
+    Ok(wire::NewToken {
+        token,
+        row: convert::token(&kept),
+    })
+}
+
+pub(crate) async fn tokens(service: &Service, caller: &Caller) -> Result<Vec<wire::TokenRow>> {
+    require_operator(caller)?;
+    Ok(service.tokens().await?.iter().map(convert::token).collect())
+}
+
+pub(crate) async fn revoke_token(service: &Service, caller: Caller, id: String) -> Result<()> {
+    Ok(service.revoke_token(caller, TokenId::new(id)).await?)
+}
+
+pub(crate) async fn redact(
+    service: &Service,
+    caller: Caller,
+    params: wire::RedactParams,
+) -> Result<wire::AuditResult> {
+    let seq = service
+        .redact(caller, Seq(params.sequence), params.reason)
+        .await?;
+    Ok(wire::AuditResult { sequence: seq.0 })
+}
+
+pub(crate) async fn prune(
+    service: &Service,
+    caller: Caller,
+    params: wire::PruneParams,
+) -> Result<wire::AuditResult> {
+    require_operator(&caller)?;
+    let before = match (params.before_sequence, params.before_time) {
+        (Some(seq), None) => Seq(seq),
+        (None, Some(time)) => first_since(service, &time).await?,
+        _ => {
+            return Err(Fault::plain(
+                Reason::InvalidParams,
+                "give one of before_sequence and before_time",
+            ));
+        }
+    };
+    Ok(wire::AuditResult {
+        sequence: service.prune(caller, before).await?.0,
+    })
+}
+
+async fn first_since(service: &Service, time: &str) -> Result<Seq> {
+    let quoted = serde_json::Value::from(time);
+    let at: wire::Time = serde_json::from_value(quoted).map_err(|error| Fault::invalid(&error))?;
+    let first = service.first_event_since(Timestamp(at.0)).await?;
+    Ok(first.unwrap_or_else(|| service.head().next()))
+}
+
+/// What the caller is to the host.
+pub(crate) fn you(caller: &Caller) -> wire::Who {
+    convert::who(&countersign_core::By::from(caller))
+}
+
+/// Shares one caller between requests that run at the same time.
+pub(crate) fn caller(
+    principal: &Arc<countersign_core::Principal>,
+    client: Option<&countersign_core::ClientId>,
+) -> Caller {
+    Caller {
+        principal: principal.clone(),
+        client: client.cloned(),
+    }
+}

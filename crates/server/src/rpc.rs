@@ -1,0 +1,214 @@
+//! JSON-RPC: one line per method, each calling the operation it is named for.
+
+use std::time::Duration;
+
+use countersign_core::Caller;
+use countersign_protocol as wire;
+use countersign_protocol::{ErrorCode, Reason};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Doors;
+use crate::fault::Fault;
+use crate::ops;
+
+/// One request, taken apart.
+pub(crate) struct Call<'a> {
+    pub(crate) method: &'a str,
+    /// Its parameters as JSON text.
+    pub(crate) params: Option<&'a str>,
+    /// Its id as JSON text, given back as it came.
+    pub(crate) id: &'a str,
+    /// Whether the calling connection reads events.
+    pub(crate) subscribed: bool,
+}
+
+/// Serves one request and gives back the reply's frame. Every request gets one.
+pub(crate) async fn serve(doors: &Doors, caller: Caller, call: Call<'_>) -> String {
+    dispatch(doors, caller, &call)
+        .await
+        .unwrap_or_else(|fault| failure(call.id, fault))
+}
+
+async fn dispatch(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+    let service = &doors.service;
+    match call.method {
+        "host.agents" => call.reply(ops::agents(service, &caller).await?),
+        "host.events" => call.reply(ops::events(service, &caller, call.optional()?).await?),
+        "host.approvals" => call.reply(ops::approvals(service, &caller, call.optional()?).await?),
+        "host.approval" => call.reply(ops::approval(service, &caller, call.approval_id()?).await?),
+        "host.register_agent" => {
+            call.reply(ops::register_agent(service, caller, call.params()?).await?)
+        }
+        "host.unregister_agent" => {
+            call.done(ops::unregister_agent(service, caller, call.agent_id()?).await?)
+        }
+        "host.set_status" => set_status(doors, caller, call).await,
+        "host.register_device" => {
+            call.reply(ops::register_device(service, caller, call.params()?).await?)
+        }
+        "host.update_device" => {
+            call.reply(ops::update_device(service, caller, call.params()?).await?)
+        }
+        "host.devices" => devices(doors, &caller, call).await,
+        "host.notify" => call.reply(ops::notify(service, caller, call.optional()?).await?),
+        "host.request_approval" => request_approval(doors, caller, call).await,
+        "host.resolve_approval" => resolve_approval(doors, caller, call).await,
+        "host.cancel_approval" => cancel_approval(doors, caller, call).await,
+        "host.wait_approval" => wait_approval(doors, &caller, call).await,
+        "host.dismiss_approval" => dismiss_approval(doors, caller, call).await,
+        "host.questions" => call.reply(ops::questions(service, &caller, call.optional()?).await?),
+        "host.question" => call.reply(ops::question(service, &caller, call.question_id()?).await?),
+        "host.ask_question" => {
+            call.reply(ops::ask_question(service, caller, call.params()?).await?)
+        }
+        "host.answer_question" => answer_question(doors, caller, call).await,
+        "host.wait_question" => wait_question(doors, &caller, call).await,
+        "host.stop_all" => call.reply(ops::stop_all(service, caller).await?),
+        "host.create_token" => {
+            call.reply(ops::create_token(service, caller, call.params()?).await?)
+        }
+        "host.tokens" => call.reply(ops::tokens(service, &caller).await?),
+        "host.revoke_token" => {
+            call.done(ops::revoke_token(service, caller, call.token_id()?).await?)
+        }
+        "host.create_ticket" => call.reply(doors.create_ticket(&caller)?),
+        "host.redact_event" => call.reply(ops::redact(service, caller, call.params()?).await?),
+        "host.prune_events" => call.reply(ops::prune(service, caller, call.params()?).await?),
+        "host.status" => call.reply(doors.status(&caller).await?),
+        "host.shutdown" => call.done(doors.shut_down(&caller)?),
+        unknown => Err(Fault::new(
+            ErrorCode::UnknownMethod,
+            Reason::InvalidParams,
+            format!(
+                "unknown method '{}'",
+                unknown.chars().take(100).collect::<String>()
+            ),
+        )),
+    }
+}
+
+async fn set_status(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+    let params: wire::SetStatusParams = call.params()?;
+    call.reply(ops::set_status(&doors.service, caller, params.agent_id, params.status).await?)
+}
+
+async fn devices(doors: &Doors, caller: &Caller, call: &Call<'_>) -> Result<String, Fault> {
+    ops::refuse_agents(caller)?;
+    call.reply(ops::devices(&doors.service).await?)
+}
+
+async fn request_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+    call.reply(
+        ops::request_approval(
+            &doors.service,
+            caller,
+            Some(call.subscribed),
+            call.params()?,
+        )
+        .await?,
+    )
+}
+
+async fn resolve_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+    let params: wire::ResolveApprovalParams = call.params()?;
+    call.reply(
+        ops::resolve_approval(&doors.service, caller, params.approval_id, params.body).await?,
+    )
+}
+
+async fn cancel_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+    let params: wire::CancelApprovalParams = call.params()?;
+    call.reply(
+        ops::cancel_approval(&doors.service, caller, params.approval_id, params.message).await?,
+    )
+}
+
+async fn wait_approval(doors: &Doors, caller: &Caller, call: &Call<'_>) -> Result<String, Fault> {
+    let params: wire::WaitApprovalParams = call.params()?;
+    let limit = params.timeout_ms.map(Duration::from_millis);
+    call.reply(ops::wait_approval(&doors.service, caller, params.approval_id, limit).await?)
+}
+
+async fn dismiss_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+    // The one method whose bad parameters have the code that JSON-RPC names for them.
+    let params: wire::ApprovalParams = call.params().map_err(Fault::into_invalid_params)?;
+    let approval = ops::dismiss_approval(&doors.service, caller, params.approval_id).await?;
+    call.reply(serde_json::json!({ "dismissed": true, "approval": approval }))
+}
+
+async fn answer_question(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+    let params: wire::AnswerQuestionParams = call.params()?;
+    call.reply(
+        ops::answer_question(&doors.service, caller, params.question_id, params.answer).await?,
+    )
+}
+
+async fn wait_question(doors: &Doors, caller: &Caller, call: &Call<'_>) -> Result<String, Fault> {
+    let params: wire::WaitQuestionParams = call.params()?;
+    let limit = params.timeout_ms.map(Duration::from_millis);
+    call.reply(ops::wait_question(&doors.service, caller, params.question_id, limit).await?)
+}
+
+impl Call<'_> {
+    /// Parameters that must be there.
+    pub(crate) fn params<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+        serde_json::from_str(self.params.unwrap_or("{}")).map_err(|error| Fault::invalid(&error))
+    }
+
+    /// Parameters that may be missing, null, or something older clients put there to be ignored.
+    pub(crate) fn optional<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+        let text = self.params.unwrap_or("{}");
+        let text = if text.starts_with('{') { text } else { "{}" };
+        serde_json::from_str(text).map_err(|error| Fault::invalid(&error))
+    }
+
+    fn approval_id(&self) -> Result<String, Fault> {
+        self.params::<wire::ApprovalParams>()
+            .map(|params| params.approval_id)
+    }
+
+    fn question_id(&self) -> Result<String, Fault> {
+        self.params::<wire::QuestionParams>()
+            .map(|params| params.question_id)
+    }
+
+    fn token_id(&self) -> Result<String, Fault> {
+        self.params::<wire::TokenParams>()
+            .map(|params| params.token_id)
+    }
+
+    fn agent_id(&self) -> Result<String, Fault> {
+        let params = self.optional::<wire::AgentParams>();
+        params
+            .map(|params| params.agent_id)
+            .map_err(|_| Fault::plain(Reason::InvalidParams, "missing agent_id"))
+    }
+
+    /// A reply with a result.
+    pub(crate) fn reply(&self, result: impl Serialize) -> Result<String, Fault> {
+        frame("result", &result, self.id).map_err(|error| Fault::invalid(&error))
+    }
+
+    fn done(&self, (): ()) -> Result<String, Fault> {
+        self.reply(serde_json::json!({ "ok": true }))
+    }
+}
+
+/// A reply with an error.
+pub(crate) fn failure(id: &str, fault: Fault) -> String {
+    frame("error", &fault.into_error(), id).unwrap_or_default()
+}
+
+/// The envelope around a result or an error. `id` is JSON already and goes in as it is.
+fn frame(part: &str, content: &impl Serialize, id: &str) -> Result<String, serde_json::Error> {
+    let mut text = Vec::with_capacity(1024);
+    text.extend_from_slice(br#"{"jsonrpc":"2.0",""#);
+    text.extend_from_slice(part.as_bytes());
+    text.extend_from_slice(br#"":"#);
+    serde_json::to_writer(&mut text, content)?;
+    text.extend_from_slice(br#","id":"#);
+    text.extend_from_slice(id.as_bytes());
+    text.push(b'}');
+    String::from_utf8(text).map_err(serde::ser::Error::custom)
+}

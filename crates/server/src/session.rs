@@ -1,0 +1,379 @@
+//! One WebSocket connection: who it is, what it asks, what it is told.
+//!
+//! Invariants: nothing is sent before the reply to `session.auth`; requests are served side by
+//! side and their number is bounded; a peer that does not read stops being read from, and holds
+//! up nobody else.
+
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use countersign_core::limits::{
+    AUTH_MS, CONNECTION_REQUESTS_MAX, PING_MS, SILENCE_MS, SLOW_READER_MS,
+};
+use countersign_core::{ClientId, Seq};
+use countersign_daemon::{Filter, Subscription};
+use countersign_protocol as wire;
+use countersign_protocol::{ErrorCode, PROTOCOL_VERSION, Reason, Request};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::Doors;
+use crate::auth::{Connection, Identity, auth_required};
+use crate::convert;
+use crate::fault::Fault;
+use crate::ops;
+use crate::rpc::{Call, failure, serve};
+
+type Serving = Pin<Box<dyn Future<Output = String> + Send>>;
+
+/// Why a connection ended.
+enum End {
+    /// The peer is gone, or does not take what it is sent.
+    Gone,
+    /// We close it, with a code and words.
+    Close(u16, &'static str),
+}
+
+struct Session {
+    doors: Arc<Doors>,
+    connection: Arc<Connection>,
+    socket: WebSocket,
+    client: ClientId,
+    identity: Option<Identity>,
+    serving: FuturesUnordered<Serving>,
+    subscription: Option<Subscription>,
+    heard: Instant,
+}
+
+/// Serves a connection until either side ends it.
+pub(crate) async fn run(
+    doors: Arc<Doors>,
+    connection: Arc<Connection>,
+    identity: Option<Identity>,
+    socket: WebSocket,
+) {
+    let Ok(client) = doors.service.connected().await else {
+        return;
+    };
+    let mut session = Session {
+        doors: doors.clone(),
+        connection,
+        socket,
+        client: client.clone(),
+        identity,
+        serving: FuturesUnordered::new(),
+        subscription: None,
+        heard: Instant::now(),
+    };
+    if let Err(End::Close(code, reason)) = session.talk().await {
+        let frame = CloseFrame {
+            code,
+            reason: Utf8Bytes::from_static(reason),
+        };
+        let closing = session.socket.send(Message::Close(Some(frame)));
+        // A peer that does not take even this is gone.
+        drop(tokio::time::timeout(Duration::from_secs(1), closing).await);
+    }
+    drop(session);
+    doors.service.disconnected(client).await;
+}
+
+impl Session {
+    async fn talk(&mut self) -> Result<(), End> {
+        let doors = self.doors.clone();
+        let ending = doors.ending.cancelled();
+        tokio::pin!(ending);
+        let mut ping = tokio::time::interval(Duration::from_millis(PING_MS));
+        ping.reset();
+        let auth_limit = tokio::time::sleep(Duration::from_millis(AUTH_MS));
+        tokio::pin!(auth_limit);
+        loop {
+            let room = self.serving.len() < CONNECTION_REQUESTS_MAX;
+            tokio::select! {
+                biased;
+                () = &mut ending => return Err(End::Close(1001, "the host is ending")),
+                Some(reply) = self.serving.next(), if !self.serving.is_empty() => self.send_replies(reply).await?,
+                message = self.socket.recv(), if room => self.hear(message).await?,
+                events = next_events(&mut self.subscription) => self.send_events(events).await?,
+                _ = ping.tick() => self.ping().await?,
+                () = &mut auth_limit, if self.identity.is_none() => {
+                    return Err(End::Close(1008, "nobody said who is calling"));
+                }
+            }
+        }
+    }
+
+    async fn hear(&mut self, message: Option<Result<Message, axum::Error>>) -> Result<(), End> {
+        self.heard = Instant::now();
+        match message {
+            Some(Ok(Message::Text(text))) => self.take(text).await,
+            Some(Ok(Message::Binary(_))) => Err(End::Close(1003, "text frames only")),
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
+            Some(Ok(Message::Close(_))) | None => Err(End::Gone),
+            Some(Err(error)) => Err(unreadable(&error)),
+        }
+    }
+
+    /// Takes one frame: the few methods that change the connection itself are served here, in
+    /// order; all others side by side.
+    async fn take(&mut self, text: Utf8Bytes) -> Result<(), End> {
+        let Some(frame) = Frame::parse(text) else {
+            let words = "parse error: not a JSON-RPC request";
+            let fault = Fault::new(ErrorCode::Parse, Reason::InvalidParams, words);
+            return self.send(failure("null", fault)).await;
+        };
+        match frame.method.as_str() {
+            "session.auth" => {
+                let reply = self.authenticate(&frame.call(false)).await;
+                self.send(reply).await
+            }
+            "server.handshake" => {
+                let call = frame.call(false);
+                let reply = shake_hands(&call).unwrap_or_else(|fault| failure(call.id, fault));
+                self.send(reply).await
+            }
+            _ => self.take_authenticated(frame).await,
+        }
+    }
+
+    async fn take_authenticated(&mut self, frame: Frame) -> Result<(), End> {
+        let subscribed = self.subscription.is_some();
+        let Some(identity) = &mut self.identity else {
+            self.send(failure(frame.call(false).id, auth_required()))
+                .await?;
+            return Err(End::Close(1008, "auth required"));
+        };
+        let refreshed = self
+            .doors
+            .doorkeeper
+            .refresh(&self.connection, identity)
+            .await;
+        let caller = ops::caller(&identity.principal, Some(&self.client));
+        if let Err(fault) = refreshed {
+            self.send(failure(frame.call(subscribed).id, fault)).await?;
+            return Err(End::Close(1008, "auth failed"));
+        }
+        if frame.method == "host.subscribe" {
+            let call = frame.call(subscribed);
+            let reply = self.subscribe(&caller, &call).await;
+            return self
+                .send(reply.unwrap_or_else(|fault| failure(call.id, fault)))
+                .await;
+        }
+        let doors = self.doors.clone();
+        self.serving.push(Box::pin(async move {
+            serve(&doors, caller, frame.call(subscribed)).await
+        }));
+        Ok(())
+    }
+
+    async fn authenticate(&mut self, call: &Call<'_>) -> String {
+        match self.try_authenticate(call).await {
+            Ok(reply) => reply,
+            Err(fault) => failure(call.id, fault),
+        }
+    }
+
+    async fn try_authenticate(&mut self, call: &Call<'_>) -> Result<String, Fault> {
+        let params: wire::AuthParams = call.optional()?;
+        let for_host = params.token.is_none() && params.host_token.is_some();
+        let token = params.token.or(params.host_token);
+        if token.is_none() && !self.connection.is_unix() {
+            return Err(Fault::plain(
+                Reason::InvalidParams,
+                "session.auth requires { token: string }",
+            ));
+        }
+        let identity = self
+            .doors
+            .doorkeeper
+            .identify(&self.connection, token.map(Arc::from))
+            .await;
+        let identity = identity.map_err(|fault| host_words(fault, for_host))?;
+        let principal = identity.principal.clone();
+        if let Some(wanted) = &params.agent_id
+            && principal.agent().map(countersign_core::AgentId::as_str) != Some(wanted)
+        {
+            let words =
+                format!("auth failed: agent_id `{wanted}` is not supervised, or token mismatch");
+            return Err(Fault::plain(Reason::AuthFailed, words));
+        }
+        self.identity = Some(identity);
+        let mut result = json!({ "ok": true, "auth_enabled": true, "memory_namespace": params.memory_namespace });
+        match principal.agent() {
+            Some(agent) => {
+                result["agent_id"] = json!(agent.as_str());
+                result["work_context"] = json!(null);
+            }
+            None if for_host => result["role"] = json!("host"),
+            None => result["parslee"] = json!(null),
+        }
+        call.reply(result)
+    }
+
+    async fn subscribe(
+        &mut self,
+        caller: &countersign_core::Caller,
+        call: &Call<'_>,
+    ) -> Result<String, Fault> {
+        ops::refuse_agents(caller)?;
+        let params: wire::SubscribeParams = call.optional()?;
+        let filter = Filter {
+            kinds: params.kinds,
+            agent: None,
+        };
+        let client = Some(self.client.clone());
+        let (overview, subscription) = self
+            .doors
+            .service
+            .subscribe(client, params.after.map(Seq), filter)
+            .await?;
+        let reply = call.reply(ops::snapshot(&self.doors.service, &overview).await?)?;
+        self.subscription = Some(subscription);
+        Ok(reply)
+    }
+
+    /// Sends a reply and whatever else is ready by now, in one go.
+    async fn send_replies(&mut self, first: String) -> Result<(), End> {
+        self.feed(first.into()).await?;
+        while let Some(Some(reply)) = self.serving.next().now_or_never() {
+            self.feed(reply.into()).await?;
+        }
+        self.flush().await
+    }
+
+    async fn send_events(&mut self, events: Events) -> Result<(), End> {
+        let events = events.map_err(|_| End::Close(1001, "the host is ending"))?;
+        for entry in events {
+            let frame = entry.wire(convert::event_frame);
+            let text =
+                Utf8Bytes::try_from(frame).map_err(|_| End::Close(1011, "an event is not text"))?;
+            self.feed(text).await?;
+        }
+        self.flush().await
+    }
+
+    async fn send(&mut self, frame: String) -> Result<(), End> {
+        self.feed(frame.into()).await?;
+        self.flush().await
+    }
+
+    async fn feed(&mut self, text: Utf8Bytes) -> Result<(), End> {
+        taken(self.socket.feed(Message::Text(text))).await
+    }
+
+    async fn flush(&mut self) -> Result<(), End> {
+        taken(self.socket.flush()).await
+    }
+
+    async fn ping(&mut self) -> Result<(), End> {
+        if self.heard.elapsed() > Duration::from_millis(SILENCE_MS) {
+            return Err(End::Gone);
+        }
+        taken(self.socket.send(Message::Ping(bytes::Bytes::new()))).await
+    }
+}
+
+/// One request's frame, and where in it the parts lie.
+struct Frame {
+    text: Utf8Bytes,
+    method: String,
+    params: Option<Range<usize>>,
+    id: Option<Range<usize>>,
+}
+
+impl Frame {
+    fn parse(text: Utf8Bytes) -> Option<Self> {
+        let request = serde_json::from_str::<Request<'_>>(text.as_str()).ok()?;
+        let place = |part: &RawValue| {
+            let start = part.get().as_ptr() as usize - text.as_str().as_ptr() as usize;
+            start..start + part.get().len()
+        };
+        let (params, id) = (request.params.map(place), request.id.map(place));
+        Some(Self {
+            method: request.method,
+            params,
+            id,
+            text,
+        })
+    }
+
+    fn call(&self, subscribed: bool) -> Call<'_> {
+        let part =
+            |range: &Option<Range<usize>>| range.clone().map(|range| &self.text.as_str()[range]);
+        Call {
+            method: &self.method,
+            params: part(&self.params),
+            id: part(&self.id).unwrap_or("null"),
+            subscribed,
+        }
+    }
+}
+
+type Events = Result<Vec<Arc<countersign_daemon::Entry>>, countersign_daemon::ServiceError>;
+
+async fn next_events(subscription: &mut Option<Subscription>) -> Events {
+    match subscription {
+        Some(subscription) => subscription.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A peer has this long to take what it is sent; its cursor still holds when it comes back.
+async fn taken(sending: impl Future<Output = Result<(), axum::Error>>) -> Result<(), End> {
+    match tokio::time::timeout(Duration::from_millis(SLOW_READER_MS), sending).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(End::Gone),
+        Err(_) => Err(End::Close(1008, "nothing was read for too long")),
+    }
+}
+
+fn unreadable(error: &axum::Error) -> End {
+    let words = error.to_string();
+    if words.contains("too long") || words.contains("capacity") || words.contains("Space limit") {
+        End::Close(1009, "the frame is too large")
+    } else {
+        End::Gone
+    }
+}
+
+fn host_words(fault: Fault, for_host: bool) -> Fault {
+    if for_host && fault.reason == Reason::AuthFailed {
+        Fault::plain(Reason::AuthFailed, "auth failed: host token mismatch")
+    } else {
+        fault
+    }
+}
+
+/// Protocol version and capabilities, as the host wire negotiates them.
+fn shake_hands(call: &Call<'_>) -> Result<String, Fault> {
+    let params: wire::HandshakeParams = call.params()?;
+    let oldest = params
+        .protocol_version_min
+        .unwrap_or(params.protocol_version);
+    if oldest > PROTOCOL_VERSION || params.protocol_version < PROTOCOL_VERSION {
+        let words = format!("protocol version mismatch: this host speaks {PROTOCOL_VERSION}");
+        return Err(Fault::new(ErrorCode::Version, Reason::InvalidParams, words));
+    }
+    // Capabilities name what a client relies on; everything on this wire is served to everybody.
+    let mut negotiated = params.required_capabilities;
+    negotiated.extend(params.optional_capabilities);
+    call.reply(json!({
+        "protocol_version": PROTOCOL_VERSION,
+        "server_protocol_version_min": PROTOCOL_VERSION,
+        "server_protocol_version_max": PROTOCOL_VERSION,
+        "server_version": env!("CARGO_PKG_VERSION"),
+        "client_protocol_version": params.protocol_version,
+        "client_version": params.client_version,
+        "negotiated_capabilities": negotiated,
+        "assistant_name": "Countersign",
+        "assistant_aliases": [],
+        "assistant_brand": "Countersign",
+    }))
+}

@@ -1,0 +1,77 @@
+//! One-time tickets: how a browser gets its cookie without a token in an address that lasts.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use countersign_core::Timestamp;
+use countersign_core::limits::{TICKET_MS, TICKETS_MAX};
+use countersign_daemon::new_secret;
+use countersign_protocol::Reason;
+use subtle::ConstantTimeEq as _;
+
+use crate::fault::Fault;
+
+/// Tickets that wait to be used. In memory only: a restart ends them.
+#[derive(Default)]
+pub(crate) struct Tickets {
+    waiting: Mutex<Vec<Ticket>>,
+}
+
+struct Ticket {
+    secret: String,
+    name: Arc<str>,
+    expires_at: Timestamp,
+}
+
+impl Tickets {
+    /// Makes a ticket for somebody.
+    pub(crate) fn issue(
+        &self,
+        name: &Arc<str>,
+        now: Timestamp,
+    ) -> Result<(String, Timestamp), Fault> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|ticket| now < ticket.expires_at);
+        if waiting.len() >= TICKETS_MAX {
+            return Err(Fault::refused(
+                Reason::TooMany,
+                "too many login links wait to be used",
+            ));
+        }
+        let (secret, expires_at) = (new_secret(), now.plus_ms(TICKET_MS));
+        waiting.push(Ticket {
+            secret: secret.clone(),
+            name: name.clone(),
+            expires_at,
+        });
+        Ok((secret, expires_at))
+    }
+
+    /// Uses a ticket up. Gives whom it was made for.
+    pub(crate) fn redeem(&self, secret: &str, now: Timestamp) -> Option<Arc<str>> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = waiting
+            .iter()
+            .position(|ticket| ticket.secret.as_bytes().ct_eq(secret.as_bytes()).into())?;
+        let ticket = waiting.swap_remove(found);
+        (now < ticket.expires_at).then_some(ticket.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_works_once_and_in_time() {
+        let tickets = Tickets::default();
+        let (secret, expires_at) = tickets.issue(&"ann".into(), Timestamp(0)).unwrap();
+        assert_eq!(tickets.redeem("wrong", Timestamp(1)), None);
+        assert_eq!(
+            tickets.redeem(&secret, Timestamp(1)).as_deref(),
+            Some("ann")
+        );
+        assert_eq!(tickets.redeem(&secret, Timestamp(1)), None);
+        let (late, _) = tickets.issue(&"ann".into(), Timestamp(0)).unwrap();
+        assert_eq!(tickets.redeem(&late, expires_at), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! The few pages around the API: a front page, health, metrics, the login link.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use countersign_core::{Caller, Role};
+use countersign_protocol::Reason;
+
+use crate::Doors;
+use crate::fault::Fault;
+use crate::metrics;
+use crate::rest::CallerOnConnection;
+
+/// The cookie that a browser's session lies in; the page's scripts cannot read it.
+pub(crate) const COOKIE: &str = "countersign_session";
+const COOKIE_LIFE: Duration = Duration::from_hours(12);
+
+pub(crate) fn front_page() -> Html<&'static str> {
+    Html(
+        "<!doctype html><meta charset=utf-8><title>Countersign</title><h1>Countersign</h1>\
+         <p>The host is running. Answer asks with <code>countersign watch</code> or <code>countersign inbox</code>.\
+         <p>The API is under <code>/api/v1</code>, described by <a href=/api/v1/openapi.json>/api/v1/openapi.json</a>.",
+    )
+}
+
+pub(crate) async fn health(State(doors): State<Arc<Doors>>) -> Response {
+    match doors.service.store_trouble() {
+        None => (StatusCode::OK, "ok\n").into_response(),
+        Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")).into_response(),
+    }
+}
+
+pub(crate) async fn metrics_page(State(doors): State<Arc<Doors>>) -> Result<Response, Fault> {
+    let text = metrics::render(&doors).await?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}
+
+/// Turns a one-time link into a cookie. An agent's process gets none, whatever link it holds.
+pub(crate) async fn login(
+    State(doors): State<Arc<Doors>>,
+    CallerOnConnection(connection): CallerOnConnection,
+    Path(ticket): Path<String>,
+) -> Result<Response, Fault> {
+    let name = doors.tickets.redeem(&ticket, doors.service.now());
+    let name = name.ok_or_else(|| {
+        Fault::plain(
+            Reason::AuthFailed,
+            "this link was used or is too old: make a new one with `countersign open`",
+        )
+    })?;
+    doors.doorkeeper.refuse_agents(&connection).await?;
+    let host = Caller::host();
+    let (secret, _) = doors
+        .service
+        .create_token(host, Role::Operator, name.to_string(), Some(COOKIE_LIFE))
+        .await?;
+    let seconds = COOKIE_LIFE.as_secs();
+    let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}");
+    Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response())
+}

@@ -293,6 +293,7 @@ fn ask(number: u64) -> Ask {
         },
         client: Some(ClientId::new(format!("{:012x}", number % AGENTS))),
         attachment: Attachment::Owner,
+        asked_at: Timestamp(5),
         idempotency_key: None,
         request_digest: None,
         deadline: None,

@@ -37,8 +37,14 @@ impl Fault {
         Self::new(ErrorCode::Plain, reason, message)
     }
 
+    /// What does not fit, in serde's words; the place is left out, as on the host wire.
     pub(crate) fn invalid(error: &serde_json::Error) -> Self {
-        Self::plain(Reason::InvalidParams, error.to_string())
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let words = error.to_string();
+        Self::plain(
+            Reason::InvalidParams,
+            words.strip_suffix(&place).unwrap_or(&words),
+        )
     }
 
     /// The code JSON-RPC names for bad parameters, with its prefix.

@@ -202,9 +202,6 @@ fn bind_unix(path: &Path) -> Result<UnixListener, ServeError> {
 
 async fn accept_tcp(listener: TcpListener, door: Door) {
     loop {
-        let Some(room) = door.room().await else {
-            return;
-        };
         let accepted = tokio::select! {
             () = door.doors.ending.cancelled() => return,
             accepted = listener.accept() => accepted,
@@ -227,9 +224,6 @@ async fn accept_tcp(listener: TcpListener, door: Door) {
 
 async fn accept_unix(listener: UnixListener, door: Door) {
     loop {
-        let Some(room) = door.room().await else {
-            return;
-        };
         let accepted = tokio::select! {
             () = door.doors.ending.cancelled() => return,
             accepted = listener.accept() => accepted,

@@ -140,10 +140,6 @@ impl Session {
                 let reply = self.authenticate(&call).await;
                 self.send(reply).await
             }
-            "server.handshake" => {
-                let reply = shake_hands(&call).unwrap_or_else(|fault| failure(call.id, fault));
-                self.send(reply).await
-            }
             _ => self.take_authenticated(&call, &text).await,
         }
     }
@@ -163,8 +159,12 @@ impl Session {
             return Err(End::Close(1008, "auth failed"));
         }
         let caller = ops::caller(&identity.principal, Some(&self.client));
-        if call.method == "host.subscribe" {
-            let reply = self.subscribe(&caller, call).await;
+        let inline = match call.method {
+            "server.handshake" => Some(shake_hands(call)),
+            "host.subscribe" => Some(self.subscribe(&caller, call).await),
+            _ => None,
+        };
+        if let Some(reply) = inline {
             return self
                 .send(reply.unwrap_or_else(|fault| failure(call.id, fault)))
                 .await;

@@ -38,6 +38,10 @@ pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// A piece of JSON a caller attaches. Whole files in an edit fit.
 pub const JSON_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// How deeply such a piece may be nested: with its envelope still less than the 128 levels at which
+/// common parsers give up, so that nobody can send what others cannot read.
+pub const JSON_DEPTH_MAX: usize = 100;
+
 /// One incoming frame or body: a piece of JSON and its envelope.
 pub const FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
 

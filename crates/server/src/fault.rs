@@ -136,7 +136,7 @@ impl From<Rejection> for Fault {
             Rejection::TooMany { limit, .. } => {
                 Self::refused(Reason::TooMany, words).with("limit", limit)
             }
-            Rejection::TooLarge { limit, .. } => {
+            Rejection::TooLarge { limit, .. } | Rejection::TooDeep { limit, .. } => {
                 Self::refused(Reason::TooLarge, words).with("limit", limit)
             }
             Rejection::ReservedKind(_) => Self::refused(Reason::ReservedKind, words),

@@ -84,8 +84,12 @@ pub const WAITERS_PER_SUBJECT_MAX: usize = 1_000;
 /// Rows in one page of a list.
 pub const PAGE_ROWS_MAX: usize = 1_000;
 
-/// Requests of one connection that are served at the same time.
+/// Requests of one connection that are served at the same time, waits apart.
 pub const CONNECTION_REQUESTS_MAX: usize = 256;
+
+/// Waits of one connection. They last until a person answers, so more are refused: they would hold
+/// up what comes behind them.
+pub const CONNECTION_WAITS_MAX: usize = 1_000;
 
 /// Connections open at one time, over all doors.
 pub const CONNECTIONS_MAX: usize = 4_096;

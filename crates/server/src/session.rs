@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use countersign_core::limits::{
-    AUTH_MS, CONNECTION_REQUESTS_MAX, PING_MS, SILENCE_MS, SLOW_READER_MS,
+    AUTH_MS, CONNECTION_REQUESTS_MAX, CONNECTION_WAITS_MAX, PING_MS, SILENCE_MS, SLOW_READER_MS,
 };
-use countersign_core::{ClientId, Seq};
+use countersign_core::{ClientId, Rejection, Seq};
 use countersign_daemon::{Filter, Subscription};
 use countersign_protocol as wire;
 use countersign_protocol::{ErrorCode, PROTOCOL_VERSION, Reason, Request};
@@ -46,6 +46,8 @@ struct Session {
     client: ClientId,
     identity: Option<Identity>,
     serving: FuturesUnordered<Serving>,
+    /// Requests that last until a person answers, apart from those that end by themselves.
+    waiting: FuturesUnordered<Serving>,
     subscription: Option<Subscription>,
     heard: Instant,
 }
@@ -67,6 +69,7 @@ pub(crate) async fn run(
         client: client.clone(),
         identity,
         serving: FuturesUnordered::new(),
+        waiting: FuturesUnordered::new(),
         subscription: None,
         heard: Instant::now(),
     };
@@ -96,6 +99,7 @@ impl Session {
                 biased;
                 () = ending.cancelled() => return Err(End::Close(1001, "the host is ending")),
                 Some(reply) = self.serving.next(), if !self.serving.is_empty() => self.send_replies(reply).await?,
+                Some(reply) = self.waiting.next(), if !self.waiting.is_empty() => self.send_replies(reply).await?,
                 message = self.socket.recv(), if room => self.hear(message).await?,
                 events = next_events(&mut self.subscription) => self.send_events(events).await?,
                 _ = ping.tick() => self.ping().await?,
@@ -169,8 +173,16 @@ impl Session {
                 .send(reply.unwrap_or_else(|fault| failure(call.id, fault)))
                 .await;
         }
+        let waits = matches!(call.method, "host.wait_approval" | "host.wait_question");
+        if waits && self.waiting.len() >= CONNECTION_WAITS_MAX {
+            let rejection = Rejection::TooMany {
+                what: "waits on this connection",
+                limit: CONNECTION_WAITS_MAX,
+            };
+            return self.send(failure(call.id, rejection.into())).await;
+        }
         let (doors, text, subscribed) = (self.doors.clone(), text.clone(), call.subscribed);
-        self.serving.push(Box::pin(async move {
+        let serving: Serving = Box::pin(async move {
             // Borrowed from the frame, which lives here as long as it is served.
             let Ok(request) = serde_json::from_str::<Request<'_>>(text.as_str()) else {
                 return String::new();
@@ -187,7 +199,12 @@ impl Session {
                 },
             )
             .await
-        }));
+        });
+        if waits {
+            self.waiting.push(serving);
+        } else {
+            self.serving.push(serving);
+        }
         Ok(())
     }
 
@@ -259,22 +276,38 @@ impl Session {
 
     /// Sends a reply and whatever else is ready by now, in one go.
     async fn send_replies(&mut self, first: String) -> Result<(), End> {
+        let began = Instant::now();
         self.feed(first.into()).await?;
-        while let Some(Some(reply)) = self.serving.next().now_or_never() {
+        while let Some(reply) = self.next_ready() {
             self.feed(reply.into()).await?;
         }
-        self.flush().await
+        self.flush().await?;
+        self.excuse_since(began);
+        Ok(())
+    }
+
+    fn next_ready(&mut self) -> Option<String> {
+        let served = self.serving.next().now_or_never().flatten();
+        served.or_else(|| self.waiting.next().now_or_never().flatten())
+    }
+
+    /// While we send we do not listen, so a peer that takes its time to read was not silent.
+    fn excuse_since(&mut self, began: Instant) {
+        self.heard += began.elapsed();
     }
 
     async fn send_events(&mut self, events: Events) -> Result<(), End> {
         let events = events.map_err(|_| End::Close(1001, "the host is ending"))?;
+        let began = Instant::now();
         for entry in events {
             let frame = entry.wire(convert::event_frame);
             let text =
                 Utf8Bytes::try_from(frame).map_err(|_| End::Close(1011, "an event is not text"))?;
             self.feed(text).await?;
         }
-        self.flush().await
+        self.flush().await?;
+        self.excuse_since(began);
+        Ok(())
     }
 
     async fn send(&mut self, frame: String) -> Result<(), End> {

@@ -56,7 +56,7 @@ async fn a_body_over_the_limit_is_refused() {
     let body = json!({ "payload": "x".repeat(4 * 1024 * 1024) }).to_string();
     let answer = http(&host.address, "POST", "/api/v1/events", &headers, &body).await;
     assert_eq!(answer.refusal(), (413, "too_large".to_owned()));
-    for body in ["{", "[]", "{\"message\":5}", "\u{0}"] {
+    for body in ["{", "{\"message\":5}", "\u{0}"] {
         let answer = http(&host.address, "POST", "/api/v1/events", &headers, body).await;
         assert_eq!(
             answer.refusal(),

@@ -294,7 +294,7 @@ async fn an_agents_token_asks_notifies_and_reports_and_nothing_else() {
         (
             "host.approval",
             json!({ "approval_id": theirs }),
-            "unknown_approval",
+            "agent_not_allowed",
         ),
         (
             "host.wait_approval",

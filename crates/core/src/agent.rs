@@ -70,7 +70,8 @@ impl Agent {
     }
 }
 
-fn visible_state(base: BaseState, open: OpenCounts) -> AgentState {
+/// The state people see of a base state with so much open.
+pub(crate) fn visible_state(base: BaseState, open: OpenCounts) -> AgentState {
     match base {
         BaseState::Done => AgentState::Done,
         BaseState::Error => AgentState::Error,

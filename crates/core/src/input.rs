@@ -59,7 +59,7 @@ pub enum Input {
         /// The ask as history has it.
         approval: Box<Approval>,
     },
-    /// An asker is about to be told how its ask ended.
+    /// An asker is about to be told how its ask ended. While it is open there is nothing to tell.
     TellAnswer(Box<Approval>),
     /// What became of telling it.
     SettleAnswer {
@@ -327,4 +327,11 @@ pub struct Context<'a> {
     pub expiry_held_until: Timestamp,
     /// The time a lost owner has to come back.
     pub owner_grace_ms: u64,
+}
+
+impl Context<'_> {
+    /// Whether a deadline has come, and nothing holds expiry back.
+    pub(crate) fn has_come(&self, deadline: Option<Timestamp>) -> bool {
+        deadline.is_some_and(|at| self.now >= at.max(self.expiry_held_until))
+    }
 }

@@ -8,6 +8,8 @@
 mod agent;
 mod approval;
 mod decide;
+#[cfg(test)]
+mod decide_tests;
 pub mod event;
 mod ids;
 mod input;

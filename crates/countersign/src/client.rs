@@ -4,6 +4,7 @@
 //! a connection that collects more than it may is given up rather than left with a gap.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -156,12 +157,12 @@ impl Refusal {
             .or_else(|| self.data.pointer("/resolved_by/name"));
         let mut words = self.message.clone();
         if let Some(resolution) = text("resolution") {
-            words.push_str(&format!("\n  it ended as `{resolution}`"));
+            let _ = write!(words, "\n  it ended as `{resolution}`");
             if let Some(by) = by.and_then(Value::as_str) {
-                words.push_str(&format!(" by {by}"));
+                let _ = write!(words, " by {by}");
             }
             if let Some(at) = text("resolved_at") {
-                words.push_str(&format!(" at {at}"));
+                let _ = write!(words, " at {at}");
             }
         }
         words

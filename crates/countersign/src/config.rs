@@ -78,11 +78,7 @@ impl Config {
     fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
-            let line = text.as_bytes()[..at]
-                .iter()
-                .filter(|byte| **byte == b'\n')
-                .count()
-                + 1;
+            let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
             format!("line {line}: {}", error.message())
         })
     }

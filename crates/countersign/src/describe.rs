@@ -2,6 +2,8 @@
 //!
 //! Invariant: what will run comes from the input, never from what the agent says about it.
 
+use std::fmt::Write as _;
+
 use countersign_protocol::{HostApproval, HostQuestion, Time, Who};
 
 use crate::json_text::{self, Members};
@@ -43,15 +45,25 @@ pub(crate) fn asker(agent_id: Option<&str>, asked_by: Option<&Who>) -> String {
     shown::line(name).into_owned()
 }
 
-/// What would happen, in one line.
+/// What would happen, in one line: from the input where there is one.
 pub(crate) fn summary(row: &HostApproval) -> String {
-    let command = command(row);
-    let what = command.as_deref().unwrap_or(&row.action);
+    let told = subject(row);
+    let what = told.as_deref().unwrap_or(&row.action);
     let text = match &row.tool {
         Some(tool) => format!("{tool}: {what}"),
         None => what.to_owned(),
     };
     shown::line(&text).into_owned()
+}
+
+/// What the input is about: the one word of it that says most, else all of it.
+fn subject(row: &HostApproval) -> Option<String> {
+    const TELLING: [&str; 5] = ["command", "file_path", "path", "url", "query"];
+    let raw = row.input.as_ref()?.text();
+    let members = Members::parse(raw);
+    let telling = members.filter(|members| members.repeated().is_none());
+    let word = telling.and_then(|members| TELLING.iter().find_map(|key| members.only_text(key)));
+    Some(word.unwrap_or_else(|| raw.to_owned()))
 }
 
 fn command(row: &HostApproval) -> Option<String> {
@@ -60,9 +72,12 @@ fn command(row: &HostApproval) -> Option<String> {
 
 /// The options in one line, with the word for those that allow.
 pub(crate) fn options(row: &HostApproval) -> String {
-    let mark = |option: &String| match allows(row, option) {
-        true => format!("{} (allows)", shown::line(option)),
-        false => shown::line(option).into_owned(),
+    let mark = |option: &String| {
+        if allows(row, option) {
+            format!("{} (allows)", shown::line(option))
+        } else {
+            shown::line(option).into_owned()
+        }
     };
     row.options.iter().map(mark).collect::<Vec<_>>().join(", ")
 }
@@ -146,13 +161,13 @@ pub(crate) fn ask_state(row: &HostApproval) -> String {
         .as_deref()
         .filter(|resolution| *resolution != row.state)
     {
-        text.push_str(&format!(" ({})", shown::line(resolution)));
+        let _ = write!(text, " ({})", shown::line(resolution));
     }
     if let Some(who) = &row.resolved_by {
-        text.push_str(&format!(" by {}", shown::line(&who.name)));
+        let _ = write!(text, " by {}", shown::line(&who.name));
     }
     if let Some(message) = &row.message {
-        text.push_str(&format!(": {}", shown::line(message)));
+        let _ = write!(text, ": {}", shown::line(message));
     }
     text
 }
@@ -283,7 +298,7 @@ mod tests {
             input: Some(sample::raw(r#"{"command":"ls","command":"rm"}"#)),
             ..sample::approval()
         };
-        assert_eq!(summary(&twice), "Bash: Run the tests");
+        assert_eq!(summary(&twice), r#"Bash: {"command":"ls","command":"rm"}"#);
         assert!(warning(&twice).is_some());
     }
 

@@ -72,7 +72,8 @@ pub(crate) fn age(now: Time, then: Time) -> String {
 /// How long until then: `in 3m`, or `now` when it has come.
 pub(crate) fn until(now: Time, then: Time) -> String {
     if then > now {
-        format!("in {}", span(then.0 - now.0))
+        // Rounded up: an hour from now is an hour, not 59 minutes.
+        format!("in {}", span((then.0 - now.0).next_multiple_of(1_000_000)))
     } else {
         "now".into()
     }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: 0 is returned by `ask` only when exactly what was asked is allowed.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use countersign_protocol::HostApproval;
@@ -58,7 +59,7 @@ impl Exit {
         let mut text = String::from("Exit codes:\n");
         for (exit, meaning) in MEANINGS {
             let code = exit as u8;
-            text.push_str(&format!("  {code:>2}  {meaning}\n"));
+            let _ = writeln!(text, "  {code:>2}  {meaning}");
         }
         text.push_str("\nThe host is found through its socket, or with --url and a token in COUNTERSIGN_TOKEN.\n");
         text.push_str("COUNTERSIGN_HOME=DIR keeps everything in one folder.");

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::paths::Paths;
 
 /// How long the token in the file is good for; each start makes a new one.
-const FILE_TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+const FILE_TOKEN_LIFE: Duration = Duration::from_hours(30 * 24);
 
 /// What the host needs to know before it starts.
 pub(crate) struct HostOptions {

@@ -28,16 +28,17 @@ fn main() -> ExitCode {
     match cli::Cli::try_parse() {
         Ok(cli) => run(cli),
         Err(error) => {
-            let _ = error.print();
+            error.print().ok();
             u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
         }
     }
 }
 
 fn run(cli: cli::Cli) -> ExitCode {
-    let mut builder = match cli.command.needs_threads() {
-        true => tokio::runtime::Builder::new_multi_thread(),
-        false => tokio::runtime::Builder::new_current_thread(),
+    let mut builder = if cli.command.needs_threads() {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
     };
     let outcome = builder
         .enable_all()

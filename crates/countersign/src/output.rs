@@ -45,7 +45,7 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<String, CliError> {
 /// Tells the person something that is not data. Nothing can be done if even that fails.
 pub(crate) fn say(text: impl Display) {
     let mut out = anstream::stderr().lock();
-    let _ = writeln!(out, "{text}");
+    writeln!(out, "{text}").ok();
 }
 
 /// How wide lists may be.
@@ -114,11 +114,10 @@ pub(crate) fn fields(pairs: &[(&str, String)]) -> String {
     let mut text = String::new();
     for (name, value) in pairs {
         let pad = " ".repeat(width - name.width());
-        for (index, line) in value.lines().enumerate() {
-            match index {
-                0 => text.push_str(&format!("{HEAD}{name}{HEAD:#}{pad}  {line}\n")),
-                _ => text.push_str(&format!("{}  {line}\n", " ".repeat(width))),
-            }
+        let mut label = format!("{HEAD}{name}{HEAD:#}{pad}");
+        for line in value.split('\n') {
+            text.extend([label.as_str(), "  ", line, "\n"]);
+            label = " ".repeat(width);
         }
     }
     text
@@ -140,7 +139,7 @@ mod tests {
         ];
         assert_eq!(
             plain(&columns(&["AGE", "WHO", "WHAT"], &rows, 20)),
-            "AGE  WHO   WHAT\n3m   日本  cargo t…\n12h  b     ls\n"
+            "AGE  WHO   WHAT\n3m   日本  cargo te…\n12h  b     ls\n"
         );
     }
 

@@ -2,17 +2,19 @@
 
 use std::borrow::Cow;
 
+use countersign_core::{Layout, hidden_count, visible};
+
 /// For a place inside one line.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
-    Cow::Borrowed(text)
+    visible(text, Layout::Line)
 }
 
 /// For lines of its own: line breaks stay.
 pub(crate) fn block(text: &str) -> Cow<'_, str> {
-    Cow::Borrowed(text)
+    visible(text, Layout::Block)
 }
 
 /// How many characters would not have been seen.
-pub(crate) fn hidden(_text: &str) -> usize {
-    0
+pub(crate) fn hidden(text: &str) -> usize {
+    hidden_count(text)
 }

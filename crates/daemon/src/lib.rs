@@ -6,6 +6,7 @@
 
 pub mod audit;
 mod clock;
+mod crash;
 mod feed;
 mod names;
 mod reply;
@@ -18,6 +19,7 @@ pub use clock::Clock;
 pub use countersign_store::{
     ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
 };
+pub use crash::CRASH_POINTS;
 pub use feed::{Entry, Feed};
 pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};

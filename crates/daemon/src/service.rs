@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
+use crate::crash;
 use crate::feed::{Entry, Feed};
 use crate::names::{new_secret, random_hex};
 use crate::reply::{Reply, ServiceError};
@@ -205,9 +206,11 @@ impl Service {
             pid: std::process::id(),
         })
         .await?;
+        crash::point("host_started");
         let half_told =
             read_blocking(&self.shared.history, |history| history.attempted_answers()).await?;
         for approval in half_told {
+            crash::point("before_settling");
             self.settle_answer(&approval, Delivery::Unknown).await?;
         }
         Ok(())

@@ -17,13 +17,18 @@ use countersign_store::{Log, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
+use crate::crash;
 use crate::feed::{Entry, Feed};
 use crate::reply::{Reply, ServiceError};
 
 type Answer<T> = oneshot::Sender<Result<T, ServiceError>>;
 type Release = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
 
+/// A turn with this many inputs is a sign that more are on their way.
+const BUSY_INPUTS: usize = 8;
+
 /// What reaches the supervisor.
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are inputs")]
 pub(crate) enum Command {
     /// Something to decide.
     Input(Input, Option<Answer<Reply>>),
@@ -114,7 +119,12 @@ impl Supervisor {
     /// Runs until it is told to stop or nobody is left to ask.
     pub(crate) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut batch = Vec::with_capacity(COMMIT_INPUTS_MAX);
+        let mut busy = false;
         while commands.blocking_recv_many(&mut batch, COMMIT_INPUTS_MAX) > 0 {
+            if busy {
+                gather(&mut commands, &mut batch);
+            }
+            busy = batch.len() >= BUSY_INPUTS;
             if self.turn(batch.drain(..)) {
                 return;
             }
@@ -127,11 +137,13 @@ impl Supervisor {
             commands.for_each(|command| refuse(command, &error));
             return false;
         }
+        crash::point("before_deciding");
         for command in commands {
             self.take(command, &mut turn);
         }
         let stop = turn.stop;
         self.finish(turn);
+        crash::point("after_turn");
         stop
     }
 
@@ -165,7 +177,7 @@ impl Supervisor {
                 turn.held.push(release);
             }
             Command::WaitApproval { id, tell, answer } => {
-                self.wait_approval(id, tell, answer, turn)
+                self.wait_approval(id, tell, answer, turn);
             }
             Command::WaitQuestion { id, answer } => self.wait_question(id, answer),
             Command::WaitDropped => self.waiters.sweep(),
@@ -368,20 +380,27 @@ impl Supervisor {
         } else {
             self.commit(entries)
         };
+        crash::point("before_replies");
         match &committed {
             Ok(entries) => {
                 for (answer, result) in replies {
                     // A caller that no longer listens has lost nothing: the record has it.
                     drop(answer.send(result.map(|pending| ready(pending, entries))));
+                    crash::point("after_reply");
                 }
-                held.into_iter().for_each(|release| release(Ok(())));
+                crash::point("before_releases");
+                for release in held {
+                    release(Ok(()));
+                    crash::point("after_release");
+                }
             }
             Err(error) => {
-                replies
-                    .into_iter()
-                    .for_each(|(answer, _)| refuse_with(answer, error.clone()));
-                held.into_iter()
-                    .for_each(|release| release(Err(error.clone())));
+                for (answer, _) in replies {
+                    refuse_with(answer, error.clone());
+                }
+                for release in held {
+                    release(Err(error.clone()));
+                }
             }
         }
         self.name_deadline();
@@ -389,9 +408,12 @@ impl Supervisor {
 
     fn commit(&mut self, entries: Vec<Committed>) -> Result<Vec<Arc<Entry>>, ServiceError> {
         let changes = self.state.take_changes();
+        crash::point("before_append");
+        crash::during("during_append");
         if let Err(error) = self.log.append(&entries, &changes) {
             return Err(self.failed(&error));
         }
+        crash::point("after_append");
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters
             .events
@@ -428,6 +450,20 @@ impl Supervisor {
             *deadline = next;
             changed
         });
+    }
+}
+
+/// Under load, lets those who are about to ask do so before the disk is made to wait for fewer.
+fn gather(commands: &mut mpsc::Receiver<Command>, batch: &mut Vec<Command>) {
+    let mut before = 0;
+    while before < batch.len() && batch.len() < COMMIT_INPUTS_MAX {
+        before = batch.len();
+        std::thread::yield_now();
+        while batch.len() < COMMIT_INPUTS_MAX
+            && let Ok(command) = commands.try_recv()
+        {
+            batch.push(command);
+        }
     }
 }
 
@@ -478,7 +514,7 @@ fn ready(pending: Pending, entries: &[Arc<Entry>]) -> Reply {
 
 fn hold<T: Send + 'static>(turn: &mut Turn, answer: Answer<T>, value: T) {
     turn.held.push(Box::new(move |durable| {
-        drop(answer.send(durable.map(|()| value)))
+        drop(answer.send(durable.map(|()| value)));
     }));
 }
 

@@ -18,28 +18,6 @@ pub struct Request<'a> {
     pub params: Option<&'a RawValue>,
 }
 
-/// A reply that carries a result.
-#[derive(Serialize)]
-pub struct Success<'a, T> {
-    /// Always "2.0".
-    pub jsonrpc: &'static str,
-    /// The result.
-    pub result: T,
-    /// The request's id.
-    pub id: &'a RawValue,
-}
-
-/// A reply that carries an error.
-#[derive(Serialize)]
-pub struct Failure<'a> {
-    /// Always "2.0".
-    pub jsonrpc: &'static str,
-    /// What went wrong.
-    pub error: ErrorObject,
-    /// The request's id.
-    pub id: &'a RawValue,
-}
-
 /// What went wrong, for programs (code, `data.reason`) and for people (message).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorObject {

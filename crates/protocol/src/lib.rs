@@ -12,7 +12,7 @@ mod params;
 mod rows;
 mod scalar;
 
-pub use envelope::{ErrorObject, Failure, Notification, Request, Success};
+pub use envelope::{ErrorObject, Notification, Request};
 pub use error::{ErrorCode, Reason};
 pub use params::*;
 pub use rows::*;

@@ -56,18 +56,17 @@ impl Connection {
     }
 
     async fn lineage(self: &Arc<Self>, peers: &Arc<TcpPeers>) -> Result<Lineage, Fault> {
-        let found = match self.lineage.get() {
-            Some(found) => found.clone(),
-            None => {
-                let (connection, peers) = (self.clone(), peers.clone());
-                let looking = tokio::task::spawn_blocking(move || {
-                    connection
-                        .lineage
-                        .get_or_init(|| look_up(connection.peer, &peers))
-                        .clone()
-                });
-                looking.await.unwrap_or(Err("it could not be looked up"))
-            }
+        let found = if let Some(found) = self.lineage.get() {
+            found.clone()
+        } else {
+            let (connection, peers) = (self.clone(), peers.clone());
+            let looking = tokio::task::spawn_blocking(move || {
+                connection
+                    .lineage
+                    .get_or_init(|| look_up(connection.peer, &peers))
+                    .clone()
+            });
+            looking.await.unwrap_or(Err("it could not be looked up"))
         };
         found.map_err(|why| {
             Fault::refused(

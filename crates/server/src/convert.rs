@@ -173,8 +173,8 @@ fn ask(ask: &Ask, opened: Seq) -> HostApproval {
 }
 
 fn end(row: &mut HostApproval, ending: &countersign_core::event::Ending, at: Timestamp) {
-    row.status = "resolved".to_owned();
-    row.state = outcome_name(ending.outcome).to_owned();
+    "resolved".clone_into(&mut row.status);
+    outcome_name(ending.outcome).clone_into(&mut row.state);
     row.resolution = Some(ending.resolution.clone());
     row.resolved_at = Some(time(at));
     row.resolved_by = Some(who(&ending.by));

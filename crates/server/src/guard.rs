@@ -33,13 +33,13 @@ impl Guard {
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
         refuse_query_tokens(uri)?;
         let host =
-            single(headers, header::HOST)?.ok_or_else(|| wrong("a `Host` header is required"))?;
+            single(headers, &header::HOST)?.ok_or_else(|| wrong("a `Host` header is required"))?;
         if !self.is_ours(host) {
             return Err(wrong(format!(
                 "`{host}` is not a name of this host; allow it with `--allow-host`"
             )));
         }
-        if let Some(origin) = single(headers, header::ORIGIN)? {
+        if let Some(origin) = single(headers, &header::ORIGIN)? {
             self.check_origin(origin)?;
         }
         let cross_site = headers
@@ -97,8 +97,8 @@ fn refuse_query_tokens(uri: &Uri) -> Result<(), Fault> {
     Ok(())
 }
 
-fn single(headers: &HeaderMap, name: header::HeaderName) -> Result<Option<&str>, Fault> {
-    let mut values = headers.get_all(&name).iter();
+fn single<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<Option<&'a str>, Fault> {
+    let mut values = headers.get_all(name).iter();
     let first = values.next();
     if values.next().is_some() {
         return Err(wrong(format!("more than one `{name}` header")));

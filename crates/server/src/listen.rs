@@ -34,6 +34,9 @@ use crate::peer::TcpPeers;
 use crate::tickets::Tickets;
 use crate::{Doors, Options, ServeError, Server, rest, session, web};
 
+/// What is read from a WebSocket at a time: most frames fit.
+const READ_BUFFER_BYTES: usize = 4096;
+
 pub(crate) async fn open(
     options: Options,
     service: Service,
@@ -141,7 +144,7 @@ async fn web_socket_or_front_page(
     match upgrade {
         Ok(upgrade) => web_socket(state, upgrade, parts).await,
         Err(refusal) if parts.headers.contains_key(header::UPGRADE) => Ok(refusal.into_response()),
-        Err(_) => Ok(web::front_page().await.into_response()),
+        Err(_) => Ok(web::front_page().into_response()),
     }
 }
 
@@ -165,7 +168,9 @@ async fn web_socket(
     } else {
         None
     };
+    // The buffer is cleared before each read, so a large one costs more than the frames it takes.
     let upgrade = upgrade
+        .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(FRAME_BYTES_MAX)
         .max_frame_size(FRAME_BYTES_MAX);
     Ok(upgrade.on_upgrade(move |socket| session::run(doors, connection, identity, socket)))

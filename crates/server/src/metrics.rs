@@ -71,9 +71,8 @@ pub(crate) async fn render(doors: &Doors) -> Result<String, Fault> {
             doors.connections() as u64,
         ),
     ];
-    let mut text = String::new();
-    for (name, kind, help, value) in rows {
-        text += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
-    }
-    Ok(text)
+    let lines = rows.map(|(name, kind, help, value)| {
+        format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n")
+    });
+    Ok(lines.concat())
 }

@@ -49,6 +49,7 @@ pub(crate) fn identify(pid: u32) -> Option<ProcessId> {
 }
 
 /// The processes of [`ancestry`], for callers who do not ask whether they are all.
+#[cfg(test)]
 pub(crate) fn lineage(pid: u32) -> Vec<ProcessId> {
     ancestry(pid).processes
 }

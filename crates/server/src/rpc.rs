@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use countersign_core::Caller;
 use countersign_protocol as wire;
-use countersign_protocol::{ErrorCode, Failure, Reason, Success};
+use countersign_protocol::{ErrorCode, Reason};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
 use crate::Doors;
 use crate::fault::Fault;
@@ -16,8 +15,10 @@ use crate::ops;
 /// One request, taken apart.
 pub(crate) struct Call<'a> {
     pub(crate) method: &'a str,
-    pub(crate) params: Option<&'a RawValue>,
-    pub(crate) id: &'a RawValue,
+    /// Its parameters as JSON text.
+    pub(crate) params: Option<&'a str>,
+    /// Its id as JSON text, given back as it came.
+    pub(crate) id: &'a str,
     /// Whether the calling connection reads events.
     pub(crate) subscribed: bool,
 }
@@ -131,8 +132,7 @@ async fn wait_approval(doors: &Doors, caller: &Caller, call: &Call<'_>) -> Resul
 
 async fn dismiss_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
     // The one method whose bad parameters have the code that JSON-RPC names for them.
-    let params: wire::ApprovalParams =
-        call.params().map_err(|fault| fault.into_invalid_params())?;
+    let params: wire::ApprovalParams = call.params().map_err(Fault::into_invalid_params)?;
     let approval = ops::dismiss_approval(&doors.service, caller, params.approval_id).await?;
     call.reply(serde_json::json!({ "dismissed": true, "approval": approval }))
 }
@@ -153,13 +153,12 @@ async fn wait_question(doors: &Doors, caller: &Caller, call: &Call<'_>) -> Resul
 impl Call<'_> {
     /// Parameters that must be there.
     pub(crate) fn params<T: DeserializeOwned>(&self) -> Result<T, Fault> {
-        serde_json::from_str(self.params.map_or("{}", RawValue::get))
-            .map_err(|error| Fault::invalid(&error))
+        serde_json::from_str(self.params.unwrap_or("{}")).map_err(|error| Fault::invalid(&error))
     }
 
     /// Parameters that may be missing, null, or something older clients put there to be ignored.
     pub(crate) fn optional<T: DeserializeOwned>(&self) -> Result<T, Fault> {
-        let text = self.params.map_or("{}", RawValue::get);
+        let text = self.params.unwrap_or("{}");
         let text = if text.starts_with('{') { text } else { "{}" };
         serde_json::from_str(text).map_err(|error| Fault::invalid(&error))
     }
@@ -188,12 +187,7 @@ impl Call<'_> {
 
     /// A reply with a result.
     pub(crate) fn reply(&self, result: impl Serialize) -> Result<String, Fault> {
-        let reply = Success {
-            jsonrpc: "2.0",
-            result,
-            id: self.id,
-        };
-        serde_json::to_string(&reply).map_err(|error| Fault::invalid(&error))
+        frame("result", &result, self.id).map_err(|error| Fault::invalid(&error))
     }
 
     fn done(&self, (): ()) -> Result<String, Fault> {
@@ -202,11 +196,19 @@ impl Call<'_> {
 }
 
 /// A reply with an error.
-pub(crate) fn failure(id: &RawValue, fault: Fault) -> String {
-    let reply = Failure {
-        jsonrpc: "2.0",
-        error: fault.into_error(),
-        id,
-    };
-    serde_json::to_string(&reply).unwrap_or_default()
+pub(crate) fn failure(id: &str, fault: Fault) -> String {
+    frame("error", &fault.into_error(), id).unwrap_or_default()
+}
+
+/// The envelope around a result or an error. `id` is JSON already and goes in as it is.
+fn frame(part: &str, content: &impl Serialize, id: &str) -> Result<String, serde_json::Error> {
+    let mut text = Vec::with_capacity(1024);
+    text.extend_from_slice(br#"{"jsonrpc":"2.0",""#);
+    text.extend_from_slice(part.as_bytes());
+    text.extend_from_slice(br#"":"#);
+    serde_json::to_writer(&mut text, content)?;
+    text.extend_from_slice(br#","id":"#);
+    text.extend_from_slice(id.as_bytes());
+    text.push(b'}');
+    String::from_utf8(text).map_err(serde::ser::Error::custom)
 }

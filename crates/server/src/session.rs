@@ -5,6 +5,7 @@
 //! up nobody else.
 
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -88,7 +89,9 @@ pub(crate) async fn run(
 
 impl Session {
     async fn talk(&mut self) -> Result<(), End> {
-        let ending = self.doors.ending.clone();
+        let doors = self.doors.clone();
+        let ending = doors.ending.cancelled();
+        tokio::pin!(ending);
         let mut ping = tokio::time::interval(Duration::from_millis(PING_MS));
         ping.reset();
         let auth_limit = tokio::time::sleep(Duration::from_millis(AUTH_MS));
@@ -97,7 +100,7 @@ impl Session {
             let room = self.serving.len() < CONNECTION_REQUESTS_MAX;
             tokio::select! {
                 biased;
-                () = ending.cancelled() => return Err(End::Close(1001, "the host is ending")),
+                () = &mut ending => return Err(End::Close(1001, "the host is ending")),
                 Some(reply) = self.serving.next(), if !self.serving.is_empty() => self.send_replies(reply).await?,
                 Some(reply) = self.waiting.next(), if !self.waiting.is_empty() => self.send_replies(reply).await?,
                 message = self.socket.recv(), if room => self.hear(message).await?,
@@ -124,48 +127,41 @@ impl Session {
     /// Takes one frame: the few methods that change the connection itself are served here, in
     /// order; all others side by side.
     async fn take(&mut self, text: Utf8Bytes) -> Result<(), End> {
-        let Ok(request) = serde_json::from_str::<Request<'_>>(text.as_str()) else {
-            let fault = Fault::new(
-                ErrorCode::Parse,
-                Reason::InvalidParams,
-                "parse error: not a JSON-RPC request",
-            );
-            return self.send(failure(RawValue::NULL, fault)).await;
+        let Some(frame) = Frame::parse(text) else {
+            let words = "parse error: not a JSON-RPC request";
+            let fault = Fault::new(ErrorCode::Parse, Reason::InvalidParams, words);
+            return self.send(failure("null", fault)).await;
         };
-        let id = request.id.unwrap_or(RawValue::NULL);
-        let call = Call {
-            method: &request.method,
-            params: request.params,
-            id,
-            subscribed: self.subscription.is_some(),
-        };
-        match call.method {
+        match frame.method.as_str() {
             "session.auth" => {
-                let reply = self.authenticate(&call).await;
+                let reply = self.authenticate(&frame.call(false)).await;
                 self.send(reply).await
             }
-            _ => self.take_authenticated(&call, &text).await,
+            _ => self.take_authenticated(frame).await,
         }
     }
 
-    async fn take_authenticated(&mut self, call: &Call<'_>, text: &Utf8Bytes) -> Result<(), End> {
+    async fn take_authenticated(&mut self, frame: Frame) -> Result<(), End> {
+        let subscribed = self.subscription.is_some();
         let Some(identity) = &mut self.identity else {
-            self.send(failure(call.id, auth_required())).await?;
+            self.send(failure(frame.call(false).id, auth_required()))
+                .await?;
             return Err(End::Close(1008, "auth required"));
         };
-        if let Err(fault) = self
+        let refreshed = self
             .doors
             .doorkeeper
             .refresh(&self.connection, identity)
-            .await
-        {
-            self.send(failure(call.id, fault)).await?;
+            .await;
+        let caller = ops::caller(&identity.principal, Some(&self.client));
+        if let Err(fault) = refreshed {
+            self.send(failure(frame.call(subscribed).id, fault)).await?;
             return Err(End::Close(1008, "auth failed"));
         }
-        let caller = ops::caller(&identity.principal, Some(&self.client));
+        let call = frame.call(subscribed);
         let inline = match call.method {
-            "server.handshake" => Some(shake_hands(call)),
-            "host.subscribe" => Some(self.subscribe(&caller, call).await),
+            "server.handshake" => Some(shake_hands(&call)),
+            "host.subscribe" => Some(self.subscribe(&caller, &call).await),
             _ => None,
         };
         if let Some(reply) = inline {
@@ -181,25 +177,9 @@ impl Session {
             };
             return self.send(failure(call.id, rejection.into())).await;
         }
-        let (doors, text, subscribed) = (self.doors.clone(), text.clone(), call.subscribed);
-        let serving: Serving = Box::pin(async move {
-            // Borrowed from the frame, which lives here as long as it is served.
-            let Ok(request) = serde_json::from_str::<Request<'_>>(text.as_str()) else {
-                return String::new();
-            };
-            let id = request.id.unwrap_or(RawValue::NULL);
-            serve(
-                &doors,
-                caller,
-                Call {
-                    method: &request.method,
-                    params: request.params,
-                    id,
-                    subscribed,
-                },
-            )
-            .await
-        });
+        let doors = self.doors.clone();
+        let serving: Serving =
+            Box::pin(async move { serve(&doors, caller, frame.call(subscribed)).await });
         if waits {
             self.waiting.push(serving);
         } else {
@@ -328,6 +308,42 @@ impl Session {
             return Err(End::Gone);
         }
         taken(self.socket.send(Message::Ping(bytes::Bytes::new()))).await
+    }
+}
+
+/// One request's frame, and where in it the parts lie.
+struct Frame {
+    text: Utf8Bytes,
+    method: String,
+    params: Option<Range<usize>>,
+    id: Option<Range<usize>>,
+}
+
+impl Frame {
+    fn parse(text: Utf8Bytes) -> Option<Self> {
+        let request = serde_json::from_str::<Request<'_>>(text.as_str()).ok()?;
+        let place = |part: &RawValue| {
+            let start = part.get().as_ptr() as usize - text.as_str().as_ptr() as usize;
+            start..start + part.get().len()
+        };
+        let (params, id) = (request.params.map(place), request.id.map(place));
+        Some(Self {
+            method: request.method,
+            params,
+            id,
+            text,
+        })
+    }
+
+    fn call(&self, subscribed: bool) -> Call<'_> {
+        let part =
+            |range: &Option<Range<usize>>| range.clone().map(|range| &self.text.as_str()[range]);
+        Call {
+            method: &self.method,
+            params: part(&self.params),
+            id: part(&self.id).unwrap_or("null"),
+            subscribed,
+        }
     }
 }
 

@@ -16,9 +16,9 @@ use crate::rest::CallerOnConnection;
 
 /// The cookie that a browser's session lies in; the page's scripts cannot read it.
 pub(crate) const COOKIE: &str = "countersign_session";
-const COOKIE_LIFE: Duration = Duration::from_secs(12 * 3600);
+const COOKIE_LIFE: Duration = Duration::from_hours(12);
 
-pub(crate) async fn front_page() -> Html<&'static str> {
+pub(crate) fn front_page() -> Html<&'static str> {
     Html(
         "<!doctype html><meta charset=utf-8><title>Countersign</title><h1>Countersign</h1>\
          <p>The host is running. Answer asks with <code>countersign watch</code> or <code>countersign inbox</code>.\

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use super::approvals::ended;
+use super::questions;
 use super::time::gone;
-use super::{Decision, Subject, check_json, check_size, check_text, check_word, refuse_observers};
-use crate::agent::Agent;
+use super::{
+    Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word,
+    refuse_observers,
+};
+use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
-    AgentProfile, AgentRegistered, AgentStatusChanged, AgentUnregistered, Delivery, Device,
-    DeviceRegistered, DeviceUpdated, Event, Notified,
+    AgentProfile, AgentRegistered, AgentStatusChanged, AgentUnregistered, BaseState, Delivery,
+    Device, DeviceRegistered, DeviceUpdated, Event, Notified,
 };
 use crate::ids::AgentId;
 use crate::input::{Context, Notify, PutDevice, RegisterAgent, SetStatus};
@@ -49,7 +53,24 @@ pub(super) fn register(
         owner: caller.principal.key.clone(),
         client: caller.client,
     };
-    Ok(Decision::new(vec![registered.into()], Subject::Agent(id)))
+    let waiting = already_waits(&registered, state.open_of(&id));
+    let mut events = vec![registered.into()];
+    events.extend(waiting);
+    Ok(Decision::new(events, Subject::Agent(id)))
+}
+
+/// A registration reads as idle; an agent that has something open is not.
+fn already_waits(registered: &AgentRegistered, open: OpenCounts) -> Option<Event> {
+    let changed = AgentStatusChanged {
+        agent: registered.agent.clone(),
+        base: BaseState::Idle,
+        state: visible_state(BaseState::Idle, open),
+        current_task: None,
+        client: registered.client.clone(),
+        message: None,
+        payload: None,
+    };
+    (open != OpenCounts::default()).then(|| changed.into())
 }
 
 fn check_profile(profile: &AgentProfile) -> Result<(), Rejection> {
@@ -68,6 +89,10 @@ fn check_profile(profile: &AgentProfile) -> Result<(), Rejection> {
         "the project",
         profile.project.as_deref().unwrap_or_default(),
     )?;
+    let display = &profile.display;
+    for shown in [&display.label, &display.icon, &display.accent] {
+        check_word("the display", shown.as_deref().unwrap_or_default())?;
+    }
     check_json("the metadata", &profile.metadata)
 }
 
@@ -113,13 +138,17 @@ pub(super) fn unregister(
     id: AgentId,
 ) -> Result<Decision, Rejection> {
     load_owned(state, caller, &id)?;
-    let asks = state
+    let mut asks: Vec<_> = state
         .approvals
         .values()
-        .filter(|approval| approval.ask.agent.as_ref() == Some(&id));
+        .filter(|approval| approval.ask.agent.as_ref() == Some(&id))
+        .collect();
+    asks.sort_by_key(|approval| approval.opened);
     let mut events: Vec<Event> = asks
+        .into_iter()
         .map(|approval| ended(approval, gone(), Delivery::Withdrawn))
         .collect();
+    events.extend(questions::withdrawn(state, caller, &id));
     events.push(AgentUnregistered { agent: id }.into());
     Ok(Decision::new(events, Subject::Nothing))
 }
@@ -149,6 +178,7 @@ pub(super) fn set_status(state: &State, input: SetStatus) -> Result<Decision, Re
 pub(super) fn notify(input: Notify) -> Result<Decision, Rejection> {
     refuse_observers(&input.caller)?;
     check_word("the kind", &input.kind)?;
+    check_agent_id(input.agent.as_ref())?;
     check_text("the message", &input.message)?;
     check_json("the payload", &input.payload)?;
     if is_reserved(&input.kind) {
@@ -269,5 +299,8 @@ fn check_device(device: &Device) -> Result<(), Rejection> {
         device.capabilities.len(),
         OPTIONS_MAX * 8,
     )?;
+    for capability in &device.capabilities {
+        check_word("a capability", capability)?;
+    }
     check_json("the metadata", &device.metadata)
 }

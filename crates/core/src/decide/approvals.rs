@@ -5,20 +5,27 @@
 
 use std::sync::Arc;
 
-use super::{Decision, Subject, check_json, check_size, check_text, check_word, refuse_observers};
-use crate::approval::{APPROVE, Approval, DENY};
+use super::time::expired;
+use super::{
+    Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word,
+    refuse_observers,
+};
+use crate::approval::{APPROVE, Approval, CANCELLED, DENY, EXPIRED, Ended, GONE};
 use crate::event::{
     AgentInterruptRequested, AnswerAttempted, AnswerSettled, ApprovalAttached, ApprovalDismissed,
     ApprovalRequested, ApprovalResolveRefused, ApprovalResolveRequested, ApprovalResolved, Ask,
     Attachment, Delivery, Ending, Event, Outcome,
 };
-use crate::ids::{ApprovalId, ClientId, Seq, Timestamp};
+use crate::ids::{ApprovalId, ClientId, PrincipalKey, Seq, Timestamp};
 use crate::input::{Answer, AskRequest, Context, ResolveApproval};
 use crate::json::Json;
 use crate::limits::{AGENT_OPEN_ASKS_MAX, OPEN_ASKS_MAX, OPTIONS_MAX, TIMEOUT_MS_MAX};
 use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
 use crate::state::{State, ask_key};
+
+/// A client that sees one of these must never read it as an allow.
+const NEVER_APPROVING: [&str; 4] = [DENY, CANCELLED, EXPIRED, GONE];
 
 /// The fact that an approval ended.
 pub(super) fn ended(approval: &Approval, ending: Ending, delivery: Delivery) -> Event {
@@ -43,17 +50,18 @@ pub(super) fn request(
     let caller = request.caller.clone();
     let ask = draft(context.now, request)?;
     if let Some(key) = &ask.idempotency_key
-        && let Some(earlier) = state.find_keyed(&ask.by.key, key).or(keyed.as_ref())
+        && let Some(earlier) = find_asked(state, &ask.by.key, key, keyed.as_ref())?
     {
-        return ask_again(earlier, &ask, &caller);
+        return ask_again(context, earlier, &ask, &caller);
     }
-    check_room(state, &ask)?;
     let mut events = Vec::with_capacity(2);
     if let Some(earlier) = ask_key(&ask)
         .and_then(|key| state.ask_keys.get(&key))
         .and_then(|id| state.approvals.get(id))
     {
         events.push(ended(earlier, replaced(&caller), Delivery::Withdrawn));
+    } else {
+        check_room(state, &ask)?;
     }
     let id = ask.id.clone();
     events.push(ApprovalRequested { ask: Arc::new(ask) }.into());
@@ -63,6 +71,8 @@ pub(super) fn request(
 fn check_request(request: &AskRequest) -> Result<(), Rejection> {
     check_text("the action", &request.action)?;
     check_size("the list of options", request.options.len(), OPTIONS_MAX)?;
+    let approving = request.approving.as_ref().map_or(0, Vec::len);
+    check_size("the list of approving options", approving, OPTIONS_MAX)?;
     for option in &request.options {
         check_word("an option", option)?;
     }
@@ -71,14 +81,11 @@ fn check_request(request: &AskRequest) -> Result<(), Rejection> {
         ("the turn", request.turn.as_deref()),
         ("the tool call's id", request.tool_call.as_deref()),
         ("the idempotency key", request.idempotency_key.as_deref()),
-        (
-            "the agent's id",
-            request.agent.as_ref().map(crate::ids::AgentId::as_str),
-        ),
     ];
     for (what, word) in words {
         check_word(what, word.unwrap_or_default())?;
     }
+    check_agent_id(request.agent.as_ref())?;
     check_json("the details", &request.details)?;
     request
         .input
@@ -141,10 +148,14 @@ fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
 }
 
 /// `approve` allows where it is offered; any other approving option must be offered by name.
+/// Words for a no, and for an end without an answer, never allow.
 fn offered(approving: Vec<String>, options: &[String]) -> Result<Vec<String>, Rejection> {
-    let mut kept = Vec::with_capacity(approving.len());
+    let mut kept: Vec<String> = Vec::with_capacity(approving.len());
     for option in approving {
-        if options.contains(&option) {
+        if kept.contains(&option) {
+            continue;
+        }
+        if options.contains(&option) && !NEVER_APPROVING.contains(&option.as_str()) {
             kept.push(option);
         } else if option != APPROVE {
             return Err(Rejection::ApprovingNotOffered(option));
@@ -171,8 +182,30 @@ fn request_digest(ask: &Ask) -> String {
         .unwrap_or_default()
 }
 
-/// The same key again: the same ask, on the asker's new connection; if it ended, told once more.
-fn ask_again(earlier: &Approval, ask: &Ask, caller: &Caller) -> Result<Decision, Rejection> {
+/// What a key already stands for. History lags behind memory: what it still has as open while
+/// memory has nothing ended meanwhile, and only history can soon say how.
+fn find_asked<'a>(
+    state: &'a State,
+    principal: &PrincipalKey,
+    key: &str,
+    history: Option<&'a Approval>,
+) -> Result<Option<&'a Approval>, Rejection> {
+    match (state.find_keyed(principal, key), history) {
+        (None, Some(stale)) if stale.is_pending() => {
+            Err(Rejection::UnknownApproval(stale.ask.id.clone()))
+        }
+        (memory, history) => Ok(memory.or(history)),
+    }
+}
+
+/// The same key again: the same ask; if its connection is gone it comes along to the new one,
+/// and if it ended it is told once more.
+fn ask_again(
+    context: Context<'_>,
+    earlier: &Approval,
+    ask: &Ask,
+    caller: &Caller,
+) -> Result<Decision, Rejection> {
     if earlier.ask.request_digest != ask.request_digest {
         return Err(Rejection::IdempotencyConflict(
             ask.idempotency_key.clone().unwrap_or_default(),
@@ -182,8 +215,14 @@ fn ask_again(earlier: &Approval, ask: &Ask, caller: &Caller) -> Result<Decision,
         return Ok(told(earlier.clone()));
     }
     let id = earlier.ask.id.clone();
+    let owner_is_there = earlier
+        .client
+        .as_ref()
+        .is_some_and(|client| context.presence.is_connected(client));
     let moved = caller.client.as_ref().filter(|client| {
-        earlier.ask.attachment != Attachment::None && earlier.client.as_ref() != Some(client)
+        earlier.ask.attachment != Attachment::None
+            && earlier.client.as_ref() != Some(client)
+            && !owner_is_there
     });
     let events = moved.map(|client| {
         ApprovalAttached {
@@ -228,7 +267,7 @@ fn replaced(caller: &Caller) -> Ending {
 fn cancelled(caller: &Caller, message: Option<String>) -> Ending {
     Ending {
         outcome: Outcome::Cancelled,
-        resolution: "cancelled".to_owned(),
+        resolution: CANCELLED.to_owned(),
         by: By::from(caller),
         message,
         edited_input: None,
@@ -261,6 +300,9 @@ pub(super) fn resolve(
         answer_again(approval, &answer)?;
         return Ok(Decision::new(Vec::new(), Subject::Approval(id)));
     }
+    if context.has_come(approval.ask.deadline) {
+        return Ok(late(state, context, approval));
+    }
     let outcome = check_answer(approval, &answer)?;
     match approval.owner() {
         Some(owner) if caller.client.as_ref() != Some(owner) => {
@@ -279,6 +321,22 @@ pub(super) fn resolve(
             ))
         }
     }
+}
+
+/// An answer that overtakes the clock's own word is late all the same.
+fn late(state: &State, context: Context<'_>, approval: &Approval) -> Decision {
+    let ending = expired();
+    let mut shown = approval.clone();
+    shown.ended = Some(Ended {
+        ending: Arc::new(ending.clone()),
+        seq: state.head().next(),
+        at: context.now,
+    });
+    let refusal = Rejection::AlreadyResolved(Box::new(shown));
+    Decision::new(
+        vec![ended(approval, ending, Delivery::Waiting)],
+        Subject::Refused(Box::new(refusal)),
+    )
 }
 
 fn refused_on_record(
@@ -411,10 +469,13 @@ pub(super) fn dismiss(caller: &Caller, approval: &Approval) -> Result<Decision, 
         opened: approval.opened,
         by: By::from(caller),
     };
-    Ok(Decision::new(
-        vec![event.into()],
-        Subject::Told(Box::new(approval.clone())),
-    ))
+    let events = if approval.dismissed {
+        Vec::new()
+    } else {
+        vec![event.into()]
+    };
+    let subject = Subject::Told(Box::new(approval.clone()));
+    Ok(Decision::new(events, subject))
 }
 
 pub(super) fn tell(state: &State, approval: Approval) -> Decision {
@@ -423,6 +484,9 @@ pub(super) fn tell(state: &State, approval: Approval) -> Decision {
         .find_approval(&approval.ask.id)
         .cloned()
         .unwrap_or(approval);
+    if newest.is_pending() {
+        return Decision::new(Vec::new(), Subject::Told(Box::new(newest)));
+    }
     told(newest)
 }
 

@@ -56,7 +56,7 @@ pub enum Subject {
     Token(TokenId),
     /// The last event of the decision.
     Event,
-    /// A no that is on the record.
+    /// A no that is on the record, or came with the end it tells of.
     Refused(Box<Rejection>),
 }
 
@@ -101,7 +101,7 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
             caller,
             question,
             answer,
-        } => questions::answer(state, &caller, &question, answer),
+        } => questions::answer(state, context, &caller, &question, answer),
         Input::StopAll(caller) => approvals::stop_all(state, &caller),
         Input::CreateToken(input) => record::create_token(state, context, input),
         Input::RevokeToken { caller, token } => record::revoke_token(state, &caller, token),
@@ -115,6 +115,7 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
         Input::Prune { caller, before } => record::prune(state, &caller, before),
     }?;
     announce_states(state, &mut decision.events);
+    time::lose_what_came_late(context, &mut decision.events);
     Ok(decision)
 }
 
@@ -183,6 +184,10 @@ fn require_operator(caller: &Caller) -> Result<(), Rejection> {
 
 fn check_word(what: &'static str, text: &str) -> Result<(), Rejection> {
     check_size(what, text.len(), WORD_BYTES_MAX)
+}
+
+fn check_agent_id(agent: Option<&AgentId>) -> Result<(), Rejection> {
+    check_word("the agent's id", agent.map_or("", AgentId::as_str))
 }
 
 fn check_text(what: &'static str, text: &str) -> Result<(), Rejection> {

@@ -1,6 +1,6 @@
 //! Tokens, marks of processes, and what is erased from the record.
 
-use super::{Decision, Subject, check_text, check_word, require_operator};
+use super::{Decision, Subject, check_agent_id, check_text, check_word, require_operator};
 use crate::event::{
     ProcessKey, ProcessMarked, ProcessesForgotten, RecordPruned, RecordRedacted, TokenCreated,
     TokenRevoked,
@@ -8,7 +8,7 @@ use crate::event::{
 use crate::ids::{AgentId, Seq, TokenId};
 use crate::input::{Context, CreateToken};
 use crate::limits::{PROCESS_MARKS_MAX, TIMEOUT_MS_MAX, TOKENS_MAX};
-use crate::principal::{By, Caller};
+use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
 use crate::state::State;
 
@@ -20,12 +20,18 @@ pub(super) fn create_token(
 ) -> Result<Decision, Rejection> {
     require_operator(&input.caller)?;
     check_word("the name", &input.name)?;
+    if let Role::Agent(agent) = &input.role {
+        check_agent_id(Some(agent))?;
+    }
     let by = By::from(&input.caller);
-    let over = state
+    let mut over: Vec<_> = state
         .tokens
         .values()
-        .filter(|token| token.expires_at.is_some_and(|end| end <= context.now));
+        .filter(|token| token.expires_at.is_some_and(|end| end <= context.now))
+        .collect();
+    over.sort_by(|one, other| one.id.cmp(&other.id));
     let mut events: Vec<_> = over
+        .into_iter()
         .map(|token| {
             TokenRevoked {
                 token: token.id.clone(),

@@ -1,15 +1,16 @@
 //! What the host's start, lost connections and time itself lead to. Never to an allow.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use super::approvals::ended;
-use super::{Decision, Subject};
+use super::{Decision, Subject, questions};
 use crate::agent::Agent;
+use crate::approval::{EXPIRED, GONE};
 use crate::event::{
-    AgentUnregistered, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending, Event,
-    HostStarted, Outcome, QuestionEnding, QuestionOutcome,
+    AgentUnregistered, Attachment, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending,
+    Event, HostStarted, Outcome, QuestionEnding, QuestionOutcome,
 };
-use crate::ids::ClientId;
+use crate::ids::{AgentId, ClientId};
 use crate::input::Context;
 use crate::limits::GONE_AGENTS_KEPT;
 use crate::principal::{By, Caller};
@@ -42,40 +43,74 @@ pub(super) fn connection_lost(state: &State, context: Context<'_>, client: Clien
     )
 }
 
+/// A request may be decided after its connection ended. What it ties to that connection would
+/// otherwise wait for it for ever.
+pub(super) fn lose_what_came_late(context: Context<'_>, events: &mut Vec<Event>) {
+    let tied = events.iter().rev().find_map(ties_to);
+    if let Some(client) = tied.filter(|client| !context.presence.is_connected(client)) {
+        let client = client.clone();
+        let lapses_at = context.now.plus_ms(context.owner_grace_ms);
+        events.push(ConnectionLost { client, lapses_at }.into());
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "only these three tie anything to a connection"
+)]
+fn ties_to(event: &Event) -> Option<&ClientId> {
+    match event {
+        Event::AgentRegistered(e) => e.client.as_ref(),
+        Event::ApprovalRequested(e) if e.ask.attachment == Attachment::None => None,
+        Event::ApprovalRequested(e) => e.ask.client.as_ref(),
+        Event::ApprovalAttached(e) => Some(&e.client),
+        _ => None,
+    }
+}
+
 pub(super) fn time_arrived(state: &State, context: Context<'_>) -> Decision {
     let mut events = Vec::new();
-    for (at, what) in &state.deadlines {
-        if *at > context.now {
-            break;
-        }
-        match what {
-            Deadline::Lapse(client) => lapse(state, context, client, &mut events),
-            Deadline::Approval(_) | Deadline::Question(_)
-                if context.now < context.expiry_held_until => {}
-            Deadline::Approval(id) => {
-                events.extend(
-                    state
-                        .approvals
-                        .get(id)
-                        .map(|approval| ended(approval, expired(), Delivery::Waiting)),
-                );
-            }
-            Deadline::Question(id) => events.extend(state.questions.get(id).map(question_expired)),
-        }
+    if context.now >= context.expiry_held_until {
+        let due = state
+            .deadlines
+            .iter()
+            .take_while(|(at, _)| *at <= context.now);
+        events.extend(due.filter_map(|(_, what)| run_out(state, what)));
+    }
+    let due = state.lapses.iter().take_while(|(at, _)| *at <= context.now);
+    let mut leaving = BTreeSet::new();
+    for (_, client) in due {
+        leaving.extend(lapse(state, context, client, &mut events));
+    }
+    if !leaving.is_empty() {
+        make_room(state, &leaving, &mut events);
     }
     Decision::new(events, Subject::Nothing)
 }
 
-fn expired() -> Ending {
+fn run_out(state: &State, what: &Deadline) -> Option<Event> {
+    match what {
+        Deadline::Approval(id) => {
+            let approval = state.approvals.get(id)?;
+            Some(ended(approval, expired(), Delivery::Waiting))
+        }
+        Deadline::Question(id) => {
+            let question = state.questions.get(id)?;
+            Some(questions::ended(question, nobody_answered()))
+        }
+    }
+}
+
+pub(super) fn expired() -> Ending {
     host_ending(
         Outcome::Expired,
-        "expired",
+        EXPIRED,
         "nobody answered in time, so this was not allowed",
     )
 }
 
 pub(super) fn gone() -> Ending {
-    host_ending(Outcome::Gone, "agent_gone", "the asker is gone")
+    host_ending(Outcome::Gone, GONE, "the asker is gone")
 }
 
 fn host_ending(outcome: Outcome, resolution: &str, message: &str) -> Ending {
@@ -88,46 +123,40 @@ fn host_ending(outcome: Outcome, resolution: &str, message: &str) -> Ending {
     }
 }
 
-fn question_expired(question: &crate::question::Question) -> Event {
-    crate::event::QuestionEnded {
-        question: question.text.id.clone(),
-        opened: question.opened,
-        agent: question.text.agent.clone(),
-        ending: Arc::new(QuestionEnding {
-            outcome: QuestionOutcome::Expired,
-            answer: "nobody answered in time".to_owned(),
-            by: By::from(&Caller::host()),
-        }),
+pub(super) fn nobody_answered() -> QuestionEnding {
+    QuestionEnding {
+        outcome: QuestionOutcome::Expired,
+        answer: "nobody answered in time".to_owned(),
+        by: By::from(&Caller::host()),
     }
-    .into()
 }
 
-/// The owner did not come back: what it held ends, unless it outlives its owner.
-fn lapse(state: &State, context: Context<'_>, client: &ClientId, events: &mut Vec<Event>) {
+/// The owner did not come back: what it held ends, unless it outlives its owner. Gives the agents
+/// that nobody owns from here on.
+fn lapse<'a>(
+    state: &'a State,
+    context: Context<'_>,
+    client: &ClientId,
+    events: &mut Vec<Event>,
+) -> Vec<&'a AgentId> {
     // It may have come back under the same id only on paper: a connection id is never reused.
     let Some(held) = state.held.get(client) else {
-        return;
+        return Vec::new();
     };
     if context.presence.is_connected(client) {
-        return;
+        return Vec::new();
     }
     let approvals = held
         .approvals
         .iter()
         .filter_map(|id| state.approvals.get(id));
-    // An ask that already ends by its own deadline in this very moment must end once.
-    let due = |approval: &crate::approval::Approval| {
-        approval
-            .ask
-            .deadline
-            .is_some_and(|at| at <= context.now && context.now >= context.expiry_held_until)
-    };
     events.extend(
         approvals
-            .filter(|approval| !approval.outlives_connection() && !due(approval))
+            // An ask with a deadline of its own outlives its connection, so it ends once.
+            .filter(|approval| !approval.outlives_connection())
             .map(|approval| ended(approval, gone(), Delivery::Withdrawn)),
     );
-    let agents: Vec<_> = held
+    let agents: Vec<&Agent> = held
         .agents
         .iter()
         .filter_map(|id| state.agents.get(id))
@@ -148,22 +177,22 @@ fn lapse(state: &State, context: Context<'_>, client: &ClientId, events: &mut Ve
         }
         .into(),
     );
-    make_room(state, agents.len(), events);
+    agents.into_iter().map(Agent::id).collect()
 }
 
-/// Agents that nobody owns any more are shown for a while; the oldest leave first.
-fn make_room(state: &State, added: usize, events: &mut Vec<Event>) {
+/// Agents that ended and that nobody owns any more are shown for a while; the oldest leave first.
+fn make_room(state: &State, leaving: &BTreeSet<&AgentId>, events: &mut Vec<Event>) {
     let mut gone: Vec<&Agent> = state
         .agents
         .values()
-        .filter(|agent| agent.client.is_none())
+        .filter(|agent| {
+            leaving.contains(agent.id()) || (agent.client.is_none() && agent.base.is_terminal())
+        })
         .collect();
-    let surplus = (gone.len() + added)
-        .saturating_sub(GONE_AGENTS_KEPT)
-        .min(gone.len());
-    gone.sort_by_key(|agent| agent.updated_at);
-    let leaving = gone.iter().take(surplus).map(|agent| AgentUnregistered {
+    let surplus = gone.len().saturating_sub(GONE_AGENTS_KEPT);
+    gone.sort_by_key(|agent| (leaving.contains(agent.id()), agent.updated_at));
+    let unregistered = gone.iter().take(surplus).map(|agent| AgentUnregistered {
         agent: agent.id().clone(),
     });
-    events.extend(leaving.map(Event::from));
+    events.extend(unregistered.map(Event::from));
 }

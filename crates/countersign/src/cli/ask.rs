@@ -9,7 +9,7 @@ use clap::Args;
 use countersign_protocol::{
     CancelApprovalParams, HostApproval, Raw, RequestApprovalParams, WaitApprovalParams,
 };
-use serde_json::Value;
+use serde::de::IgnoredAny;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ const WAIT: Duration = Duration::from_secs(30);
 const WAIT_SLACK: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_millis(500);
 /// How long after its deadline an ask can still be settled: a host that comes back holds expiry.
-const AFTER_DEADLINE: Duration = Duration::from_secs(120);
+const AFTER_DEADLINE: Duration = Duration::from_mins(2);
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -87,7 +87,7 @@ pub(super) async fn ask(common: &Common, args: AskArgs) -> Result<Exit, CliError
     }
     let id = row.id.clone();
     let row = tokio::select! {
-        row = wait(&endpoint, client, &params, row, limit) => row?,
+        row = wait(&endpoint, &mut client, &params, row, limit) => row?,
         _ = interrupted.recv() => return Ok(cancel(&endpoint, id).await),
         _ = terminated.recv() => return Ok(cancel(&endpoint, id).await),
     };
@@ -119,9 +119,9 @@ fn request(args: AskArgs) -> Result<RequestApprovalParams, CliError> {
 }
 
 /// Waits until the ask ended, across lost connections and restarts of the host.
-async fn wait(
+pub(crate) async fn wait(
     endpoint: &Endpoint,
-    mut client: Client,
+    client: &mut Client,
     params: &RequestApprovalParams,
     mut row: HostApproval,
     limit: Limit,
@@ -131,11 +131,11 @@ async fn wait(
         Limit::None => None,
     };
     while Exit::of_ask(&row).is_none() {
-        match wait_once(&mut client, &row.id).await {
+        match wait_once(client, &row.id).await {
             Ok(next) => row = next,
             Err(error) if error.is_connection() => {
                 output::say("the host is gone; the ask stays, waiting for the host");
-                (client, row) = ask_again(endpoint, params, give_up).await?;
+                (*client, row) = ask_again(endpoint, params, give_up).await?;
                 output::say("the host is back");
             }
             Err(error) => return Err(error.into()),
@@ -188,7 +188,7 @@ async fn cancel(endpoint: &Endpoint, approval_id: String) -> Exit {
     };
     let cancelled = async {
         let mut client = Client::connect(endpoint).await?;
-        let _: Value = client.call("host.cancel_approval", &params).await?;
+        let _: IgnoredAny = client.call("host.cancel_approval", &params).await?;
         Ok::<_, CliError>(())
     };
     match cancelled.await {

@@ -13,12 +13,12 @@ use crate::{audit, duration, output};
 pub(crate) enum AuditCommand {
     /// Prove that the record is whole, and say what is gone; needs no host
     #[command(
-        after_help = "Examples:\n  countersign audit verify\n  countersign audit verify --head 1042:9f86d08…"
+        after_help = "Examples:\n  countersign audit verify\n  countersign audit verify --head \"$(cat head.txt)\"\n\nExits with 1 if anything does not hold. Keep the head it prints somewhere else: a record that\nwas cut off at its end is found only against it."
     )]
     Verify {
         /// A head that was kept elsewhere
         #[arg(long, value_name = "SEQ:HASH")]
-        head: Option<String>,
+        head: Option<audit::Head>,
     },
     /// Erase the content of one event, on the record
     Redact {
@@ -49,13 +49,9 @@ pub(crate) struct PruneArgs {
 pub(super) async fn audit(common: &Common, command: AuditCommand) -> Result<Exit, CliError> {
     match command {
         AuditCommand::Verify { head } => {
-            let report = audit::verify(&Paths::from_environment()?.database, head.as_deref())?;
-            output::put(&format!("{}\n", report.trim_end()))?;
-            Ok(Exit::Ok)
+            audit::verify(&Paths::from_environment()?.database, head, common.json)
         }
-        AuditCommand::Export => {
-            audit::export(&Paths::from_environment()?.database).map(|()| Exit::Ok)
-        }
+        AuditCommand::Export => audit::export(&Paths::from_environment()?.database),
         AuditCommand::Redact { sequence, reason } => {
             let params = RedactParams { sequence, reason };
             let result: AuditResult = common

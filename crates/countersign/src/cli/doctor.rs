@@ -71,8 +71,9 @@ fn fail(what: &'static str, found: impl Into<String>, advice: impl Into<String>)
 pub(super) async fn doctor(common: &Common) -> Result<Exit, CliError> {
     let paths = Paths::from_environment()?;
     let mut checks = vec![
-        folder("data folder", &paths.data_dir),
-        folder("socket folder", &paths.runtime_dir),
+        // What lies in it is closed to others by itself.
+        folder("data folder", &paths.data_dir, Grade::Warn),
+        folder("socket folder", &paths.runtime_dir, Grade::Fail),
         database(&paths.database),
         space(&paths.data_dir),
     ];
@@ -119,16 +120,18 @@ fn line(check: &Check) -> String {
     )
 }
 
-fn folder(what: &'static str, path: &Path) -> Check {
+/// `open` is how bad it is if others may use the folder.
+fn folder(what: &'static str, path: &Path, open: Grade) -> Check {
     let shown = path.display();
     match std::fs::symlink_metadata(path) {
         Ok(found) => match paths::private_folder(&found, paths::current_uid()) {
             Ok(()) => ok(what, format!("`{shown}`, for you alone")),
-            Err(why) => fail(
+            Err(why) => Check {
+                grade: open,
                 what,
-                format!("`{shown}`: {why}"),
-                format!("chmod 700 {shown}"),
-            ),
+                found: format!("`{shown}`: {why}"),
+                advice: Some(format!("chmod 700 {shown}")),
+            },
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => ok(
             what,
@@ -254,13 +257,14 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<Check> {
         ),
     )];
     let own = env!("CARGO_PKG_VERSION");
-    checks.push(match status.version == own {
-        true => ok("version", own),
-        false => warn(
+    checks.push(if status.version == own {
+        ok("version", own)
+    } else {
+        warn(
             "version",
             format!("the host is {}, this is {own}", status.version),
             "restart the host: `countersign down`, `countersign up --detach`",
-        ),
+        )
     });
     checks.push(match &status.listen {
         Some(listen) => ok("listen", listen),
@@ -296,21 +300,23 @@ fn guarantees() -> Vec<Check> {
     let proc = Path::new("/proc/self/stat").exists();
     vec![
         ok("socket", "callers are known by their user"),
-        match proc {
-            true => ok("ancestry", "what an agent starts counts as that agent"),
-            false => warn(
+        if proc {
+            ok("ancestry", "what an agent starts counts as that agent")
+        } else {
+            warn(
                 "ancestry",
                 "without /proc a process cannot be traced to the agent that started it",
                 "give agents a user of their own, or run the host on Linux",
-            ),
+            )
         },
-        match cfg!(target_os = "linux") {
-            true => ok("system", "Linux: every guarantee holds"),
-            false => warn(
+        if cfg!(target_os = "linux") {
+            ok("system", "Linux: every guarantee holds")
+        } else {
+            warn(
                 "system",
                 std::env::consts::OS,
                 "Linux is what we test; see SECURITY.md for what is weaker here",
-            ),
+            )
         },
     ]
 }

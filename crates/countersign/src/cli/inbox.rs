@@ -123,7 +123,7 @@ fn list(inbox: &Inbox, now: Time, width: usize) -> String {
 /// One thing that waits or waited.
 enum Found {
     Ask(Box<HostApproval>),
-    Question(HostQuestion),
+    Question(Box<HostQuestion>),
 }
 
 pub(super) async fn show(common: &Common, args: ShowArgs) -> Result<Exit, CliError> {
@@ -134,7 +134,7 @@ pub(super) async fn show(common: &Common, args: ShowArgs) -> Result<Exit, CliErr
         (Found::Question(row), true) => output::put_json(&row)?,
         (Found::Ask(row), false) => output::put(&output::fields(&describe::ask_fields(&row, now)))?,
         (Found::Question(row), false) => {
-            output::put(&output::fields(&describe::question_fields(&row, now)))?
+            output::put(&output::fields(&describe::question_fields(&row, now)))?;
         }
     }
     Ok(Exit::Ok)
@@ -157,7 +157,7 @@ async fn find(client: &mut Client, id: &str) -> Result<Found, CliError> {
             hint: Some(format!("write `approval-{id}` or `question-{id}`")),
         }),
         (Ok(row), Err(_)) => Ok(Found::Ask(Box::new(row))),
-        (Err(_), Ok(row)) => Ok(Found::Question(row)),
+        (Err(_), Ok(row)) => Ok(Found::Question(Box::new(row))),
         (Err(error), Err(_)) => Err(error.into()),
     }
 }

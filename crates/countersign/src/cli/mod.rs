@@ -1,6 +1,6 @@
 //! The command line: what can be typed, and where each command lives.
 
-mod ask;
+pub(crate) mod ask;
 mod audit;
 mod decide;
 mod doctor;
@@ -132,7 +132,7 @@ impl Cli {
             Command::Approve(args) => decide::approve(common, args).await,
             Command::Deny(args) => decide::deny(common, args).await,
             Command::Answer(args) => decide::answer(common, args).await,
-            Command::Watch => watch::watch(&common.endpoint()?).await,
+            Command::Watch => watch::watch(&common.endpoint()?, "").await,
             Command::Events(args) => events::events(common, args).await,
             Command::Ask(args) => Box::pin(ask::ask(common, args)).await,
             Command::Token(command) => token::token(common, command).await,

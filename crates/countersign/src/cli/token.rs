@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use countersign_protocol::{CreateTokenParams, NewToken, Time, TokenParams, TokenRow};
-use serde_json::{Value, json};
+use serde::de::IgnoredAny;
+use serde_json::json;
 
 use super::Common;
 use crate::exit::Exit;
@@ -141,7 +142,7 @@ fn token_list(tokens: &[TokenRow], now: Time, width: usize) -> String {
 
 async fn revoke(common: &Common, token_id: String) -> Result<Exit, CliError> {
     let params = TokenParams { token_id };
-    let _: Value = common
+    let _: IgnoredAny = common
         .connect()
         .await?
         .call("host.revoke_token", &params)

@@ -149,17 +149,18 @@ fn start_log() {
     let filter =
         EnvFilter::try_from_env("COUNTERSIGN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     // A second subscriber in one process would be a test's; the first one stays.
-    let _ = tracing_subscriber::fmt()
+    tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_env_filter(filter)
-        .try_init();
+        .try_init()
+        .ok();
 }
 
 /// Says `ready` on the pipe to the parent, and lets go of it.
 fn tell_parent() {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(b"ready\n").and_then(|()| out.flush());
+    out.write_all(b"ready\n").and_then(|()| out.flush()).ok();
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(null);
     }

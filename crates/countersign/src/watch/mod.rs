@@ -1,7 +1,366 @@
-use crate::client::Endpoint;
+//! `watch`: the inbox live on a plain terminal, answered by key.
+//!
+//! The loop here moves keys, events and answers; what a key does and what is drawn are pure
+//! functions in `keys` and `draw`.
+
+mod draw;
+mod keyboard;
+mod keys;
+#[cfg(test)]
+mod safety_tests;
+mod screen;
+mod terminal;
+
+use std::future::Future;
+use std::io::{self, IsTerminal as _};
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use countersign_protocol::{
+    AnswerQuestionParams, HostApproval, HostEvent, HostQuestion, HostSnapshot, ResolutionBody,
+    ResolveApprovalParams, SubscribeParams,
+};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use futures_util::FutureExt as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use self::keyboard::Keyboard;
+use self::keys::{Action, Key};
+use self::screen::{Item, Link, Screen};
+use self::terminal::Terminal;
+use crate::client::{CallError, Client, Endpoint};
 use crate::exit::Exit;
 use crate::failure::CliError;
-pub(crate) const KEYS_HELP: &str = "";
-pub(crate) async fn watch(_e: &Endpoint) -> Result<Exit, CliError> {
-    Err(CliError::usage("not yet"))
+use crate::{describe, duration};
+
+pub(crate) const KEYS_HELP: &str = "Keys:
+  ↑/↓ select        PgUp/PgDn scroll
+  a   approve, asks once more and wants y or Enter
+  d   deny          m  deny with a message
+  r   answer a question, or choose among an ask's options
+  q   quit
+
+A key that comes within half a second after the selected ask appeared or changed is ignored, and
+an ask that does not fit on the screen can be approved only after its end was scrolled into view.";
+
+/// How long to wait before a new try to reach the host.
+const RETRY: Duration = Duration::from_millis(500);
+/// Events taken in before the screen is drawn again.
+const EVENTS_PER_DRAW: usize = 1_000;
+
+type Reconnecting = Pin<Box<dyn Future<Output = (Client, Vec<Item>)>>>;
+
+/// The connection, or the attempt to get one.
+enum Wire {
+    Up(Box<Client>),
+    Down(Reconnecting),
+}
+
+struct Watch {
+    endpoint: Endpoint,
+    wire: Wire,
+    screen: Screen,
+    keyboard: Keyboard,
+    terminal: Terminal,
+}
+
+/// Runs until the person quits; `note` is what they are told first.
+pub(crate) async fn watch(endpoint: &Endpoint, note: &str) -> Result<Exit, CliError> {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return Err(CliError::Usage {
+            what: "`watch` needs a terminal".into(),
+            hint: Some("list what waits with `countersign inbox`, or follow with `countersign events --follow`".into()),
+        });
+    }
+    let mut client = Client::connect(endpoint).await?;
+    let open = subscribe(&mut client).await?;
+    let failed = |source| CliError::io("could not use the terminal", source);
+    let mut screen = Screen::new(Instant::now(), duration::now());
+    screen.replace(open, Instant::now());
+    note.clone_into(&mut screen.note);
+    let terminal = Terminal::enter().map_err(failed)?;
+    let mut watch = Watch {
+        endpoint: endpoint.clone(),
+        wire: Wire::Up(Box::new(client)),
+        screen,
+        keyboard: Keyboard::open().map_err(failed)?,
+        terminal,
+    };
+    // What was typed before the first picture was meant for something else.
+    watch.flush_keyboard();
+    watch.run().await.map_err(failed)?;
+    Ok(Exit::Ok)
+}
+
+/// What can wake the loop.
+enum Woken {
+    Input(Option<(Instant, Event)>),
+    Event(Box<Result<HostEvent, CallError>>),
+    Back(Box<Client>, Vec<Item>),
+    Tick,
+    Ended,
+}
+
+impl Watch {
+    async fn run(&mut self) -> io::Result<()> {
+        let mut tick = tokio::time::interval(Duration::from_secs(1));
+        let mut ends = [
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+            signal(SignalKind::interrupt())?,
+        ];
+        loop {
+            self.draw()?;
+            let woken = self.woken(&mut tick, &mut ends).await;
+            let is_news = matches!(woken, Woken::Event(_) | Woken::Back(..));
+            let changed_at = self.screen.changed_at;
+            let goes_on = self.handle(woken).await?;
+            if !goes_on {
+                return Ok(());
+            }
+            if is_news && self.screen.changed_at != changed_at {
+                self.flush_keyboard();
+            }
+        }
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        let (width, height) = crossterm::terminal::size()?;
+        self.screen.wall = duration::now();
+        let picture = draw::draw(&self.screen, width.into(), height.into());
+        self.terminal.put(&picture.lines)?;
+        self.screen.drawn(picture.page, picture.body);
+        Ok(())
+    }
+
+    async fn woken(&mut self, tick: &mut tokio::time::Interval, ends: &mut [Signal; 3]) -> Woken {
+        let [terminate, hangup, interrupt] = ends;
+        let wire = async {
+            match &mut self.wire {
+                Wire::Up(client) => Woken::Event(Box::new(client.next_event().await)),
+                Wire::Down(reconnecting) => {
+                    let (client, open) = reconnecting.await;
+                    Woken::Back(Box::new(client), open)
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => Woken::Ended,
+            _ = hangup.recv() => Woken::Ended,
+            _ = interrupt.recv() => Woken::Ended,
+            // News before keys: a key is judged against what the host has said by then.
+            woken = wire => woken,
+            input = self.keyboard.next() => Woken::Input(input),
+            _ = tick.tick() => Woken::Tick,
+        }
+    }
+
+    /// Whether the loop goes on.
+    async fn handle(&mut self, woken: Woken) -> io::Result<bool> {
+        match woken {
+            Woken::Ended | Woken::Input(None) => return Ok(false),
+            Woken::Tick => {}
+            Woken::Input(Some((at, input))) => return Ok(self.input(at, input).await),
+            Woken::Event(event) => match *event {
+                Ok(event) => self.events(&event),
+                Err(_) => self.lost(),
+            },
+            Woken::Back(client, open) => {
+                self.wire = Wire::Up(client);
+                self.screen.link = Link::Up;
+                self.screen.note = "the host is back".into();
+                self.screen.replace(open, Instant::now());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes in an event and those that came with it.
+    fn events(&mut self, first: &HostEvent) {
+        take_event(&mut self.screen, first, Instant::now());
+        for _ in 0..EVENTS_PER_DRAW {
+            let Wire::Up(client) = &mut self.wire else {
+                return;
+            };
+            match client.next_event().now_or_never() {
+                Some(Ok(event)) => take_event(&mut self.screen, &event, Instant::now()),
+                Some(Err(_)) => return self.lost(),
+                None => return,
+            }
+        }
+    }
+
+    fn lost(&mut self) {
+        self.screen.link = Link::Lost;
+        self.screen.note = "the host is gone; open asks are kept, waiting for it".into();
+        self.wire = Wire::Down(Box::pin(reconnect(self.endpoint.clone())));
+    }
+
+    /// Whether the loop goes on. `at` is when the key came in: what was typed before a change
+    /// of the selected item is judged as that, however late it is read.
+    async fn input(&mut self, at: Instant, input: Event) -> bool {
+        let key = match input {
+            Event::Key(event) => key_of(&event),
+            Event::Paste(text) => Some(Key::Paste(text)),
+            Event::Resize(..) => {
+                self.screen.resized();
+                None
+            }
+            _ => None,
+        };
+        let Some(key) = key else { return true };
+        match keys::key(&mut self.screen, key, at) {
+            Action::None => {}
+            Action::Quit => return false,
+            Action::Resolve {
+                id,
+                option,
+                message,
+            } => self.resolve(id, option, message).await,
+            Action::Answer { id, words } => self.answer(id, words).await,
+        }
+        true
+    }
+
+    async fn resolve(&mut self, id: String, resolution: String, message: Option<String>) {
+        let Wire::Up(client) = &mut self.wire else {
+            return;
+        };
+        let body = ResolutionBody {
+            resolution,
+            message,
+            edited_input: None,
+        };
+        let params = ResolveApprovalParams {
+            approval_id: id,
+            body,
+        };
+        let result: Result<HostApproval, _> = client.call("host.resolve_approval", &params).await;
+        match result {
+            Ok(row) if row.passed_to_owner == Some(true) => {
+                self.screen.note = format!(
+                    "{} was passed to its owner, who decides",
+                    describe::short_id(&row.id)
+                );
+            }
+            Ok(row) => {
+                let note = format!(
+                    "{} {}",
+                    describe::short_id(&row.id),
+                    describe::ask_state(&row)
+                );
+                self.screen
+                    .settled(&params.approval_id, note, Instant::now());
+            }
+            Err(error) => self.failed(error),
+        }
+        self.flush_keyboard();
+    }
+
+    async fn answer(&mut self, question_id: String, answer: String) {
+        let Wire::Up(client) = &mut self.wire else {
+            return;
+        };
+        let params = AnswerQuestionParams {
+            question_id,
+            answer,
+        };
+        let result: Result<HostQuestion, _> = client.call("host.answer_question", &params).await;
+        match result {
+            Ok(row) => {
+                let note = format!("{} answered", describe::short_id(&row.id));
+                self.screen
+                    .settled(&params.question_id, note, Instant::now());
+            }
+            Err(error) => self.failed(error),
+        }
+        self.flush_keyboard();
+    }
+
+    fn failed(&mut self, error: CallError) {
+        if error.is_connection() {
+            self.lost();
+            self.screen.note =
+                "the host is gone: whether that was taken will show when it is back".into();
+        } else {
+            self.screen.note = CliError::from(error).to_string().replace('\n', " ");
+        }
+    }
+
+    /// Forgets what was typed and not yet read.
+    fn flush_keyboard(&mut self) {
+        if self
+            .keyboard
+            .drain()
+            .any(|event| matches!(event, Event::Resize(..)))
+        {
+            self.screen.resized();
+        }
+        for _ in self.keyboard.drain() {}
+    }
+}
+
+/// Subscribes, and returns everything that is open.
+async fn subscribe(client: &mut Client) -> Result<Vec<Item>, CallError> {
+    let snapshot: HostSnapshot = client
+        .call("host.subscribe", &SubscribeParams::default())
+        .await?;
+    let asks = snapshot.approvals.into_iter().map(Item::ask);
+    let questions = snapshot.questions.into_iter().map(Item::question);
+    Ok(asks
+        .chain(questions)
+        .filter(|item| item.ended.is_none())
+        .collect())
+}
+
+/// Tries until a host answers.
+async fn reconnect(endpoint: Endpoint) -> (Client, Vec<Item>) {
+    loop {
+        tokio::time::sleep(RETRY).await;
+        if let Ok(mut client) = Client::connect(&endpoint).await
+            && let Ok(open) = subscribe(&mut client).await
+        {
+            return (client, open);
+        }
+    }
+}
+
+/// Rows travel whole in these events; others change nothing here.
+fn take_event(screen: &mut Screen, event: &HostEvent, now: Instant) {
+    let payload = event.payload.text();
+    let item = match event.kind.as_str() {
+        "approval.requested" | "approval.resolved" => {
+            serde_json::from_str(payload).map(Item::ask).ok()
+        }
+        "question.asked" | "question.ended" => {
+            serde_json::from_str(payload).map(Item::question).ok()
+        }
+        _ => None,
+    };
+    if let Some(item) = item {
+        screen.take(item, now);
+    }
+}
+
+fn key_of(event: &KeyEvent) -> Option<Key> {
+    if event.kind == KeyEventKind::Release {
+        return None;
+    }
+    let held = event
+        .modifiers
+        .intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
+    match event.code {
+        KeyCode::Char('c') if event.modifiers == KeyModifiers::CONTROL => Some(Key::Interrupt),
+        _ if held => None,
+        KeyCode::Up => Some(Key::Up),
+        KeyCode::Down => Some(Key::Down),
+        KeyCode::PageUp => Some(Key::PageUp),
+        KeyCode::PageDown => Some(Key::PageDown),
+        KeyCode::Enter => Some(Key::Enter),
+        KeyCode::Esc => Some(Key::Escape),
+        KeyCode::Backspace => Some(Key::Backspace),
+        KeyCode::Char(c) => Some(Key::Char(c)),
+        _ => None,
+    }
 }

@@ -272,8 +272,8 @@ async fn an_agent_is_registered_described_and_taken_off() {
 fn event(kind: &str, agent: Option<&str>, message: &str, payload: Value) -> Value {
     let mut event = json!({
         "id": "event-#", "sequence": "#", "timestamp": "<time>", "kind": kind, "message": message,
-        "payload": payload,
     });
+    event["payload"] = payload;
     if let Some(agent) = agent {
         event["agent_id"] = json!(agent);
     }

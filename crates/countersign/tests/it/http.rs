@@ -74,17 +74,23 @@ fn head(
     headers: &[(&str, &str)],
     length: usize,
 ) -> String {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+    let mut lines = vec![
+        format!("{method} {path} HTTP/1.1"),
+        "connection: close".to_owned(),
+    ];
     if !headers.iter().any(|(name, _)| *name == "host") {
-        head += &format!("host: {address}\r\n");
+        lines.push(format!("host: {address}"));
     }
     if length > 0 {
-        head += &format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+        lines.push("content-type: application/json".to_owned());
+        lines.push(format!("content-length: {length}"));
     }
-    for (name, value) in headers {
-        head += &format!("{name}: {value}\r\n");
-    }
-    head + "\r\n"
+    lines.extend(
+        headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}")),
+    );
+    lines.join("\r\n") + "\r\n\r\n"
 }
 
 async fn read_head(reader: &mut BufReader<impl AsyncRead + Unpin>) -> (u16, Vec<(String, String)>) {

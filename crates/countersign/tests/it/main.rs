@@ -1,5 +1,11 @@
-//! The doors of the built binary, as clients, scripts, browsers and agents meet them.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+//! Stories told on the built binary: its command line, its doors as clients, scripts, browsers and
+//! agents meet them, and its end at any instant. Each has a host of its own.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a story that cannot go on has failed"
+)]
 
 mod agent;
 mod host;
@@ -11,6 +17,8 @@ mod agents_cannot_answer;
 mod approvals;
 mod bad_input;
 mod browsers;
+mod cli;
+mod crash;
 mod host_wire;
 mod owners;
 mod replay;

@@ -33,6 +33,7 @@ struct State {
 
 impl TcpPeers {
     /// The processes of [`Found::Held`], or none.
+    #[cfg(test)]
     pub(crate) fn find(&self, peer: SocketAddr, local: SocketAddr) -> Vec<u32> {
         match self.look_up(peer, local) {
             Found::Held(pids) => pids,

@@ -1,0 +1,48 @@
+# Each target is a line anybody could type.
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint deny bench crash dev bless clean
+
+CACHE := .cache
+DENY_VERSION := 0.20.2
+
+help: ## List the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+run: ## Build, then start a host in a scratch home with three demo agents to answer
+	cargo build --locked -p countersign
+	target/debug/countersign demo run
+
+test: lint deny ## Everything that CI runs
+	cargo test --locked --workspace
+
+check: lint ## Format, lints and the fast tests
+	cargo test --locked --workspace --lib --bins
+
+lint: ## Format and lints
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+deny: $(CACHE)/bin/cargo-deny ## Licences, sources and who may depend on what
+	$(CACHE)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
+
+$(CACHE)/bin/cargo-deny:
+	cargo install cargo-deny --version $(DENY_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target
+
+bench: ## Measure this build, against the same server in memory in the same run
+	cargo build --locked --release -p countersign -p countersign-testkit
+	target/release/bench all --json $(CACHE)/bench.json
+
+crash: ## Kill the host some hundreds of times under load and check that nothing is lost
+	cargo build --locked -p countersign -p countersign-testkit
+	target/debug/crash --kills 300
+
+dev: ## A host in the foreground in a scratch home
+	cargo build --locked -p countersign
+	COUNTERSIGN_HOME=$$(mktemp -d) target/debug/countersign up
+
+bless: ## Rewrite snapshots
+	INSTA_UPDATE=always cargo test --locked --workspace
+
+clean: ## Remove what was built and fetched
+	cargo clean
+	rm -rf $(CACHE)

@@ -1,0 +1,403 @@
+//! Decisions, case by case: given what happened, when an input arrives, then these events.
+//!
+//! Each case reads its events as lines: kind, subject, and everything that matters of the rest.
+
+mod agents;
+mod answers;
+mod asks;
+mod owners;
+mod record;
+mod time;
+
+use std::sync::Arc;
+
+use crate::event::{AgentProfile, BaseState, Event};
+use crate::{
+    AgentId, Answer, ApprovalId, AskQuestion, AskRequest, By, Caller, ClientId, Context, Decision,
+    Input, Json, Presence, Principal, PrincipalKey, QuestionId, RegisterAgent, Rejection,
+    ResolveApproval, Role, SetStatus, State, Subject, Timestamp, decide, limits,
+};
+
+/// A host in miniature: decides, applies, and says what happened.
+struct Host {
+    state: State,
+    presence: Presence,
+    now: Timestamp,
+    expiry_held_until: Timestamp,
+    ids: u32,
+}
+
+impl Host {
+    fn new() -> Self {
+        Self {
+            state: State::default(),
+            presence: Presence::default(),
+            now: Timestamp(0),
+            expiry_held_until: Timestamp(0),
+            ids: 0,
+        }
+    }
+
+    fn decide(&mut self, input: Input) -> Result<Decision, Rejection> {
+        let context = Context {
+            now: self.now,
+            presence: &self.presence,
+            expiry_held_until: self.expiry_held_until,
+            owner_grace_ms: limits::OWNER_GRACE_MS,
+        };
+        let decision = decide(&self.state, context, input)?;
+        for event in &decision.events {
+            self.state.apply(self.state.head().next(), self.now, event);
+        }
+        Ok(decision)
+    }
+
+    /// The events of an input that is taken.
+    fn does(&mut self, input: Input) -> Vec<String> {
+        let decision = self.decide(input).unwrap();
+        assert!(
+            !matches!(decision.subject, Subject::Refused(_)),
+            "refused on the record: {decision:?}"
+        );
+        decision.events.iter().map(line).collect()
+    }
+
+    /// Why an input is refused without a trace.
+    fn refuses(&mut self, input: Input) -> Rejection {
+        let head = self.state.head();
+        let rejection = self.decide(input).unwrap_err();
+        assert_eq!(self.state.head(), head);
+        rejection
+    }
+
+    /// Why an input is refused, and what is on the record about it.
+    fn refuses_on_record(&mut self, input: Input) -> (Rejection, Vec<String>) {
+        let decision = self.decide(input).unwrap();
+        let Subject::Refused(rejection) = decision.subject else {
+            panic!("not refused: {decision:?}");
+        };
+        (*rejection, decision.events.iter().map(line).collect())
+    }
+
+    /// Opens a connection. A person's key is their name, an agent's is its id.
+    fn connect(&mut self, who: Caller, client: &str) -> Caller {
+        self.presence.connected(ClientId::new(client));
+        Caller {
+            client: Some(ClientId::new(client)),
+            ..who
+        }
+    }
+
+    fn subscribe(&mut self, caller: &Caller) {
+        self.presence.subscribed(caller.client.as_ref().unwrap());
+    }
+
+    fn lose(&mut self, caller: &Caller) -> Vec<String> {
+        let client = caller.client.clone().unwrap();
+        self.presence.disconnected(&client);
+        self.does(Input::ConnectionLost(client))
+    }
+
+    /// Time goes by, and the host is woken.
+    fn after_ms(&mut self, ms: u64) -> Vec<String> {
+        self.now = self.now.plus_ms(ms);
+        self.does(Input::TimeArrived)
+    }
+
+    /// The host was killed and comes back; nothing expires for a minute.
+    fn restart(&mut self) -> Vec<String> {
+        self.presence = Presence::default();
+        self.expiry_held_until = self.now.plus_ms(limits::EXPIRY_HOLD_MS);
+        self.does(Input::HostStarted {
+            version: "1".to_owned(),
+            pid: 7,
+        })
+    }
+
+    fn next_id(&mut self, kind: &str) -> String {
+        self.ids += 1;
+        format!("{kind}-{}", self.ids)
+    }
+
+    /// Asks, and gives the ask's id and what happened.
+    fn asks(&mut self, request: AskRequest) -> (ApprovalId, Vec<String>) {
+        let id = ApprovalId::new(self.next_id("ask"));
+        let request = AskRequest {
+            id: id.clone(),
+            ..request
+        };
+        let decision = self
+            .decide(Input::RequestApproval(Box::new(request)))
+            .unwrap();
+        let lines = decision.events.iter().map(line).collect();
+        if let Subject::Told(approval) = decision.subject {
+            return (approval.ask.id.clone(), lines);
+        }
+        let Subject::Approval(id) = decision.subject else {
+            panic!("not an approval: {:?}", decision.subject);
+        };
+        (id, lines)
+    }
+
+    fn ask(&mut self, request: AskRequest) -> ApprovalId {
+        self.asks(request).0
+    }
+
+    fn question(&mut self, caller: &Caller, timeout_ms: Option<u64>) -> QuestionId {
+        let id = QuestionId::new(self.next_id("question"));
+        self.does(Input::AskQuestion(AskQuestion {
+            caller: caller.clone(),
+            id: id.clone(),
+            agent: None,
+            text: "which one?".to_owned(),
+            timeout_ms,
+        }));
+        id
+    }
+
+    fn register(&mut self, caller: &Caller, agent: &str) -> Vec<String> {
+        self.does(register(caller, agent))
+    }
+
+    fn set(&mut self, caller: &Caller, agent: &str, base: BaseState) -> Vec<String> {
+        self.does(set_status(caller, agent, base))
+    }
+
+    /// How an ask stands, in one line.
+    fn shows(&self, id: &ApprovalId) -> String {
+        let approval = self.state.find_approval(id).unwrap();
+        let end = approval.ended.as_ref().map_or("pending".to_owned(), |end| {
+            format!("{:?} {}", end.ending.outcome, end.ending.resolution)
+        });
+        let client = approval.client.as_ref().map_or("nobody", ClientId::as_str);
+        format!("{end} on {client}")
+    }
+
+    fn state_of(&self, agent: &str) -> String {
+        let id = AgentId::new(agent);
+        let agent = self.state.find_agent(&id).unwrap();
+        format!("{:?}", agent.state(self.state.open_of(&id)))
+    }
+}
+
+fn person(name: &str) -> Caller {
+    caller(Role::Operator, name)
+}
+
+fn observer() -> Caller {
+    caller(Role::Observer, "olga")
+}
+
+fn agent(id: &str) -> Caller {
+    caller(Role::Agent(AgentId::new(id)), id)
+}
+
+fn caller(role: Role, name: &str) -> Caller {
+    Caller {
+        principal: Arc::new(Principal {
+            role,
+            name: name.into(),
+            key: PrincipalKey::new(name),
+        }),
+        client: None,
+    }
+}
+
+fn request(caller: &Caller) -> AskRequest {
+    AskRequest {
+        caller: caller.clone(),
+        id: ApprovalId::new("unset"),
+        agent: None,
+        turn: None,
+        tool_call: None,
+        action: "run it".to_owned(),
+        tool: None,
+        input: None,
+        details: Json::null(),
+        a2ui: None,
+        options: Vec::new(),
+        approving: None,
+        system_level: false,
+        idempotency_key: None,
+        timeout_ms: None,
+        keyed: None,
+    }
+}
+
+fn ask_input(request: AskRequest) -> Input {
+    Input::RequestApproval(Box::new(request))
+}
+
+fn resolve(caller: &Caller, approval: &ApprovalId, resolution: &str) -> Input {
+    answer(
+        caller,
+        approval,
+        Answer {
+            resolution: resolution.to_owned(),
+            ..Answer::default()
+        },
+    )
+}
+
+fn answer(caller: &Caller, approval: &ApprovalId, answer: Answer) -> Input {
+    Input::ResolveApproval(ResolveApproval {
+        caller: caller.clone(),
+        approval: approval.clone(),
+        answer,
+    })
+}
+
+fn cancel(caller: &Caller, approval: &ApprovalId) -> Input {
+    Input::CancelApproval {
+        caller: caller.clone(),
+        approval: approval.clone(),
+        message: None,
+    }
+}
+
+fn profile(agent: &str) -> AgentProfile {
+    AgentProfile {
+        id: AgentId::new(agent),
+        name: format!("agent {agent}"),
+        kind: String::new(),
+        capabilities: Vec::new(),
+        project: None,
+        pid: None,
+        display: crate::event::Display::default(),
+        metadata: Json::null(),
+    }
+}
+
+fn register(caller: &Caller, agent: &str) -> Input {
+    Input::RegisterAgent(RegisterAgent {
+        caller: caller.clone(),
+        profile: profile(agent),
+    })
+}
+
+fn set_status(caller: &Caller, agent: &str, base: BaseState) -> Input {
+    Input::SetStatus(SetStatus {
+        caller: caller.clone(),
+        agent: AgentId::new(agent),
+        base,
+        current_task: None,
+        message: None,
+        payload: None,
+    })
+}
+
+fn unregister(caller: &Caller, agent: &str) -> Input {
+    Input::UnregisterAgent {
+        caller: caller.clone(),
+        agent: AgentId::new(agent),
+    }
+}
+
+fn json(text: &str) -> Json {
+    serde_json::from_str(text).unwrap()
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn by(caller: &Caller) -> By {
+    By::from(caller)
+}
+
+/// An event in one line. Times are in seconds.
+fn line(event: &Event) -> String {
+    let kind = event.kind();
+    match event {
+        Event::HostStarted(e) => format!("{kind}, owners have until {}", seconds(e.lapses_at)),
+        Event::ConnectionLost(e) => {
+            format!("{kind} {}, until {}", e.client, seconds(e.lapses_at))
+        }
+        Event::ConnectionLapsed(e) => format!("{kind} {}", e.client),
+        Event::AgentRegistered(e) => format!(
+            "{kind} {} by {} on {}",
+            e.agent.id,
+            e.owner,
+            or_none(e.client.as_ref())
+        ),
+        Event::AgentStatusChanged(e) => format!(
+            "{kind} {}: {:?}, seen as {:?}, on {}",
+            e.agent.id,
+            e.base,
+            e.state,
+            or_none(e.client.as_ref())
+        ),
+        Event::AgentUnregistered(e) => format!("{kind} {}", e.agent),
+        Event::AgentInterruptRequested(e) => format!("{kind} {} by {}", e.agent, e.by.name),
+        Event::ApprovalRequested(e) => format!(
+            "{kind} {} of {} by {}, {:?}, until {}",
+            e.ask.id,
+            or_none(e.ask.agent.as_ref()),
+            e.ask.by.name,
+            e.ask.attachment,
+            e.ask
+                .deadline
+                .map_or("ever".to_owned(), |at| seconds(at).to_string()),
+        ),
+        Event::ApprovalResolved(e) => format!(
+            "{kind} {}: {:?} `{}` by {}, {:?}",
+            e.approval, e.ending.outcome, e.ending.resolution, e.ending.by.name, e.delivery
+        ),
+        Event::ApprovalResolveRequested(e) => format!(
+            "{kind} {}: `{}` by {} to {}",
+            e.approval, e.resolution, e.by.name, e.owner
+        ),
+        Event::ApprovalResolveRefused(e) => format!(
+            "{kind} {}: `{}` by {}, {}",
+            e.approval, e.resolution, e.by.name, e.reason
+        ),
+        Event::ApprovalAttached(e) => format!("{kind} {} to {}", e.approval, e.client),
+        Event::ApprovalDismissed(e) => format!("{kind} {} by {}", e.approval, e.by.name),
+        Event::AnswerAttempted(e) => format!("{kind} {}, time {}", e.approval, e.deliveries),
+        Event::AnswerSettled(e) => format!("{kind} {}: {:?}", e.approval, e.delivery),
+        Event::QuestionAsked(e) => format!(
+            "{kind} {} of {} by {}, until {}",
+            e.question.id,
+            or_none(e.question.agent.as_ref()),
+            e.question.by.name,
+            seconds(e.question.deadline.unwrap_or_default())
+        ),
+        Event::QuestionEnded(e) => format!(
+            "{kind} {}: {:?} `{}` by {}",
+            e.question, e.ending.outcome, e.ending.answer, e.ending.by.name
+        ),
+        Event::DeviceRegistered(e) => device_line(kind, &e.device),
+        Event::DeviceUpdated(e) => device_line(kind, &e.device),
+        Event::Notified(e) => format!(
+            "{kind} {} about {} by {}: {}",
+            e.kind,
+            or_none(e.agent.as_ref()),
+            e.by.name,
+            e.message
+        ),
+        Event::TokenCreated(e) => format!("{kind} {} for {:?}", e.token, e.role),
+        Event::TokenRevoked(e) => format!("{kind} {} by {}", e.token, e.by.name),
+        Event::ProcessMarked(e) => format!("{kind} {} is {}", e.process.pid, e.agent),
+        Event::ProcessesForgotten(e) => format!("{kind}, {} of them", e.processes.len()),
+        Event::RecordRedacted(e) => format!("{kind} {} by {}", e.seq, e.by.name),
+        Event::RecordPruned(e) => format!("{kind} before {} by {}", e.before, e.by.name),
+    }
+}
+
+fn device_line(kind: &str, device: &crate::event::Device) -> String {
+    format!(
+        "{kind} {} `{}` {} on {}",
+        device.id,
+        device.name,
+        device.status,
+        or_none(device.client.as_ref())
+    )
+}
+
+fn or_none(id: Option<&impl ToString>) -> String {
+    id.map_or("none".to_owned(), ToString::to_string)
+}
+
+fn seconds(at: Timestamp) -> u64 {
+    at.0 / 1_000_000
+}

@@ -1,0 +1,290 @@
+//! The picture of a screen, line by line. Pure.
+//!
+//! Invariant: the selected item is shown whole, over as many lines as it takes; a line that goes
+//! on below has its mark in a column that no agent can write to.
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::screen::{Content, Item, Link, Mode, Screen};
+use crate::{describe, duration, output, shown};
+
+/// Where values begin: the longest name, and two columns for marks.
+const LABEL: usize = 11;
+/// Smaller than this and nothing can be read, so nothing can be decided.
+const WIDTH_MIN: usize = 40;
+const HEIGHT_MIN: usize = 10;
+/// What the host said about a refusal must not push the ask itself off the screen.
+const NOTE_LINES_MAX: usize = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Strong,
+    Faint,
+    Reverse,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) text: String,
+    pub(super) tone: Tone,
+}
+
+fn line(text: impl Into<String>, tone: Tone) -> Line {
+    Line {
+        text: text.into(),
+        tone,
+    }
+}
+
+/// A picture, and how much of the selected item it holds.
+pub(super) struct Picture {
+    pub(super) lines: Vec<Line>,
+    /// Lines that fit, and lines there are.
+    pub(super) page: usize,
+    pub(super) body: usize,
+}
+
+pub(super) fn draw(screen: &Screen, width: usize, height: usize) -> Picture {
+    if width < WIDTH_MIN || height < HEIGHT_MIN {
+        let words = output::cut("the window is too small", width);
+        return Picture {
+            lines: vec![line(words, Tone::Plain)],
+            page: 0,
+            body: 1,
+        };
+    }
+    let footer = footer(screen, width);
+    let list = list(screen, width, (height / 3).max(1));
+    let body = screen
+        .selected_item()
+        .map(|item| body(item, screen, width))
+        .unwrap_or_default();
+    let page = height.saturating_sub(2 + list.len() + footer.len());
+    let scroll = screen.scroll.min(body.len().saturating_sub(page.max(1)));
+    let total = body.len();
+    let mut lines = vec![header(screen, width)];
+    lines.extend(list);
+    lines.push(divider(screen, width, scroll, page, total));
+    lines.extend(body.into_iter().skip(scroll).take(page));
+    lines.resize(height - footer.len(), line("", Tone::Plain));
+    lines.extend(footer);
+    Picture {
+        lines,
+        page,
+        body: total,
+    }
+}
+
+fn header(screen: &Screen, width: usize) -> Line {
+    let open = || screen.items.iter().filter(|item| item.ended.is_none());
+    let asks = open()
+        .filter(|item| matches!(item.content, Content::Ask(_)))
+        .count();
+    let questions = open().count() - asks;
+    let link = match screen.link {
+        Link::Up => "connected",
+        Link::Lost => "THE HOST IS GONE, waiting for it",
+    };
+    let text = format!("countersign  asks: {asks}  questions: {questions}  {link}");
+    line(output::cut(&text, width), Tone::Strong)
+}
+
+/// The list, moved so that the selected row is in it.
+fn list(screen: &Screen, width: usize, rows_max: usize) -> Vec<Line> {
+    if screen.items.is_empty() {
+        return vec![line("  nothing waits", Tone::Faint)];
+    }
+    let selected = screen.selected_index().unwrap_or(0);
+    let rows = rows_max.min(screen.items.len());
+    let first = (selected + 1).saturating_sub(rows);
+    let shown = screen.items.iter().enumerate().skip(first).take(rows);
+    shown
+        .map(|(index, item)| list_line(screen, item, index == selected, width))
+        .collect()
+}
+
+fn list_line(screen: &Screen, item: &Item, selected: bool, width: usize) -> Line {
+    let mark = if selected { '>' } else { ' ' };
+    let age = duration::age(screen.wall, item.created_at());
+    let who = output::cut(&item.asker(), 12);
+    let pad = " ".repeat(12 - who.width());
+    let what = match &item.ended {
+        Some(ended) => format!("ENDED: {ended}"),
+        None => item.summary(),
+    };
+    let id = describe::short_id(item.id());
+    let text = format!(
+        "{mark} {id}  {:<8}  {age:>4}  {who}{pad}  {what}",
+        item.kind()
+    );
+    line(
+        output::cut(&text, width),
+        if selected { Tone::Reverse } else { Tone::Plain },
+    )
+}
+
+fn divider(screen: &Screen, width: usize, scroll: usize, page: usize, total: usize) -> Line {
+    let text = match screen.selected_item() {
+        None => String::new(),
+        Some(_) if total <= page => "── all of it ".into(),
+        Some(_) => {
+            let end = (scroll + page).min(total);
+            let more = if end < total {
+                ", more below: PgDn"
+            } else {
+                ""
+            };
+            format!("── lines {}-{end} of {total}{more} ", scroll + 1)
+        }
+    };
+    let rest = width.saturating_sub(text.width());
+    line(format!("{text}{}", "─".repeat(rest)), Tone::Faint)
+}
+
+/// The selected item, whole.
+fn body(item: &Item, screen: &Screen, width: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if let Some(ended) = &item.ended {
+        let words = format!("this ended: {ended}");
+        lines.extend(
+            wrap(&words, width)
+                .into_iter()
+                .map(|text| line(text, Tone::Strong)),
+        );
+    }
+    for (name, value) in item.fields(screen.wall) {
+        let mut label = format!("{name:<LABEL$}");
+        for written in value.split('\n') {
+            for (index, piece) in wrap(written, width - LABEL).into_iter().enumerate() {
+                if index > 0 {
+                    label = format!("{:>width$} ", "↳", width = LABEL - 1);
+                }
+                lines.push(line(format!("{label}{piece}"), Tone::Plain));
+                label = " ".repeat(LABEL);
+            }
+        }
+    }
+    lines
+}
+
+/// Breaks a text wherever the width ends, not at words: nothing is moved or left out.
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for c in text.chars() {
+        let columns = c.width().unwrap_or(0);
+        if used + columns > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        used += columns;
+        if let Some(last) = lines.last_mut() {
+            last.push(c);
+        }
+    }
+    lines
+}
+
+fn footer(screen: &Screen, width: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if let Some(prompt) = prompt(screen, width) {
+        lines.push(line(prompt, Tone::Strong));
+    }
+    if !screen.note.is_empty() {
+        let note = shown::line(&screen.note);
+        lines.extend(
+            wrap(&note, width)
+                .into_iter()
+                .take(NOTE_LINES_MAX)
+                .map(|text| line(text, Tone::Strong)),
+        );
+    }
+    lines.extend(
+        words_in_lines(keys(screen), width)
+            .into_iter()
+            .map(|text| line(text, Tone::Faint)),
+    );
+    lines
+}
+
+/// The line that says what the next key would do.
+fn prompt(screen: &Screen, width: usize) -> Option<String> {
+    let item = screen.selected_item()?;
+    let id = describe::short_id(item.id());
+    let text = match &screen.mode {
+        Mode::Browse => return None,
+        Mode::Confirm { option } => {
+            format!("{} {id}? y/n  {}", shown::line(option), item.summary())
+        }
+        Mode::Choose { index } => {
+            let Content::Ask(row) = &item.content else {
+                return None;
+            };
+            let option = row.options.get(*index).map_or("", String::as_str);
+            let allows = if describe::allows(row, option) {
+                " (allows)"
+            } else {
+                ""
+            };
+            let total = row.options.len();
+            format!(
+                "answer {id} with: {}{allows}  ({} of {total})",
+                shown::line(option),
+                index + 1
+            )
+        }
+        Mode::DenyWords { text } => {
+            return Some(typed(&format!("deny {id}, and say: "), text, width));
+        }
+        Mode::AnswerWords { text } => return Some(typed(&format!("answer {id}: "), text, width)),
+    };
+    Some(output::cut(&text, width))
+}
+
+/// A text that is being typed: its end is what matters.
+fn typed(label: &str, text: &str, width: usize) -> String {
+    let text = shown::line(text);
+    let room = width.saturating_sub(label.width() + 1);
+    let mut begin = text.len();
+    let mut used = 0;
+    for (index, c) in text.char_indices().rev() {
+        used += c.width().unwrap_or(0);
+        if used > room {
+            break;
+        }
+        begin = index;
+    }
+    format!("{label}{}_", &text[begin..])
+}
+
+fn keys(screen: &Screen) -> &'static [&'static str] {
+    match screen.mode {
+        Mode::Browse => &[
+            "↑/↓ select",
+            "a approve",
+            "d deny",
+            "m deny with a message",
+            "r answer or choose",
+            "PgUp/PgDn scroll",
+            "q quit",
+        ],
+        Mode::Confirm { .. } => &["y yes", "n no"],
+        Mode::Choose { .. } => &["↑/↓ choose", "Enter take it", "Esc back"],
+        Mode::DenyWords { .. } | Mode::AnswerWords { .. } => &["Enter send", "Esc back"],
+    }
+}
+
+fn words_in_lines(words: &[&str], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(last) if last.width() + 3 + word.width() <= width => {
+                last.push_str("   ");
+                last.push_str(word);
+            }
+            _ => lines.push((*word).to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,63 @@
+//! The keyboard: read by a thread of its own, so that each key carries the time it came in.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossterm::event::{self, Event};
+use tokio::sync::mpsc;
+
+/// Keys that wait to be judged; more are left to the terminal.
+const WAITING: usize = 256;
+/// How soon the thread notices that it is no longer needed.
+const STOP_POLL: Duration = Duration::from_millis(100);
+
+/// Dropping it ends the reading, so that the terminal is another's again.
+pub(super) struct Keyboard {
+    typed: mpsc::Receiver<(Instant, Event)>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Keyboard {
+    pub(super) fn open() -> io::Result<Self> {
+        let (sender, typed) = mpsc::channel(WAITING);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        std::thread::Builder::new()
+            .name("keyboard".into())
+            .spawn(move || read(&sender, &stopped))?;
+        Ok(Self { typed, stop })
+    }
+
+    /// The next key, and when it came in; `None` once the terminal is gone.
+    pub(super) async fn next(&mut self) -> Option<(Instant, Event)> {
+        self.typed.recv().await
+    }
+
+    /// What was typed and not yet taken, all at once.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Event> {
+        std::iter::from_fn(|| self.typed.try_recv().ok().map(|(_, event)| event))
+    }
+}
+
+impl Drop for Keyboard {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn read(sender: &mpsc::Sender<(Instant, Event)>, stopped: &AtomicBool) {
+    while !stopped.load(Ordering::Relaxed) {
+        match event::poll(STOP_POLL) {
+            Ok(false) => {}
+            Ok(true) => {
+                let Ok(event) = event::read() else { return };
+                if sender.blocking_send((Instant::now(), event)).is_err() {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! What the screen looks like, and what a key can never do.
+
+use std::time::{Duration, Instant};
+
+use countersign_protocol::{HostApproval, Time};
+
+use super::draw::draw;
+use super::keys::{Action, Key, PROMPT, SETTLE, key};
+use super::screen::{Item, Link, Mode, Screen};
+use crate::sample;
+
+const ASK: &str = "approval-aaaa11112222";
+
+fn screen(start: Instant) -> Screen {
+    let mut screen = Screen::new(start, Time(181_000_000));
+    screen.take(Item::ask(sample::approval()), start);
+    screen.take(Item::question(sample::question()), start);
+    screen
+}
+
+/// Draws as the loop does, so that the screen knows what was seen.
+fn picture(screen: &mut Screen, width: usize, height: usize) -> String {
+    let picture = draw(screen, width, height);
+    screen.drawn(picture.page, picture.body);
+    assert_eq!(picture.lines.len(), height);
+    let lines: Vec<_> = picture
+        .lines
+        .iter()
+        .map(|line| line.text.trim_end())
+        .collect();
+    lines.join("\n") + "\n"
+}
+
+fn approve_of(id: &str) -> Action {
+    Action::Resolve {
+        id: id.into(),
+        option: "approve".into(),
+        message: None,
+    }
+}
+
+#[test]
+fn the_inbox_is_drawn_with_the_selected_ask_whole() {
+    let mut screen = screen(Instant::now());
+    let expected = "\
+countersign  asks: 1  questions: 1  connected
+> aaaa1111  ask         3m  builder       Bash: cargo test --workspace
+  bbbb1111  question    2m  docs          Which title?
+── all of it ───────────────────────────────────────────────────────────
+action     Run the tests
+tool       Bash
+command    cargo test --workspace
+input      {
+             \"command\": \"cargo test --workspace\"
+           }
+asked by   agent builder, as builder (agent)
+options    approve (allows), deny
+digest     sha256:d1gest
+id         approval-aaaa11112222
+state      pending
+history    3m ago  asked (event 7)
+
+↑/↓ select   a approve   d deny   m deny with a message
+r answer or choose   PgUp/PgDn scroll   q quit
+";
+    assert_eq!(picture(&mut screen, 72, 19), expected);
+}
+
+#[test]
+fn a_long_command_is_broken_with_a_mark_and_scrolled() {
+    let start = Instant::now();
+    let mut screen = Screen::new(start, Time(1_000_000));
+    let command = format!("echo {}\\nrm -rf x", "0123456789".repeat(5));
+    let input = Some(sample::raw(&format!("{{\"command\":\"{command}\"}}")));
+    screen.take(
+        Item::ask(HostApproval {
+            input,
+            ..sample::approval()
+        }),
+        start,
+    );
+    let expected = "\
+countersign  asks: 1  questions: 0  con…
+> aaaa1111  ask         0s  builder    …
+── lines 1-5 of 17, more below: PgDn ───
+action     Run the tests
+tool       Bash
+command    echo 012345678901234567890123
+         ↳ 45678901234567890123456789
+           rm -rf x
+↑/↓ select   a approve   d deny
+m deny with a message
+r answer or choose   PgUp/PgDn scroll
+q quit
+";
+    assert_eq!(picture(&mut screen, 40, 12), expected);
+}
+
+#[test]
+fn the_second_key_is_asked_for_with_what_will_run() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 20);
+    assert_eq!(
+        key(&mut screen, Key::Char('a'), start + SETTLE),
+        Action::None
+    );
+    let shown = picture(&mut screen, 72, 20);
+    let last: Vec<_> = shown.lines().rev().take(2).collect();
+    assert_eq!(
+        last,
+        [
+            "y yes   n no",
+            "approve aaaa1111? y/n  Bash: cargo test --workspace"
+        ]
+    );
+    assert_eq!(
+        key(&mut screen, Key::Char('y'), start + SETTLE + PROMPT),
+        approve_of(ASK)
+    );
+}
+
+#[test]
+fn a_key_right_after_an_ask_appeared_decides_nothing() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 20);
+    for letter in ['a', 'd', 'm', 'r'] {
+        let early = (start + SETTLE)
+            .checked_sub(Duration::from_millis(1))
+            .unwrap();
+        assert_eq!(key(&mut screen, Key::Char(letter), early), Action::None);
+        assert_eq!(screen.mode, Mode::Browse, "{letter}");
+    }
+}
+
+#[test]
+fn moving_to_another_ask_also_takes_time_to_read() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    let second = HostApproval {
+        id: "approval-cccc".into(),
+        sequence: 9,
+        ..sample::approval()
+    };
+    screen.take(Item::ask(second), start);
+    let later = start + SETTLE;
+    key(&mut screen, Key::Down, later);
+    key(&mut screen, Key::Down, later);
+    picture(&mut screen, 72, 20);
+    assert_eq!(key(&mut screen, Key::Char('d'), later), Action::None);
+    let denied = Action::Resolve {
+        id: "approval-cccc".into(),
+        option: "deny".into(),
+        message: None,
+    };
+    assert_eq!(key(&mut screen, Key::Char('d'), later + SETTLE), denied);
+}
+
+#[test]
+fn typed_ahead_keys_do_not_confirm() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 20);
+    let later = start + SETTLE;
+    key(&mut screen, Key::Char('a'), later);
+    assert_eq!(
+        key(
+            &mut screen,
+            Key::Char('y'),
+            later + Duration::from_millis(5)
+        ),
+        Action::None
+    );
+    assert_eq!(
+        key(&mut screen, Key::Char('a'), later + PROMPT),
+        Action::None
+    );
+    assert_eq!(
+        key(&mut screen, Key::Char('n'), later + PROMPT),
+        Action::None
+    );
+    assert_eq!(
+        key(&mut screen, Key::Char('y'), later + PROMPT),
+        Action::None
+    );
+}
+
+#[test]
+fn pasted_text_decides_nothing() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 20);
+    assert_eq!(
+        key(&mut screen, Key::Paste("ay\n".into()), start + SETTLE),
+        Action::None
+    );
+    assert_eq!(screen.mode, Mode::Browse);
+}
+
+#[test]
+fn what_does_not_fit_must_be_read_to_its_end() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 13);
+    let later = start + SETTLE;
+    assert_eq!(key(&mut screen, Key::Char('a'), later), Action::None);
+    assert_eq!(
+        (screen.mode.clone(), screen.note.as_str()),
+        (Mode::Browse, "read it to its end first: PgDn")
+    );
+    key(&mut screen, Key::PageDown, later);
+    picture(&mut screen, 72, 13);
+    assert!(!screen.end_seen, "one page is not enough here");
+    key(&mut screen, Key::PageDown, later);
+    picture(&mut screen, 72, 13);
+    assert!(screen.end_seen);
+    key(&mut screen, Key::Char('a'), later);
+    assert_eq!(
+        screen.mode,
+        Mode::Confirm {
+            option: "approve".into()
+        }
+    );
+}
+
+#[test]
+fn a_new_size_begins_the_reading_again() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 20);
+    screen.resized();
+    picture(&mut screen, 72, 13);
+    assert!(!screen.end_seen);
+}
+
+#[test]
+fn in_a_window_too_small_to_read_nothing_is_approved() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    let picture = draw(&screen, 30, 5);
+    screen.drawn(picture.page, picture.body);
+    key(&mut screen, Key::Char('a'), start + SETTLE);
+    assert_eq!(screen.mode, Mode::Browse);
+}
+
+#[test]
+fn an_ask_that_ended_elsewhere_says_so_and_takes_no_key() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 20);
+    let later = start + SETTLE;
+    key(&mut screen, Key::Char('a'), later);
+    let ended = HostApproval {
+        state: "denied".into(),
+        resolved_by: Some(sample::who("ada", "operator")),
+        ..sample::approval()
+    };
+    screen.take(Item::ask(ended), later);
+    let shown = picture(&mut screen, 72, 24);
+    assert!(
+        shown.contains("> aaaa1111  ask         3m  builder       ENDED: denied by ada\n"),
+        "{shown}"
+    );
+    assert_eq!(
+        key(&mut screen, Key::Char('y'), later + PROMPT + SETTLE),
+        Action::None
+    );
+    assert_eq!(screen.mode, Mode::Browse);
+    assert_eq!(
+        key(&mut screen, Key::Char('d'), later + PROMPT + SETTLE),
+        Action::None
+    );
+    assert_eq!(screen.selected.as_deref(), Some(ASK));
+}
+
+#[test]
+fn words_in_the_making_never_turn_into_commands() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 20);
+    let later = start + SETTLE;
+    key(&mut screen, Key::Char('m'), later);
+    for c in "not q".chars() {
+        assert_eq!(key(&mut screen, Key::Char(c), later), Action::None);
+    }
+    screen.take(
+        Item::ask(HostApproval {
+            state: "expired".into(),
+            ..sample::approval()
+        }),
+        later,
+    );
+    for c in "uite a".chars() {
+        assert_eq!(key(&mut screen, Key::Char(c), later), Action::None);
+    }
+    assert_eq!(
+        screen.mode,
+        Mode::DenyWords {
+            text: "not quite a".into()
+        }
+    );
+    assert_eq!(key(&mut screen, Key::Enter, later), Action::None);
+    assert_eq!(screen.note, "nothing was sent: it ended elsewhere");
+}
+
+#[test]
+fn a_denial_carries_its_words_and_a_question_its_answer() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 20);
+    let later = start + SETTLE;
+    key(&mut screen, Key::Char('m'), later);
+    key(&mut screen, Key::Paste("use\nstaging".into()), later);
+    let denied = Action::Resolve {
+        id: ASK.into(),
+        option: "deny".into(),
+        message: Some("use staging".into()),
+    };
+    assert_eq!(key(&mut screen, Key::Enter, later), denied);
+    key(&mut screen, Key::Down, later);
+    key(&mut screen, Key::Char('r'), later + SETTLE);
+    key(&mut screen, Key::Char('2'), later + SETTLE);
+    let answered = Action::Answer {
+        id: "question-bbbb11112222".into(),
+        words: "2".into(),
+    };
+    assert_eq!(key(&mut screen, Key::Enter, later + SETTLE), answered);
+}
+
+#[test]
+fn choosing_an_option_that_allows_follows_the_same_rules() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 13);
+    let later = start + SETTLE;
+    key(&mut screen, Key::Char('r'), later);
+    key(&mut screen, Key::Enter, later);
+    assert_eq!(
+        (screen.mode.clone(), screen.end_seen),
+        (Mode::Browse, false)
+    );
+    key(&mut screen, Key::Char('r'), later);
+    key(&mut screen, Key::Down, later);
+    key(&mut screen, Key::Enter, later);
+    assert_eq!(
+        screen.mode,
+        Mode::Confirm {
+            option: "deny".into()
+        }
+    );
+}
+
+#[test]
+fn without_a_host_nothing_is_sent() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 20);
+    screen.link = Link::Lost;
+    assert_eq!(
+        key(&mut screen, Key::Char('d'), start + SETTLE),
+        Action::None
+    );
+    assert_eq!(screen.note, "the host is gone: nothing can be sent");
+}
+
+#[test]
+fn the_next_ask_after_a_decision_has_its_own_time() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    let later = start + SETTLE;
+    screen.settled(ASK, "aaaa1111 allowed".into(), later);
+    assert_eq!(screen.selected.as_deref(), Some("question-bbbb11112222"));
+    assert_eq!(key(&mut screen, Key::Char('r'), later), Action::None);
+    assert_eq!(screen.mode, Mode::Browse);
+}

@@ -1,0 +1,400 @@
+//! What the screen knows: open asks and questions, which one is selected, and what is being typed.
+//!
+//! Invariants: the selection moves only by a person's key or after their own decision; a
+//! selected item that ends elsewhere stays and says so; whatever changes the selected item
+//! restarts the time in which keys that decide do not count.
+
+use std::time::Instant;
+
+use countersign_protocol::{HostApproval, HostQuestion, Time};
+
+use crate::{describe, shown};
+
+/// One thing that waits for a person.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Content {
+    Ask(Box<HostApproval>),
+    Question(Box<HostQuestion>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Item {
+    pub(super) content: Content,
+    /// How it ended, once it did.
+    pub(super) ended: Option<String>,
+}
+
+impl Item {
+    pub(super) fn ask(row: HostApproval) -> Self {
+        let ended = (row.state != "pending").then(|| describe::ask_state(&row));
+        Self {
+            content: Content::Ask(Box::new(row)),
+            ended,
+        }
+    }
+
+    pub(super) fn question(row: HostQuestion) -> Self {
+        let by = row
+            .answered_by
+            .as_ref()
+            .map(|who| format!(" by {}", shown::line(&who.name)));
+        let ended = (row.state != "pending")
+            .then(|| format!("{}{}", shown::line(&row.state), by.unwrap_or_default()));
+        Self {
+            content: Content::Question(Box::new(row)),
+            ended,
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        match &self.content {
+            Content::Ask(row) => &row.id,
+            Content::Question(row) => &row.id,
+        }
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self.content {
+            Content::Ask(_) => "ask",
+            Content::Question(_) => "question",
+        }
+    }
+
+    pub(super) fn sequence(&self) -> u64 {
+        match &self.content {
+            Content::Ask(row) => row.sequence,
+            Content::Question(row) => row.sequence,
+        }
+    }
+
+    pub(super) fn created_at(&self) -> Time {
+        match &self.content {
+            Content::Ask(row) => row.created_at,
+            Content::Question(row) => row.created_at,
+        }
+    }
+
+    pub(super) fn asker(&self) -> String {
+        match &self.content {
+            Content::Ask(row) => describe::asker(row.agent_id.as_deref(), row.asked_by.as_ref()),
+            Content::Question(row) => describe::asker(row.agent_id.as_deref(), Some(&row.asked_by)),
+        }
+    }
+
+    pub(super) fn summary(&self) -> String {
+        match &self.content {
+            Content::Ask(row) => describe::summary(row),
+            Content::Question(row) => shown::line(&row.question).into_owned(),
+        }
+    }
+
+    pub(super) fn fields(&self, now: Time) -> Vec<(&'static str, String)> {
+        match &self.content {
+            Content::Ask(row) => describe::ask_fields(row, now),
+            Content::Question(row) => describe::question_fields(row, now),
+        }
+    }
+}
+
+/// What the next key means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Browse,
+    /// `option` is sent after a second key.
+    Confirm {
+        option: String,
+    },
+    /// One of the options is being chosen.
+    Choose {
+        index: usize,
+    },
+    /// Words that go with a denial.
+    DenyWords {
+        text: String,
+    },
+    /// Words that answer a question.
+    AnswerWords {
+        text: String,
+    },
+}
+
+/// Whether the host is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    Up,
+    Lost,
+}
+
+/// Everything that is drawn, and everything a key can depend on.
+#[derive(Clone, Debug)]
+pub(super) struct Screen {
+    pub(super) items: Vec<Item>,
+    pub(super) selected: Option<String>,
+    /// The first line of the selected item that is shown.
+    pub(super) scroll: usize,
+    /// Whether the last line of the selected item has been on the screen.
+    pub(super) end_seen: bool,
+    /// Lines of the selected item that fit on the screen, and lines it has, as last drawn.
+    pub(super) page: usize,
+    pub(super) body: usize,
+    /// When the selected item appeared or changed.
+    pub(super) changed_at: Instant,
+    /// When the question for a second key appeared.
+    pub(super) prompted_at: Instant,
+    pub(super) mode: Mode,
+    pub(super) note: String,
+    pub(super) link: Link,
+    pub(super) wall: Time,
+}
+
+impl Screen {
+    pub(super) fn new(now: Instant, wall: Time) -> Self {
+        Self {
+            items: Vec::new(),
+            selected: None,
+            scroll: 0,
+            end_seen: false,
+            page: 0,
+            body: 0,
+            changed_at: now,
+            prompted_at: now,
+            mode: Mode::Browse,
+            note: String::new(),
+            link: Link::Up,
+            wall,
+        }
+    }
+
+    pub(super) fn selected_index(&self) -> Option<usize> {
+        let id = self.selected.as_deref()?;
+        self.items.iter().position(|item| item.id() == id)
+    }
+
+    pub(super) fn selected_item(&self) -> Option<&Item> {
+        self.selected_index().map(|index| &self.items[index])
+    }
+
+    /// Takes in a row that is new, changed or ended.
+    pub(super) fn take(&mut self, item: Item, now: Instant) {
+        let is_selected = self.selected.as_deref() == Some(item.id());
+        let known = self.items.iter().position(|known| known.id() == item.id());
+        match (known, &item.ended) {
+            (Some(index), _) if self.items[index] == item => {}
+            (Some(index), ended) if is_selected => {
+                if ended.is_some() {
+                    self.note = format!(
+                        "{} ended elsewhere; ↑/↓ to go on",
+                        describe::short_id(item.id())
+                    );
+                }
+                self.items[index] = item;
+                self.changed_at = now;
+                self.end_seen = false;
+            }
+            (Some(index), Some(_)) => drop(self.items.remove(index)),
+            (Some(index), None) => self.items[index] = item,
+            (None, Some(_)) => {}
+            (None, None) => {
+                let at = self
+                    .items
+                    .partition_point(|other| other.sequence() < item.sequence());
+                self.items.insert(at, item);
+            }
+        }
+        self.select_something(now);
+    }
+
+    /// Takes in everything that is open, after a new connection.
+    pub(super) fn replace(&mut self, open: Vec<Item>, now: Instant) {
+        let is_open = |id: &str| open.iter().any(|item| item.id() == id);
+        let selected = self.selected.clone();
+        self.items
+            .retain(|item| is_open(item.id()) || Some(item.id()) == selected.as_deref());
+        for item in &mut self.items {
+            if !is_open(item.id()) && item.ended.is_none() {
+                item.ended = Some("ended while the host was away".into());
+                self.changed_at = now;
+            }
+        }
+        for item in open {
+            self.take(item, now);
+        }
+    }
+
+    /// The person's own decision reached the host: the item goes, the next one is selected.
+    pub(super) fn settled(&mut self, id: &str, note: String, now: Instant) {
+        self.note = note;
+        self.mode = Mode::Browse;
+        let Some(index) = self.items.iter().position(|item| item.id() == id) else {
+            return;
+        };
+        self.items.remove(index);
+        if self.selected.as_deref() == Some(id) {
+            let next = self
+                .items
+                .get(index)
+                .or(self.items.last())
+                .map(|item| item.id().to_owned());
+            self.select(next, now);
+        }
+    }
+
+    /// Moves the selection by a person's key. What ended and is left behind goes.
+    pub(super) fn step(&mut self, down: bool, now: Instant) {
+        let Some(index) = self.selected_index() else {
+            return;
+        };
+        let next = if down {
+            index + 1
+        } else {
+            index.wrapping_sub(1)
+        };
+        let ended = self.items[index].ended.is_some();
+        let target = match self.items.get(next) {
+            Some(item) => Some(item.id().to_owned()),
+            // At the edge there is nowhere to go, save away from something that is over.
+            None if ended => self
+                .items
+                .iter()
+                .find(|item| item.ended.is_none())
+                .map(|item| item.id().to_owned()),
+            None => return,
+        };
+        self.note.clear();
+        self.items.retain(|item| item.ended.is_none());
+        self.select(target, now);
+    }
+
+    /// Remembers what the last drawing showed of the selected item.
+    pub(super) fn drawn(&mut self, page: usize, body: usize) {
+        self.page = page;
+        self.body = body;
+        self.scroll = self.scroll.min(body.saturating_sub(page.max(1)));
+        self.end_seen |= page > 0 && self.scroll + page >= body;
+    }
+
+    /// The window has another size: lines break elsewhere, so reading begins again.
+    pub(super) fn resized(&mut self) {
+        self.scroll = 0;
+        self.end_seen = false;
+    }
+
+    fn select_something(&mut self, now: Instant) {
+        if self.selected_index().is_none() {
+            let first = self.items.first().map(|item| item.id().to_owned());
+            self.select(first, now);
+        }
+    }
+
+    fn select(&mut self, id: Option<String>, now: Instant) {
+        if self.selected == id {
+            return;
+        }
+        self.selected = id;
+        self.scroll = 0;
+        self.end_seen = false;
+        self.changed_at = now;
+        self.mode = Mode::Browse;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sample;
+
+    fn ask(id: &str, sequence: u64) -> Item {
+        Item::ask(HostApproval {
+            id: id.into(),
+            sequence,
+            ..sample::approval()
+        })
+    }
+
+    fn ended(id: &str, sequence: u64) -> Item {
+        let state = "denied".to_owned();
+        Item::ask(HostApproval {
+            id: id.into(),
+            sequence,
+            state,
+            ..sample::approval()
+        })
+    }
+
+    fn ids(screen: &Screen) -> Vec<&str> {
+        screen.items.iter().map(Item::id).collect()
+    }
+
+    #[test]
+    fn the_selection_stays_when_others_come_and_go() {
+        let start = Instant::now();
+        let mut screen = Screen::new(start, Time(0));
+        screen.take(ask("b", 2), start);
+        let later = start + Duration::from_secs(1);
+        screen.take(ask("a", 1), later);
+        screen.take(ask("c", 3), later);
+        assert_eq!(
+            (ids(&screen), screen.selected.as_deref()),
+            (vec!["a", "b", "c"], Some("b"))
+        );
+        assert_eq!(screen.changed_at, start);
+        screen.take(ended("a", 1), later);
+        assert_eq!(
+            (ids(&screen), screen.selected.as_deref()),
+            (vec!["b", "c"], Some("b"))
+        );
+        assert_eq!(screen.changed_at, start);
+    }
+
+    #[test]
+    fn an_end_elsewhere_leaves_the_selection_where_it_is() {
+        let start = Instant::now();
+        let mut screen = Screen::new(start, Time(0));
+        screen.take(ask("a", 1), start);
+        screen.take(ask("b", 2), start);
+        let later = start + Duration::from_secs(1);
+        screen.take(ended("a", 1), later);
+        assert_eq!(
+            (ids(&screen), screen.selected.as_deref()),
+            (vec!["a", "b"], Some("a"))
+        );
+        assert_eq!(screen.items[0].ended.as_deref(), Some("denied"));
+        assert_eq!(screen.changed_at, later);
+        screen.step(true, later);
+        assert_eq!(
+            (ids(&screen), screen.selected.as_deref()),
+            (vec!["b"], Some("b"))
+        );
+    }
+
+    #[test]
+    fn after_the_last_one_ended_a_step_finds_what_is_open() {
+        let start = Instant::now();
+        let mut screen = Screen::new(start, Time(0));
+        screen.take(ask("b", 2), start);
+        screen.take(ended("b", 2), start);
+        screen.take(ask("a", 1), start);
+        assert_eq!(screen.selected.as_deref(), Some("b"));
+        screen.step(true, start);
+        assert_eq!(
+            (ids(&screen), screen.selected.as_deref()),
+            (vec!["a"], Some("a"))
+        );
+    }
+
+    #[test]
+    fn a_new_connection_keeps_the_selection_and_marks_what_is_over() {
+        let start = Instant::now();
+        let mut screen = Screen::new(start, Time(0));
+        screen.take(ask("a", 1), start);
+        screen.take(ask("b", 2), start);
+        screen.replace(vec![ask("c", 3)], start);
+        assert_eq!(
+            (ids(&screen), screen.selected.as_deref()),
+            (vec!["a", "c"], Some("a"))
+        );
+        assert!(screen.items[0].ended.is_some());
+    }
+}

@@ -1,0 +1,58 @@
+//! What the hosts promised to the clients, kept outside of any host.
+
+use std::sync::{Mutex, PoisonError};
+
+/// Something that a host acknowledged, so that it must be on the record.
+#[derive(Clone, Debug)]
+pub(super) enum Promise {
+    /// An ask was taken.
+    Asked { n: u64, approval: String },
+    /// An answer was taken.
+    Answered {
+        approval: String,
+        resolution: String,
+    },
+    /// The asker was told how its ask ended.
+    Told {
+        approval: String,
+        state: String,
+        resolution: String,
+        deliveries: u32,
+    },
+}
+
+/// Filled by the clients, emptied by whoever checks.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    promises: Mutex<Vec<Promise>>,
+    complaints: Mutex<Vec<String>>,
+}
+
+impl Ledger {
+    pub(super) fn promise(&self, promise: Promise) {
+        let mut promises = self.promises.lock().unwrap_or_else(PoisonError::into_inner);
+        promises.push(promise);
+    }
+
+    /// Says what a client saw that no host may do.
+    pub(super) fn complain(&self, complaint: String) {
+        let mut complaints = self
+            .complaints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        complaints.push(complaint);
+    }
+
+    pub(super) fn take_promises(&self) -> Vec<Promise> {
+        std::mem::take(&mut self.promises.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn take_complaints(&self) -> Vec<String> {
+        std::mem::take(
+            &mut self
+                .complaints
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+}

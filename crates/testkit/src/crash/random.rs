@@ -1,0 +1,24 @@
+//! Choices that a seed fixes.
+
+/// SplitMix64: enough for choices, and the same everywhere.
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// One of the numbers of a range that is not empty.
+    pub(super) fn within(&mut self, range: std::ops::RangeInclusive<u64>) -> u64 {
+        range.start() + self.next() % (range.end() - range.start() + 1)
+    }
+}

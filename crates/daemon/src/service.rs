@@ -317,8 +317,10 @@ impl Service {
         Ok((overview, self.subscription(cursor, filter)))
     }
 
-    /// A subscription from a cursor, without an overview.
+    /// A subscription from a cursor, without an overview. A cursor beyond the log, as from a record
+    /// that was since replaced by an older one, goes on from its end.
     pub fn subscription(&self, after: Seq, filter: Filter) -> Subscription {
+        let after = after.min(self.head());
         Subscription::new(
             self.shared.feed.clone(),
             self.shared.history.clone(),

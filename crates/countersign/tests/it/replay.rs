@@ -78,6 +78,17 @@ async fn the_snapshots_sequence_is_the_cursor_that_goes_on_from_it() {
 }
 
 #[tokio::test]
+async fn a_cursor_beyond_the_log_goes_on_from_its_end() {
+    let host = Host::start();
+    let mut wire = Wire::operator(&host).await;
+    notify(&mut wire, 0, 1).await;
+    wire.ok("host.subscribe", json!({ "after": u64::MAX }))
+        .await;
+    notify(&mut wire, 1, 3).await;
+    assert_eq!(messages(&mut wire, 2).await, numbers(1, 3));
+}
+
+#[tokio::test]
 async fn subscribing_again_replaces_the_earlier_subscription() {
     let host = Host::start();
     let mut wire = Wire::subscriber(&host).await;

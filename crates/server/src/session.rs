@@ -278,6 +278,12 @@ impl Session {
 
     async fn send_events(&mut self, events: Events) -> Result<(), End> {
         let events = events.map_err(|_| End::Close(1001, "the host is ending"))?;
+        if let Some(identity) = &mut self.identity {
+            let doorkeeper = &self.doors.doorkeeper;
+            if !doorkeeper.may_read_on(&self.connection, identity).await {
+                return Err(End::Close(1008, "auth failed"));
+            }
+        }
         let began = Instant::now();
         for entry in events {
             let frame = entry.wire(convert::event_frame);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::host::{Host, PATIENCE};
@@ -256,6 +256,19 @@ async fn half_open_connections_stop_nobody() {
         "{:?}",
         begin.elapsed()
     );
+}
+
+#[tokio::test]
+async fn who_never_says_who_they_are_is_not_kept() {
+    let host = Host::start();
+    let mut half_open = TcpStream::connect(&host.address).await.unwrap();
+    half_open.write_all(b"GET / HT").await.unwrap();
+    let silent = Wire::open(&host).await;
+    let mut rest = Vec::new();
+    let (closed, read) = tokio::join!(silent.closed(), half_open.read_to_end(&mut rest));
+    assert_eq!(closed, Some(1008));
+    // Some words may come first; the end is what counts.
+    drop(read);
 }
 
 /// One subscriber reads nothing while another reads along.

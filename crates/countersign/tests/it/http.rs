@@ -152,18 +152,21 @@ impl EventStream {
         Self { reader }
     }
 
-    /// The next event's id and content. Lengths of chunks, comments and blanks are passed over.
-    pub(crate) async fn next(&mut self) -> (u64, Value) {
+    /// The next event's id and content, or nothing at the end. Lengths of chunks, comments and
+    /// blanks are passed over.
+    pub(crate) async fn next(&mut self) -> Option<(u64, Value)> {
         let mut id = None;
         loop {
             let mut line = String::new();
             let reading = tokio::time::timeout(PATIENCE, self.reader.read_line(&mut line));
-            assert_ne!(reading.await.unwrap().unwrap(), 0, "the stream ended");
+            if reading.await.unwrap().unwrap() == 0 {
+                return None;
+            }
             if let Some(text) = line.strip_prefix("id: ") {
                 id = Some(text.trim().parse().unwrap());
             } else if let Some(text) = line.strip_prefix("data: ") {
                 let event = serde_json::from_str(text).unwrap();
-                return (id.expect("an id before or with the content"), event);
+                return Some((id.expect("an id before the content"), event));
             }
         }
     }

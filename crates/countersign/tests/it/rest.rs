@@ -304,7 +304,7 @@ async fn a_stream_of_events_goes_on_exactly_where_it_ended() {
     }
     let mut last = 0;
     for number in 0..4 {
-        let (id, event) = stream.next().await;
+        let (id, event) = stream.next().await.unwrap();
         assert_eq!(
             (&event["sequence"], &event["message"]),
             (&json!(id), &json!(number.to_string()))
@@ -318,7 +318,10 @@ async fn a_stream_of_events_goes_on_exactly_where_it_ended() {
     rest.send("POST", "/api/v1/events", json!({ "message": "10" }))
         .await;
     for number in 4..11 {
-        assert_eq!(stream.next().await.1["message"], number.to_string());
+        assert_eq!(
+            stream.next().await.unwrap().1["message"],
+            number.to_string()
+        );
     }
     // And so it does after a restart, with the token that the new host wrote.
     host.restart();
@@ -331,7 +334,10 @@ async fn a_stream_of_events_goes_on_exactly_where_it_ended() {
     let mut stream =
         EventStream::open(&address, "/api/v1/events?kinds=host.notification", &resumed).await;
     for number in 4..11 {
-        assert_eq!(stream.next().await.1["message"], number.to_string());
+        assert_eq!(
+            stream.next().await.unwrap().1["message"],
+            number.to_string()
+        );
     }
     let nonsense = [
         ("authorization", bearer.as_str()),

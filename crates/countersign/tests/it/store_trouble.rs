@@ -78,7 +78,7 @@ fn a_home_that_cannot_be_written_is_refused() {
 /// The host's files may not grow past a bound, as on a disk that is full.
 #[tokio::test]
 async fn a_full_disk_allows_nothing_and_says_so() {
-    let host = Host::start_bounded(4096);
+    let mut host = Host::start_bounded(4096);
     let mut wire = Wire::operator(&host).await;
     let id = wire
         .ok(
@@ -88,6 +88,7 @@ async fn a_full_disk_allows_nothing_and_says_so() {
         .await["id"]
         .take();
     let mut refusal = json!(null);
+    let mut told = 0;
     for _ in 0..200 {
         let reply = wire
             .reply("host.notify", json!({ "payload": "p".repeat(100_000) }))
@@ -96,6 +97,7 @@ async fn a_full_disk_allows_nothing_and_says_so() {
             refusal = error.clone();
             break;
         }
+        told += 1;
     }
     assert_eq!(
         (&refusal["code"], &refusal["data"]["reason"]),
@@ -104,13 +106,28 @@ async fn a_full_disk_allows_nothing_and_says_so() {
     );
     let health = http(&host.address, "GET", "/healthz", &[], "").await;
     assert_eq!(health.status, 503, "{health:?}");
-    let answer = json!({ "approval_id": id, "resolution": "approve" });
-    // Small facts may still find room; an answer is either refused or on the record.
-    let reply = wire.reply("host.resolve_approval", answer).await;
-    let row = wire
-        .reply("host.approval", json!({ "approval_id": id }))
+    let params = json!({ "approval_id": id, "resolution": "approve" });
+    let answered = wire.reply("host.resolve_approval", params).await;
+    // With room again, the record is whole and says exactly what callers were told.
+    host.restart();
+    let verified = command(host.home())
+        .args(["audit", "verify"])
+        .output()
+        .unwrap();
+    assert!(verified.status.success(), "{verified:?}");
+    let mut wire = Wire::operator(&host).await;
+    let row = wire.ok("host.approval", json!({ "approval_id": id })).await;
+    let state = if answered.get("result").is_some() {
+        "allowed"
+    } else {
+        "pending"
+    };
+    assert_eq!(row["state"], state, "{answered}");
+    let events = wire
+        .ok(
+            "host.events",
+            json!({ "kinds": ["host.notification"], "limit": 1000 }),
+        )
         .await;
-    if reply.get("error").is_some() && row.get("result").is_some() {
-        assert_eq!(row["result"]["status"], "pending", "{reply} {row}");
-    }
+    assert_eq!(events.as_array().unwrap().len(), told);
 }

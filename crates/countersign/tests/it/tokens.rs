@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::host::{Host, PATIENCE, command};
-use crate::http::{Rest, http};
+use crate::http::{EventStream, Rest, http};
 use crate::wire::Wire;
 
 async fn new_token(operator: &mut Wire, params: Value) -> Value {
@@ -105,6 +105,33 @@ async fn a_withdrawn_token_ends_its_connections_at_their_next_request() {
         .no("host.revoke_token", json!({ "token_id": token["id"] }))
         .await;
     assert_eq!(error["data"]["reason"], "unknown_token");
+}
+
+#[tokio::test]
+async fn a_withdrawn_token_gets_no_more_events() {
+    let host = Host::start();
+    let mut operator = Wire::operator(&host).await;
+    let token = new_token(&mut operator, json!({ "role": "observer", "name": "wall" })).await;
+    let mut wire = Wire::connect(&host, secret(&token)).await;
+    wire.ok("host.subscribe", json!({})).await;
+    let bearer = format!("Bearer {}", secret(&token));
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("accept", "text/event-stream"),
+    ];
+    let mut stream = EventStream::open(&host.address, "/api/v1/events", &headers).await;
+    operator
+        .ok("host.notify", json!({ "message": "before" }))
+        .await;
+    assert_eq!(wire.event().await["message"], "before");
+    assert_eq!(stream.next().await.unwrap().1["message"], "before");
+    let params = json!({ "token_id": token["id"] });
+    operator.ok("host.revoke_token", params).await;
+    operator
+        .ok("host.notify", json!({ "message": "after" }))
+        .await;
+    assert_eq!(wire.closed().await, Some(1008));
+    assert_eq!(stream.next().await, None);
 }
 
 #[tokio::test]

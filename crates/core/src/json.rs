@@ -45,6 +45,26 @@ impl Json {
         self.text() == "null"
     }
 
+    /// How many arrays and objects lie within each other at most.
+    pub fn depth(&self) -> usize {
+        let (mut depth, mut deepest) = (0_usize, 0);
+        let (mut in_text, mut escaped) = (false, false);
+        for byte in self.text().bytes() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_text = !in_text,
+                b'[' | b'{' if !in_text => {
+                    depth += 1;
+                    deepest = deepest.max(depth);
+                }
+                b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        deepest
+    }
+
     /// SHA-256 over the value with sorted keys and no blanks, so that two spellings of one
     /// value have one digest. In hexadecimal.
     pub fn canonical_digest(&self) -> String {
@@ -113,6 +133,23 @@ impl<'de> Deserialize<'de> for Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn depth_counts_what_lies_within_and_not_what_is_quoted() {
+        for (text, depth) in [
+            ("null", 0),
+            ("[]", 1),
+            (r#"{"a":[1],"b":[[2]]}"#, 3),
+            (r#"["[[[", "\"[[", "\\"]"#, 1),
+            (r#"[{"}]": {}}, []]"#, 3),
+        ] {
+            assert_eq!(
+                serde_json::from_str::<Json>(text).unwrap().depth(),
+                depth,
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn digest_ignores_spelling_but_not_content() {

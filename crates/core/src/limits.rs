@@ -38,6 +38,10 @@ pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// A piece of JSON a caller attaches. Whole files in an edit fit.
 pub const JSON_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// How deeply such a piece may be nested: with its envelope still less than the 128 levels at which
+/// common parsers give up, so that nobody can send what others cannot read.
+pub const JSON_DEPTH_MAX: usize = 100;
+
 /// One incoming frame or body: a piece of JSON and its envelope.
 pub const FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -80,8 +84,12 @@ pub const WAITERS_PER_SUBJECT_MAX: usize = 1_000;
 /// Rows in one page of a list.
 pub const PAGE_ROWS_MAX: usize = 1_000;
 
-/// Requests of one connection that are served at the same time.
+/// Requests of one connection that are served at the same time, waits apart.
 pub const CONNECTION_REQUESTS_MAX: usize = 256;
+
+/// Waits of one connection. They last until a person answers, so more are refused: they would hold
+/// up what comes behind them.
+pub const CONNECTION_WAITS_MAX: usize = 1_000;
 
 /// Connections open at one time, over all doors.
 pub const CONNECTIONS_MAX: usize = 4_096;

@@ -101,6 +101,14 @@ pub enum Rejection {
         /// The bound, in bytes or items.
         limit: usize,
     },
+    /// A document nests deeper than readers could follow.
+    #[error("{what} is nested too deeply: the limit is {limit} levels")]
+    TooDeep {
+        /// What.
+        what: &'static str,
+        /// The bound.
+        limit: usize,
+    },
     /// That kind of event is the host's own.
     #[error("kind '{0}' is the host's own and cannot be sent by others")]
     ReservedKind(String),

@@ -2,13 +2,16 @@
 //!
 //! Invariant: each operation has its one implementation here or below; doors only translate.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use countersign_core::event::{Delivery, Device, ProcessKey};
-use countersign_core::limits::{EXPIRY_HOLD_MS, INPUT_QUEUE, OWNER_GRACE_MS, RECENT_ENDED_SHOWN};
+use countersign_core::limits::{
+    EXPIRY_HOLD_MS, INPUT_QUEUE, OWNER_GRACE_MS, PAGE_ROWS_MAX, RECENT_ENDED_SHOWN,
+};
 use countersign_core::{
     Agent, AgentId, Answer, Approval, ApprovalId, AskQuestion, AskRequest, Caller, ClientId,
     Committed, CreateToken, Event, Input, Notify, OpenCounts, Presence, Principal, PrincipalKey,
@@ -314,8 +317,10 @@ impl Service {
         Ok((overview, self.subscription(cursor, filter)))
     }
 
-    /// A subscription from a cursor, without an overview.
+    /// A subscription from a cursor, without an overview. A cursor beyond the log, as from a record
+    /// that was since replaced by an older one, goes on from its end.
     pub fn subscription(&self, after: Seq, filter: Filter) -> Subscription {
+        let after = after.min(self.head());
         Subscription::new(
             self.shared.feed.clone(),
             self.shared.history.clone(),
@@ -719,11 +724,29 @@ impl Service {
     pub async fn events(&self, mut query: EventQuery, filter: Filter) -> Result<Vec<Committed>> {
         query.agent = filter.agent.clone();
         query.kinds = filter.stored_kinds().or_else(|| Some(public_kinds()));
-        let events = self.history(move |history| history.events(&query)).await?;
-        Ok(events
-            .into_iter()
-            .filter(|committed| filter.wants(committed))
-            .collect())
+        let wanted = query.limit;
+        let mut found = VecDeque::new();
+        // A notification's own kind is known only once it was read, so one page may not be enough.
+        loop {
+            let asked = query.clone();
+            let page = self.history(move |history| history.events(&asked)).await?;
+            let last_page = page.len() < query.limit;
+            if query.newest {
+                query.before = page.first().map(|committed| committed.seq).or(query.before);
+                let older = page.into_iter().rev().filter(|event| filter.wants(event));
+                older
+                    .take(wanted - found.len())
+                    .for_each(|event| found.push_front(event));
+            } else {
+                query.after = page.last().map(|committed| committed.seq).or(query.after);
+                let newer = page.into_iter().filter(|event| filter.wants(event));
+                found.extend(newer.take(wanted - found.len()));
+            }
+            if last_page || found.len() >= wanted {
+                return Ok(found.into());
+            }
+            query.limit = PAGE_ROWS_MAX;
+        }
     }
 
     /// The newest events everybody is shown, newest first.

@@ -213,6 +213,15 @@ impl Doorkeeper {
         }
     }
 
+    /// Whether events may still be sent to whoever began to read them.
+    pub(crate) async fn may_read_on(
+        &self,
+        connection: &Arc<Connection>,
+        identity: &mut Identity,
+    ) -> bool {
+        self.refresh(connection, identity).await.is_ok() && identity.principal.agent().is_none()
+    }
+
     /// Whether an identity still holds; looks again when trust has changed since.
     pub(crate) async fn refresh(
         &self,

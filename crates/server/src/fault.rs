@@ -37,8 +37,14 @@ impl Fault {
         Self::new(ErrorCode::Plain, reason, message)
     }
 
+    /// What does not fit, in serde's words; the place is left out, as on the host wire.
     pub(crate) fn invalid(error: &serde_json::Error) -> Self {
-        Self::plain(Reason::InvalidParams, error.to_string())
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let words = error.to_string();
+        Self::plain(
+            Reason::InvalidParams,
+            words.strip_suffix(&place).unwrap_or(&words),
+        )
     }
 
     /// The code JSON-RPC names for bad parameters, with its prefix.
@@ -130,7 +136,7 @@ impl From<Rejection> for Fault {
             Rejection::TooMany { limit, .. } => {
                 Self::refused(Reason::TooMany, words).with("limit", limit)
             }
-            Rejection::TooLarge { limit, .. } => {
+            Rejection::TooLarge { limit, .. } | Rejection::TooDeep { limit, .. } => {
                 Self::refused(Reason::TooLarge, words).with("limit", limit)
             }
             Rejection::ReservedKind(_) => Self::refused(Reason::ReservedKind, words),

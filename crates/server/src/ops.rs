@@ -102,10 +102,11 @@ pub(crate) async fn set_status(
     body: wire::StatusBody,
 ) -> Result<HostAgent> {
     let base = convert::base_state(&body.status).ok_or_else(|| {
-        let known = "idle, running, waiting_for_approval, paused, completed, errored, stopped";
+        let known =
+            "`idle`, `running`, `waiting_for_approval`, `paused`, `completed`, `errored`, `stopped`";
         Fault::plain(
             Reason::InvalidParams,
-            format!("unknown status `{}`, expected one of {known}", body.status),
+            format!("unknown variant `{}`, expected one of {known}", body.status),
         )
     })?;
     let payload = body.payload.filter(|payload| !payload.is_null());

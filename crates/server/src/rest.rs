@@ -22,7 +22,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::Doors;
-use crate::auth::Connection;
+use crate::auth::{Connection, Identity};
 use crate::convert;
 use crate::fault::Fault;
 use crate::guard::require_own_page;
@@ -86,6 +86,30 @@ where
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
+        let reader = Reader::from_request_parts(parts, state).await?;
+        Ok(Self(reader.caller()))
+    }
+}
+
+/// A caller and what it takes to find out later whether it may still read.
+struct Reader {
+    connection: Arc<Connection>,
+    identity: Identity,
+}
+
+impl Reader {
+    fn caller(&self) -> Caller {
+        ops::caller(&self.identity.principal, None)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Reader
+where
+    Arc<Doors>: FromRef<S>,
+{
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
         let doors = Arc::<Doors>::from_ref(state);
         let connection = connection(parts)?;
         let shown = shown_token(parts)?;
@@ -93,10 +117,10 @@ where
             .doorkeeper
             .identify(&connection, shown.map(Arc::from))
             .await?;
-        Ok(Self(Caller {
-            principal: identity.principal,
-            client: None,
-        }))
+        Ok(Self {
+            connection,
+            identity,
+        })
     }
 }
 
@@ -423,17 +447,18 @@ async fn answer_question(
     responses((status = 200, content((Vec<HostEvent> = "application/json"), (String = "text/event-stream")))))]
 async fn list_events(
     State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    reader: Reader,
     headers: HeaderMap,
     query: Result<Query<wire::EventsParams>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, Fault> {
     let params = asked(query)?;
+    let caller = reader.caller();
     let streams = headers
         .get(header::ACCEPT)
         .and_then(|accept| accept.to_str().ok());
     if streams.is_some_and(|accept| accept.contains("text/event-stream")) {
         ops::refuse_agents(&caller)?;
-        return Ok(stream_events(&doors, &headers, params)?.into_response());
+        return Ok(stream_events(doors, reader, &headers, params)?.into_response());
     }
     ops::events(&doors.service, &caller, params)
         .await
@@ -441,7 +466,8 @@ async fn list_events(
 }
 
 fn stream_events(
-    doors: &Arc<Doors>,
+    doors: Arc<Doors>,
+    reader: Reader,
     headers: &HeaderMap,
     params: wire::EventsParams,
 ) -> Result<Sse<impl futures_util::Stream<Item = Result<Event, Infallible>> + use<>>, Fault> {
@@ -466,18 +492,42 @@ fn stream_events(
         kinds: params.kinds.map(|kinds| kinds.0),
         agent: params.agent_id.map(AgentId::new),
     };
-    let pages = stream::unfold(doors.service.subscription(after, filter), next_page);
+    let subscription = doors.service.subscription(after, filter);
     let ending = doors.ending.clone();
+    let reading = Reading {
+        doors,
+        reader,
+        subscription,
+    };
+    let pages = stream::unfold(reading, next_page);
     let events = pages
         .flat_map(stream::iter)
         .take_until(ending.cancelled_owned());
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
-async fn next_page(
-    mut subscription: Subscription,
-) -> Option<(Vec<Result<Event, Infallible>>, Subscription)> {
-    let page = subscription.next().await.ok()?;
+/// A stream of events while it is read.
+struct Reading {
+    doors: Arc<Doors>,
+    reader: Reader,
+    subscription: Subscription,
+}
+
+/// The next events; nothing, and with it the end, once the reader may not have them any more.
+async fn next_page(mut reading: Reading) -> Option<(Vec<Result<Event, Infallible>>, Reading)> {
+    let page = reading.subscription.next().await.ok()?;
+    let Reader {
+        connection,
+        identity,
+    } = &mut reading.reader;
+    if !reading
+        .doors
+        .doorkeeper
+        .may_read_on(connection, identity)
+        .await
+    {
+        return None;
+    }
     let events = page.iter().map(|entry| {
         let json = convert::event_json(&entry.wire(convert::event_frame));
         let text = String::from_utf8_lossy(&json).into_owned();
@@ -485,7 +535,7 @@ async fn next_page(
             .id(entry.committed.seq.to_string())
             .data(text))
     });
-    Some((events.collect(), subscription))
+    Some((events.collect(), reading))
 }
 
 /// Tell everybody something.

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use countersign_core::limits::{
-    AUTH_MS, CONNECTION_REQUESTS_MAX, PING_MS, SILENCE_MS, SLOW_READER_MS,
+    AUTH_MS, CONNECTION_REQUESTS_MAX, CONNECTION_WAITS_MAX, PING_MS, SILENCE_MS, SLOW_READER_MS,
 };
-use countersign_core::{ClientId, Seq};
+use countersign_core::{ClientId, Rejection, Seq};
 use countersign_daemon::{Filter, Subscription};
 use countersign_protocol as wire;
 use countersign_protocol::{ErrorCode, PROTOCOL_VERSION, Reason, Request};
@@ -47,6 +47,8 @@ struct Session {
     client: ClientId,
     identity: Option<Identity>,
     serving: FuturesUnordered<Serving>,
+    /// Requests that last until a person answers, apart from those that end by themselves.
+    waiting: FuturesUnordered<Serving>,
     subscription: Option<Subscription>,
     heard: Instant,
 }
@@ -68,6 +70,7 @@ pub(crate) async fn run(
         client: client.clone(),
         identity,
         serving: FuturesUnordered::new(),
+        waiting: FuturesUnordered::new(),
         subscription: None,
         heard: Instant::now(),
     };
@@ -99,6 +102,7 @@ impl Session {
                 biased;
                 () = &mut ending => return Err(End::Close(1001, "the host is ending")),
                 Some(reply) = self.serving.next(), if !self.serving.is_empty() => self.send_replies(reply).await?,
+                Some(reply) = self.waiting.next(), if !self.waiting.is_empty() => self.send_replies(reply).await?,
                 message = self.socket.recv(), if room => self.hear(message).await?,
                 events = next_events(&mut self.subscription) => self.send_events(events).await?,
                 _ = ping.tick() => self.ping().await?,
@@ -133,11 +137,6 @@ impl Session {
                 let reply = self.authenticate(&frame.call(false)).await;
                 self.send(reply).await
             }
-            "server.handshake" => {
-                let call = frame.call(false);
-                let reply = shake_hands(&call).unwrap_or_else(|fault| failure(call.id, fault));
-                self.send(reply).await
-            }
             _ => self.take_authenticated(frame).await,
         }
     }
@@ -159,17 +158,33 @@ impl Session {
             self.send(failure(frame.call(subscribed).id, fault)).await?;
             return Err(End::Close(1008, "auth failed"));
         }
-        if frame.method == "host.subscribe" {
-            let call = frame.call(subscribed);
-            let reply = self.subscribe(&caller, &call).await;
+        let call = frame.call(subscribed);
+        let inline = match call.method {
+            "server.handshake" => Some(shake_hands(&call)),
+            "host.subscribe" => Some(self.subscribe(&caller, &call).await),
+            _ => None,
+        };
+        if let Some(reply) = inline {
             return self
                 .send(reply.unwrap_or_else(|fault| failure(call.id, fault)))
                 .await;
         }
+        let waits = matches!(call.method, "host.wait_approval" | "host.wait_question");
+        if waits && self.waiting.len() >= CONNECTION_WAITS_MAX {
+            let rejection = Rejection::TooMany {
+                what: "waits on this connection",
+                limit: CONNECTION_WAITS_MAX,
+            };
+            return self.send(failure(call.id, rejection.into())).await;
+        }
         let doors = self.doors.clone();
-        self.serving.push(Box::pin(async move {
-            serve(&doors, caller, frame.call(subscribed)).await
-        }));
+        let serving: Serving =
+            Box::pin(async move { serve(&doors, caller, frame.call(subscribed)).await });
+        if waits {
+            self.waiting.push(serving);
+        } else {
+            self.serving.push(serving);
+        }
         Ok(())
     }
 
@@ -241,22 +256,44 @@ impl Session {
 
     /// Sends a reply and whatever else is ready by now, in one go.
     async fn send_replies(&mut self, first: String) -> Result<(), End> {
+        let began = Instant::now();
         self.feed(first.into()).await?;
-        while let Some(Some(reply)) = self.serving.next().now_or_never() {
+        while let Some(reply) = self.next_ready() {
             self.feed(reply.into()).await?;
         }
-        self.flush().await
+        self.flush().await?;
+        self.excuse_since(began);
+        Ok(())
+    }
+
+    fn next_ready(&mut self) -> Option<String> {
+        let served = self.serving.next().now_or_never().flatten();
+        served.or_else(|| self.waiting.next().now_or_never().flatten())
+    }
+
+    /// While we send we do not listen, so a peer that takes its time to read was not silent.
+    fn excuse_since(&mut self, began: Instant) {
+        self.heard += began.elapsed();
     }
 
     async fn send_events(&mut self, events: Events) -> Result<(), End> {
         let events = events.map_err(|_| End::Close(1001, "the host is ending"))?;
+        if let Some(identity) = &mut self.identity {
+            let doorkeeper = &self.doors.doorkeeper;
+            if !doorkeeper.may_read_on(&self.connection, identity).await {
+                return Err(End::Close(1008, "auth failed"));
+            }
+        }
+        let began = Instant::now();
         for entry in events {
             let frame = entry.wire(convert::event_frame);
             let text =
                 Utf8Bytes::try_from(frame).map_err(|_| End::Close(1011, "an event is not text"))?;
             self.feed(text).await?;
         }
-        self.flush().await
+        self.flush().await?;
+        self.excuse_since(began);
+        Ok(())
     }
 
     async fn send(&mut self, frame: String) -> Result<(), End> {

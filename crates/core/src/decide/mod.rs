@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::ids::{AgentId, ApprovalId, DeviceId, QuestionId, TokenId};
 use crate::input::{Context, Input};
 use crate::json::Json;
-use crate::limits::{JSON_BYTES_MAX, TEXT_BYTES_MAX, WORD_BYTES_MAX};
+use crate::limits::{JSON_BYTES_MAX, JSON_DEPTH_MAX, TEXT_BYTES_MAX, WORD_BYTES_MAX};
 use crate::principal::{Caller, Role};
 use crate::rejection::Rejection;
 use crate::state::State;
@@ -195,7 +195,14 @@ fn check_text(what: &'static str, text: &str) -> Result<(), Rejection> {
 }
 
 fn check_json(what: &'static str, json: &Json) -> Result<(), Rejection> {
-    check_size(what, json.text().len(), JSON_BYTES_MAX)
+    check_size(what, json.text().len(), JSON_BYTES_MAX)?;
+    if json.depth() > JSON_DEPTH_MAX {
+        return Err(Rejection::TooDeep {
+            what,
+            limit: JSON_DEPTH_MAX,
+        });
+    }
+    Ok(())
 }
 
 fn check_size(what: &'static str, size: usize, limit: usize) -> Result<(), Rejection> {

@@ -1,0 +1,179 @@
+//! An agent in a process of its own, since whatever process uses an agent's token is that agent
+//! from then on, with all its descendants.
+//!
+//! The process is this test binary again, running the one test below. It takes one request per
+//! line and answers each with one line.
+
+use std::io::{BufRead as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::host::{Host, PATIENCE, command};
+use crate::http::http;
+use crate::wire::Wire;
+
+const ROLE: &str = "COUNTERSIGN_TEST_PLAYS_AGENT";
+const ANSWER: &str = "@answer ";
+
+/// The agent's process, seen from outside.
+pub(crate) struct Agent {
+    _child: Child,
+    to: ChildStdin,
+    from: Lines<BufReader<ChildStdout>>,
+}
+
+impl Agent {
+    /// A process that has not shown any token yet.
+    pub(crate) fn start(host: &Host) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "agent::plays_an_agent", "--nocapture"])
+            .env(ROLE, host.home())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let to = child.stdin.take().unwrap();
+        let from = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self {
+            _child: child,
+            to,
+            from,
+        }
+    }
+
+    /// A process that connected with a token for the agent `id`.
+    pub(crate) async fn connected(host: &Host, operator: &mut Wire, id: &str) -> Self {
+        let params = json!({ "role": "agent", "agent_id": id });
+        let token = operator.ok("host.create_token", params).await["token"].take();
+        let mut agent = Self::start(host);
+        let reply = agent
+            .connect(&host.address, json!({ "token": token, "agent_id": id }))
+            .await;
+        assert_eq!(reply["result"]["agent_id"], id, "{reply}");
+        agent
+    }
+
+    async fn ask(&mut self, request: Value) -> Value {
+        let line = format!("{request}\n");
+        self.to.write_all(line.as_bytes()).await.unwrap();
+        loop {
+            let reading = tokio::time::timeout(PATIENCE, self.from.next_line());
+            let line = reading.await.unwrap().unwrap().expect("the agent lives");
+            // The first answer may stand behind the name of the test.
+            if let Some((_, answer)) = line.split_once(ANSWER) {
+                return serde_json::from_str(answer).unwrap();
+            }
+        }
+    }
+
+    /// Opens a new connection over TCP and gives the reply to `session.auth`.
+    pub(crate) async fn connect(&mut self, address: &str, auth: Value) -> Value {
+        self.ask(json!({ "do": "connect", "address": address, "auth": auth }))
+            .await
+    }
+
+    /// Opens a new connection over the Unix socket.
+    pub(crate) async fn connect_unix(&mut self) -> Value {
+        self.ask(json!({ "do": "connect_unix" })).await
+    }
+
+    /// The whole reply on the newest connection.
+    pub(crate) async fn reply(&mut self, method: &str, params: Value) -> Value {
+        self.ask(json!({ "do": "call", "method": method, "params": params }))
+            .await
+    }
+
+    pub(crate) async fn ok(&mut self, method: &str, params: Value) -> Value {
+        let mut reply = self.reply(method, params).await;
+        assert!(reply.get("result").is_some(), "{method}: {reply}");
+        reply["result"].take()
+    }
+
+    pub(crate) async fn no(&mut self, method: &str, params: Value) -> Value {
+        let mut reply = self.reply(method, params).await;
+        assert!(reply.get("error").is_some(), "{method}: {reply}");
+        reply["error"].take()
+    }
+
+    /// `{status, body}` of one HTTP request.
+    pub(crate) async fn http(&mut self, address: &str, parts: Value) -> Value {
+        self.ask(json!({ "do": "http", "address": address, "parts": parts }))
+            .await
+    }
+
+    /// `{code, out, err}` of the command line, run as the agent's child.
+    pub(crate) async fn run(&mut self, arguments: &[&str]) -> Value {
+        self.ask(json!({ "do": "run", "arguments": arguments }))
+            .await
+    }
+}
+
+/// Not a test of its own: the agent's side of [`Agent`], idle unless it was started as one.
+#[tokio::test]
+async fn plays_an_agent() {
+    let Some(home) = std::env::var_os(ROLE).map(PathBuf::from) else {
+        return;
+    };
+    let mut wire = None;
+    for line in std::io::stdin().lock().lines() {
+        let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let answer = play(&home, &mut wire, &request).await;
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{ANSWER}{answer}").unwrap();
+    }
+}
+
+async fn play(home: &Path, wire: &mut Option<Wire>, request: &Value) -> Value {
+    match request["do"].as_str().unwrap() {
+        "connect" => {
+            let opened = wire.insert(Wire::open_at(text(&request["address"])).await);
+            opened.reply("session.auth", request["auth"].clone()).await
+        }
+        "connect_unix" => {
+            let opened = wire.insert(Wire::unix(&home.join("run/host.sock")).await);
+            opened.reply("session.auth", json!({})).await
+        }
+        "call" => {
+            let opened = wire.as_mut().unwrap();
+            opened
+                .reply(text(&request["method"]), request["params"].clone())
+                .await
+        }
+        "http" => play_http(text(&request["address"]), &request["parts"]).await,
+        "run" => run(home, &request["arguments"]),
+        other => panic!("unknown request {other}"),
+    }
+}
+
+async fn play_http(address: &str, parts: &Value) -> Value {
+    let headers: Vec<(String, String)> =
+        serde_json::from_value(parts["headers"].clone()).unwrap_or_default();
+    let headers: Vec<(&str, &str)> = headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let body = match &parts["body"] {
+        Value::Null => String::new(),
+        body => body.to_string(),
+    };
+    let (method, path) = (text(&parts["method"]), text(&parts["path"]));
+    let answer = http(address, method, path, &headers, &body).await;
+    let cookie = answer.header("set-cookie");
+    json!({ "status": answer.status, "body": answer.body, "cookie": cookie })
+}
+
+fn run(home: &Path, arguments: &Value) -> Value {
+    let arguments: Vec<String> = serde_json::from_value(arguments.clone()).unwrap();
+    let ended = command(home).args(arguments).output().unwrap();
+    let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    json!({ "code": ended.status.code(), "out": words(&ended.stdout), "err": words(&ended.stderr) })
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}

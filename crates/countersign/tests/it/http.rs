@@ -1,0 +1,173 @@
+//! Plain HTTP by hand, so that every header can be forged.
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+
+use crate::host::PATIENCE;
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Status and reason of a refusal.
+    pub(crate) fn refusal(&self) -> (u16, String) {
+        let reason = self.json()["error"]["reason"].as_str().unwrap().to_owned();
+        (self.status, reason)
+    }
+}
+
+/// One request on a connection of its own. Without a `host` header of the caller's, the right one is sent.
+pub(crate) async fn http(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
+    let stream = TcpStream::connect(address).await.unwrap();
+    http_over(stream, address, method, path, headers, body).await
+}
+
+pub(crate) async fn http_over(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
+    let head = head(address, method, path, headers, body.len());
+    // A host that refuses a body early closes before all of it is written.
+    drop(stream.write_all((head + body).as_bytes()).await);
+    let mut reader = BufReader::new(stream);
+    let (status, headers) = read_head(&mut reader).await;
+    let mut body = Vec::new();
+    let reading = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut body));
+    drop(reading.await.unwrap());
+    Answer {
+        status,
+        headers,
+        body: String::from_utf8(body).unwrap(),
+    }
+}
+
+fn head(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    length: usize,
+) -> String {
+    let mut lines = vec![
+        format!("{method} {path} HTTP/1.1"),
+        "connection: close".to_owned(),
+    ];
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        lines.push(format!("host: {address}"));
+    }
+    if length > 0 {
+        lines.push("content-type: application/json".to_owned());
+        lines.push(format!("content-length: {length}"));
+    }
+    lines.extend(
+        headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}")),
+    );
+    lines.join("\r\n") + "\r\n\r\n"
+}
+
+async fn read_head(reader: &mut BufReader<impl AsyncRead + Unpin>) -> (u16, Vec<(String, String)>) {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        let reading = tokio::time::timeout(PATIENCE, reader.read_line(&mut line));
+        reading.await.unwrap().unwrap();
+        let line = line.trim_end().to_owned();
+        if line.is_empty() {
+            break;
+        }
+        lines.push(line);
+    }
+    let status = lines[0].split(' ').nth(1).unwrap().parse().unwrap();
+    let headers = lines[1..].iter().map(|line| {
+        let (name, value) = line.split_once(':').unwrap();
+        (name.to_ascii_lowercase(), value.trim().to_owned())
+    });
+    (status, headers.collect())
+}
+
+/// An operator's way to REST.
+pub(crate) struct Rest<'a> {
+    pub(crate) address: &'a str,
+    pub(crate) token: &'a str,
+}
+
+impl Rest<'_> {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> Answer {
+        let bearer = format!("Bearer {}", self.token);
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let headers = [("authorization", bearer.as_str())];
+        http(self.address, method, path, &headers, &body).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, Value::Null).await
+    }
+}
+
+/// Events as a stream.
+pub(crate) struct EventStream {
+    reader: BufReader<TcpStream>,
+}
+
+impl EventStream {
+    pub(crate) async fn open(address: &str, path: &str, headers: &[(&str, &str)]) -> Self {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = head(address, "GET", path, headers, 0);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut reader = BufReader::new(stream);
+        let (status, headers) = read_head(&mut reader).await;
+        assert_eq!(status, 200, "{headers:?}");
+        Self { reader }
+    }
+
+    /// The next event's id and content, or nothing at the end. Lengths of chunks, comments and
+    /// blanks are passed over.
+    pub(crate) async fn next(&mut self) -> Option<(u64, Value)> {
+        let mut id = None;
+        loop {
+            let mut line = String::new();
+            let reading = tokio::time::timeout(PATIENCE, self.reader.read_line(&mut line));
+            if reading.await.unwrap().unwrap() == 0 {
+                return None;
+            }
+            if let Some(text) = line.strip_prefix("id: ") {
+                id = Some(text.trim().parse().unwrap());
+            } else if let Some(text) = line.strip_prefix("data: ") {
+                let event = serde_json::from_str(text).unwrap();
+                return Some((id.expect("an id before the content"), event));
+            }
+        }
+    }
+}

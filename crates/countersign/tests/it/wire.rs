@@ -1,0 +1,206 @@
+//! A raw client of the host wire: sends what it is told, reads frame by frame.
+
+use std::collections::VecDeque;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use crate::host::{Host, PATIENCE};
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// One connection.
+pub(crate) struct Wire {
+    socket: WebSocketStream<Box<dyn Stream>>,
+    next_id: u64,
+    events: VecDeque<Value>,
+}
+
+impl Wire {
+    /// Opens a TCP connection and says nothing yet.
+    pub(crate) async fn open(host: &Host) -> Self {
+        Self::open_at(&host.address).await
+    }
+
+    pub(crate) async fn open_at(address: &str) -> Self {
+        Self::upgrade(address, "/", &[]).await.unwrap()
+    }
+
+    /// Tries to open a TCP connection with headers of the caller's choice.
+    pub(crate) async fn upgrade(
+        address: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Self, tungstenite::Error> {
+        let mut request = format!("ws://{address}{path}").into_client_request()?;
+        for (name, value) in headers {
+            let name: HeaderName = name.parse()?;
+            request
+                .headers_mut()
+                .insert(name, value.parse::<HeaderValue>()?);
+        }
+        let stream = TcpStream::connect(address).await?;
+        let stream: Box<dyn Stream> = Box::new(stream);
+        let shaken = tokio::time::timeout(PATIENCE, client_async(request, stream)).await;
+        let (socket, _) = shaken.unwrap()?;
+        Ok(Self::over(socket))
+    }
+
+    /// Opens the Unix socket, where nobody needs to say who they are.
+    pub(crate) async fn unix(path: &std::path::Path) -> Self {
+        let stream: Box<dyn Stream> = Box::new(UnixStream::connect(path).await.unwrap());
+        let (socket, _) = client_async("ws://localhost/", stream).await.unwrap();
+        Self::over(socket)
+    }
+
+    fn over(socket: WebSocketStream<Box<dyn Stream>>) -> Self {
+        Self {
+            socket,
+            next_id: 1,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Opens a TCP connection and shows a token, as every client of this wire begins.
+    pub(crate) async fn connect(host: &Host, token: &str) -> Self {
+        let mut wire = Self::open(host).await;
+        wire.ok("session.auth", json!({ "token": token })).await;
+        wire
+    }
+
+    /// With the operator's token from its file.
+    pub(crate) async fn operator(host: &Host) -> Self {
+        Self::connect(host, &host.token()).await
+    }
+
+    /// An operator that gets events.
+    pub(crate) async fn subscriber(host: &Host) -> Self {
+        let mut wire = Self::operator(host).await;
+        wire.ok("host.subscribe", json!({})).await;
+        wire
+    }
+
+    pub(crate) async fn send_text(&mut self, text: impl Into<String>) {
+        self.socket.send(Message::text(text.into())).await.unwrap();
+    }
+
+    /// Bytes past the WebSocket's own framing.
+    pub(crate) async fn send_raw(&mut self, bytes: &[u8]) {
+        self.socket.get_mut().write_all(bytes).await.unwrap();
+        self.socket.get_mut().flush().await.unwrap();
+    }
+
+    pub(crate) async fn send(&mut self, frame: Value) {
+        self.send_text(frame.to_string()).await;
+    }
+
+    /// The very next frame.
+    pub(crate) async fn next(&mut self) -> Value {
+        serde_json::from_str(&self.next_text().await).unwrap()
+    }
+
+    /// The very next frame, as it was sent.
+    pub(crate) async fn next_text(&mut self) -> String {
+        match self.next_message().await {
+            Some(Message::Text(text)) => text.to_string(),
+            other => panic!("expected a text frame, got {other:?}"),
+        }
+    }
+
+    async fn next_message(&mut self) -> Option<Message> {
+        loop {
+            let next = tokio::time::timeout(PATIENCE, self.socket.next()).await;
+            match next.expect("a frame in time") {
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                Some(Ok(message)) => return Some(message),
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+
+    /// Waits until the host closes, and gives the code it closes with. No frame may come before.
+    pub(crate) async fn closed(mut self) -> Option<u16> {
+        match self.next_message().await {
+            Some(Message::Close(frame)) => frame.map(|frame| frame.code.into()),
+            None => None,
+            other => panic!("expected the end, got {other:?}"),
+        }
+    }
+
+    /// The whole reply to a request; events that come before it are kept.
+    pub(crate) async fn reply(&mut self, method: &str, params: Value) -> Value {
+        let id = self.request(method, params).await;
+        self.reply_to(id).await
+    }
+
+    /// Sends a request and does not wait.
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .await;
+        id
+    }
+
+    pub(crate) async fn reply_to(&mut self, id: u64) -> Value {
+        loop {
+            let frame = self.next().await;
+            if frame["method"] == "host.event" {
+                self.events.push_back(frame);
+            } else {
+                assert_eq!(frame["id"], id, "{frame}");
+                return frame;
+            }
+        }
+    }
+
+    /// The result of a request that succeeds.
+    pub(crate) async fn ok(&mut self, method: &str, params: Value) -> Value {
+        let mut reply = self.reply(method, params).await;
+        assert!(reply.get("result").is_some(), "{method}: {reply}");
+        reply["result"].take()
+    }
+
+    /// The error of a request that is refused.
+    pub(crate) async fn no(&mut self, method: &str, params: Value) -> Value {
+        let mut reply = self.reply(method, params).await;
+        assert!(reply.get("error").is_some(), "{method}: {reply}");
+        reply["error"].take()
+    }
+
+    /// The next event, whole.
+    pub(crate) async fn event(&mut self) -> Value {
+        let mut frame = match self.events.pop_front() {
+            Some(frame) => frame,
+            None => self.next().await,
+        };
+        assert_eq!(frame["method"], "host.event", "{frame}");
+        frame["params"].take()
+    }
+
+    /// The next event of a kind; those before it are dropped.
+    pub(crate) async fn event_of(&mut self, kind: &str) -> Value {
+        loop {
+            let event = self.event().await;
+            if event["kind"] == kind {
+                return event;
+            }
+        }
+    }
+
+    /// The kinds of the next events.
+    pub(crate) async fn kinds(&mut self, count: usize) -> Vec<String> {
+        let mut kinds = Vec::new();
+        for _ in 0..count {
+            kinds.push(self.event().await["kind"].as_str().unwrap().to_owned());
+        }
+        kinds
+    }
+}

@@ -15,7 +15,7 @@ use super::random::Random;
 use super::schedule::Kill;
 
 /// Far past what a start takes, even on a busy machine.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(1);
 /// Below the ports that the kernel gives to outgoing connections, so that none of those takes the host's.
 const PORTS: std::ops::RangeInclusive<u64> = 12_000..=31_999;

@@ -1,6 +1,6 @@
 //! Choices that a seed fixes.
 
-/// SplitMix64: enough for choices, and the same everywhere.
+/// `SplitMix64`: enough for choices, and the same everywhere.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 

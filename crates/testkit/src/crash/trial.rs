@@ -21,9 +21,9 @@ use super::report::{Progress, Summary, Tally};
 use super::schedule::{Kill, Mode, Schedule};
 
 /// A point must be passed often enough by then: the load never pauses.
-const PASSED_WITHIN: Duration = Duration::from_secs(60);
+const PASSED_WITHIN: Duration = Duration::from_mins(1);
 /// What is open when the killing stops must have ended by then.
-const DONE_WITHIN: Duration = Duration::from_secs(60);
+const DONE_WITHIN: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(5);
 /// A long record is verified after every second kill, every third, and so on.
 const EVENTS_PER_AUDIT: u64 = 20_000;

@@ -12,6 +12,12 @@ use crate::principal::Principal;
 pub const APPROVE: &str = "approve";
 /// The option that denies.
 pub const DENY: &str = "deny";
+/// How an ask ends that its asker took back.
+pub(crate) const CANCELLED: &str = "cancelled";
+/// How an ask ends that nobody answered in time.
+pub(crate) const EXPIRED: &str = "expired";
+/// How an ask ends whose asker is gone.
+pub(crate) const GONE: &str = "agent_gone";
 
 /// One ask for permission and what became of it.
 #[derive(Clone, Debug, PartialEq)]

@@ -129,12 +129,14 @@ impl Host {
         let decision = self
             .decide(Input::RequestApproval(Box::new(request)))
             .unwrap();
-        let id = match decision.subject {
-            Subject::Approval(id) => id,
-            Subject::Told(approval) => approval.ask.id.clone(),
-            subject => panic!("not an approval: {subject:?}"),
+        let lines = decision.events.iter().map(line).collect();
+        if let Subject::Told(approval) = decision.subject {
+            return (approval.ask.id.clone(), lines);
+        }
+        let Subject::Approval(id) = decision.subject else {
+            panic!("not an approval: {:?}", decision.subject);
         };
-        (id, decision.events.iter().map(line).collect())
+        (id, lines)
     }
 
     fn ask(&mut self, request: AskRequest) -> ApprovalId {

@@ -49,8 +49,8 @@ pub enum Rejection {
         /// What could be.
         options: Vec<String>,
     },
-    /// An option named as approving is not offered.
-    #[error("'{0}' is named as approving and is not among the options")]
+    /// An option named as approving is not offered, or says no by its very name.
+    #[error("'{0}' cannot be approving: choose among the options, and none that says no")]
     ApprovingNotOffered(String),
     /// There is nothing to edit, or the answer does not allow.
     #[error("an edited input needs an ask with an input and an answer that allows")]

@@ -36,6 +36,7 @@ pub(crate) enum Deadline {
 pub(crate) struct Held {
     pub(crate) agents: BTreeSet<AgentId>,
     pub(crate) approvals: BTreeSet<ApprovalId>,
+    lapses_at: Option<Timestamp>,
 }
 
 /// Everything that must live in memory.
@@ -277,41 +278,40 @@ impl State {
     }
 
     fn start_lapse(&mut self, client: &ClientId, lapses_at: Timestamp) {
-        let Some(held) = self.held.get(client) else {
+        if !self.held.contains_key(client) {
             return;
-        };
+        }
+        let held = hold(&mut self.held, &mut self.lapses, client, Some(lapses_at));
         for id in &held.agents {
             if let Some(agent) = self.agents.get_mut(id) {
-                let earlier = agent.lapses_at.replace(lapses_at);
-                drop_lapse(&mut self.lapses, client, earlier);
+                agent.lapses_at = Some(lapses_at);
                 self.changed.agents.insert(id.clone());
             }
         }
         for id in &held.approvals {
             if let Some(approval) = self.approvals.get_mut(id) {
-                let earlier = approval.lapses_at.replace(lapses_at);
-                drop_lapse(&mut self.lapses, client, earlier);
+                approval.lapses_at = Some(lapses_at);
                 self.changed.approvals.insert(id.clone());
             }
         }
-        self.lapses.insert((lapses_at, client.clone()));
     }
 
     fn apply_connection_lapsed(&mut self, event: &ConnectionLapsed) {
         let Some(held) = self.held.remove(&event.client) else {
             return;
         };
+        drop_lapse(&mut self.lapses, &event.client, &held);
         for id in held.agents {
             if let Some(agent) = self.agents.get_mut(&id) {
                 agent.client = None;
-                drop_lapse(&mut self.lapses, &event.client, agent.lapses_at.take());
+                agent.lapses_at = None;
                 self.changed.agents.insert(id);
             }
         }
         for id in held.approvals {
             if let Some(approval) = self.approvals.get_mut(&id) {
                 approval.client = None;
-                drop_lapse(&mut self.lapses, &event.client, approval.lapses_at.take());
+                approval.lapses_at = None;
                 self.changed.approvals.insert(id);
             }
         }
@@ -332,13 +332,14 @@ impl State {
             registered_at: earlier.as_ref().map_or(at, |agent| agent.registered_at),
             updated_at: at,
         });
-        if let (Some(from), Some(to)) = (earlier.and_then(|agent| agent.client), &event.client) {
-            self.move_asks(&event.agent.id, &event.owner, &from, to);
+        if let Some(from) = earlier.and_then(|agent| agent.client) {
+            self.move_asks(event, &from);
         }
     }
 
-    /// The owner of an agent came back on another connection: its open asks come along.
-    fn move_asks(&mut self, agent: &AgentId, owner: &PrincipalKey, from: &ClientId, to: &ClientId) {
+    /// The owner of an agent came back elsewhere: its open asks come along, to its new connection
+    /// or, where it has none, to nobody's.
+    fn move_asks(&mut self, event: &AgentRegistered, from: &ClientId) {
         let Some(held) = self.held.get(from) else {
             return;
         };
@@ -347,13 +348,14 @@ impl State {
             .iter()
             .filter(|id| {
                 self.approvals.get(*id).is_some_and(|approval| {
-                    approval.ask.agent.as_ref() == Some(agent) && approval.ask.by.key == *owner
+                    let ask = &approval.ask;
+                    ask.agent.as_ref() == Some(&event.agent.id) && ask.by.key == event.owner
                 })
             })
             .cloned()
             .collect();
         for id in moved {
-            self.attach(&id, to);
+            self.attach(&id, event.client.as_ref());
         }
     }
 
@@ -374,14 +376,8 @@ impl State {
 
     fn put_agent(&mut self, agent: Agent) {
         if let Some(client) = &agent.client {
-            self.held
-                .entry(client.clone())
-                .or_default()
-                .agents
-                .insert(agent.id().clone());
-            if let Some(lapses_at) = agent.lapses_at {
-                self.lapses.insert((lapses_at, client.clone()));
-            }
+            let held = hold(&mut self.held, &mut self.lapses, client, agent.lapses_at);
+            held.agents.insert(agent.id().clone());
         }
         self.changed.agents.insert(agent.id().clone());
         self.agents.insert(agent.id().clone(), agent);
@@ -389,15 +385,9 @@ impl State {
 
     fn release_agent(&mut self, agent: &Agent) {
         if let Some(client) = &agent.client {
-            release(
-                &mut self.held,
-                &mut self.lapses,
-                client,
-                agent.lapses_at,
-                |held| {
-                    held.agents.remove(agent.id());
-                },
-            );
+            release(&mut self.held, &mut self.lapses, client, |held| {
+                held.agents.remove(agent.id());
+            });
         }
     }
 
@@ -446,14 +436,8 @@ impl State {
                 .insert((deadline, Deadline::Approval(ask.id.clone())));
         }
         if let Some(client) = &approval.client {
-            self.held
-                .entry(client.clone())
-                .or_default()
-                .approvals
-                .insert(ask.id.clone());
-            if let Some(lapses_at) = approval.lapses_at {
-                self.lapses.insert((lapses_at, client.clone()));
-            }
+            let held = hold(&mut self.held, &mut self.lapses, client, approval.lapses_at);
+            held.approvals.insert(ask.id.clone());
         }
         self.approvals.insert(ask.id.clone(), approval);
     }
@@ -501,15 +485,9 @@ impl State {
                 .remove(&(deadline, Deadline::Approval(ask.id.clone())));
         }
         if let Some(client) = &approval.client {
-            release(
-                &mut self.held,
-                &mut self.lapses,
-                client,
-                approval.lapses_at,
-                |held| {
-                    held.approvals.remove(&ask.id);
-                },
-            );
+            release(&mut self.held, &mut self.lapses, client, |held| {
+                held.approvals.remove(&ask.id);
+            });
         }
     }
 
@@ -523,25 +501,24 @@ impl State {
     }
 
     fn apply_attached(&mut self, event: &ApprovalAttached) {
-        self.attach(&event.approval, &event.client);
+        self.attach(&event.approval, Some(&event.client));
     }
 
-    fn attach(&mut self, id: &ApprovalId, to: &ClientId) {
+    fn attach(&mut self, id: &ApprovalId, to: Option<&ClientId>) {
         let Some(approval) = self.approvals.get_mut(id) else {
             return;
         };
-        let from = approval.client.replace(to.clone());
-        let lapsed = approval.lapses_at.take();
+        let from = std::mem::replace(&mut approval.client, to.cloned());
+        approval.lapses_at = None;
         if let Some(from) = from {
-            release(&mut self.held, &mut self.lapses, &from, lapsed, |held| {
+            release(&mut self.held, &mut self.lapses, &from, |held| {
                 held.approvals.remove(id);
             });
         }
-        self.held
-            .entry(to.clone())
-            .or_default()
-            .approvals
-            .insert(id.clone());
+        if let Some(to) = to {
+            let held = hold(&mut self.held, &mut self.lapses, to, None);
+            held.approvals.insert(id.clone());
+        }
         self.changed.approvals.insert(id.clone());
     }
 
@@ -704,12 +681,27 @@ pub(crate) fn ask_key(ask: &Ask) -> Option<AskKey> {
     Some((ask.agent.clone()?, ask.turn.clone(), ask.tool_call.clone()?))
 }
 
+/// What a connection holds, to add to; with when it lapses, if it is gone.
+fn hold<'a>(
+    held: &'a mut HashMap<ClientId, Held>,
+    lapses: &mut BTreeSet<(Timestamp, ClientId)>,
+    client: &ClientId,
+    lapses_at: Option<Timestamp>,
+) -> &'a mut Held {
+    let holding = held.entry(client.clone()).or_default();
+    if let Some(at) = lapses_at {
+        drop_lapse(lapses, client, holding);
+        holding.lapses_at = Some(at);
+        lapses.insert((at, client.clone()));
+    }
+    holding
+}
+
 /// Takes something out of what a connection holds; with the last thing goes its deadline.
 fn release(
     held: &mut HashMap<ClientId, Held>,
     lapses: &mut BTreeSet<(Timestamp, ClientId)>,
     client: &ClientId,
-    lapses_at: Option<Timestamp>,
     take: impl FnOnce(&mut Held),
 ) {
     let Some(holding) = held.get_mut(client) else {
@@ -717,17 +709,13 @@ fn release(
     };
     take(holding);
     if holding.agents.is_empty() && holding.approvals.is_empty() {
+        drop_lapse(lapses, client, holding);
         held.remove(client);
-        drop_lapse(lapses, client, lapses_at);
     }
 }
 
-fn drop_lapse(
-    lapses: &mut BTreeSet<(Timestamp, ClientId)>,
-    client: &ClientId,
-    at: Option<Timestamp>,
-) {
-    if let Some(at) = at {
+fn drop_lapse(lapses: &mut BTreeSet<(Timestamp, ClientId)>, client: &ClientId, held: &Held) {
+    if let Some(at) = held.lapses_at {
         lapses.remove(&(at, client.clone()));
     }
 }

@@ -29,8 +29,11 @@ pub(crate) struct HostOptions {
     pub(crate) allow_hosts: Vec<String>,
 }
 
-/// Runs until it is told to end; calls `ready` once every door is open.
-pub(crate) async fn run(options: HostOptions, ready: impl FnOnce()) -> anyhow::Result<()> {
+/// Runs until it is told to end; calls `ready` with the TCP address once every door is open.
+pub(crate) async fn run(
+    options: HostOptions,
+    ready: impl FnOnce(Option<SocketAddr>),
+) -> anyhow::Result<()> {
     let HostOptions {
         paths,
         listen,
@@ -48,7 +51,7 @@ pub(crate) async fn run(options: HostOptions, ready: impl FnOnce()) -> anyhow::R
     let server = Server::open(doors, service.clone(), ending.clone()).await?;
     write_token_file(&service, &paths.auth_token).await?;
     tracing::info!(socket = %paths.socket.display(), address = ?server.address, "the doors are open");
-    ready();
+    ready(server.address);
     let orderly = until_told_to_end(&ending, &mut stopped).await?;
     server.closed().await;
     drop(std::fs::remove_file(&paths.auth_token));

@@ -29,7 +29,7 @@ CREATE TABLE mentions (
     PRIMARY KEY (word, stretch)
 ) STRICT, WITHOUT ROWID;
 
--- stream, head, pruned_seq, pruned_hash.
+-- stream, head, ids_until, pruned_seq, pruned_hash.
 CREATE TABLE meta (
     key TEXT PRIMARY KEY,
     value ANY NOT NULL
@@ -38,7 +38,7 @@ CREATE TABLE meta (
 -- Read models. What was asked and how it ended lies in the payloads, so that erasing those is enough.
 CREATE TABLE approvals (
     opened INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
+    id TEXT NOT NULL,
     agent INTEGER,
     asker TEXT,
     key TEXT,
@@ -55,6 +55,13 @@ CREATE INDEX approvals_listed ON approvals (ended) WHERE ended IS NULL OR dismis
 -- Those whose asker was being told: few at any time. The number is that of `rows::delivery_code`.
 CREATE INDEX approvals_attempted ON approvals (opened) WHERE delivery = 1;
 CREATE UNIQUE INDEX approvals_keyed ON approvals (asker, key) WHERE key IS NOT NULL;
+
+-- Ids of approvals up to `ids_until`; newer ones are not in it yet.
+CREATE TABLE approval_ids (
+    name TEXT NOT NULL,
+    opened INTEGER NOT NULL,
+    PRIMARY KEY (name, opened)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE questions (
     opened INTEGER PRIMARY KEY,

@@ -244,7 +244,7 @@ impl Walk {
         match payload {
             None => _ = self.missing.insert(seq),
             Some((salt, body)) if chain::digest(salt, body) == link.digest => {
-                self.note_erasure(link, body)
+                self.note_erasure(link, body);
             }
             Some(_) => self.problem(Problem::DigestMismatch { seq }),
         }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use super::approvals::ended;
 use super::questions;
 use super::time::gone;
-use super::{Decision, Subject, check_json, check_size, check_text, check_word, refuse_observers};
+use super::{
+    Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word,
+    refuse_observers,
+};
 use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
     AgentProfile, AgentRegistered, AgentStatusChanged, AgentUnregistered, BaseState, Delivery,
@@ -86,6 +89,10 @@ fn check_profile(profile: &AgentProfile) -> Result<(), Rejection> {
         "the project",
         profile.project.as_deref().unwrap_or_default(),
     )?;
+    let display = &profile.display;
+    for shown in [&display.label, &display.icon, &display.accent] {
+        check_word("the display", shown.as_deref().unwrap_or_default())?;
+    }
     check_json("the metadata", &profile.metadata)
 }
 
@@ -171,6 +178,7 @@ pub(super) fn set_status(state: &State, input: SetStatus) -> Result<Decision, Re
 pub(super) fn notify(input: Notify) -> Result<Decision, Rejection> {
     refuse_observers(&input.caller)?;
     check_word("the kind", &input.kind)?;
+    check_agent_id(input.agent.as_ref())?;
     check_text("the message", &input.message)?;
     check_json("the payload", &input.payload)?;
     if is_reserved(&input.kind) {
@@ -291,5 +299,8 @@ fn check_device(device: &Device) -> Result<(), Rejection> {
         device.capabilities.len(),
         OPTIONS_MAX * 8,
     )?;
+    for capability in &device.capabilities {
+        check_word("a capability", capability)?;
+    }
     check_json("the metadata", &device.metadata)
 }

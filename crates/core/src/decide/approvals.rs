@@ -6,8 +6,11 @@
 use std::sync::Arc;
 
 use super::time::expired;
-use super::{Decision, Subject, check_json, check_size, check_text, check_word, refuse_observers};
-use crate::approval::{APPROVE, Approval, DENY, Ended};
+use super::{
+    Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word,
+    refuse_observers,
+};
+use crate::approval::{APPROVE, Approval, CANCELLED, DENY, EXPIRED, Ended, GONE};
 use crate::event::{
     AgentInterruptRequested, AnswerAttempted, AnswerSettled, ApprovalAttached, ApprovalDismissed,
     ApprovalRequested, ApprovalResolveRefused, ApprovalResolveRequested, ApprovalResolved, Ask,
@@ -20,6 +23,9 @@ use crate::limits::{AGENT_OPEN_ASKS_MAX, OPEN_ASKS_MAX, OPTIONS_MAX, TIMEOUT_MS_
 use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
 use crate::state::{State, ask_key};
+
+/// A client that sees one of these must never read it as an allow.
+const NEVER_APPROVING: [&str; 4] = [DENY, CANCELLED, EXPIRED, GONE];
 
 /// The fact that an approval ended.
 pub(super) fn ended(approval: &Approval, ending: Ending, delivery: Delivery) -> Event {
@@ -48,13 +54,14 @@ pub(super) fn request(
     {
         return ask_again(context, earlier, &ask, &caller);
     }
-    check_room(state, &ask)?;
     let mut events = Vec::with_capacity(2);
     if let Some(earlier) = ask_key(&ask)
         .and_then(|key| state.ask_keys.get(&key))
         .and_then(|id| state.approvals.get(id))
     {
         events.push(ended(earlier, replaced(&caller), Delivery::Withdrawn));
+    } else {
+        check_room(state, &ask)?;
     }
     let id = ask.id.clone();
     events.push(ApprovalRequested { ask: Arc::new(ask) }.into());
@@ -64,6 +71,8 @@ pub(super) fn request(
 fn check_request(request: &AskRequest) -> Result<(), Rejection> {
     check_text("the action", &request.action)?;
     check_size("the list of options", request.options.len(), OPTIONS_MAX)?;
+    let approving = request.approving.as_ref().map_or(0, Vec::len);
+    check_size("the list of approving options", approving, OPTIONS_MAX)?;
     for option in &request.options {
         check_word("an option", option)?;
     }
@@ -72,14 +81,11 @@ fn check_request(request: &AskRequest) -> Result<(), Rejection> {
         ("the turn", request.turn.as_deref()),
         ("the tool call's id", request.tool_call.as_deref()),
         ("the idempotency key", request.idempotency_key.as_deref()),
-        (
-            "the agent's id",
-            request.agent.as_ref().map(crate::ids::AgentId::as_str),
-        ),
     ];
     for (what, word) in words {
         check_word(what, word.unwrap_or_default())?;
     }
+    check_agent_id(request.agent.as_ref())?;
     check_json("the details", &request.details)?;
     request
         .input
@@ -142,10 +148,14 @@ fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
 }
 
 /// `approve` allows where it is offered; any other approving option must be offered by name.
+/// Words for a no, and for an end without an answer, never allow.
 fn offered(approving: Vec<String>, options: &[String]) -> Result<Vec<String>, Rejection> {
-    let mut kept = Vec::with_capacity(approving.len());
+    let mut kept: Vec<String> = Vec::with_capacity(approving.len());
     for option in approving {
-        if options.contains(&option) {
+        if kept.contains(&option) {
+            continue;
+        }
+        if options.contains(&option) && !NEVER_APPROVING.contains(&option.as_str()) {
             kept.push(option);
         } else if option != APPROVE {
             return Err(Rejection::ApprovingNotOffered(option));
@@ -257,7 +267,7 @@ fn replaced(caller: &Caller) -> Ending {
 fn cancelled(caller: &Caller, message: Option<String>) -> Ending {
     Ending {
         outcome: Outcome::Cancelled,
-        resolution: "cancelled".to_owned(),
+        resolution: CANCELLED.to_owned(),
         by: By::from(caller),
         message,
         edited_input: None,

@@ -186,6 +186,10 @@ fn check_word(what: &'static str, text: &str) -> Result<(), Rejection> {
     check_size(what, text.len(), WORD_BYTES_MAX)
 }
 
+fn check_agent_id(agent: Option<&AgentId>) -> Result<(), Rejection> {
+    check_word("the agent's id", agent.map_or("", AgentId::as_str))
+}
+
 fn check_text(what: &'static str, text: &str) -> Result<(), Rejection> {
     check_size(what, text.len(), TEXT_BYTES_MAX)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::time::nobody_answered;
-use super::{Decision, Subject, check_text, refuse_observers};
+use super::{Decision, Subject, check_agent_id, check_text, refuse_observers};
 use crate::event::{
     Event, QuestionAsked, QuestionEnded, QuestionEnding, QuestionOutcome, QuestionText,
 };
@@ -24,6 +24,7 @@ pub(super) fn ask(
 ) -> Result<Decision, Rejection> {
     refuse_observers(&input.caller)?;
     check_text("the question", &input.text)?;
+    check_agent_id(input.agent.as_ref())?;
     let agent = input.caller.principal.agent().cloned().or(input.agent);
     if state.questions.len() >= OPEN_QUESTIONS_MAX {
         return Err(Rejection::TooMany {

@@ -1,6 +1,6 @@
 //! Tokens, marks of processes, and what is erased from the record.
 
-use super::{Decision, Subject, check_text, check_word, require_operator};
+use super::{Decision, Subject, check_agent_id, check_text, check_word, require_operator};
 use crate::event::{
     ProcessKey, ProcessMarked, ProcessesForgotten, RecordPruned, RecordRedacted, TokenCreated,
     TokenRevoked,
@@ -8,7 +8,7 @@ use crate::event::{
 use crate::ids::{AgentId, Seq, TokenId};
 use crate::input::{Context, CreateToken};
 use crate::limits::{PROCESS_MARKS_MAX, TIMEOUT_MS_MAX, TOKENS_MAX};
-use crate::principal::{By, Caller};
+use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
 use crate::state::State;
 
@@ -20,6 +20,9 @@ pub(super) fn create_token(
 ) -> Result<Decision, Rejection> {
     require_operator(&input.caller)?;
     check_word("the name", &input.name)?;
+    if let Role::Agent(agent) = &input.role {
+        check_agent_id(Some(agent))?;
+    }
     let by = By::from(&input.caller);
     let mut over: Vec<_> = state
         .tokens

@@ -1,13 +1,16 @@
 //! What the host's start, lost connections and time itself lead to. Never to an allow.
 
+use std::collections::BTreeSet;
+
 use super::approvals::ended;
 use super::{Decision, Subject, questions};
 use crate::agent::Agent;
+use crate::approval::{EXPIRED, GONE};
 use crate::event::{
     AgentUnregistered, Attachment, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending,
     Event, HostStarted, Outcome, QuestionEnding, QuestionOutcome,
 };
-use crate::ids::ClientId;
+use crate::ids::{AgentId, ClientId};
 use crate::input::Context;
 use crate::limits::GONE_AGENTS_KEPT;
 use crate::principal::{By, Caller};
@@ -75,8 +78,12 @@ pub(super) fn time_arrived(state: &State, context: Context<'_>) -> Decision {
         events.extend(due.filter_map(|(_, what)| run_out(state, what)));
     }
     let due = state.lapses.iter().take_while(|(at, _)| *at <= context.now);
+    let mut leaving = BTreeSet::new();
     for (_, client) in due {
-        lapse(state, context, client, &mut events);
+        leaving.extend(lapse(state, context, client, &mut events));
+    }
+    if !leaving.is_empty() {
+        make_room(state, &leaving, &mut events);
     }
     Decision::new(events, Subject::Nothing)
 }
@@ -97,13 +104,13 @@ fn run_out(state: &State, what: &Deadline) -> Option<Event> {
 pub(super) fn expired() -> Ending {
     host_ending(
         Outcome::Expired,
-        "expired",
+        EXPIRED,
         "nobody answered in time, so this was not allowed",
     )
 }
 
 pub(super) fn gone() -> Ending {
-    host_ending(Outcome::Gone, "agent_gone", "the asker is gone")
+    host_ending(Outcome::Gone, GONE, "the asker is gone")
 }
 
 fn host_ending(outcome: Outcome, resolution: &str, message: &str) -> Ending {
@@ -124,14 +131,20 @@ pub(super) fn nobody_answered() -> QuestionEnding {
     }
 }
 
-/// The owner did not come back: what it held ends, unless it outlives its owner.
-fn lapse(state: &State, context: Context<'_>, client: &ClientId, events: &mut Vec<Event>) {
+/// The owner did not come back: what it held ends, unless it outlives its owner. Gives the agents
+/// that nobody owns from here on.
+fn lapse<'a>(
+    state: &'a State,
+    context: Context<'_>,
+    client: &ClientId,
+    events: &mut Vec<Event>,
+) -> Vec<&'a AgentId> {
     // It may have come back under the same id only on paper: a connection id is never reused.
     let Some(held) = state.held.get(client) else {
-        return;
+        return Vec::new();
     };
     if context.presence.is_connected(client) {
-        return;
+        return Vec::new();
     }
     let approvals = held
         .approvals
@@ -143,7 +156,7 @@ fn lapse(state: &State, context: Context<'_>, client: &ClientId, events: &mut Ve
             .filter(|approval| !approval.outlives_connection())
             .map(|approval| ended(approval, gone(), Delivery::Withdrawn)),
     );
-    let agents: Vec<_> = held
+    let agents: Vec<&Agent> = held
         .agents
         .iter()
         .filter_map(|id| state.agents.get(id))
@@ -164,22 +177,22 @@ fn lapse(state: &State, context: Context<'_>, client: &ClientId, events: &mut Ve
         }
         .into(),
     );
-    make_room(state, agents.len(), events);
+    agents.into_iter().map(Agent::id).collect()
 }
 
-/// Agents that nobody owns any more are shown for a while; the oldest leave first.
-fn make_room(state: &State, added: usize, events: &mut Vec<Event>) {
+/// Agents that ended and that nobody owns any more are shown for a while; the oldest leave first.
+fn make_room(state: &State, leaving: &BTreeSet<&AgentId>, events: &mut Vec<Event>) {
     let mut gone: Vec<&Agent> = state
         .agents
         .values()
-        .filter(|agent| agent.client.is_none())
+        .filter(|agent| {
+            leaving.contains(agent.id()) || (agent.client.is_none() && agent.base.is_terminal())
+        })
         .collect();
-    let surplus = (gone.len() + added)
-        .saturating_sub(GONE_AGENTS_KEPT)
-        .min(gone.len());
-    gone.sort_by_key(|agent| agent.updated_at);
-    let leaving = gone.iter().take(surplus).map(|agent| AgentUnregistered {
+    let surplus = gone.len().saturating_sub(GONE_AGENTS_KEPT);
+    gone.sort_by_key(|agent| (leaving.contains(agent.id()), agent.updated_at));
+    let unregistered = gone.iter().take(surplus).map(|agent| AgentUnregistered {
         agent: agent.id().clone(),
     });
-    events.extend(leaving.map(Event::from));
+    events.extend(unregistered.map(Event::from));
 }

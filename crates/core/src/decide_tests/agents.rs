@@ -411,3 +411,61 @@ fn unregistering_takes_the_agents_questions_back() {
         ]
     );
 }
+
+#[test]
+fn everything_said_of_agents_and_devices_has_a_bound() {
+    let mut host = Host::new();
+    let ann = person("ann");
+    let long = "x".repeat(limits::TEXT_BYTES_MAX + 1);
+    let of_profile = |change: &dyn Fn(&mut AgentProfile)| {
+        let mut profile = profile("bot");
+        change(&mut profile);
+        Input::RegisterAgent(RegisterAgent {
+            caller: ann.clone(),
+            profile,
+        })
+    };
+    let elsewhere = Some(AgentId::new(long.clone()));
+    let inputs = [
+        register(&ann, &long),
+        of_profile(&|profile| profile.name.clone_from(&long)),
+        of_profile(&|profile| profile.kind.clone_from(&long)),
+        of_profile(&|profile| profile.project = Some(long.clone())),
+        of_profile(&|profile| profile.capabilities = vec![long.clone()]),
+        of_profile(&|profile| profile.display.label = Some(long.clone())),
+        of_profile(&|profile| profile.display.icon = Some(long.clone())),
+        of_profile(&|profile| profile.display.accent = Some(long.clone())),
+        Input::RegisterDevice(device(&ann, Some(&long))),
+        Input::RegisterDevice(PutDevice {
+            capabilities: Some(vec![long.clone()]),
+            ..device(&ann, None)
+        }),
+        notify(&ann, &long),
+        Input::Notify(Notify {
+            caller: ann.clone(),
+            kind: "note".to_owned(),
+            agent: elsewhere.clone(),
+            message: String::new(),
+            payload: Json::null(),
+        }),
+        Input::AskQuestion(AskQuestion {
+            caller: ann.clone(),
+            id: QuestionId::new("q"),
+            agent: elsewhere,
+            text: "?".to_owned(),
+            timeout_ms: None,
+        }),
+        Input::CreateToken(crate::CreateToken {
+            caller: ann.clone(),
+            id: crate::TokenId::new("t"),
+            hash: String::new(),
+            role: Role::Agent(AgentId::new(long.clone())),
+            name: String::new(),
+            ttl_ms: None,
+        }),
+    ];
+    for input in inputs {
+        let refusal = host.refuses(input);
+        assert!(matches!(refusal, Rejection::TooLarge { .. }), "{refusal}");
+    }
+}

@@ -54,6 +54,7 @@ fn an_ask_is_kept_exactly_as_it_was_made() {
         attachment: Attachment::Asker,
         idempotency_key: None,
         request_digest: None,
+        asked_at: Timestamp(0),
         deadline: Some(Timestamp(5_000_000)),
     };
     let expected = Decision {
@@ -336,4 +337,59 @@ fn a_key_that_only_history_has_as_open_opens_nothing_twice() {
         Host::new().refuses(ask_input(again)),
         Rejection::UnknownApproval(id)
     );
+}
+
+#[test]
+fn a_word_for_no_or_for_no_answer_never_allows() {
+    let mut host = Host::new();
+    for word in ["deny", "cancelled", "expired", "agent_gone"] {
+        let asked = AskRequest {
+            options: words(&["approve", word]),
+            approving: Some(words(&["approve", word])),
+            ..request(&agent("bot"))
+        };
+        assert_eq!(
+            host.refuses(ask_input(asked)),
+            Rejection::ApprovingNotOffered(word.to_owned())
+        );
+    }
+}
+
+#[test]
+fn approving_options_are_kept_once_and_bounded() {
+    let mut host = Host::new();
+    let approving = |words: Vec<String>| AskRequest {
+        options: vec!["yes".to_owned()],
+        approving: Some(words),
+        ..request(&agent("bot"))
+    };
+    let id = host.ask(approving(words(&["yes", "yes", "approve"])));
+    let ask = &host.state.find_approval(&id).unwrap().ask;
+    assert_eq!(ask.approving, words(&["yes"]));
+    let many = approving(vec!["yes".to_owned(); limits::OPTIONS_MAX + 1]);
+    assert!(matches!(
+        host.refuses(ask_input(many)),
+        Rejection::TooLarge { .. }
+    ));
+}
+
+#[test]
+fn an_ask_that_replaces_another_needs_no_room() {
+    let mut host = Host::new();
+    let bot = agent("bot");
+    host.ask(tool_call(&bot, "t1", "call"));
+    for _ in 1..limits::AGENT_OPEN_ASKS_MAX {
+        host.ask(request(&bot));
+    }
+    assert_eq!(
+        host.asks(tool_call(&bot, "t1", "call")).1,
+        [
+            "approval.resolved ask-1: Cancelled `cancelled` by bot, Withdrawn",
+            "approval.requested ask-1001 of bot by bot, None, until ever",
+        ]
+    );
+    assert!(matches!(
+        host.refuses(ask_input(tool_call(&bot, "t1", "other"))),
+        Rejection::TooMany { .. }
+    ));
 }

@@ -1,4 +1,4 @@
-//! Owners: HOST_WIRE section 6 row by row, and who may come back for what.
+//! Owners: the wire's rules for resolving, row by row, and who may come back for what.
 
 use super::*;
 
@@ -383,4 +383,84 @@ fn a_key_does_not_take_a_row_from_an_owner_that_is_there() {
     assert_eq!(host.asks(keyed(&again)), (id.clone(), vec![]));
     assert_eq!(host.shows(&id), "pending on c1");
     host.does(resolve(&ann, &id, "approve"));
+}
+
+/// A person's connection with as many agents as are kept when they are gone.
+fn full_house(host: &mut Host, name: &str) -> Caller {
+    let owner = host.connect(person(name), name);
+    for n in 0..limits::GONE_AGENTS_KEPT {
+        host.register(&owner, &format!("{name}-{n:03}"));
+    }
+    owner
+}
+
+#[test]
+fn of_the_agents_that_are_gone_only_the_newest_stay() {
+    let mut host = Host::new();
+    let ann = full_house(&mut host, "ann");
+    let bob = full_house(&mut host, "bob");
+    host.register(&bob, "ann-and-bob");
+    host.register(&person("eve"), "without a connection");
+    host.lose(&ann);
+    host.lose(&bob);
+    let lines = host.after_ms(60_000);
+    let mut left: Vec<_> = lines
+        .iter()
+        .filter(|line| line.starts_with("agent.unregistered"))
+        .collect();
+    assert_eq!(left.len(), limits::GONE_AGENTS_KEPT + 1);
+    left.dedup();
+    assert_eq!(left.len(), limits::GONE_AGENTS_KEPT + 1);
+    assert_eq!(
+        host.state.agents().count(),
+        limits::GONE_AGENTS_KEPT + 1,
+        "those that are gone, and one that works without a connection"
+    );
+    assert_eq!(host.state_of("without a connection"), "Idle");
+}
+
+#[test]
+fn agents_that_were_gone_before_leave_first() {
+    let mut host = Host::new();
+    let ann = full_house(&mut host, "ann");
+    host.lose(&ann);
+    host.after_ms(60_000);
+    let bob = host.connect(person("bob"), "c1");
+    host.register(&bob, "bot");
+    host.lose(&bob);
+    assert_eq!(
+        host.after_ms(60_000),
+        [
+            "agent.status_changed bot: Stopped, seen as Stopped, on none",
+            "host.connection_lapsed c1",
+            "agent.unregistered ann-000",
+        ]
+    );
+}
+
+#[test]
+fn an_owner_that_comes_back_without_a_connection_keeps_its_rows_open() {
+    let (mut host, ann, id) = owned();
+    host.lose(&ann);
+    host.register(&person("ann"), "bot");
+    assert_eq!(host.shows(&id), "pending on nobody");
+    assert_eq!(host.after_ms(60_000), [""; 0]);
+    host.does(resolve(&person("bob"), &id, "approve"));
+}
+
+#[test]
+fn registering_again_on_a_lost_connection_leaves_one_deadline() {
+    let (mut host, ann, _) = owned();
+    host.lose(&ann);
+    host.now = host.now.plus_ms(1_000);
+    host.register(&ann, "bot");
+    let lapses: Vec<_> = host
+        .state
+        .lapses
+        .iter()
+        .map(|(at, _)| seconds(*at))
+        .collect();
+    assert_eq!(lapses, [61]);
+    host.after_ms(60_000);
+    assert_eq!(host.state.next_deadline(Timestamp(0)), None);
 }

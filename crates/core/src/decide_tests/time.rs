@@ -192,3 +192,37 @@ fn words_that_overtake_the_clock_are_late() {
         "question 'question-1' has already ended"
     );
 }
+
+#[test]
+fn nothing_is_kept_of_what_ended() {
+    let mut host = Host::new();
+    let ann = host.connect(person("ann"), "c1");
+    let bot = host.connect(agent("bot"), "c2");
+    host.register(&ann, "cat");
+    host.question(&bot, None);
+    for caller in [&ann, &bot] {
+        host.ask(AskRequest {
+            tool_call: Some("call".to_owned()),
+            agent: Some(AgentId::new("cat")),
+            idempotency_key: Some("k".to_owned()),
+            ..timed(caller, 500_000)
+        });
+        host.ask(request(caller));
+    }
+    host.lose(&ann);
+    host.lose(&bot);
+    host.after_ms(60_000);
+    host.after_ms(440_000);
+    let state = &host.state;
+    assert_eq!(state.open_approvals().len(), 0);
+    assert_eq!(state.open_questions().len(), 0);
+    let left = (
+        state.ask_keys.len(),
+        state.idempotency.len(),
+        state.open.len(),
+        state.held.len(),
+        state.deadlines.len(),
+        state.lapses.len(),
+    );
+    assert_eq!(left, (0, 0, 0, 0, 0, 0));
+}

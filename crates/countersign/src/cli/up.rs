@@ -115,22 +115,17 @@ pub(super) async fn up(args: UpArgs) -> Result<Exit, CliError> {
     start_log();
     let detached = args.detached;
     let options = args.options(paths)?;
-    let words = match options.listen {
-        Some(address) => format!(
+    let socket = options.paths.socket.clone();
+    let ready = move |address: Option<std::net::SocketAddr>| match address {
+        _ if detached => tell_parent(),
+        Some(address) => output::say(format_args!(
             "the host is ready: http://{address}, socket {}",
-            options.paths.socket.display()
-        ),
-        None => format!(
+            socket.display()
+        )),
+        None => output::say(format_args!(
             "the host is ready: socket {}",
-            options.paths.socket.display()
-        ),
-    };
-    let ready = move || {
-        if detached {
-            tell_parent();
-        } else {
-            output::say(words);
-        }
+            socket.display()
+        )),
     };
     host::run(options, ready)
         .await

@@ -4,7 +4,7 @@ use countersign_core::{Changes, Committed, Seq};
 use rusqlite::{CachedStatement, Connection};
 
 use super::words::Words;
-use super::{SqliteLog, Tip, erase, models};
+use super::{SqliteLog, Tip, erase, ids, models};
 use crate::chain::{self, Header, Salt};
 use crate::fault::{Fault, Refusal};
 
@@ -23,9 +23,10 @@ impl SqliteLog {
         let first = self.tip.seq.next();
         let conn = &self.conn;
         conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let tip = write_events(conn, &mut self.words, &self.stream, self.tip, entries)?;
+        let mut tip = write_events(conn, &mut self.words, &self.stream, self.tip, entries)?;
         erase::release(conn, changes)?;
         models::write(conn, &mut self.words, changes, first)?;
+        tip.indexed = ids::index(conn, tip.seq, tip.indexed)?;
         erase::apply(conn, changes, tip.seq)?;
         conn.prepare_cached("COMMIT")?.execute([])?;
         if erases {
@@ -75,10 +76,8 @@ fn write_events(
             version: chain::VERSION,
             digest: &digest,
         };
-        tip = Tip {
-            seq: entry.seq,
-            hash: chain::link(&tip.hash, &header),
-        };
+        tip.hash = chain::link(&tip.hash, &header);
+        tip.seq = entry.seq;
         let seq = entry.seq.0.cast_signed();
         let kind = words.code(conn, kind)?;
         words.mention(conn, kind, seq)?;

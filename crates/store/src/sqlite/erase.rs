@@ -66,7 +66,7 @@ pub(super) fn scrub(conn: &Connection) {
             "a reader holds old pages: what was erased leaves the disk with the next checkpoint"
         ),
         Err(error) => {
-            tracing::warn!(%error, "what was erased leaves the disk with the next checkpoint")
+            tracing::warn!(%error, "what was erased leaves the disk with the next checkpoint");
         }
     }
 }
@@ -117,6 +117,7 @@ fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), Fault> {
         "DELETE FROM payloads WHERE seq < ?1",
         "DELETE FROM events WHERE seq < ?1",
         "DELETE FROM approvals WHERE opened < ?1",
+        "DELETE FROM approval_ids WHERE opened < ?1",
         "DELETE FROM questions WHERE opened < ?1",
     ] {
         conn.execute(sql, [before])?;

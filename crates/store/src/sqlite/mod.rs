@@ -1,4 +1,4 @@
-//! One SQLite file: a writer, readers beside it, and nobody else.
+//! One `SQLite` file: a writer, readers beside it, and nobody else.
 //!
 //! Invariants: events, read models and erasures of one append are one transaction; asks and
 //! endings are kept once, in the payloads; what the writer remembers between appends is only
@@ -9,6 +9,7 @@
 
 mod append;
 mod erase;
+mod ids;
 mod load;
 mod models;
 mod open;
@@ -42,7 +43,7 @@ pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> 
     let begin = || -> Result<(SqliteLog, Arc<SqliteHistory>), Fault> {
         let words = Words::new(&conn)?;
         let tip = find_tip(&conn)?;
-        let kinds = words.kinds(&conn)?;
+        let kinds = Kinds::load(&conn)?;
         let history = SqliteHistory {
             path: path.to_path_buf(),
             kinds,
@@ -69,6 +70,8 @@ pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> 
 struct Tip {
     seq: Seq,
     hash: Hash,
+    /// How far ids are indexed.
+    indexed: Seq,
 }
 
 /// The writer. Holds the lock of the file as long as it lives.
@@ -199,8 +202,10 @@ fn find_tip(conn: &Connection) -> Result<Tip, Fault> {
             "its newest event is {seq}, but {counted} was committed"
         )));
     }
+    let indexed = ids::indexed(conn)?;
     Ok(Tip {
-        seq: Seq(seq.cast_unsigned()),
+        seq: rows::seq(seq),
         hash,
+        indexed,
     })
 }

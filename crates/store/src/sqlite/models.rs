@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use countersign_core::event::Delivery;
 use countersign_core::{
-    Agent, AgentId, AnswerChange, Approval, Changes, Question, Seq, Token, TokenId,
+    Agent, AgentId, AnswerChange, Approval, Changes, ClientId, Question, Seq, Token, TokenId,
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -109,7 +109,7 @@ fn bind_changing(
     (delivery, deliveries): (Delivery, u32),
 ) -> Result<(), Fault> {
     statement.raw_bind_parameter(1, approval.opened.0.cast_signed())?;
-    statement.raw_bind_parameter(2, approval.client.as_ref().map(|client| client.as_str()))?;
+    statement.raw_bind_parameter(2, approval.client.as_ref().map(ClientId::as_str))?;
     statement.raw_bind_parameter(3, approval.lapses_at.map(time))?;
     statement.raw_bind_parameter(
         4,
@@ -197,7 +197,7 @@ fn write_agents(conn: &Connection, agents: &[(AgentId, Option<Agent>)]) -> Resul
             serde_json::to_string(&agent.base)?,
             agent.current_task,
             agent.owner.as_str(),
-            agent.client.as_ref().map(|client| client.as_str()),
+            agent.client.as_ref().map(ClientId::as_str),
             agent.lapses_at.map(time),
             time(agent.registered_at),
             time(agent.updated_at),

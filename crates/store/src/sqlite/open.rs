@@ -16,10 +16,10 @@ use rusqlite::{Connection, OpenFlags};
 use crate::StoreError;
 use crate::fault::Fault;
 
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001.sql")];
+const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("../../migrations/0001.sql"))];
 
 /// The newest schema known here.
-pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
+const SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 
 /// `CSgn`: marks the file as ours.
 const APPLICATION_ID: i64 = 0x4353_676e;
@@ -118,7 +118,7 @@ fn lock_path(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes the file with its mode before SQLite would make it with another.
+/// Makes the file with its mode before `SQLite` would make it with another.
 fn create(path: &Path) -> std::io::Result<()> {
     match OpenOptions::new()
         .create_new(true)
@@ -221,8 +221,8 @@ fn prepare(conn: &Connection) -> Result<(), Fault> {
 
 fn migrate(conn: &Connection) -> Result<(), Fault> {
     let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    for (migration, version) in MIGRATIONS.iter().zip(1..) {
-        if version > found {
+    for (version, migration) in MIGRATIONS {
+        if *version > found {
             conn.execute_batch(migration)?;
             conn.pragma_update(None, "user_version", version)?;
         }
@@ -232,7 +232,7 @@ fn migrate(conn: &Connection) -> Result<(), Fault> {
         getrandom::fill(&mut stream)?;
         conn.execute("INSERT INTO words (text) VALUES (?1)", [hex(&stream)])?;
         conn.execute(
-            "INSERT INTO meta VALUES ('stream', ?1), ('head', 0)",
+            "INSERT INTO meta VALUES ('stream', ?1), ('head', 0), ('ids_until', 0)",
             [hex(&stream)],
         )?;
         conn.pragma_update(None, "application_id", APPLICATION_ID)?;

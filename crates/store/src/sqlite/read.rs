@@ -10,9 +10,9 @@ use countersign_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
 
-use super::SqliteHistory;
 use super::rows::{self, APPROVAL, ApprovalRow, QUESTION, QuestionRow, bound, timestamp};
 use super::words::{self, Direction, Kinds, Sieve};
+use super::{SqliteHistory, ids};
 use crate::fault::Fault;
 use crate::{ApprovalQuery, EventQuery, History, QuestionQuery, Status, StoreError};
 
@@ -22,7 +22,15 @@ impl History for SqliteHistory {
     }
 
     fn find_approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
-        self.read(|conn| find_approval(conn, "id = ?1", [id.as_str()]))
+        self.read(|conn| {
+            let indexed = "opened IN (SELECT opened FROM approval_ids WHERE name = ?1)";
+            let found = find_approval(conn, indexed, [id.as_str()])?;
+            if found.is_some() {
+                return Ok(found);
+            }
+            let newest = params![id.as_str(), bound(ids::indexed(conn)?.0)];
+            find_approval(conn, "id = ?1 AND opened > ?2", newest)
+        })
     }
 
     fn find_keyed_approval(
@@ -244,7 +252,18 @@ fn approvals(conn: &Connection, query: &ApprovalQuery) -> Result<Vec<Approval>, 
         .as_deref()
         .filter(|prefix| !prefix.is_empty())
     {
-        _ = fill(PREFIX, params![prefix, successor(prefix)])?;
+        let above = successor(prefix);
+        let newest = params![prefix, above, bound(ids::indexed(conn)?.0)];
+        let newest = fill(
+            "WHERE id >= ?1 AND id < ?2 AND opened > ?3 ORDER BY opened",
+            newest,
+        )?;
+        if newest.is_continue() {
+            _ = fill(
+                "WHERE opened IN (SELECT opened FROM approval_ids WHERE name >= ?1 AND name < ?2) ORDER BY opened",
+                params![prefix, above],
+            )?;
+        }
     } else if query.status == Some(Status::Pending) {
         _ = fill(
             "INDEXED BY approvals_listed WHERE ended IS NULL AND opened <= ?1 ORDER BY opened",
@@ -280,7 +299,9 @@ fn questions(conn: &Connection, query: &QuestionQuery) -> Result<Vec<Question>, 
         .as_deref()
         .filter(|prefix| !prefix.is_empty())
     {
-        _ = fill(PREFIX, params![prefix, successor(prefix)])?;
+        // The sign keeps the planner from walking the whole table in order.
+        let by_id = "WHERE id >= ?1 AND id < ?2 ORDER BY +opened";
+        _ = fill(by_id, params![prefix, successor(prefix)])?;
     } else if query.status == Some(Status::Pending) {
         _ = fill(
             "INDEXED BY questions_open WHERE ended IS NULL ORDER BY opened",
@@ -296,9 +317,6 @@ fn questions(conn: &Connection, query: &QuestionQuery) -> Result<Vec<Question>, 
     }
     Ok(list.found)
 }
-
-/// Goes by the index on ids: the sign keeps the planner from walking the whole table in order.
-const PREFIX: &str = "WHERE id >= ?1 AND id < ?2 ORDER BY +opened";
 
 /// A list while it is filled.
 struct List<T> {

@@ -86,10 +86,19 @@ impl Words {
         self.codes.clear();
         self.mentioned.clear();
     }
+}
 
-    /// The kinds of this version, by number.
-    pub(super) fn kinds(&self, conn: &Connection) -> Result<Kinds, Fault> {
-        let mut kinds = Kinds::default();
+/// The kinds this version knows.
+#[derive(Default)]
+pub(super) struct Kinds {
+    pub(super) codes: HashMap<&'static str, i64>,
+    pub(super) names: HashMap<i64, &'static str>,
+}
+
+impl Kinds {
+    /// Those that have a number, which is all of them once a writer was there.
+    pub(super) fn load(conn: &Connection) -> Result<Self, Fault> {
+        let mut kinds = Self::default();
         for kind in Event::KINDS {
             if let Some(code) = find(conn, kind)? {
                 kinds.codes.insert(kind, code);
@@ -98,13 +107,6 @@ impl Words {
         }
         Ok(kinds)
     }
-}
-
-/// The kinds this version knows.
-#[derive(Default)]
-pub(super) struct Kinds {
-    pub(super) codes: HashMap<&'static str, i64>,
-    pub(super) names: HashMap<i64, &'static str>,
 }
 
 /// The number of a word, if the log ever used it.

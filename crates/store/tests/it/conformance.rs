@@ -313,7 +313,7 @@ pub(crate) fn events_are_paged_both_ways(mut script: Script) {
             limit: 3,
             ..EventQuery::default()
         };
-        script.numbers(query)
+        script.numbers(&query)
     };
     assert_eq!(page(None, None, false), [1, 2, 3]);
     assert_eq!(page(Some(3), None, false), [4, 5, 6]);
@@ -325,7 +325,7 @@ pub(crate) fn events_are_paged_both_ways(mut script: Script) {
     assert_eq!(page(Some(3), Some(6), false), [4, 5]);
     assert_eq!(page(Some(3), Some(6), true), [4, 5]);
     assert_eq!(page(Some(6), Some(3), true), [0; 0]);
-    assert_eq!(script.numbers(EventQuery::default()), [0; 0]);
+    assert_eq!(script.numbers(&EventQuery::default()), [0; 0]);
 }
 
 pub(crate) fn events_are_filtered_by_kind_and_agent(mut script: Script) {
@@ -335,7 +335,7 @@ pub(crate) fn events_are_filtered_by_kind_and_agent(mut script: Script) {
     script.tell(notified(Some("a"), "6"));
     let find = |kinds: Option<&[&str]>, agent: Option<&str>, newest| {
         let kinds = kinds.map(|kinds| kinds.iter().map(|kind| (*kind).to_owned()).collect());
-        script.numbers(EventQuery {
+        script.numbers(&EventQuery {
             kinds,
             agent: agent.map(AgentId::new),
             newest,
@@ -375,7 +375,7 @@ pub(crate) fn rare_events_are_found_far_apart(mut script: Script) {
     }
     // Events 1, 1502 + 1, … begin a round; rounds 0 and 2 end with a start.
     let find = |kind: Option<&str>, agent: Option<&str>, after: Option<u64>, newest| {
-        script.numbers(EventQuery {
+        script.numbers(&EventQuery {
             kinds: kind.map(|kind| vec![kind.to_owned()]),
             agent: agent.map(AgentId::new),
             after: after.map(Seq),
@@ -805,7 +805,7 @@ pub(crate) fn pruned_history_is_gone(mut script: Script) {
         limit: 100,
         ..EventQuery::default()
     };
-    assert_eq!(script.numbers(all), [4, 5, 6, 7, 8]);
+    assert_eq!(script.numbers(&all), [4, 5, 6, 7, 8]);
     assert_eq!(script.history.find_approval(&old.ask.id).unwrap(), None);
     assert_eq!(script.history.find_approval(&across.ask.id).unwrap(), None);
     assert_eq!(
@@ -861,14 +861,14 @@ pub(crate) fn bounds_beyond_the_log_are_harmless(mut script: Script) {
             limit: 9,
             ..EventQuery::default()
         };
-        assert_eq!(script.numbers(newest), [1, 2]);
+        assert_eq!(script.numbers(&newest), [1, 2]);
         let none = EventQuery {
             after: far,
             agent: agent.clone(),
             limit: 9,
             ..EventQuery::default()
         };
-        assert_eq!(script.numbers(none), [0; 0]);
+        assert_eq!(script.numbers(&none), [0; 0]);
         let query = ApprovalQuery {
             opened_before: far,
             agent: agent.clone(),

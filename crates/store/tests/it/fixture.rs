@@ -293,9 +293,9 @@ impl Script {
             .unwrap()
     }
 
-    pub(crate) fn numbers(&self, query: EventQuery) -> Vec<u64> {
+    pub(crate) fn numbers(&self, query: &EventQuery) -> Vec<u64> {
         self.history
-            .events(&query)
+            .events(query)
             .unwrap()
             .iter()
             .map(|committed| committed.seq.0)

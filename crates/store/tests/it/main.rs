@@ -1,7 +1,10 @@
 //! One contract, every backend; and what a file on a disk can suffer.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod audit;
 mod conformance;
+mod crash;
+mod file;
 mod fixture;
 
 use countersign_store::memory::open_memory;

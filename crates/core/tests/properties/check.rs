@@ -1,0 +1,342 @@
+//! The promises, each checked from scratch after every input.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use countersign_core::event::{AgentState, Attachment, Event, Outcome, QuestionOutcome};
+use countersign_core::{
+    AgentId, Approval, ApprovalId, Caller, Context, Decision, Ended, Input, OpenCounts, Question,
+    Rejection, Role, Seq, State, Timestamp, limits,
+};
+
+use crate::world::{SEATS, World, agent_id, principal};
+
+/// What the events have said so far.
+#[derive(Default)]
+pub(crate) struct Checks {
+    open: BTreeSet<ApprovalId>,
+    endings: BTreeMap<ApprovalId, Ended>,
+    /// The state a reader of public events believes each agent to be in.
+    announced: BTreeMap<AgentId, AgentState>,
+    /// Agents that were registered without a connection: their rows may be nobody's.
+    unconnected: BTreeSet<AgentId>,
+}
+
+impl Checks {
+    /// What may follow from an input at all.
+    pub(crate) fn decided(
+        &self,
+        state: &State,
+        context: Context<'_>,
+        input: &Input,
+        decided: &Result<Decision, Rejection>,
+    ) {
+        if let Some(Role::Observer) = caller_of(input).map(|caller| &caller.principal.role) {
+            assert!(decided.is_err(), "an observer changed something");
+        }
+        let events = decided.iter().flat_map(|decision| &decision.events);
+        let mut ended = BTreeSet::new();
+        for event in events {
+            assert_eq!(
+                &Event::decode(event.kind(), &event.encode().unwrap())
+                    .unwrap()
+                    .unwrap(),
+                event
+            );
+            if let Some(Role::Agent(_)) = caller_of(input).map(|caller| &caller.principal.role) {
+                assert!(within_an_agents_reach(event), "an agent led to {event:?}");
+            }
+            if let Event::ApprovalResolved(e) = event {
+                assert!(ended.insert(e.approval.clone()), "ended twice: {event:?}");
+                if e.ending.outcome == Outcome::Allowed {
+                    assert!(may_allow(state, context, input, &e.approval), "{event:?}");
+                }
+            }
+            names_only_what_is_known(self, state, event);
+        }
+    }
+
+    /// Keeps what an event says, to compare with what the state shows.
+    pub(crate) fn applied(&mut self, seq: Seq, at: Timestamp, event: &Event) {
+        match event {
+            Event::ApprovalRequested(e) => {
+                assert!(self.open.insert(e.ask.id.clone()));
+            }
+            Event::ApprovalResolved(e) => {
+                assert!(self.open.remove(&e.approval));
+                let ending = e.ending.clone();
+                let earlier = self
+                    .endings
+                    .insert(e.approval.clone(), Ended { ending, seq, at });
+                assert_eq!(earlier, None);
+            }
+            Event::AgentRegistered(e) => {
+                if e.client.is_none() {
+                    self.unconnected.insert(e.agent.id.clone());
+                }
+                self.announced.insert(e.agent.id.clone(), AgentState::Idle);
+            }
+            Event::AgentStatusChanged(e) => {
+                self.announced.insert(e.agent.id.clone(), e.state);
+            }
+            Event::AgentUnregistered(e) => {
+                self.announced.remove(&e.agent);
+            }
+            _ => {}
+        }
+    }
+
+    /// What holds between inputs.
+    pub(crate) fn stands(&self, world: &World, input: &Input) {
+        let state = &world.folded;
+        let open: BTreeSet<_> = state
+            .open_approvals()
+            .map(|approval| approval.ask.id.clone())
+            .collect();
+        assert_eq!(open, self.open, "open is what was opened and did not end");
+        for id in &world.asks {
+            if let Some(approval) = state.find_approval(id) {
+                assert_eq!(approval.ended.as_ref(), self.endings.get(id));
+            }
+        }
+        for approval in state.open_approvals() {
+            self.tied_to_its_connection(world, approval);
+        }
+        for agent in state.agents() {
+            let connected = agent
+                .client
+                .as_ref()
+                .is_none_or(|client| world.presence.is_connected(client));
+            assert_eq!(agent.lapses_at.is_none(), connected, "{agent:?}");
+        }
+        self.states_are_derived_and_announced(state);
+        keys_are_unique(state);
+        bounds_hold(state);
+        let next = state.next_deadline(world.expiry_held_until);
+        assert_eq!(next, next_deadline(state, world.expiry_held_until));
+        if matches!(input, Input::TimeArrived) {
+            assert!(next.is_none_or(|at| at > world.now), "left something due");
+        }
+    }
+
+    fn tied_to_its_connection(&self, world: &World, approval: &Approval) {
+        let client = approval.client.as_ref();
+        if approval.ask.attachment == Attachment::None {
+            assert_eq!(client, None);
+        }
+        let connected = client.is_none_or(|client| world.presence.is_connected(client));
+        assert_eq!(approval.lapses_at.is_none(), connected, "{approval:?}");
+        let outlives = approval.ask.idempotency_key.is_some()
+            || approval.ask.deadline.is_some()
+            || approval.ask.attachment == Attachment::None
+            || approval
+                .ask
+                .agent
+                .as_ref()
+                .is_some_and(|agent| self.unconnected.contains(agent));
+        assert!(client.is_some() || outlives, "left behind: {approval:?}");
+    }
+
+    fn states_are_derived_and_announced(&self, state: &State) {
+        for agent in (0..3).map(agent_id) {
+            let approvals = state
+                .open_approvals()
+                .filter(|approval| approval.ask.agent.as_ref() == Some(&agent));
+            let questions = state
+                .open_questions()
+                .filter(|question| question.text.agent.as_ref() == Some(&agent));
+            let counted = OpenCounts {
+                approvals: approvals.count(),
+                questions: questions.count(),
+            };
+            assert_eq!(state.open_of(&agent), counted);
+            let seen = state.find_agent(&agent).map(|agent| agent.state(counted));
+            assert_eq!(seen.as_ref(), self.announced.get(&agent));
+        }
+    }
+}
+
+/// Only a person's or the host's own answer, in time, with an option the ask names.
+fn may_allow(state: &State, context: Context<'_>, input: &Input, id: &ApprovalId) -> bool {
+    let Input::ResolveApproval(resolve) = input else {
+        return false;
+    };
+    let approval = state.find_approval(id).unwrap();
+    let in_time = approval
+        .ask
+        .deadline
+        .is_none_or(|end| context.now < end.max(context.expiry_held_until));
+    resolve.approval == *id
+        && in_time
+        && approval.ask.approving.contains(&resolve.answer.resolution)
+        && approval.ask.options.contains(&resolve.answer.resolution)
+        && matches!(resolve.caller.principal.role, Role::Operator | Role::Host)
+}
+
+fn within_an_agents_reach(event: &Event) -> bool {
+    match event {
+        Event::ApprovalResolved(e) => {
+            matches!(
+                e.ending.outcome,
+                Outcome::Cancelled | Outcome::Gone | Outcome::Expired
+            )
+        }
+        Event::QuestionEnded(e) => e.ending.outcome != QuestionOutcome::Answered,
+        Event::AgentRegistered(_)
+        | Event::AgentStatusChanged(_)
+        | Event::AgentUnregistered(_)
+        | Event::ApprovalRequested(_)
+        | Event::ApprovalResolveRefused(_)
+        | Event::ApprovalAttached(_)
+        | Event::ApprovalDismissed(_)
+        | Event::AnswerAttempted(_)
+        | Event::QuestionAsked(_)
+        | Event::ConnectionLost(_)
+        | Event::Notified(_) => true,
+        _ => false,
+    }
+}
+
+fn names_only_what_is_known(checks: &Checks, state: &State, event: &Event) {
+    let is_open = |id| state.find_approval(id).is_some_and(Approval::is_pending);
+    let known = match event {
+        Event::ApprovalResolved(e) => is_open(&e.approval),
+        Event::ApprovalAttached(e) => is_open(&e.approval),
+        Event::ApprovalResolveRequested(e) => is_open(&e.approval),
+        Event::ApprovalResolveRefused(e) => state.find_approval(&e.approval).is_some(),
+        Event::AnswerAttempted(e) => checks.endings.contains_key(&e.approval),
+        Event::AnswerSettled(e) => checks.endings.contains_key(&e.approval),
+        Event::ApprovalDismissed(e) => checks.endings.contains_key(&e.approval),
+        Event::QuestionEnded(e) => state.find_question(&e.question).is_some(),
+        Event::AgentUnregistered(e) => state.find_agent(&e.agent).is_some(),
+        Event::AgentInterruptRequested(e) => state.find_agent(&e.agent).is_some(),
+        Event::TokenRevoked(e) => state.find_token(&e.token).is_some(),
+        Event::DeviceUpdated(e) => state.find_device(&e.device.id).is_some(),
+        Event::RecordRedacted(e) => e.seq > Seq(0) && e.seq <= state.head(),
+        _ => true,
+    };
+    assert!(known, "about something unknown: {event:?}");
+}
+
+fn keys_are_unique(state: &State) {
+    let mut calls = BTreeSet::new();
+    let mut keys = BTreeSet::new();
+    for approval in state.open_approvals() {
+        let ask = &approval.ask;
+        if let (Some(agent), Some(call)) = (&ask.agent, &ask.tool_call) {
+            assert!(calls.insert((agent, &ask.turn, call)), "{ask:?}");
+        }
+        if let Some(key) = &ask.idempotency_key {
+            assert!(keys.insert((&ask.by.key, key)), "{ask:?}");
+        }
+    }
+}
+
+fn bounds_hold(state: &State) {
+    assert!(state.open_approvals().len() <= limits::OPEN_ASKS_MAX);
+    assert!(state.open_questions().len() <= limits::OPEN_QUESTIONS_MAX);
+    assert!(state.recent_approvals().count() <= limits::RECENT_ENDED_KEPT);
+    assert!(state.agents().count() <= limits::AGENTS_MAX);
+    assert!(state.devices().count() <= limits::AGENTS_MAX);
+    assert!(state.tokens().count() <= limits::TOKENS_MAX);
+    assert!(state.marks().count() <= limits::PROCESS_MARKS_MAX);
+}
+
+/// The next deadline, from everything that is open.
+fn next_deadline(state: &State, held_until: Timestamp) -> Option<Timestamp> {
+    let asks = state
+        .open_approvals()
+        .filter_map(|approval| approval.ask.deadline);
+    let questions = state
+        .open_questions()
+        .filter_map(|question| question.text.deadline);
+    let expiries = asks.chain(questions).map(|at| at.max(held_until));
+    let lapses = state
+        .open_approvals()
+        .filter_map(|approval| approval.lapses_at);
+    let agents = state.agents().filter_map(|agent| agent.lapses_at);
+    expiries.chain(lapses).chain(agents).min()
+}
+
+/// Whatever can be seen of a state is the same in both.
+pub(crate) fn same(world: &World) {
+    let (folded, restored) = (&world.folded, &world.restored);
+    assert_eq!(folded.head(), restored.head());
+    let agents = |state: &State| state.agents().cloned().collect::<Vec<_>>();
+    assert_eq!(agents(folded), agents(restored));
+    assert_eq!(open_approvals(folded), open_approvals(restored));
+    let recent = |state: &State| state.recent_approvals().cloned().collect::<Vec<_>>();
+    assert_eq!(recent(folded), recent(restored));
+    assert_eq!(open_questions(folded), open_questions(restored));
+    let devices = |state: &State| state.devices().cloned().collect::<Vec<_>>();
+    assert_eq!(devices(folded), devices(restored));
+    let marks = |state: &State| {
+        let marks = state.marks();
+        marks
+            .map(|(process, agent)| (*process, agent.clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(marks(folded), marks(restored));
+    for agent in (0..3).map(agent_id) {
+        assert_eq!(folded.open_of(&agent), restored.open_of(&agent));
+    }
+    for id in &world.asks {
+        assert_eq!(folded.find_approval(id), restored.find_approval(id));
+    }
+    for id in &world.tokens {
+        assert_eq!(folded.find_token(id), restored.find_token(id));
+        let hash = format!("hash of {id}");
+        assert_eq!(
+            folded.find_token_by_hash(&hash, world.now),
+            restored.find_token_by_hash(&hash, world.now)
+        );
+    }
+    for (seat, key) in (0..SEATS).flat_map(|seat| [(seat, "key 0"), (seat, "key 1")]) {
+        let principal = principal(seat).key;
+        assert_eq!(
+            folded.find_keyed(&principal, key),
+            restored.find_keyed(&principal, key)
+        );
+    }
+    let held = world.expiry_held_until;
+    assert_eq!(folded.next_deadline(held), restored.next_deadline(held));
+}
+
+fn open_approvals(state: &State) -> BTreeMap<Seq, Approval> {
+    let open = state.open_approvals();
+    open.map(|approval| (approval.opened, approval.clone()))
+        .collect()
+}
+
+fn open_questions(state: &State) -> BTreeMap<Seq, Question> {
+    let open = state.open_questions();
+    open.map(|question| (question.opened, question.clone()))
+        .collect()
+}
+
+fn caller_of(input: &Input) -> Option<&Caller> {
+    match input {
+        Input::RegisterAgent(input) => Some(&input.caller),
+        Input::UnregisterAgent { caller, .. }
+        | Input::CancelApproval { caller, .. }
+        | Input::DismissApproval { caller, .. }
+        | Input::AnswerQuestion { caller, .. }
+        | Input::RevokeToken { caller, .. }
+        | Input::Redact { caller, .. }
+        | Input::Prune { caller, .. }
+        | Input::StopAll(caller) => Some(caller),
+        Input::SetStatus(input) => Some(&input.caller),
+        Input::RegisterDevice(input) | Input::UpdateDevice(input) => Some(&input.caller),
+        Input::Notify(input) => Some(&input.caller),
+        Input::RequestApproval(input) => Some(&input.caller),
+        Input::ResolveApproval(input) => Some(&input.caller),
+        Input::AskQuestion(input) => Some(&input.caller),
+        Input::CreateToken(input) => Some(&input.caller),
+        Input::HostStarted { .. }
+        | Input::TimeArrived
+        | Input::ConnectionLost(_)
+        | Input::TellAnswer(_)
+        | Input::SettleAnswer { .. }
+        | Input::MarkProcess { .. }
+        | Input::ForgetProcesses(_) => None,
+    }
+}

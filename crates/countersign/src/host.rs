@@ -113,12 +113,16 @@ async fn write_token_file(service: &Service, path: &Path) -> anyhow::Result<()> 
             Some(FILE_TOKEN_LIFE),
         )
         .await?;
-    drop(std::fs::remove_file(path));
+    // Under another name first: whoever finds the file finds it whole.
+    let unfinished = path.with_extension("new");
+    drop(std::fs::remove_file(&unfinished));
     let file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(path);
-    let written = file.and_then(|mut file| writeln!(file, "{}", made.0));
+        .open(&unfinished);
+    let written = file
+        .and_then(|mut file| writeln!(file, "{}", made.0))
+        .and_then(|()| std::fs::rename(&unfinished, path));
     written.with_context(|| format!("could not write `{}`", path.display()))
 }

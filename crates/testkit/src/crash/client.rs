@@ -61,12 +61,8 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) async fn open(url: &str, token: &str) -> Result<Self, Trouble> {
-        let target = Target {
-            url: url.to_owned(),
-            token: None,
-            server_pid: None,
-        };
-        let connection = Connection::open(&target).await.map_err(|_| Trouble::Lost)?;
+        let connection = Connection::open_unintroduced(url).await;
+        let connection = connection.map_err(|_| Trouble::Lost)?;
         let mut client = Self {
             connection,
             events: VecDeque::new(),

@@ -103,17 +103,29 @@ impl Connection {
         target: &Target,
         new_socket: impl FnOnce(SocketAddr) -> std::io::Result<TcpSocket>,
     ) -> Result<Self> {
-        let connecting = connect(&target.url, new_socket);
+        let mut connection = Self::dial_on(&target.url, new_socket).await?;
+        connection.introduce(target).await?;
+        Ok(connection)
+    }
+
+    /// Connects and says nothing yet.
+    pub async fn dial(url: &str) -> Result<Self> {
+        Self::dial_on(url, new_socket).await
+    }
+
+    async fn dial_on(
+        url: &str,
+        new_socket: impl FnOnce(SocketAddr) -> std::io::Result<TcpSocket>,
+    ) -> Result<Self> {
+        let connecting = connect(url, new_socket);
         let socket = tokio::time::timeout(REPLY_TIMEOUT, connecting)
             .await
             .unwrap_or_else(|late| Err(late.into()))
-            .with_context(|| format!("could not connect to `{}`", target.url))?;
-        let mut connection = Self {
+            .with_context(|| format!("could not connect to `{url}`"))?;
+        Ok(Self {
             socket,
             next_id: HANDSHAKE_ID + 1,
-        };
-        connection.introduce(target).await?;
-        Ok(connection)
+        })
     }
 
     async fn introduce(&mut self, target: &Target) -> Result<()> {

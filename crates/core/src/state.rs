@@ -160,6 +160,11 @@ impl State {
             .then_some(token)
     }
 
+    /// Connections that hold something, open or lost.
+    pub fn holding_clients(&self) -> impl Iterator<Item = &ClientId> {
+        self.held.keys()
+    }
+
     /// Processes that are agents.
     pub fn marks(&self) -> impl Iterator<Item = (&ProcessKey, &AgentId)> {
         self.marks.iter()

@@ -768,18 +768,31 @@ impl Service {
         Ok(events.into_iter().rev().map(Entry::new).collect())
     }
 
-    /// Erases the payload of an event. Gives the event that records it.
+    /// Erases the payload of an event. Gives the event that records it. What records an erasure
+    /// is never erased itself.
     pub async fn redact(&self, caller: Caller, seq: Seq, reason: String) -> Result<Seq> {
-        Ok(event(
-            self.submit(Input::Redact {
+        let query = EventQuery {
+            after: Some(Seq(seq.0.saturating_sub(1))),
+            before: Some(seq.next()),
+            limit: 1,
+            ..EventQuery::default()
+        };
+        let found = self.history(move |history| history.events(&query)).await?;
+        match found.first().map(|committed| &committed.event) {
+            None => return Err(Rejection::UnknownEvent(seq).into()),
+            Some(Event::RecordRedacted(_) | Event::RecordPruned(_)) => {
+                return Err(Rejection::StillNeeded(seq).into());
+            }
+            Some(_) => {}
+        }
+        let reply = self
+            .submit(Input::Redact {
                 caller,
                 seq,
                 reason,
             })
-            .await?,
-        )?
-        .committed
-        .seq)
+            .await?;
+        Ok(event(reply)?.committed.seq)
     }
 
     /// Erases everything before an event. Gives the event that records it.

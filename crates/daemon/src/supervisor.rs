@@ -133,11 +133,22 @@ impl Supervisor {
 
     fn turn(&mut self, commands: impl Iterator<Item = Command>) -> bool {
         let mut turn = Turn::default();
-        if let Err(error) = self.recover() {
-            commands.for_each(|command| refuse(command, &error));
-            return false;
-        }
+        let recovered = match self.recover() {
+            Ok(lost) => lost,
+            Err(error) => {
+                let mut stop = false;
+                for command in commands {
+                    stop |= matches!(command, Command::Stop);
+                    self.note_presence(&command);
+                    refuse(command, &error);
+                }
+                return stop;
+            }
+        };
         crash::point("before_deciding");
+        for client in recovered {
+            self.take_input(Input::ConnectionLost(client), None, &mut turn);
+        }
         for command in commands {
             self.take(command, &mut turn);
         }
@@ -147,17 +158,37 @@ impl Supervisor {
         stop
     }
 
-    /// After a failed commit nothing is decided until the state is known again.
-    fn recover(&mut self) -> Result<(), ServiceError> {
+    /// Who is there is known even while nothing can be decided.
+    fn note_presence(&mut self, command: &Command) {
+        match command {
+            Command::Connected(client) => self.presence.connected(client.clone()),
+            Command::Subscribed(client) => self.presence.subscribed(client),
+            Command::Disconnected(client) => self.presence.disconnected(client),
+            Command::Input(..)
+            | Command::Read(_)
+            | Command::WaitApproval { .. }
+            | Command::WaitQuestion { .. }
+            | Command::WaitDropped
+            | Command::Time
+            | Command::Stop => {}
+        }
+    }
+
+    /// After a failed commit nothing is decided until the state is known again. Gives connections
+    /// that ended meanwhile and still hold something: their loss may be what was not committed.
+    fn recover(&mut self) -> Result<Vec<ClientId>, ServiceError> {
         let Some(trouble) = self.trouble.borrow().clone() else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         match self.log.load() {
             Ok(snapshot) => {
                 self.feed.reset(snapshot.head);
                 self.state = State::restore(snapshot);
                 self.trouble.send_replace(None);
-                Ok(())
+                let holding = self.state.holding_clients().cloned();
+                Ok(holding
+                    .filter(|client| !self.presence.is_connected(client))
+                    .collect())
             }
             Err(error) => {
                 tracing::error!(error = chain(&error), "the record cannot be read");

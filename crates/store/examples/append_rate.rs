@@ -1,9 +1,10 @@
-//! Prints how fast the log takes asks and answers, at several events per commit.
+//! Prints how fast the log takes asks and answers, and what it costs to look into it.
 //!
 //! `cargo run --release -p countersign-store --example append_rate [-- ASKS [EVENTS_PER_COMMIT…]]`
 #![expect(clippy::print_stdout, reason = "it prints a table")]
 #![expect(clippy::unwrap_used, reason = "a measurement that fails stops")]
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use countersign_core::{
     Seq, Timestamp,
 };
 use countersign_store::memory::open_memory;
-use countersign_store::{Log, open};
+use countersign_store::{ApprovalQuery, EventQuery, History as _, Log, open, verify};
 
 const AGENTS: u64 = 64;
 
@@ -38,11 +39,12 @@ fn main() {
         } else {
             asks
         };
-        measure("memory", Box::new(open_memory().0), asks, per_commit);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.db");
         let (log, _history) = open(&path).unwrap();
         measure("sqlite", Box::new(log), asks, per_commit);
+        read(&path);
+        measure("memory", Box::new(open_memory().0), asks, per_commit);
     }
 }
 
@@ -67,6 +69,94 @@ fn measure(backend: &str, mut log: Box<dyn Log>, asks: u64, per_commit: u64) {
     let count = events as f64;
     let (rate, each) = (count / wall.as_secs_f64(), cpu.as_secs_f64() * 1e6 / count);
     println!("{backend:8} {per_commit:>12} {rate:>12.0} {each:>14.2}");
+}
+
+/// What it costs to start from the file, and to look into it.
+fn read(path: &Path) {
+    let began = Instant::now();
+    let (mut log, history) = open(path).unwrap();
+    let snapshot = log.load().unwrap();
+    println!("{:>50}: {:?}", "open and load", began.elapsed());
+    let time = |what: &str, read: &dyn Fn() -> usize| {
+        let began = Instant::now();
+        let found = read();
+        println!("{what:>50}: {:?} for {found}", began.elapsed());
+    };
+    let page = EventQuery {
+        limit: 100,
+        ..EventQuery::default()
+    };
+    let agent = Some(AgentId::new(format!("agent-{:012x}", 7)));
+    let kinds = Some(vec!["host.started".to_owned()]);
+    let middle = Some(Seq(snapshot.head.0 / 2));
+    time("100 events from the middle", &|| {
+        history
+            .events(&EventQuery {
+                after: middle,
+                ..page.clone()
+            })
+            .unwrap()
+            .len()
+    });
+    time("newest 100 of an agent", &|| {
+        history
+            .events(&EventQuery {
+                agent: agent.clone(),
+                newest: true,
+                ..page.clone()
+            })
+            .unwrap()
+            .len()
+    });
+    time("newest 100 of a kind that is rare", &|| {
+        history
+            .events(&EventQuery {
+                kinds: kinds.clone(),
+                newest: true,
+                ..page.clone()
+            })
+            .unwrap()
+            .len()
+    });
+    time("100 approvals of an agent", &|| {
+        let query = ApprovalQuery {
+            agent: agent.clone(),
+            limit: 100,
+            ..ApprovalQuery::default()
+        };
+        history.approvals(&query).unwrap().len()
+    });
+    time("an old approval by id", &|| {
+        usize::from(history.find_approval(&ask(1).id).unwrap().is_some())
+    });
+    time("an approval that never was", &|| {
+        usize::from(
+            history
+                .find_approval(&ApprovalId::new("approval-x"))
+                .unwrap()
+                .is_some(),
+        )
+    });
+    time("approvals by prefix", &|| {
+        let id_prefix = Some("approval-000".to_owned());
+        let query = ApprovalQuery {
+            id_prefix,
+            limit: 100,
+            ..ApprovalQuery::default()
+        };
+        history.approvals(&query).unwrap().len()
+    });
+    time("the whole record verified", &|| {
+        let report = verify(path, None).unwrap();
+        assert_eq!(report.problems, []);
+        usize::try_from(report.events).unwrap()
+    });
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let resident = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS"))
+        .unwrap_or_default();
+    println!("{:>50}: {resident}", "resident with all of this");
 }
 
 /// CPU time of this thread.
@@ -203,6 +293,7 @@ fn ask(number: u64) -> Ask {
         },
         client: Some(ClientId::new(format!("{:012x}", number % AGENTS))),
         attachment: Attachment::Owner,
+        asked_at: Timestamp(5),
         idempotency_key: None,
         request_digest: None,
         deadline: None,

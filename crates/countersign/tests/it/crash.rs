@@ -16,6 +16,10 @@ async fn kill(mode: Mode, kills: usize) -> Summary {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "only builds with debug assertions have crash points"
+)]
 async fn kill_at_every_commit_point_loses_nothing() {
     let summary = kill(Mode::Points, 33).await;
     assert_eq!(summary.progress.kills, 33, "{summary}");

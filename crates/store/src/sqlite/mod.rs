@@ -13,13 +13,15 @@ mod ids;
 mod load;
 mod models;
 mod open;
+mod pool;
 mod read;
 mod rows;
 mod words;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_core::{Changes, Committed, Seq, Snapshot, hex};
 use rusqlite::{Connection, OptionalExtension as _};
@@ -29,10 +31,8 @@ pub(crate) use open::auditor;
 use crate::chain::{self, Hash};
 use crate::fault::Fault;
 use crate::{Log, StoreError};
+use pool::Pool;
 use words::{Kinds, Words};
-
-/// Idle readers that are kept open.
-const READERS_KEPT: usize = 4;
 
 /// Opens the file, or makes it, as its one host.
 ///
@@ -47,7 +47,7 @@ pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> 
         let history = SqliteHistory {
             path: path.to_path_buf(),
             kinds,
-            idle: Mutex::default(),
+            pool: Pool::new(path.to_path_buf()),
         };
         let stream = meta(&conn, "stream")?;
         Ok((
@@ -131,7 +131,11 @@ impl SqliteLog {
 impl Drop for SqliteLog {
     fn drop(&mut self) {
         // Readers may outlive the writer, and they cannot move the write-ahead log into the file.
-        if let Err(error) = self.conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)") {
+        let move_it = || {
+            self.conn.busy_timeout(Duration::from_millis(200))?;
+            self.conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+        };
+        if let Err(error) = move_it() {
             tracing::debug!(%error, "the write-ahead log stays");
         }
     }
@@ -141,7 +145,7 @@ impl Drop for SqliteLog {
 pub struct SqliteHistory {
     path: PathBuf,
     kinds: Kinds,
-    idle: Mutex<Vec<Connection>>,
+    pool: Pool,
 }
 
 impl SqliteHistory {
@@ -152,31 +156,15 @@ impl SqliteHistory {
 
     /// Runs a read in one transaction, so that all of it sees the same commit.
     fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
-        let run = || {
-            let conn = self.take()?;
+        let whole = |conn: &Connection| {
             let transaction = conn.unchecked_transaction()?;
-            let result = read(&transaction);
+            let value = read(&transaction)?;
             transaction.finish()?;
-            self.put_back(conn);
-            result
+            Ok(value)
         };
-        run().map_err(|fault: Fault| fault.into_error(&self.path, "reading the log"))
-    }
-
-    fn take(&self) -> Result<Connection, Fault> {
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        idle.map_or_else(|| open::reader(&self.path), Ok)
-    }
-
-    fn put_back(&self, conn: Connection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < READERS_KEPT {
-            idle.push(conn);
-        }
+        self.pool
+            .lend(whole)
+            .map_err(|fault| fault.into_error(&self.path, "reading the log"))
     }
 }
 

@@ -331,7 +331,7 @@ fn readers_see_whole_commits_only() {
     let (mut log, history) = open_parts(&host);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..8 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     let query = EventQuery {

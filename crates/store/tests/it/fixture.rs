@@ -48,6 +48,7 @@ pub(crate) fn ask(id: &str, agent: Option<&str>) -> Ask {
         by: by("asker"),
         client: Some(ClientId::new("c1")),
         attachment: Attachment::Owner,
+        asked_at: Timestamp(5),
         idempotency_key: None,
         request_digest: None,
         deadline: Some(Timestamp(9_000_000)),

@@ -73,7 +73,7 @@ impl Host {
                 "the host ended while it was starting"
             );
             ensure!(
-                began.elapsed() < Duration::from_secs(60),
+                began.elapsed() < Duration::from_mins(1),
                 "the host was not ready in a minute"
             );
             std::thread::sleep(Duration::from_millis(1));

@@ -15,7 +15,7 @@ use super::random::Random;
 use super::schedule::Kill;
 
 /// Far past what a start takes, even on a busy machine.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(1);
 /// Below the ports that the kernel gives to outgoing connections, so that none of those takes the host's.
 const PORTS: std::ops::RangeInclusive<u64> = 12_000..=31_999;
@@ -80,10 +80,10 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn start(home: &Home<'_>, kill: Option<Kill>, random: &mut Random) -> Result<Self> {
+    pub(super) fn start(home: &Home<'_>, kill: Option<Kill>, ports: &mut Random) -> Result<Self> {
         // It is the last thing that a starting host writes, and so says when this one is ready.
         drop(std::fs::remove_file(home.token_file()));
-        let address = free_address(random)?;
+        let address = free_address(ports)?;
         let errors = OpenOptions::new()
             .create(true)
             .append(true)
@@ -181,9 +181,9 @@ impl Drop for Host {
     }
 }
 
-fn free_address(random: &mut Random) -> Result<SocketAddr> {
+fn free_address(ports: &mut Random) -> Result<SocketAddr> {
     for _ in 0..100 {
-        let port = u16::try_from(random.within(PORTS))?;
+        let port = u16::try_from(ports.within(PORTS))?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         if TcpListener::bind(address).is_ok() {
             return Ok(address);

@@ -88,18 +88,18 @@ impl Ask {
 
     /// Most asks have a key, so that an ask whose reply was lost can be made again.
     pub(super) fn key(&self) -> Option<String> {
-        let keyed = (self.choice >> 8) % 4 != 0;
+        let keyed = !(self.choice >> 8).is_multiple_of(4);
         keyed.then(|| format!("{:x}-{}", self.seed, self.n))
     }
 
     /// Whether its asker comes back for the answer it was told already.
     pub(super) fn is_told_again(&self) -> bool {
-        (self.choice >> 16) % 4 == 0
+        (self.choice >> 16).is_multiple_of(4)
     }
 
     /// Whether an answerer tries to change its own answer.
     pub(super) fn is_disputed(&self) -> bool {
-        (self.choice >> 24) % 4 == 0
+        (self.choice >> 24).is_multiple_of(4)
     }
 
     /// Two answerers answer each ask, with the same word.
@@ -109,7 +109,11 @@ impl Ask {
     }
 
     pub(super) fn params(&self) -> Value {
-        let most = if self.n % 16 == 0 { 20_000 } else { 200 };
+        let most = if self.choice.is_multiple_of(17) {
+            20_000
+        } else {
+            200
+        };
         let bulk = usize::try_from((self.choice >> 32) % most).unwrap_or_default();
         let mut params = json!({
             "action": format!("act {}", self.n),

@@ -1,12 +1,20 @@
 //! Choices that a seed fixes.
 
-/// SplitMix64: enough for choices, and the same everywhere.
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+
+/// `SplitMix64`: enough for choices, and the same everywhere.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
 impl Random {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
+    }
+
+    /// Choices that no seed fixes, so that two runs side by side do not make the same ones.
+    pub(super) fn unseeded() -> Self {
+        Self::new(RandomState::new().build_hasher().finish())
     }
 
     pub(super) fn next(&mut self) -> u64 {

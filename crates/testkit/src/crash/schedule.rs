@@ -113,13 +113,8 @@ impl Schedule {
         }
         loop {
             let name = CRASH_POINTS[self.given % CRASH_POINTS.len()];
-            let kill = match name {
-                STARTED => self.at(name, 1),
-                _ => {
-                    let pass = self.pass();
-                    self.at(name, pass)
-                }
-            };
+            let pass = if name == STARTED { 1 } else { self.pass() };
+            let kill = self.at(name, pass);
             self.given += 1;
             if name != SETTLING {
                 return kill;

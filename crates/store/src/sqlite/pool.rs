@@ -1,0 +1,87 @@
+//! A few readers, shared. Who finds none free waits for one, never for the writer.
+
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::Connection;
+
+use super::open;
+use crate::fault::Fault;
+
+/// Readers open at a time: what the processors can serve, and what memory is given to.
+const READERS_MAX: usize = 4;
+
+pub(super) struct Pool {
+    path: PathBuf,
+    readers: Mutex<Readers>,
+    freed: Condvar,
+}
+
+#[derive(Default)]
+struct Readers {
+    idle: Vec<Connection>,
+    open: usize,
+}
+
+impl Pool {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            readers: Mutex::default(),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// Lends a reader. One that fails to read is closed: what ails it may pass with it.
+    pub(super) fn lend<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut place = Place {
+            pool: self,
+            conn: None,
+        };
+        let conn = self
+            .reserve()
+            .map_or_else(|| open::reader(&self.path), Ok)?;
+        let value = read(&conn)?;
+        place.conn = Some(conn);
+        Ok(value)
+    }
+
+    /// An idle reader, or the right to open one.
+    fn reserve(&self) -> Option<Connection> {
+        let full = |readers: &mut Readers| readers.idle.is_empty() && readers.open >= READERS_MAX;
+        let mut readers = self
+            .freed
+            .wait_while(self.lock(), full)
+            .unwrap_or_else(PoisonError::into_inner);
+        let idle = readers.idle.pop();
+        if idle.is_none() {
+            readers.open += 1;
+        }
+        idle
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of a reader on loan: given back with it or, if it was lost on the way, without.
+struct Place<'p> {
+    pool: &'p Pool,
+    conn: Option<Connection>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut readers = self.pool.lock();
+        match self.conn.take() {
+            Some(conn) => readers.idle.push(conn),
+            None => readers.open -= 1,
+        }
+        drop(readers);
+        self.pool.freed.notify_one();
+    }
+}

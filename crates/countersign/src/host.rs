@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use countersign_core::{Caller, Role};
+use countersign_core::{Role, TokenId};
 use countersign_daemon::{Service, Settings};
 use countersign_server::{Options, Server};
 use tokio::signal::unix::{SignalKind, signal};
@@ -94,24 +94,13 @@ fn settings_from_environment() -> Settings {
     settings
 }
 
-/// A fresh operator's token for clients that look for a file; what earlier hosts left ends.
+/// A fresh operator's token for clients that look for a file. Its bearer is the same as under the
+/// host before, whose token ends.
 async fn write_token_file(service: &Service, path: &Path) -> anyhow::Result<()> {
-    const NAME: &str = "auth-token file";
-    for token in service
-        .tokens()
-        .await?
-        .into_iter()
-        .filter(|token| token.name == NAME)
-    {
-        service.revoke_token(Caller::host(), token.id).await?;
-    }
+    let id = TokenId::new("token-file");
+    let name = "auth-token file".to_owned();
     let made = service
-        .create_token(
-            Caller::host(),
-            Role::Operator,
-            NAME.to_owned(),
-            Some(FILE_TOKEN_LIFE),
-        )
+        .renew_token(id, Role::Operator, name, Some(FILE_TOKEN_LIFE))
         .await?;
     // Under another name first: whoever finds the file finds it whole.
     let unfinished = path.with_extension("new");

@@ -823,9 +823,37 @@ impl Service {
         name: String,
         ttl: Option<Duration>,
     ) -> Result<(String, Token)> {
+        let id = TokenId::new(format!("token-{}", random_hex::<6>()));
+        self.create_token_as(id, caller, role, name, ttl).await
+    }
+
+    /// Gives a token of the host's own a new secret. Its bearer stays the same principal, who finds
+    /// again what it owned and asked before.
+    pub async fn renew_token(
+        &self,
+        id: TokenId,
+        role: Role,
+        name: String,
+        ttl: Option<Duration>,
+    ) -> Result<(String, Token)> {
+        match self.revoke_token(Caller::host(), id.clone()).await {
+            Ok(()) | Err(ServiceError::Rejected(Rejection::UnknownToken(_))) => {}
+            Err(error) => return Err(error),
+        }
+        self.create_token_as(id, Caller::host(), role, name, ttl)
+            .await
+    }
+
+    async fn create_token_as(
+        &self,
+        id: TokenId,
+        caller: Caller,
+        role: Role,
+        name: String,
+        ttl: Option<Duration>,
+    ) -> Result<(String, Token)> {
         let secret = new_secret();
         let ttl_ms = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
-        let id = TokenId::new(format!("token-{}", random_hex::<6>()));
         let input = CreateToken {
             caller,
             id,

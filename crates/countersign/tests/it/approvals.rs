@@ -192,7 +192,7 @@ async fn an_edited_input_reaches_the_asker_as_the_person_wrote_it() {
 #[tokio::test]
 async fn the_same_key_is_the_same_ask_and_says_how_often_it_was_told() {
     let mut host = Host::start();
-    let mut wire = Wire::unix(&host.socket()).await;
+    let mut wire = Wire::operator(&host).await;
     let params = json!({ "action": "pay", "idempotency_key": "k", "input": { "b": 1, "a": 2 }, "system_level": true });
     let first = wire.ok("host.request_approval", params.clone()).await;
     let again = wire.ok("host.request_approval", params.clone()).await;
@@ -218,7 +218,7 @@ async fn the_same_key_is_the_same_ask_and_says_how_often_it_was_told() {
         (&first["id"], &json!("allowed"), &json!(1))
     );
     host.restart();
-    let mut wire = Wire::unix(&host.socket()).await;
+    let mut wire = Wire::operator(&host).await;
     let told = wire.ok("host.request_approval", params.clone()).await;
     assert_eq!(
         (&told["id"], &told["deliveries"]),
@@ -229,7 +229,7 @@ async fn the_same_key_is_the_same_ask_and_says_how_often_it_was_told() {
         "idempotency_conflict"
     );
     // Keys are each principal's own.
-    let mut stranger = Wire::operator(&host).await;
+    let mut stranger = Wire::unix(&host.socket()).await;
     let theirs = stranger.ok("host.request_approval", params).await;
     assert_ne!(theirs["id"], first["id"]);
 }

@@ -103,17 +103,17 @@ impl Connection {
         target: &Target,
         new_socket: impl FnOnce(SocketAddr) -> std::io::Result<TcpSocket>,
     ) -> Result<Self> {
-        let mut connection = Self::dial(&target.url, new_socket).await?;
+        let mut connection = Self::dial_on(&target.url, new_socket).await?;
         connection.introduce(target).await?;
         Ok(connection)
     }
 
-    /// Connects and says nothing yet: the caller introduces itself.
-    pub async fn open_unintroduced(url: &str) -> Result<Self> {
-        Self::dial(url, new_socket).await
+    /// Connects and says nothing yet.
+    pub async fn dial(url: &str) -> Result<Self> {
+        Self::dial_on(url, new_socket).await
     }
 
-    async fn dial(
+    async fn dial_on(
         url: &str,
         new_socket: impl FnOnce(SocketAddr) -> std::io::Result<TcpSocket>,
     ) -> Result<Self> {

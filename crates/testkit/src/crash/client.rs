@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::ledger::Ledger;
-use crate::bench::{Connection, Frame, Target};
+use crate::bench::{Connection, Frame};
 
 /// A client that lost its connection must meet the next host by then: losing it without a kill is a fault.
 const NEXT_HOST_WITHIN: Duration = Duration::from_mins(1);
@@ -61,13 +61,12 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) async fn open(url: &str, token: &str) -> Result<Self, Trouble> {
-        let connection = Connection::open_unintroduced(url).await;
-        let connection = connection.map_err(|_| Trouble::Lost)?;
+        let connection = Connection::dial(url).await.map_err(|_| Trouble::Lost)?;
         let mut client = Self {
             connection,
             events: VecDeque::new(),
         };
-        // Here and not in `open`, so that a token that is no longer known is not taken for a dead host.
+        // Here and not by `Connection::open`, so that a token that is no longer known is not taken for a dead host.
         client
             .call::<Value>("session.auth", &json!({ "token": token }))
             .await?;

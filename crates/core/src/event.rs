@@ -422,6 +422,19 @@ pub struct Ask {
     pub deadline: Option<Timestamp>,
 }
 
+impl Ask {
+    /// What its asker sent, in bytes: what it takes in memory and on the wire.
+    pub fn bytes(&self) -> usize {
+        let json = |json: &Option<Json>| json.as_ref().map_or(0, |json| json.text().len());
+        let options: usize = self.options.iter().map(String::len).sum();
+        self.action.len()
+            + self.details.text().len()
+            + json(&self.input)
+            + json(&self.a2ui)
+            + options
+    }
+}
+
 /// See [`Event::ApprovalRequested`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]

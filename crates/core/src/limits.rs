@@ -7,6 +7,12 @@ pub const AGENT_OPEN_ASKS_MAX: usize = 1_000;
 /// Open asks in all: what lies in memory. About 1 kB each.
 pub const OPEN_ASKS_MAX: usize = 100_000;
 
+/// What one agent's open asks may carry together, so that it cannot blind the inbox by size.
+pub const AGENT_OPEN_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What all open asks may carry together: they lie in memory, and a subscriber is sent them all.
+pub const OPEN_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// Open questions of one agent.
 pub const AGENT_OPEN_QUESTIONS_MAX: usize = 100;
 
@@ -26,6 +32,9 @@ pub const RECENT_ENDED_SHOWN: usize = 200;
 /// not in memory is on disk.
 pub const RECENT_ENDED_KEPT: usize = 2 * COMMIT_INPUTS_MAX;
 
+/// What the ended asks in memory may carry together.
+pub const RECENT_ENDED_BYTES_KEPT: usize = 4 * 1024 * 1024;
+
 /// Options of one ask: what fits on a screen.
 pub const OPTIONS_MAX: usize = 32;
 
@@ -36,7 +45,7 @@ pub const WORD_BYTES_MAX: usize = 512;
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 
 /// A piece of JSON a caller attaches. Whole files in an edit fit.
-pub const JSON_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub const JSON_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// How deeply such a piece may be nested: with its envelope still less than the 128 levels at which
 /// common parsers give up, so that nobody can send what others cannot read.
@@ -83,6 +92,9 @@ pub const WAITERS_PER_SUBJECT_MAX: usize = 1_000;
 
 /// Rows in one page of a list.
 pub const PAGE_ROWS_MAX: usize = 1_000;
+
+/// What the rows of one page may carry together; a page has at least one row.
+pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Requests of one connection that are served at the same time, waits apart.
 pub const CONNECTION_REQUESTS_MAX: usize = 256;

@@ -17,7 +17,7 @@ use crate::event::{
 use crate::ids::{
     AgentId, ApprovalId, ClientId, DeviceId, PrincipalKey, QuestionId, Seq, Timestamp, TokenId,
 };
-use crate::limits::RECENT_ENDED_KEPT;
+use crate::limits::{RECENT_ENDED_BYTES_KEPT, RECENT_ENDED_KEPT};
 use crate::question::{Question, QuestionEnded};
 use crate::snapshot::{AnswerChange, Changes, Mark, Snapshot, Token};
 
@@ -46,7 +46,10 @@ pub struct State {
     pub(crate) agents: BTreeMap<AgentId, Agent>,
     pub(crate) open: HashMap<AgentId, OpenCounts>,
     pub(crate) approvals: HashMap<ApprovalId, Approval>,
+    pub(crate) open_bytes: HashMap<Option<AgentId>, usize>,
+    pub(crate) open_bytes_total: usize,
     recent: VecDeque<Approval>,
+    recent_bytes: usize,
     pub(crate) questions: HashMap<QuestionId, Question>,
     pub(crate) devices: BTreeMap<DeviceId, Arc<Device>>,
     pub(crate) tokens: HashMap<TokenId, Token>,
@@ -250,7 +253,9 @@ impl State {
         for approval in snapshot.open_approvals {
             state.open_approval(approval);
         }
-        state.recent = snapshot.recent_approvals.into();
+        for approval in snapshot.recent_approvals {
+            state.keep_recent(approval);
+        }
         for question in snapshot.open_questions {
             state.open_question(question);
         }
@@ -429,6 +434,8 @@ impl State {
         if let Some(agent) = &ask.agent {
             self.open.entry(agent.clone()).or_default().approvals += 1;
         }
+        *self.open_bytes.entry(ask.agent.clone()).or_default() += ask.bytes();
+        self.open_bytes_total += ask.bytes();
         if let Some(key) = ask_key(&ask) {
             self.ask_keys.insert(key, ask.id.clone());
         }
@@ -465,10 +472,7 @@ impl State {
         approval.delivery = event.delivery;
         approval.lapses_at = None;
         self.changed.rest.approvals.push(approval.clone());
-        self.recent.push_back(approval);
-        if self.recent.len() > RECENT_ENDED_KEPT {
-            self.recent.pop_front();
-        }
+        self.keep_recent(approval);
         Some(ask)
     }
 
@@ -477,6 +481,7 @@ impl State {
         if let Some(agent) = &ask.agent {
             self.close_one(agent, |open| open.approvals -= 1);
         }
+        self.release_bytes(ask);
         if let Some(key) = ask_key(ask)
             && self.ask_keys.get(&key) == Some(&ask.id)
         {
@@ -493,6 +498,37 @@ impl State {
             release(&mut self.held, &mut self.lapses, client, |held| {
                 held.approvals.remove(&ask.id);
             });
+        }
+    }
+
+    /// Keeps the newest that ended, and at least the very newest.
+    fn keep_recent(&mut self, approval: Approval) {
+        self.recent_bytes += approval.ask.bytes();
+        self.recent.push_back(approval);
+        while self.recent.len() > 1
+            && (self.recent.len() > RECENT_ENDED_KEPT
+                || self.recent_bytes > RECENT_ENDED_BYTES_KEPT)
+        {
+            let oldest = self.recent.pop_front();
+            self.recent_bytes -= oldest.map_or(0, |oldest| oldest.ask.bytes());
+        }
+    }
+
+    fn recount_recent(&mut self) {
+        self.recent_bytes = self
+            .recent
+            .iter()
+            .map(|approval| approval.ask.bytes())
+            .sum();
+    }
+
+    fn release_bytes(&mut self, ask: &Ask) {
+        self.open_bytes_total = self.open_bytes_total.saturating_sub(ask.bytes());
+        if let Some(bytes) = self.open_bytes.get_mut(&ask.agent) {
+            *bytes = bytes.saturating_sub(ask.bytes());
+            if *bytes == 0 {
+                self.open_bytes.remove(&ask.agent);
+            }
         }
     }
 
@@ -530,6 +566,7 @@ impl State {
     fn apply_dismissed(&mut self, event: &ApprovalDismissed) {
         self.recent
             .retain(|approval| approval.opened != event.opened);
+        self.recount_recent();
         self.changed.rest.dismissed.push(event.opened);
     }
 
@@ -672,11 +709,13 @@ impl State {
                     .as_ref()
                     .is_none_or(|ended| ended.seq != event.seq)
         });
+        self.recount_recent();
         self.changed.rest.redacted.push(event.seq);
     }
 
     fn apply_pruned(&mut self, before: Seq) {
         self.recent.retain(|approval| approval.opened >= before);
+        self.recount_recent();
         let pruned_before = &mut self.changed.rest.pruned_before;
         *pruned_before = (*pruned_before).max(Some(before));
     }

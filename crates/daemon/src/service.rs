@@ -207,13 +207,16 @@ impl Service {
         })
         .await?;
         crash::point("host_started");
-        let half_told =
-            read_blocking(&self.shared.history, |history| history.attempted_answers()).await?;
-        for approval in half_told {
-            crash::point("before_settling");
-            self.settle_answer(&approval, Delivery::Unknown).await?;
+        loop {
+            let half_told = self.history(|history| history.attempted_answers()).await?;
+            if half_told.is_empty() {
+                return Ok(());
+            }
+            for approval in half_told {
+                crash::point("before_settling");
+                self.submit(settled(&approval, Delivery::Unknown)).await?;
+            }
         }
-        Ok(())
     }
 
     async fn send(&self, command: Command) -> Result<()> {
@@ -577,12 +580,8 @@ impl Service {
 
     /// Records what became of telling an answer.
     pub async fn settle_answer(&self, approval: &Approval, delivery: Delivery) -> Result<()> {
-        let input = Input::SettleAnswer {
-            approval: approval.ask.id.clone(),
-            opened: approval.opened,
-            delivery,
-        };
-        self.send(Command::Input(input, None)).await
+        self.send(Command::Input(settled(approval, delivery), None))
+            .await
     }
 
     /// Approvals from history, newest first.
@@ -602,6 +601,14 @@ impl Service {
         let counts = counts.await?;
         self.submit(Input::StopAll(caller)).await?;
         Ok(counts)
+    }
+}
+
+fn settled(approval: &Approval, delivery: Delivery) -> Input {
+    Input::SettleAnswer {
+        approval: approval.ask.id.clone(),
+        opened: approval.opened,
+        delivery,
     }
 }
 

@@ -38,7 +38,7 @@ pub trait History: Send + Sync {
     /// Approvals, newest first.
     fn approvals(&self, query: &ApprovalQuery) -> Result<Vec<Approval>, StoreError>;
 
-    /// Ended approvals whose asker was being told and may or may not have heard.
+    /// Ended approvals whose asker was being told and may or may not have heard; a page of them.
     fn attempted_answers(&self) -> Result<Vec<Approval>, StoreError>;
 
     /// The first event that was decided at or after an instant.

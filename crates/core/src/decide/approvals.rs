@@ -19,7 +19,10 @@ use crate::event::{
 use crate::ids::{ApprovalId, ClientId, PrincipalKey, Seq, Timestamp};
 use crate::input::{Answer, AskRequest, Context, ResolveApproval};
 use crate::json::Json;
-use crate::limits::{AGENT_OPEN_ASKS_MAX, OPEN_ASKS_MAX, OPTIONS_MAX, TIMEOUT_MS_MAX};
+use crate::limits::{
+    AGENT_OPEN_ASKS_MAX, AGENT_OPEN_BYTES_MAX, OPEN_ASKS_MAX, OPEN_BYTES_MAX, OPTIONS_MAX,
+    TIMEOUT_MS_MAX,
+};
 use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
 use crate::state::{State, ask_key};
@@ -252,6 +255,25 @@ fn check_room(state: &State, ask: &Ask) -> Result<(), Rejection> {
         return Err(Rejection::TooMany {
             what: "open asks of this agent",
             limit: AGENT_OPEN_ASKS_MAX,
+        });
+    }
+    check_bytes(state, ask)
+}
+
+/// Size is bounded as well as number: a few huge asks would hide all others as surely as many.
+fn check_bytes(state: &State, ask: &Ask) -> Result<(), Rejection> {
+    let bytes = ask.bytes();
+    let own = state.open_bytes.get(&ask.agent).copied().unwrap_or(0);
+    if ask.agent.is_some() && own + bytes > AGENT_OPEN_BYTES_MAX {
+        return Err(Rejection::TooMany {
+            what: "bytes in open asks of this agent",
+            limit: AGENT_OPEN_BYTES_MAX,
+        });
+    }
+    if state.open_bytes_total + bytes > OPEN_BYTES_MAX {
+        return Err(Rejection::TooMany {
+            what: "bytes in open asks",
+            limit: OPEN_BYTES_MAX,
         });
     }
     Ok(())

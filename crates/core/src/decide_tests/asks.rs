@@ -267,6 +267,25 @@ fn one_agent_cannot_fill_the_inbox_of_the_others() {
 }
 
 #[test]
+fn one_agent_cannot_blind_the_inbox_with_a_few_huge_asks() {
+    let mut host = Host::new();
+    let huge = |by: &Caller| AskRequest {
+        details: json(&format!("\"{}\"", "x".repeat(limits::JSON_BYTES_MAX - 100))),
+        ..request(by)
+    };
+    host.ask(huge(&agent("bot")));
+    host.ask(huge(&agent("bot")));
+    let refusal = Rejection::TooMany {
+        what: "bytes in open asks of this agent",
+        limit: limits::AGENT_OPEN_BYTES_MAX,
+    };
+    assert_eq!(host.refuses(ask_input(huge(&agent("bot")))), refusal);
+    host.ask(huge(&agent("cat")));
+    host.does(resolve(&person("ann"), &ApprovalId::new("ask-1"), "deny"));
+    host.ask(huge(&agent("bot")));
+}
+
+#[test]
 fn everything_in_an_ask_has_a_bound() {
     let mut host = Host::new();
     let long = "x".repeat(limits::TEXT_BYTES_MAX + 1);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::event::{Device, ProcessKey};
-use countersign_core::limits::RECENT_ENDED_KEPT;
+use countersign_core::limits::{RECENT_ENDED_BYTES_KEPT, RECENT_ENDED_KEPT};
 use countersign_core::{
     Agent, AgentId, Approval, ClientId, Mark, PrincipalKey, Question, Seq, Snapshot, Token, TokenId,
 };
@@ -61,10 +61,15 @@ fn recent_approvals(conn: &Connection) -> Result<Vec<Approval>, Fault> {
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
     let mut recent = Vec::new();
+    let mut bytes = 0;
     while recent.len() < RECENT_ENDED_KEPT
+        && bytes < RECENT_ENDED_BYTES_KEPT
         && let Some(row) = rows.next()?
     {
-        recent.extend(ApprovalRow::read(row)?.complete(conn)?);
+        if let Some(approval) = ApprovalRow::read(row)?.complete(conn)? {
+            bytes += approval.ask.bytes();
+            recent.push(approval);
+        }
     }
     recent.reverse();
     Ok(recent)

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use countersign_core::limits::PAGE_BYTES_MAX;
 use countersign_core::{
     AgentId, Approval, ApprovalId, Ask, Committed, Event, PrincipalKey, Question, QuestionId, Seq,
     Timestamp,
@@ -130,6 +131,7 @@ fn events(conn: &Connection, kinds: &Kinds, query: &EventQuery) -> Result<Vec<Co
         kinds,
         direction,
         limit: query.limit,
+        bytes: 0,
         asks: HashMap::new(),
         found: Vec::new(),
     };
@@ -145,6 +147,8 @@ struct Page<'a> {
     kinds: &'a Kinds,
     direction: Direction,
     limit: usize,
+    /// What was read for this page so far.
+    bytes: usize,
     /// Asks that were decoded for this page already.
     asks: HashMap<Seq, Arc<Ask>>,
     found: Vec<Committed>,
@@ -163,7 +167,7 @@ impl Page<'_> {
         };
         let mut scan = self.conn.prepare_cached(sql)?;
         let mut rows = scan.query([first, last])?;
-        while self.found.len() < self.limit {
+        while self.found.len() < self.limit && self.bytes < PAGE_BYTES_MAX {
             let Some(row) = rows.next()? else {
                 return Ok(ControlFlow::Continue(()));
             };
@@ -192,9 +196,13 @@ impl Page<'_> {
             .conn
             .prepare_cached("SELECT body FROM payloads WHERE seq = ?1")?;
         let decoded = find
-            .query_row([number], |row| Ok(Event::decode(kind, rows::blob(row, 0)?)))
+            .query_row([number], |row| {
+                let body = rows::blob(row, 0)?;
+                Ok((body.len(), Event::decode(kind, body)))
+            })
             .optional()?;
-        let Some(decoded) = decoded.flatten() else {
+        self.bytes += decoded.as_ref().map_or(0, |(bytes, _)| *bytes);
+        let Some(decoded) = decoded.and_then(|(_, event)| event) else {
             return Ok(None);
         };
         let event = rows::decode(number, decoded)?;
@@ -321,13 +329,32 @@ fn questions(conn: &Connection, query: &QuestionQuery) -> Result<Vec<Question>, 
 /// A list while it is filled.
 struct List<T> {
     limit: usize,
+    bytes: usize,
     found: Vec<T>,
 }
 
-impl<T> List<T> {
+/// Something whose rows are counted in bytes.
+trait Weighed {
+    fn bytes(&self) -> usize;
+}
+
+impl Weighed for Approval {
+    fn bytes(&self) -> usize {
+        self.ask.bytes()
+    }
+}
+
+impl Weighed for Question {
+    fn bytes(&self) -> usize {
+        self.text.text.len()
+    }
+}
+
+impl<T: Weighed> List<T> {
     fn new(limit: usize) -> Self {
         Self {
             limit,
+            bytes: 0,
             found: Vec::new(),
         }
     }
@@ -341,11 +368,14 @@ impl<T> List<T> {
     ) -> Result<ControlFlow<()>, Fault> {
         let mut statement = conn.prepare_cached(sql)?;
         let mut rows = statement.query(params)?;
-        while self.found.len() < self.limit {
+        while self.found.len() < self.limit && self.bytes < PAGE_BYTES_MAX {
             let Some(row) = rows.next()? else {
                 return Ok(ControlFlow::Continue(()));
             };
-            self.found.extend(take(row)?);
+            if let Some(found) = take(row)? {
+                self.bytes += found.bytes();
+                self.found.push(found);
+            }
         }
         Ok(ControlFlow::Break(()))
     }

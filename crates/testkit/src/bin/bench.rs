@@ -12,6 +12,9 @@ use countersign_testkit::bench::report::{Report, Row, to_table};
 use countersign_testkit::bench::suite::{self, SuiteOptions};
 use countersign_testkit::bench::{Target, hosts, yardstick};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Debug, Parser)]
 #[command(name = "bench", about = "A load client for host-wire servers")]
 struct Cli {

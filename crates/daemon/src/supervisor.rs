@@ -24,9 +24,6 @@ use crate::reply::{Reply, ServiceError};
 type Answer<T> = oneshot::Sender<Result<T, ServiceError>>;
 type Release = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
 
-/// A turn with this many inputs is a sign that more are on their way.
-const BUSY_INPUTS: usize = 8;
-
 /// What reaches the supervisor.
 #[expect(clippy::large_enum_variant, reason = "nearly all of them are inputs")]
 pub(crate) enum Command {
@@ -119,12 +116,7 @@ impl Supervisor {
     /// Runs until it is told to stop or nobody is left to ask.
     pub(crate) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut batch = Vec::with_capacity(COMMIT_INPUTS_MAX);
-        let mut busy = false;
         while commands.blocking_recv_many(&mut batch, COMMIT_INPUTS_MAX) > 0 {
-            if busy {
-                gather(&mut commands, &mut batch);
-            }
-            busy = batch.len() >= BUSY_INPUTS;
             if self.turn(batch.drain(..)) {
                 return;
             }
@@ -481,20 +473,6 @@ impl Supervisor {
             *deadline = next;
             changed
         });
-    }
-}
-
-/// Under load, lets those who are about to ask do so before the disk is made to wait for fewer.
-fn gather(commands: &mut mpsc::Receiver<Command>, batch: &mut Vec<Command>) {
-    let mut before = 0;
-    while before < batch.len() && batch.len() < COMMIT_INPUTS_MAX {
-        before = batch.len();
-        std::thread::yield_now();
-        while batch.len() < COMMIT_INPUTS_MAX
-            && let Ok(command) = commands.try_recv()
-        {
-            batch.push(command);
-        }
     }
 }
 

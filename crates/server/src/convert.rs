@@ -1,16 +1,11 @@
 //! Translation between the domain and the wire, both ways, and nothing else.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
 use countersign_core::event::{AgentState, BaseState, Delivery, Device, Outcome, QuestionOutcome};
 use countersign_core::{
-    Agent, Approval, Ask, By, Committed, Event, Json, OpenCounts, Question, Role, Seq, Timestamp,
-    Token,
+    Agent, Approval, Ask, By, Json, OpenCounts, Question, Role, Seq, Timestamp, Token,
 };
 use countersign_protocol::{
-    HostAgent, HostAgentDisplay, HostApproval, HostDevice, HostEvent, HostQuestion, Notification,
-    Raw, Time, TokenRow, Who,
+    HostAgent, HostAgentDisplay, HostApproval, HostDevice, HostQuestion, Raw, Time, TokenRow, Who,
 };
 
 pub(crate) fn time(at: Timestamp) -> Time {
@@ -65,7 +60,7 @@ pub(crate) fn agent((agent, open): &(Agent, OpenCounts)) -> HostAgent {
     }
 }
 
-fn state_name(state: AgentState) -> &'static str {
+pub(crate) fn state_name(state: AgentState) -> &'static str {
     match state {
         AgentState::Starting => "starting",
         AgentState::Running => "running",
@@ -80,7 +75,7 @@ fn state_name(state: AgentState) -> &'static str {
 }
 
 /// The host wire's own word for a state.
-fn wire_status(state: AgentState) -> &'static str {
+pub(crate) fn wire_status(state: AgentState) -> &'static str {
     match state {
         AgentState::Starting | AgentState::Running | AgentState::Waiting => "running",
         AgentState::Idle => "idle",
@@ -93,7 +88,7 @@ fn wire_status(state: AgentState) -> &'static str {
 }
 
 /// As the host wire's own server prints a status in its messages.
-fn status_in_words(state: AgentState) -> &'static str {
+pub(crate) fn status_in_words(state: AgentState) -> &'static str {
     match wire_status(state) {
         "running" => "Running",
         "waiting_for_approval" => "WaitingForApproval",
@@ -132,7 +127,7 @@ pub(crate) fn approval(approval: &Approval) -> HostApproval {
 }
 
 /// The row of an ask that nothing has happened to yet.
-fn ask(ask: &Ask, opened: Seq) -> HostApproval {
+pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
     let owned = ask.attachment == countersign_core::event::Attachment::Owner;
     HostApproval {
         a2ui: ask.a2ui.as_ref().map(raw),
@@ -172,7 +167,7 @@ fn ask(ask: &Ask, opened: Seq) -> HostApproval {
     }
 }
 
-fn end(row: &mut HostApproval, ending: &countersign_core::event::Ending, at: Timestamp) {
+pub(crate) fn end(row: &mut HostApproval, ending: &countersign_core::event::Ending, at: Timestamp) {
     "resolved".clone_into(&mut row.status);
     outcome_name(ending.outcome).clone_into(&mut row.state);
     row.resolution = Some(ending.resolution.clone());
@@ -225,7 +220,7 @@ pub(crate) fn question(question: &Question) -> HostQuestion {
     }
 }
 
-fn question_outcome_name(outcome: QuestionOutcome) -> &'static str {
+pub(crate) fn question_outcome_name(outcome: QuestionOutcome) -> &'static str {
     match outcome {
         QuestionOutcome::Answered => "answered",
         QuestionOutcome::Cancelled => "cancelled",
@@ -260,193 +255,4 @@ pub(crate) fn token(token: &Token) -> TokenRow {
         name: token.name.clone(),
         role: role.to_owned(),
     }
-}
-
-/// An event as readers see it. The same whether it comes from memory or from the log.
-pub(crate) fn event(committed: &Committed) -> HostEvent {
-    let (message, payload) = content(committed);
-    let kind = match &committed.event {
-        Event::Notified(notified) => notified.kind.clone(),
-        other => other.kind().to_owned(),
-    };
-    HostEvent {
-        agent_id: committed.event.agent().map(ToString::to_string),
-        id: format!("event-{:012x}", committed.seq.0),
-        kind,
-        message,
-        payload,
-        sequence: committed.seq.0,
-        timestamp: time(committed.at),
-    }
-}
-
-fn content(committed: &Committed) -> (String, Raw) {
-    let at = committed.at;
-    match &committed.event {
-        Event::AgentRegistered(e) => {
-            let agent = Agent {
-                profile: e.agent.clone(),
-                base: BaseState::Idle,
-                current_task: None,
-                owner: e.owner.clone(),
-                client: e.client.clone(),
-                lapses_at: None,
-                registered_at: at,
-                updated_at: at,
-            };
-            (
-                format!("{} registered", e.agent.name),
-                of(&self::agent(&(agent, OpenCounts::default()))),
-            )
-        }
-        Event::AgentUnregistered(e) => (format!("{} unregistered", e.agent), Raw::null()),
-        Event::AgentStatusChanged(e) => status_changed(e, at),
-        Event::AgentInterruptRequested(e) => (
-            format!("{} was asked to stop by {}", e.name, e.by.name),
-            of(&who(&e.by)),
-        ),
-        Event::ApprovalRequested(e) => (
-            format!("Approval requested: {}", e.ask.action),
-            of(&ask(&e.ask, committed.seq)),
-        ),
-        Event::ApprovalResolved(e) => resolved(e, committed.ask.as_ref(), at),
-        Event::ApprovalResolveRequested(e) => {
-            let payload = serde_json::json!({
-                "approval_id": e.approval, "owner_client_id": e.owner,
-                "requesting_client_id": e.client, "resolution": e.resolution,
-            });
-            (
-                format!("Resolution requested for {}: {}", e.action, e.resolution),
-                of(&payload),
-            )
-        }
-        Event::ApprovalResolveRefused(e) => {
-            let payload = serde_json::json!({
-                "agent_id": e.agent, "approval_id": e.approval, "client_id": e.client,
-                "reason": e.reason, "resolution": e.resolution,
-            });
-            (
-                format!(
-                    "Resolution refused for {}: {} is an agent",
-                    e.action, e.by.name
-                ),
-                of(&payload),
-            )
-        }
-        Event::QuestionAsked(e) => {
-            let question = Question {
-                text: e.question.clone(),
-                opened: committed.seq,
-                created_at: at,
-                ended: None,
-            };
-            (
-                format!("Question: {}", e.question.text),
-                of(&self::question(&question)),
-            )
-        }
-        Event::QuestionEnded(e) => {
-            let payload = serde_json::json!({
-                "agent_id": e.agent, "answer": e.ending.answer, "answered_by": who(&e.ending.by), "id": e.question,
-                "sequence": e.opened, "state": question_outcome_name(e.ending.outcome),
-            });
-            (
-                format!(
-                    "Question {}: {}",
-                    question_outcome_name(e.ending.outcome),
-                    e.question
-                ),
-                of(&payload),
-            )
-        }
-        Event::DeviceRegistered(e) => (
-            format!("{} connected", e.device.name),
-            of(&device(&e.device)),
-        ),
-        Event::DeviceUpdated(e) => (
-            format!("{} is {}", e.device.name, e.device.status),
-            of(&device(&e.device)),
-        ),
-        Event::Notified(e) => (e.message.clone(), raw(&e.payload)),
-        // Internal facts are shown as they are stored, to those who name their kind.
-        other => (other.kind().to_owned(), stored(other)),
-    }
-}
-
-fn status_changed(e: &countersign_core::event::AgentStatusChanged, at: Timestamp) -> (String, Raw) {
-    let words = format!("{} is {}", e.agent.name, status_in_words(e.state));
-    let payload = e.payload.as_ref().filter(|payload| !payload.is_null());
-    let payload = payload.map_or_else(
-        || {
-            let agent = Agent {
-                profile: e.agent.clone(),
-                base: e.base,
-                current_task: e.current_task.clone(),
-                owner: countersign_core::PrincipalKey::new(""),
-                client: e.client.clone(),
-                lapses_at: None,
-                registered_at: at,
-                updated_at: at,
-            };
-            let mut row = self::agent(&(agent, OpenCounts::default()));
-            state_name(e.state).clone_into(&mut row.state);
-            wire_status(e.state).clone_into(&mut row.status);
-            of(&row)
-        },
-        raw,
-    );
-    (e.message.clone().unwrap_or(words), payload)
-}
-
-fn resolved(
-    e: &countersign_core::event::ApprovalResolved,
-    asked: Option<&Arc<Ask>>,
-    at: Timestamp,
-) -> (String, Raw) {
-    let Some(asked) = asked else {
-        return (
-            format!("Approval resolved: {}", e.approval),
-            of(&serde_json::json!({ "id": e.approval })),
-        );
-    };
-    let mut row = ask(asked, e.opened);
-    end(&mut row, &e.ending, at);
-    let words = match e.ending.outcome {
-        Outcome::Gone => "Approval auto-cancelled (agent gone)",
-        Outcome::Expired => "Approval expired",
-        Outcome::Cancelled => "Approval cancelled",
-        Outcome::Allowed | Outcome::Denied | Outcome::Answered => "Approval resolved",
-    };
-    (format!("{words}: {}", asked.action), of(&row))
-}
-
-fn stored(event: &Event) -> Raw {
-    let text = event
-        .encode()
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok());
-    let value = text.and_then(|text| serde_json::value::RawValue::from_string(text).ok());
-    value.map_or_else(Raw::null, |value| Raw(value.into()))
-}
-
-fn of(value: &impl serde::Serialize) -> Raw {
-    serde_json::value::to_raw_value(value).map_or_else(|_| Raw::null(), |value| Raw(value.into()))
-}
-
-const EVENT_PREFIX: &str = r#"{"jsonrpc":"2.0","method":"host.event","params":"#;
-
-/// The `host.event` notification, whole.
-pub(crate) fn event_frame(committed: &Committed) -> Bytes {
-    let params = event(committed);
-    let frame = Notification {
-        jsonrpc: "2.0",
-        method: "host.event",
-        params,
-    };
-    serde_json::to_vec(&frame).unwrap_or_default().into()
-}
-
-/// The event alone, cut out of its notification.
-pub(crate) fn event_json(frame: &Bytes) -> Bytes {
-    frame.slice(EVENT_PREFIX.len().min(frame.len())..frame.len().saturating_sub(1))
 }

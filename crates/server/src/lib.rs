@@ -8,6 +8,7 @@
 mod auth;
 mod convert;
 mod doors;
+mod events;
 mod fault;
 mod guard;
 mod listen;

@@ -18,6 +18,7 @@ use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, Reason};
 
 use crate::convert;
+use crate::events;
 use crate::fault::Fault;
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -187,7 +188,7 @@ pub(crate) async fn notify(
         message: params.message,
         payload: convert::json(params.payload),
     };
-    Ok(convert::event(&service.notify(input).await?.committed))
+    Ok(events::event(&service.notify(input).await?.committed))
 }
 
 pub(crate) async fn request_approval(
@@ -511,7 +512,7 @@ pub(crate) async fn events(
         agent: params.agent_id.map(AgentId::new),
     };
     let events = service.events(query, filter).await?;
-    let mut rows: Vec<_> = events.iter().map(convert::event).collect();
+    let mut rows: Vec<_> = events.iter().map(events::event).collect();
     if !forward {
         rows.reverse();
     }
@@ -533,7 +534,7 @@ pub(crate) async fn snapshot(service: &Service, overview: &Overview) -> Result<w
             .map(|device| convert::device(device))
             .collect(),
         event_sequence: overview.head.0,
-        events: seen.map(|entry| convert::event(&entry.committed)).collect(),
+        events: seen.map(|entry| events::event(&entry.committed)).collect(),
         identity: Some(identity()),
         pending_signins: Vec::new(),
         questions: overview.questions.iter().map(convert::question).collect(),

@@ -23,7 +23,7 @@ use utoipa_axum::routes;
 
 use crate::Doors;
 use crate::auth::{Connection, Identity};
-use crate::convert;
+use crate::events;
 use crate::fault::Fault;
 use crate::guard::require_own_page;
 use crate::ops;
@@ -529,7 +529,7 @@ async fn next_page(mut reading: Reading) -> Option<(Vec<Result<Event, Infallible
         return None;
     }
     let events = page.iter().map(|entry| {
-        let json = convert::event_json(&entry.wire(convert::event_frame));
+        let json = events::event_json(&entry.wire(events::event_frame));
         let text = String::from_utf8_lossy(&json).into_owned();
         Ok(Event::default()
             .id(entry.committed.seq.to_string())

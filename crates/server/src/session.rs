@@ -25,7 +25,7 @@ use serde_json::value::RawValue;
 
 use crate::Doors;
 use crate::auth::{Connection, Identity, auth_required};
-use crate::convert;
+use crate::events;
 use crate::fault::Fault;
 use crate::ops;
 use crate::rpc::{Call, failure, serve};
@@ -286,7 +286,7 @@ impl Session {
         }
         let began = Instant::now();
         for entry in events {
-            let frame = entry.wire(convert::event_frame);
+            let frame = entry.wire(events::event_frame);
             let text =
                 Utf8Bytes::try_from(frame).map_err(|_| End::Close(1011, "an event is not text"))?;
             self.feed(text).await?;

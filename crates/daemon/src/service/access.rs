@@ -1,0 +1,155 @@
+//! Tokens and processes: who a caller can turn out to be.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use countersign_core::event::ProcessKey;
+use countersign_core::{
+    AgentId, Caller, CreateToken, Input, Principal, PrincipalKey, Rejection, Role, Token, TokenId,
+    hex,
+};
+use sha2::{Digest as _, Sha256};
+
+use crate::names::{new_secret, random_hex};
+use crate::reply::{Reply, ServiceError};
+
+use super::{Identified, Result, Service, mismatch};
+
+/// Tokens and processes.
+impl Service {
+    /// Makes a token and gives it away, the only time it is seen.
+    pub async fn create_token(
+        &self,
+        caller: Caller,
+        role: Role,
+        name: String,
+        ttl: Option<Duration>,
+    ) -> Result<(String, Token)> {
+        let id = TokenId::new(format!("token-{}", random_hex::<6>()));
+        self.create_token_as(id, caller, role, name, ttl).await
+    }
+
+    /// Gives a token of the host's own a new secret. Its bearer stays the same principal, who finds
+    /// again what it owned and asked before.
+    pub async fn renew_token(
+        &self,
+        id: TokenId,
+        role: Role,
+        name: String,
+        ttl: Option<Duration>,
+    ) -> Result<(String, Token)> {
+        match self.revoke_token(Caller::host(), id.clone()).await {
+            Ok(()) | Err(ServiceError::Rejected(Rejection::UnknownToken(_))) => {}
+            Err(error) => return Err(error),
+        }
+        self.create_token_as(id, Caller::host(), role, name, ttl)
+            .await
+    }
+
+    async fn create_token_as(
+        &self,
+        id: TokenId,
+        caller: Caller,
+        role: Role,
+        name: String,
+        ttl: Option<Duration>,
+    ) -> Result<(String, Token)> {
+        let secret = new_secret();
+        let ttl_ms = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        let input = CreateToken {
+            caller,
+            id,
+            hash: hash_of(&secret),
+            role,
+            name,
+            ttl_ms,
+        };
+        match self.submit(Input::CreateToken(input)).await? {
+            Reply::Token(token) => Ok((secret, *token)),
+            other => Err(mismatch(&other)),
+        }
+    }
+
+    /// Withdraws a token. Connections it opened end with their next request.
+    pub async fn revoke_token(&self, caller: Caller, token: TokenId) -> Result<()> {
+        self.submit(Input::RevokeToken { caller, token }).await?;
+        self.shared.trust.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Tokens that are valid, by name.
+    pub async fn tokens(&self) -> Result<Vec<Token>> {
+        let now = self.now();
+        self.read(move |view| {
+            let valid = view
+                .state
+                .tokens()
+                .filter(|token| token.expires_at.is_none_or(|end| now < end));
+            let mut tokens: Vec<_> = valid.cloned().collect();
+            tokens.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
+            tokens
+        })
+        .await
+    }
+
+    /// Who bears this token, if anybody does.
+    pub async fn identify(&self, secret: &str) -> Result<Option<Identified>> {
+        // Looking up the hash of a random secret gives no timing away that helps to guess it.
+        let hash = hash_of(secret);
+        let now = self.now();
+        self.read(move |view| {
+            view.state
+                .find_token_by_hash(&hash, now)
+                .map(|token| Identified {
+                    principal: Arc::new(Principal {
+                        role: token.role.clone(),
+                        name: token.name.as_str().into(),
+                        key: PrincipalKey::new(token.id.as_str()),
+                    }),
+                    expires_at: token.expires_at,
+                })
+        })
+        .await
+    }
+
+    /// Records that a process is an agent: it and whatever descends from it.
+    pub async fn mark_process(&self, agent: AgentId, process: ProcessKey) -> Result<()> {
+        self.submit(Input::MarkProcess { agent, process }).await?;
+        self.shared.trust.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Drops marks of processes that are gone.
+    pub async fn forget_processes(&self, processes: Vec<ProcessKey>) -> Result<()> {
+        self.submit(Input::ForgetProcesses(processes))
+            .await
+            .map(drop)
+    }
+
+    /// Processes that are agents.
+    pub async fn marked_processes(&self) -> Result<Vec<ProcessKey>> {
+        self.read(|view| view.state.marks().map(|(process, _)| *process).collect())
+            .await
+    }
+
+    /// The agent that one of these processes is, nearest first.
+    pub async fn agent_among(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {
+        self.read(move |view| {
+            processes
+                .iter()
+                .find_map(|process| view.state.find_mark(process).cloned())
+        })
+        .await
+    }
+
+    /// Rises whenever a process is marked or a token withdrawn: who a caller was found to be
+    /// before may no longer hold.
+    pub fn trust_version(&self) -> u64 {
+        self.shared.trust.load(Ordering::Acquire)
+    }
+}
+
+fn hash_of(secret: &str) -> String {
+    hex(&Sha256::digest(secret.as_bytes()))
+}

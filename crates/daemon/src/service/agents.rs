@@ -1,0 +1,70 @@
+//! Agents, devices and notifications.
+
+use std::sync::Arc;
+
+use countersign_core::event::Device;
+use countersign_core::{
+    Agent, AgentId, Caller, Input, Notify, OpenCounts, PutDevice, RegisterAgent, Rejection,
+    SetStatus,
+};
+
+use crate::feed::Entry;
+
+use super::connections::{sorted_agents, sorted_devices};
+use super::{Result, Service, agent, device, event};
+
+/// Agents, devices and notifications.
+impl Service {
+    /// Agents by name, with what each has open.
+    pub async fn agents(&self) -> Result<Vec<(Agent, OpenCounts)>> {
+        self.read(|view| sorted_agents(view.state)).await
+    }
+
+    /// One agent.
+    pub async fn load_agent(&self, id: AgentId) -> Result<(Agent, OpenCounts)> {
+        let found = self.read(move |view| {
+            let agent = view.state.find_agent(&id).cloned();
+            agent
+                .map(|agent| (agent, view.state.open_of(&id)))
+                .ok_or(Rejection::UnknownAgent(id))
+        });
+        Ok(found.await??)
+    }
+
+    /// Takes an agent's own description.
+    pub async fn register_agent(&self, input: RegisterAgent) -> Result<(Agent, OpenCounts)> {
+        agent(self.submit(Input::RegisterAgent(input)).await?)
+    }
+
+    /// Takes an agent off the list.
+    pub async fn unregister_agent(&self, caller: Caller, agent: AgentId) -> Result<()> {
+        self.submit(Input::UnregisterAgent { caller, agent })
+            .await
+            .map(drop)
+    }
+
+    /// Takes an owner's word for what its agent does.
+    pub async fn set_status(&self, input: SetStatus) -> Result<(Agent, OpenCounts)> {
+        agent(self.submit(Input::SetStatus(input)).await?)
+    }
+
+    /// Devices by name.
+    pub async fn devices(&self) -> Result<Vec<Arc<Device>>> {
+        self.read(|view| sorted_devices(view.state)).await
+    }
+
+    /// Takes a device's own description.
+    pub async fn register_device(&self, input: PutDevice) -> Result<Arc<Device>> {
+        device(self.submit(Input::RegisterDevice(input)).await?)
+    }
+
+    /// Takes what changed about a device.
+    pub async fn update_device(&self, input: PutDevice) -> Result<Arc<Device>> {
+        device(self.submit(Input::UpdateDevice(input)).await?)
+    }
+
+    /// Tells everybody something.
+    pub async fn notify(&self, input: Notify) -> Result<Arc<Entry>> {
+        event(self.submit(Input::Notify(input)).await?)
+    }
+}

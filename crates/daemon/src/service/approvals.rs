@@ -1,0 +1,194 @@
+//! Approvals: asked, answered, waited for, told.
+
+use std::time::Duration;
+
+use countersign_core::event::Delivery;
+use countersign_core::{
+    Answer, Approval, ApprovalId, AskRequest, Caller, Input, PrincipalKey, Rejection,
+    ResolveApproval, Role, answer_again,
+};
+use countersign_store::ApprovalQuery;
+use tokio::sync::oneshot;
+
+use crate::reply::{Reply, ServiceError};
+use crate::supervisor::Command;
+
+use super::{Result, Service, WaitGuard, approval, may_see, settled, within};
+
+/// Approvals.
+impl Service {
+    /// Opens an ask, or finds the one its key stands for.
+    pub async fn request_approval(&self, mut request: AskRequest) -> Result<Approval> {
+        if let Some(key) = request.idempotency_key.clone() {
+            request.keyed = self
+                .find_keyed(request.caller.principal.key.clone(), key)
+                .await?;
+        }
+        approval(
+            self.submit(Input::RequestApproval(Box::new(request)))
+                .await?,
+        )
+    }
+
+    async fn find_keyed(&self, principal: PrincipalKey, key: String) -> Result<Option<Approval>> {
+        self.history(move |history| history.find_keyed_approval(&principal, &key))
+            .await
+    }
+
+    /// Answers an ask. The second value says that its owner was told and decides.
+    pub async fn resolve_approval(
+        &self,
+        caller: Caller,
+        id: ApprovalId,
+        answer: Answer,
+    ) -> Result<(Approval, bool)> {
+        let input = ResolveApproval {
+            caller: caller.clone(),
+            approval: id.clone(),
+            answer: answer.clone(),
+        };
+        match self.submit(Input::ResolveApproval(input)).await {
+            Ok(Reply::Passed(approval)) => Ok((*approval, true)),
+            Ok(reply) => Ok((approval(reply)?, false)),
+            // What memory no longer holds has ended for good, so history can answer.
+            Err(ServiceError::Rejected(Rejection::UnknownApproval(_))) => {
+                let ended = self.load_ended(&caller, id).await?;
+                answer_again(&ended, &answer)?;
+                Ok((ended, false))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn load_ended(&self, caller: &Caller, id: ApprovalId) -> Result<Approval> {
+        let wanted = id.clone();
+        let found = self
+            .history(move |history| history.find_approval(&wanted))
+            .await?;
+        let found = found.ok_or(Rejection::UnknownApproval(id))?;
+        match &caller.principal.role {
+            Role::Agent(agent) => Err(Rejection::AgentsCannotAnswer(agent.clone()).into()),
+            Role::Observer => Err(Rejection::ObserverCannotChange.into()),
+            Role::Operator | Role::Host => Ok(found),
+        }
+    }
+
+    /// Takes an ask back.
+    pub async fn cancel_approval(
+        &self,
+        caller: Caller,
+        id: ApprovalId,
+        message: Option<String>,
+    ) -> Result<Approval> {
+        approval(
+            self.submit(Input::CancelApproval {
+                caller,
+                approval: id,
+                message,
+            })
+            .await?,
+        )
+    }
+
+    /// Takes an ended ask off the list.
+    pub async fn dismiss_approval(&self, caller: Caller, id: ApprovalId) -> Result<Approval> {
+        let found = Box::new(self.load_approval(&caller, id).await?);
+        approval(
+            self.submit(Input::DismissApproval {
+                caller,
+                approval: found,
+            })
+            .await?,
+        )
+    }
+
+    /// One approval, wherever it is. An agent sees only its own.
+    pub async fn load_approval(&self, caller: &Caller, id: ApprovalId) -> Result<Approval> {
+        let wanted = id.clone();
+        let memory = self
+            .read(move |view| view.state.find_approval(&wanted).cloned())
+            .await?;
+        let wanted = id.clone();
+        let found = match memory {
+            Some(approval) => Some(approval),
+            None => {
+                self.history(move |history| history.find_approval(&wanted))
+                    .await?
+            }
+        };
+        let visible = found.filter(|approval| may_see(caller, approval.ask.agent.as_ref()));
+        Ok(visible.ok_or(Rejection::UnknownApproval(id))?)
+    }
+
+    /// One approval, as its asker fetches it: if it ended, that is a delivery.
+    pub async fn fetch_approval(&self, caller: &Caller, id: ApprovalId) -> Result<Approval> {
+        let found = self.load_approval(caller, id).await?;
+        if found.is_pending() || caller.principal.agent().is_none() {
+            return Ok(found);
+        }
+        approval(self.submit(Input::TellAnswer(Box::new(found))).await?)
+    }
+
+    /// Waits until an approval ends, or `limit` is over; then it is given as it is.
+    /// Any number may wait, and a wait that starts after the answer returns at once.
+    pub async fn wait_approval(
+        &self,
+        caller: &Caller,
+        id: ApprovalId,
+        limit: Option<Duration>,
+    ) -> Result<Approval> {
+        let found = self.load_approval(caller, id.clone()).await?;
+        let tell = found.was_asked_by(&caller.principal);
+        if !found.is_pending() {
+            let told = Input::TellAnswer(Box::new(found.clone()));
+            return if tell {
+                approval(self.submit(told).await?)
+            } else {
+                Ok(found)
+            };
+        }
+        let (answer, wait) = oneshot::channel();
+        self.send(Command::WaitApproval {
+            id: id.clone(),
+            tell,
+            answer,
+        })
+        .await?;
+        let guard = WaitGuard(&self.shared.commands);
+        let ended = within(limit, wait).await;
+        drop(guard);
+        match ended {
+            None => self.load_approval(caller, id).await,
+            Some(Ok(Err(ServiceError::Rejected(Rejection::UnknownApproval(_))))) => {
+                // It ended between the look and the wait, and memory has let go of it.
+                Box::pin(self.wait_approval(caller, id, limit)).await
+            }
+            Some(ended) => ended.map_err(|_| self.unavailable())?,
+        }
+    }
+
+    /// Records what became of telling an answer.
+    pub async fn settle_answer(&self, approval: &Approval, delivery: Delivery) -> Result<()> {
+        self.send(Command::Input(settled(approval, delivery), None))
+            .await
+    }
+
+    /// Approvals from history, newest first.
+    pub async fn approvals(&self, list: ApprovalQuery) -> Result<Vec<Approval>> {
+        self.history(move |history| history.approvals(&list)).await
+    }
+
+    /// Denies everything open and interrupts every agent. Gives both numbers.
+    pub async fn stop_all(&self, caller: Caller) -> Result<(usize, usize)> {
+        let counts = self.read(|view| {
+            let live = view
+                .state
+                .agents()
+                .filter(|agent| !agent.base.is_terminal());
+            (view.state.open_approvals().len(), live.count())
+        });
+        let counts = counts.await?;
+        self.submit(Input::StopAll(caller)).await?;
+        Ok(counts)
+    }
+}

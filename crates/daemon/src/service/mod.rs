@@ -1,0 +1,368 @@
+//! The service: everything a caller can ask of the host, whatever door it came through.
+//!
+//! Invariant: each operation has its one implementation here or below; doors only translate.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use countersign_core::event::{Delivery, Device};
+use countersign_core::limits::{EXPIRY_HOLD_MS, INPUT_QUEUE, OWNER_GRACE_MS};
+use countersign_core::{
+    Agent, AgentId, Approval, Caller, Input, OpenCounts, Presence, Principal, Question, Seq, State,
+    Timestamp,
+};
+use countersign_store::{History, Log, StoreError};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::task::TaskTracker;
+
+use crate::clock::Clock;
+use crate::crash;
+use crate::feed::{Entry, Feed};
+use crate::reply::{Reply, ServiceError};
+use crate::supervisor::{Command, Counters, Supervisor, View, Waiters, chain};
+use crate::timekeeper;
+
+mod access;
+mod agents;
+mod approvals;
+mod connections;
+mod questions;
+mod record;
+
+type Result<T> = std::result::Result<T, ServiceError>;
+
+/// What a host is started with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The version the record shows.
+    pub version: String,
+    /// The time a lost owner has to come back.
+    pub owner_grace_ms: u64,
+    /// Nothing expires in this time after the start.
+    pub expiry_hold_ms: u64,
+}
+
+impl Settings {
+    /// The usual times.
+    pub fn new(version: impl Into<String>) -> Self {
+        Self {
+            version: version.into(),
+            owner_grace_ms: OWNER_GRACE_MS,
+            expiry_hold_ms: EXPIRY_HOLD_MS,
+        }
+    }
+}
+
+/// The only way in. Cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    commands: mpsc::Sender<Command>,
+    history: Arc<dyn History>,
+    feed: Arc<Feed>,
+    clock: Clock,
+    counters: Arc<Counters>,
+    trouble: watch::Receiver<Option<Arc<str>>>,
+    trust: AtomicU64,
+}
+
+/// Resolves when the loop has ended, orderly or not.
+pub struct Stopped(oneshot::Receiver<()>);
+
+impl Stopped {
+    /// Waits for the end.
+    pub async fn wait(&mut self) {
+        // Both an orderly end and a panic drop the sender.
+        drop((&mut self.0).await);
+    }
+}
+
+/// Opens the record at `path` and begins.
+pub async fn open(
+    path: &Path,
+    settings: Settings,
+) -> std::result::Result<(Service, Stopped), OpenError> {
+    let (log, history) = countersign_store::open(path)?;
+    Ok(start(Box::new(log), history, settings).await?)
+}
+
+/// Why a host could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The record cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The loop could not begin.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}
+
+/// Loads what was committed, settles what an earlier host left half told, and begins.
+pub async fn start(
+    mut log: Box<dyn Log>,
+    history: Arc<dyn History>,
+    settings: Settings,
+) -> Result<(Service, Stopped)> {
+    let clock = Clock::start();
+    let snapshot = log.load().map_err(|error| store_error(&error))?;
+    let (commands, inputs) = mpsc::channel(INPUT_QUEUE);
+    let (trouble, trouble_seen) = watch::channel(None);
+    let (deadline, deadline_seen) = watch::channel(None);
+    let feed = Arc::new(Feed::new(snapshot.head));
+    let counters = Arc::new(Counters::default());
+    let supervisor = Supervisor {
+        log,
+        state: State::restore(snapshot),
+        presence: Presence::default(),
+        feed: feed.clone(),
+        clock,
+        counters: counters.clone(),
+        expiry_held_until: clock.started_at().plus_ms(settings.expiry_hold_ms),
+        owner_grace_ms: settings.owner_grace_ms,
+        deadline,
+        trouble,
+        waiters: Waiters::default(),
+    };
+    let (ended, stopped) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("supervisor".to_owned())
+        .spawn(move || {
+            supervisor.run(inputs);
+            drop(ended);
+        })
+        .map_err(|error| ServiceError::Store(error.to_string().into()))?;
+    // The timekeeper ends with the supervisor, so nobody needs to wait for it.
+    TaskTracker::new().spawn(timekeeper::keep(clock, deadline_seen, commands.clone()));
+    let shared = Shared {
+        commands,
+        history,
+        feed,
+        clock,
+        counters,
+        trouble: trouble_seen,
+        trust: AtomicU64::new(0),
+    };
+    let service = Service {
+        shared: Arc::new(shared),
+    };
+    service.begin(settings.version).await?;
+    Ok((service, Stopped(stopped)))
+}
+
+/// Runs a read of history off the async threads.
+pub(crate) async fn read_blocking<T: Send + 'static>(
+    history: &Arc<dyn History>,
+    read: impl FnOnce(&dyn History) -> std::result::Result<T, StoreError> + Send + 'static,
+) -> Result<T> {
+    let history = history.clone();
+    let reading = tokio::task::spawn_blocking(move || read(history.as_ref()));
+    reading
+        .await
+        .map_err(|_| ServiceError::ShuttingDown)?
+        .map_err(|error| store_error(&error))
+}
+
+fn store_error(error: &StoreError) -> ServiceError {
+    ServiceError::Store(chain(error).into())
+}
+
+/// What a fresh subscriber is shown, as of one sequence number.
+#[derive(Clone, Debug)]
+pub struct Overview {
+    /// The newest event counted in.
+    pub head: Seq,
+    /// Agents and what each has open.
+    pub agents: Vec<(Agent, OpenCounts)>,
+    /// Open approvals and the newest that ended, newest first.
+    pub approvals: Vec<Approval>,
+    /// Open questions, newest first.
+    pub questions: Vec<Question>,
+    /// Devices.
+    pub devices: Vec<Arc<Device>>,
+    /// Connections open now.
+    pub connections: usize,
+}
+
+/// Who a token's bearer is.
+#[derive(Clone, Debug)]
+pub struct Identified {
+    /// The principal.
+    pub principal: Arc<Principal>,
+    /// When that ends.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// The loop's side: commands and how their answers come back.
+impl Service {
+    async fn begin(&self, version: String) -> Result<()> {
+        self.submit(Input::HostStarted {
+            version,
+            pid: std::process::id(),
+        })
+        .await?;
+        crash::point("host_started");
+        loop {
+            let half_told = self.history(|history| history.attempted_answers()).await?;
+            if half_told.is_empty() {
+                return Ok(());
+            }
+            for approval in half_told {
+                crash::point("before_settling");
+                self.submit(settled(&approval, Delivery::Unknown)).await?;
+            }
+        }
+    }
+
+    async fn send(&self, command: Command) -> Result<()> {
+        self.shared
+            .commands
+            .send(command)
+            .await
+            .map_err(|_| ServiceError::ShuttingDown)
+    }
+
+    async fn submit(&self, input: Input) -> Result<Reply> {
+        let (answer, wait) = oneshot::channel();
+        self.send(Command::Input(input, Some(answer))).await?;
+        wait.await.map_err(|_| self.unavailable())?
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(View<'_>) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (answer, wait) = oneshot::channel();
+        let read = move |view: View<'_>| -> Box<dyn FnOnce(Result<()>) + Send> {
+            let value = look(view);
+            Box::new(move |durable| drop(answer.send(durable.map(|()| value))))
+        };
+        self.send(Command::Read(Box::new(read))).await?;
+        wait.await.map_err(|_| self.unavailable())?
+    }
+
+    async fn history<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn History) -> std::result::Result<T, StoreError> + Send + 'static,
+    ) -> Result<T> {
+        read_blocking(&self.shared.history, read).await
+    }
+
+    fn unavailable(&self) -> ServiceError {
+        self.store_trouble()
+            .map_or(ServiceError::ShuttingDown, ServiceError::Store)
+    }
+
+    /// Why nothing can be committed, if nothing can.
+    pub fn store_trouble(&self) -> Option<Arc<str>> {
+        self.shared.trouble.borrow().clone()
+    }
+
+    /// This instant, by the host's clock.
+    pub fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// When the host started.
+    pub fn started_at(&self) -> Timestamp {
+        self.shared.clock.started_at()
+    }
+
+    /// The newest committed event.
+    pub fn head(&self) -> Seq {
+        self.shared.feed.head()
+    }
+
+    /// Counters for whoever watches the host.
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// Finishes what is queued and ends the loop.
+    pub async fn stop(&self) {
+        // A loop that is gone already has nothing left to stop.
+        drop(self.send(Command::Stop).await);
+    }
+}
+
+fn settled(approval: &Approval, delivery: Delivery) -> Input {
+    Input::SettleAnswer {
+        approval: approval.ask.id.clone(),
+        opened: approval.opened,
+        delivery,
+    }
+}
+
+/// Agents see what is theirs; everybody else sees everything.
+fn may_see(caller: &Caller, agent: Option<&AgentId>) -> bool {
+    caller
+        .principal
+        .agent()
+        .is_none_or(|bound| agent == Some(bound))
+}
+
+async fn within<T>(limit: Option<Duration>, wait: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, wait).await.ok(),
+        None => Some(wait.await),
+    }
+}
+
+/// Tells the loop that a wait is over, however it ended.
+struct WaitGuard<'a>(&'a mpsc::Sender<Command>);
+
+impl Drop for WaitGuard<'_> {
+    fn drop(&mut self) {
+        // A full queue only delays the sweep to the next dropped wait.
+        drop(self.0.try_send(Command::WaitDropped));
+    }
+}
+
+fn agent(reply: Reply) -> Result<(Agent, OpenCounts)> {
+    if let Reply::Agent(agent, open) = reply {
+        Ok((*agent, open))
+    } else {
+        Err(mismatch(&reply))
+    }
+}
+
+fn approval(reply: Reply) -> Result<Approval> {
+    if let Reply::Approval(approval) = reply {
+        Ok(*approval)
+    } else {
+        Err(mismatch(&reply))
+    }
+}
+
+fn question(reply: Reply) -> Result<Question> {
+    if let Reply::Question(question) = reply {
+        Ok(*question)
+    } else {
+        Err(mismatch(&reply))
+    }
+}
+
+fn device(reply: Reply) -> Result<Arc<Device>> {
+    if let Reply::Device(device) = reply {
+        Ok(device)
+    } else {
+        Err(mismatch(&reply))
+    }
+}
+
+fn event(reply: Reply) -> Result<Arc<Entry>> {
+    if let Reply::Event(entry) = reply {
+        Ok(entry)
+    } else {
+        Err(mismatch(&reply))
+    }
+}
+
+fn mismatch(reply: &Reply) -> ServiceError {
+    debug_assert!(false, "the loop answered with {reply:?}");
+    ServiceError::Store("the host answered itself with something it did not ask for".into())
+}

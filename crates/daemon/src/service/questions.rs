@@ -1,0 +1,100 @@
+//! Questions: asked, answered, waited for.
+
+use std::time::Duration;
+
+use countersign_core::{AskQuestion, Caller, Input, Question, QuestionId, Rejection};
+use countersign_store::QuestionQuery;
+use tokio::sync::oneshot;
+
+use crate::reply::ServiceError;
+use crate::supervisor::Command;
+
+use super::{Result, Service, WaitGuard, may_see, question, within};
+
+/// Questions.
+impl Service {
+    /// Opens a question.
+    pub async fn ask_question(&self, input: AskQuestion) -> Result<Question> {
+        question(self.submit(Input::AskQuestion(input)).await?)
+    }
+
+    /// Answers a question; the same answer twice is a success.
+    pub async fn answer_question(
+        &self,
+        caller: Caller,
+        id: QuestionId,
+        answer: String,
+    ) -> Result<Question> {
+        let input = Input::AnswerQuestion {
+            caller: caller.clone(),
+            question: id.clone(),
+            answer: answer.clone(),
+        };
+        match self.submit(input).await {
+            Err(ServiceError::Rejected(Rejection::UnknownQuestion(_))) => {
+                let ended = self.load_question(&caller, id).await?;
+                let same = ended
+                    .ended
+                    .as_ref()
+                    .is_some_and(|end| end.ending.answer == answer);
+                if same {
+                    Ok(ended)
+                } else {
+                    Err(Rejection::AlreadyAnswered(Box::new(ended)).into())
+                }
+            }
+            reply => question(reply?),
+        }
+    }
+
+    /// One question, wherever it is. An agent sees only its own.
+    pub async fn load_question(&self, caller: &Caller, id: QuestionId) -> Result<Question> {
+        let wanted = id.clone();
+        let memory = self
+            .read(move |view| view.state.find_question(&wanted).cloned())
+            .await?;
+        let wanted = id.clone();
+        let found = match memory {
+            Some(question) => Some(question),
+            None => {
+                self.history(move |history| history.find_question(&wanted))
+                    .await?
+            }
+        };
+        let visible = found.filter(|question| may_see(caller, question.text.agent.as_ref()));
+        Ok(visible.ok_or(Rejection::UnknownQuestion(id))?)
+    }
+
+    /// Waits until a question ends, or `limit` is over; then it is given as it is.
+    pub async fn wait_question(
+        &self,
+        caller: &Caller,
+        id: QuestionId,
+        limit: Option<Duration>,
+    ) -> Result<Question> {
+        let found = self.load_question(caller, id.clone()).await?;
+        if !found.is_pending() {
+            return Ok(found);
+        }
+        let (answer, wait) = oneshot::channel();
+        self.send(Command::WaitQuestion {
+            id: id.clone(),
+            answer,
+        })
+        .await?;
+        let guard = WaitGuard(&self.shared.commands);
+        let ended = within(limit, wait).await;
+        drop(guard);
+        match ended {
+            None | Some(Ok(Err(ServiceError::Rejected(Rejection::UnknownQuestion(_))))) => {
+                self.load_question(caller, id).await
+            }
+            Some(ended) => ended.map_err(|_| self.unavailable())?,
+        }
+    }
+
+    /// Questions from history, newest first.
+    pub async fn questions(&self, query: QuestionQuery) -> Result<Vec<Question>> {
+        self.history(move |history| history.questions(&query)).await
+    }
+}

@@ -1,0 +1,108 @@
+//! Events, and what is erased from the record.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use countersign_core::limits::PAGE_ROWS_MAX;
+use countersign_core::{Caller, Committed, Event, Input, Rejection, Seq, Timestamp};
+use countersign_store::EventQuery;
+
+use crate::feed::Entry;
+use crate::subscription::Filter;
+
+use super::{Result, Service, event};
+
+/// Events and the record.
+impl Service {
+    /// Events from history, in rising order.
+    pub async fn events(&self, mut query: EventQuery, filter: Filter) -> Result<Vec<Committed>> {
+        query.agent = filter.agent.clone();
+        query.kinds = filter.stored_kinds().or_else(|| Some(public_kinds()));
+        let wanted = query.limit;
+        let mut found = VecDeque::new();
+        // A notification's own kind is known only once it was read, so one page may not be enough.
+        loop {
+            let asked = query.clone();
+            let page = self.history(move |history| history.events(&asked)).await?;
+            let last_page = page.len() < query.limit;
+            if query.newest {
+                query.before = page.first().map(|committed| committed.seq).or(query.before);
+                let older = page.into_iter().rev().filter(|event| filter.wants(event));
+                older
+                    .take(wanted - found.len())
+                    .for_each(|event| found.push_front(event));
+            } else {
+                query.after = page.last().map(|committed| committed.seq).or(query.after);
+                let newer = page.into_iter().filter(|event| filter.wants(event));
+                found.extend(newer.take(wanted - found.len()));
+            }
+            if last_page || found.len() >= wanted {
+                return Ok(found.into());
+            }
+            query.limit = PAGE_ROWS_MAX;
+        }
+    }
+
+    /// The newest events everybody is shown, newest first.
+    pub async fn newest_events(&self, limit: usize) -> Result<Vec<Arc<Entry>>> {
+        let public = Filter::default();
+        if let Some(newest) = self
+            .shared
+            .feed
+            .newest(limit, |committed| public.wants(committed))
+        {
+            return Ok(newest);
+        }
+        let query = EventQuery {
+            newest: true,
+            limit,
+            ..EventQuery::default()
+        };
+        let events = self.events(query, public).await?;
+        Ok(events.into_iter().rev().map(Entry::new).collect())
+    }
+
+    /// Erases the payload of an event. Gives the event that records it. What records an erasure
+    /// is never erased itself.
+    pub async fn redact(&self, caller: Caller, seq: Seq, reason: String) -> Result<Seq> {
+        let query = EventQuery {
+            after: Some(Seq(seq.0.saturating_sub(1))),
+            before: Some(seq.next()),
+            limit: 1,
+            ..EventQuery::default()
+        };
+        let found = self.history(move |history| history.events(&query)).await?;
+        match found.first().map(|committed| &committed.event) {
+            None => return Err(Rejection::UnknownEvent(seq).into()),
+            Some(Event::RecordRedacted(_) | Event::RecordPruned(_)) => {
+                return Err(Rejection::StillNeeded(seq).into());
+            }
+            Some(_) => {}
+        }
+        let reply = self
+            .submit(Input::Redact {
+                caller,
+                seq,
+                reason,
+            })
+            .await?;
+        Ok(event(reply)?.committed.seq)
+    }
+
+    /// Erases everything before an event. Gives the event that records it.
+    pub async fn prune(&self, caller: Caller, before: Seq) -> Result<Seq> {
+        Ok(event(self.submit(Input::Prune { caller, before }).await?)?
+            .committed
+            .seq)
+    }
+
+    /// The first event at or after an instant, if there is one.
+    pub async fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>> {
+        self.history(move |history| history.first_event_since(at))
+            .await
+    }
+}
+
+fn public_kinds() -> Vec<String> {
+    Event::public_kinds().map(str::to_owned).collect()
+}

@@ -97,7 +97,7 @@ async fn texts_over_their_limits_are_refused_by_name() {
         (
             "host.request_approval",
             json!({ "action": "x", "details": json }),
-            "the details is too large: the limit is 4194304",
+            "the details is too large: the limit is 2097152",
         ),
         (
             "host.ask_question",

@@ -1,0 +1,55 @@
+//! Questions: opened and ended.
+
+use crate::event::QuestionAsked;
+use crate::ids::{Seq, Timestamp};
+use crate::question::{Question, QuestionEnded};
+
+use super::{Deadline, State};
+
+impl State {
+    pub(super) fn apply_question_asked(&mut self, seq: Seq, at: Timestamp, event: &QuestionAsked) {
+        let question = Question {
+            text: event.question.clone(),
+            opened: seq,
+            created_at: at,
+            ended: None,
+        };
+        self.changed.rest.questions.push(question.clone());
+        self.open_question(question);
+    }
+
+    pub(super) fn open_question(&mut self, question: Question) {
+        if let Some(agent) = &question.text.agent {
+            self.open.entry(agent.clone()).or_default().questions += 1;
+        }
+        if let Some(deadline) = question.text.deadline {
+            self.deadlines
+                .insert((deadline, Deadline::Question(question.text.id.clone())));
+        }
+        self.questions.insert(question.text.id.clone(), question);
+    }
+
+    pub(super) fn apply_question_ended(
+        &mut self,
+        seq: Seq,
+        at: Timestamp,
+        event: &crate::event::QuestionEnded,
+    ) {
+        let Some(mut question) = self.questions.remove(&event.question) else {
+            return;
+        };
+        if let Some(agent) = &question.text.agent {
+            self.close_one(agent, |open| open.questions -= 1);
+        }
+        if let Some(deadline) = question.text.deadline {
+            self.deadlines
+                .remove(&(deadline, Deadline::Question(question.text.id.clone())));
+        }
+        question.ended = Some(QuestionEnded {
+            ending: event.ending.clone(),
+            seq,
+            at,
+        });
+        self.changed.rest.questions.push(question);
+    }
+}

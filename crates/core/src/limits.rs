@@ -124,3 +124,15 @@ pub const TICKETS_MAX: usize = 64;
 
 /// Time that open connections get to finish when the host ends.
 pub const SHUTDOWN_MS: u64 = 3_000;
+
+/// How often a host whose record could not be written looks whether it can be again.
+pub const RECOVERY_MS: u64 = 1_000;
+
+/// A request that waits is held whole until its answer comes: an id and a timeout, no more.
+pub const WAIT_FRAME_BYTES_MAX: usize = 4 * 1024;
+
+/// Connections on the Unix socket, counted apart so that nobody on TCP can lock a person out.
+pub const UNIX_CONNECTIONS_MAX: usize = 1_024;
+
+/// What the requests of one connection that are being served may carry together.
+pub const CONNECTION_BYTES_MAX: usize = 16 * 1024 * 1024;

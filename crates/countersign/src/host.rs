@@ -39,6 +39,7 @@ pub(crate) async fn run(
         listen,
         allow_hosts,
     } = options;
+    raise_file_limit();
     let settings = settings_from_environment();
     let (service, mut stopped) = countersign_daemon::open(&paths.database, settings).await?;
     let ending = CancellationToken::new();
@@ -61,6 +62,20 @@ pub(crate) async fn run(
         Ok(())
     } else {
         anyhow::bail!("the loop ended on its own; the record is whole, start again")
+    }
+}
+
+/// As many open files as the system lets us have: finding out who calls needs some to spare,
+/// however many connections there are.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
     }
 }
 

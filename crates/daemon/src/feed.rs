@@ -73,13 +73,14 @@ impl Feed {
             ring.bytes += weight(&entry.committed);
             ring.entries.push_back(entry);
         }
+        // Before anything makes room: one event alone may be too heavy to stay.
+        let head = ring.entries.back().map(|entry| entry.committed.seq);
         while ring.entries.len() > FEED_EVENTS_KEPT || ring.bytes > FEED_BYTES_KEPT {
             let Some(oldest) = ring.entries.pop_front() else {
                 break;
             };
             ring.bytes -= weight(&oldest.committed);
         }
-        let head = ring.entries.back().map(|entry| entry.committed.seq);
         drop(ring);
         if let Some(head) = head {
             self.head.send_replace(head);
@@ -171,4 +172,35 @@ fn weight(committed: &Committed) -> usize {
 
 fn text(json: Option<&countersign_core::Json>) -> usize {
     json.map_or(0, |json| json.text().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_core::event::Notified;
+    use countersign_core::{By, Caller, Json, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn an_event_too_heavy_for_memory_still_wakes_its_readers() {
+        let feed = Feed::new(Seq(0));
+        let event = Notified {
+            kind: "big".to_owned(),
+            agent: None,
+            message: "x".repeat(FEED_BYTES_KEPT),
+            payload: Json::null(),
+            by: By::from(&Caller::host()),
+        };
+        let committed = Committed {
+            seq: Seq(1),
+            at: Timestamp(1),
+            event: event.into(),
+            ask: None,
+        };
+        feed.push([Entry::new(committed)]);
+        assert_eq!(
+            (feed.head(), feed.after(Seq(0), 10).map(|page| page.len())),
+            (Seq(1), None)
+        );
+    }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_core::limits::{COMMIT_INPUTS_MAX, WAITERS_PER_SUBJECT_MAX};
+use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS, WAITERS_PER_SUBJECT_MAX};
 use countersign_core::{
     Approval, ApprovalId, ClientId, Committed, Context, Event, Input, Presence, Question,
     QuestionId, Rejection, Seq, State, Subject, Timestamp, decide,
@@ -134,6 +134,7 @@ impl Supervisor {
                     self.note_presence(&command);
                     refuse(command, &error);
                 }
+                self.name_deadline();
                 return stop;
             }
         };
@@ -466,7 +467,11 @@ impl Supervisor {
     }
 
     fn name_deadline(&self) {
-        let next = self.state.next_deadline(self.expiry_held_until);
+        let next = match *self.trouble.borrow() {
+            None => self.state.next_deadline(self.expiry_held_until),
+            // Nobody may call for long: look again by ourselves whether the record can be written.
+            Some(_) => Some(self.clock.now().plus_ms(RECOVERY_MS)),
+        };
         // After it fired once, the same deadline must be named again to be heard.
         self.deadline.send_if_modified(|deadline| {
             let changed = *deadline != next || next.is_some_and(|at| at <= self.clock.now());

@@ -15,7 +15,7 @@ use countersign_protocol::{ErrorCode, Reason};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::fault::Fault;
-use crate::peer::{Found, Reach, TcpPeers, ancestry, identify};
+use crate::peer::{Found, Reach, TcpPeers, ancestry, identify, was_given};
 
 /// The other end of a connection, as the kernel names it.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,16 @@ pub(crate) struct Connection {
 struct Lineage {
     holders: Vec<ProcessKey>,
     all: Vec<ProcessKey>,
+}
+
+impl Lineage {
+    /// Who uses an agent's token: those at the other end, and whoever was started with it and
+    /// lets a child of its own speak.
+    fn users_of(&self, token: &str) -> Vec<ProcessKey> {
+        let mut users = self.all.clone();
+        users.retain(|process| self.holders.contains(process) || was_given(process.pid, token));
+        users
+    }
 }
 
 impl Connection {
@@ -141,10 +151,10 @@ impl Doorkeeper {
             ));
         }
         let lineage = connection.lineage(&self.peers).await?;
-        let descends_from = self.service.agent_among(lineage.all).await?;
+        let descends_from = self.service.agent_among(lineage.all.clone()).await?;
         let (principal, expires_at) = match (descends_from, &token) {
             (Some(agent), _) => (agent_by_descent(agent), None),
-            (None, Some(token)) => self.identify_bearer(token, lineage.holders).await?,
+            (None, Some(token)) => self.identify_bearer(token, lineage).await?,
             (None, None) if connection.is_unix() => (self.owner(), None),
             (None, None) => return Err(auth_required()),
         };
@@ -159,13 +169,13 @@ impl Doorkeeper {
     async fn identify_bearer(
         &self,
         token: &str,
-        holders: Vec<ProcessKey>,
+        lineage: Lineage,
     ) -> Result<(Arc<Principal>, Option<Timestamp>), Fault> {
         let bearer = self.service.identify(token).await?;
         let bearer = bearer
             .ok_or_else(|| Fault::plain(Reason::AuthFailed, "auth failed: token mismatch"))?;
         if let Role::Agent(agent) = &bearer.principal.role {
-            for process in holders {
+            for process in lineage.users_of(token) {
                 self.mark(agent, process).await?;
             }
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_core::Caller;
-use countersign_core::limits::CONNECTIONS_MAX;
+use countersign_core::limits::{CONNECTIONS_MAX, UNIX_CONNECTIONS_MAX};
 use countersign_daemon::Service;
 use countersign_protocol::{HostStatus, LoginTicket};
 use tokio::sync::Semaphore;
@@ -25,6 +25,7 @@ pub(crate) struct Doors {
     pub(crate) tickets: Tickets,
     pub(crate) ending: CancellationToken,
     pub(crate) room: Arc<Semaphore>,
+    pub(crate) unix_room: Arc<Semaphore>,
     pub(crate) address: Option<SocketAddr>,
     pub(crate) socket: PathBuf,
     pub(crate) database: PathBuf,
@@ -33,7 +34,8 @@ pub(crate) struct Doors {
 impl Doors {
     /// Connections open now.
     pub(crate) fn connections(&self) -> usize {
-        CONNECTIONS_MAX - self.room.available_permits()
+        CONNECTIONS_MAX - self.room.available_permits() + UNIX_CONNECTIONS_MAX
+            - self.unix_room.available_permits()
     }
 
     pub(crate) async fn status(&self, caller: &Caller) -> Result<HostStatus, Fault> {

@@ -15,7 +15,7 @@ use axum::http::request::Parts;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use countersign_core::limits::{AUTH_MS, CONNECTIONS_MAX, FRAME_BYTES_MAX};
+use countersign_core::limits::{AUTH_MS, CONNECTIONS_MAX, FRAME_BYTES_MAX, UNIX_CONNECTIONS_MAX};
 use countersign_daemon::Service;
 use countersign_protocol::Reason;
 use hyper::server::conn::http1;
@@ -69,6 +69,7 @@ pub(crate) async fn open(
         tickets: Tickets::default(),
         ending: ending.clone(),
         room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        unix_room: Arc::new(Semaphore::new(UNIX_CONNECTIONS_MAX)),
         address,
         socket: options.socket.clone(),
         database: options.database,
@@ -220,7 +221,7 @@ async fn accept_tcp(listener: TcpListener, door: Door) {
         };
         // Replies are whole frames; waiting to fill a packet would only delay them.
         drop(stream.set_nodelay(true));
-        let Some(room) = door.room().await else {
+        let Some(room) = door.room(&door.doors.room).await else {
             return;
         };
         door.serve(stream, Peer::Tcp { peer, local }, room);
@@ -241,7 +242,7 @@ async fn accept_unix(listener: UnixListener, door: Door) {
             continue;
         };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-        let Some(room) = door.room().await else {
+        let Some(room) = door.room(&door.doors.unix_room).await else {
             return;
         };
         let peer = Peer::Unix {
@@ -254,10 +255,10 @@ async fn accept_unix(listener: UnixListener, door: Door) {
 
 impl Door {
     /// A place for one more connection, or nothing when the doors close.
-    async fn room(&self) -> Option<OwnedSemaphorePermit> {
+    async fn room(&self, room: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         tokio::select! {
             () = self.doors.ending.cancelled() => None,
-            room = self.doors.room.clone().acquire_owned() => room.ok(),
+            room = room.clone().acquire_owned() => room.ok(),
         }
     }
 

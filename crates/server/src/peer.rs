@@ -48,6 +48,14 @@ pub(crate) fn identify(pid: u32) -> Option<ProcessId> {
     Some(stat.id(pid))
 }
 
+/// Whether the process was started with `secret` in its environment.
+pub(crate) fn was_given(pid: u32, secret: &str) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment
+        .windows(secret.len().max(1))
+        .any(|part| part == secret.as_bytes())
+}
+
 /// The processes of [`ancestry`], for callers who do not ask whether they are all.
 #[cfg(test)]
 pub(crate) fn lineage(pid: u32) -> Vec<ProcessId> {

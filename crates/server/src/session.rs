@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use countersign_core::limits::{
-    AUTH_MS, CONNECTION_REQUESTS_MAX, CONNECTION_WAITS_MAX, PING_MS, SILENCE_MS, SLOW_READER_MS,
+    AUTH_MS, CONNECTION_BYTES_MAX, CONNECTION_REQUESTS_MAX, CONNECTION_WAITS_MAX, PING_MS,
+    SILENCE_MS, SLOW_READER_MS, WAIT_FRAME_BYTES_MAX,
 };
 use countersign_core::{ClientId, Rejection, Seq};
 use countersign_daemon::{Filter, Subscription};
@@ -49,6 +50,8 @@ struct Session {
     serving: FuturesUnordered<Serving>,
     /// Requests that last until a person answers, apart from those that end by themselves.
     waiting: FuturesUnordered<Serving>,
+    /// What was taken since nothing was being served: an upper bound of what is held now.
+    served_bytes: usize,
     subscription: Option<Subscription>,
     heard: Instant,
 }
@@ -71,6 +74,7 @@ pub(crate) async fn run(
         identity,
         serving: FuturesUnordered::new(),
         waiting: FuturesUnordered::new(),
+        served_bytes: 0,
         subscription: None,
         heard: Instant::now(),
     };
@@ -97,18 +101,22 @@ impl Session {
         let auth_limit = tokio::time::sleep(Duration::from_millis(AUTH_MS));
         tokio::pin!(auth_limit);
         loop {
-            let room = self.serving.len() < CONNECTION_REQUESTS_MAX;
+            if self.serving.is_empty() {
+                self.served_bytes = 0;
+            }
+            let room = self.serving.len() < CONNECTION_REQUESTS_MAX
+                && self.served_bytes < CONNECTION_BYTES_MAX;
             tokio::select! {
                 biased;
                 () = &mut ending => return Err(End::Close(1001, "the host is ending")),
                 Some(reply) = self.serving.next(), if !self.serving.is_empty() => self.send_replies(reply).await?,
                 Some(reply) = self.waiting.next(), if !self.waiting.is_empty() => self.send_replies(reply).await?,
-                message = self.socket.recv(), if room => self.hear(message).await?,
-                events = next_events(&mut self.subscription) => self.send_events(events).await?,
                 _ = ping.tick() => self.ping().await?,
                 () = &mut auth_limit, if self.identity.is_none() => {
                     return Err(End::Close(1008, "nobody said who is calling"));
                 }
+                message = self.socket.recv(), if room => self.hear(message).await?,
+                events = next_events(&mut self.subscription) => self.send_events(events).await?,
             }
         }
     }
@@ -170,12 +178,22 @@ impl Session {
                 .await;
         }
         let waits = matches!(call.method, "host.wait_approval" | "host.wait_question");
+        if waits && frame.text.len() > WAIT_FRAME_BYTES_MAX {
+            let rejection = Rejection::TooLarge {
+                what: "a request that waits",
+                limit: WAIT_FRAME_BYTES_MAX,
+            };
+            return self.send(failure(call.id, rejection.into())).await;
+        }
         if waits && self.waiting.len() >= CONNECTION_WAITS_MAX {
             let rejection = Rejection::TooMany {
                 what: "waits on this connection",
                 limit: CONNECTION_WAITS_MAX,
             };
             return self.send(failure(call.id, rejection.into())).await;
+        }
+        if !waits {
+            self.served_bytes += frame.text.len();
         }
         let doors = self.doors.clone();
         let serving: Serving =

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 use super::time::expired;
 use super::{
     Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word,
@@ -18,7 +20,7 @@ use crate::event::{
 };
 use crate::ids::{ApprovalId, ClientId, PrincipalKey, Seq, Timestamp};
 use crate::input::{Answer, AskRequest, Context, ResolveApproval};
-use crate::json::Json;
+use crate::json::{Json, hex};
 use crate::limits::{
     AGENT_OPEN_ASKS_MAX, AGENT_OPEN_BYTES_MAX, OPEN_ASKS_MAX, OPEN_BYTES_MAX, OPTIONS_MAX,
     TIMEOUT_MS_MAX,
@@ -167,22 +169,32 @@ fn offered(approving: Vec<String>, options: &[String]) -> Result<Vec<String>, Re
     Ok(kept)
 }
 
-/// What a key stands for: everything asked, but not when or through which connection.
+/// What a key stands for: everything asked, to the byte, but not when or through which connection.
 fn request_digest(ask: &Ask) -> String {
-    let parts = serde_json::json!([
-        ask.agent,
-        ask.turn,
-        ask.tool_call,
-        ask.action,
-        ask.tool,
-        ask.input_digest,
-        ask.details.canonical_digest(),
-        ask.options,
-        ask.approving,
-    ]);
-    Json::from_value(&parts)
-        .map(|json| json.canonical_digest())
-        .unwrap_or_default()
+    let json = |json: &Option<Json>| {
+        json.as_ref()
+            .map_or(String::new(), |json| json.text().to_owned())
+    };
+    let parts = [
+        ask.agent
+            .as_ref()
+            .map_or(String::new(), ToString::to_string),
+        ask.turn.clone().unwrap_or_default(),
+        ask.tool_call.clone().unwrap_or_default(),
+        ask.action.clone(),
+        ask.tool.clone().unwrap_or_default(),
+        json(&ask.input),
+        json(&ask.a2ui),
+        ask.details.text().to_owned(),
+        ask.options.join("\n"),
+        ask.approving.join("\n"),
+    ];
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    hex(&hasher.finalize())
 }
 
 /// What a key already stands for. History lags behind memory: what it still has as open while

@@ -206,11 +206,22 @@ fn a_key_cannot_stand_for_another_request() {
         ..keyed(&agent("bot"), "k")
     });
     let same = AskRequest {
-        input: Some(json(r#"{ "b": 2, "a": 1 }"#)),
+        input: Some(json(r#"{"a":1,"b":2}"#)),
         ..keyed(&agent("bot"), "k")
     };
-    assert_eq!(host.ask(same), first, "another spelling is the same input");
+    assert_eq!(host.ask(same), first);
     let conflict = Rejection::IdempotencyConflict("k".to_owned());
+    for other_spelling in [
+        r#"{ "b": 2, "a": 1 }"#,
+        r#"{"a":1,"b":2,"b":2}"#,
+        r#"{"a":1.0,"b":2}"#,
+    ] {
+        let asked = AskRequest {
+            input: Some(json(other_spelling)),
+            ..keyed(&agent("bot"), "k")
+        };
+        assert_eq!(host.refuses(ask_input(asked)), conflict, "{other_spelling}");
+    }
     let other_input = AskRequest {
         input: Some(json(r#"{"a":1}"#)),
         ..keyed(&agent("bot"), "k")

@@ -228,3 +228,26 @@ async fn nobody_forges_what_only_the_host_says() {
         .await;
     assert_eq!(operator.event().await["message"], "first");
 }
+
+/// A script that was given the token and lets a child of its own ask is the agent itself.
+#[tokio::test]
+async fn an_agent_that_asks_through_a_child_cannot_answer_by_itself() {
+    let host = Host::start();
+    let mut wire = Wire::operator(&host).await;
+    let made = wire
+        .ok(
+            "host.create_token",
+            json!({ "role": "agent", "agent_id": "bot" }),
+        )
+        .await;
+    let script = "\"$BIN\" ls >/dev/null 2>&1; env -u COUNTERSIGN_TOKEN \"$BIN\" status; true";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script])
+        .env("BIN", env!("CARGO_BIN_EXE_countersign"))
+        .env("COUNTERSIGN_HOME", host.home())
+        .env("COUNTERSIGN_TOKEN", made["token"].as_str().unwrap())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("agent 'bot' may ask"), "{said}");
+}

@@ -105,7 +105,7 @@ impl Service {
                     principal: Arc::new(Principal {
                         role: token.role.clone(),
                         name: token.name.as_str().into(),
-                        key: PrincipalKey::new(token.id.as_str()),
+                        key: key_of(&token.role, &token.id),
                     }),
                     expires_at: token.expires_at,
                 })
@@ -147,6 +147,14 @@ impl Service {
     /// before may no longer hold.
     pub fn trust_version(&self) -> u64 {
         self.shared.trust.load(Ordering::Acquire)
+    }
+}
+
+/// An agent is one principal, whatever token it shows and however it was found out.
+fn key_of(role: &Role, token: &TokenId) -> PrincipalKey {
+    match role {
+        Role::Agent(agent) => PrincipalKey::new(format!("agent:{agent}")),
+        Role::Operator | Role::Observer | Role::Host => PrincipalKey::new(token.as_str()),
     }
 }
 

@@ -15,13 +15,16 @@ use countersign_protocol::{ErrorCode, Reason};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::fault::Fault;
-use crate::peer::{Found, Reach, TcpPeers, ancestry, identify, was_given};
+use crate::peer::{Found, ProcessId, Reach, TcpPeers, ancestry, identify, was_given};
 
 /// The other end of a connection, as the kernel names it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Peer {
-    /// A process on the Unix socket.
-    Unix { uid: u32, pid: Option<u32> },
+    /// A process on the Unix socket, as it was when it connected: its number may be another's later.
+    Unix {
+        uid: u32,
+        process: Option<ProcessId>,
+    },
     /// A TCP connection.
     Tcp { peer: SocketAddr, local: SocketAddr },
 }
@@ -89,8 +92,15 @@ impl Connection {
 
 fn look_up(peer: Peer, peers: &TcpPeers) -> Result<Lineage, &'static str> {
     let pids = match peer {
-        Peer::Unix { pid: Some(pid), .. } => vec![pid],
-        Peer::Unix { pid: None, .. } => Vec::new(),
+        Peer::Unix {
+            process: Some(process),
+            ..
+        } if identify(process.pid) == Some(process) => {
+            vec![process.pid]
+        }
+        Peer::Unix { .. } if cfg!(target_os = "linux") => return Err("it has ended"),
+        // Without /proc nobody's descent is known; SECURITY.md says so.
+        Peer::Unix { .. } => Vec::new(),
         Peer::Tcp { peer, local } => match peers.look_up(peer, local) {
             Found::Held(pids) => pids,
             // Another user's process or a forwarded port: the token alone counts.

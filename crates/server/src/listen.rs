@@ -30,7 +30,7 @@ use tokio_util::task::TaskTracker;
 use crate::auth::{Connection, Doorkeeper, Peer, login_name};
 use crate::fault::Fault;
 use crate::guard::Guard;
-use crate::peer::TcpPeers;
+use crate::peer::{TcpPeers, identify};
 use crate::tickets::Tickets;
 use crate::{Doors, Options, ServeError, Server, rest, session, web};
 
@@ -242,12 +242,13 @@ async fn accept_unix(listener: UnixListener, door: Door) {
             continue;
         };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+        let process = pid.and_then(identify);
         let Some(room) = door.room(&door.doors.unix_room).await else {
             return;
         };
         let peer = Peer::Unix {
             uid: peer.uid(),
-            pid,
+            process,
         };
         door.serve(stream, peer, room);
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use countersign_core::event::ProcessKey;
 use countersign_core::{AgentId, Principal, PrincipalKey, Role, Timestamp};
-use countersign_daemon::Service;
+use countersign_daemon::{Identified, Service};
 use countersign_protocol::{ErrorCode, Reason};
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -160,13 +160,20 @@ impl Doorkeeper {
                 "the socket is for its owner alone",
             ));
         }
+        // First what is cheap: who shows nothing, or nothing that is known, costs no search of /proc.
+        let bearer = self.find_bearer(token.as_deref()).await?;
+        if bearer.is_none() && !connection.is_unix() {
+            return Err(auth_required());
+        }
         let lineage = connection.lineage(&self.peers).await?;
         let descends_from = self.service.agent_among(lineage.all.clone()).await?;
-        let (principal, expires_at) = match (descends_from, &token) {
+        let (principal, expires_at) = match (descends_from, bearer) {
             (Some(agent), _) => (agent_by_descent(agent), None),
-            (None, Some(token)) => self.identify_bearer(token, lineage).await?,
-            (None, None) if connection.is_unix() => (self.owner(), None),
-            (None, None) => return Err(auth_required()),
+            (None, Some((token, bearer))) => {
+                self.mark_users(&bearer, &token, &lineage).await?;
+                (bearer.principal, bearer.expires_at)
+            }
+            (None, None) => (self.owner(), None),
         };
         Ok(Identity {
             principal,
@@ -176,20 +183,30 @@ impl Doorkeeper {
         })
     }
 
-    async fn identify_bearer(
+    async fn find_bearer(
         &self,
-        token: &str,
-        lineage: Lineage,
-    ) -> Result<(Arc<Principal>, Option<Timestamp>), Fault> {
+        token: Option<&str>,
+    ) -> Result<Option<(String, Identified)>, Fault> {
+        let Some(token) = token else { return Ok(None) };
         let bearer = self.service.identify(token).await?;
         let bearer = bearer
             .ok_or_else(|| Fault::plain(Reason::AuthFailed, "auth failed: token mismatch"))?;
+        Ok(Some((token.to_owned(), bearer)))
+    }
+
+    /// Whoever uses an agent's token is that agent, before anything is done for it.
+    async fn mark_users(
+        &self,
+        bearer: &Identified,
+        token: &str,
+        lineage: &Lineage,
+    ) -> Result<(), Fault> {
         if let Role::Agent(agent) = &bearer.principal.role {
             for process in lineage.users_of(token) {
                 self.mark(agent, process).await?;
             }
         }
-        Ok((bearer.principal, bearer.expires_at))
+        Ok(())
     }
 
     /// Marks a process; where there is no room, those that ended make it.

@@ -51,6 +51,8 @@ ids! {
     ClientId;
     /// A token's public name; the token itself is kept only as a hash.
     TokenId;
+    /// A remembered decision.
+    GrantId;
     /// Who a principal is across connections: a uid, a token, an agent.
     PrincipalKey;
 }

@@ -27,7 +27,8 @@ pub use approval::{APPROVE, Approval, DENY, Ended};
 pub use decide::{Decision, Subject, answer_again, decide};
 pub use event::{Ask, Committed, Event};
 pub use ids::{
-    AgentId, ApprovalId, ClientId, DeviceId, PrincipalKey, QuestionId, Seq, Timestamp, TokenId,
+    AgentId, ApprovalId, ClientId, DeviceId, GrantId, PrincipalKey, QuestionId, Seq, Timestamp,
+    TokenId,
 };
 pub use input::{
     Answer, AskQuestion, AskRequest, Context, CreateToken, Input, Notify, Presence, PutDevice,

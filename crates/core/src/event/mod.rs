@@ -4,6 +4,8 @@
 //! a default, and what is written here decodes for ever. An event's payload is the JSON of its
 //! struct; kind and version lie beside it in the log's header.
 
+mod rules;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,8 @@ use crate::ids::{
 };
 use crate::json::Json;
 use crate::principal::{By, Role};
+
+pub use rules::{Effect, Grant, PartKind, RuleRef, Scope, Verdict, VerdictPart};
 
 macro_rules! is_public {
     (public) => {

@@ -1,0 +1,25 @@
+//! The rule language and its verdicts: allow, deny or ask, with the rule that decided and why.
+//!
+//! Nothing here touches the world: what the file system says is handed in as [`Facts`].
+//! [`assess`] takes a request apart without looking at any rule, [`judge`] holds the parts against
+//! the rules. Invariants: what is not understood asks; a deny is matched against more than what may
+//! happen, an allow against less; no limit skips a deny.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod assess;
+mod facts;
+mod floor;
+mod judge;
+mod language;
+mod request;
+mod ruleset;
+
+pub use assess::{Assessment, assess};
+pub use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};
+pub use facts::{Facts, NoFacts};
+pub use floor::Floor;
+pub use judge::{Allows, Layer, judge};
+pub use language::{Rule, RuleError};
+pub use request::{Action, Place, Request};
+pub use ruleset::{Entry, EntryKey, Origin, RuleSet};

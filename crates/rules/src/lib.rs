@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod assess;
+mod corpus;
 mod facts;
 mod floor;
 mod judge;
@@ -16,6 +17,7 @@ mod request;
 mod ruleset;
 
 pub use assess::{Assessment, assess};
+pub use corpus::{Case, CaseError, CaseRules};
 pub use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};
 pub use facts::{Facts, NoFacts};
 pub use floor::Floor;

@@ -7,6 +7,7 @@ mod doctor;
 mod events;
 mod inbox;
 mod open;
+mod rules;
 mod status;
 mod stop;
 mod token;
@@ -94,6 +95,9 @@ pub(crate) enum Command {
     /// Prove, trim and export the record
     #[command(subcommand)]
     Audit(audit::AuditCommand),
+    /// See, make and try the rules that settle asks without a person
+    #[command(subcommand)]
+    Rules(rules::RulesCommand),
     /// Deny everything open and interrupt every agent
     Stop(stop::StopArgs),
     /// Print a link that opens the web page once
@@ -137,6 +141,7 @@ impl Cli {
             Command::Ask(args) => Box::pin(ask::ask(common, args)).await,
             Command::Token(command) => token::token(common, command).await,
             Command::Audit(command) => audit::audit(common, command).await,
+            Command::Rules(command) => Box::pin(rules::rules(common, command)).await,
             Command::Stop(args) => stop::stop(common, args).await,
             Command::Open => open::open(common).await,
             Command::Completions { shell } => completions(shell),

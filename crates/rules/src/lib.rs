@@ -11,10 +11,14 @@ mod assess;
 mod corpus;
 mod facts;
 mod floor;
+mod glob;
+mod host;
 mod judge;
 mod language;
+mod path;
 mod request;
 mod ruleset;
+mod shell;
 
 pub use assess::{Assessment, assess};
 pub use corpus::{Case, CaseError, CaseRules};

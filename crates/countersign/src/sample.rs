@@ -25,6 +25,7 @@ pub(crate) fn approval() -> HostApproval {
         asked_by: Some(who("builder", "agent")),
         client_id: None,
         created_at: Time(1_000_000),
+        cwd: None,
         deadline: None,
         deliveries: 0,
         delivery: None,
@@ -47,6 +48,7 @@ pub(crate) fn approval() -> HostApproval {
         tool: Some("Bash".into()),
         tool_call_id: None,
         turn: None,
+        verdict: None,
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) fn agent((agent, open): &(Agent, OpenCounts)) -> HostAgent {
     let profile = &agent.profile;
     let state = agent.state(*open);
     HostAgent {
+        bypass_until: None,
         capabilities: profile.capabilities.clone(),
         current_task: agent.current_task.clone(),
         display: HostAgentDisplay {
@@ -142,6 +143,7 @@ pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
             .filter(|_| owned)
             .map(ToString::to_string),
         created_at: time(ask.asked_at),
+        cwd: None,
         deadline: ask.deadline.map(time),
         deliveries: 0,
         delivery: None,
@@ -164,6 +166,7 @@ pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
         tool: ask.tool.clone(),
         tool_call_id: ask.tool_call.clone(),
         turn: ask.turn.clone(),
+        verdict: None,
     }
 }
 

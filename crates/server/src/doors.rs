@@ -54,6 +54,7 @@ impl Doors {
                 .count(),
             pending_questions: overview.questions.len(),
             pid: std::process::id(),
+            rule_problems: Vec::new(),
             socket: self.socket.display().to_string(),
             started_at: convert::time(self.service.started_at()),
             store_error: self

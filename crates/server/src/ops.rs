@@ -538,6 +538,7 @@ pub(crate) async fn snapshot(service: &Service, overview: &Overview) -> Result<w
         identity: Some(identity()),
         pending_signins: Vec::new(),
         questions: overview.questions.iter().map(convert::question).collect(),
+        rule_problems: Vec::new(),
         subscribed: true,
     })
 }

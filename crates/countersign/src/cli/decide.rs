@@ -78,6 +78,7 @@ pub(super) async fn approve(common: &Common, args: ApproveArgs) -> Result<Exit, 
         resolution,
         message: args.message,
         edited_input,
+        remember: None,
     };
     resolve(common, &mut client, row.id, body).await
 }
@@ -90,6 +91,7 @@ pub(super) async fn deny(common: &Common, args: DenyArgs) -> Result<Exit, CliErr
         resolution,
         message: args.message,
         edited_input: None,
+        remember: None,
     };
     resolve(common, &mut client, row.id, body).await
 }

@@ -110,6 +110,7 @@ mod tests {
     #[test]
     fn agents_are_listed_with_what_they_wait_for() {
         let agent = HostAgent {
+            bypass_until: None,
             capabilities: Vec::new(),
             current_task: Some("Fix the build".into()),
             display: HostAgentDisplay::default(),

@@ -231,6 +231,7 @@ impl Watch {
             resolution,
             message,
             edited_input: None,
+            remember: None,
         };
         let params = ResolveApprovalParams {
             approval_id: id,

@@ -1,6 +1,9 @@
 //! Rows for tests.
 
-use countersign_protocol::{HostApproval, HostQuestion, Raw, Time, Who};
+use countersign_protocol::{
+    GrantRow, HostApproval, HostQuestion, HostRule, HostVerdict, HostVerdictPart, Raw, RuleScope,
+    Time, Who,
+};
 
 pub(crate) fn raw(text: &str) -> Raw {
     serde_json::from_str(text).unwrap()
@@ -66,5 +69,61 @@ pub(crate) fn question() -> HostQuestion {
         question: "Which title?".into(),
         sequence: 8,
         state: "pending".into(),
+    }
+}
+
+/// A verdict of two parts, the second on the floor.
+pub(crate) fn verdict() -> HostVerdict {
+    let part = |kind: &str, effect: &str, subject: &str| HostVerdictPart {
+        effect: effect.into(),
+        floor: false,
+        kind: kind.into(),
+        reason: None,
+        rule: None,
+        subject: subject.into(),
+    };
+    let rule = HostRule {
+        effect: "allow".into(),
+        grant: None,
+        line: Some(3),
+        rule: "Bash(cargo test:*)".into(),
+        source: "/u/rules.toml".into(),
+    };
+    HostVerdict {
+        effect: "ask".into(),
+        parts: vec![
+            HostVerdictPart {
+                rule: Some(rule),
+                ..part("command", "allow", "cargo test")
+            },
+            HostVerdictPart {
+                floor: true,
+                reason: Some("git internals".into()),
+                ..part("write", "ask", "/p/.git/config")
+            },
+        ],
+        text: String::new(),
+    }
+}
+
+/// A grant without an end, one second after 1970.
+pub(crate) fn grant() -> GrantRow {
+    GrantRow {
+        by: who("ada", "operator"),
+        created_at: Time(1_000_000),
+        effect: "allow".into(),
+        expires_at: None,
+        fired: 0,
+        id: "grant-1".into(),
+        last_used: None,
+        origin: Some("approval-aaaa11112222".into()),
+        rule: "Bash(ls:*)".into(),
+        scope: RuleScope {
+            agent: Some("builder".into()),
+            project: Some("/p".into()),
+            session: None,
+        },
+        uses: None,
+        uses_left: None,
     }
 }

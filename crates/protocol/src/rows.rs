@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::rules::{HostVerdict, RuleProblem};
+use crate::rules::{BypassRow, HostVerdict, RuleProblem};
 use crate::scalar::{Raw, Time};
 
 /// How an agent wants to be shown.
@@ -345,6 +345,9 @@ pub struct NewToken {
 pub struct HostStatus {
     /// Agents on the list.
     pub agents: usize,
+    /// Agents whose asks are let through without a person.
+    #[serde(default)]
+    pub bypassed: Vec<BypassRow>,
     /// Connections open now.
     pub connections: usize,
     /// The database.

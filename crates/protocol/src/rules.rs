@@ -282,6 +282,18 @@ pub struct GrantRow {
     pub uses_left: Option<u32>,
 }
 
+/// An agent whose asks are let through without a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BypassRow {
+    /// The agent.
+    pub agent_id: String,
+    /// Its name.
+    pub name: String,
+    /// Until when.
+    #[schema(value_type = String, format = DateTime)]
+    pub until: Time,
+}
+
 /// Something wrong with a rule file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuleProblem {

@@ -43,6 +43,7 @@ impl Doors {
         let overview = self.service.overview().await?;
         Ok(HostStatus {
             agents: overview.agents.len(),
+            bypassed: Vec::new(),
             connections: self.connections(),
             database: self.database.display().to_string(),
             event_sequence: overview.head.0,

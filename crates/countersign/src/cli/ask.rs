@@ -3,6 +3,7 @@
 //! Invariants: one run is one ask, however often the connection breaks, because it is asked
 //! again under the same key; the exit code is 0 only if exactly what was asked is allowed.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -46,6 +47,9 @@ pub(crate) struct AskArgs {
     /// The tool's exact input: JSON, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     input: Option<String>,
+    /// The folder it would run in [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
     /// The agent this is for
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
@@ -109,6 +113,7 @@ fn request(args: AskArgs) -> Result<RequestApprovalParams, CliError> {
         system_level: true,
         tool: args.tool,
         input: json(args.input)?,
+        cwd: Some(words::folder(args.cwd.as_deref())?),
         idempotency_key: Some(
             args.key
                 .map_or_else(|| nonce().map(|nonce| format!("ask-{nonce}")), Ok)?,

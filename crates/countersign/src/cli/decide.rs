@@ -10,6 +10,7 @@ use countersign_protocol::{
 };
 use serde_json::Value;
 
+use super::remember::RememberArgs;
 use super::{Common, words};
 use crate::client::Client;
 use crate::describe::{self, APPROVE, DENY};
@@ -22,6 +23,9 @@ use crate::{output, shown};
   countersign approve 1a2b3c4d
   countersign approve 1a2b3c4d --message 'only this once'
   countersign approve 1a2b3c4d --option allow_always
+  countersign approve 1a2b3c4d --remember                      # the narrowest rule, this project, 30 days
+  countersign approve 1a2b3c4d --remember --scope session
+  countersign approve 1a2b3c4d --remember --rule 'Bash(cargo test:*)' --expires 7d --uses 20
   countersign approve 1a2b3c4d --edit-input '{\"command\":\"cargo test -p core\"}'
 
 An ask that belongs to a program's own connection is passed to that program: exit code 8.")]
@@ -37,11 +41,13 @@ pub(crate) struct ApproveArgs {
     /// Allow this input instead of the one asked for: JSON, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     edit_input: Option<String>,
+    #[command(flatten)]
+    remember: RememberArgs,
 }
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  countersign deny 1a2b3c4d\n  countersign deny 1a2b3c4d -m 'use the staging host'"
+    after_help = "Examples:\n  countersign deny 1a2b3c4d\n  countersign deny 1a2b3c4d -m 'use the staging host'\n  countersign deny 1a2b3c4d --remember --rule 'Bash(git push:*)' --scope always"
 )]
 pub(crate) struct DenyArgs {
     /// The ask; the first characters are enough
@@ -52,6 +58,8 @@ pub(crate) struct DenyArgs {
     /// Which of its options, when none is `deny`
     #[arg(long, value_name = "NAME")]
     option: Option<String>,
+    #[command(flatten)]
+    remember: RememberArgs,
 }
 
 #[derive(Args)]
@@ -74,11 +82,14 @@ pub(super) async fn approve(common: &Common, args: ApproveArgs) -> Result<Exit, 
     let mut client = common.connect().await?;
     let row = load(&mut client, args.id).await?;
     let resolution = approving_option(&row, args.option.as_deref())?;
+    let Ok(remember) = args.remember.settle(common, &mut client, &row).await? else {
+        return Ok(Exit::Failure);
+    };
     let body = ResolutionBody {
         resolution,
         message: args.message,
         edited_input,
-        remember: None,
+        remember,
     };
     resolve(common, &mut client, row.id, body).await
 }
@@ -87,11 +98,14 @@ pub(super) async fn deny(common: &Common, args: DenyArgs) -> Result<Exit, CliErr
     let mut client = common.connect().await?;
     let row = load(&mut client, args.id).await?;
     let resolution = denying_option(&row, args.option.as_deref())?;
+    let Ok(remember) = args.remember.settle(common, &mut client, &row).await? else {
+        return Ok(Exit::Failure);
+    };
     let body = ResolutionBody {
         resolution,
         message: args.message,
         edited_input: None,
-        remember: None,
+        remember,
     };
     resolve(common, &mut client, row.id, body).await
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Common;
 use crate::exit::Exit;
 use crate::failure::CliError;
-use crate::{duration, output, shown};
+use crate::{duration, output, rules_text, shown};
 
 pub(super) async fn status(common: &Common) -> Result<Exit, CliError> {
     let status: HostStatus = common
@@ -49,6 +49,10 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
             format!("{} ({})", shown::line(&status.you.name), status.you.role),
         ),
     ];
+    let warnings = rules_text::warnings(&status.rule_problems, &status.bypassed, now);
+    if !warnings.is_empty() {
+        fields.push(("care", warnings.join("\n")));
+    }
     fields.extend(
         status
             .store_error
@@ -86,7 +90,7 @@ fn agent_list(agents: &[HostAgent], now: Time, width: usize) -> String {
         vec![
             shown::line(&agent.id).into_owned(),
             shown::line(&agent.name).into_owned(),
-            shown::line(state).into_owned(),
+            state_words(agent, state, now),
             agent.open_approvals.to_string(),
             agent.open_questions.to_string(),
             duration::age(now, agent.updated_at),
@@ -99,6 +103,15 @@ fn agent_list(agents: &[HostAgent], now: Time, width: usize) -> String {
         &rows,
         width,
     )
+}
+
+/// The state, and that its asks are not held, if they are not.
+fn state_words(agent: &HostAgent, state: &str, now: Time) -> String {
+    let state = shown::line(state);
+    match agent.bypass_until.filter(|until| *until > now) {
+        Some(until) => format!("{state}, BYPASS ends {}", duration::until(now, until)),
+        None => state.into_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,78 @@
+//! `bypass`: an agent's asks go through without a person, for a while.
+
+use std::time::Duration;
+
+use clap::Args;
+use countersign_protocol::{HostAgent, SetBypassParams};
+use serde_json::json;
+
+use super::Common;
+use crate::client::Client;
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{duration, output, shown};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign bypass builder --for 30m
+  countersign bypass builder --off
+
+What would ask goes through, each on the record. Denials stay, and so does what no rule lifts: the
+host's own files, rule files, git internals, agents' configuration, shell start files.")]
+#[group(id = "when", required = true, multiple = false, args = ["for_", "off"])]
+pub(crate) struct BypassArgs {
+    /// The agent: its id, or its name where only one has it
+    agent: String,
+    /// How long: 90s, 30m, 1h
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse)]
+    for_: Option<Duration>,
+    /// End it now
+    #[arg(long)]
+    off: bool,
+}
+
+pub(super) async fn bypass(common: &Common, args: BypassArgs) -> Result<Exit, CliError> {
+    let mut client = common.connect().await?;
+    let params = SetBypassParams {
+        agent_id: find_agent(&mut client, &args.agent).await?.id,
+        for_ms: args.for_.filter(|_| !args.off).map(duration::millis),
+    };
+    let agent: HostAgent = client.call("host.set_bypass", &params).await?;
+    if common.json {
+        output::put_json(&agent)?;
+        return Ok(Exit::Ok);
+    }
+    let name = shown::line(&agent.name);
+    let words = match agent.bypass_until {
+        Some(until) => {
+            let ends = duration::until(duration::now(), until);
+            format!("asks of {name} go through without you; ends {ends}\n")
+        }
+        None => format!("{name} is asked for as before\n"),
+    };
+    output::put(&words)?;
+    Ok(Exit::Ok)
+}
+
+/// The agent with this id, or the only one of this name.
+pub(super) async fn find_agent(client: &mut Client, word: &str) -> Result<HostAgent, CliError> {
+    let agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
+    choose(agents, word)
+}
+
+fn choose(agents: Vec<HostAgent>, word: &str) -> Result<HostAgent, CliError> {
+    let unknown = |what: String| CliError::UnknownId {
+        what,
+        hint: Some("see the agents with `countersign ls`".into()),
+    };
+    let (by_id, by_name): (Vec<_>, Vec<_>) = agents
+        .into_iter()
+        .filter(|agent| agent.id == word || agent.name == word)
+        .partition(|agent| agent.id == word);
+    let mut found = if by_id.is_empty() { by_name } else { by_id };
+    match (found.pop(), found.is_empty()) {
+        (Some(agent), true) => Ok(agent),
+        (Some(_), false) => Err(unknown(format!("more than one agent is called `{word}`"))),
+        (None, _) => Err(unknown(format!("no agent `{word}`"))),
+    }
+}

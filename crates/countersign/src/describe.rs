@@ -19,6 +19,7 @@ pub(crate) fn short_id(id: &str) -> String {
     let bare = id
         .strip_prefix("approval-")
         .or_else(|| id.strip_prefix("question-"))
+        .or_else(|| id.strip_prefix("grant-"))
         .unwrap_or(id);
     shown::line(&bare.chars().take(8).collect::<String>()).into_owned()
 }

@@ -250,7 +250,6 @@ fn useful_words(words: &[String]) -> Option<usize> {
         | ("docker", "compose")
         | ("git", "stash")
         | ("gh", "pr" | "issue" | "run" | "repo")
-        | ("npx", "--no-install")
         | ("python" | "python3", "-m") => 3,
         _ => return None,
     };
@@ -258,7 +257,7 @@ fn useful_words(words: &[String]) -> Option<usize> {
     let plain = named
         .iter()
         .skip(1)
-        .all(|word| !word.starts_with('-') || matches!(word.as_str(), "-m" | "--no-install"));
+        .all(|word| !word.starts_with('-') || word.as_str() == "-m");
     (plain && words.len() > 1).then_some(count)
 }
 

@@ -286,6 +286,10 @@ impl Supervisor {
             Subject::Token(id) => state
                 .find_token(&id)
                 .map(|token| Reply::Token(Box::new(token.clone()))),
+            Subject::Grant(id) => state
+                .find_grant(&id)
+                .map(|grant| Reply::Grant(Box::new(grant.clone()))),
+            Subject::RemovedGrant(grant) => Some(Reply::Grant(grant)),
             Subject::Event => return Ok(Pending::EventAt(turn.entries.len() - 1)),
             Subject::Refused(rejection) => return Err(*rejection),
         };

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use countersign_core::event::Delivery;
 use countersign_core::{
-    Answer, Approval, ApprovalId, AskRequest, Caller, Input, PrincipalKey, Rejection,
+    Answer, Approval, ApprovalId, AskRequest, Caller, GrantId, Input, PrincipalKey, Rejection,
     ResolveApproval, Role, answer_again,
 };
 use countersign_store::ApprovalQuery;
 use tokio::sync::oneshot;
 
+use crate::names::random_hex;
 use crate::reply::{Reply, ServiceError};
 use crate::supervisor::Command;
 
@@ -45,6 +46,7 @@ impl Service {
         let input = ResolveApproval {
             caller: caller.clone(),
             approval: id.clone(),
+            grant_ids: answer.remember.iter().map(|_| new_grant_id()).collect(),
             answer: answer.clone(),
         };
         match self.submit(Input::ResolveApproval(input)).await {
@@ -191,4 +193,9 @@ impl Service {
         self.submit(Input::StopAll(caller)).await?;
         Ok(counts)
     }
+}
+
+/// A fresh name for something to remember.
+pub(super) fn new_grant_id() -> GrantId {
+    GrantId::new(format!("grant-{}", random_hex::<6>()))
 }

@@ -258,6 +258,13 @@ pub struct AskRequest {
     pub keyed: Option<Approval>,
 }
 
+impl AskRequest {
+    /// The agent that asks: an agent speaks only for itself, others name theirs.
+    pub fn asking_agent(&self) -> Option<&AgentId> {
+        self.caller.principal.agent().or(self.agent.as_ref())
+    }
+}
+
 /// What the rules say of an ask, and where they took it to happen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {

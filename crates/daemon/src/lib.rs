@@ -7,15 +7,19 @@
 pub mod audit;
 mod clock;
 mod crash;
+mod exact;
 mod feed;
+mod gate;
 mod names;
 mod reply;
+mod rulebook;
 mod service;
 mod subscription;
 mod supervisor;
 mod timekeeper;
 
 pub use clock::Clock;
+pub use countersign_core::{GrantDraft, GrantState};
 pub use countersign_store::{
     ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
 };
@@ -23,6 +27,10 @@ pub use crash::CRASH_POINTS;
 pub use feed::{Entry, Feed};
 pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};
-pub use service::{Identified, OpenError, Overview, Service, Settings, Stopped, open, start};
+pub use rulebook::{Chapter, ChapterLayer, LayerAllows, Problem, Rulebook};
+pub use service::{
+    Backtest, Candidate, CheckRequest, Checked, Contradiction, GrantAdded, Identified, ListedRule,
+    Mined, OpenError, Overview, RulesOverview, Service, Settings, Stopped, open, start,
+};
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

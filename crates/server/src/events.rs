@@ -96,6 +96,7 @@ fn registered(e: &AgentRegistered, at: Timestamp) -> Content {
         owner: e.owner.clone(),
         client: e.client.clone(),
         lapses_at: None,
+        bypass_until: None,
         registered_at: at,
         updated_at: at,
     };
@@ -117,6 +118,7 @@ fn status_changed(e: &AgentStatusChanged, at: Timestamp) -> Content {
         owner: PrincipalKey::new(""),
         client: e.client.clone(),
         lapses_at: None,
+        bypass_until: None,
         registered_at: at,
         updated_at: at,
     };

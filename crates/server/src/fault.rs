@@ -105,6 +105,11 @@ impl From<Rejection> for Fault {
             Rejection::UnknownQuestion(_) => Self::plain(Reason::UnknownQuestion, words),
             Rejection::UnknownDevice(_) => Self::plain(Reason::UnknownDevice, words),
             Rejection::UnknownToken(_) => Self::plain(Reason::UnknownToken, words),
+            Rejection::UnknownGrant(_) => Self::plain(Reason::InvalidParams, words),
+            Rejection::BadGrant(_)
+            | Rejection::AgentEnded(_)
+            | Rejection::BypassTooLong { .. }
+            | Rejection::NotAbsolute(_) => Self::refused(Reason::InvalidParams, words),
             Rejection::UnknownEvent(_) => Self::plain(Reason::UnknownEvent, words),
             Rejection::AlreadyResolved(approval) => already_resolved(&approval, words),
             Rejection::AlreadyAnswered(question) => {

@@ -213,6 +213,8 @@ pub(crate) async fn request_approval(
         system_level: params.system_level,
         idempotency_key: params.idempotency_key,
         timeout_ms: params.timeout_ms,
+        cwd: None,
+        judged: None,
         keyed: None,
     };
     let approval = service.request_approval(request).await?;
@@ -247,6 +249,7 @@ pub(crate) async fn resolve_approval(
         resolution: body.resolution,
         message: body.message,
         edited_input,
+        remember: Vec::new(),
     };
     let (approval, passed) = service
         .resolve_approval(caller, ApprovalId::new(id), answer)

@@ -1,0 +1,9 @@
+//! The service with the real loop and the real record.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod bypass;
+mod cost;
+mod crash;
+mod fixture;
+mod grants;
+mod replay;

@@ -41,6 +41,7 @@ pub(crate) fn approval() -> HostApproval {
         message: None,
         options: vec!["approve".into(), "deny".into()],
         passed_to_owner: None,
+        remembered: Vec::new(),
         resolution: None,
         resolved_at: None,
         resolved_by: None,

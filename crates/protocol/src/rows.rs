@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::rules::{BypassRow, HostVerdict, RuleProblem};
+use crate::rules::{BypassRow, GrantRow, HostVerdict, RuleProblem};
 use crate::scalar::{Raw, Time};
 
 /// How an agent wants to be shown.
@@ -150,6 +150,9 @@ pub struct HostApproval {
     /// In the reply to a resolution: it was passed to its owner, who decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed_to_owner: Option<bool>,
+    /// In the reply to a resolution: what is remembered of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remembered: Vec<GrantRow>,
     /// The option chosen, or `cancelled`, `expired`, `agent_gone`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<String>,

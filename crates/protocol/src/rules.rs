@@ -153,7 +153,7 @@ pub struct RememberBody {
 pub enum RememberScope {
     /// For this agent until it ends.
     Session,
-    /// For agents of this name, as an operator gave it, in this project if there is one.
+    /// For agents of this name, as an operator gave it.
     Agent,
     /// In this project, all its worktrees included.
     Project,
@@ -377,8 +377,8 @@ pub struct RuleSuggestions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MinedRule {
     /// How often what it covers was allowed by hand.
-    pub allowed: u64,
-    /// Some of what it covers.
+    pub allowed: usize,
+    /// Some of the asks it covers.
     pub examples: Vec<String>,
     /// When it was last allowed.
     #[schema(value_type = String, format = DateTime)]
@@ -392,15 +392,15 @@ pub struct MinedRule {
 pub struct BacktestResult {
     /// Asks it would have settled as they were decided.
     pub agreed: usize,
-    /// Asks that rules settled anyway.
+    /// Asks that rules settled at the time.
     pub already_settled_by_rules: usize,
     /// Asks that somebody decided otherwise.
     pub contradicted: Vec<Contradiction>,
-    /// Asks that were looked at.
+    /// Decisions made by hand that were looked at.
     pub examined: usize,
     /// Asks it would have settled.
     pub settled: usize,
-    /// Asks about which it says nothing, or not all.
+    /// Asks that ended in any other way, or of which no rule can speak.
     pub skipped_by_others: usize,
 }
 

@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::describe::{self, APPROVE, DENY};
 use crate::exit::Exit;
 use crate::failure::CliError;
-use crate::{output, shown};
+use crate::{duration, output, rules_text, shown};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -164,6 +164,10 @@ async fn resolve(
             describe::short_id(&row.id),
             describe::summary(&row)
         ))?;
+    }
+    for grant in row.remembered.iter().filter(|_| !common.json) {
+        let words = rules_text::grant(grant, duration::now());
+        output::say(format_args!("remembered: {words}"));
     }
     Ok(if passed {
         Exit::PassedToOwner

@@ -54,7 +54,7 @@ pub(super) struct RememberArgs {
 enum Where {
     /// This agent, until it ends
     Session,
-    /// Agents of this name, in this project
+    /// Agents to which you gave this name
     Agent,
     /// This project, with all its worktrees
     Project,

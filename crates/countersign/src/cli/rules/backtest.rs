@@ -60,18 +60,18 @@ pub(super) async fn backtest(common: &Common, args: BacktestArgs) -> Result<Exit
 
 fn text(result: &BacktestResult) -> String {
     let mut text = format!(
-        "looked at {} asks: it would have settled {}, {} of them as somebody decided\n",
+        "{} decisions by hand: it would have settled {}, {} of them in the same way\n",
         result.examined, result.settled, result.agreed
     );
     if result.already_settled_by_rules > 0 {
         let count = result.already_settled_by_rules;
-        let _ = writeln!(text, "{count} were settled by rules anyway");
+        let _ = writeln!(text, "{count} asks were settled by rules at the time");
     }
     if result.skipped_by_others > 0 {
         let count = result.skipped_by_others;
         let _ = writeln!(
             text,
-            "{count} stay with a person because of other parts or rules"
+            "{count} other asks ended otherwise, or no rule can speak of them"
         );
     }
     let _ = writeln!(text, "decided otherwise: {}", result.contradicted.len());
@@ -119,8 +119,8 @@ mod tests {
         };
         assert_eq!(
             text(&result),
-            "looked at 9 asks: it would have settled 4, 3 of them as somebody decided\n\
-             1 were settled by rules anyway\n\
+            "9 decisions by hand: it would have settled 4, 3 of them in the same way\n\
+             1 asks were settled by rules at the time\n\
              decided otherwise: 1\n  \
              aaaa1111  denied by ada; the rules would ask: cargo test; /p/.git/config\n"
         );

@@ -4,6 +4,7 @@
 //! makes the whole file fail; an allow that is not understood is left out and said so. Every
 //! problem carries its line.
 
+mod anchor;
 mod examples;
 mod table;
 
@@ -16,6 +17,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::ruleset::{Entry, Origin};
+pub use anchor::anchor_rule;
 use examples::Examples;
 use table::{Lines, Table};
 

@@ -19,7 +19,7 @@ mod ruleset;
 pub use assess::{Assessment, assess};
 pub use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};
 pub use facts::{Facts, NoFacts};
-pub use file::{FileKind, FileProblem, FileProblems, Others, RuleFile, parse_file};
+pub use file::{FileKind, FileProblem, FileProblems, Others, RuleFile, anchor_rule, parse_file};
 pub use floor::Floor;
 pub use judge::{Allows, Layer, judge};
 pub use language::{Rule, RuleError};

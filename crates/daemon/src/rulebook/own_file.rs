@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_rules::{
-    Effect, Entry, FileKind, FileProblem, FileProblems, Others, RuleFile, RuleSet, parse_file,
+    Effect, Entry, FileKind, FileProblem, FileProblems, Others, RuleFile, RuleSet, anchor_rule,
+    parse_file,
 };
 
 use super::chapter::{ChapterLayer, LayerAllows, Problem};
@@ -174,8 +175,21 @@ impl OwnFile {
         })
     }
 
+    /// Its denies and asks alone, as they read in a project inside of the one at `root`.
+    pub(super) fn outer_layer(&self, root: &str) -> Option<ChapterLayer> {
+        let layer = self.strict_layer()?;
+        let mut rules = RuleSet::default();
+        for entry in layer.rules.entries() {
+            rules.insert(anchor_rule(entry, root));
+        }
+        Some(ChapterLayer {
+            rules: rules.into(),
+            ..layer
+        })
+    }
+
     /// Its denies and asks alone, or that it is broken.
-    pub(super) fn strict_layer(&self) -> Option<ChapterLayer> {
+    fn strict_layer(&self) -> Option<ChapterLayer> {
         let rules = self.good.as_ref().map(|good| Arc::clone(&good.strict));
         let allows = match self.suspended() {
             Some(why) => LayerAllows::Suspended(why),

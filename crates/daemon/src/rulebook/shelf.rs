@@ -206,7 +206,9 @@ impl Shelf {
 
     /// The denies and asks of a project further out.
     fn outer_layer(&self, root: &Path) -> Option<ChapterLayer> {
-        self.projects.get(root)?.strict_layer()
+        self.projects
+            .get(root)?
+            .outer_layer(&root.to_string_lossy())
     }
 
     fn place(&self, cwd: &str, project: Option<&Project>) -> Place {

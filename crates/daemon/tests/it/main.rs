@@ -1,0 +1,3 @@
+//! The daemon against a real file system.
+
+mod rulebook;

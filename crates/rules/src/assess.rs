@@ -1,14 +1,357 @@
 //! Assessing: a request taken apart, before any rule is looked at.
 
+use countersign_core::event::PartKind;
+
 use crate::facts::Facts;
-use crate::request::Request;
+use crate::glob::{Token, tokens};
+use crate::host::{self, Target};
+use crate::path::{Spot, below, clean, resolve};
+use crate::request::{Action, Place, Request};
+use crate::shell::{
+    self, AllowForm, CommandFacts, DenyForm, RedirectKind, Step, Touches, What, Word,
+};
 
 /// A request taken apart.
 #[derive(Clone, Debug)]
-pub struct Assessment {}
+pub struct Assessment {
+    pub(crate) tool: String,
+    pub(crate) place: Place,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// One thing a request would do.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) kind: PartKind,
+    pub(crate) subject: String,
+    pub(crate) body: Body,
+    /// Why no rule can allow it, if none can.
+    pub(crate) doubt: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    Command {
+        allow: Vec<AllowForm>,
+        deny: Vec<DenyForm>,
+        touched: Vec<Touch>,
+    },
+    /// A file that is read or written: every place it may be.
+    Path(Vec<Spot>),
+    Fetch(Option<Target>),
+    Mcp {
+        server: String,
+        tool: String,
+    },
+    Tool,
+    /// Only its doubt matters.
+    Nothing,
+}
+
+/// A path that a command may touch.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Touch {
+    pub(crate) touches: Touches,
+    pub(crate) at: At,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum At {
+    Spot(Spot),
+    /// Wildcards, one entry for each segment of the absolute path.
+    Glob(Vec<Vec<Token>>),
+}
 
 /// Takes a request apart.
 pub fn assess(request: &Request, facts: &dyn Facts) -> Assessment {
-    let _ = (request, facts);
-    Assessment {}
+    let mut assessor = Assessor {
+        request,
+        facts,
+        parts: Vec::new(),
+    };
+    assessor.action(&request.action);
+    if assessor.parts.is_empty() {
+        assessor.doubt(&request.tool, "there is nothing in it");
+    }
+    Assessment {
+        tool: request.tool.clone(),
+        place: request.place.clone(),
+        parts: assessor.parts,
+    }
+}
+
+struct Assessor<'r> {
+    request: &'r Request,
+    facts: &'r dyn Facts,
+    parts: Vec<Part>,
+}
+
+impl Assessor<'_> {
+    fn place(&self) -> &Place {
+        &self.request.place
+    }
+
+    fn add(&mut self, kind: PartKind, subject: &str, body: Body, doubt: Option<String>) {
+        self.parts.push(Part {
+            kind,
+            subject: subject.to_owned(),
+            body,
+            doubt,
+        });
+    }
+
+    fn doubt(&mut self, subject: &str, reason: &str) {
+        self.add(
+            PartKind::Tool,
+            subject,
+            Body::Nothing,
+            Some(reason.to_owned()),
+        );
+    }
+
+    fn action(&mut self, action: &Action) {
+        match action {
+            Action::Shell { command } => self.shell(command),
+            Action::Read { path } => self.path(PartKind::Read, path),
+            Action::Edit { path } => self.path(PartKind::Write, path),
+            Action::Fetch { url } => self.fetch(url),
+            Action::Mcp { server, tool } => self.mcp(server, tool),
+            Action::Other => self.add(PartKind::Tool, &self.request.tool.clone(), Body::Tool, None),
+            Action::All(actions) => actions.iter().for_each(|action| self.action(action)),
+            Action::Unclear { known, reason } => {
+                self.action(known);
+                self.doubt(&self.request.tool.clone(), reason);
+            }
+        }
+    }
+
+    fn path(&mut self, kind: PartKind, path: &str) {
+        let base = self.place().cwd.clone();
+        match resolve(path, &base, self.place(), self.facts) {
+            Ok(spot) => {
+                let doubt = other_names(kind, &spot);
+                let subject = spot.lexical.clone();
+                self.add(kind, &subject, Body::Path(vec![spot]), doubt);
+            }
+            Err(doubt) => self.add(
+                kind,
+                path,
+                Body::Path(Vec::new()),
+                Some(doubt.as_str().to_owned()),
+            ),
+        }
+    }
+
+    fn fetch(&mut self, url: &str) {
+        let (target, doubt) = host::read(url);
+        let subject = target
+            .as_ref()
+            .map_or(url, |target| target.host.as_str())
+            .to_owned();
+        self.add(
+            PartKind::Fetch,
+            &subject,
+            Body::Fetch(target),
+            doubt.map(str::to_owned),
+        );
+    }
+
+    fn mcp(&mut self, server: &str, tool: &str) {
+        let is_name = |text: &str| {
+            !text.is_empty()
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+        };
+        let doubt = if !is_name(server) || !is_name(tool) || server.contains("__") {
+            Some("the names of the server and its tool are unusual".to_owned())
+        } else {
+            None
+        };
+        let body = Body::Mcp {
+            server: server.to_owned(),
+            tool: tool.to_owned(),
+        };
+        self.add(
+            PartKind::Tool,
+            &format!("mcp__{server}__{tool}"),
+            body,
+            doubt,
+        );
+    }
+
+    fn shell(&mut self, command: &str) {
+        let place = self.place().clone();
+        let facts = self.facts;
+        let go = |to: &str, from: &str| -> Option<Vec<String>> {
+            let spot = resolve(to, from, &place, facts).ok()?;
+            let mut found = vec![spot.lexical];
+            if !found.contains(&spot.real) {
+                found.push(spot.real);
+            }
+            Some(found)
+        };
+        let taken = shell::take_apart(command, &place.cwd, &go);
+        if let Some(reason) = &taken.doubt {
+            self.add(
+                PartKind::Command,
+                command,
+                Body::Nothing,
+                Some(reason.clone()),
+            );
+        }
+        for step in &taken.steps {
+            self.step(step);
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match &step.what {
+            What::Run(facts) => self.run(facts, step.directories.as_deref()),
+            What::Redirect(RedirectKind::Read, target) => {
+                self.redirect(&[PartKind::Read], target, step.directories.as_deref());
+            }
+            What::Redirect(RedirectKind::Write, target) => {
+                self.redirect(&[PartKind::Write], target, step.directories.as_deref());
+            }
+            What::Redirect(RedirectKind::ReadWrite, target) => {
+                self.redirect(
+                    &[PartKind::Read, PartKind::Write],
+                    target,
+                    step.directories.as_deref(),
+                );
+            }
+            What::Redirect(RedirectKind::Text | RedirectKind::Free, _) => {}
+        }
+    }
+
+    fn redirect(&mut self, kinds: &[PartKind], target: &Word, directories: Option<&[String]>) {
+        if target.literal().is_some_and(is_free_file) {
+            return;
+        }
+        let path = if target.tilde || target.dynamic || !target.text.starts_with('~') {
+            target.text.clone()
+        } else {
+            format!("./{}", target.text)
+        };
+        let (spots, mut doubt) = self.spots(&path, directories);
+        if target.literal().is_none() {
+            doubt = Some("the file is named only when it runs".to_owned());
+        }
+        for kind in kinds {
+            let subject = spots.first().map_or(&path, |spot| &spot.lexical).clone();
+            let doubt = doubt
+                .clone()
+                .or_else(|| spots.iter().find_map(|spot| other_names(*kind, spot)));
+            self.add(*kind, &subject, Body::Path(spots.clone()), doubt);
+        }
+    }
+
+    /// Every place a path may be, from every directory.
+    fn spots(&self, path: &str, directories: Option<&[String]>) -> (Vec<Spot>, Option<String>) {
+        let nowhere = [String::new()];
+        let mut spots = Vec::new();
+        let mut doubt = None;
+        for base in directories.unwrap_or(&nowhere) {
+            match resolve(path, base, self.place(), self.facts) {
+                Ok(spot) => spots.push(spot),
+                Err(reason) => doubt = Some(reason.as_str().to_owned()),
+            }
+        }
+        (spots, doubt)
+    }
+
+    fn run(&mut self, facts: &CommandFacts, directories: Option<&[String]>) {
+        let doubt = facts
+            .doubt
+            .clone()
+            .or_else(|| self.doubt_of_directory(facts, directories));
+        let subject = facts
+            .deny
+            .first()
+            .map_or(String::new(), |form| form.text.clone());
+        let mut touched = Vec::new();
+        for touch in &facts.touched {
+            let at = if touch.glob {
+                self.globs(&touch.path, directories)
+                    .into_iter()
+                    .map(At::Glob)
+                    .collect()
+            } else {
+                let (spots, _) = self.spots(&touch.path, directories);
+                spots.into_iter().map(At::Spot).collect::<Vec<_>>()
+            };
+            touched.extend(at.into_iter().map(|at| Touch {
+                touches: touch.touches,
+                at,
+            }));
+        }
+        let body = Body::Command {
+            allow: facts.allow.clone(),
+            deny: facts.deny.clone(),
+            touched,
+        };
+        self.add(PartKind::Command, &subject, body, doubt);
+    }
+
+    /// Another directory is another repository with its own settings, scripts and hooks.
+    fn doubt_of_directory(
+        &self,
+        facts: &CommandFacts,
+        directories: Option<&[String]>,
+    ) -> Option<String> {
+        let place = self.place();
+        let elsewhere = |directory: &String| *directory != place.cwd;
+        let outside = |directory: &String| below(directory, &place.project, false).is_none();
+        match directories {
+            None if place.cwd.is_empty() => None,
+            None => Some("the directory it would run in is not known".to_owned()),
+            Some(directories) if facts.program == "git" && directories.iter().any(elsewhere) => {
+                Some(
+                    "git would run in another directory, with that directory's settings".to_owned(),
+                )
+            }
+            Some(directories)
+                if directories.iter().any(outside)
+                    && directories.iter().any(elsewhere)
+                    && !shell::only_reads(facts) =>
+            {
+                Some("it would run in a directory outside the project".to_owned())
+            }
+            Some(_) => None,
+        }
+    }
+
+    fn globs(&self, pattern: &str, directories: Option<&[String]>) -> Vec<Vec<Vec<Token>>> {
+        let place = self.place();
+        let absolute = |base: &str| match pattern.strip_prefix("~/") {
+            Some(rest) => format!("{}/{rest}", place.home),
+            None if pattern.starts_with('/') => pattern.to_owned(),
+            None => format!("{base}/{pattern}"),
+        };
+        let nowhere = [String::new()];
+        directories
+            .unwrap_or(&nowhere)
+            .iter()
+            .map(|base| {
+                let path = clean(&absolute(base));
+                path.split('/')
+                    .filter(|name| !name.is_empty())
+                    .map(tokens)
+                    .collect()
+            })
+            .collect()
+    }
+}
+
+fn other_names(kind: PartKind, spot: &Spot) -> Option<String> {
+    (kind == PartKind::Write && spot.has_other_names)
+        .then(|| "the file has another name elsewhere, which would change too".to_owned())
+}
+
+fn is_free_file(path: &str) -> bool {
+    matches!(
+        path,
+        "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin" | "/dev/tty"
+    )
 }

@@ -1,10 +1,17 @@
 //! Judging: the parts of a request held against layers of rules.
+//!
+//! Invariant: a part is allowed only by a rule that names it, where nothing stricter speaks, there
+//! is no doubt about it, and the floor is silent.
 
 use countersign_core::event::{Effect, PartKind, Verdict, VerdictPart};
 
-use crate::assess::Assessment;
+use crate::assess::{Assessment, At, Body, Part, Touch};
 use crate::floor::Floor;
+use crate::language::{PathPattern, Pattern, host_matches};
+use crate::path::Spot;
+use crate::request::Place;
 use crate::ruleset::{Entry, RuleSet};
+use crate::shell::Touches;
 
 /// One source of rules. In each, the highest rank that matches counts; between layers the
 /// strictest does, and a layer that says nothing does not count.
@@ -31,16 +38,278 @@ pub enum Allows<'a> {
 
 /// Says what follows for a request, part by part.
 pub fn judge(assessment: &Assessment, floor: &Floor, layers: &[Layer<'_>]) -> Verdict {
-    let _ = (assessment, floor, layers);
-    Verdict {
-        effect: Effect::Ask,
-        parts: vec![VerdictPart {
-            kind: PartKind::Tool,
-            subject: String::new(),
-            effect: Effect::Ask,
-            rule: None,
-            reason: None,
-            floor: false,
-        }],
+    let suspended = layers.iter().find_map(|layer| match layer.allows {
+        Allows::Suspended(reason) => Some(reason),
+        Allows::Count | Allows::Untrusted => None,
+    });
+    let mut parts: Vec<VerdictPart> = Vec::with_capacity(assessment.parts.len());
+    for part in &assessment.parts {
+        let said = judge_part(assessment, part, floor, layers, suspended);
+        if !parts.contains(&said) {
+            parts.push(said);
+        }
     }
+    let effect = parts
+        .iter()
+        .map(|part| part.effect)
+        .max()
+        .unwrap_or(Effect::Ask);
+    Verdict { effect, parts }
+}
+
+fn judge_part(
+    assessment: &Assessment,
+    part: &Part,
+    floor: &Floor,
+    layers: &[Layer<'_>],
+    suspended: Option<&str>,
+) -> VerdictPart {
+    let mut said = VerdictPart {
+        kind: part.kind,
+        subject: part.subject.clone(),
+        effect: Effect::Ask,
+        rule: None,
+        reason: None,
+        floor: false,
+    };
+    let strictest = layers
+        .iter()
+        .filter_map(|layer| speak(assessment, part, layer))
+        .max_by(|one, other| {
+            one.strictness()
+                .cmp(&other.strictness())
+                .then(std::cmp::Ordering::Greater)
+        });
+    if let Some(found) = &strictest {
+        said.effect = found.effect;
+        said.rule = Some(found.entry.to_ref());
+        said.reason = found.reason.map(str::to_owned);
+    }
+    if said.effect == Effect::Allow
+        && let Some(reason) = part.doubt.as_deref().or(suspended)
+    {
+        said.effect = Effect::Ask;
+        said.reason = Some(reason.to_owned());
+    } else if said.rule.is_none() {
+        said.reason.clone_from(&part.doubt);
+    }
+    if let Some((effect, reason)) = floor.says(assessment, part)
+        && (effect > said.effect || effect == Effect::Ask && said.effect == Effect::Ask)
+    {
+        said.floor = true;
+        said.effect = effect;
+        said.rule = None;
+        said.reason = Some(reason);
+    }
+    said
+}
+
+/// What a layer says of a part.
+struct Said<'l> {
+    entry: &'l Entry,
+    effect: Effect,
+    reason: Option<&'static str>,
+}
+
+impl Said<'_> {
+    fn strictness(&self) -> Effect {
+        self.effect
+    }
+}
+
+fn speak<'l>(assessment: &Assessment, part: &Part, layer: &Layer<'l>) -> Option<Said<'l>> {
+    let mut best: Option<Said<'l>> = None;
+    layer.rules.for_candidates(assessment, part, |entry| {
+        if entry.effect == Effect::Allow && layer.allows == Allows::Untrusted {
+            return;
+        }
+        let Some(matched) = matches(entry, assessment, part) else {
+            return;
+        };
+        if !(layer.admits)(entry) {
+            return;
+        }
+        let said = Said {
+            effect: matched.effect(entry.effect),
+            reason: matched.reason(),
+            entry,
+        };
+        let better = best
+            .as_ref()
+            .is_none_or(|best| (said.entry.rank, said.effect) > (best.entry.rank, best.effect));
+        if better {
+            best = Some(said);
+        }
+    });
+    best
+}
+
+/// How a rule matched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Matched {
+    Surely,
+    /// It may touch what the rule speaks of.
+    Maybe,
+}
+
+impl Matched {
+    fn effect(self, effect: Effect) -> Effect {
+        match self {
+            Self::Surely => effect,
+            Self::Maybe => effect.min(Effect::Ask),
+        }
+    }
+
+    fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Surely => None,
+            Self::Maybe => Some("it may touch what this rule speaks of"),
+        }
+    }
+}
+
+fn matches(entry: &Entry, assessment: &Assessment, part: &Part) -> Option<Matched> {
+    if entry.effect == Effect::Allow {
+        allows(&entry.rule.pattern, assessment, part).then_some(Matched::Surely)
+    } else {
+        covers(&entry.rule.pattern, assessment, part)
+    }
+}
+
+fn allows(pattern: &Pattern, assessment: &Assessment, part: &Part) -> bool {
+    let place = &assessment.place;
+    match (pattern, &part.body) {
+        (Pattern::Shell(shell), Body::Command { allow, .. }) => allow.iter().any(|form| {
+            let named = match (&shell.form, form.named) {
+                (crate::language::ShellForm::Exact, _) => true,
+                (_, Some(named)) => shell.literal_words() >= named,
+                (_, None) => false,
+            };
+            named && shell.allows(&form.words)
+        }),
+        (Pattern::Read(path), Body::Path(spots)) if part.kind == PartKind::Read => {
+            all_allowed(path.as_ref(), spots, place, true)
+        }
+        (Pattern::Edit(path, tool), Body::Path(spots)) if part.kind == PartKind::Write => {
+            (tool.is_empty() || *tool == assessment.tool)
+                && all_allowed(path.as_ref(), spots, place, false)
+        }
+        (Pattern::Fetch(host), Body::Fetch(target)) => {
+            host_matches(host.as_ref(), target.as_ref(), Effect::Allow)
+        }
+        (
+            Pattern::Mcp { server, tool },
+            Body::Mcp {
+                server: own,
+                tool: name,
+            },
+        ) => server == own && tool.matches(name),
+        (Pattern::Tool(name), Body::Tool | Body::Mcp { .. }) => {
+            name.is_literal() && name.matches(&assessment.tool)
+        }
+        _ => false,
+    }
+}
+
+fn all_allowed(pattern: Option<&PathPattern>, spots: &[Spot], place: &Place, whole: bool) -> bool {
+    !spots.is_empty()
+        && spots.iter().all(|spot| {
+            pattern.is_none_or(|pattern| {
+                pattern.allows(&spot.lexical, place, whole)
+                    && pattern.allows(&spot.real, place, whole)
+            })
+        })
+}
+
+fn covers(pattern: &Pattern, assessment: &Assessment, part: &Part) -> Option<Matched> {
+    let sure = |yes: bool| yes.then_some(Matched::Surely);
+    match (pattern, &part.body) {
+        (Pattern::Tool(name), _) => sure(name.matches(&assessment.tool) || is_alias(name, part)),
+        (Pattern::Shell(shell), Body::Command { deny, .. }) => sure(
+            deny.iter()
+                .any(|form| shell.covers(&form.words, &form.text)),
+        ),
+        (Pattern::Shell(shell), Body::Nothing) if part.kind == PartKind::Command => {
+            sure(shell.form == crate::language::ShellForm::Every)
+        }
+        (Pattern::Read(path), Body::Path(spots)) => {
+            sure(any_covered(path.as_ref(), spots, &assessment.place))
+        }
+        (Pattern::Edit(path, _), Body::Path(spots)) if part.kind == PartKind::Write => {
+            sure(any_covered(path.as_ref(), spots, &assessment.place))
+        }
+        (Pattern::Read(Some(path)), Body::Command { touched, .. }) => most(
+            touched
+                .iter()
+                .filter_map(|touch| covers_touch(path, touch, &assessment.place)),
+        ),
+        (Pattern::Edit(Some(path), _), Body::Command { touched, .. }) => most(
+            touched
+                .iter()
+                .filter(|touch| touch.touches != Touches::Reads)
+                .filter_map(|touch| covers_touch(path, touch, &assessment.place)),
+        ),
+        (Pattern::Fetch(host), Body::Fetch(target)) => {
+            sure(host_matches(host.as_ref(), target.as_ref(), Effect::Deny))
+        }
+        (
+            Pattern::Mcp { server, tool },
+            Body::Mcp {
+                server: own,
+                tool: name,
+            },
+        ) => sure(server == own && tool.matches(name)),
+        (Pattern::AnyMcp(name), Body::Mcp { server, tool }) => {
+            sure(name.matches(&format!("mcp__{server}__{tool}")))
+        }
+        _ => None,
+    }
+}
+
+/// A deny of a tool by name also means what the tool does under another name.
+fn is_alias(name: &crate::glob::TextGlob, part: &Part) -> bool {
+    let tool = match part.kind {
+        PartKind::Command => "Bash",
+        PartKind::Read => "Read",
+        PartKind::Write => "Edit",
+        PartKind::Fetch => "WebFetch",
+        PartKind::Tool => return false,
+    };
+    name.matches(tool)
+}
+
+fn any_covered(pattern: Option<&PathPattern>, spots: &[Spot], place: &Place) -> bool {
+    let Some(pattern) = pattern else {
+        return true;
+    };
+    spots
+        .iter()
+        .any(|spot| pattern.covers(&spot.lexical, place) || pattern.covers(&spot.real, place))
+}
+
+fn covers_touch(pattern: &PathPattern, touch: &Touch, place: &Place) -> Option<Matched> {
+    let known = matches!(touch.touches, Touches::Reads | Touches::Writes);
+    match &touch.at {
+        At::Spot(spot) => {
+            let covered = pattern.covers(&spot.lexical, place) || pattern.covers(&spot.real, place);
+            let matched = if known {
+                Matched::Surely
+            } else {
+                Matched::Maybe
+            };
+            covered.then_some(matched)
+        }
+        At::Glob(globs) => pattern.could_cover(globs, place).then_some(Matched::Maybe),
+    }
+}
+
+fn most(found: impl Iterator<Item = Matched>) -> Option<Matched> {
+    let mut best = None;
+    for matched in found {
+        match matched {
+            Matched::Surely => return Some(Matched::Surely),
+            Matched::Maybe => best = Some(Matched::Maybe),
+        }
+    }
+    best
 }

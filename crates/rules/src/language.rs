@@ -1,11 +1,22 @@
 //! The rule language: the strings people already have, read exactly.
+//!
+//! Invariant: an allow matches less than it might mean, a deny or ask more.
 
 use countersign_core::event::Effect;
+
+use crate::glob::{Segment, TextGlob, Token, path_matches, path_meets};
+use crate::host::{HostPattern, Target};
+use crate::path::{below, clean};
+use crate::request::Place;
+
+/// Longer rules than this are refused.
+const RULE_BYTES_MAX: usize = 4096;
 
 /// A rule that was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     text: String,
+    pub(crate) pattern: Pattern,
 }
 
 /// Why a rule was not understood.
@@ -14,21 +25,456 @@ pub enum RuleError {
     /// There is nothing there.
     #[error("the rule is empty")]
     Empty,
+    /// It is longer than any rule needs to be.
+    #[error("the rule is longer than {RULE_BYTES_MAX} bytes")]
+    TooLong,
+    /// It holds something that cannot be seen.
+    #[error("the rule holds a control or invisible character")]
+    Invisible,
+    /// It is not a tool's name with an optional pattern.
+    #[error("`{0}` is not a tool's name, nor one with a pattern in parentheses")]
+    Shape(String),
+    /// The pattern is empty.
+    #[error("the pattern in the parentheses is empty; leave them out to mean every use")]
+    EmptyPattern,
+    /// The tool takes no pattern that we know.
+    #[error("`{0}` takes no pattern")]
+    NoPattern(String),
+    /// An allow must name what it allows.
+    #[error("an allow must name its tool")]
+    AllowsEverything,
+    /// An allow must name its server.
+    #[error("an allow must name the server literally, as in `mcp__server__*`")]
+    AnyServer,
+    /// The wildcard stands where it does not count.
+    #[error("`:*` counts only at the end of a pattern")]
+    MiddleColonStar,
+    /// A domain that is none.
+    #[error("`{0}` is not a domain")]
+    Domain(String),
+    /// A pattern for pages that is none.
+    #[error("a pattern for pages is `domain:NAME`")]
+    DomainMissing,
+    /// A path that cannot be meant.
+    #[error("a path pattern cannot begin in another user's home")]
+    OtherHome,
+}
+
+/// What a rule speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// Tools by name, whatever they do.
+    Tool(TextGlob),
+    /// Simple commands.
+    Shell(ShellPattern),
+    /// Files that are read.
+    Read(Option<PathPattern>),
+    /// Files that are written; the word is the tool's name, where only one was meant.
+    Edit(Option<PathPattern>, &'static str),
+    /// Pages.
+    Fetch(Option<HostPattern>),
+    /// Tools of one MCP server.
+    Mcp { server: String, tool: TextGlob },
+    /// Tools of any MCP server, by their whole name. Never in an allow.
+    AnyMcp(TextGlob),
 }
 
 impl Rule {
     /// Reads a rule. The effect matters: an allow must name more than a deny.
-    pub fn parse(_effect: Effect, text: &str) -> Result<Self, RuleError> {
-        if text.trim().is_empty() {
-            return Err(RuleError::Empty);
-        }
+    pub fn parse(effect: Effect, text: &str) -> Result<Self, RuleError> {
+        let text = text.trim();
+        check_text(text)?;
+        let pattern = if let Some(rest) = text.strip_prefix("mcp__") {
+            parse_mcp(effect, text, rest)?
+        } else {
+            let (name, spec) = split(text)?;
+            parse_tool(effect, name, spec)?
+        };
         Ok(Self {
             text: text.to_owned(),
+            pattern,
         })
     }
 
     /// The rule as it was written.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What a person should know before relying on it.
+    pub fn warnings(&self) -> Vec<String> {
+        match &self.pattern {
+            Pattern::Shell(shell) => shell.warnings(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn check_text(text: &str) -> Result<(), RuleError> {
+    if text.is_empty() {
+        Err(RuleError::Empty)
+    } else if text.len() > RULE_BYTES_MAX {
+        Err(RuleError::TooLong)
+    } else if text
+        .chars()
+        .any(|c| c.is_control() || crate::shell::is_invisible(c))
+    {
+        Err(RuleError::Invisible)
+    } else {
+        Ok(())
+    }
+}
+
+fn split(text: &str) -> Result<(&str, Option<&str>), RuleError> {
+    let shape = || RuleError::Shape(text.to_owned());
+    let (name, spec) = match text.split_once('(') {
+        Some((name, rest)) => (name, Some(rest.strip_suffix(')').ok_or_else(shape)?)),
+        None => (text, None),
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '.' | '/');
+    if name.is_empty() || !name.chars().all(is_name) {
+        return Err(shape());
+    }
+    match spec {
+        Some("") => Err(RuleError::EmptyPattern),
+        spec => Ok((name, spec)),
+    }
+}
+
+fn parse_mcp(effect: Effect, text: &str, rest: &str) -> Result<Pattern, RuleError> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '.');
+    if rest.is_empty() || !rest.chars().all(is_name) {
+        return Err(RuleError::Shape(text.to_owned()));
+    }
+    let (server, tool) = rest.split_once("__").unwrap_or((rest, "*"));
+    if server.contains('*') || server.is_empty() {
+        return if effect == Effect::Allow {
+            Err(RuleError::AnyServer)
+        } else {
+            Ok(Pattern::AnyMcp(TextGlob::new(text)))
+        };
+    }
+    Ok(Pattern::Mcp {
+        server: server.to_owned(),
+        tool: TextGlob::new(tool),
+    })
+}
+
+fn parse_tool(effect: Effect, name: &str, spec: Option<&str>) -> Result<Pattern, RuleError> {
+    match (name, spec) {
+        ("Bash", spec) => ShellPattern::parse(spec.unwrap_or("*")).map(Pattern::Shell),
+        ("Read", spec) => path(spec).map(Pattern::Read),
+        ("Edit", spec) => path(spec).map(|path| Pattern::Edit(path, "")),
+        ("Write", spec) => path(spec).map(|path| Pattern::Edit(path, "Write")),
+        ("MultiEdit", spec) => path(spec).map(|path| Pattern::Edit(path, "MultiEdit")),
+        ("NotebookEdit", spec) => path(spec).map(|path| Pattern::Edit(path, "NotebookEdit")),
+        ("WebFetch", None) => Ok(Pattern::Fetch(None)),
+        ("WebFetch", Some(spec)) => domain(spec).map(|host| Pattern::Fetch(Some(host))),
+        (name, Some(_)) => Err(RuleError::NoPattern(name.to_owned())),
+        ("*", None) if effect == Effect::Allow => Err(RuleError::AllowsEverything),
+        (name, None) if effect == Effect::Allow && name.starts_with('*') => {
+            Err(RuleError::AllowsEverything)
+        }
+        (name, None) => Ok(Pattern::Tool(TextGlob::new(name))),
+    }
+}
+
+fn domain(spec: &str) -> Result<HostPattern, RuleError> {
+    let name = spec
+        .strip_prefix("domain:")
+        .ok_or(RuleError::DomainMissing)?
+        .trim();
+    HostPattern::parse(name).ok_or_else(|| RuleError::Domain(name.to_owned()))
+}
+
+fn path(spec: Option<&str>) -> Result<Option<PathPattern>, RuleError> {
+    spec.map(PathPattern::parse).transpose()
+}
+
+/// What a rule says of simple commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShellPattern {
+    pub(crate) form: ShellForm,
+    /// The words before the first wildcard, read by blanks and read as a shell would.
+    pub(crate) words: Vec<String>,
+    quoted: Vec<String>,
+    text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ShellForm {
+    Every,
+    Exact,
+    Prefix,
+    Wild(TextGlob),
+}
+
+impl ShellPattern {
+    pub(crate) fn parse(spec: &str) -> Result<Self, RuleError> {
+        let spec = spec.trim();
+        let body = spec
+            .strip_suffix(":*")
+            .or_else(|| spec.strip_suffix(" *"))
+            .map(str::trim_end);
+        if body.unwrap_or(spec).contains(":*") {
+            return Err(RuleError::MiddleColonStar);
+        }
+        let (form, head) = match body {
+            _ if spec == "*" || body == Some("") => (ShellForm::Every, ""),
+            Some(body) if TextGlob::new(body).is_literal() => (ShellForm::Prefix, body),
+            _ => {
+                let glob = TextGlob::new(&spec.replace(":*", " *"));
+                if glob.is_literal() {
+                    (ShellForm::Exact, spec)
+                } else {
+                    (ShellForm::Wild(glob), spec)
+                }
+            }
+        };
+        let literal = TextGlob::new(head);
+        let mut words = blanks(literal.head());
+        if matches!(form, ShellForm::Wild(_)) && !literal.head().ends_with(' ') {
+            // The wildcard is part of this word.
+            words.pop();
+        }
+        Ok(Self {
+            quoted: crate::shell::plain_words(head).unwrap_or_else(|| words.clone()),
+            text: literal.head().to_owned(),
+            form,
+            words,
+        })
+    }
+
+    /// Whether an allow covers exactly these words.
+    pub(crate) fn allows(&self, words: &[String]) -> bool {
+        let bare = words.first().is_some_and(|name| !name.contains('/'));
+        match &self.form {
+            ShellForm::Every => bare,
+            ShellForm::Exact => self.words == words || self.quoted == words,
+            ShellForm::Prefix => words.starts_with(&self.words) || words.starts_with(&self.quoted),
+            ShellForm::Wild(glob) => {
+                words.starts_with(&self.words)
+                    && (bare || !self.words.is_empty())
+                    && glob.matches(&words.join(" "))
+            }
+        }
+    }
+
+    /// Whether a deny or ask covers these words, whatever order their options have.
+    pub(crate) fn covers(&self, words: &[String], text: &str) -> bool {
+        match &self.form {
+            ShellForm::Every => true,
+            ShellForm::Exact => self.text == text || self.quoted == words,
+            ShellForm::Prefix => {
+                starts_with_word(text, &self.text)
+                    || words.starts_with(&self.quoted)
+                    || in_any_order(&self.words, words)
+            }
+            ShellForm::Wild(glob) => glob.matches(text),
+        }
+    }
+
+    /// How many words a rule names before anything goes.
+    pub(crate) fn literal_words(&self) -> usize {
+        self.words.len()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if matches!(self.form, ShellForm::Wild(_)) && self.words.len() < 2 {
+            warnings.push(
+                "the wildcard stands before the subcommand, so it covers every subcommand".into(),
+            );
+        }
+        let name = self.words.first().map_or("", String::as_str);
+        if self.form == ShellForm::Prefix && self.words.len() == 1 && runs_anything(name) {
+            warnings.push(format!("`{name}` runs any program it is given"));
+        }
+        warnings
+    }
+}
+
+fn runs_anything(name: &str) -> bool {
+    crate::shell::is_interpreter(name) || crate::shell::is_wrapper(name)
+}
+
+fn blanks(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn starts_with_word(text: &str, head: &str) -> bool {
+    text.strip_prefix(head)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+}
+
+/// Options may stand anywhere: a rule for `git push --force` also means `git push origin --force`.
+fn in_any_order(rule: &[String], words: &[String]) -> bool {
+    let is_option = |word: &&String| word.starts_with('-');
+    let plain: Vec<&String> = rule.iter().filter(|word| !is_option(word)).collect();
+    if plain.len() == rule.len() || plain.is_empty() {
+        return false;
+    }
+    let mut own = words.iter().filter(|word| !is_option(word));
+    plain.iter().all(|word| own.next() == Some(word))
+        && rule
+            .iter()
+            .filter(is_option)
+            .all(|option| words.contains(option))
+}
+
+/// What a rule says of paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PathPattern {
+    pub(crate) anchor: Anchor,
+    /// Steps up from the anchor before the segments begin.
+    up: usize,
+    pub(crate) segments: Vec<Segment>,
+    /// Whether a deny or ask means any depth below the anchor.
+    pub(crate) floats: Floats,
+}
+
+/// Where a path pattern begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Anchor {
+    Root,
+    Home,
+    Project,
+    Cwd,
+}
+
+/// Whether a pattern counts at any depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Floats {
+    Never,
+    /// For denies and asks alone.
+    Strict,
+    Always,
+}
+
+impl PathPattern {
+    pub(crate) fn parse(spec: &str) -> Result<Self, RuleError> {
+        let spec = spec.trim();
+        let (anchor, rest) = if let Some(rest) = spec.strip_prefix("//") {
+            (Anchor::Root, rest)
+        } else if spec == "~" {
+            (Anchor::Home, "")
+        } else if let Some(rest) = spec.strip_prefix("~/") {
+            (Anchor::Home, rest)
+        } else if spec.starts_with('~') {
+            return Err(RuleError::OtherHome);
+        } else if let Some(rest) = spec.strip_prefix('/') {
+            (Anchor::Project, rest)
+        } else {
+            (Anchor::Cwd, spec)
+        };
+        let names: Vec<&str> = rest
+            .split('/')
+            .filter(|name| !matches!(*name, "" | "."))
+            .collect();
+        let up = names.iter().take_while(|name| **name == "..").count();
+        let mut segments: Vec<Segment> = names[up..]
+            .iter()
+            .map(|name| Segment::parse(name))
+            .collect();
+        if rest.ends_with('/') {
+            segments.push(Segment::Any);
+        }
+        let floats = match (anchor, spec.starts_with("./"), up, segments.as_slice()) {
+            (Anchor::Cwd, false, 0, [single]) if *single != Segment::Any => Floats::Always,
+            (Anchor::Cwd, false, 0, [first, Segment::Any]) if *first != Segment::Any => {
+                Floats::Strict
+            }
+            _ => Floats::Never,
+        };
+        Ok(Self {
+            anchor,
+            up,
+            segments,
+            floats,
+        })
+    }
+
+    /// The folder the segments are counted from.
+    pub(crate) fn base(&self, place: &Place) -> Option<String> {
+        let base = match self.anchor {
+            Anchor::Root => "/",
+            Anchor::Home => place.home.as_str(),
+            Anchor::Project => place.project.as_str(),
+            Anchor::Cwd => place.cwd.as_str(),
+        };
+        if base.is_empty() {
+            return None;
+        }
+        Some(clean(&format!("{base}{}", "/..".repeat(self.up))))
+    }
+
+    /// Whether an allow covers exactly this path. A folder is covered with all below it only
+    /// where its pattern says so; `whole` says that the folder itself may be meant too.
+    pub(crate) fn allows(&self, path: &str, place: &Place, whole: bool) -> bool {
+        let Some(base) = self.base(place) else {
+            return false;
+        };
+        let Some(names) = below(path, &base, false) else {
+            return false;
+        };
+        let fits = |names: &[&str]| {
+            let last_is_any = self.segments.last() == Some(&Segment::Any);
+            let enough = whole || !last_is_any || names.len() >= self.segments.len();
+            path_matches(&self.segments, names, false) && enough
+        };
+        match self.floats {
+            Floats::Always => names.last().is_some_and(|name| fits(&[*name])),
+            Floats::Never | Floats::Strict => fits(&names),
+        }
+    }
+
+    /// Whether a deny or ask covers this path: it, or a folder it lies in, fits.
+    pub(crate) fn covers(&self, path: &str, place: &Place) -> bool {
+        let Some(base) = self.base(place) else {
+            return false;
+        };
+        let Some(names) = below(path, &base, place.ignores_case) else {
+            return false;
+        };
+        let fits = |names: &[&str]| {
+            (0..=names.len())
+                .any(|end| path_matches(&self.segments, &names[..end], place.ignores_case))
+        };
+        match self.floats {
+            Floats::Never => fits(&names),
+            Floats::Strict | Floats::Always => (0..=names.len()).any(|start| fits(&names[start..])),
+        }
+    }
+
+    /// Whether a deny or ask could cover what a path with wildcards stands for.
+    pub(crate) fn could_cover(&self, globs: &[Vec<Token>], place: &Place) -> bool {
+        let Some(base) = self.base(place) else {
+            return false;
+        };
+        let mut anchored: Vec<Segment> = base
+            .split('/')
+            .filter(|name| !name.is_empty())
+            .map(|name| Segment::Name(name.to_owned()))
+            .collect();
+        if self.floats != Floats::Never {
+            anchored.push(Segment::Any);
+        }
+        anchored.extend(self.segments.iter().cloned());
+        // A folder that fits covers what is below it, and a wildcard may stand for that folder.
+        (0..=globs.len()).any(|end| path_meets(&anchored, &globs[..end], place.ignores_case))
+    }
+}
+
+/// What a rule says of pages.
+pub(crate) fn host_matches(
+    pattern: Option<&HostPattern>,
+    target: Option<&Target>,
+    effect: Effect,
+) -> bool {
+    match (pattern, target) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(pattern), Some(target)) if effect == Effect::Allow => pattern.matches(target),
+        (Some(pattern), Some(target)) => pattern.covers(target),
     }
 }

@@ -11,10 +11,14 @@ mod assess;
 mod facts;
 mod file;
 mod floor;
+mod glob;
+mod host;
 mod judge;
 mod language;
+mod path;
 mod request;
 mod ruleset;
+mod shell;
 
 pub use assess::{Assessment, assess};
 pub use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use countersign_core::GrantId;
 use countersign_core::event::{Effect, RuleRef};
 
+use crate::assess::{Assessment, Part};
 use crate::language::{Rule, RuleError};
 
 /// Where a rule stands.
@@ -107,6 +108,16 @@ impl RuleSet {
     /// Takes a rule out.
     pub fn remove(&mut self, key: EntryKey) -> Option<Entry> {
         self.entries.get_mut(key.0)?.take()
+    }
+
+    /// Hands every rule that could speak of a part to `take`.
+    pub(crate) fn for_candidates<'s>(
+        &'s self,
+        _: &Assessment,
+        _: &Part,
+        mut take: impl FnMut(&'s Entry),
+    ) {
+        self.entries().for_each(&mut take);
     }
 
     /// All rules, oldest first.

@@ -1,0 +1,343 @@
+//! Wildcards: in text, where `*` stands for anything, and in paths, where it stays in its segment.
+
+/// A text in which `*` stands for any text and `\*` for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TextGlob {
+    /// The literal pieces between the wildcards; one more than there are wildcards.
+    pieces: Vec<String>,
+}
+
+impl TextGlob {
+    pub(crate) fn new(pattern: &str) -> Self {
+        let mut pieces = vec![String::new()];
+        let mut chars = pattern.chars().peekable();
+        while let Some(c) = chars.next() {
+            match c {
+                '\\' if matches!(chars.peek(), Some('*' | '\\')) => {
+                    push(&mut pieces, chars.next().unwrap_or('\\'));
+                }
+                '*' => pieces.push(String::new()),
+                c => push(&mut pieces, c),
+            }
+        }
+        Self { pieces }
+    }
+
+    /// Whether there is no wildcard in it.
+    pub(crate) fn is_literal(&self) -> bool {
+        self.pieces.len() == 1
+    }
+
+    /// The text before the first wildcard.
+    pub(crate) fn head(&self) -> &str {
+        self.pieces.first().map_or("", String::as_str)
+    }
+
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        let Some((first, rest)) = self.pieces.split_first() else {
+            return text.is_empty();
+        };
+        let Some(mut text) = text.strip_prefix(first.as_str()) else {
+            return false;
+        };
+        let Some((last, middle)) = rest.split_last() else {
+            return text.is_empty();
+        };
+        for piece in middle {
+            let Some(at) = text.find(piece.as_str()) else {
+                return false;
+            };
+            text = &text[at + piece.len()..];
+        }
+        text.ends_with(last.as_str())
+    }
+}
+
+fn push(pieces: &mut [String], c: char) {
+    if let Some(last) = pieces.last_mut() {
+        last.push(c);
+    }
+}
+
+/// One segment of a path pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    /// `**`: any number of segments.
+    Any,
+    /// A name without wildcards.
+    Name(String),
+    /// A name with `*`, `?` or `[…]`.
+    Glob(Vec<Token>),
+}
+
+/// One element of a segment with wildcards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    Char(char),
+    One,
+    Many,
+    Class {
+        negated: bool,
+        ranges: Vec<(char, char)>,
+    },
+}
+
+impl Segment {
+    pub(crate) fn parse(text: &str) -> Self {
+        if text == "**" {
+            return Self::Any;
+        }
+        let tokens = tokens(text);
+        let literal: Option<String> = tokens
+            .iter()
+            .map(|token| match token {
+                Token::Char(c) => Some(*c),
+                Token::One | Token::Many | Token::Class { .. } => None,
+            })
+            .collect();
+        literal.map_or(Self::Glob(tokens), Self::Name)
+    }
+
+    fn matches(&self, name: &str, fold: bool) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Name(own) if fold => own.to_lowercase() == name.to_lowercase(),
+            Self::Name(own) => own == name,
+            Self::Glob(tokens) => {
+                let name: Vec<char> = folded(name, fold);
+                glob_matches(tokens, &name, fold)
+            }
+        }
+    }
+
+    /// Whether some name fits both this segment and the wildcards of `tokens`.
+    fn meets(&self, tokens: &[Token], fold: bool) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Name(own) => glob_matches(tokens, &folded(own, fold), fold),
+            Self::Glob(own) => globs_meet(own, tokens),
+        }
+    }
+}
+
+fn folded(name: &str, fold: bool) -> Vec<char> {
+    if fold {
+        name.to_lowercase().chars().collect()
+    } else {
+        name.chars().collect()
+    }
+}
+
+/// Reads the wildcards of one segment; a backslash takes the next character as it is.
+pub(crate) fn tokens(text: &str) -> Vec<Token> {
+    let chars: Vec<char> = text.chars().collect();
+    let mut tokens = Vec::with_capacity(chars.len());
+    let mut at = 0;
+    while at < chars.len() {
+        match chars[at] {
+            '\\' if at + 1 < chars.len() => {
+                tokens.push(Token::Char(chars[at + 1]));
+                at += 2;
+            }
+            '*' => {
+                tokens.push(Token::Many);
+                at += 1;
+            }
+            '?' => {
+                tokens.push(Token::One);
+                at += 1;
+            }
+            '[' => {
+                let (token, next) = class(&chars, at).unwrap_or((Token::Char('['), at + 1));
+                tokens.push(token);
+                at = next;
+            }
+            c => {
+                tokens.push(Token::Char(c));
+                at += 1;
+            }
+        }
+    }
+    tokens
+}
+
+fn class(chars: &[char], open: usize) -> Option<(Token, usize)> {
+    let mut at = open + 1;
+    let negated = matches!(chars.get(at), Some('!' | '^'));
+    at += usize::from(negated);
+    let first = at;
+    let mut ranges = Vec::new();
+    loop {
+        let c = *chars.get(at)?;
+        if c == ']' && at > first {
+            return Some((Token::Class { negated, ranges }, at + 1));
+        }
+        let end = chars.get(at + 2).copied().filter(|end| *end != ']');
+        if let (Some('-'), Some(end)) = (chars.get(at + 1), end) {
+            ranges.push((c, end));
+            at += 3;
+        } else {
+            ranges.push((c, c));
+            at += 1;
+        }
+    }
+}
+
+fn token_matches(token: &Token, c: char, fold: bool) -> bool {
+    match token {
+        Token::Char(own) if fold => own.to_lowercase().eq(c.to_lowercase()),
+        Token::Char(own) => *own == c,
+        Token::One | Token::Many => true,
+        Token::Class { negated, ranges } => {
+            let within = ranges.iter().any(|(from, to)| (*from..=*to).contains(&c));
+            within != *negated
+        }
+    }
+}
+
+/// Linear in the product of both lengths, whatever the pattern.
+fn glob_matches(tokens: &[Token], name: &[char], fold: bool) -> bool {
+    let (mut t, mut n) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match tokens.get(t) {
+            Some(Token::Many) => {
+                retry = Some((t + 1, n));
+                t += 1;
+            }
+            Some(token) if token_matches(token, name[n], fold) => {
+                t += 1;
+                n += 1;
+            }
+            _ => match retry {
+                Some((after, from)) => {
+                    retry = Some((after, from + 1));
+                    t = after;
+                    n = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    tokens[t..].iter().all(|token| *token == Token::Many)
+}
+
+/// Whether some text fits both patterns. Says yes where it cannot tell.
+fn globs_meet(left: &[Token], right: &[Token]) -> bool {
+    let width = right.len() + 1;
+    let mut reachable = vec![false; (left.len() + 1) * width];
+    reachable[0] = true;
+    for l in 0..=left.len() {
+        for r in 0..=right.len() {
+            if !reachable[l * width + r] {
+                continue;
+            }
+            let (a, b) = (left.get(l), right.get(r));
+            if a == Some(&Token::Many) {
+                reachable[(l + 1) * width + r] = true;
+                if b.is_some() {
+                    reachable[l * width + r + 1] = true;
+                }
+            }
+            if b == Some(&Token::Many) {
+                reachable[l * width + r + 1] = true;
+                if a.is_some() {
+                    reachable[(l + 1) * width + r] = true;
+                }
+            }
+            if let (Some(a), Some(b)) = (a, b)
+                && tokens_meet(a, b)
+            {
+                reachable[(l + 1) * width + r + 1] = true;
+            }
+        }
+    }
+    reachable[left.len() * width + right.len()]
+}
+
+fn tokens_meet(left: &Token, right: &Token) -> bool {
+    match (left, right) {
+        (Token::Char(a), token) | (token, Token::Char(a)) => token_matches(token, *a, true),
+        _ => true,
+    }
+}
+
+/// A pattern of segments against the names of a path.
+pub(crate) fn path_matches(pattern: &[Segment], names: &[&str], fold: bool) -> bool {
+    walk(pattern, names.len(), |segment, n| {
+        segment.matches(names[n], fold)
+    })
+}
+
+/// Whether some path fits both `pattern` and the segments of a word with wildcards.
+pub(crate) fn path_meets(pattern: &[Segment], globs: &[Vec<Token>], fold: bool) -> bool {
+    walk(pattern, globs.len(), |segment, n| {
+        segment.meets(&globs[n], fold)
+    })
+}
+
+fn walk(pattern: &[Segment], names: usize, fits: impl Fn(&Segment, usize) -> bool) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    while n < names {
+        match pattern.get(p) {
+            Some(Segment::Any) => {
+                retry = Some((p + 1, n));
+                p += 1;
+            }
+            Some(segment) if fits(segment, n) => {
+                p += 1;
+                n += 1;
+            }
+            _ => match retry {
+                Some((after, from)) => {
+                    retry = Some((after, from + 1));
+                    p = after;
+                    n = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|segment| *segment == Segment::Any)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_in_text_stands_for_anything() {
+        let glob = TextGlob::new("git log * main");
+        assert!(glob.matches("git log -5 main"));
+        assert!(glob.matches("git log -5 --all main"));
+        assert!(!glob.matches("git log main"));
+        assert!(TextGlob::new(r"echo \*").matches("echo *"));
+        assert!(!TextGlob::new(r"echo \*").matches("echo x"));
+        assert!(!TextGlob::new("ab*ba").matches("aba"));
+    }
+
+    #[test]
+    fn a_star_in_a_path_stays_in_its_segment() {
+        let pattern: Vec<Segment> = ["src", "**", "*.ts"].map(Segment::parse).into();
+        let fits = |path: &str| path_matches(&pattern, &path.split('/').collect::<Vec<_>>(), false);
+        assert!(fits("src/a.ts"));
+        assert!(fits("src/a/b/c.ts"));
+        assert!(!fits("src/a/b/c.js"));
+        assert!(!fits("lib/a.ts"));
+    }
+
+    #[test]
+    fn wildcards_meet_where_a_name_fits_both() {
+        let meets = |rule: &str, word: &str| {
+            let rule: Vec<Segment> = rule.split('/').map(Segment::parse).collect();
+            let word: Vec<_> = word.split('/').map(tokens).collect();
+            path_meets(&rule, &word, false)
+        };
+        assert!(meets(".env", ".en*"));
+        assert!(meets("**/.env", "a/.e?v"));
+        assert!(meets("*.pem", "[ab]*"));
+        assert!(!meets(".env", "*.ts"));
+        assert!(!meets("secrets/**", "src/*"));
+    }
+}

@@ -1,0 +1,210 @@
+//! Paths: made absolute, cleaned by name and followed through links, before anything is compared.
+
+use crate::facts::Facts;
+use crate::request::Place;
+
+/// Longer chains of links than this are not followed.
+const LINKS_MAX: usize = 40;
+/// Longer paths than this are not looked at.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// A path in the two forms that matter: as its name reads, and where it really leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// Absolute, without `.`, `..` or doubled slashes.
+    pub(crate) lexical: String,
+    /// The same after following every link; for a new file its folder is followed.
+    pub(crate) real: String,
+    /// Whether the file has another name elsewhere.
+    pub(crate) has_other_names: bool,
+}
+
+/// Why a path cannot be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathDoubt {
+    Empty,
+    Control,
+    OtherHome,
+    NoDirectory,
+    TooLong,
+    Links,
+}
+
+impl PathDoubt {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Empty => "the path is empty",
+            Self::Control => "the path holds a control character",
+            Self::OtherHome => "the path begins in a home that is not known",
+            Self::NoDirectory => "the path is relative and the working directory is not known",
+            Self::TooLong => "the path is too long",
+            Self::Links => "the path goes through too many links",
+        }
+    }
+}
+
+/// Finds out where `path`, taken from directory `base`, leads.
+pub(crate) fn resolve(
+    path: &str,
+    base: &str,
+    place: &Place,
+    facts: &dyn Facts,
+) -> Result<Spot, PathDoubt> {
+    let absolute = absolute(path, base, place)?;
+    let lexical = clean(&absolute);
+    let real = follow(&absolute, facts)?;
+    let has_other_names = facts.has_other_names(&real);
+    Ok(Spot {
+        lexical,
+        real,
+        has_other_names,
+    })
+}
+
+fn absolute(path: &str, base: &str, place: &Place) -> Result<String, PathDoubt> {
+    if path.is_empty() {
+        return Err(PathDoubt::Empty);
+    }
+    if path.len() > PATH_BYTES_MAX {
+        return Err(PathDoubt::TooLong);
+    }
+    if path.chars().any(char::is_control) {
+        return Err(PathDoubt::Control);
+    }
+    if let Some(rest) = path.strip_prefix('~') {
+        return match rest.strip_prefix('/') {
+            _ if place.home.is_empty() => Err(PathDoubt::OtherHome),
+            Some(rest) => Ok(format!("{}/{rest}", place.home)),
+            None if rest.is_empty() => Ok(place.home.clone()),
+            None => Err(PathDoubt::OtherHome),
+        };
+    }
+    if path.starts_with('/') {
+        return Ok(path.to_owned());
+    }
+    if base.is_empty() {
+        return Err(PathDoubt::NoDirectory);
+    }
+    Ok(format!("{base}/{path}"))
+}
+
+/// Takes out `.`, `..` and doubled slashes by name alone.
+pub(crate) fn clean(path: &str) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => {
+                names.pop();
+            }
+            name => names.push(name),
+        }
+    }
+    format!("/{}", names.join("/"))
+}
+
+/// Follows links name by name; `..` leaves where the link led, as the kernel does it.
+fn follow(path: &str, facts: &dyn Facts) -> Result<String, PathDoubt> {
+    let mut todo: Vec<String> = names_reversed(path);
+    let mut done = String::new();
+    let mut links = 0;
+    while let Some(name) = todo.pop() {
+        match name.as_str() {
+            "" | "." => continue,
+            ".." => {
+                done.truncate(done.rfind('/').unwrap_or(0));
+                continue;
+            }
+            _ => {}
+        }
+        let here = format!("{done}/{name}");
+        if here.len() > PATH_BYTES_MAX {
+            return Err(PathDoubt::TooLong);
+        }
+        let Some(target) = facts.read_link(&here) else {
+            done = here;
+            continue;
+        };
+        links += 1;
+        if links > LINKS_MAX {
+            return Err(PathDoubt::Links);
+        }
+        if target.starts_with('/') {
+            done.clear();
+        }
+        todo.extend(names_reversed(&target));
+    }
+    Ok(if done.is_empty() {
+        "/".to_owned()
+    } else {
+        done
+    })
+}
+
+fn names_reversed(path: &str) -> Vec<String> {
+    path.rsplit('/').map(str::to_owned).collect()
+}
+
+/// The names of `path` below `folder`; nothing if it is not there or below.
+pub(crate) fn below<'p>(path: &'p str, folder: &str, fold: bool) -> Option<Vec<&'p str>> {
+    let mut names = path.split('/').filter(|name| !name.is_empty());
+    for own in folder.split('/').filter(|name| !name.is_empty()) {
+        let name = names.next()?;
+        let same = if fold {
+            own.to_lowercase() == name.to_lowercase()
+        } else {
+            own == name
+        };
+        if !same {
+            return None;
+        }
+    }
+    Some(names.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    struct Links(HashMap<&'static str, &'static str>);
+
+    impl Facts for Links {
+        fn read_link(&self, path: &str) -> Option<String> {
+            self.0.get(path).map(|target| (*target).to_owned())
+        }
+    }
+
+    fn place() -> Place {
+        Place {
+            cwd: "/p".into(),
+            project: "/p".into(),
+            home: "/h".into(),
+            ignores_case: false,
+        }
+    }
+
+    #[test]
+    fn dots_after_a_link_leave_where_it_led() {
+        let facts = Links(HashMap::from([("/p/l", "/x/y")]));
+        let spot = resolve("l/../z", "/p", &place(), &facts).unwrap();
+        assert_eq!(
+            (spot.lexical.as_str(), spot.real.as_str()),
+            ("/p/z", "/x/z")
+        );
+    }
+
+    #[test]
+    fn a_loop_of_links_is_doubt() {
+        let facts = Links(HashMap::from([("/p/a", "b"), ("/p/b", "a")]));
+        assert_eq!(resolve("a", "/p", &place(), &facts), Err(PathDoubt::Links));
+    }
+
+    #[test]
+    fn a_neighbour_is_not_below() {
+        assert_eq!(below("/proj-evil/x", "/proj", false), None);
+        assert_eq!(below("/proj/x", "/proj", false), Some(vec!["x"]));
+        assert_eq!(below("/Proj/x", "/proj", true), Some(vec!["x"]));
+    }
+}

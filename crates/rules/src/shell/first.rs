@@ -1,0 +1,526 @@
+//! The first opinion: tree-sitter's tree of bash, walked without recursion.
+//!
+//! Everything that looks like a command is found, wherever it is nested, so that a deny sees it.
+//! Only a tree made of a few kinds of nodes, without gaps, is free of doubt.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+
+use super::script::{Assign, Item, Redirect, RedirectKind, Script, Simple};
+use super::word::{Word, dequote};
+
+/// How often the parser may report progress before it is stopped: far above any real command.
+const PROGRESS_MAX: usize = 20_000;
+/// More nodes than this are not walked.
+const NODES_MAX: usize = 400_000;
+
+thread_local! {
+    static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
+}
+
+/// Reads `text`; a script with nothing in it but doubt if the parser gave up.
+pub(crate) fn read(text: &str) -> Script {
+    let Some(tree) = parse(text) else {
+        return Script {
+            items: Vec::new(),
+            doubt: Some("the command takes too long to parse".to_owned()),
+        };
+    };
+    let mut walk = Walk {
+        text,
+        script: Script::default(),
+    };
+    if tree.root_node().has_error() {
+        walk.script.doubts("this is not a complete shell command");
+    }
+    walk.run(tree.root_node());
+    walk.script
+}
+
+fn parse(text: &str) -> Option<Tree> {
+    PARSER.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            let mut parser = Parser::new();
+            let language = tree_sitter_bash::LANGUAGE.into();
+            parser.set_language(&language).ok()?;
+            *slot = Some(parser);
+        }
+        let parser = slot.as_mut()?;
+        let mut ticks = 0;
+        let mut progress = |_: &ParseState| {
+            ticks += 1;
+            if ticks > PROGRESS_MAX {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let bytes = text.as_bytes();
+        let options = ParseOptions::new().progress_callback(&mut progress);
+        let tree = parser.parse_with_options(
+            &mut |at, _| bytes.get(at..).unwrap_or_default(),
+            None,
+            Some(options),
+        );
+        if tree.is_none() {
+            parser.reset();
+        }
+        tree
+    })
+}
+
+enum Step<'t> {
+    Visit(Node<'t>),
+    Emit(Item),
+}
+
+struct Walk<'s> {
+    text: &'s str,
+    script: Script,
+}
+
+impl Walk<'_> {
+    fn run(&mut self, root: Node<'_>) {
+        let mut todo = vec![Step::Visit(root)];
+        let mut seen = 0;
+        while let Some(step) = todo.pop() {
+            seen += 1;
+            if seen > NODES_MAX {
+                return self.script.doubts("the command has too many parts");
+            }
+            match step {
+                Step::Emit(item) => self.script.items.push(item),
+                Step::Visit(node) => self.visit(node, &mut todo),
+            }
+        }
+    }
+
+    fn source(&self, node: Node<'_>) -> &str {
+        self.text.get(node.byte_range()).unwrap_or_default()
+    }
+
+    fn word(&self, node: Node<'_>) -> Word {
+        dequote(self.source(node))
+    }
+
+    fn visit<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {
+        self.check_kind(node);
+        match node.kind() {
+            "command" => self.command(node, todo),
+            "declaration_command" | "unset_command" | "test_command" | "ERROR" => {
+                self.loose_command(node, todo);
+            }
+            "redirected_statement" => self.redirected(node, todo),
+            "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
+                let redirects = self.redirects(node, todo);
+                self.script
+                    .items
+                    .extend(redirects.into_iter().map(Item::Redirect));
+            }
+            "subshell" => {
+                todo.push(Step::Emit(Item::Close));
+                self.children(node, todo);
+                todo.push(Step::Emit(Item::Open));
+            }
+            _ => self.children(node, todo),
+        }
+    }
+
+    /// Only these kinds are free of doubt.
+    fn check_kind(&mut self, node: Node<'_>) {
+        if node.is_missing() {
+            self.script.doubts("this is not a complete shell command");
+        }
+        if !node.is_named() || node.is_error() {
+            return;
+        }
+        let doubt = match node.kind() {
+            "program"
+            | "list"
+            | "pipeline"
+            | "command"
+            | "command_name"
+            | "word"
+            | "string"
+            | "string_content"
+            | "raw_string"
+            | "ansi_c_string"
+            | "concatenation"
+            | "number"
+            | "comment"
+            | "redirected_statement"
+            | "file_redirect"
+            | "file_descriptor"
+            | "herestring_redirect"
+            | "heredoc_redirect"
+            | "heredoc_start"
+            | "heredoc_body"
+            | "heredoc_content"
+            | "heredoc_end"
+            | "variable_name"
+            | "subshell"
+            | "compound_statement"
+            | "negated_command" => None,
+            "variable_assignment" => (!is_in_command(node)).then_some("a variable is set"),
+            "command_substitution" => Some("the output of a command becomes part of it"),
+            "process_substitution" => Some("a command runs behind a file name"),
+            "expansion" | "simple_expansion" | "arithmetic_expansion" | "brace_expression" => {
+                Some("part of it is expanded only when it runs")
+            }
+            "declaration_command" | "unset_command" | "variable_assignments" => {
+                Some("variables of the shell are changed")
+            }
+            "test_command" => Some("a test is evaluated by the shell"),
+            "function_definition" => Some("a function is defined"),
+            "if_statement"
+            | "case_statement"
+            | "for_statement"
+            | "while_statement"
+            | "c_style_for_statement" => Some("the command branches or loops"),
+            _ => Some("the command uses syntax that is not judged"),
+        };
+        if let Some(reason) = doubt {
+            self.script.doubts(reason);
+        }
+    }
+
+    fn children<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {
+        let is_sequence = matches!(
+            node.kind(),
+            "program" | "subshell" | "compound_statement" | "list" | "pipeline"
+        );
+        if is_sequence {
+            self.check_gaps(node);
+        }
+        let begin = todo.len();
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            if let Some(item) = operator(child) {
+                todo.push(Step::Emit(item));
+            } else {
+                if matches!(node.kind(), "program" | "compound_statement" | "subshell") {
+                    todo.push(Step::Emit(Item::Next));
+                }
+                todo.push(Step::Visit(child));
+            }
+        }
+        todo[begin..].reverse();
+    }
+
+    /// Whatever lies between nodes must be blank: else the tree left something out.
+    fn check_gaps(&mut self, node: Node<'_>) {
+        let mut at = node.start_byte();
+        let mut cursor = node.walk();
+        let mut blank = true;
+        for child in node.children(&mut cursor) {
+            blank &= self.is_blank(at, child.start_byte());
+            at = child.end_byte();
+        }
+        if !(blank && self.is_blank(at, node.end_byte())) {
+            self.script.doubts("part of the command was not understood");
+        }
+    }
+
+    fn is_blank(&self, from: usize, to: usize) -> bool {
+        let gap = self.text.get(from..to.max(from)).unwrap_or("?");
+        gap.replace("\\\n", "")
+            .chars()
+            .all(|c| matches!(c, ' ' | '\t' | '\n'))
+    }
+
+    fn command<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {
+        self.check_gaps(node);
+        let mut simple = Simple::default();
+        let mut end_of_last = None;
+        let mut later = Vec::new();
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            if end_of_last == Some(child.start_byte()) && child.is_named() {
+                self.script
+                    .doubts("two words stand next to each other without a blank");
+            }
+            end_of_last = Some(child.end_byte());
+            match child.kind() {
+                "variable_assignment" => {
+                    let assign = self.assign(child);
+                    simple.assigns.push(assign);
+                }
+                "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
+                    let redirects = self.redirects(child, &mut later);
+                    simple.redirects.extend(redirects);
+                    end_of_last = None;
+                    continue;
+                }
+                "comment" => {}
+                _ => simple.words.push(self.word(child)),
+            }
+            later.push(Step::Visit(child));
+        }
+        // What is nested in the words comes after the command itself; their order does not matter.
+        later.retain(
+            |step| matches!(step, Step::Visit(node) if node.child_count() > 0 || !node.is_named()),
+        );
+        todo.extend(later);
+        self.script.items.push(Item::Simple(simple));
+    }
+
+    /// Commands of the shell with a syntax of their own, and words in a tree with errors.
+    fn loose_command<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {
+        let mut simple = Simple::default();
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            let wordy = matches!(
+                child.kind(),
+                "word"
+                    | "string"
+                    | "raw_string"
+                    | "concatenation"
+                    | "command_name"
+                    | "variable_name"
+                    | "variable_assignment"
+                    | "number"
+                    | "ansi_c_string"
+                    | "simple_expansion"
+                    | "expansion"
+            );
+            if wordy || (!child.is_named() && is_word(self.source(child))) {
+                simple.words.push(self.word(child));
+            } else {
+                self.flush(&mut simple);
+            }
+            todo.push(Step::Visit(child));
+        }
+        self.flush(&mut simple);
+    }
+
+    fn flush(&mut self, simple: &mut Simple) {
+        if !simple.words.is_empty() {
+            self.script.items.push(Item::Simple(std::mem::take(simple)));
+        }
+    }
+
+    fn assign(&mut self, node: Node<'_>) -> Assign {
+        let source = self.source(node).to_owned();
+        let (name, value) = source.split_once('=').unwrap_or((source.as_str(), ""));
+        let plain = name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
+        if !plain || value.starts_with('(') {
+            self.script.doubts("a variable is set in an unusual way");
+        }
+        Assign {
+            name: name.trim_end_matches('+').to_owned(),
+            value: dequote(value),
+        }
+    }
+
+    fn redirected<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {
+        let body = node.child_by_field_name("body");
+        let simple_body = body.is_some_and(|body| body.kind() == "command");
+        let mut redirects = Vec::new();
+        let mut cursor = node.walk();
+        let mut later = Vec::new();
+        for child in node.children(&mut cursor) {
+            if matches!(
+                child.kind(),
+                "file_redirect" | "herestring_redirect" | "heredoc_redirect"
+            ) {
+                redirects.extend(self.redirects(child, &mut later));
+            } else if Some(child) != body {
+                later.push(Step::Visit(child));
+            }
+        }
+        later.reverse();
+        if simple_body && let Some(body) = body {
+            let at = self.script.items.len();
+            self.visit(body, todo);
+            let lone_dash = self.has_lone_dash(node, body);
+            if let Some(Item::Simple(simple)) = self.script.items.get_mut(at) {
+                simple.redirects.extend(redirects);
+                if lone_dash {
+                    simple.words.push(dequote("-"));
+                }
+            }
+            if !lone_dash {
+                self.check_gaps(node);
+            }
+            todo.extend(later);
+            return;
+        }
+        self.check_gaps(node);
+        todo.extend(later);
+        todo.extend(
+            redirects
+                .into_iter()
+                .rev()
+                .map(|redirect| Step::Emit(Item::Redirect(redirect))),
+        );
+        todo.extend(body.map(Step::Visit));
+    }
+
+    /// The tree leaves out a `-` between a command and its redirection.
+    fn has_lone_dash(&self, node: Node<'_>, body: Node<'_>) -> bool {
+        let mut cursor = node.walk();
+        let next = node
+            .children(&mut cursor)
+            .find(|child| child.start_byte() >= body.end_byte());
+        let gap = next.and_then(|next| self.text.get(body.end_byte()..next.start_byte()));
+        gap.is_some_and(|gap| {
+            gap.starts_with([' ', '\t']) && gap.ends_with([' ', '\t']) && gap.trim() == "-"
+        })
+    }
+
+    /// The redirections of one node; whatever else it holds is visited later.
+    fn redirects<'t>(&mut self, node: Node<'t>, later: &mut Vec<Step<'t>>) -> Vec<Redirect> {
+        self.check_kind(node);
+        match node.kind() {
+            "file_redirect" => self.file_redirect(node, later),
+            "herestring_redirect" => {
+                let mut cursor = node.walk();
+                let targets: Vec<_> = node.named_children(&mut cursor).collect();
+                targets
+                    .into_iter()
+                    .filter(|child| child.kind() != "file_descriptor")
+                    .map(|child| {
+                        later.push(Step::Visit(child));
+                        Redirect {
+                            kind: RedirectKind::Text,
+                            target: self.word(child),
+                        }
+                    })
+                    .collect()
+            }
+            _ => self.heredoc(node, later),
+        }
+    }
+
+    fn file_redirect<'t>(&mut self, node: Node<'t>, later: &mut Vec<Step<'t>>) -> Vec<Redirect> {
+        let mut cursor = node.walk();
+        let mut kind = None;
+        let mut targets = Vec::new();
+        for child in node.children(&mut cursor) {
+            match child.kind() {
+                "file_descriptor" => {}
+                operator if !child.is_named() => kind = Some(redirect_kind(operator)),
+                _ => {
+                    later.push(Step::Visit(child));
+                    targets.push(self.word(child));
+                }
+            }
+        }
+        let kind = kind.unwrap_or(RedirectKind::ReadWrite);
+        if targets.len() > 1 {
+            self.script
+                .doubts("a redirection stands before its command");
+            let words = targets.split_off(1);
+            self.script.items.push(Item::Simple(Simple {
+                words,
+                ..Simple::default()
+            }));
+        }
+        let Some(target) = targets.pop() else {
+            return vec![Redirect {
+                kind: RedirectKind::Free,
+                target: Word::default(),
+            }];
+        };
+        vec![settle(self.source(node), kind, target)]
+    }
+
+    fn heredoc<'t>(&mut self, node: Node<'t>, later: &mut Vec<Step<'t>>) -> Vec<Redirect> {
+        let mut redirects = Vec::new();
+        let mut quoted = false;
+        let mut body = String::new();
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            match child.kind() {
+                "heredoc_start" => quoted = self.source(child).contains(['\'', '"', '\\']),
+                "heredoc_body" => {
+                    self.source(child).clone_into(&mut body);
+                    later.push(Step::Visit(child));
+                }
+                "file_redirect" => redirects.extend(self.file_redirect(child, later)),
+                "<<" | "<<-" | "\n" | "file_descriptor" | "heredoc_end" => {}
+                _ => {
+                    self.script.doubts("more stands behind a heredoc");
+                    later.push(Step::Visit(child));
+                }
+            }
+        }
+        if !quoted && body.contains(['$', '`', '\\']) {
+            self.script
+                .doubts("part of a heredoc is expanded only when it runs");
+        }
+        let mut target = Word {
+            text: body,
+            quoted: true,
+            ..Word::default()
+        };
+        target.dynamic = !quoted && target.text.contains(['$', '`', '\\']);
+        redirects.insert(
+            0,
+            Redirect {
+                kind: RedirectKind::Text,
+                target,
+            },
+        );
+        redirects
+    }
+}
+
+fn is_in_command(node: Node<'_>) -> bool {
+    node.parent()
+        .is_some_and(|parent| parent.kind() == "command")
+}
+
+fn is_word(source: &str) -> bool {
+    source
+        .chars()
+        .next()
+        .is_some_and(|c| c.is_alphanumeric() || c == '[')
+}
+
+fn operator(node: Node<'_>) -> Option<Item> {
+    if node.is_named() {
+        return None;
+    }
+    match node.kind() {
+        "&&" => Some(Item::And),
+        "||" => Some(Item::Or),
+        "|" | "|&" => Some(Item::Pipe),
+        ";" | "&" | "\n" | ";;" | "{" | "}" => Some(Item::Next),
+        _ => None,
+    }
+}
+
+fn redirect_kind(operator: &str) -> RedirectKind {
+    match operator {
+        "<" => RedirectKind::Read,
+        ">" | ">>" | ">|" | "&>" | "&>>" => RedirectKind::Write,
+        ">&" | "<&" | ">&-" | "<&-" => RedirectKind::Free,
+        _ => RedirectKind::ReadWrite,
+    }
+}
+
+/// `>&` with a name instead of a number is a file after all.
+pub(super) fn settle(source: &str, kind: RedirectKind, target: Word) -> Redirect {
+    let is_number = |text: &str| {
+        let digits = text.strip_suffix('-').unwrap_or(text);
+        text == "-" || (!digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
+    };
+    if kind != RedirectKind::Free {
+        return Redirect { kind, target };
+    }
+    if !target.dynamic && !target.glob && is_number(&target.text) {
+        return Redirect {
+            kind: RedirectKind::Free,
+            target: Word::default(),
+        };
+    }
+    let kind = if source.contains(">&") {
+        RedirectKind::Write
+    } else {
+        RedirectKind::ReadWrite
+    };
+    Redirect { kind, target }
+}

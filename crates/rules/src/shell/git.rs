@@ -1,0 +1,186 @@
+//! Dangerous arguments of git: its configuration, other repositories, and helpers it runs.
+
+use super::hazards::abbreviates;
+
+/// Options before the subcommand that take their value as the next word.
+const GLOBAL_VALUED: [&str; 9] = [
+    "-c",
+    "-C",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--exec-path",
+    "--super-prefix",
+    "--config-env",
+    "--attr-source",
+];
+
+/// Options before the subcommand that change nothing that matters.
+const GLOBAL_HARMLESS: [&str; 9] = [
+    "--no-pager",
+    "-P",
+    "--version",
+    "-v",
+    "--help",
+    "-h",
+    "--no-optional-locks",
+    "--literal-pathspecs",
+    "--no-advice",
+];
+
+/// Subcommands that run programs or rewrite configuration by their nature.
+const RUNNING: [&str; 16] = [
+    "difftool",
+    "mergetool",
+    "filter-branch",
+    "filter-repo",
+    "daemon",
+    "send-email",
+    "credential",
+    "hook",
+    "instaweb",
+    "shell",
+    "upload-pack",
+    "receive-pack",
+    "http-backend",
+    "fast-import",
+    "web--browse",
+    "p4",
+];
+
+/// Long options that run or write, in any subcommand.
+const LONG: [&str; 16] = [
+    "upload-pack",
+    "receive-pack",
+    "exec",
+    "open-files-in-pager",
+    "ext-diff",
+    "textconv",
+    "output",
+    "output-directory",
+    "template",
+    "separate-git-dir",
+    "config",
+    "tree-filter",
+    "index-filter",
+    "env-filter",
+    "editor",
+    "unsafe-paths",
+];
+
+/// Their harmless namesakes.
+const BUT: [&str; 10] = [
+    "text",
+    "output-indicator-new",
+    "output-indicator-old",
+    "exclude",
+    "exclude-standard",
+    "edit",
+    "end-of-options",
+    "exit-code",
+    "no-ext-diff",
+    "no-textconv",
+];
+
+/// The subcommand and what comes after it, with the options before it left out.
+pub(crate) fn without_globals(arguments: &[String]) -> &[String] {
+    let mut rest = arguments;
+    while let Some((word, more)) = rest.split_first() {
+        if !word.starts_with('-') {
+            break;
+        }
+        rest = if GLOBAL_VALUED.contains(&word.as_str()) {
+            more.get(1..).unwrap_or_default()
+        } else {
+            more
+        };
+    }
+    rest
+}
+
+/// Says which argument is dangerous, if one is.
+pub(crate) fn hazard(arguments: &[String]) -> Option<String> {
+    let at = arguments.iter().position(|word| !word.starts_with('-'))?;
+    let dangerous = |word: &&String| !GLOBAL_HARMLESS.contains(&word.as_str());
+    if let Some(global) = arguments[..at].iter().find(dangerous) {
+        return Some(global.clone());
+    }
+    let (sub, rest) = (arguments[at].as_str(), &arguments[at + 1..]);
+    if RUNNING.contains(&sub) {
+        return Some(sub.to_owned());
+    }
+    rest.iter()
+        .find(|word| is_dangerous(sub, word))
+        .or_else(|| dangerous_word(sub, rest))
+        .cloned()
+}
+
+fn is_dangerous(sub: &str, word: &str) -> bool {
+    if let Some(long) = word.strip_prefix("--") {
+        let name = long.split('=').next().unwrap_or_default();
+        return abbreviates(name, &LONG) && !BUT.contains(&name);
+    }
+    let talks = matches!(
+        sub,
+        "fetch" | "pull" | "push" | "clone" | "ls-remote" | "archive"
+    );
+    if talks && word.contains("::") {
+        // A transport helper: `ext::command`.
+        return true;
+    }
+    let letters = match sub {
+        "grep" => "O",
+        "clone" => "uc",
+        "rebase" => "xi",
+        "format-patch" | "archive" => "o",
+        "fetch" | "pull" | "push" | "ls-remote" | "submodule" | "init" | "diff" | "log"
+        | "show" => "",
+        _ => return false,
+    };
+    let short = word.strip_prefix('-').unwrap_or_default();
+    short.contains(|letter| letters.contains(letter))
+}
+
+fn dangerous_word<'w>(sub: &str, rest: &'w [String]) -> Option<&'w String> {
+    let first = rest.iter().find(|word| !word.starts_with('-'));
+    match (sub, first.map(String::as_str)) {
+        ("bisect", Some("run"))
+        | ("submodule", Some("foreach" | "update" | "add"))
+        | ("remote", Some("add" | "set-url" | "update"))
+        | ("worktree" | "sparse-checkout", Some("add" | "set"))
+        | ("notes" | "replace", Some("edit"))
+        | ("maintenance", Some("start" | "register")) => first,
+        ("config", _) if !reads_config(rest) => rest.first(),
+        _ => None,
+    }
+}
+
+/// Setting a value can name a program to run; reading one cannot.
+fn reads_config(rest: &[String]) -> bool {
+    let reading = |word: &String| {
+        matches!(
+            word.as_str(),
+            "--get"
+                | "--get-all"
+                | "--get-regexp"
+                | "--get-urlmatch"
+                | "--list"
+                | "-l"
+                | "get"
+                | "list"
+        )
+    };
+    let changing = |word: &String| {
+        matches!(
+            word.as_str(),
+            "-e" | "--edit"
+                | "--add"
+                | "--unset"
+                | "--unset-all"
+                | "--replace-all"
+                | "edit"
+                | "set"
+        )
+    };
+    rest.iter().any(reading) && !rest.iter().any(changing)
+}

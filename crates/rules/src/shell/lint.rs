@@ -1,0 +1,65 @@
+//! The raw text of a command, looked at before any parser: what parsers are known to read
+//! differently from bash, and what people cannot see.
+
+/// Longer commands than this are never allowed by rule.
+pub(crate) const COMMAND_BYTES_MAX: usize = 10_000;
+/// Deeper parentheses than this are never allowed by rule: one parser is exponential in them.
+const PAREN_DEPTH_MAX: usize = 12;
+
+/// Why the text cannot be allowed by rule, if it cannot.
+pub(crate) fn doubt(text: &str) -> Option<&'static str> {
+    if text.len() > COMMAND_BYTES_MAX {
+        return Some("the command is too long to be judged");
+    }
+    if text
+        .chars()
+        .any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
+    {
+        return Some("the command holds a control character");
+    }
+    if text.chars().any(is_invisible) {
+        return Some("the command holds an invisible character or an unusual blank");
+    }
+    if joins_lines(text) {
+        return Some("a backslash at the end of a line joins words");
+    }
+    if nests_deeply(text) {
+        return Some("the command nests too deeply");
+    }
+    None
+}
+
+/// Zero width, direction marks, blanks that are not ASCII, and what is not assigned to be seen.
+pub(crate) fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{1680}'
+        | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2000}'..='\u{200f}'
+        | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}' | '\u{2800}' | '\u{3000}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
+fn joins_lines(text: &str) -> bool {
+    text.match_indices("\\\n").any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + 2..].chars().next();
+        !matches!(before, Some(' ' | '\t')) || matches!(after, Some('\n'))
+    })
+}
+
+/// Counts every opening that is not closed, quoted or not: more than enough for real commands.
+fn nests_deeply(text: &str) -> bool {
+    let mut depth = 0usize;
+    for c in text.chars() {
+        match c {
+            '(' | '{' => depth += 1,
+            ')' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > PAREN_DEPTH_MAX {
+            return true;
+        }
+    }
+    false
+}

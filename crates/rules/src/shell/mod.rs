@@ -1,0 +1,227 @@
+//! Shell commands, taken apart: what would run, where, and what it would touch.
+//!
+//! The raw text is looked at first, then one parser's tree, then another's; where they differ, or
+//! something is left that only running would settle, there is doubt, and doubt asks.
+
+mod awk;
+mod command;
+mod first;
+mod git;
+mod hazards;
+mod lint;
+mod programs;
+mod script;
+mod second;
+mod sed;
+mod word;
+
+use command::Move;
+pub(crate) use command::{AllowForm, DenyForm, Facts as CommandFacts};
+pub(crate) use lint::is_invisible;
+pub(crate) use programs::{Touches, is_interpreter, is_wrapper};
+pub(crate) use script::RedirectKind;
+pub(crate) use word::{Word, plain_words};
+
+use programs::touches;
+use script::{Item, Script};
+
+/// Directories a command may run in; more possibilities than this are as good as none.
+const DIRECTORIES_MAX: usize = 8;
+/// Substitutions that are looked at again on their own.
+const REGIONS_MAX: usize = 64;
+
+/// A shell command taken apart.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) steps: Vec<Step>,
+    /// Why the whole cannot be allowed, if it cannot.
+    pub(crate) doubt: Option<String>,
+}
+
+/// One thing it would do, and the directories in which it may happen.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) what: What,
+    /// Absent where it is not known.
+    pub(crate) directories: Option<Vec<String>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum What {
+    Run(CommandFacts),
+    Redirect(RedirectKind, Word),
+}
+
+/// Takes `text` apart. `go` says where a change of directory leads.
+pub(crate) fn take_apart(
+    text: &str,
+    cwd: &str,
+    go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
+) -> Taken {
+    let lint = lint::doubt(text);
+    let script = first::read(text);
+    let mut doubt = lint.map(str::to_owned).or_else(|| script.doubt.clone());
+    if doubt.is_none() && !script.agrees_with(&second::read(text)) {
+        doubt = Some("two readings of the command differ".to_owned());
+    }
+    if doubt.is_none() && script.simples().next().is_none() {
+        doubt = Some("there is no command in it".to_owned());
+    }
+    let mut taken = Taken {
+        steps: Vec::new(),
+        doubt,
+    };
+    walk(&script, cwd, go, &mut taken);
+    if taken.doubt.is_some() {
+        look_again(text, &mut taken);
+    }
+    taken
+}
+
+/// Follows a script in order, keeping track of where it is.
+fn walk(
+    script: &Script,
+    cwd: &str,
+    go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
+    taken: &mut Taken,
+) {
+    let mut here = Whereabouts::new(cwd);
+    let mut outer = Vec::new();
+    for (at, item) in script.items.iter().enumerate() {
+        match item {
+            Item::Simple(simple) => {
+                let facts = command::look(simple);
+                for redirect in &simple.redirects {
+                    taken.steps.push(Step {
+                        what: What::Redirect(redirect.kind, redirect.target.clone()),
+                        directories: here.now.clone(),
+                    });
+                }
+                let moves = facts.moves.clone();
+                taken.steps.push(Step {
+                    what: What::Run(facts),
+                    directories: here.now.clone(),
+                });
+                if let Some(to) = moves {
+                    here.go(&to, is_certain(script, at), go);
+                }
+            }
+            Item::Redirect(redirect) => taken.steps.push(Step {
+                what: What::Redirect(redirect.kind, redirect.target.clone()),
+                directories: here.either(),
+            }),
+            Item::And => {}
+            Item::Or | Item::Next | Item::Pipe => here.settle(),
+            Item::Open => outer.push(here.clone()),
+            Item::Close => {
+                if let Some(before) = outer.pop() {
+                    here = before;
+                }
+            }
+        }
+    }
+}
+
+/// Whether what follows a command runs only if it worked: joined by `&&`, and not in a pipe.
+fn is_certain(script: &Script, at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|at| script.items.get(at));
+    before != Some(&Item::Pipe) && script.items.get(at + 1) == Some(&Item::And)
+}
+
+/// Where a script may be at one point.
+#[derive(Clone)]
+struct Whereabouts {
+    now: Option<Vec<String>>,
+    /// Where it may be as well, once a chain of `&&` has ended.
+    otherwise: Option<Vec<String>>,
+}
+
+impl Whereabouts {
+    fn new(cwd: &str) -> Self {
+        let now = (!cwd.is_empty()).then(|| vec![cwd.to_owned()]);
+        Self {
+            otherwise: now.clone(),
+            now,
+        }
+    }
+
+    fn go(&mut self, to: &Move, certain: bool, go: &dyn Fn(&str, &str) -> Option<Vec<String>>) {
+        let from = self.now.take();
+        let arrived = from.as_ref().and_then(|from| {
+            let Move::To(to) = to else { return None };
+            let mut arrived = Vec::new();
+            for from in from {
+                arrived.extend(go(to, from)?);
+            }
+            Some(arrived)
+        });
+        self.otherwise = join(self.otherwise.take(), from.clone());
+        self.now = if certain {
+            arrived
+        } else {
+            join(from, arrived)
+        };
+    }
+
+    fn either(&self) -> Option<Vec<String>> {
+        join(self.now.clone(), self.otherwise.clone())
+    }
+
+    fn settle(&mut self) {
+        self.now = self.either();
+        self.otherwise.clone_from(&self.now);
+    }
+}
+
+fn join(left: Option<Vec<String>>, right: Option<Vec<String>>) -> Option<Vec<String>> {
+    let (mut left, right) = (left?, right?);
+    for directory in right {
+        if !left.contains(&directory) {
+            left.push(directory);
+        }
+    }
+    (left.len() <= DIRECTORIES_MAX).then_some(left)
+}
+
+/// Where there is doubt, whatever looks like a substitution is read on its own, quoted or not,
+/// and lines are joined as bash would: more than may run, so that no deny is missed.
+fn look_again(text: &str, taken: &mut Taken) {
+    let joined = text.replace("\\\n", "");
+    let mut texts: Vec<&str> = Vec::new();
+    if joined.len() != text.len() {
+        texts.push(&joined);
+    }
+    let openings = joined
+        .match_indices("$(")
+        .chain(joined.match_indices("<("))
+        .chain(joined.match_indices(">("));
+    texts.extend(openings.take(REGIONS_MAX).map(|(at, _)| &joined[at + 2..]));
+    texts.extend(joined.split('`').skip(1).take(REGIONS_MAX));
+    for text in texts {
+        // A closing parenthesis may end it anywhere; what is read too much only adds to the denies.
+        for script in [
+            first::read(text),
+            first::read(text.split(')').next().unwrap_or(text)),
+        ] {
+            for simple in script.simples() {
+                let mut facts = command::look(simple);
+                facts
+                    .doubt
+                    .get_or_insert("it may run inside another".to_owned());
+                taken.steps.push(Step {
+                    what: What::Run(facts),
+                    directories: None,
+                });
+            }
+        }
+    }
+}
+
+/// Whether a program only reads, so that it may run in a directory outside the project.
+pub(crate) fn only_reads(facts: &CommandFacts) -> bool {
+    let words = facts.allow.first().map_or(&[][..], |form| &form.words);
+    matches!(
+        touches(&facts.program, words),
+        Touches::Reads | Touches::Nothing
+    ) && facts.program != "git"
+}

@@ -1,0 +1,402 @@
+//! What is known of programs: which run others, which read and write files, and which arguments
+//! make a harmless one run or write something else.
+
+/// Wrappers whose grammar is known, so that an allow looks through them.
+pub(crate) const TRANSPARENT: [&str; 6] = ["timeout", "time", "nice", "nohup", "stdbuf", "command"];
+
+/// Programs that run what they are given. A rule with a wildcard never allows them; the number says
+/// how many plain words come before the program they run.
+const RUNNERS: [(&str, usize); 57] = [
+    ("env", 0),
+    ("sudo", 0),
+    ("doas", 0),
+    ("su", 1),
+    ("runuser", 1),
+    ("pkexec", 0),
+    ("xargs", 0),
+    ("watch", 0),
+    ("setsid", 0),
+    ("ionice", 0),
+    ("chrt", 1),
+    ("taskset", 1),
+    ("flock", 1),
+    ("exec", 0),
+    ("builtin", 0),
+    ("eval", 0),
+    ("trap", 0),
+    ("coproc", 0),
+    ("ssh", 1),
+    ("chroot", 1),
+    ("script", 0),
+    ("strace", 0),
+    ("ltrace", 0),
+    ("gdb", 0),
+    ("perf", 1),
+    ("valgrind", 0),
+    ("busybox", 0),
+    ("toybox", 0),
+    ("parallel", 0),
+    ("unshare", 0),
+    ("nsenter", 0),
+    ("bwrap", 0),
+    ("firejail", 0),
+    ("proxychains", 0),
+    ("proxychains4", 0),
+    ("torsocks", 0),
+    ("tsocks", 0),
+    ("systemd-run", 0),
+    ("systemd-inhibit", 0),
+    ("dbus-run-session", 0),
+    ("setpriv", 0),
+    ("prlimit", 0),
+    ("numactl", 0),
+    ("catchsegv", 0),
+    ("ld.so", 0),
+    ("entr", 0),
+    ("at", 1),
+    ("batch", 0),
+    ("expect", 0),
+    ("unbuffer", 0),
+    ("socat", 0),
+    ("cgexec", 0),
+    ("start-stop-daemon", 0),
+    ("faketime", 1),
+    ("fakeroot", 0),
+    ("wine", 0),
+    ("time", 0),
+];
+
+/// Programs that fetch or find another program by name and run it: a rule must name that one.
+const LAUNCHERS: [&str; 8] = [
+    "npx",
+    "bunx",
+    "uvx",
+    "pnpx",
+    "pipx",
+    "dlx",
+    "corepack",
+    "nix-shell",
+];
+
+/// The same by subcommand.
+const LAUNCHING: [(&str, &str); 32] = [
+    ("docker", "exec"),
+    ("docker", "run"),
+    ("podman", "exec"),
+    ("podman", "run"),
+    ("kubectl", "exec"),
+    ("kubectl", "run"),
+    ("kubectl", "debug"),
+    ("devbox", "run"),
+    ("npm", "exec"),
+    ("npm", "x"),
+    ("yarn", "dlx"),
+    ("yarn", "exec"),
+    ("pnpm", "dlx"),
+    ("pnpm", "exec"),
+    ("bun", "x"),
+    ("pipx", "run"),
+    ("uv", "run"),
+    ("poetry", "run"),
+    ("pipenv", "run"),
+    ("hatch", "run"),
+    ("pdm", "run"),
+    ("rye", "run"),
+    ("bundle", "exec"),
+    ("nix", "run"),
+    ("nix", "shell"),
+    ("nix", "develop"),
+    ("direnv", "exec"),
+    ("mise", "exec"),
+    ("asdf", "exec"),
+    ("rbenv", "exec"),
+    ("pyenv", "exec"),
+    ("heroku", "run"),
+];
+
+const SHELLS: [&str; 14] = [
+    "sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "yash",
+    "pwsh", "nu",
+];
+
+const INTERPRETERS: [&str; 22] = [
+    "python",
+    "python2",
+    "python3",
+    "node",
+    "nodejs",
+    "deno",
+    "bun",
+    "ruby",
+    "perl",
+    "php",
+    "lua",
+    "luajit",
+    "tclsh",
+    "wish",
+    "Rscript",
+    "julia",
+    "osascript",
+    "groovy",
+    "scala",
+    "ghci",
+    "irb",
+    "ts-node",
+];
+
+/// Commands of the shell that change what later commands mean, or run text.
+const SHELL_CHANGING: [&str; 34] = [
+    "export",
+    "declare",
+    "typeset",
+    "local",
+    "readonly",
+    "alias",
+    "unalias",
+    "hash",
+    "enable",
+    "set",
+    "shopt",
+    "source",
+    ".",
+    "eval",
+    "trap",
+    "exec",
+    "builtin",
+    "coproc",
+    "read",
+    "mapfile",
+    "readarray",
+    "let",
+    "bind",
+    "complete",
+    "compgen",
+    "compopt",
+    "unset",
+    "getopts",
+    "fc",
+    "history",
+    "popd",
+    "dirs",
+    "caller",
+    "suspend",
+];
+
+/// Programs that touch no file that their arguments name.
+const TOUCHING_NOTHING: [&str; 21] = [
+    "echo", "printf", "true", "false", ":", "sleep", "pwd", "date", "whoami", "id", "uname",
+    "hostname", "basename", "dirname", "seq", "yes", "which", "type", "kill", "expr", "cd",
+];
+
+/// Programs that read the files their arguments name, and write none.
+const READERS: [&str; 58] = [
+    "cat",
+    "head",
+    "tail",
+    "less",
+    "more",
+    "bat",
+    "nl",
+    "tac",
+    "rev",
+    "wc",
+    "sort",
+    "uniq",
+    "cut",
+    "paste",
+    "join",
+    "comm",
+    "fold",
+    "fmt",
+    "column",
+    "expand",
+    "unexpand",
+    "grep",
+    "egrep",
+    "fgrep",
+    "zgrep",
+    "rg",
+    "ag",
+    "ack",
+    "sed",
+    "awk",
+    "gawk",
+    "mawk",
+    "nawk",
+    "jq",
+    "yq",
+    "diff",
+    "cmp",
+    "file",
+    "stat",
+    "ls",
+    "dir",
+    "tree",
+    "du",
+    "find",
+    "fd",
+    "xxd",
+    "od",
+    "hexdump",
+    "strings",
+    "base64",
+    "base32",
+    "md5sum",
+    "sha1sum",
+    "sha256sum",
+    "sha512sum",
+    "cksum",
+    "readlink",
+    "realpath",
+];
+
+/// Programs that write, move or remove the files their arguments name.
+const WRITERS: [&str; 34] = [
+    "cp", "mv", "rm", "rmdir", "tee", "touch", "mkdir", "ln", "link", "unlink", "chmod", "chown",
+    "chgrp", "truncate", "dd", "install", "rsync", "scp", "patch", "vim", "vi", "nvim", "ex",
+    "view", "nano", "emacs", "ed", "shred", "setfacl", "mkfifo", "mknod", "unzip", "gzip",
+    "gunzip",
+];
+
+/// Programs whose first plain argument is a program or pattern, not a file.
+const PATTERN_FIRST: [&str; 15] = [
+    "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "awk", "gawk", "mawk", "nawk",
+    "jq", "yq", "fd",
+];
+
+pub(crate) fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
+}
+
+/// Runs whatever code it is given.
+pub(crate) fn is_interpreter(name: &str) -> bool {
+    let versionless = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    is_shell(name) || INTERPRETERS.contains(&name) || INTERPRETERS.contains(&versionless)
+}
+
+/// Runs whatever program it is given.
+pub(crate) fn is_wrapper(name: &str) -> bool {
+    runner(name).is_some() || LAUNCHERS.contains(&name) || TRANSPARENT.contains(&name)
+}
+
+/// How many plain words a runner takes before the program it runs.
+pub(crate) fn runner(name: &str) -> Option<usize> {
+    RUNNERS
+        .iter()
+        .find(|(own, _)| *own == name)
+        .map(|(_, words)| *words)
+}
+
+/// How many words belong to a launcher itself, before the program it runs.
+pub(crate) fn launcher_words(words: &[String]) -> Option<usize> {
+    let name = words.first()?.as_str();
+    if LAUNCHERS.contains(&name) {
+        return Some(1);
+    }
+    let sub = words
+        .iter()
+        .skip(1)
+        .position(|word| !word.starts_with('-'))?
+        + 1;
+    let pair = (name, words[sub].as_str());
+    LAUNCHING.contains(&pair).then_some(sub + 1)
+}
+
+pub(crate) fn changes_the_shell(name: &str) -> bool {
+    SHELL_CHANGING.contains(&name)
+}
+
+/// What a program does to the files its arguments name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touches {
+    Nothing,
+    Reads,
+    Writes,
+    /// The program is not known.
+    Unknown,
+}
+
+pub(crate) fn touches(name: &str, words: &[String]) -> Touches {
+    if TOUCHING_NOTHING.contains(&name) {
+        Touches::Nothing
+    } else if name == "git" {
+        git_touches(words)
+    } else if WRITERS.contains(&name) || edits_in_place(name, words) {
+        Touches::Writes
+    } else if READERS.contains(&name) {
+        Touches::Reads
+    } else {
+        Touches::Unknown
+    }
+}
+
+fn git_touches(words: &[String]) -> Touches {
+    let sub = words.iter().skip(1).find(|word| !word.starts_with('-'));
+    match sub.map(String::as_str) {
+        Some(
+            "status" | "diff" | "log" | "show" | "branch" | "add" | "commit" | "rev-parse"
+            | "ls-files" | "blame" | "grep" | "tag" | "remote" | "describe" | "fetch",
+        ) => Touches::Reads,
+        _ => Touches::Unknown,
+    }
+}
+
+fn edits_in_place(name: &str, words: &[String]) -> bool {
+    let in_place = |word: &String| {
+        word.starts_with("--in-place") || (word.starts_with("-i") && !word.starts_with("--"))
+    };
+    matches!(name, "sed" | "yq" | "perl" | "ruby") && words.iter().skip(1).any(in_place)
+}
+
+/// Whether the first plain argument is not a file.
+pub(crate) fn takes_pattern_first(name: &str) -> bool {
+    PATTERN_FIRST.contains(&name)
+}
+
+/// Whether an argument that begins with a wildcard cannot turn into an option that matters.
+pub(crate) fn has_no_options_that_matter(name: &str) -> bool {
+    matches!(
+        name,
+        "ls" | "cat"
+            | "head"
+            | "tail"
+            | "wc"
+            | "echo"
+            | "printf"
+            | "stat"
+            | "nl"
+            | "tac"
+            | "cut"
+            | "md5sum"
+            | "sha1sum"
+            | "sha256sum"
+            | "sha512sum"
+            | "cksum"
+            | "basename"
+            | "dirname"
+            | "du"
+            | "grep"
+            | "egrep"
+            | "fgrep"
+            | "diff"
+            | "cmp"
+            | "comm"
+            | "strings"
+    )
+}
+
+/// Variables that change no program's behaviour in a way that matters.
+pub(crate) fn is_safe_variable(name: &str) -> bool {
+    matches!(
+        name,
+        "NODE_ENV"
+            | "RUST_BACKTRACE"
+            | "RUST_LOG"
+            | "NO_COLOR"
+            | "FORCE_COLOR"
+            | "LANG"
+            | "LC_ALL"
+            | "TZ"
+            | "PYTHONUNBUFFERED"
+    )
+}

@@ -1,0 +1,85 @@
+//! Scripts: what a piece of bash would run, in the order it is written.
+
+use super::word::Word;
+
+/// One simple command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Simple {
+    pub(crate) assigns: Vec<Assign>,
+    pub(crate) words: Vec<Word>,
+    pub(crate) redirects: Vec<Redirect>,
+}
+
+/// `NAME=value` before a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Assign {
+    pub(crate) name: String,
+    pub(crate) value: Word,
+}
+
+/// A redirection that touches a file, or hands in text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Redirect {
+    pub(crate) kind: RedirectKind,
+    /// The file; for a heredoc its text.
+    pub(crate) target: Word,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RedirectKind {
+    Read,
+    Write,
+    ReadWrite,
+    /// Text handed in: a heredoc or here-string.
+    Text,
+    /// Another descriptor, or none.
+    Free,
+}
+
+/// A piece of a script in source order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Item {
+    Simple(Simple),
+    /// A redirection of a whole group.
+    Redirect(Redirect),
+    And,
+    Or,
+    /// `;`, a line's end, or `&`.
+    Next,
+    Pipe,
+    /// A subshell begins.
+    Open,
+    /// A subshell ends.
+    Close,
+}
+
+/// What a parser found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script {
+    pub(crate) items: Vec<Item>,
+    /// Why it cannot be read with certainty, if it cannot.
+    pub(crate) doubt: Option<String>,
+}
+
+impl Script {
+    pub(crate) fn doubts(&mut self, reason: impl Into<String>) {
+        self.doubt.get_or_insert_with(|| reason.into());
+    }
+
+    pub(crate) fn simples(&self) -> impl Iterator<Item = &Simple> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Simple(simple) => Some(simple),
+            _ => None,
+        })
+    }
+
+    /// Whether both parsers saw the same commands with the same words.
+    pub(crate) fn agrees_with(&self, other: &Self) -> bool {
+        let ours = self.items.iter().filter(|item| has_words(item));
+        ours.eq(other.items.iter().filter(|item| has_words(item)))
+    }
+}
+
+fn has_words(item: &Item) -> bool {
+    matches!(item, Item::Simple(_) | Item::Redirect(_))
+}

@@ -6,7 +6,7 @@
 
 mod anchor;
 mod examples;
-mod table;
+pub(crate) mod table;
 
 use std::fmt;
 use std::sync::Arc;
@@ -228,7 +228,16 @@ impl Reader {
             return self.problem(Some(line), message);
         };
         match self.entry(draft, text, line) {
-            Ok(entry) => self.file.entries.push(entry),
+            Ok(entry) => {
+                for warning in entry.rule.warnings() {
+                    self.warn(line, format!("`{text}`: {warning}"));
+                }
+                if is_several_commands(text) {
+                    let why = "it never matches, because commands are judged one by one";
+                    self.warn(line, format!("`{text}`: {why}"));
+                }
+                self.file.entries.push(entry);
+            }
             Err(why) if draft.effect == Effect::Allow => {
                 self.warn(line, format!("`{text}` does not count: {why}"));
             }
@@ -290,6 +299,16 @@ impl Reader {
 const TOP_KEYS: &[&str] = &["allow", "ask", "deny", "rule", "others"];
 const RULE_KEYS: &[&str] = &["allow", "ask", "deny", "reason", "agent", "examples"];
 const OTHER_KEYS: &[&str] = &["claude", "opencode", "codex", "gemini", "goose"];
+
+/// Whether a rule for commands has a whole command line in it.
+fn is_several_commands(rule: &str) -> bool {
+    let spec = rule.trim().strip_prefix("Bash(");
+    spec.is_some_and(|spec| {
+        ["&&", "||", ";", " | "]
+            .iter()
+            .any(|joint| spec.contains(joint))
+    })
+}
 
 /// Says that a key is not known, and which are.
 fn unknown_key(key: &str, known: &[&str]) -> String {

@@ -147,3 +147,47 @@ fn others_are_the_users_choice() {
         )
     );
 }
+
+#[test]
+fn a_rule_is_held_to_its_examples() {
+    let rule = |effect: &str, rule: &str, matching: &str, other: &str| {
+        read(&format!(
+            "[[rule]]\n{effect} = \"{rule}\"\nexamples = {{ match = [\"{matching}\"], no_match = [\"{other}\"] }}\n"
+        ))
+    };
+    let taken = |text: &str| Ok(vec![format!("2 {text}")]);
+    assert_eq!(
+        rule("deny", "Bash(curl:*)", "sudo curl x", "ls"),
+        taken("deny Bash(curl:*)")
+    );
+    assert_eq!(
+        rule("allow", "Read(./src/**)", "src/a.rs", "../b"),
+        taken("allow Read(./src/**)")
+    );
+    assert_eq!(
+        rule(
+            "ask",
+            "WebFetch(domain:docs.rs)",
+            "https://docs.rs/x",
+            "https://x.rs"
+        ),
+        taken("ask WebFetch(domain:docs.rs)")
+    );
+    assert_eq!(
+        rule("deny", "Bash(curl:*)", "wget x", "ls"),
+        Err("rules.toml:2: `Bash(curl:*)`: it does not match its example `wget x`".into())
+    );
+    assert_eq!(
+        rule("deny", "Bash(git push:*)", "git push", "git push x"),
+        Err("rules.toml:2: `Bash(git push:*)`: it matches `git push x`, and should not".into())
+    );
+    assert_eq!(rule("allow", "Bash(ls:*)", "ls; rm x", "rm"), Ok(vec![]));
+}
+
+#[test]
+fn rules_that_likely_do_not_say_what_was_meant_are_pointed_out() {
+    let text = "allow = [\n\"Bash(git * push)\",\n\"Bash(python3:*)\",\n\"Bash(cd x && ls)\"]\n";
+    let file = parse_file(text, "rules.toml", FileKind::User).unwrap();
+    let warned: Vec<_> = file.warnings.iter().map(|found| found.line).collect();
+    assert_eq!(warned, [Some(2), Some(3), Some(4)]);
+}

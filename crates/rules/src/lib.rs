@@ -11,6 +11,7 @@ mod assess;
 mod facts;
 mod file;
 mod floor;
+mod foreign;
 mod glob;
 mod host;
 mod judge;
@@ -25,6 +26,9 @@ pub use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPar
 pub use facts::{Facts, NoFacts};
 pub use file::{FileKind, FileProblem, FileProblems, Others, RuleFile, anchor_rule, parse_file};
 pub use floor::Floor;
+pub use foreign::{
+    Dropped, ForeignFile, ForeignPolicy, ForeignScope, ForeignTool, Imported, import, read_foreign,
+};
 pub use judge::{Allows, Layer, judge};
 pub use language::{Rule, RuleError};
 pub use request::{Action, Place, Request};

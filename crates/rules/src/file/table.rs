@@ -105,7 +105,7 @@ impl<'a, 'l> Table<'a, 'l> {
         table
     }
 
-    fn wrong(&mut self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str) {
+    pub(crate) fn wrong(&mut self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str) {
         self.problems.push(FileProblem {
             line: Some(self.lines.at(value.span().start)),
             message: format!("`{key}` must be {expected}, not {}", kind(value.get_ref())),

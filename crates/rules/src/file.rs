@@ -16,6 +16,7 @@ use countersign_core::limits::RULE_FILE_RULES_MAX;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::foreign::ForeignTool;
 use crate::ruleset::{Entry, Origin};
 pub use anchor::anchor_rule;
 use examples::Examples;
@@ -58,6 +59,19 @@ pub struct Others {
     pub gemini: bool,
     /// goose.
     pub goose: bool,
+}
+
+impl Others {
+    /// Whether the rules of this tool count.
+    pub fn has(self, tool: ForeignTool) -> bool {
+        match tool {
+            ForeignTool::Claude => self.claude,
+            ForeignTool::Opencode => self.opencode,
+            ForeignTool::Codex => self.codex,
+            ForeignTool::Gemini => self.gemini,
+            ForeignTool::Goose => self.goose,
+        }
+    }
 }
 
 /// Something about one line of a file.
@@ -165,7 +179,7 @@ impl Reader {
             let message = format!("`{}` must be a list of rules", effect.as_str());
             return self.problem(Some(line), message);
         };
-        for rule in rules.iter() {
+        for rule in rules {
             self.rule(&Draft {
                 effect,
                 rule,

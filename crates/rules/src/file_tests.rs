@@ -12,7 +12,7 @@ fn shown(entry: &Entry) -> String {
     let mut text = format!("{line} {effect} {}", entry.rule.text());
     for (name, value) in [("agent", &entry.agent), ("reason", &entry.reason)] {
         if let Some(value) = value {
-            text += &format!(" {name}={value}");
+            text.extend([" ", name, "=", value]);
         }
     }
     text

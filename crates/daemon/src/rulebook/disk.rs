@@ -84,10 +84,6 @@ impl Watched {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub(super) fn content(&self) -> &Content {
         &self.content
     }

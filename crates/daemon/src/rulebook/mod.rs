@@ -6,6 +6,7 @@
 
 mod chapter;
 mod disk;
+mod foreign;
 mod own_file;
 mod project;
 mod shelf;
@@ -74,6 +75,8 @@ impl Rulebook {
         if let Some(problems) = shelf.user().failure() {
             return Err(RulebookError::Rules(problems));
         }
+        // So that what is wrong with the user's other files is known before anybody asks.
+        shelf.chapter("");
         let (alive, ended) = sync_channel(1);
         let book = Arc::new(Self::new(Some(Mutex::new(shelf)), alive));
         let weak = Arc::downgrade(&book);
@@ -111,7 +114,6 @@ impl Rulebook {
     }
 
     /// The file system as it is.
-    #[expect(clippy::unused_self, reason = "the rulebook decides whose facts count")]
     pub fn facts(&self) -> &(dyn Facts + Send + Sync) {
         &Disk
     }

@@ -9,7 +9,8 @@ use countersign_core::limits::RULE_PLACES_KEPT;
 use countersign_rules::{FileKind, Floor, Place};
 
 use super::RulebookConfig;
-use super::chapter::{Chapter, ChapterLayer, Problem};
+use super::chapter::{Chapter, ChapterLayer, LayerAllows, Problem};
+use super::foreign::ForeignFiles;
 use super::own_file::OwnFile;
 use super::project::{PROJECT_FILE, Project};
 
@@ -23,6 +24,7 @@ pub(super) struct Shelf {
     floor: Arc<Floor>,
     user: OwnFile,
     projects: HashMap<PathBuf, OwnFile>,
+    foreign: ForeignFiles,
     trusted: HashSet<(String, String)>,
     chapters: HashMap<String, Kept>,
     /// Rises whenever what counts changed anywhere.
@@ -33,6 +35,8 @@ pub(super) struct Shelf {
 #[derive(Debug)]
 struct Kept {
     chapter: Arc<Chapter>,
+    /// What is to be said about the rules of others here.
+    problems: Vec<Problem>,
     project: Option<Project>,
     revision: u64,
     looked: Instant,
@@ -43,11 +47,13 @@ impl Shelf {
     pub(super) fn new(config: RulebookConfig) -> Self {
         let user = OwnFile::new(FileKind::User, config.user_file.clone(), None);
         let floor = Arc::new(floor(&config.host_paths));
+        let foreign = ForeignFiles::new(&config);
         Self {
             config,
             floor,
             user,
             projects: HashMap::new(),
+            foreign,
             trusted: HashSet::new(),
             chapters: HashMap::new(),
             revision: 0,
@@ -98,19 +104,26 @@ impl Shelf {
         let projects = self.projects.values();
         let files = std::iter::once(&self.user).chain(projects);
         let mut problems: Vec<_> = files.flat_map(OwnFile::problems).collect();
+        let foreign = self.chapters.values().flat_map(|kept| &kept.problems);
+        problems.extend(foreign.cloned());
         problems.sort();
+        problems.dedup();
         problems
     }
 
     /// What holds where there are no files at all.
     pub(super) fn unfiled(&self, cwd: &str) -> Chapter {
-        self.assemble(cwd, None)
+        self.assemble(cwd, None).0
     }
 
     fn look(&mut self, cwd: &str) -> Arc<Chapter> {
         self.refresh_user();
         let project = self.find_project(cwd);
         self.refresh_projects(project.as_ref());
+        let root = project.as_ref().map(|project| project.root.as_path());
+        if self.foreign.refresh(self.user.others(), root) {
+            self.revision += 1;
+        }
         let looked = Instant::now();
         if let Some(kept) = self.chapters.get_mut(cwd) {
             kept.looked = looked;
@@ -122,10 +135,12 @@ impl Shelf {
                 self.revision += 1;
             }
         }
-        let chapter = Arc::new(self.assemble(cwd, project.as_ref()));
+        let (chapter, problems) = self.assemble(cwd, project.as_ref());
+        let chapter = Arc::new(chapter);
         self.make_room();
         let kept = Kept {
             chapter: Arc::clone(&chapter),
+            problems,
             project,
             revision: self.revision,
             looked,
@@ -174,7 +189,7 @@ impl Shelf {
         }
     }
 
-    fn assemble(&self, cwd: &str, project: Option<&Project>) -> Chapter {
+    fn assemble(&self, cwd: &str, project: Option<&Project>) -> (Chapter, Vec<Problem>) {
         let mut layers: Vec<ChapterLayer> = self.user.layer(true).into_iter().collect();
         let mut untrusted = Vec::new();
         if let Some(project) = project {
@@ -187,21 +202,20 @@ impl Shelf {
             let outer = project.outer.iter();
             layers.extend(outer.filter_map(|root| self.outer_layer(root)));
         }
-        let files = project
-            .into_iter()
-            .flat_map(|project| std::iter::once(&project.root).chain(&project.outer))
-            .filter_map(|root| self.projects.get(root));
-        let suspended = std::iter::once(&self.user)
-            .chain(files)
-            .find_map(OwnFile::suspended);
-        Chapter {
+        let root = project.map(|project| project.root.as_path());
+        let others = self.user.others();
+        let additions = self.foreign.additions(others, root, &self.trusted);
+        layers.extend(additions.layers);
+        untrusted.extend(additions.untrusted);
+        let chapter = Chapter {
             place: self.place(cwd, project),
             project: project.and_then(|project| text(&project.identity)),
+            suspended: layers.iter().find_map(suspended),
             layers,
             floor: Arc::clone(&self.floor),
-            suspended,
             untrusted,
-        }
+        };
+        (chapter, additions.problems)
     }
 
     /// The denies and asks of a project further out.
@@ -232,6 +246,14 @@ impl Shelf {
         if let Some(cwd) = oldest.map(|(cwd, _)| cwd.clone()) {
             self.chapters.remove(&cwd);
         }
+    }
+}
+
+/// Why a layer suspends every allow, if it does.
+fn suspended(layer: &ChapterLayer) -> Option<String> {
+    match &layer.allows {
+        LayerAllows::Suspended(why) => Some(why.clone()),
+        LayerAllows::Count | LayerAllows::Untrusted => None,
     }
 }
 

@@ -392,3 +392,154 @@ fn the_users_own_file_is_no_project_file() {
         (None, 1, vec![])
     );
 }
+
+/// What the rules of others add: files below the home.
+fn others(fixture: &Fixture, switches: &str) {
+    write(&fixture.user_file(), &format!("[others]\n{switches}\n"));
+}
+
+const CLAUDE: &str = r#"{"permissions": {"allow": ["Bash(ls)"], "deny": ["Bash(rm:*)"]}}"#;
+
+#[test]
+fn the_rules_of_others_count_only_when_switched_on() {
+    let fixture = Fixture::new();
+    write(&fixture.home.join(".claude/settings.json"), CLAUDE);
+    let book = fixture.open();
+    assert_eq!(fixture.listed(&book), Vec::<String>::new());
+    others(&fixture, "claude = true");
+    assert_eq!(
+        fixture.listed(&book),
+        [
+            "allow Bash(ls) /.claude/settings.json:1",
+            "deny Bash(rm:*) /.claude/settings.json:1",
+        ]
+    );
+    others(&fixture, "claude = false");
+    assert_eq!(fixture.listed(&book), Vec::<String>::new());
+}
+
+#[test]
+fn the_rules_of_others_in_a_project_loosen_only_when_trusted() {
+    let fixture = Fixture::new();
+    others(&fixture, "claude = true");
+    let local = fixture.project.join(".claude/settings.local.json");
+    write(&local, CLAUDE);
+    let book = fixture.open();
+    let file = "/project/.claude/settings.local.json:1";
+    assert_eq!(
+        fixture.listed(&book),
+        [
+            format!("allow Bash(ls) {file} (does not count)"),
+            format!("deny Bash(rm:*) {file}"),
+        ]
+    );
+    let untrusted = fixture.chapter(&book).untrusted.clone();
+    assert_eq!(untrusted[0].0, local.to_str().unwrap());
+    book.set_trusted(untrusted.into_iter().collect());
+    assert_eq!(
+        fixture.listed(&book),
+        [
+            format!("allow Bash(ls) {file}"),
+            format!("deny Bash(rm:*) {file}"),
+        ]
+    );
+}
+
+#[test]
+fn a_broken_file_of_another_tool_suspends_and_never_stops_the_host() {
+    let fixture = Fixture::new();
+    others(&fixture, "claude = true\ncodex = true");
+    let settings = fixture.home.join(".claude/settings.json");
+    write(&settings, "{");
+    write(
+        &fixture.home.join(".codex/rules/default.rules"),
+        "prefix_rule(pattern=[\"ls\"])\n",
+    );
+    let book = fixture.open();
+    let why = format!("{}:1: a key was expected", settings.display());
+    assert_eq!(fixture.chapter(&book).suspended, Some(why.clone()));
+    assert_eq!(
+        book.problems(),
+        [Problem {
+            file: "rules of claude".into(),
+            line: None,
+            message: why,
+            suspends: true,
+        }]
+    );
+    write(&settings, "{}");
+    assert_eq!(fixture.chapter(&book).suspended, None);
+    assert_eq!(
+        fixture.listed(&book),
+        ["allow Bash(ls:*) /.codex/rules/default.rules:1"]
+    );
+}
+
+#[test]
+fn folders_of_rules_are_followed_as_files_come_and_go() {
+    let fixture = Fixture::new();
+    others(&fixture, "gemini = true");
+    let rule = |prefix: &str| {
+        format!(
+            "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"{prefix}\"\ndecision = \"deny\"\npriority = 1\n"
+        )
+    };
+    let folder = fixture.home.join(".gemini/policies");
+    let book = fixture.open();
+    assert_eq!(fixture.listed(&book), Vec::<String>::new());
+    write(&folder.join("a.toml"), &rule("rm"));
+    write(&folder.join("ignored.txt"), "x");
+    assert_eq!(
+        fixture.listed(&book),
+        ["deny Bash(rm:*) /.gemini/policies/a.toml:1"]
+    );
+    write(&folder.join("b.toml"), &rule("dd"));
+    fs::remove_file(folder.join("a.toml")).unwrap();
+    assert_eq!(
+        fixture.listed(&book),
+        ["deny Bash(dd:*) /.gemini/policies/b.toml:1"]
+    );
+}
+
+#[test]
+fn every_tool_is_found_where_it_keeps_its_rules() {
+    let fixture = Fixture::new();
+    others(
+        &fixture,
+        "claude = true\nopencode = true\ncodex = true\ngemini = true\ngoose = true",
+    );
+    let codex = |word: &str| format!("prefix_rule(pattern=[\"{word}\"], decision=\"forbidden\")\n");
+    let claude = |word: &str| format!("{{\"permissions\": {{\"deny\": [\"Bash({word}:*)\"]}}}}");
+    let opencode =
+        |word: &str| format!("{{\"permission\": {{\"bash\": {{\"{word} *\": \"deny\"}}}}}}");
+    let home = &fixture.home;
+    let project = &fixture.project;
+    write(&home.join("managed-settings.json"), &claude("a"));
+    write(&home.join("managed-settings.d/x.json"), &claude("b"));
+    write(&project.join(".claude/settings.json"), &claude("c"));
+    write(
+        &home.join(".config/opencode/opencode.jsonc"),
+        &opencode("d"),
+    );
+    write(&project.join("opencode.json"), &opencode("e"));
+    write(&home.join(".codex/rules/x.rules"), &codex("f"));
+    write(&project.join(".codex/rules/x.rules"), &codex("g"));
+    write(
+        &home.join(".config/goose/permission.yaml"),
+        "user:\n  never_allow:\n  - developer__shell\n",
+    );
+    let book = fixture.open();
+    assert_eq!(
+        fixture.listed(&book),
+        [
+            "deny Bash(a:*) /managed-settings.json:1",
+            "deny Bash(b:*) /managed-settings.d/x.json:1",
+            "deny Bash(c:*) /project/.claude/settings.json:1",
+            "deny Bash(d:*) /.config/opencode/opencode.jsonc:1",
+            "deny Bash(e:*) /project/opencode.json:1",
+            "deny Bash(f:*) /.codex/rules/x.rules:1",
+            "deny Bash(g:*) /project/.codex/rules/x.rules:1",
+            "deny Bash /.config/goose/permission.yaml:3",
+        ]
+    );
+}

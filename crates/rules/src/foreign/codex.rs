@@ -175,7 +175,7 @@ fn examples(arguments: &[Argument]) -> Result<Vec<Vec<String>>, String> {
     for argument in arguments {
         match argument {
             Argument::List(words) => {
-                examples.push(words.iter().map(text).collect::<Result<_, _>>()?)
+                examples.push(words.iter().map(text).collect::<Result<_, _>>()?);
             }
             Argument::Text(line) if line.contains(['"', '\'', '\\']) => {}
             Argument::Text(line) => {

@@ -53,7 +53,7 @@ fn read_document(
             reading.broke(&source, Some(line), "`rule` is no list");
             continue;
         };
-        for rule in rules.iter() {
+        for rule in rules {
             let read = Conditions::read(rule, lines, file.scope);
             match read {
                 Ok((conditions, line)) => conditions.translate(reading, &source, line),
@@ -279,11 +279,9 @@ fn one_or_many(table: &mut Table<'_, '_>, key: &str) -> Vec<String> {
         DeValue::Array(items) => items.iter().map(|item| item.get_ref().as_str()).collect(),
         _ => None,
     };
-    match texts {
-        Some(texts) => texts.into_iter().map(str::to_owned).collect(),
-        None => {
-            table.wrong(value, key, "a text or a list of texts");
-            Vec::new()
-        }
+    if texts.is_none() {
+        table.wrong(value, key, "a text or a list of texts");
     }
+    let texts = texts.unwrap_or_default();
+    texts.into_iter().map(str::to_owned).collect()
 }

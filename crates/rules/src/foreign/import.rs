@@ -28,9 +28,8 @@ pub fn import(policies: &[ForeignPolicy]) -> Imported {
         not_carried.extend(policy.dropped.iter().cloned());
         for entry in &policy.entries {
             match entry.effect {
-                Effect::Deny => kept.push(entry),
                 Effect::Ask if is_default(entry, policy) => {}
-                Effect::Ask => kept.push(entry),
+                Effect::Ask | Effect::Deny => kept.push(entry),
                 Effect::Allow => match beaten(entry, policies) {
                     None => kept.push(entry),
                     Some(why) => not_carried.push(left(entry, why)),

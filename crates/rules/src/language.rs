@@ -238,7 +238,7 @@ impl ShellPattern {
             words.pop();
         }
         Ok(Self {
-            quoted: crate::shell::plain_words(head).unwrap_or_else(|| words.clone()),
+            quoted: crate::shell::plain_words(literal.head()).unwrap_or_else(|| words.clone()),
             text: literal.head().to_owned(),
             form,
             words,
@@ -272,6 +272,14 @@ impl ShellPattern {
             }
             ShellForm::Wild(glob) => glob.matches(text),
         }
+    }
+
+    /// The program it names, where it names one.
+    pub(crate) fn first_word(&self) -> Option<&str> {
+        let quoted = self.quoted.first().map(String::as_str);
+        let plain = self.words.first().map(String::as_str);
+        // Quotes in the rule make two readings of the name; both must be found.
+        plain.filter(|name| self.form != ShellForm::Every && Some(*name) == quoted)
     }
 
     /// How many words a rule names before anything goes.
@@ -392,6 +400,11 @@ impl PathPattern {
             segments,
             floats,
         })
+    }
+
+    /// Whether it begins above its anchor.
+    pub(crate) fn goes_up(&self) -> bool {
+        self.up > 0
     }
 
     /// The folder the segments are counted from.

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod assess;
+mod explain;
 mod facts;
 mod file;
 mod floor;
@@ -20,9 +21,11 @@ mod path;
 mod request;
 mod ruleset;
 mod shell;
+mod suggest;
 
 pub use assess::{Assessment, assess};
 pub use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};
+pub use explain::{deciding, explain, explain_part, name_rule};
 pub use facts::{Facts, NoFacts};
 pub use file::{FileKind, FileProblem, FileProblems, Others, RuleFile, anchor_rule, parse_file};
 pub use floor::Floor;
@@ -33,3 +36,4 @@ pub use judge::{Allows, Layer, judge};
 pub use language::{Rule, RuleError};
 pub use request::{Action, Place, Request};
 pub use ruleset::{Entry, EntryKey, Origin, RuleSet};
+pub use suggest::{Candidate, suggest};

@@ -1,6 +1,8 @@
 //! Requests: what an agent wants to do, in the few shapes that rules can speak of.
+//!
+//! Invariant: a field that is not known is doubt, never silence: it may change what the tool does.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// What is to be judged, and where it would happen.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,8 +15,8 @@ pub struct Request {
     pub place: Place,
 }
 
-/// Where a request would run: absolute paths.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where a request would run: absolute paths. An empty one is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The working directory.
     pub cwd: String,
@@ -22,7 +24,7 @@ pub struct Place {
     pub project: String,
     /// The home directory; rules that begin with `~/` start here.
     pub home: String,
-    /// Whether file names differ by more than case.
+    /// Whether file names that differ only by case are the same.
     pub ignores_case: bool,
 }
 
@@ -69,14 +71,366 @@ pub enum Action {
     },
 }
 
+/// The shapes of tools that are known under several names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Shell,
+    Read,
+    Search,
+    Edit,
+    Fetch,
+}
+
+const COMMAND: [&str; 4] = ["command", "cmd", "script", "commandLine"];
+const DIRECTORY: [&str; 5] = [
+    "cwd",
+    "workdir",
+    "working_directory",
+    "workingDirectory",
+    "dir",
+];
+const PATH: [&str; 8] = [
+    "file_path",
+    "path",
+    "notebook_path",
+    "filePath",
+    "filename",
+    "file",
+    "absolute_path",
+    "target_file",
+];
+/// Fields that change nothing about what a rule may say.
+const HARMLESS_FOR_SHELL: [&str; 7] = [
+    "description",
+    "timeout",
+    "timeout_ms",
+    "run_in_background",
+    "is_background",
+    "justification",
+    "explanation",
+];
+const HARMLESS_FOR_READ: [&str; 17] = [
+    "offset",
+    "limit",
+    "start_line",
+    "end_line",
+    "pages",
+    "pattern",
+    "query",
+    "glob",
+    "type",
+    "output_mode",
+    "head_limit",
+    "multiline",
+    "-i",
+    "-n",
+    "-A",
+    "-B",
+    "-C",
+];
+const HARMLESS_FOR_EDIT: [&str; 18] = [
+    "content",
+    "contents",
+    "text",
+    "new_text",
+    "old_text",
+    "old_string",
+    "new_string",
+    "oldString",
+    "newString",
+    "replace_all",
+    "replaceAll",
+    "edits",
+    "new_source",
+    "cell_id",
+    "cell_type",
+    "edit_mode",
+    "instruction",
+    "expected_replacements",
+];
+const HARMLESS_FOR_FETCH: [&str; 4] = ["prompt", "format", "timeout", "max_length"];
+
 impl Request {
     /// Reads a tool's name and input as agents send them.
-    pub fn from_tool(tool: &str, input: Option<&Value>, place: Place) -> Self {
-        let _ = input;
+    pub fn from_tool(tool: &str, input: Option<&Value>, mut place: Place) -> Self {
+        let action = if let Some((server, name)) = mcp_names(tool) {
+            Action::Mcp {
+                server: server.to_owned(),
+                tool: name.to_owned(),
+            }
+        } else {
+            match (shape(tool), input) {
+                (Some(shape), Some(Value::Object(fields))) => read(shape, fields, &mut place),
+                (Some(_), _) => unclear(Action::Other, "the tool's input is not an object"),
+                (None, _) => Action::Other,
+            }
+        };
         Self {
-            tool: tool.to_owned(),
-            action: Action::Other,
+            tool: canonical(tool, &action),
+            action,
             place,
         }
+    }
+}
+
+/// `mcp__server__tool`, at the first boundary.
+fn mcp_names(tool: &str) -> Option<(&str, &str)> {
+    tool.strip_prefix("mcp__")?.split_once("__")
+}
+
+fn shape(tool: &str) -> Option<Shape> {
+    let shape = match tool {
+        "Bash" | "bash" | "shell" | "Shell" | "execute" | "terminal" | "run_shell_command"
+        | "local_shell" | "exec_command" | "run_terminal_cmd" | "run_command" => Shape::Shell,
+        "Read" | "read" | "read_file" | "NotebookRead" | "view" | "View" => Shape::Read,
+        "Grep" | "Glob" | "LS" | "grep" | "glob" | "ls" | "list_directory" => Shape::Search,
+        "Edit" | "Write" | "MultiEdit" | "NotebookEdit" | "edit" | "write" | "write_file"
+        | "replace" | "edit_file" | "create_file" => Shape::Edit,
+        "WebFetch" | "webfetch" | "web_fetch" | "fetch" => Shape::Fetch,
+        _ => return None,
+    };
+    Some(shape)
+}
+
+/// The name that rules know a tool by: other names of the same shape count as it.
+fn canonical(tool: &str, action: &Action) -> String {
+    let name = match (tool, action) {
+        ("Write" | "write" | "write_file" | "create_file", _) => "Write",
+        ("MultiEdit" | "NotebookEdit", _) => tool,
+        (_, Action::Shell { .. }) => "Bash",
+        (_, Action::Edit { .. }) => "Edit",
+        (_, Action::Fetch { .. }) => "WebFetch",
+        _ => match shape(tool) {
+            Some(Shape::Shell) => "Bash",
+            Some(Shape::Read) => "Read",
+            Some(Shape::Edit) => "Edit",
+            Some(Shape::Fetch) => "WebFetch",
+            Some(Shape::Search) | None => tool,
+        },
+    };
+    name.to_owned()
+}
+
+fn read(shape: Shape, fields: &Map<String, Value>, place: &mut Place) -> Action {
+    match shape {
+        Shape::Shell => read_shell(fields, place),
+        Shape::Read => read_path(fields, &HARMLESS_FOR_READ, |path| Action::Read { path }),
+        Shape::Search => read_search(fields, place),
+        Shape::Edit => read_path(fields, &HARMLESS_FOR_EDIT, |path| Action::Edit { path }),
+        Shape::Fetch => match one(fields, &["url"]) {
+            Some(Value::String(url)) => {
+                let known = Action::Fetch { url: url.clone() };
+                check_fields(known, fields, &[&["url"], &HARMLESS_FOR_FETCH])
+            }
+            _ => unclear(Action::Other, "the address is missing"),
+        },
+    }
+}
+
+/// The one field of several names that is there.
+fn one<'f>(fields: &'f Map<String, Value>, names: &[&str]) -> Option<&'f Value> {
+    let mut found = names.iter().filter_map(|name| fields.get(*name));
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
+fn read_shell(fields: &Map<String, Value>, place: &mut Place) -> Action {
+    let command = match one(fields, &COMMAND) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(words)) => match join_words(words) {
+            Some(text) => text,
+            None => return unclear(Action::Other, "the command's words are not text"),
+        },
+        _ => return unclear(Action::Other, "the command is missing"),
+    };
+    let known = Action::Shell { command };
+    match one(fields, &DIRECTORY) {
+        Some(Value::String(directory)) => enter(place, directory),
+        Some(Value::Null) | None => {}
+        Some(_) => return unclear(known, "the working directory is not text"),
+    }
+    check_fields(known, fields, &[&COMMAND, &DIRECTORY, &HARMLESS_FOR_SHELL])
+}
+
+/// A directory of the input's own takes the place of the agent's.
+fn enter(place: &mut Place, directory: &str) {
+    place.cwd = if directory.starts_with('/') {
+        crate::path::clean(directory)
+    } else if place.cwd.is_empty() || directory.starts_with('~') {
+        String::new()
+    } else {
+        crate::path::clean(&format!("{}/{directory}", place.cwd))
+    };
+}
+
+/// A list of words is a command whose words are all quoted; `["bash", "-lc", text]` is the text.
+fn join_words(words: &[Value]) -> Option<String> {
+    let words: Vec<&str> = words.iter().map(Value::as_str).collect::<Option<_>>()?;
+    if let ["bash" | "sh" | "/bin/bash" | "/bin/sh", "-c" | "-lc", text] = words.as_slice() {
+        return Some((*text).to_owned());
+    }
+    Some(
+        words
+            .iter()
+            .map(|word| quote(word))
+            .collect::<Vec<_>>()
+            .join(" "),
+    )
+}
+
+/// A word as it is typed, quoted only where it must be.
+pub(crate) fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+fn read_path(
+    fields: &Map<String, Value>,
+    harmless: &[&str],
+    action: impl Fn(String) -> Action,
+) -> Action {
+    match one(fields, &PATH) {
+        Some(Value::String(path)) => check_fields(action(path.clone()), fields, &[&PATH, harmless]),
+        _ => unclear(Action::Other, "the path is missing or given twice"),
+    }
+}
+
+/// Searches read the folder they are given, or the working directory.
+fn read_search(fields: &Map<String, Value>, place: &Place) -> Action {
+    let path = match one(fields, &PATH) {
+        Some(Value::String(path)) => path.clone(),
+        Some(Value::Null) | None if !place.cwd.is_empty() => place.cwd.clone(),
+        _ => return unclear(Action::Other, "the folder is missing or given twice"),
+    };
+    let known = Action::Read { path };
+    let escapes = |name: &str| {
+        let text = fields.get(name).and_then(Value::as_str).unwrap_or_default();
+        text.starts_with(['/', '~']) || text.contains("..")
+    };
+    if escapes("pattern") || escapes("glob") {
+        return unclear(known, "the pattern may leave the folder");
+    }
+    check_fields(known, fields, &[&PATH, &HARMLESS_FOR_READ])
+}
+
+fn check_fields(known: Action, fields: &Map<String, Value>, names: &[&[&str]]) -> Action {
+    let unknown = fields.iter().find(|(name, value)| {
+        !value.is_null() && !names.iter().any(|list| list.contains(&name.as_str()))
+    });
+    match unknown {
+        Some((name, _)) => unclear(known, &format!("the field `{name}` is not known")),
+        None => known,
+    }
+}
+
+fn unclear(known: Action, reason: &str) -> Action {
+    Action::Unclear {
+        known: Box::new(known),
+        reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn place() -> Place {
+        Place {
+            cwd: "/p".into(),
+            project: "/p".into(),
+            home: "/h".into(),
+            ignores_case: false,
+        }
+    }
+
+    fn action(tool: &str, input: &Value) -> Action {
+        Request::from_tool(tool, Some(input), place()).action
+    }
+
+    #[test]
+    fn tools_are_read_by_their_shape() {
+        let command = Action::Shell {
+            command: "ls -la".into(),
+        };
+        assert_eq!(
+            action("Bash", &json!({"command": "ls -la", "description": "x"})),
+            command
+        );
+        assert_eq!(
+            action("shell", &json!({"command": ["bash", "-lc", "ls -la"]})),
+            command
+        );
+        assert_eq!(
+            action("shell", &json!({"cmd": ["echo", "a b"]})),
+            Action::Shell {
+                command: "echo 'a b'".into()
+            }
+        );
+        assert_eq!(
+            action("Write", &json!({"file_path": "a", "content": "x"})),
+            Action::Edit { path: "a".into() }
+        );
+        assert_eq!(
+            action("Grep", &json!({"pattern": "x"})),
+            Action::Read { path: "/p".into() }
+        );
+        assert_eq!(
+            action("mcp__a__b__c", &json!({})),
+            Action::Mcp {
+                server: "a".into(),
+                tool: "b__c".into()
+            }
+        );
+        assert_eq!(action("Task", &json!({"prompt": "x"})), Action::Other);
+    }
+
+    #[test]
+    fn an_unknown_field_is_doubt() {
+        assert_eq!(
+            action(
+                "Bash",
+                &json!({"command": "ls", "env": {"LD_PRELOAD": "x"}})
+            ),
+            Action::Unclear {
+                known: Box::new(Action::Shell {
+                    command: "ls".into()
+                }),
+                reason: "the field `env` is not known".into(),
+            }
+        );
+        assert!(matches!(
+            action("Read", &json!({"path": "a", "file_path": "b"})),
+            Action::Unclear { .. }
+        ));
+        assert!(matches!(
+            action("Bash", &json!("ls")),
+            Action::Unclear { .. }
+        ));
+        assert!(matches!(
+            action("Glob", &json!({"pattern": "../../**"})),
+            Action::Unclear { .. }
+        ));
+    }
+
+    #[test]
+    fn a_directory_in_the_input_is_where_it_runs() {
+        let request = Request::from_tool(
+            "Bash",
+            Some(&json!({"command": "ls", "cwd": "sub/.."})),
+            place(),
+        );
+        assert_eq!(request.place.cwd, "/p");
+        let request = Request::from_tool(
+            "Bash",
+            Some(&json!({"command": "ls", "workdir": "/etc"})),
+            place(),
+        );
+        assert_eq!(request.place.cwd, "/etc");
     }
 }

@@ -1,12 +1,16 @@
 //! Sets of rules, arranged so that a verdict looks only at those that could matter.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use countersign_core::GrantId;
-use countersign_core::event::{Effect, RuleRef};
+use countersign_core::event::{Effect, PartKind, RuleRef};
 
-use crate::assess::{Assessment, Part};
-use crate::language::{Rule, RuleError};
+use crate::assess::{Assessment, At, Body, Part};
+use crate::glob::Segment;
+use crate::language::{Anchor, Floats, PathPattern, Pattern, Rule, RuleError};
+use crate::path::{Spot, below};
+use crate::request::Place;
 
 /// Where a rule stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,32 +100,186 @@ pub struct EntryKey(usize);
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
     entries: Vec<Option<Entry>>,
+    free: Vec<usize>,
+    index: HashMap<Key, Vec<usize>>,
+}
+
+/// What a rule can be found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    /// Commands that begin with this word.
+    Program(String),
+    /// Commands of any name.
+    AnyProgram,
+    /// Paths whose first name below an anchor is this.
+    Below(Anchor, String),
+    /// Paths with this name anywhere.
+    Named(String),
+    /// Any path.
+    AnyPath,
+    Fetch,
+    Server(String),
+    AnyServer,
+    /// Tools by name, and rules for whole tools.
+    Tool,
 }
 
 impl RuleSet {
     /// Adds a rule.
     pub fn insert(&mut self, entry: Entry) -> EntryKey {
-        self.entries.push(Some(entry));
-        EntryKey(self.entries.len() - 1)
+        let key = key_of(&entry);
+        let at = self.free.pop().unwrap_or(self.entries.len());
+        if at == self.entries.len() {
+            self.entries.push(Some(entry));
+        } else {
+            self.entries[at] = Some(entry);
+        }
+        self.index.entry(key).or_default().push(at);
+        EntryKey(at)
     }
 
     /// Takes a rule out.
     pub fn remove(&mut self, key: EntryKey) -> Option<Entry> {
-        self.entries.get_mut(key.0)?.take()
+        let entry = self.entries.get_mut(key.0)?.take()?;
+        let found_by = key_of(&entry);
+        if let Some(list) = self.index.get_mut(&found_by) {
+            list.retain(|at| *at != key.0);
+            if list.is_empty() {
+                self.index.remove(&found_by);
+            }
+        }
+        self.free.push(key.0);
+        Some(entry)
     }
 
-    /// Hands every rule that could speak of a part to `take`.
-    pub(crate) fn for_candidates<'s>(
-        &'s self,
-        _: &Assessment,
-        _: &Part,
-        mut take: impl FnMut(&'s Entry),
-    ) {
-        self.entries().for_each(&mut take);
-    }
-
-    /// All rules, oldest first.
+    /// All rules.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().flatten()
+    }
+
+    /// Hands every rule that could speak of a part to `take`, some perhaps twice.
+    pub(crate) fn for_candidates<'s>(
+        &'s self,
+        assessment: &Assessment,
+        part: &Part,
+        mut take: impl FnMut(&'s Entry),
+    ) {
+        let mut look = |key: &Key| {
+            for at in self.index.get(key).into_iter().flatten() {
+                if let Some(Some(entry)) = self.entries.get(*at) {
+                    take(entry);
+                }
+            }
+        };
+        look(&Key::Tool);
+        match &part.body {
+            Body::Command {
+                deny,
+                touched,
+                allow,
+            } => {
+                look(&Key::AnyProgram);
+                for name in first_words(deny.iter().map(|form| &form.words)) {
+                    look(&Key::Program(name.to_owned()));
+                }
+                for name in first_words(allow.iter().map(|form| &form.words)) {
+                    look(&Key::Program(name.to_owned()));
+                }
+                if touched.iter().any(|touch| matches!(touch.at, At::Glob(_))) {
+                    self.all_paths(&mut look);
+                } else {
+                    let spots = touched.iter().filter_map(|touch| match &touch.at {
+                        At::Spot(spot) => Some(spot),
+                        At::Glob(_) => None,
+                    });
+                    paths(spots, &assessment.place, &mut look);
+                }
+            }
+            Body::Path(spots) => paths(spots.iter(), &assessment.place, &mut look),
+            Body::Fetch(_) => look(&Key::Fetch),
+            Body::Mcp { server, .. } => {
+                look(&Key::Server(server.clone()));
+                look(&Key::AnyServer);
+            }
+            Body::Nothing if part.kind == PartKind::Command => look(&Key::AnyProgram),
+            Body::Tool | Body::Nothing => {}
+        }
+    }
+
+    /// A path with wildcards may meet any rule for paths.
+    fn all_paths(&self, look: &mut impl FnMut(&Key)) {
+        for key in self.index.keys() {
+            if matches!(key, Key::Below(..) | Key::Named(_) | Key::AnyPath) {
+                look(key);
+            }
+        }
+    }
+}
+
+fn first_words<'w>(forms: impl Iterator<Item = &'w Vec<String>>) -> Vec<&'w str> {
+    let mut names: Vec<&str> = forms
+        .filter_map(|words| words.first().map(String::as_str))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn key_of(entry: &Entry) -> Key {
+    match &entry.rule.pattern {
+        Pattern::Tool(_) => Key::Tool,
+        Pattern::Shell(shell) => match shell.first_word() {
+            Some(name) => Key::Program(name.to_owned()),
+            None => Key::AnyProgram,
+        },
+        Pattern::Read(None) | Pattern::Edit(None, _) => Key::AnyPath,
+        Pattern::Read(Some(path)) | Pattern::Edit(Some(path), _) => path_key(path),
+        Pattern::Fetch(_) => Key::Fetch,
+        Pattern::Mcp { server, .. } => Key::Server(server.clone()),
+        Pattern::AnyMcp(_) => Key::AnyServer,
+    }
+}
+
+fn path_key(path: &PathPattern) -> Key {
+    match (path.floats, path.goes_up(), path.segments.first()) {
+        (Floats::Never, false, Some(Segment::Name(name))) => {
+            Key::Below(path.anchor, name.to_lowercase())
+        }
+        (Floats::Strict | Floats::Always, _, Some(Segment::Name(name))) => {
+            Key::Named(name.to_lowercase())
+        }
+        _ => Key::AnyPath,
+    }
+}
+
+/// Looks up every key under which a rule for one of these paths could lie.
+fn paths<'s>(spots: impl Iterator<Item = &'s Spot>, place: &Place, look: &mut impl FnMut(&Key)) {
+    let mut keys = vec![Key::AnyPath];
+    let anchors = [
+        (Anchor::Root, "/"),
+        (Anchor::Home, place.home.as_str()),
+        (Anchor::Project, place.project.as_str()),
+        (Anchor::Cwd, place.cwd.as_str()),
+    ];
+    for spot in spots {
+        for path in [&spot.lexical, &spot.real] {
+            for (anchor, base) in anchors {
+                let first = below(path, base, true).filter(|_| !base.is_empty());
+                if let Some(name) = first.and_then(|names| names.first().copied()) {
+                    keys.push(Key::Below(anchor, name.to_lowercase()));
+                }
+            }
+            let names = path.split('/').filter(|name| !name.is_empty());
+            keys.extend(names.map(|name| Key::Named(name.to_lowercase())));
+            if spot.real == spot.lexical {
+                break;
+            }
+        }
+    }
+    let mut seen = std::collections::HashSet::with_capacity(keys.len());
+    for key in &keys {
+        if seen.insert(key) {
+            look(key);
+        }
     }
 }

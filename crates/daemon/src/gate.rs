@@ -133,13 +133,17 @@ impl Gate {
             agent,
             project: chapter.project.as_deref(),
         };
-        let every = |_: &Entry| true;
+        let name = agent.and_then(|agent| state.operator_name_of(agent, now));
+        let is_for = |entry: &Entry| entry.is_for(name);
         let counts = |entry: &Entry| {
             let grant = entry.origin.grant.as_ref();
             grant.is_some_and(|id| state.grant_counts(id, asking, now))
         };
         // Files come first: where both allow, no use of a grant is spent.
-        let files = chapter.layers.iter().map(|layer| file_layer(layer, &every));
+        let files = chapter
+            .layers
+            .iter()
+            .map(|layer| file_layer(layer, &is_for));
         let mut layers: Vec<Layer<'_>> = files.collect();
         layers.push(Layer {
             rules: &self.rules,

@@ -3,9 +3,7 @@
 //! Invariants: agents reach none of this; what was begun is finished whether or not its caller
 //! still listens, so that no grant is made without settling what it covers.
 
-use std::sync::Arc;
-
-use countersign_core::event::{Effect, RuleRef, Verdict};
+use countersign_core::event::{Effect, Verdict};
 use countersign_core::{
     Agent, AgentId, ApprovalId, Caller, CreateGrant, GrantDraft, GrantId, GrantState, Input, Json,
     Rejection,
@@ -15,7 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::gate::Unread;
 use crate::reply::ServiceError;
-use crate::rulebook::{Chapter, ChapterLayer, LayerAllows, Problem};
+use crate::rulebook::{ListedRule, Problem};
 
 use super::approvals::new_grant_id;
 use super::settling::project_of;
@@ -36,15 +34,6 @@ pub struct RulesOverview {
     pub project: Option<String>,
     /// Files whose allows do not count because nobody has trusted them as they are.
     pub untrusted: Vec<String>,
-}
-
-/// A rule of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedRule {
-    /// The rule and where it stands.
-    pub rule: RuleRef,
-    /// Whether it counts as things are.
-    pub counts: bool,
 }
 
 /// A grant that was made or was there already.
@@ -114,12 +103,16 @@ impl Service {
             .await?;
         grants.sort_by(|a, b| (a.created_at, &a.grant.id).cmp(&(b.created_at, &b.grant.id)));
         Ok(RulesOverview {
-            files: listed(&chapter),
+            files: chapter.listed(),
             grants,
             problems,
             suspended: chapter.suspended.clone(),
             project: chapter.project.clone(),
-            untrusted: untrusted(&chapter),
+            untrusted: chapter
+                .untrusted
+                .iter()
+                .map(|(file, _)| file.clone())
+                .collect(),
         })
     }
 
@@ -272,33 +265,4 @@ pub(super) fn warnings_of(effect: Effect, rule: &str) -> Result<Vec<String>> {
 pub(super) fn parse_rule(effect: Effect, rule: &str) -> Result<Entry> {
     let entry = Entry::parse(effect, rule, Origin::file("rule", 1));
     Ok(entry.map_err(|error| Rejection::BadGrant(error.to_string()))?)
-}
-
-fn listed(chapter: &Arc<Chapter>) -> Vec<ListedRule> {
-    let layers = chapter.layers.iter();
-    layers
-        .flat_map(|layer| {
-            layer.rules.entries().map(|entry| ListedRule {
-                counts: entry.effect > Effect::Allow || allows_count(chapter, layer),
-                rule: entry.to_ref(),
-            })
-        })
-        .collect()
-}
-
-fn allows_count(chapter: &Chapter, layer: &ChapterLayer) -> bool {
-    chapter.suspended.is_none() && layer.allows == LayerAllows::Count
-}
-
-fn untrusted(chapter: &Chapter) -> Vec<String> {
-    let mut files: Vec<String> = chapter
-        .layers
-        .iter()
-        .filter(|layer| layer.allows == LayerAllows::Untrusted)
-        .flat_map(|layer| layer.rules.entries())
-        .map(|entry| entry.origin.source.to_string())
-        .collect();
-    files.sort();
-    files.dedup();
-    files
 }

@@ -7,3 +7,4 @@ mod crash;
 mod fixture;
 mod grants;
 mod replay;
+mod rulebook;

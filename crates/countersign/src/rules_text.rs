@@ -27,21 +27,25 @@ fn part(part: &HostVerdictPart) -> String {
         "command" => String::new(),
         kind => format!("{} ", shown::line(kind)),
     };
-    let mut text = format!(
-        "{:<5}  {kind}{}  <- {}",
-        shown::line(&part.effect),
-        shown::line(&part.subject),
-        part.rule
-            .as_ref()
-            .map_or_else(|| "no rule".into(), |rule| named(rule)),
-    );
-    if let Some(reason) = &part.reason {
-        let _ = write!(text, ": {}", shown::line(reason));
+    let (effect, subject) = (shown::line(&part.effect), shown::line(&part.subject));
+    format!("{effect:<5}  {kind}{subject}  <- {}", why(part))
+}
+
+/// The rule that decided, or why none did.
+fn why(part: &HostVerdictPart) -> String {
+    let reason = part.reason.as_deref().map(shown::line);
+    match (&part.rule, reason) {
+        (_, Some(reason)) if part.floor => {
+            format!("{reason} (no rule, grant or bypass lifts this)")
+        }
+        (Some(rule), None) => named(rule),
+        (Some(rule), Some(reason)) if rule.effect == part.effect => {
+            format!("{}: {reason}", named(rule))
+        }
+        (Some(rule), Some(reason)) => format!("{reason}, although {} matches", named(rule)),
+        (None, Some(reason)) => format!("no rule: {reason}"),
+        (None, None) => "no rule".into(),
     }
-    if part.floor {
-        text.push_str(" (no rule, grant or bypass lifts this)");
-    }
-    text
 }
 
 /// A rule with its effect and where it stands.
@@ -167,7 +171,7 @@ mod tests {
             verdict(&sample::verdict()),
             "ask, because:\n\
              allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n\
-             ask    write /p/.git/config  <- no rule: git internals (no rule, grant or bypass lifts this)"
+             ask    write /p/.git/config  <- git internals (no rule, grant or bypass lifts this)"
         );
     }
 

@@ -30,7 +30,7 @@ pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};
 pub use rulebook::{
     Chapter, ChapterLayer, LayerAllows, ListedRule, Problem, Rulebook, RulebookConfig,
-    RulebookError,
+    RulebookError, foreign_policy,
 };
 pub use service::{
     Backtest, Candidate, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined,

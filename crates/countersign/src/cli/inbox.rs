@@ -245,7 +245,7 @@ mod tests {
              aaaa1111  ask       3m   builder  Bash: cargo test --workspace\n\
              bbbb1111  question  2m   docs     Which title?\n\
              cccc3333  ask       3m   builder  Push to main\n    allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n    \
-             ask    write /p/.git/config  <- no rule: git internals (no rule, grant or bypass lifts thi…\n"
+             ask    write /p/.git/config  <- git internals (no rule, grant or bypass lifts this)\n"
         );
     }
 }

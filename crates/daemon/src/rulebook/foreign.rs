@@ -207,6 +207,32 @@ impl ForeignFiles {
     }
 }
 
+/// What the user's and the administrator's files of one tool say, whether they are switched on or
+/// not. What stands in projects is left out: it is not theirs to say for other places.
+pub fn foreign_policy(config: &RulebookConfig, tool: ForeignTool) -> ForeignPolicy {
+    let mut files = ForeignFiles::new(config);
+    let candidates = files.candidates(tool, None);
+    let (candidates, mut unreadable) = match candidates {
+        Ok(candidates) => (candidates, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    for found in &candidates {
+        let mut watched = Watched::new(found.path.clone(), None);
+        watched.refresh();
+        files.files.insert(found.path.clone(), watched);
+    }
+    let mut pages = Vec::new();
+    for candidate in &candidates {
+        match files.page(candidate) {
+            Ok(page) => pages.extend(page),
+            Err(why) => unreadable = unreadable.or(Some(why)),
+        }
+    }
+    let mut policy = read(tool, &pages);
+    policy.broken = policy.broken.or(unreadable);
+    policy
+}
+
 fn read(tool: ForeignTool, pages: &[Page<'_>]) -> ForeignPolicy {
     let files: Vec<_> = pages
         .iter()

@@ -7,7 +7,7 @@ use countersign_protocol::{CheckRulesParams, CheckedRules, Raw};
 use serde_json::{Value, json};
 
 use super::super::words;
-use super::{Common, corpus};
+use super::{Common, corpus, offline};
 use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::{output, rules_text, shown};
@@ -124,12 +124,17 @@ pub(super) async fn check(common: &Common, args: CheckArgs) -> Result<Exit, CliE
 
 pub(super) async fn explain(common: &Common, args: ExplainArgs) -> Result<Exit, CliError> {
     let params = args.call.params(None)?;
-    let checked: CheckedRules = common
-        .connect()
-        .await?
-        .call("host.check_rules", &params)
-        .await?;
-    print(common, &checked)?;
+    match common.connect().await {
+        Ok(mut client) => {
+            let checked: CheckedRules = client.call("host.check_rules", &params).await?;
+            print(common, &checked)?;
+        }
+        Err(CliError::NoHost { .. }) => {
+            output::say("no host is running: only the rule files are asked, and no grants");
+            offline::explain(common, &params)?;
+        }
+        Err(error) => return Err(error),
+    }
     Ok(Exit::Ok)
 }
 

@@ -79,7 +79,7 @@ impl Judged {
             got: verdict.effect,
             right,
             wrong_allow: !right && verdict.effect == Effect::Allow,
-            explanation: explain(verdict),
+            explanation: countersign_rules::explain(verdict),
             subject: case.subject(),
         }
     }
@@ -87,14 +87,6 @@ impl Judged {
     fn is_missed_allow(&self) -> bool {
         !self.right && self.expect == Effect::Allow
     }
-}
-
-fn explain(verdict: &Verdict) -> String {
-    let parts = verdict.parts.iter().map(|part| {
-        let rule = part.rule.as_ref().map_or("no rule", |rule| &rule.rule);
-        format!("{}: {} ({rule})", part.effect.as_str(), part.subject)
-    });
-    parts.collect::<Vec<_>>().join("\n")
 }
 
 fn report(judged: &[Judged], bad: &[BadLine]) -> String {

@@ -4,7 +4,9 @@ mod backtest;
 mod change;
 mod check;
 mod corpus;
+mod import;
 mod list;
+mod offline;
 mod suggest;
 mod trust;
 
@@ -30,6 +32,8 @@ pub(crate) enum RulesCommand {
     Suggest(suggest::SuggestArgs),
     /// Replay the decisions on the record against a rule before you trust it
     Backtest(backtest::BacktestArgs),
+    /// Turn the rules of other tools into ours, never wider, and say what could not be carried over
+    Import(import::ImportArgs),
     /// Let a project's rule file loosen, exactly as it is now
     Trust(trust::TrustArgs),
 }
@@ -43,6 +47,7 @@ pub(super) async fn rules(common: &Common, command: RulesCommand) -> Result<Exit
         RulesCommand::Explain(args) => check::explain(common, args).await,
         RulesCommand::Suggest(args) => suggest::suggest(common, args).await,
         RulesCommand::Backtest(args) => backtest::backtest(common, args).await,
+        RulesCommand::Import(args) => import::import(common, &args),
         RulesCommand::Trust(args) => trust::trust(common, args).await,
     }
 }

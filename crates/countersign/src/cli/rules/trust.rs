@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign_protocol::{RulesParams, RulesResult, TrustRulesParams};
+use countersign_rules::{Effect, FileKind, parse_file};
 use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
@@ -45,8 +46,8 @@ pub(super) async fn trust(common: &Common, args: TrustArgs) -> Result<Exit, CliE
         let content = std::fs::read(file)
             .map_err(|source| CliError::io(format!("could not read `{file}`"), source))?;
         let digest = hex(&Sha256::digest(&content));
-        output::say(format_args!("{}:", shown::line(file)));
-        output::put(&(shown::block(&String::from_utf8_lossy(&content)).into_owned() + "\n"))?;
+        output::say(format_args!("{} allows:", shown::line(file)));
+        output::put(&allowing(file, &content))?;
         if !sure(args.yes)? {
             output::say("nothing was trusted");
             return Ok(Exit::Failure);
@@ -74,6 +75,27 @@ fn sure(yes: bool) -> Result<bool, CliError> {
     }
     output::say("Trust this? [y/N]");
     words::confirmed()
+}
+
+/// What the content allows, or all of it where that cannot be told: the other tools' files.
+fn allowing(file: &str, content: &[u8]) -> String {
+    let text = String::from_utf8_lossy(content);
+    let whole = || shown::block(&text).into_owned() + "\n";
+    if !file.ends_with(".toml") {
+        return whole();
+    }
+    let Ok(parsed) = parse_file(&text, file, FileKind::Project) else {
+        return whole();
+    };
+    let allows = parsed
+        .entries
+        .iter()
+        .filter(|entry| entry.effect == Effect::Allow)
+        .map(|entry| {
+            let line = entry.origin.line.unwrap_or_default();
+            format!("  {line:>4}  allow {}\n", shown::line(entry.rule.text()))
+        });
+    allows.collect()
 }
 
 fn hex(bytes: &[u8]) -> String {

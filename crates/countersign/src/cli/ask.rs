@@ -113,7 +113,11 @@ fn request(args: AskArgs) -> Result<RequestApprovalParams, CliError> {
         system_level: true,
         tool: args.tool,
         input: json(args.input)?,
-        cwd: Some(words::folder(args.cwd.as_deref())?),
+        cwd: match args.cwd {
+            Some(dir) => Some(words::folder(Some(&dir))?),
+            // A folder that is gone or has no name in UTF-8 only makes the rules ask more.
+            None => words::folder(None).ok(),
+        },
         idempotency_key: Some(
             args.key
                 .map_or_else(|| nonce().map(|nonce| format!("ask-{nonce}")), Ok)?,
@@ -256,10 +260,12 @@ mod tests {
             "10m",
             "--key",
             "k",
+            "--cwd",
+            "/",
         ]);
         let expected = serde_json::json!({
             "action": "Deploy", "details": null, "options": ["eu", "us"], "approving": ["eu"], "system_level": true,
-            "tool": "Bash", "input": {"command": "ls"}, "idempotency_key": "k", "timeout_ms": 600_000,
+            "tool": "Bash", "input": {"command": "ls"}, "cwd": "/", "idempotency_key": "k", "timeout_ms": 600_000,
         });
         assert_eq!(serde_json::to_value(&params).unwrap(), expected);
     }

@@ -19,15 +19,15 @@ use crate::{duration, output, shown};
 
 What would ask goes through, each on the record. Denials stay, and so does what no rule lifts: the
 host's own files, rule files, git internals, agents' configuration, shell start files.")]
-#[group(id = "when", required = true, multiple = false, args = ["for_", "off"])]
+#[command(group(clap::ArgGroup::new("when").required(true)))]
 pub(crate) struct BypassArgs {
     /// The agent: its id, or its name where only one has it
     agent: String,
     /// How long: 90s, 30m, 1h
-    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse)]
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse, group = "when")]
     for_: Option<Duration>,
     /// End it now
-    #[arg(long)]
+    #[arg(long, group = "when")]
     off: bool,
 }
 

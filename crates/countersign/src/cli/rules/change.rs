@@ -25,7 +25,6 @@ use crate::{duration, output, rules_text, shown};
 
 Without a scope it counts everywhere. What already waits in the inbox and is covered is settled at
 once. Standing rules belong into rules.toml, where they can be read and reviewed.")]
-#[group(id = "scope", multiple = true)]
 pub(crate) struct AddArgs {
     /// The rule
     rule: String,

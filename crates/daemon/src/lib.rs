@@ -20,6 +20,7 @@ mod timekeeper;
 
 pub use clock::Clock;
 pub use countersign_core::{GrantDraft, GrantState};
+pub use countersign_rules::Candidate;
 pub use countersign_store::{
     ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
 };
@@ -29,8 +30,8 @@ pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};
 pub use rulebook::{Chapter, ChapterLayer, LayerAllows, Problem, Rulebook};
 pub use service::{
-    Backtest, Candidate, CheckRequest, Checked, Contradiction, GrantAdded, Identified, ListedRule,
-    Mined, OpenError, Overview, RulesOverview, Service, Settings, Stopped, open, start,
+    Backtest, CheckRequest, Checked, Contradiction, GrantAdded, Identified, ListedRule, Mined,
+    OpenError, Overview, RulesOverview, Service, Settings, Stopped, open, start,
 };
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

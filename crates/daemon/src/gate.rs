@@ -63,7 +63,12 @@ impl Assessed {
     /// Rules that would allow it beside the files' and these, the narrowest first.
     pub(crate) fn suggest(&self, rulebook: &Rulebook, grants: &RuleSet) -> Vec<Candidate> {
         let every = |_: &Entry| true;
-        let layers = self.layers(&every, (grants, &every, Allows::Count));
+        let grants = Layer {
+            rules: grants,
+            admits: &every,
+            allows: Allows::Count,
+        };
+        let layers = self.layers(&every, grants);
         let floor = &self.chapter.floor;
         suggest(&self.request, rulebook.facts(), floor, &layers)
     }
@@ -77,15 +82,10 @@ impl Assessed {
     fn layers<'a>(
         &'a self,
         every: &'a dyn Fn(&Entry) -> bool,
-        (rules, admits, allows): (&'a RuleSet, &'a dyn Fn(&Entry) -> bool, Allows<'a>),
+        grants: Layer<'a>,
     ) -> Vec<Layer<'a>> {
         let files = self.chapter.layers.iter();
         let files = files.map(|layer| file_layer(layer, every));
-        let grants = Layer {
-            rules,
-            admits,
-            allows,
-        };
         files.chain([grants]).collect()
     }
 
@@ -179,7 +179,11 @@ impl Gate {
             let grant = entry.origin.grant.as_ref();
             grant.is_some_and(|id| state.grant_counts(id, asking, now))
         };
-        let grants = (&self.rules, &counts as _, self.grants_allow(chapter));
+        let grants = Layer {
+            rules: &self.rules,
+            admits: &counts,
+            allows: self.grants_allow(chapter),
+        };
         let layers = assessed.layers(&every, grants);
         let verdict = judge(&assessed.assessment, &chapter.floor, &layers);
         Judged {

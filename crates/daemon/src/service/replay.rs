@@ -119,8 +119,8 @@ struct Decided {
 #[derive(Default)]
 struct Past {
     by_hand: Vec<Decided>,
-    by_rules: usize,
-    by_others: usize,
+    settled: usize,
+    others: usize,
 }
 
 impl Past {
@@ -160,10 +160,10 @@ impl Past {
         match by.role {
             Role::Operator => match decided(rulebook, approval) {
                 Some(decided) => self.by_hand.push(decided),
-                None => self.by_others += 1,
+                None => self.others += 1,
             },
-            Role::Host if ended.ending.verdict.is_some() => self.by_rules += 1,
-            Role::Host | Role::Observer | Role::Agent(_) => self.by_others += 1,
+            Role::Host if ended.ending.verdict.is_some() => self.settled += 1,
+            Role::Host | Role::Observer | Role::Agent(_) => self.others += 1,
         }
     }
 }
@@ -206,8 +206,8 @@ fn backtest(
     let past = Past::read(history, rulebook, limit)?;
     let mut test = Backtest {
         examined: past.by_hand.len(),
-        already_settled_by_rules: past.by_rules,
-        skipped_by_others: past.by_others,
+        already_settled_by_rules: past.settled,
+        skipped_by_others: past.others,
         ..Backtest::default()
     };
     for decided in past.by_hand {

@@ -5,8 +5,11 @@
 mod agents;
 mod answers;
 mod asks;
+mod bypass;
+mod grants;
 mod owners;
 mod record;
+mod rules;
 mod time;
 
 use std::sync::Arc;

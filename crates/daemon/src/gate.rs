@@ -10,7 +10,8 @@ use std::sync::Arc;
 use countersign_core::event::{Effect, Grant};
 use countersign_core::{AgentId, Asking, Event, GrantId, Json, Judged, State, Timestamp};
 use countersign_rules::{
-    Allows, Assessment, Entry, EntryKey, Layer, Origin, Request, RuleSet, assess, judge,
+    Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, Request, RuleSet, assess, judge,
+    suggest,
 };
 
 use crate::exact;
@@ -18,6 +19,7 @@ use crate::rulebook::{Chapter, ChapterLayer, LayerAllows, Rulebook};
 
 /// An ask taken apart, with the rules that count where it would run.
 pub(crate) struct Assessed {
+    request: Request,
     pub(crate) assessment: Assessment,
     pub(crate) chapter: Arc<Chapter>,
     pub(crate) cwd: Option<String>,
@@ -52,9 +54,39 @@ impl Assessed {
         let request = Request::from_tool(&unread.tool, input.as_ref(), chapter.place.clone());
         Some(Self {
             assessment: assess(&request, rulebook.facts()),
+            request,
             chapter,
             cwd: cwd.map(str::to_owned),
         })
+    }
+
+    /// Rules that would allow it beside the files' and these, the narrowest first.
+    pub(crate) fn suggest(&self, rulebook: &Rulebook, grants: &RuleSet) -> Vec<Candidate> {
+        let every = |_: &Entry| true;
+        let grants = Layer {
+            rules: grants,
+            admits: &every,
+            allows: Allows::Count,
+        };
+        let layers = self.layers(&every, grants);
+        let floor = &self.chapter.floor;
+        suggest(&self.request, rulebook.facts(), floor, &layers)
+    }
+
+    /// Rules that would allow it if there were no others, the narrowest first.
+    pub(crate) fn suggest_alone(&self, rulebook: &Rulebook) -> Vec<Candidate> {
+        suggest(&self.request, rulebook.facts(), &self.chapter.floor, &[])
+    }
+
+    /// Files come first: where both allow, no use of a grant is spent.
+    fn layers<'a>(
+        &'a self,
+        every: &'a dyn Fn(&Entry) -> bool,
+        grants: Layer<'a>,
+    ) -> Vec<Layer<'a>> {
+        let files = self.chapter.layers.iter();
+        let files = files.map(|layer| file_layer(layer, every));
+        files.chain([grants]).collect()
     }
 
     /// What one rule, and nothing but the floor beside it, says.
@@ -94,6 +126,15 @@ impl Gate {
             Event::GrantRemoved(e) => self.remove(&e.grant),
             _ => {}
         }
+    }
+
+    /// Some grants as rules.
+    pub(crate) fn rules_of(grants: &[Arc<Grant>]) -> RuleSet {
+        let mut gate = Self::default();
+        for grant in grants {
+            gate.insert(grant);
+        }
+        gate.rules
     }
 
     fn insert(&mut self, grant: &Grant) {
@@ -139,17 +180,12 @@ impl Gate {
             let grant = entry.origin.grant.as_ref();
             grant.is_some_and(|id| state.grant_counts(id, asking, now))
         };
-        // Files come first: where both allow, no use of a grant is spent.
-        let files = chapter
-            .layers
-            .iter()
-            .map(|layer| file_layer(layer, &is_for));
-        let mut layers: Vec<Layer<'_>> = files.collect();
-        layers.push(Layer {
+        let grants = Layer {
             rules: &self.rules,
             admits: &counts,
             allows: self.grants_allow(chapter),
-        });
+        };
+        let layers = assessed.layers(&is_for, grants);
         let verdict = judge(&assessed.assessment, &chapter.floor, &layers);
         Judged {
             verdict: Arc::new(verdict),

@@ -20,7 +20,7 @@ mod timekeeper;
 
 pub use clock::Clock;
 pub use countersign_core::{GrantDraft, GrantState};
-pub use countersign_rules::explain;
+pub use countersign_rules::{Candidate, explain};
 pub use countersign_store::{
     ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
 };
@@ -33,8 +33,8 @@ pub use rulebook::{
     RulebookError, foreign_policy,
 };
 pub use service::{
-    Backtest, Candidate, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined,
-    OpenError, Overview, RulesOverview, Service, Settings, Stopped, open, start,
+    Backtest, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined, OpenError,
+    Overview, RulesOverview, Service, Settings, Stopped, open, start,
 };
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

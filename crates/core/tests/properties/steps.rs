@@ -50,7 +50,7 @@ pub(crate) struct PartStep {
     pub(crate) floor: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct GrantStep {
     pub(crate) rule: usize,
     pub(crate) effect: Effect,

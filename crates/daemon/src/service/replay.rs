@@ -4,7 +4,7 @@
 //! Only what a person decided counts: what rules, a bypass, an agent or time ended says nothing
 //! about what people want.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use countersign_core::event::{Effect, Outcome};
 use countersign_core::limits::PAGE_ROWS_MAX;
@@ -15,7 +15,7 @@ use countersign_store::{ApprovalQuery, History, Status, StoreError};
 use crate::gate::{Assessed, Unread};
 use crate::rulebook::Rulebook;
 
-use super::rules::{Candidate, parse_rule, refuse_agents};
+use super::rules::{parse_rule, refuse_agents};
 use super::{Result, Service};
 
 /// Ended asks that are looked at unless the caller says otherwise.
@@ -24,6 +24,8 @@ const LOOKED_AT: usize = 10_000;
 const LOOKED_AT_MAX: usize = 100_000;
 /// Contradictions that are listed.
 const CONTRADICTIONS_MAX: usize = 1_000;
+/// Different asks for which rules are sought: each costs a thousand verdicts.
+const DISTINCT_MAX: usize = 500;
 /// Mined rules that are listed.
 const MINED_MAX: usize = 20;
 /// How often a rule must have been applied by hand to be worth having.
@@ -97,13 +99,8 @@ impl Service {
     pub async fn mine_rules(&self, caller: &Caller) -> Result<Vec<Mined>> {
         refuse_agents(caller)?;
         let rulebook = self.shared.rulebook.clone();
-        self.history(move |history| mine(history, &rulebook, suggest))
-            .await
+        self.history(move |history| mine(history, &rulebook)).await
     }
-}
-
-fn suggest(_assessed: &Assessed) -> Vec<Candidate> {
-    Vec::new()
 }
 
 /// An ask that a person decided, taken apart.
@@ -113,6 +110,8 @@ struct Decided {
     edited: bool,
     by: By,
     at: Timestamp,
+    /// Tool, folder and input, to tell whether the same was asked again.
+    words: String,
     assessed: Assessed,
 }
 
@@ -120,8 +119,8 @@ struct Decided {
 #[derive(Default)]
 struct Past {
     by_hand: Vec<Decided>,
-    by_rules: usize,
-    by_others: usize,
+    settled: usize,
+    others: usize,
 }
 
 impl Past {
@@ -161,10 +160,10 @@ impl Past {
         match by.role {
             Role::Operator => match decided(rulebook, approval) {
                 Some(decided) => self.by_hand.push(decided),
-                None => self.by_others += 1,
+                None => self.others += 1,
             },
-            Role::Host if ended.ending.verdict.is_some() => self.by_rules += 1,
-            Role::Host | Role::Observer | Role::Agent(_) => self.by_others += 1,
+            Role::Host if ended.ending.verdict.is_some() => self.settled += 1,
+            Role::Host | Role::Observer | Role::Agent(_) => self.others += 1,
         }
     }
 }
@@ -185,7 +184,10 @@ fn decided(rulebook: &Rulebook, approval: &Approval) -> Option<Decided> {
         cwd: ask.cwd.clone(),
         project: None,
     };
+    let input = ask.input.as_ref().map_or("", |input| input.text());
+    let cwd = ask.cwd.as_deref().unwrap_or_default();
     Some(Decided {
+        words: format!("{}\n{cwd}\n{input}", unread.tool),
         id: ask.id.clone(),
         outcome,
         edited: ended.ending.edited_input.is_some(),
@@ -204,8 +206,8 @@ fn backtest(
     let past = Past::read(history, rulebook, limit)?;
     let mut test = Backtest {
         examined: past.by_hand.len(),
-        already_settled_by_rules: past.by_rules,
-        skipped_by_others: past.by_others,
+        already_settled_by_rules: past.settled,
+        skipped_by_others: past.others,
         ..Backtest::default()
     };
     for decided in past.by_hand {
@@ -251,25 +253,26 @@ fn agrees(decided: &Decided, effect: Effect) -> bool {
     }
 }
 
-fn mine(
-    history: &dyn History,
-    rulebook: &Rulebook,
-    suggest: impl Fn(&Assessed) -> Vec<Candidate>,
-) -> std::result::Result<Vec<Mined>, StoreError> {
+fn mine(history: &dyn History, rulebook: &Rulebook) -> std::result::Result<Vec<Mined>, StoreError> {
     let past = Past::read(history, rulebook, LOOKED_AT)?;
     let (allowed, others): (Vec<_>, Vec<_>) = past
         .by_hand
         .into_iter()
         .partition(|decided| agrees(decided, Effect::Allow));
     let mut found: HashMap<String, Mined> = HashMap::new();
+    let mut offered: HashMap<&str, BTreeSet<String>> = HashMap::new();
     for decided in &allowed {
-        let mut rules: Vec<String> = suggest(&decided.assessed)
-            .into_iter()
-            .map(|candidate| candidate.rule)
-            .collect();
-        rules.sort();
-        rules.dedup();
-        for rule in rules {
+        // What was asked in the same words before gets the same rules.
+        let known = offered.contains_key(decided.words.as_str());
+        if !known && offered.len() >= DISTINCT_MAX {
+            continue;
+        }
+        let rules = offered.entry(&decided.words).or_insert_with(|| {
+            let candidates = decided.assessed.suggest_alone(rulebook);
+            let rules = candidates.into_iter().map(|candidate| candidate.rule);
+            rules.collect()
+        });
+        for rule in rules.iter() {
             count(&mut found, rule, decided);
         }
     }
@@ -283,9 +286,9 @@ fn mine(
     Ok(mined)
 }
 
-fn count(found: &mut HashMap<String, Mined>, rule: String, decided: &Decided) {
-    let mined = found.entry(rule.clone()).or_insert_with(|| Mined {
-        rule,
+fn count(found: &mut HashMap<String, Mined>, rule: &str, decided: &Decided) {
+    let mined = found.entry(rule.to_owned()).or_insert_with(|| Mined {
+        rule: rule.to_owned(),
         allowed: 0,
         last_at: decided.at,
         examples: Vec::new(),

@@ -3,17 +3,20 @@
 //! Invariants: agents reach none of this; what was begun is finished whether or not its caller
 //! still listens, so that no grant is made without settling what it covers.
 
-use countersign_core::event::{Effect, Verdict};
+use std::sync::Arc;
+
+use countersign_core::event::{Effect, Grant, Verdict};
 use countersign_core::{
-    Agent, AgentId, ApprovalId, Caller, CreateGrant, GrantDraft, GrantId, GrantState, Input, Json,
-    Rejection,
+    Agent, AgentId, ApprovalId, Asking, Caller, CreateGrant, GrantDraft, GrantId, GrantState,
+    Input, Json, Rejection, Timestamp,
 };
-use countersign_rules::{Entry, Origin, Rule};
+use countersign_rules::{Candidate, Entry, Origin, Rule};
 use tokio_util::task::TaskTracker;
 
-use crate::gate::Unread;
+use crate::gate::{Assessed, Gate, Unread};
 use crate::reply::ServiceError;
 use crate::rulebook::{ListedRule, Problem};
+use crate::supervisor::View;
 
 use super::approvals::new_grant_id;
 use super::settling::project_of;
@@ -67,17 +70,6 @@ pub struct Checked {
     pub verdict: Verdict,
     /// Rules that would allow it, the narrowest first.
     pub candidates: Vec<Candidate>,
-}
-
-/// A rule that would allow a part of an ask.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// The rule.
-    pub rule: String,
-    /// The part, by its place in the verdict.
-    pub part: usize,
-    /// What it means.
-    pub note: String,
 }
 
 /// Rules and grants.
@@ -167,15 +159,37 @@ impl Service {
             return Err(Rejection::BadGrant(why.to_owned()).into());
         };
         let now = self.now();
-        let judged = self
+        let (verdict, grants, assessed) = self
             .read(move |view| {
                 let agent = check.agent.as_ref();
-                view.gate.judge(view.state, &assessed, agent, now)
+                let judged = view.gate.judge(view.state, &assessed, agent, now);
+                let asking = Asking {
+                    agent,
+                    project: judged.project.as_deref(),
+                };
+                let grants = counting(view, asking, now);
+                (judged.verdict, grants, assessed)
             })
             .await?;
+        let candidates = match verdict.effect {
+            Effect::Ask => self.suggest(assessed, grants).await,
+            Effect::Allow | Effect::Deny => Vec::new(),
+        };
         Ok(Checked {
-            verdict: Verdict::clone(&judged.verdict),
-            candidates: Vec::new(),
+            verdict: Verdict::clone(&verdict),
+            candidates,
+        })
+    }
+
+    /// Trying candidates takes a while, so it is done beside the loop, on a copy of what counts.
+    async fn suggest(&self, assessed: Box<Assessed>, grants: Vec<Arc<Grant>>) -> Vec<Candidate> {
+        let rulebook = self.shared.rulebook.clone();
+        let trying = tokio::task::spawn_blocking(move || {
+            assessed.suggest(&rulebook, &Gate::rules_of(&grants))
+        });
+        trying.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "no rule could be suggested");
+            Vec::new()
         })
     }
 
@@ -246,6 +260,15 @@ impl Service {
         let work = TaskTracker::new().spawn(work);
         work.await.map_err(|_| ServiceError::ShuttingDown)?
     }
+}
+
+/// The grants that count for whoever asks.
+fn counting(view: View<'_>, asking: Asking<'_>, now: Timestamp) -> Vec<Arc<Grant>> {
+    let grants = view.state.grants();
+    grants
+        .filter(|grant| view.state.grant_counts(&grant.grant.id, asking, now))
+        .map(|grant| grant.grant.clone())
+        .collect()
 }
 
 /// Agents are ruled; they neither see nor make rules.

@@ -49,10 +49,7 @@ async fn child() {
     service.stop().await;
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a host can only be killed as a process of its own"
-)]
+/// A host can only be killed as a process of its own.
 fn run_child(folder: &Path, crash_at: &str) -> ExitStatus {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::child", "--ignored"])

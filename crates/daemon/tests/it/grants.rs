@@ -3,6 +3,7 @@
 use countersign_core::event::{Delivery, Effect, Scope};
 use countersign_core::{AgentId, Json, Rejection, Role};
 use countersign_daemon::{CheckRequest, GrantDraft, ServiceError};
+use tokio_util::task::TaskTracker;
 
 use crate::fixture::{Host, ann, answer, bot, draft, olga, once, outcome, request};
 
@@ -85,12 +86,13 @@ async fn a_revoked_grant_fires_no_more() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_ask_falls_between_its_own_judgement_and_a_new_grant() {
+    let tasks = TaskTracker::new();
     for _ in 0..10 {
         let host = Host::start().await;
         let asks: Vec<_> = (0..32)
             .map(|_| {
                 let service = host.service.clone();
-                tokio::task::spawn(async move {
+                tasks.spawn(async move {
                     service
                         .request_approval(request("bot", "git status"))
                         .await

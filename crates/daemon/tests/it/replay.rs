@@ -47,3 +47,29 @@ async fn a_backtest_counts_what_people_decided_and_nothing_else() {
         .collect();
     assert_eq!(found, [(contradicted, Outcome::Denied)]);
 }
+
+#[tokio::test]
+async fn what_was_always_allowed_by_hand_is_mined() {
+    let host = Host::start().await;
+    let decide = async |command: &str, resolution: &str| {
+        let asked = host.asks("bot", command).await;
+        let id = asked.ask.id.clone();
+        let answered =
+            host.service
+                .resolve_approval(ann(), id.clone(), answer(resolution, Vec::new()));
+        answered.await.unwrap();
+        id
+    };
+    for _ in 0..3 {
+        decide("cargo fmt --check", "approve").await;
+        decide("make deploy", "approve").await;
+    }
+    let last = decide("cargo fmt --check", "approve").await;
+    decide("make deploy", "deny").await;
+    let mined = host.service.mine_rules(&ann()).await.unwrap();
+    assert!(!mined.is_empty());
+    for rule in &mined {
+        assert!(rule.rule.contains("cargo fmt"), "{rule:?}");
+        assert_eq!((rule.allowed, rule.examples.first()), (4, Some(&last)));
+    }
+}

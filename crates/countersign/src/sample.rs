@@ -1,8 +1,8 @@
 //! Rows for tests.
 
 use countersign_protocol::{
-    GrantRow, HostApproval, HostQuestion, HostRule, HostVerdict, HostVerdictPart, Raw, RuleScope,
-    Time, Who,
+    GrantRow, HostAgent, HostAgentDisplay, HostApproval, HostQuestion, HostRule, HostVerdict,
+    HostVerdictPart, Raw, RuleScope, Time, Who,
 };
 
 pub(crate) fn raw(text: &str) -> Raw {
@@ -126,5 +126,27 @@ pub(crate) fn grant() -> GrantRow {
         },
         uses: None,
         uses_left: None,
+    }
+}
+
+/// An agent that waits for two answers.
+pub(crate) fn agent() -> HostAgent {
+    HostAgent {
+        bypass_until: None,
+        capabilities: Vec::new(),
+        current_task: Some("Fix the build".into()),
+        display: HostAgentDisplay::default(),
+        id: "agent-1".into(),
+        kind: "demo".into(),
+        metadata: Raw::null(),
+        name: "builder".into(),
+        open_approvals: 2,
+        open_questions: 0,
+        pid: None,
+        project: None,
+        session_id: None,
+        state: "awaiting_permission".into(),
+        status: "waiting_for_approval".into(),
+        updated_at: Time(0),
     }
 }

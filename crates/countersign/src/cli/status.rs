@@ -116,30 +116,12 @@ fn state_words(agent: &HostAgent, state: &str, now: Time) -> String {
 
 #[cfg(test)]
 mod tests {
-    use countersign_protocol::{HostAgentDisplay, Raw};
-
     use super::*;
+    use crate::sample;
 
     #[test]
     fn agents_are_listed_with_what_they_wait_for() {
-        let agent = HostAgent {
-            bypass_until: None,
-            capabilities: Vec::new(),
-            current_task: Some("Fix the build".into()),
-            display: HostAgentDisplay::default(),
-            id: "agent-1".into(),
-            kind: "demo".into(),
-            metadata: Raw::null(),
-            name: "builder".into(),
-            open_approvals: 2,
-            open_questions: 0,
-            pid: None,
-            project: None,
-            session_id: None,
-            state: "awaiting_permission".into(),
-            status: "waiting_for_approval".into(),
-            updated_at: Time(0),
-        };
+        let agent = sample::agent();
         let text = agent_list(&[agent], Time(180_000_000), 100);
         assert_eq!(
             anstream::adapter::strip_str(&text).to_string(),

@@ -66,7 +66,7 @@ pub(crate) struct RemoveArgs {
 pub(super) async fn add(common: &Common, args: AddArgs) -> Result<Exit, CliError> {
     let mut client = common.connect().await?;
     let session = match &args.session {
-        Some(agent) => Some(bypass::find_agent(&mut client, agent).await?.id),
+        Some(agent) => Some(bypass::agent_id(&mut client, agent).await?),
         None => None,
     };
     let effect = match (args.ask, args.deny) {

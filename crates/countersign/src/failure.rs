@@ -171,13 +171,12 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
         Reason::UnknownApproval | Reason::UnknownQuestion => {
             Some("see what is open with `countersign inbox`")
         }
-        Reason::UnknownAgent => Some("see the agents with `countersign ls`"),
+        Reason::UnknownAgent | Reason::AgentEnded => Some("see the agents with `countersign ls`"),
         Reason::UnknownToken => Some("see the tokens with `countersign token list`"),
         Reason::UnknownRule => Some("see the rules with `countersign rules list`"),
         Reason::BadRule => Some(
             "rules look like `Bash(git status:*)`, `Read(./src/**)`, `WebFetch(domain:docs.rs)`; try one with `countersign rules explain`",
         ),
-        Reason::AgentEnded => Some("see the agents with `countersign ls`"),
         Reason::UnknownEvent => Some("see the newest events with `countersign events`"),
         Reason::AmbiguousId => {
             Some("give more characters of the id; `countersign inbox --json` has it whole")

@@ -65,13 +65,18 @@ pub(crate) fn place(rule: &HostRule) -> String {
 
 /// Where a grant counts.
 pub(crate) fn scope(scope: &RuleScope) -> String {
+    // A repository with all its worktrees goes by the name of what they share.
+    let project = scope
+        .project
+        .as_deref()
+        .map(|path| path.strip_suffix("/.git").unwrap_or(path));
     let words: Vec<String> = [
-        ("session", &scope.session),
-        ("agent", &scope.agent),
-        ("project", &scope.project),
+        ("session", scope.session.as_deref()),
+        ("agent", scope.agent.as_deref()),
+        ("project", project),
     ]
     .into_iter()
-    .filter_map(|(name, value)| Some(format!("{name} {}", shown::line(value.as_deref()?))))
+    .filter_map(|(name, value)| Some(format!("{name} {}", shown::line(value?))))
     .collect();
     if words.is_empty() {
         "everywhere".into()

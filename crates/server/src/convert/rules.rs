@@ -132,7 +132,7 @@ pub(crate) fn mined(mined: Mined) -> MinedRule {
     }
 }
 
-pub(crate) fn backtest(result: Backtest) -> BacktestResult {
+pub(crate) fn backtest(result: &Backtest) -> BacktestResult {
     BacktestResult {
         agreed: result.agreed,
         already_settled_by_rules: result.already_settled_by_rules,

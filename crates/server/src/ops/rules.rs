@@ -28,8 +28,8 @@ pub(crate) async fn rules(
 
 /// What is wrong with rule files, for every screen to say.
 pub(crate) async fn problems(service: &Service) -> Result<Vec<wire::RuleProblem>> {
-    let overview = service.rules(&Caller::host(), None).await?;
-    Ok(overview.problems.into_iter().map(words::problem).collect())
+    let problems = service.rule_problems().await?;
+    Ok(problems.into_iter().map(words::problem).collect())
 }
 
 /// Agents whose asks are let through now.
@@ -136,7 +136,7 @@ pub(crate) async fn backtest_rule(
     let result = service
         .backtest_rule(caller, params.rule, effect, limit)
         .await?;
-    Ok(words::backtest(result))
+    Ok(words::backtest(&result))
 }
 
 /// Rules for one ask, or what the record speaks for.

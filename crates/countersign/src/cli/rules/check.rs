@@ -51,7 +51,7 @@ pub(crate) struct ExplainArgs {
 #[derive(Args)]
 struct CallArgs {
     /// The command; for other tools the path or address. Quote it, so that your shell leaves it alone
-    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    #[arg(value_name = "COMMAND")]
     words: Vec<String>,
     /// The tool
     #[arg(long, value_name = "NAME", default_value = "Bash")]

@@ -1,7 +1,7 @@
 //! `rules trust`: a project's rule file may loosen, exactly as it was shown.
 
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use countersign_protocol::{RulesParams, RulesResult, TrustRulesParams};
@@ -14,6 +14,9 @@ use super::Common;
 use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::{output, shown};
+
+/// A project's own rules; other files that wait for trust are those of other tools.
+const PROJECT_FILE: &str = ".countersign/rules.toml";
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -45,7 +48,7 @@ pub(super) async fn trust(common: &Common, args: TrustArgs) -> Result<Exit, CliE
         // in between makes the host ignore it.
         let content = std::fs::read(file)
             .map_err(|source| CliError::io(format!("could not read `{file}`"), source))?;
-        let digest = hex(&Sha256::digest(&content));
+        let digest = countersign_core::hex(&Sha256::digest(&content));
         output::say(format_args!("{} allows:", shown::line(file)));
         output::put(&allowing(file, &content))?;
         if !sure(args.yes)? {
@@ -81,7 +84,7 @@ fn sure(yes: bool) -> Result<bool, CliError> {
 fn allowing(file: &str, content: &[u8]) -> String {
     let text = String::from_utf8_lossy(content);
     let whole = || shown::block(&text).into_owned() + "\n";
-    if !file.ends_with(".toml") {
+    if !Path::new(file).ends_with(PROJECT_FILE) {
         return whole();
     }
     let Ok(parsed) = parse_file(&text, file, FileKind::Project) else {
@@ -96,8 +99,4 @@ fn allowing(file: &str, content: &[u8]) -> String {
             format!("  {line:>4}  allow {}\n", shown::line(entry.rule.text()))
         });
     allows.collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -175,7 +175,7 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
         Reason::UnknownToken => Some("see the tokens with `countersign token list`"),
         Reason::UnknownRule => Some("see the rules with `countersign rules list`"),
         Reason::BadRule => Some(
-            "rules look like `Bash(git status:*)`, `Read(./src/**)`, `WebFetch(domain:docs.rs)`; try one with `countersign rules explain`",
+            "rules look like `Bash(git status:*)` or `Read(./src/**)`; where they count is said with --scope, see `countersign rules add --help`",
         ),
         Reason::UnknownEvent => Some("see the newest events with `countersign events`"),
         Reason::AmbiguousId => {

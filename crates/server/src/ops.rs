@@ -249,11 +249,13 @@ pub(crate) async fn resolve_approval(
         .transpose()
         .map_err(|error| Fault::invalid(&error))?;
     let id = ApprovalId::new(id);
+    let as_asked = edited_input.is_none();
+    let remember = remember::drafts(service, &caller, &id, body.remember, as_asked).await?;
     let answer = Answer {
         resolution: body.resolution,
         message: body.message,
         edited_input,
-        remember: remember::drafts(service, &caller, &id, body.remember).await?,
+        remember,
     };
     let remembers = !answer.remember.is_empty();
     let (approval, passed) = service

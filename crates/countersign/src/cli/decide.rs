@@ -75,6 +75,11 @@ pub(crate) struct AnswerArgs {
 }
 
 pub(super) async fn approve(common: &Common, args: ApproveArgs) -> Result<Exit, CliError> {
+    if args.edit_input.is_some() && args.remember.needs_suggestion() {
+        return Err(CliError::usage(
+            "an edited input has no suggestions: name what to remember with --rule",
+        ));
+    }
     let edited_input: Option<Value> = match &args.edit_input {
         Some(text) => serde_json::from_str(words::json_argument(text)?.get()).ok(),
         None => None,
@@ -144,6 +149,7 @@ async fn resolve(
     id: String,
     body: ResolutionBody,
 ) -> Result<Exit, CliError> {
+    let remembers = body.remember.is_some();
     let params = ResolveApprovalParams {
         approval_id: id,
         body,
@@ -153,8 +159,13 @@ async fn resolve(
     if common.json {
         output::put_json(&row)?;
     } else if passed {
+        let lost = if remembers {
+            "; nothing is remembered"
+        } else {
+            ""
+        };
         output::say(format_args!(
-            "{} was passed to its owner, who decides",
+            "{} was passed to its owner, who decides{lost}",
             describe::short_id(&row.id)
         ));
     } else {

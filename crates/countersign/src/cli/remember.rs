@@ -77,6 +77,11 @@ impl Where {
 pub(super) struct Declined;
 
 impl RememberArgs {
+    /// Whether the rule is to be found.
+    pub(super) fn needs_suggestion(&self) -> bool {
+        self.remember && self.rules.is_empty()
+    }
+
     /// What is to be remembered, after it was shown.
     pub(super) async fn settle(
         self,

@@ -381,6 +381,16 @@ async fn a_bypass_is_seen_everywhere_lifts_no_deny_and_ends() {
         .ok("host.request_approval", ask_in(here.path(), "make"))
         .await;
     assert_eq!(state(&asked), "pending");
+    let params = json!({ "agent_id": "coder", "for_ms": 1 });
+    operator.ok("host.set_bypass", params).await;
+    let begin = std::time::Instant::now();
+    while operator.ok("host.status", json!({})).await["bypassed"] != json!([]) {
+        assert!(begin.elapsed() < PATIENCE, "the bypass did not end");
+    }
+    let asked = agent
+        .ok("host.request_approval", ask_in(here.path(), "make clean"))
+        .await;
+    assert_eq!(state(&asked), "pending");
 }
 
 #[tokio::test]
@@ -447,4 +457,134 @@ async fn a_projects_file_tightens_at_once_and_loosens_only_when_trusted() {
     until(&mut wire, here.path(), "cargo test", "ask").await;
     let edited = ask(&mut wire, here.path(), "cargo test").await;
     assert_eq!(state(&edited), "pending", "an edit needs trust again");
+}
+
+#[tokio::test]
+async fn a_name_counts_only_where_an_operator_gave_it_and_a_session_only_while_it_lasts() {
+    let host = Host::start();
+    let here = project();
+    let mut operator = Wire::operator(&host).await;
+    let mut agent = Agent::connected(&host, &mut operator, "coder").await;
+    let mut other = Agent::connected(&host, &mut operator, "other").await;
+    let name = json!({ "name": "coder" });
+    agent.ok("host.register_agent", name.clone()).await;
+    other.ok("host.register_agent", name).await;
+    for (command, scope) in [("make a", "agent"), ("make b", "session")] {
+        let asked = agent
+            .ok("host.request_approval", ask_in(here.path(), command))
+            .await;
+        let params = json!({
+            "approval_id": asked["id"], "resolution": "approve",
+            "remember": { "rules": [format!("Bash({command})")], "scope": scope },
+        });
+        operator.ok("host.resolve_approval", params).await;
+    }
+    let mut states = Vec::new();
+    for command in ["make a", "make b"] {
+        for agent in [&mut agent, &mut other] {
+            let asked = agent
+                .ok("host.request_approval", ask_in(here.path(), command))
+                .await;
+            states.push(state(&asked).to_owned());
+        }
+    }
+    assert_eq!(states, ["allowed", "pending", "allowed", "pending"]);
+    agent
+        .ok("host.unregister_agent", json!({ "agent_id": "coder" }))
+        .await;
+    let grants = operator.ok("host.rules", json!({})).await["grants"].take();
+    let scopes: Vec<_> = grants
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["scope"].clone())
+        .collect();
+    assert_eq!(scopes, [json!({ "agent": "coder" })]);
+}
+
+#[tokio::test]
+async fn a_misspelt_leash_or_an_edited_input_remembers_nothing() {
+    let host = Host::start();
+    let here = project();
+    let mut wire = Wire::operator(&host).await;
+    let asked = ask(&mut wire, here.path(), "make").await;
+    let answer = |remember: Value, edited: Value| {
+        json!({
+            "approval_id": asked["id"], "resolution": "approve", "remember": remember,
+            "edited_input": edited,
+        })
+    };
+    let edited = json!({ "command": "make clean" });
+    for (params, reason) in [
+        (
+            answer(json!({ "scop": "session" }), Value::Null),
+            "invalid_params",
+        ),
+        (
+            answer(json!({ "rules": ["Bash("] }), Value::Null),
+            "bad_rule",
+        ),
+        (answer(json!({ "uses": 0 }), Value::Null), "bad_rule"),
+        (answer(json!(true), edited), "bad_rule"),
+    ] {
+        let error = wire.no("host.resolve_approval", params.clone()).await;
+        assert_eq!(error["data"]["reason"], reason, "{params} {error}");
+    }
+    assert_eq!(state_of(&mut wire, &asked).await, "pending");
+    let listed = wire.ok("host.rules", json!({})).await;
+    assert_eq!(listed["grants"], json!([]));
+}
+
+#[tokio::test]
+async fn every_operation_on_rules_has_its_route() {
+    let host = host_with("allow = [\"Bash(ls)\"]\n");
+    let here = project();
+    let token = host.token();
+    let rest = Rest {
+        address: &host.address,
+        token: &token,
+    };
+    let listed = rest.get("/api/v1/rules?cwd=/").await;
+    assert_eq!(listed.json()["files"][0]["rule"], "Bash(ls)");
+    let relative = rest.get("/api/v1/rules?cwd=x").await;
+    assert_eq!(relative.refusal(), (400, "invalid_params".to_owned()));
+    let asked = rest
+        .send(
+            "POST",
+            "/api/v1/approvals",
+            ask_in(here.path(), "cargo test"),
+        )
+        .await;
+    let path = format!("/api/v1/approvals/{}", asked.json()["id"].as_str().unwrap());
+    let suggested = rest.get(&format!("{path}/suggestions")).await.json();
+    assert_eq!(suggested["candidates"][0]["rule"], "Bash(cargo test)");
+    let body = json!({ "resolution": "approve", "remember": true });
+    let answered = rest.send("POST", &format!("{path}/resolution"), body).await;
+    assert_eq!(answered.json()["remembered"][0]["rule"], "Bash(cargo test)");
+    let call = json!({ "tool": "Bash", "input": { "command": "ls; make" }, "cwd": "/" });
+    let checked = rest.send("POST", "/api/v1/rules/check", call).await.json();
+    assert_eq!(
+        checked["verdict"]["text"].as_str().unwrap().lines().count(),
+        3
+    );
+    let rule = json!({ "rule": "Bash(cargo:*)", "effect": "deny" });
+    let tested = rest.send("POST", "/api/v1/rules/backtest", rule).await;
+    let tested = tested.json();
+    assert_eq!(
+        (&tested["settled"], &tested["contradicted"][0]["decided"]),
+        (&json!(1), &json!("allowed")),
+        "{tested}"
+    );
+    assert_eq!(rest.get("/api/v1/rules/suggestions").await.status, 200);
+    let wrong = json!({ "rule": "Bash(" });
+    let refused = rest.send("POST", "/api/v1/rules", wrong).await;
+    assert_eq!(refused.refusal(), (422, "bad_rule".to_owned()));
+    let trust = json!({ "file": "/x/.countersign/rules.toml", "digest": "0".repeat(64) });
+    let trusted = rest.send("POST", "/api/v1/rules/trust", trust).await;
+    assert_eq!(trusted.status, 204, "{trusted:?}");
+    rest.send("POST", "/api/v1/agents", json!({ "id": "a", "name": "A" }))
+        .await;
+    let bypass = json!({ "for_ms": 60_000 });
+    let row = rest.send("POST", "/api/v1/agents/a/bypass", bypass).await;
+    assert!(row.json()["bypass_until"].is_string(), "{row:?}");
 }

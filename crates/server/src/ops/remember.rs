@@ -25,6 +25,7 @@ pub(super) async fn drafts(
     caller: &Caller,
     id: &ApprovalId,
     remember: Option<Remember>,
+    as_asked: bool,
 ) -> Result<Vec<GrantDraft>> {
     let body = match remember {
         None | Some(Remember::Usual(false)) => return Ok(Vec::new()),
@@ -41,6 +42,8 @@ pub(super) async fn drafts(
     let (scope, usual_ms) = leash(service, caller, &approval, body.scope).await?;
     let rules = match body.rules {
         Some(rules) if !rules.is_empty() => rules,
+        // Suggestions speak of what was asked, and that is not what was allowed.
+        _ if !as_asked => return bad("the input was edited: name the rule to remember"),
         _ => narrowest(service.suggestions(caller, id.clone()).await?)?,
     };
     let draft = |rule| GrantDraft {

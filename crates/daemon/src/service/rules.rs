@@ -160,8 +160,7 @@ impl Service {
             project,
         };
         let Some(assessed) = self.assess(unread).await else {
-            let why = "the input cannot be read in only one way";
-            return Err(Rejection::BadGrant(why.to_owned()).into());
+            return Err(ServiceError::Store("it could not be taken apart".into()));
         };
         let now = self.now();
         let (verdict, grants, assessed) = self

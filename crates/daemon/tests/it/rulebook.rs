@@ -539,6 +539,7 @@ fn every_tool_is_found_where_it_keeps_its_rules() {
             "deny Bash(e:*) /project/opencode.json:1",
             "deny Bash(f:*) /.codex/rules/x.rules:1",
             "deny Bash(g:*) /project/.codex/rules/x.rules:1",
+            "deny developer__shell /.config/goose/permission.yaml:3",
             "deny Bash /.config/goose/permission.yaml:3",
         ]
     );

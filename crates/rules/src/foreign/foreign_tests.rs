@@ -215,8 +215,9 @@ mod opencode {
 
     #[test]
     fn a_project_is_laid_over_the_users_file_in_place() {
-        let own = r#"{"permission": {"bash": {"*": "ask", "git *": "allow"}, "edit": "ask"}}"#;
-        let project = r#"{"permission": {"bash": {"*": "deny", "ls": "allow"}, "edit": "deny"}}"#;
+        let own = r#"{"permission": {"bash": {"*": "ask", "git *": "allow"}, "webfetch": "ask"}}"#;
+        let project =
+            r#"{"permission": {"bash": {"*": "deny", "ls": "allow"}, "webfetch": "deny"}}"#;
         let policy = read_foreign(
             ForeignTool::Opencode,
             &[
@@ -230,7 +231,7 @@ mod opencode {
                 "1 deny Bash @1",
                 "1 allow Bash(git:*) @2",
                 "1 allow Bash(ls) @3",
-                "1 deny Edit @4",
+                "1 deny WebFetch @4",
             ]
         );
     }
@@ -247,13 +248,25 @@ mod opencode {
                 "2 deny Read(**/*.env) @1",
                 "2 allow Read(/src/**) @2",
                 "2 allow Read(/docs/*.md) @3",
-                "3 deny Edit(/lib/x.rs) @7",
                 "+2 ask Read @0",
+                "+3 deny Edit(/lib/x.rs) @0",
                 "-2 !read a/*/b: ask: asks for all of `Read`: it cannot be said exactly",
                 "-2 read ?: allow: left out: it cannot be said exactly",
                 "-3 edit /etc/*: allow: left out: it cannot be said exactly",
             ]
         );
+    }
+
+    #[test]
+    fn an_ask_to_read_lifts_no_deny_of_a_command() {
+        let text = r#"{"permission": {"bash": {"rm *": "deny"}, "read": {"secret/*": "ask"}}}"#;
+        let policy = user(ForeignTool::Opencode, text);
+        assert_eq!(
+            shown(&policy),
+            ["1 deny Bash(rm:*) @1", "+1 ask Read(/secret/**) @0"]
+        );
+        assert_eq!(says(&policy, "rm secret/x"), Effect::Deny);
+        assert_eq!(says(&policy, "cat secret/x"), Effect::Ask);
     }
 
     #[test]
@@ -273,7 +286,13 @@ mod opencode {
         let text = r#"{"tools": {"write": false, "webfetch": false, "bash": true}, "permission": {"webfetch": "ask"}}"#;
         assert_eq!(
             shown(&user(ForeignTool::Opencode, text)),
-            ["1 ask WebFetch @1", "1 deny Edit @2"]
+            [
+                "1 ask WebFetch @1",
+                "1 deny Edit @2",
+                "1 deny patch @2",
+                "1 deny apply_patch @2",
+                "1 deny multiedit @2",
+            ]
         );
     }
 
@@ -470,13 +489,15 @@ priority = 4
             shown(&user(ForeignTool::Gemini, text)),
             [
                 "2 allow mcp__github__get @4001",
+                "2 allow mcp_github_get @4001",
                 "2 allow mcp__github__list @4001",
+                "2 allow mcp_github_list @4001",
                 "7 deny mcp__* @4002",
+                "7 deny mcp_* @4002",
                 "11 allow Edit @4003",
                 "11 allow Edit @4003",
-                "15 deny replace @4004",
-                "+15 ask Edit @0",
-                "-15 !replace deny: asks for all of `Edit`: our word for it covers more",
+                "+15 deny Edit @0",
+                "-15 !replace deny: holds for all of `Edit`",
             ]
         );
     }
@@ -506,12 +527,14 @@ mod goose {
         assert_eq!(
             shown(&policy),
             [
+                "3 allow developer__shell @1",
                 "3 allow Bash @1",
-                "4 allow mcp__github__get @1",
                 "4 allow github__get @1",
+                "4 allow mcp__github__get @1",
+                "6 ask developer__shell @0",
                 "6 ask Bash @0",
-                "8 deny mcp__github__get @2",
                 "8 deny github__get @2",
+                "8 deny mcp__github__get @2",
                 "-11 smart_approve.always_allow: developer__shell: left out: it is what a model judged, not what the user said",
             ]
         );

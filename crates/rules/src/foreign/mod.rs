@@ -1,8 +1,8 @@
 //! The rules of other tools: read from their files as they are, never wider on the way.
 //!
 //! Invariants: an allow that cannot be said exactly, or narrower, is left out; a deny or an ask that
-//! cannot be said exactly becomes an ask for the whole tool, in a layer of its own so that it
-//! outranks nothing; what cannot be said at all breaks the policy, and then nothing is allowed
+//! cannot be said exactly holds for more, or becomes an ask for the whole tool, in a layer of its
+//! own so that it outranks nothing; what cannot be said at all breaks the policy, and then nothing is allowed
 //! where it counts. All of it is reported.
 
 mod claude;
@@ -88,8 +88,7 @@ pub struct ForeignPolicy {
     pub tool: &'static str,
     /// Its rules, ranked by its own precedence.
     pub entries: Vec<Entry>,
-    /// Asks that stand for denies and asks that could not be said exactly. They are a layer of
-    /// their own.
+    /// What stands for denies and asks that could not be said exactly. It is a layer of its own.
     pub widened: Vec<Entry>,
     /// What was not carried over as it stands.
     pub dropped: Vec<Dropped>,
@@ -122,6 +121,7 @@ pub fn read_foreign(tool: ForeignTool, files: &[ForeignFile<'_>]) -> ForeignPoli
         ForeignTool::Gemini => gemini::read(&mut reading, files),
         ForeignTool::Goose => goose::read(&mut reading, files),
     }
+    reading.isolate();
     reading.policy
 }
 
@@ -185,15 +185,55 @@ impl Reading {
         }
     }
 
+    /// A deny or an ask for one of several tools behind one of our words: it holds for all of them.
+    fn widened(&mut self, effect: Effect, tool: &str, spot: &Spot) {
+        if effect == Effect::Allow {
+            return self.inexact(effect, tool, spot, "our word for it covers more");
+        }
+        let origin = Origin::file(Arc::clone(&spot.source), spot.line);
+        match Entry::parse(effect, tool, origin) {
+            Ok(entry) => {
+                self.policy.widened.push(entry);
+                self.drop(spot, effect, format!("holds for all of `{tool}`"));
+            }
+            Err(error) => self.broke(&spot.source, Some(spot.line), &error.to_string()),
+        }
+    }
+
     /// Something that is not carried over.
     fn drop(&mut self, spot: &Spot, effect: Effect, reason: String) {
-        self.policy.dropped.push(Dropped {
+        let dropped = Dropped {
             source: Arc::clone(&spot.source),
             line: Some(spot.line),
             text: spot.text.clone(),
             reason,
             strict: effect != Effect::Allow,
-        });
+        };
+        // One rule of theirs can stand for several of ours.
+        if !self.policy.dropped.contains(&dropped) {
+            self.policy.dropped.push(dropped);
+        }
+    }
+
+    /// A rule about files also speaks of commands and writes here. It must not, by its rank, lift
+    /// a deny that its own tool never held it against: then it counts beside the ranked rules.
+    fn isolate(&mut self) {
+        let entries = std::mem::take(&mut self.policy.entries);
+        let denies: Vec<(i64, String)> = entries
+            .iter()
+            .filter(|entry| entry.effect == Effect::Deny)
+            .map(|entry| (entry.rank, tool_of(entry).to_owned()))
+            .collect();
+        for entry in entries {
+            let tool = tool_of(&entry);
+            let lifts = |(rank, denied): &(i64, String)| *rank < entry.rank && denied != tool;
+            let files = matches!(tool, "Read" | "Edit") && entry.effect != Effect::Allow;
+            if files && denies.iter().any(lifts) {
+                self.policy.widened.push(Entry { rank: 0, ..entry });
+            } else {
+                self.policy.entries.push(entry);
+            }
+        }
     }
 
     /// The file was not understood, so that a deny may be missing. The first reason is kept.
@@ -202,6 +242,12 @@ impl Reading {
         let reason = format!("{source}{line}: {why}");
         self.policy.broken.get_or_insert(reason);
     }
+}
+
+/// The tool that a rule names.
+fn tool_of(entry: &Entry) -> &str {
+    let text = entry.rule.text();
+    text.split('(').next().unwrap_or(text).trim()
 }
 
 /// What a word means in the files of most tools.

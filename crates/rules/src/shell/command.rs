@@ -258,7 +258,7 @@ fn allow_forms(words: &[String], inner: &[String], start: usize) -> Vec<AllowFor
     let mut forms = vec![form_of(inner)];
     if start > 0 {
         // A rule may also name the wrapper, if it names what is wrapped as well.
-        let named = form_of(inner).named.map(|named| named + start);
+        let named = form_of(inner).named.map(|named| named.max(1) + start);
         forms.push(AllowForm {
             words: words.to_vec(),
             named,

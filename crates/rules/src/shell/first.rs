@@ -74,6 +74,7 @@ fn parse(text: &str) -> Option<Tree> {
 enum Step<'t> {
     Visit(Node<'t>),
     Emit(Item),
+    Attach(Vec<Redirect>, bool),
 }
 
 struct Walk<'s> {
@@ -92,6 +93,7 @@ impl Walk<'_> {
             }
             match step {
                 Step::Emit(item) => self.script.items.push(item),
+                Step::Attach(redirects, lone_dash) => self.attach(redirects, lone_dash),
                 Step::Visit(node) => self.visit(node, &mut todo),
             }
         }
@@ -316,7 +318,6 @@ impl Walk<'_> {
 
     fn redirected<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {
         let body = node.child_by_field_name("body");
-        let simple_body = body.is_some_and(|body| body.kind() == "command");
         let mut redirects = Vec::new();
         let mut cursor = node.walk();
         let mut later = Vec::new();
@@ -331,31 +332,30 @@ impl Walk<'_> {
             }
         }
         later.reverse();
-        if simple_body && let Some(body) = body {
-            let at = self.script.items.len();
-            self.visit(body, todo);
-            let lone_dash = self.has_lone_dash(node, body);
-            if let Some(Item::Simple(simple)) = self.script.items.get_mut(at) {
-                simple.redirects.extend(redirects);
-                if lone_dash {
-                    simple.words.push(dequote("-"));
-                }
+        let lone_dash = body.is_some_and(|body| self.has_lone_dash(node, body));
+        if !lone_dash {
+            self.check_gaps(node);
+        }
+        todo.extend(later);
+        todo.push(Step::Attach(redirects, lone_dash));
+        todo.extend(body.map(Step::Visit));
+    }
+
+    /// A redirection behind a list or pipeline is one of its last command; only behind a group is
+    /// it one of the whole.
+    fn attach(&mut self, redirects: Vec<Redirect>, lone_dash: bool) {
+        if let Some(Item::Simple(simple)) = self.script.items.last_mut() {
+            simple.redirects.extend(redirects);
+            if lone_dash {
+                simple.words.push(dequote("-"));
             }
-            if !lone_dash {
-                self.check_gaps(node);
-            }
-            todo.extend(later);
             return;
         }
-        self.check_gaps(node);
-        todo.extend(later);
-        todo.extend(
-            redirects
-                .into_iter()
-                .rev()
-                .map(|redirect| Step::Emit(Item::Redirect(redirect))),
-        );
-        todo.extend(body.map(Step::Visit));
+        if lone_dash {
+            self.script.doubts("part of the command was not understood");
+        }
+        let redirects = redirects.into_iter().map(Item::Redirect);
+        self.script.items.extend(redirects);
     }
 
     /// The tree leaves out a `-` between a command and its redirection.

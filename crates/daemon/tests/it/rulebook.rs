@@ -148,6 +148,27 @@ fn an_edit_counts_without_a_restart_and_is_announced() {
     assert!(changes.has_changed().unwrap());
 }
 
+#[tokio::test]
+async fn an_edit_is_noticed_when_nobody_asks() {
+    let fixture = Fixture::new();
+    let book = fixture.open();
+    let mut changes = book.changes();
+    assert!(!changes.has_changed().unwrap());
+    write(&fixture.user_file(), "deny = [\"Bash(rm)\"]\n");
+    changes.changed().await.unwrap();
+    let rules: usize = book.chapter(None).listed().len();
+    assert_eq!(rules, 1);
+}
+
+#[test]
+fn a_folder_that_cannot_be_is_one_that_is_not_known() {
+    let fixture = Fixture::new();
+    let book = fixture.open();
+    for cwd in ["", "relative", "/a\0b", &"/a".repeat(4096)] {
+        assert_eq!(book.chapter(Some(cwd)).place.cwd, "", "{cwd}");
+    }
+}
+
 #[test]
 fn a_users_file_that_breaks_keeps_its_denies_and_suspends_every_allow() {
     let fixture = Fixture::new();

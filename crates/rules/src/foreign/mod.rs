@@ -17,6 +17,7 @@ mod starlark;
 use std::sync::Arc;
 
 use countersign_core::event::Effect;
+use countersign_core::limits::RULE_FILE_RULES_MAX;
 
 use crate::ruleset::{Entry, Origin};
 
@@ -156,6 +157,10 @@ impl Reading {
 
     /// A rule that says what the foreign one says, or less if it is an allow.
     fn rule(&mut self, effect: Effect, rule: &str, rank: i64, spot: &Spot) {
+        if self.policy.entries.len() >= RULE_FILE_RULES_MAX {
+            let why = format!("there are more than {RULE_FILE_RULES_MAX} rules");
+            return self.broke(&spot.source, Some(spot.line), &why);
+        }
         let origin = Origin::file(Arc::clone(&spot.source), spot.line);
         match Entry::parse(effect, rule, origin) {
             Ok(entry) => self.policy.entries.push(Entry { rank, ..entry }),
@@ -210,7 +215,7 @@ impl Reading {
             strict: effect != Effect::Allow,
         };
         // One rule of theirs can stand for several of ours.
-        if !self.policy.dropped.contains(&dropped) {
+        if self.policy.dropped.last() != Some(&dropped) {
             self.policy.dropped.push(dropped);
         }
     }
@@ -219,16 +224,19 @@ impl Reading {
     /// a deny that its own tool never held it against: then it counts beside the ranked rules.
     fn isolate(&mut self) {
         let entries = std::mem::take(&mut self.policy.entries);
-        let denies: Vec<(i64, String)> = entries
-            .iter()
-            .filter(|entry| entry.effect == Effect::Deny)
-            .map(|entry| (entry.rank, tool_of(entry).to_owned()))
-            .collect();
+        let lowest_beside = |tool: &str| {
+            let denies = entries.iter().filter(|entry| entry.effect == Effect::Deny);
+            let beside = denies.filter(|entry| tool_of(entry) != tool);
+            beside.map(|entry| entry.rank).min().unwrap_or(i64::MAX)
+        };
+        let (read, edit) = (lowest_beside("Read"), lowest_beside("Edit"));
         for entry in entries {
-            let tool = tool_of(&entry);
-            let lifts = |(rank, denied): &(i64, String)| *rank < entry.rank && denied != tool;
-            let files = matches!(tool, "Read" | "Edit") && entry.effect != Effect::Allow;
-            if files && denies.iter().any(lifts) {
+            let lifts = match tool_of(&entry) {
+                "Read" => read < entry.rank,
+                "Edit" => edit < entry.rank,
+                _ => false,
+            };
+            if lifts && entry.effect != Effect::Allow {
                 self.policy.widened.push(Entry { rank: 0, ..entry });
             } else {
                 self.policy.entries.push(entry);

@@ -26,7 +26,7 @@ pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};
 pub use rulebook::{
     Chapter, ChapterLayer, LayerAllows, ListedRule, Problem, Rulebook, RulebookConfig,
-    RulebookError,
+    RulebookError, foreign_policy,
 };
 pub use service::{Identified, OpenError, Overview, Service, Settings, Stopped, open, start};
 pub use subscription::{Filter, Subscription};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what stands in a project loosens nothing until a person trusted exactly that content.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,12 +20,22 @@ use super::disk::{Content, Watched};
 /// Files that are watched before all of them are forgotten and read again.
 const WATCHED_MAX: usize = 16 * RULE_FOLDER_FILES_MAX;
 
+/// Policies that are kept before all of them are forgotten and read again.
+const POLICIES_MAX: usize = 256;
+
+/// What is told of one policy; more would not be read.
+const PROBLEMS_MAX: usize = 100;
+
 /// Every foreign file that was looked at.
 #[derive(Debug)]
 pub(super) struct ForeignFiles {
     home: PathBuf,
     managed_claude: PathBuf,
     files: BTreeMap<PathBuf, Watched>,
+    /// What was last understood of each file.
+    good: BTreeMap<PathBuf, Page>,
+    /// What was read from exactly these contents.
+    policies: HashMap<Vec<Page>, Arc<Policy>>,
 }
 
 /// What the rules of others add to a chapter.
@@ -44,11 +54,26 @@ struct Candidate {
 }
 
 /// A text that counts.
-struct Page<'a> {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Page {
+    tool: ForeignTool,
     path: String,
     scope: ForeignScope,
-    text: &'a str,
-    digest: &'a str,
+    text: Arc<str>,
+    digest: Arc<str>,
+}
+
+/// What some texts say together, ready for chapters.
+#[derive(Debug)]
+struct Policy {
+    ranked: Arc<RuleSet>,
+    widened: Arc<RuleSet>,
+    /// Denies and asks alone.
+    strict: Arc<RuleSet>,
+    /// The files that allow something.
+    loosening: HashSet<String>,
+    problems: Vec<Problem>,
+    broken: Option<String>,
 }
 
 impl ForeignFiles {
@@ -58,6 +83,8 @@ impl ForeignFiles {
             home: config.home.clone(),
             managed_claude: config.managed_claude.clone(),
             files: BTreeMap::new(),
+            good: BTreeMap::new(),
+            policies: HashMap::new(),
         }
     }
 
@@ -65,6 +92,7 @@ impl ForeignFiles {
     pub(super) fn refresh(&mut self, others: Others, root: Option<&Path>) -> bool {
         if self.files.len() > WATCHED_MAX {
             self.files.clear();
+            self.good.clear();
         }
         let mut changed = false;
         for tool in ForeignTool::ALL
@@ -84,7 +112,7 @@ impl ForeignFiles {
 
     /// What the files, as they were last read, add for a project.
     pub(super) fn additions(
-        &self,
+        &mut self,
         others: Others,
         root: Option<&Path>,
         trusted: &HashSet<(String, String)>,
@@ -100,60 +128,94 @@ impl ForeignFiles {
     }
 
     fn add(
-        &self,
+        &mut self,
         tool: ForeignTool,
         root: Option<&Path>,
         trusted: &HashSet<(String, String)>,
         additions: &mut Additions,
     ) {
+        let candidates = match self.candidates(tool, root) {
+            Ok(candidates) => candidates,
+            Err(why) => return additions.suspend(tool, why),
+        };
         let (mut counting, mut strange) = (Vec::new(), Vec::new());
-        let mut unreadable = None;
-        let candidates = self.candidates(tool, root).unwrap_or_else(|why| {
-            unreadable = Some(why);
-            Vec::new()
-        });
         for candidate in candidates {
-            match self.page(&candidate) {
+            match self.page(tool, &candidate) {
                 Ok(None) => {}
                 Ok(Some(page)) => {
-                    let content = (page.path.clone(), page.digest.to_owned());
-                    let ours = page.scope != ForeignScope::Project || trusted.contains(&content);
+                    let ours =
+                        page.scope != ForeignScope::Project || trusted.contains(&page.content());
                     let pages = if ours { &mut counting } else { &mut strange };
                     pages.push(page);
                 }
-                Err(why) => unreadable = unreadable.or(Some(why)),
+                Err(why) => additions.suspend(tool, why),
             }
+            additions.layers.extend(self.remembered(&candidate.path));
         }
-        let mut policy = read(tool, &counting);
-        policy.broken = policy.broken.or(unreadable);
+        let policy = self.policy(tool, &counting);
         additions.take(&policy, LayerAllows::Count);
-        if strange.is_empty() {
-            return;
-        }
-        let policy = read(tool, &strange);
-        let loosens = |page: &&Page<'_>| {
-            let mut allows = policy.entries.iter();
-            allows.any(|e| e.effect == Effect::Allow && *e.origin.source == *page.path)
-        };
-        let unknown = strange.iter().filter(loosens);
-        let contents = unknown.map(|page| (page.path.clone(), page.digest.to_owned()));
-        additions.untrusted.extend(contents);
+        let policy = self.policy(tool, &strange);
+        let unknown = strange
+            .iter()
+            .filter(|page| policy.loosening.contains(&page.path));
+        additions.untrusted.extend(unknown.map(Page::content));
         additions.take(&policy, LayerAllows::Untrusted);
     }
 
-    /// The text of a file, if there is one.
-    fn page(&self, candidate: &Candidate) -> Result<Option<Page<'_>>, String> {
+    /// The text of a file, if there is one. What can be understood is remembered.
+    fn page(&mut self, tool: ForeignTool, candidate: &Candidate) -> Result<Option<Page>, String> {
         let path = candidate.path.display().to_string();
         match self.files.get(&candidate.path).map(Watched::content) {
-            None | Some(Content::Absent) => Ok(None),
+            None | Some(Content::Absent) => {
+                self.good.remove(&candidate.path);
+                Ok(None)
+            }
             Some(Content::Unreadable(why)) => Err(format!("{path}: {why}")),
-            Some(Content::Text { text, digest }) => Ok(Some(Page {
-                path,
-                scope: candidate.scope,
-                text,
-                digest,
-            })),
+            Some(Content::Text { text, digest }) => {
+                let page = Page {
+                    tool,
+                    path,
+                    scope: candidate.scope,
+                    text: Arc::clone(text),
+                    digest: Arc::clone(digest),
+                };
+                if self
+                    .policy(tool, std::slice::from_ref(&page))
+                    .broken
+                    .is_none()
+                {
+                    self.good.insert(candidate.path.clone(), page.clone());
+                }
+                Ok(Some(page))
+            }
         }
+    }
+
+    /// The denies and asks that a file had before it broke.
+    fn remembered(&mut self, path: &Path) -> Option<ChapterLayer> {
+        let page = self.good.get(path)?.clone();
+        let now = self.files.get(path).map(Watched::content);
+        if matches!(now, Some(Content::Text { digest, .. }) if *digest == page.digest) {
+            return None;
+        }
+        let policy = self.policy(page.tool, &[page]);
+        Some(ChapterLayer {
+            rules: Arc::clone(&policy.strict),
+            allows: LayerAllows::Count,
+        })
+    }
+
+    /// What some texts say together.
+    fn policy(&mut self, tool: ForeignTool, pages: &[Page]) -> Arc<Policy> {
+        if let Some(known) = self.policies.get(pages) {
+            return Arc::clone(known);
+        }
+        if self.policies.len() >= POLICIES_MAX {
+            self.policies.clear();
+        }
+        let policy = Arc::new(Policy::of(&read(tool, pages)));
+        self.policies.insert(pages.to_vec(), Arc::clone(&policy));
+        policy
     }
 
     /// Where a tool keeps its rules, widest first.
@@ -207,54 +269,115 @@ impl ForeignFiles {
     }
 }
 
-fn read(tool: ForeignTool, pages: &[Page<'_>]) -> ForeignPolicy {
+/// What the user's own files of a tool, and an administrator's, say now. What stands in projects is
+/// not looked at.
+pub fn foreign_policy(config: &RulebookConfig, tool: ForeignTool) -> ForeignPolicy {
+    let mut files = ForeignFiles::new(config);
+    let mut unreadable = None;
+    let candidates = files.candidates(tool, None).unwrap_or_else(|why| {
+        unreadable = Some(why);
+        Vec::new()
+    });
+    let mut pages = Vec::new();
+    for candidate in &candidates {
+        let mut watched = Watched::new(candidate.path.clone(), None);
+        watched.refresh();
+        files.files.insert(candidate.path.clone(), watched);
+        match files.page(tool, candidate) {
+            Ok(page) => pages.extend(page),
+            Err(why) => unreadable = unreadable.or(Some(why)),
+        }
+    }
+    let mut policy = read(tool, &pages);
+    policy.broken = policy.broken.or(unreadable);
+    policy
+}
+
+fn read(tool: ForeignTool, pages: &[Page]) -> ForeignPolicy {
     let files: Vec<_> = pages
         .iter()
         .map(|page| ForeignFile {
             source: &page.path,
             scope: page.scope,
-            text: page.text,
+            text: &page.text,
         })
         .collect();
     read_foreign(tool, &files)
 }
 
-impl Additions {
-    fn take(&mut self, policy: &ForeignPolicy, allows: LayerAllows) {
-        let broken = policy
-            .broken
-            .as_ref()
-            .map(|why| LayerAllows::Suspended(why.clone()));
-        let suspends = broken.is_some();
-        let layer = |entries: &[Entry], allows| ChapterLayer {
-            rules: set(entries),
-            allows,
-        };
-        if suspends || !policy.entries.is_empty() {
-            let allows = broken.unwrap_or(allows);
-            self.layers.push(layer(&policy.entries, allows));
-        }
-        if !policy.widened.is_empty() {
-            self.layers.push(layer(&policy.widened, LayerAllows::Count));
-        }
-        self.problems
-            .extend(policy.broken.iter().map(|why| Problem {
-                file: format!("rules of {}", policy.tool),
-                line: None,
-                message: why.clone(),
-                suspends: true,
-            }));
-        self.problems
-            .extend(policy.dropped.iter().map(|found| Problem {
-                file: found.source.to_string(),
-                line: found.line,
-                message: format!("`{}`: {}", found.text, found.reason),
-                suspends: false,
-            }));
+impl Page {
+    /// What a person trusts.
+    fn content(&self) -> (String, String) {
+        (self.path.clone(), self.digest.to_string())
     }
 }
 
-fn set(entries: &[Entry]) -> Arc<RuleSet> {
+impl Policy {
+    fn of(read: &ForeignPolicy) -> Self {
+        let is_allow = |entry: &&Entry| entry.effect == Effect::Allow;
+        let strict = read.entries.iter().filter(|entry| !is_allow(entry));
+        let allows = read.entries.iter().filter(is_allow);
+        let dropped = read.dropped.iter().take(PROBLEMS_MAX);
+        let dropped = dropped.map(|found| Problem {
+            file: found.source.to_string(),
+            line: found.line,
+            message: format!("`{}`: {}", found.text, found.reason),
+            suspends: false,
+        });
+        let broken = read.broken.iter();
+        let broken = broken.map(|why| suspension(read.tool, why.clone()));
+        Self {
+            ranked: set(&read.entries),
+            widened: set(&read.widened),
+            strict: set(strict.chain(&read.widened)),
+            loosening: allows
+                .map(|entry| entry.origin.source.to_string())
+                .collect(),
+            problems: broken.chain(dropped).collect(),
+            broken: read.broken.clone(),
+        }
+    }
+}
+
+/// That a policy was not understood.
+fn suspension(tool: &str, why: String) -> Problem {
+    Problem {
+        file: format!("rules of {tool}"),
+        line: None,
+        message: why,
+        suspends: true,
+    }
+}
+
+impl Additions {
+    fn take(&mut self, policy: &Policy, allows: LayerAllows) {
+        let suspended = policy.broken.clone().map(LayerAllows::Suspended);
+        if suspended.is_some() || policy.ranked.entries().next().is_some() {
+            self.layers.push(ChapterLayer {
+                rules: Arc::clone(&policy.ranked),
+                allows: suspended.unwrap_or(allows),
+            });
+        }
+        if policy.widened.entries().next().is_some() {
+            self.layers.push(ChapterLayer {
+                rules: Arc::clone(&policy.widened),
+                allows: LayerAllows::Count,
+            });
+        }
+        self.problems.extend(policy.problems.iter().cloned());
+    }
+
+    /// Nothing is allowed, because a file could not be read at all.
+    fn suspend(&mut self, tool: ForeignTool, why: String) {
+        self.layers.push(ChapterLayer {
+            rules: Arc::default(),
+            allows: LayerAllows::Suspended(why.clone()),
+        });
+        self.problems.push(suspension(tool.as_str(), why));
+    }
+}
+
+fn set<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Arc<RuleSet> {
     let mut rules = RuleSet::default();
     for entry in entries {
         rules.insert(entry.clone());

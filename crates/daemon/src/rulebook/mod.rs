@@ -22,6 +22,7 @@ use tokio::sync::watch;
 
 pub use chapter::{Chapter, ChapterLayer, LayerAllows, ListedRule, Problem};
 use disk::Disk;
+pub use foreign::foreign_policy;
 use shelf::Shelf;
 
 /// The longest path that the system takes.

@@ -61,7 +61,7 @@ impl ForeignTool {
 }
 
 /// Who a foreign file belongs to. The order is by how far it reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ForeignScope {
     /// One that stands in a project.
     Project,

@@ -235,6 +235,9 @@ impl Assessor<'_> {
             format!("./{}", target.text)
         };
         let (spots, mut doubt) = self.spots(&path, directories);
+        if spots.iter().any(is_connection) {
+            doubt = Some("the shell would open a connection".to_owned());
+        }
         if target.literal().is_none() {
             doubt = Some("the file is named only when it runs".to_owned());
         }
@@ -347,6 +350,13 @@ impl Assessor<'_> {
 fn other_names(kind: PartKind, spot: &Spot) -> Option<String> {
     (kind == PartKind::Write && spot.has_other_names)
         .then(|| "the file has another name elsewhere, which would change too".to_owned())
+}
+
+/// Bash opens these as connections, whatever files there are.
+fn is_connection(spot: &Spot) -> bool {
+    ["/dev/tcp", "/dev/udp"]
+        .iter()
+        .any(|folder| below(&spot.lexical, folder, false).is_some())
 }
 
 fn is_free_file(path: &str) -> bool {

@@ -114,6 +114,12 @@ impl Segment {
     fn meets(&self, tokens: &[Token], fold: bool) -> bool {
         match self {
             Self::Any => true,
+            // A wildcard at the beginning does not stand for a dot.
+            Self::Name(own)
+                if own.starts_with('.') && tokens.first() != Some(&Token::Char('.')) =>
+            {
+                false
+            }
             Self::Name(own) => glob_matches(tokens, &folded(own, fold), fold),
             Self::Glob(own) => globs_meet(own, tokens),
         }

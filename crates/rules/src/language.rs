@@ -473,6 +473,10 @@ impl PathPattern {
             anchored.push(Segment::Any);
         }
         anchored.extend(self.segments.iter().cloned());
+        if anchored.last() == Some(&Segment::Any) {
+            // A name that stands for the folder itself shows no more than its name.
+            anchored.insert(anchored.len() - 1, Segment::Glob(vec![Token::Many]));
+        }
         // A folder that fits covers what is below it, and a wildcard may stand for that folder.
         (0..=globs.len()).any(|end| path_meets(&anchored, &globs[..end], place.ignores_case))
     }

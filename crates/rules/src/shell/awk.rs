@@ -44,9 +44,13 @@ fn only_prints(program: &str) -> bool {
         })
 }
 
-/// `>` after a print in the same statement writes a file; elsewhere it compares.
+/// `>` after a print in the same statement writes a file; elsewhere it compares. Where statements
+/// cannot be told apart with certainty, any `>` beside a print counts.
 fn redirects(bare: &str) -> bool {
-    bare.split([';', '{', '}', '\n']).any(|statement| {
+    if bare.contains(['/', '\n', '\\']) {
+        return bare.contains("print") && bare.contains('>');
+    }
+    bare.split([';', '{', '}']).any(|statement| {
         statement
             .find("print")
             .is_some_and(|at| statement[at..].contains('>'))
@@ -106,6 +110,8 @@ mod tests {
             "{print \"a;\" > \"f\" /x/}",
             "{while ((getline l < \"f\") > 0) print l}",
             "{print \"a}",
+            "{print $1,\n$2 > \"out\"}",
+            "{print $1~/;/ > $2}",
         ] {
             assert!(!only_prints(program), "{program}");
         }

@@ -417,7 +417,7 @@ impl Collect<'_> {
             return;
         }
         let mut pattern_pending =
-            takes_pattern_first(name) && !gives_pattern_by_option(&words[1..]);
+            takes_pattern_first(name) && !gives_pattern_by_option(name, &words[1..]);
         let mut past_paths = false;
         for (word, source) in words.iter().zip(sources).skip(1) {
             past_paths |= name == "find" && word.starts_with(['-', '(', '!']);
@@ -458,15 +458,19 @@ fn untilde(path: &str) -> String {
     }
 }
 
-/// Whether the pattern of a search comes with an option, so that every plain word is a file.
-fn gives_pattern_by_option(words: &[String]) -> bool {
-    words.iter().any(|word| {
-        word == "-e"
-            || word == "-f"
-            || word.starts_with("--regexp")
-            || word.starts_with("--expression")
-            || word.starts_with("--file")
-            || word == "--files"
+/// Whether the pattern of a search may come with an option, so that every plain word is a file.
+fn gives_pattern_by_option(name: &str, words: &[String]) -> bool {
+    let letters: &[char] = match name {
+        "jq" | "yq" | "awk" | "gawk" | "mawk" | "nawk" => &['f'],
+        _ => &['e', 'f'],
+    };
+    words.iter().any(|word| match word.strip_prefix("--") {
+        Some(long) => ["regexp", "expression", "file", "from-file"]
+            .iter()
+            .any(|option| {
+                long.len() > 1 && option.starts_with(long.split('=').next().unwrap_or(long))
+            }),
+        None => word.starts_with('-') && word.contains(letters),
     })
 }
 

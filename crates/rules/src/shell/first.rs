@@ -250,6 +250,9 @@ impl Walk<'_> {
                     simple.assigns.push(assign);
                 }
                 "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
+                    if child.kind() == "heredoc_redirect" {
+                        self.script.doubts("more stands behind a heredoc");
+                    }
                     let redirects = self.redirects(child, &mut later);
                     simple.redirects.extend(redirects);
                     end_of_last = None;
@@ -419,17 +422,15 @@ impl Walk<'_> {
             }));
         }
         let Some(target) = targets.pop() else {
-            return vec![Redirect {
-                kind: RedirectKind::Free,
-                target: Word::default(),
-            }];
+            return Vec::new();
         };
-        vec![settle(self.source(node), kind, target)]
+        let redirect = settle(self.source(node), kind, target);
+        Vec::from_iter((redirect.kind != RedirectKind::Free).then_some(redirect))
     }
 
     fn heredoc<'t>(&mut self, node: Node<'t>, later: &mut Vec<Step<'t>>) -> Vec<Redirect> {
         let mut redirects = Vec::new();
-        let mut quoted = false;
+        let (mut quoted, mut strips_tabs) = (false, false);
         let mut body = String::new();
         let mut cursor = node.walk();
         for child in node.children(&mut cursor) {
@@ -440,12 +441,23 @@ impl Walk<'_> {
                     later.push(Step::Visit(child));
                 }
                 "file_redirect" => redirects.extend(self.file_redirect(child, later)),
-                "<<" | "<<-" | "\n" | "file_descriptor" | "heredoc_end" => {}
+                "<<-" => strips_tabs = true,
+                "<<" | "\n" | "file_descriptor" | "heredoc_end" => {}
+                "pipeline" | "command" | "list" | "redirected_statement" => {
+                    later.push(Step::Visit(child));
+                }
                 _ => {
+                    if let Some(item) = operator(child) {
+                        later.push(Step::Emit(item));
+                        continue;
+                    }
                     self.script.doubts("more stands behind a heredoc");
                     later.push(Step::Visit(child));
                 }
             }
+        }
+        if strips_tabs {
+            body = without_leading_tabs(&body);
         }
         if !quoted && body.contains(['$', '`', '\\']) {
             self.script
@@ -466,6 +478,12 @@ impl Walk<'_> {
         );
         redirects
     }
+}
+
+fn without_leading_tabs(body: &str) -> String {
+    body.split_inclusive('\n')
+        .map(|line| line.trim_start_matches('\t'))
+        .collect()
 }
 
 fn is_in_command(node: Node<'_>) -> bool {
@@ -502,8 +520,9 @@ fn redirect_kind(operator: &str) -> RedirectKind {
     }
 }
 
-/// `>&` with a name instead of a number is a file after all.
-pub(super) fn settle(source: &str, kind: RedirectKind, target: Word) -> Redirect {
+/// `>&` with a name instead of a number is a file after all. Bash expands that name twice and
+/// takes a leading `-` for a token of its own, so only a bare one is certain.
+pub(super) fn settle(source: &str, kind: RedirectKind, mut target: Word) -> Redirect {
     let is_number = |text: &str| {
         let digits = text.strip_suffix('-').unwrap_or(text);
         text == "-" || (!digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
@@ -511,12 +530,18 @@ pub(super) fn settle(source: &str, kind: RedirectKind, target: Word) -> Redirect
     if kind != RedirectKind::Free {
         return Redirect { kind, target };
     }
-    if !target.dynamic && !target.glob && is_number(&target.text) {
+    if target.literal().is_some_and(is_number) && !target.quoted {
         return Redirect {
             kind: RedirectKind::Free,
             target: Word::default(),
         };
     }
+    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-');
+    let certain = !target.quoted
+        && target.text.chars().all(bare)
+        && !target.text.starts_with('-')
+        && source.contains(">&");
+    target.dynamic |= !certain;
     let kind = if source.contains(">&") {
         RedirectKind::Write
     } else {

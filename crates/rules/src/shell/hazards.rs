@@ -2,480 +2,8 @@
 //!
 //! The table errs towards asking: options are found wherever they stand, abbreviated or bundled.
 
+use super::hazard_table::{HAZARDS, Hazard};
 use super::{awk, sed};
-
-/// The dangerous arguments of some programs.
-struct Hazard {
-    programs: &'static [&'static str],
-    /// Long options without their dashes; any abbreviation counts.
-    long: &'static [&'static str],
-    /// Long options that are harmless although they abbreviate a dangerous one.
-    but: &'static [&'static str],
-    /// Letters of short options.
-    short: &'static str,
-    /// Letters whose rest is their value.
-    valued: &'static str,
-    /// Whole words; a final `*` takes any ending.
-    words: &'static [&'static str],
-}
-
-const NONE: Hazard = Hazard {
-    programs: &[],
-    long: &[],
-    but: &[],
-    short: "",
-    valued: "",
-    words: &[],
-};
-
-const HAZARDS: &[Hazard] = &[
-    Hazard {
-        programs: &["find"],
-        words: &[
-            "-exec*",
-            "-ok*",
-            "-delete",
-            "-fprint*",
-            "-fls*",
-            "-files0-from*",
-        ],
-        ..NONE
-    },
-    Hazard {
-        programs: &["fd", "fdfind"],
-        long: &["exec", "exec-batch", "base-directory", "list-details"],
-        short: "xXl",
-        valued: "dtegEScj",
-        ..NONE
-    },
-    Hazard {
-        programs: &["sort"],
-        long: &[
-            "compress-program",
-            "output",
-            "temporary-directory",
-            "files0-from",
-        ],
-        short: "oT",
-        valued: "ktS",
-        ..NONE
-    },
-    Hazard {
-        programs: &["rg"],
-        long: &["pre", "hostname-bin", "search-zip"],
-        but: &["pretty", "pre-glob"],
-        short: "z",
-        valued: "ABCEegjmMrtTdf",
-        ..NONE
-    },
-    Hazard {
-        programs: &["tar", "bsdtar", "gtar"],
-        long: &[
-            "use-compress-program",
-            "to-command",
-            "checkpoint-action",
-            "rsh-command",
-            "rmt-command",
-            "info-script",
-            "new-volume-script",
-            "absolute-names",
-            "index-file",
-        ],
-        short: "IFP",
-        valued: "fCTXbgLNVK",
-        ..NONE
-    },
-    Hazard {
-        programs: &["split"],
-        long: &["filter"],
-        ..NONE
-    },
-    Hazard {
-        programs: &["zip", "unzip"],
-        long: &["unzip-command", "test"],
-        short: "TO",
-        words: &["-TT*", "-ms*"],
-        ..NONE
-    },
-    Hazard {
-        programs: &["man", "apropos"],
-        long: &["pager", "html", "browser", "config-file", "preprocessor"],
-        short: "PHCp",
-        valued: "mMrRLeES",
-        ..NONE
-    },
-    Hazard {
-        programs: &["less", "more", "most"],
-        long: &[
-            "log-file",
-            "LOG-FILE",
-            "lesskey-file",
-            "lesskey-src",
-            "lesskey-content",
-            "tag-file",
-        ],
-        short: "oOkT",
-        words: &["+*"],
-        ..NONE
-    },
-    Hazard {
-        programs: &["bat", "batcat"],
-        long: &["pager", "config-file", "diff"],
-        ..NONE
-    },
-    Hazard {
-        programs: &[
-            "vim", "vi", "nvim", "ex", "view", "gvim", "vimdiff", "rvim", "nano", "emacs", "ed",
-            "joe", "micro", "pico",
-        ],
-        long: &[
-            "cmd", "eval", "execute", "load", "funcall", "script", "remote", "listen", "rcfile",
-            "server",
-        ],
-        short: "csSuUwWlfiqL",
-        words: &["+*"],
-        ..NONE
-    },
-    Hazard {
-        programs: &[
-            "ssh",
-            "scp",
-            "sftp",
-            "slogin",
-            "ssh-keygen",
-            "ssh-add",
-            "sshfs",
-        ],
-        short: "oFSEIPDLRJwWbsi",
-        ..NONE
-    },
-    Hazard {
-        programs: &["rsync"],
-        long: &[
-            "rsh",
-            "rsync-path",
-            "daemon",
-            "config",
-            "log-file",
-            "password-file",
-            "early-input",
-            "write-batch",
-            "copy-as",
-            "server",
-        ],
-        short: "eM",
-        ..NONE
-    },
-    Hazard {
-        programs: &["wget", "wget2"],
-        long: &[
-            "use-askpass",
-            "execute",
-            "config",
-            "output-document",
-            "output-file",
-            "append-output",
-            "directory-prefix",
-            "post-file",
-            "body-file",
-            "input-file",
-            "save-cookies",
-            "load-cookies",
-            "warc-file",
-            "rejected-log",
-            "hsts-file",
-            "ca-certificate",
-            "certificate",
-            "private-key",
-        ],
-        short: "eOoaPi",
-        ..NONE
-    },
-    Hazard {
-        programs: &["curl"],
-        long: &[
-            "output",
-            "remote-name",
-            "remote-name-all",
-            "output-dir",
-            "config",
-            "dump-header",
-            "cookie-jar",
-            "trace",
-            "trace-ascii",
-            "stderr",
-            "libcurl",
-            "etag-save",
-            "hsts",
-            "alt-svc",
-            "upload-file",
-            "engine",
-            "proto-redir",
-            "unix-socket",
-            "abstract-unix-socket",
-            "create-dirs",
-        ],
-        short: "oOKDcT",
-        valued: "XHAebdFuUmrwxzyY",
-        words: &["@*"],
-        ..NONE
-    },
-    Hazard {
-        programs: &["make", "gmake"],
-        long: &["file", "makefile", "eval", "directory", "include-dir"],
-        short: "fCIE",
-        valued: "jloWO",
-        words: &["*=*"],
-        ..NONE
-    },
-    Hazard {
-        programs: &["cargo"],
-        long: &["config", "manifest-path", "lockfile-path"],
-        short: "CZ",
-        valued: "pjF",
-        words: &["+*"],
-        ..NONE
-    },
-    Hazard {
-        programs: &["pytest", "py.test"],
-        long: &[
-            "override-ini",
-            "config-file",
-            "rootdir",
-            "confcutdir",
-            "basetemp",
-            "pastebin",
-            "debug",
-            "junit-xml",
-            "junitxml",
-            "pdbcls",
-            "import-mode",
-        ],
-        short: "pco",
-        valued: "kmnrWd",
-        ..NONE
-    },
-    Hazard {
-        programs: &["go"],
-        words: &[
-            "-exec*",
-            "--exec*",
-            "-toolexec*",
-            "--toolexec*",
-            "-overlay*",
-            "--overlay*",
-            "-modfile*",
-            "--modfile*",
-            "-vettool*",
-            "--vettool*",
-            "-C*",
-            "-ldflags*",
-            "--ldflags*",
-            "-gcflags*",
-            "--gcflags*",
-            "-pkgdir*",
-            "-workfile*",
-        ],
-        ..NONE
-    },
-    Hazard {
-        programs: &["npm", "yarn", "pnpm", "bun"],
-        long: &[
-            "script-shell",
-            "prefix",
-            "node-options",
-            "userconfig",
-            "globalconfig",
-            "cwd",
-            "dir",
-            "shell",
-            "init-module",
-            "git",
-            "cache",
-            "use-yarnrc",
-            "require",
-            "preload",
-            "shell-emulator",
-        ],
-        but: &["dry-run"],
-        short: "Cr",
-        ..NONE
-    },
-    Hazard {
-        programs: &[
-            "eslint",
-            "prettier",
-            "tsc",
-            "jest",
-            "vitest",
-            "mocha",
-            "webpack",
-            "rollup",
-            "babel",
-            "stylelint",
-        ],
-        long: &[
-            "resolve-plugins-relative-to",
-            "rulesdir",
-            "plugin",
-            "plugin-search-dir",
-            "require",
-            "loader",
-            "transform",
-            "global-setup",
-            "globalSetup",
-            "runner",
-            "testRunner",
-        ],
-        short: "r",
-        ..NONE
-    },
-    Hazard {
-        programs: &["node", "nodejs"],
-        long: &[
-            "require",
-            "import",
-            "loader",
-            "experimental-loader",
-            "eval",
-            "print",
-            "env-file",
-            "inspect",
-            "inspect-brk",
-            "openssl-config",
-            "icu-data-dir",
-            "diagnostic-dir",
-            "redirect-warnings",
-            "build-snapshot",
-        ],
-        short: "repi",
-        ..NONE
-    },
-    Hazard {
-        programs: &["python", "python3", "python2", "perl", "ruby", "php", "lua"],
-        short: "c",
-        ..NONE
-    },
-    Hazard {
-        programs: &["perl", "ruby", "lua"],
-        short: "eEiIM",
-        ..NONE
-    },
-    Hazard {
-        programs: &["php"],
-        short: "rBREfd",
-        ..NONE
-    },
-    Hazard {
-        programs: &["tree"],
-        short: "oR",
-        valued: "LPIH",
-        ..NONE
-    },
-    Hazard {
-        programs: &["file"],
-        long: &["compile", "uncompress", "magic-file"],
-        short: "CzZm",
-        ..NONE
-    },
-    Hazard {
-        programs: &["date"],
-        long: &["set"],
-        short: "s",
-        valued: "drfI",
-        ..NONE
-    },
-    Hazard {
-        programs: &["printf", "test", "["],
-        words: &["-v*"],
-        ..NONE
-    },
-    Hazard {
-        programs: &["test", "["],
-        words: &["-R*", "-o"],
-        ..NONE
-    },
-    Hazard {
-        programs: &["yq"],
-        long: &["inplace", "in-place", "split-exp", "split-exp-file"],
-        short: "is",
-        ..NONE
-    },
-    Hazard {
-        programs: &["diff"],
-        long: &["paginate", "to-file", "from-file"],
-        short: "l",
-        valued: "UCIxXFDW",
-        ..NONE
-    },
-    Hazard {
-        programs: &["ls", "dir"],
-        long: &["hyperlink"],
-        ..NONE
-    },
-    Hazard {
-        programs: &["du", "wc"],
-        long: &["files0-from"],
-        short: "X",
-        valued: "dtB",
-        ..NONE
-    },
-    Hazard {
-        programs: &["grep", "egrep", "fgrep", "zgrep"],
-        long: &["file"],
-        but: &["files-with-matches", "files-without-match"],
-        short: "f",
-        valued: "eABCmDd",
-        ..NONE
-    },
-    Hazard {
-        programs: &["docker", "podman", "kubectl", "helm"],
-        long: &[
-            "config",
-            "kubeconfig",
-            "host",
-            "context",
-            "tlscacert",
-            "kubectl",
-            "post-renderer",
-            "cache-dir",
-        ],
-        but: &["host-port"],
-        words: &["-H*", "-c"],
-        ..NONE
-    },
-    Hazard {
-        programs: &["gcc", "cc", "g++", "clang", "rustc", "javac"],
-        words: &[
-            "-fplugin*",
-            "-wrapper*",
-            "-specs*",
-            "-B*",
-            "@*",
-            "-Clinker*",
-            "-C",
-            "--plugin*",
-            "-processor*",
-            "-J*",
-        ],
-        ..NONE
-    },
-    Hazard {
-        programs: &["mypy", "ruff", "black", "isort", "flake8", "pylint"],
-        long: &[
-            "config-file",
-            "config",
-            "plugins",
-            "load-plugins",
-            "init-hook",
-            "python-executable",
-            "install-types",
-            "rcfile",
-        ],
-        short: "",
-        ..NONE
-    },
-];
 
 /// Says which argument is dangerous, if one is.
 pub(crate) fn find(words: &[String]) -> Option<String> {
@@ -485,6 +13,7 @@ pub(crate) fn find(words: &[String]) -> Option<String> {
         "sed" | "gsed" => sed::hazard(arguments),
         "awk" | "gawk" | "mawk" | "nawk" => awk::hazard(arguments),
         "uniq" => second_file(arguments),
+        "go" => linker_flags(arguments),
         "tar" | "bsdtar" | "gtar" => old_style_tar(arguments),
         _ => None,
     };
@@ -550,9 +79,37 @@ fn fits(pattern: &str, word: &str) -> bool {
 
 /// `uniq IN OUT` writes its second file.
 fn second_file(arguments: &[String]) -> Option<String> {
-    let plain =
-        |word: &&String| !(word.len() > 1 && (word.starts_with('-') || word.starts_with('+')));
-    arguments.iter().filter(plain).nth(1).cloned()
+    let mut files = Vec::new();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--" => {
+                files.extend(words);
+                break;
+            }
+            "-f" | "-s" | "-w" => {
+                words.next();
+            }
+            option if option.len() > 1 && option.starts_with('-') => {}
+            _ => files.push(word),
+        }
+    }
+    files.get(1).map(|file| (*file).clone())
+}
+
+/// Flags for Go's linker can name another linker; only these cannot.
+fn linker_flags(arguments: &[String]) -> Option<String> {
+    let at = arguments.iter().position(|word| {
+        let name = word.trim_start_matches('-').split('=').next();
+        word.starts_with('-') && name == Some("ldflags")
+    })?;
+    let flags = match arguments[at].split_once('=') {
+        Some((_, flags)) => flags,
+        None => arguments.get(at + 1)?,
+    };
+    let harmless =
+        |flag: &str| matches!(flag, "-s" | "-w" | "-X") || !flag.starts_with(['-', '\'', '"']);
+    (!flags.split_whitespace().all(harmless)).then(|| arguments[at].clone())
 }
 
 /// `tar xIf` without a dash.

@@ -23,6 +23,9 @@ pub(crate) fn doubt(text: &str) -> Option<&'static str> {
     if joins_lines(text) {
         return Some("a backslash at the end of a line joins words");
     }
+    if names_a_descriptor(text) {
+        return Some("a redirection opens a descriptor by a variable's name");
+    }
     if nests_deeply(text) {
         return Some("the command nests too deeply");
     }
@@ -45,6 +48,20 @@ fn joins_lines(text: &str) -> bool {
         let before = text[..at].chars().next_back();
         let after = text[at + 2..].chars().next();
         !matches!(before, Some(' ' | '\t')) || matches!(after, Some('\n'))
+    })
+}
+
+/// `{name}>file` is no word to bash, and one to both parsers.
+fn names_a_descriptor(text: &str) -> bool {
+    text.match_indices(['<', '>']).any(|(at, _)| {
+        let before = text[..at].strip_suffix('}');
+        let name = before.and_then(|before| before.rsplit_once('{'));
+        name.is_some_and(|(_, name)| {
+            !name.is_empty()
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '[' | ']' | '$'))
+        })
     })
 }
 

@@ -7,6 +7,7 @@ mod awk;
 mod command;
 mod first;
 mod git;
+mod hazard_table;
 mod hazards;
 mod lint;
 mod programs;

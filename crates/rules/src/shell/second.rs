@@ -104,7 +104,9 @@ fn read_command(command: &Command, script: &mut Script) {
 fn read_redirects(redirects: Option<&Vec<IoRedirect>>, script: &mut Script) {
     for redirect in redirects.into_iter().flatten() {
         let redirect = read_redirect(redirect, script);
-        script.items.push(Item::Redirect(redirect));
+        if redirect.kind != RedirectKind::Free {
+            script.items.push(Item::Redirect(redirect));
+        }
     }
 }
 
@@ -130,7 +132,10 @@ fn read_item(
 ) {
     match item {
         CommandPrefixOrSuffixItem::IoRedirect(redirect) => {
-            simple.redirects.push(read_redirect(redirect, script));
+            let redirect = read_redirect(redirect, script);
+            if redirect.kind != RedirectKind::Free {
+                simple.redirects.push(redirect);
+            }
         }
         CommandPrefixOrSuffixItem::Word(word) => {
             simple.words.push(read_word(&word.value, script));
@@ -186,11 +191,11 @@ fn read_redirect(redirect: &IoRedirect, script: &mut Script) -> Redirect {
 }
 
 fn read_file(
-    kind: &IoFileRedirectKind,
+    duplicated: &IoFileRedirectKind,
     target: &IoFileRedirectTarget,
     script: &mut Script,
 ) -> Redirect {
-    let kind = match kind {
+    let kind = match duplicated {
         IoFileRedirectKind::Read => RedirectKind::Read,
         IoFileRedirectKind::Write | IoFileRedirectKind::Append | IoFileRedirectKind::Clobber => {
             RedirectKind::Write
@@ -200,7 +205,11 @@ fn read_file(
             RedirectKind::Free
         }
     };
-    let source = if kind == RedirectKind::Free { ">&" } else { "" };
+    let source = match duplicated {
+        IoFileRedirectKind::DuplicateOutput => ">&",
+        IoFileRedirectKind::DuplicateInput => "<&",
+        _ => "",
+    };
     match target {
         IoFileRedirectTarget::Filename(word) | IoFileRedirectTarget::Duplicate(word) => {
             settle(source, kind, read_word(&word.value, script))

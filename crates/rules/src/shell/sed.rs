@@ -9,7 +9,8 @@ pub(crate) fn hazard(arguments: &[String]) -> Option<String> {
             let (name, value) = long.split_once('=').unwrap_or((long, ""));
             match name {
                 "" | "quiet" | "silent" | "regexp-extended" | "posix" | "sandbox" | "debug"
-                | "separate" | "unbuffered" | "null-data" | "zero-terminated" | "line-length" => {}
+                | "separate" | "unbuffered" | "null-data" | "zero-terminated" | "version"
+                | "help" => {}
                 "expression" => {
                     script_given = true;
                     let script = if long.contains('=') {
@@ -64,6 +65,8 @@ fn short(letters: &str) -> Short<'_> {
         match letter {
             'n' | 'E' | 'r' | 's' | 'u' | 'z' => {}
             'e' => return Short::Script(&letters[at + 1..]),
+            // The length may be the next word.
+            'l' if at + 1 == letters.len() => return Short::Dangerous,
             'l' => return Short::Harmless,
             _ => return Short::Dangerous,
         }
@@ -186,13 +189,15 @@ impl Reader {
                 self.end_of_command()
             }
             'b' | 't' | 'T' | ':' => {
-                self.skip(|c| c == ' ' || c.is_ascii_alphanumeric() || c == '_');
+                self.skip(|c| c == ' ');
+                self.skip(|c| c.is_ascii_alphanumeric() || c == '_');
                 self.end_of_command()
             }
             '#' => {
                 self.skip(|c| c != '\n');
                 Some(())
             }
+            'a' | 'i' | 'c' => self.text(),
             '{' => Some(()),
             _ => None,
         }
@@ -221,6 +226,14 @@ impl Reader {
         }
     }
 
+    /// Text to the end of the line; a backslash could carry it into the next.
+    fn text(&mut self) -> Option<()> {
+        let start = self.at;
+        self.skip(|c| c != '\n' && c != '\\');
+        let text: String = self.chars[start..self.at].iter().collect();
+        (!text.trim().is_empty() && self.peek() != Some('\\')).then_some(())
+    }
+
     fn end_of_command(&mut self) -> Option<()> {
         self.skip(|c| c == ' ' || c == '\t');
         match self.peek() {
@@ -247,6 +260,9 @@ mod tests {
             "/x/{p;d}",
             "s/[0-9]*//",
             "n;d",
+            "1i header",
+            "/x/a foo",
+            ":a;N;ba",
         ] {
             assert!(only_prints(script), "{script}");
         }
@@ -260,7 +276,11 @@ mod tests {
             "R x",
             "W x",
             "s/a/b/gw x",
-            "a text",
+            "a\\\nw x",
+            "a",
+            ":a w out",
+            "b a w out",
+            "t x e id",
             "v",
             "/x/w y",
             "s/a/b/;w x",

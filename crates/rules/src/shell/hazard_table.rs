@@ -1,0 +1,550 @@
+//! The table of dangerous arguments. It errs towards asking: a line too many costs a question.
+
+/// The dangerous arguments of some programs.
+pub(super) struct Hazard {
+    pub(super) programs: &'static [&'static str],
+    /// Long options without their dashes; any abbreviation counts.
+    pub(super) long: &'static [&'static str],
+    /// Long options that are harmless although they abbreviate a dangerous one.
+    pub(super) but: &'static [&'static str],
+    /// Letters of short options.
+    pub(super) short: &'static str,
+    /// Letters whose rest is their value.
+    pub(super) valued: &'static str,
+    /// Whole words; a final `*` takes any ending.
+    pub(super) words: &'static [&'static str],
+}
+
+const NONE: Hazard = Hazard {
+    programs: &[],
+    long: &[],
+    but: &[],
+    short: "",
+    valued: "",
+    words: &[],
+};
+
+pub(super) const HAZARDS: &[Hazard] = &[
+    Hazard {
+        programs: &["find"],
+        words: &[
+            "-exec*",
+            "-ok*",
+            "-delete",
+            "-fprint*",
+            "-fls*",
+            "-files0-from*",
+        ],
+        ..NONE
+    },
+    Hazard {
+        programs: &["fd", "fdfind"],
+        long: &["exec", "exec-batch", "base-directory", "list-details"],
+        short: "xXl",
+        valued: "dtegEScj",
+        ..NONE
+    },
+    Hazard {
+        programs: &["sort"],
+        long: &[
+            "compress-program",
+            "output",
+            "temporary-directory",
+            "files0-from",
+        ],
+        short: "oT",
+        valued: "ktS",
+        ..NONE
+    },
+    Hazard {
+        programs: &["rg"],
+        long: &["pre", "hostname-bin", "search-zip"],
+        but: &["pretty", "pre-glob"],
+        short: "z",
+        valued: "ABCEegjmMrtTdf",
+        ..NONE
+    },
+    Hazard {
+        programs: &["tar", "bsdtar", "gtar"],
+        long: &[
+            "use-compress-program",
+            "to-command",
+            "checkpoint-action",
+            "rsh-command",
+            "rmt-command",
+            "info-script",
+            "new-volume-script",
+            "absolute-names",
+            "index-file",
+        ],
+        short: "IFP",
+        valued: "fCTXbgLNVK",
+        ..NONE
+    },
+    Hazard {
+        programs: &["split"],
+        long: &["filter"],
+        ..NONE
+    },
+    Hazard {
+        programs: &["zip", "unzip"],
+        long: &["unzip-command", "test"],
+        short: "TO",
+        words: &["-TT*", "-ms*"],
+        ..NONE
+    },
+    Hazard {
+        programs: &["man", "apropos"],
+        long: &["pager", "html", "browser", "config-file", "preprocessor"],
+        short: "PHCp",
+        valued: "mMrRLeES",
+        ..NONE
+    },
+    Hazard {
+        programs: &["less", "more", "most"],
+        long: &[
+            "log-file",
+            "LOG-FILE",
+            "lesskey-file",
+            "lesskey-src",
+            "lesskey-content",
+            "tag-file",
+        ],
+        short: "oOkT",
+        words: &["+*"],
+        ..NONE
+    },
+    Hazard {
+        programs: &["bat", "batcat"],
+        long: &["pager", "config-file", "diff"],
+        ..NONE
+    },
+    Hazard {
+        programs: &[
+            "vim", "vi", "nvim", "ex", "view", "gvim", "vimdiff", "rvim", "nano", "emacs", "ed",
+            "joe", "micro", "pico",
+        ],
+        long: &[
+            "cmd", "eval", "execute", "load", "funcall", "script", "remote", "listen", "rcfile",
+            "server",
+        ],
+        short: "csSuUwWlfiqL",
+        words: &["+*"],
+        ..NONE
+    },
+    Hazard {
+        programs: &[
+            "ssh",
+            "scp",
+            "sftp",
+            "slogin",
+            "ssh-keygen",
+            "ssh-add",
+            "sshfs",
+        ],
+        short: "oFSEIPDLRJwWbsi",
+        ..NONE
+    },
+    Hazard {
+        programs: &["rsync"],
+        long: &[
+            "rsh",
+            "rsync-path",
+            "daemon",
+            "config",
+            "log-file",
+            "password-file",
+            "early-input",
+            "write-batch",
+            "copy-as",
+            "server",
+        ],
+        short: "eM",
+        ..NONE
+    },
+    Hazard {
+        programs: &["wget", "wget2"],
+        long: &[
+            "use-askpass",
+            "execute",
+            "config",
+            "output-document",
+            "output-file",
+            "append-output",
+            "directory-prefix",
+            "post-file",
+            "body-file",
+            "input-file",
+            "save-cookies",
+            "load-cookies",
+            "warc-file",
+            "rejected-log",
+            "hsts-file",
+            "ca-certificate",
+            "certificate",
+            "private-key",
+        ],
+        short: "eOoaPi",
+        ..NONE
+    },
+    Hazard {
+        programs: &["curl"],
+        long: &[
+            "output",
+            "remote-name",
+            "remote-name-all",
+            "output-dir",
+            "config",
+            "dump-header",
+            "cookie-jar",
+            "trace",
+            "trace-ascii",
+            "stderr",
+            "libcurl",
+            "etag-save",
+            "hsts",
+            "alt-svc",
+            "upload-file",
+            "engine",
+            "proto-redir",
+            "unix-socket",
+            "abstract-unix-socket",
+            "create-dirs",
+        ],
+        short: "oOKDcT",
+        valued: "XHAebdFuUmrwxzyY",
+        words: &["@*"],
+        ..NONE
+    },
+    Hazard {
+        programs: &["make", "gmake"],
+        long: &["file", "makefile", "eval", "directory", "include-dir"],
+        short: "fCIE",
+        valued: "jloWO",
+        words: &["*=*"],
+        ..NONE
+    },
+    Hazard {
+        programs: &["cargo"],
+        long: &[
+            "config",
+            "manifest-path",
+            "lockfile-path",
+            "target-dir",
+            "artifact-dir",
+            "out-dir",
+        ],
+        but: &["target"],
+        short: "CZ",
+        valued: "pjF",
+        words: &["+*"],
+    },
+    Hazard {
+        programs: &["pytest", "py.test"],
+        long: &[
+            "override-ini",
+            "config-file",
+            "rootdir",
+            "confcutdir",
+            "basetemp",
+            "pastebin",
+            "debug",
+            "junit-xml",
+            "junitxml",
+            "pdbcls",
+            "import-mode",
+            "log-file",
+            "report-log",
+            "cov-report",
+            "cov-config",
+            "html",
+        ],
+        but: &["co", "collect-only", "pdb", "color", "cov", "count"],
+        short: "pco",
+        valued: "kmnrWd",
+        ..NONE
+    },
+    Hazard {
+        programs: &["go"],
+        words: &[
+            "-exec*",
+            "--exec*",
+            "-toolexec*",
+            "--toolexec*",
+            "-overlay*",
+            "--overlay*",
+            "-modfile*",
+            "--modfile*",
+            "-vettool*",
+            "--vettool*",
+            "-C*",
+            "-gcflags*",
+            "--gcflags*",
+            "-pkgdir*",
+            "-workfile*",
+        ],
+        ..NONE
+    },
+    Hazard {
+        programs: &["npm", "yarn", "pnpm", "bun"],
+        long: &[
+            "script-shell",
+            "prefix",
+            "node-options",
+            "userconfig",
+            "globalconfig",
+            "cwd",
+            "dir",
+            "shell",
+            "init-module",
+            "git",
+            "cache",
+            "use-yarnrc",
+            "require",
+            "preload",
+            "shell-emulator",
+        ],
+        but: &["dry-run"],
+        short: "Cr",
+        ..NONE
+    },
+    Hazard {
+        programs: &[
+            "eslint",
+            "prettier",
+            "tsc",
+            "jest",
+            "vitest",
+            "mocha",
+            "webpack",
+            "rollup",
+            "babel",
+            "stylelint",
+        ],
+        long: &[
+            "resolve-plugins-relative-to",
+            "rulesdir",
+            "plugin",
+            "plugin-search-dir",
+            "require",
+            "loader",
+            "transform",
+            "global-setup",
+            "globalSetup",
+            "runner",
+            "testRunner",
+        ],
+        short: "r",
+        ..NONE
+    },
+    Hazard {
+        programs: &["eslint", "stylelint"],
+        long: &[
+            "config",
+            "format",
+            "formatter",
+            "custom-formatter",
+            "parser",
+            "output-file",
+            "cache-location",
+            "cache-file",
+            "custom-syntax",
+        ],
+        but: &["cache"],
+        short: "cfo",
+        ..NONE
+    },
+    Hazard {
+        programs: &["prettier"],
+        long: &[
+            "config",
+            "write",
+            "cache-location",
+            "cache-file",
+            "ignore-path",
+        ],
+        but: &["config-precedence"],
+        short: "w",
+        ..NONE
+    },
+    Hazard {
+        programs: &["tsc"],
+        long: &[
+            "outDir",
+            "outFile",
+            "declarationDir",
+            "tsBuildInfoFile",
+            "generateTrace",
+            "generateCpuProfile",
+            "out",
+        ],
+        ..NONE
+    },
+    Hazard {
+        programs: &["node", "nodejs"],
+        long: &[
+            "require",
+            "import",
+            "loader",
+            "experimental-loader",
+            "eval",
+            "print",
+            "env-file",
+            "inspect",
+            "inspect-brk",
+            "openssl-config",
+            "icu-data-dir",
+            "diagnostic-dir",
+            "redirect-warnings",
+            "build-snapshot",
+        ],
+        short: "repi",
+        ..NONE
+    },
+    Hazard {
+        programs: &["python", "python3", "python2", "perl", "ruby", "php", "lua"],
+        short: "c",
+        ..NONE
+    },
+    Hazard {
+        programs: &["perl", "ruby", "lua"],
+        short: "eEiIM",
+        ..NONE
+    },
+    Hazard {
+        programs: &["php"],
+        short: "rBREfd",
+        ..NONE
+    },
+    Hazard {
+        programs: &["tree"],
+        short: "oR",
+        valued: "LPIH",
+        ..NONE
+    },
+    Hazard {
+        programs: &["file"],
+        long: &["compile", "uncompress", "magic-file"],
+        short: "CzZm",
+        ..NONE
+    },
+    Hazard {
+        programs: &["date"],
+        long: &["set", "file"],
+        short: "sf",
+        valued: "drI",
+        ..NONE
+    },
+    Hazard {
+        programs: &["printf", "test", "["],
+        words: &["-v*"],
+        ..NONE
+    },
+    Hazard {
+        programs: &["test", "["],
+        words: &["-R*", "-o"],
+        ..NONE
+    },
+    Hazard {
+        programs: &["yq"],
+        long: &["inplace", "in-place", "split-exp", "split-exp-file"],
+        short: "is",
+        ..NONE
+    },
+    Hazard {
+        programs: &["diff"],
+        long: &["paginate", "to-file", "from-file"],
+        short: "l",
+        valued: "UCIxXFDW",
+        ..NONE
+    },
+    Hazard {
+        programs: &["ls", "dir"],
+        long: &["hyperlink"],
+        ..NONE
+    },
+    Hazard {
+        programs: &["du", "wc"],
+        long: &["files0-from"],
+        short: "X",
+        valued: "dtB",
+        ..NONE
+    },
+    Hazard {
+        programs: &["grep", "egrep", "fgrep", "zgrep"],
+        long: &["file"],
+        but: &["files-with-matches", "files-without-match"],
+        short: "f",
+        valued: "eABCmDd",
+        ..NONE
+    },
+    Hazard {
+        programs: &["docker", "podman", "kubectl", "helm"],
+        long: &[
+            "config",
+            "kubeconfig",
+            "host",
+            "tlscacert",
+            "kubectl",
+            "post-renderer",
+            "cache-dir",
+            "server",
+            "profile-output",
+            "token",
+            "user",
+            "cluster",
+            "certificate-authority",
+        ],
+        but: &["user-namespace"],
+        words: &["-H*", "-s*", "-c"],
+        ..NONE
+    },
+    Hazard {
+        programs: &["gcc", "cc", "g++", "clang", "rustc", "javac"],
+        words: &[
+            "-fplugin*",
+            "-wrapper*",
+            "-specs*",
+            "-B*",
+            "@*",
+            "-Clinker*",
+            "-C",
+            "--plugin*",
+            "-processor*",
+            "-J*",
+        ],
+        ..NONE
+    },
+    Hazard {
+        programs: &["mypy", "ruff", "black", "isort", "flake8", "pylint"],
+        long: &[
+            "config-file",
+            "config",
+            "plugins",
+            "load-plugins",
+            "init-hook",
+            "python-executable",
+            "install-types",
+            "rcfile",
+            "output-file",
+            "junit-xml",
+            "junit-format",
+            "any-exprs-report",
+            "cobertura-xml-report",
+            "html-report",
+            "linecount-report",
+            "linecoverage-report",
+            "lineprecision-report",
+            "txt-report",
+            "xml-report",
+            "xslt-html-report",
+            "xslt-txt-report",
+            "cache-dir",
+            "custom-typeshed-dir",
+            "shadow-file",
+            "output",
+        ],
+        but: &["output-format", "show-config"],
+        ..NONE
+    },
+];

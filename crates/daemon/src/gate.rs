@@ -15,7 +15,7 @@ use countersign_rules::{
 };
 
 use crate::exact;
-use crate::rulebook::{Chapter, ChapterLayer, LayerAllows, Rulebook};
+use crate::rulebook::{Chapter, ChapterLayer, Rulebook};
 
 /// How often a verdict is sought anew because a grant had too few uses left: each time at least one
 /// more is left out, and an ask with more than these waits for a person.
@@ -68,14 +68,19 @@ impl Assessed {
     }
 
     /// Rules that would allow it beside the files' and these, the narrowest first.
-    pub(crate) fn suggest(&self, rulebook: &Rulebook, grants: &RuleSet) -> Vec<Candidate> {
-        let every = |_: &Entry| true;
+    pub(crate) fn suggest(
+        &self,
+        rulebook: &Rulebook,
+        grants: &RuleSet,
+        names: &[String],
+    ) -> Vec<Candidate> {
+        let is_for = |entry: &Entry| is_for(entry, names);
         let grants = Layer {
             rules: grants,
-            admits: &every,
+            admits: &|_| true,
             allows: Allows::Count,
         };
-        let layers = self.layers(&every, grants);
+        let layers = self.layers(&is_for, grants);
         self.suggest_beside(rulebook, &layers)
     }
 
@@ -119,11 +124,11 @@ impl Assessed {
     /// Files come first: where both allow, no use of a grant is spent.
     fn layers<'a>(
         &'a self,
-        every: &'a dyn Fn(&Entry) -> bool,
+        is_for: &'a dyn Fn(&Entry) -> bool,
         grants: Layer<'a>,
     ) -> Vec<Layer<'a>> {
         let files = self.chapter.layers.iter();
-        let files = files.map(|layer| file_layer(layer, every));
+        let files = files.map(|layer| file_layer(layer, is_for));
         files.chain([grants]).collect()
     }
 
@@ -218,9 +223,10 @@ impl Gate {
             agent,
             project: assessed.chapter.project.as_deref(),
         };
+        let names = names_of(state, agent, now);
         let judge = |leaves_out: &dyn Fn(&GrantId) -> bool| {
             let counts = |id: &GrantId| !leaves_out(id) && state.grant_counts(id, asking, now);
-            self.judge_with(&counts, assessed)
+            self.judge_with(&counts, &names, assessed)
         };
         let mut verdict = judge(&|id| self.counted.contains(id));
         if verdict.effect == Effect::Ask && !self.counted.is_empty() {
@@ -241,15 +247,20 @@ impl Gate {
         }
     }
 
-    fn judge_with(&self, counts: &dyn Fn(&GrantId) -> bool, assessed: &Assessed) -> Verdict {
-        let every = |_: &Entry| true;
+    fn judge_with(
+        &self,
+        counts: &dyn Fn(&GrantId) -> bool,
+        names: &[String],
+        assessed: &Assessed,
+    ) -> Verdict {
+        let is_for = |entry: &Entry| is_for(entry, names);
         let counts = |entry: &Entry| entry.origin.grant.as_ref().is_some_and(counts);
         let grants = Layer {
             rules: &self.rules,
             admits: &counts,
             allows: self.grants_allow(&assessed.chapter),
         };
-        assessed.judged(&assessed.layers(&every, grants))
+        assessed.judged(&assessed.layers(&is_for, grants))
     }
 
     fn grants_allow<'a>(&'a self, chapter: &'a Chapter) -> Allows<'a> {
@@ -272,14 +283,21 @@ fn overspent(state: &State, verdict: &Verdict) -> Vec<GrantId> {
     spent.map(|(id, _)| id.clone()).collect()
 }
 
+/// The names that operators gave an agent.
+pub(crate) fn names_of(state: &State, agent: Option<&AgentId>, now: Timestamp) -> Vec<String> {
+    let names = agent.map(|agent| state.operator_names_of(agent, now));
+    names.into_iter().flatten().map(str::to_owned).collect()
+}
+
+/// Whether a rule of a file is for everybody, or for an agent with one of these names.
+fn is_for(entry: &Entry, names: &[String]) -> bool {
+    entry.is_for(None) || names.iter().any(|name| entry.is_for(Some(name)))
+}
+
 fn file_layer<'a>(layer: &'a ChapterLayer, admits: &'a dyn Fn(&Entry) -> bool) -> Layer<'a> {
     Layer {
         rules: &layer.rules,
         admits,
-        allows: match &layer.allows {
-            LayerAllows::Count => Allows::Count,
-            LayerAllows::Untrusted => Allows::Untrusted,
-            LayerAllows::Suspended(reason) => Allows::Suspended(reason),
-        },
+        allows: layer.allows.as_allows(),
     }
 }

@@ -28,10 +28,13 @@ pub use crash::CRASH_POINTS;
 pub use feed::{Entry, Feed};
 pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};
-pub use rulebook::{Chapter, ChapterLayer, LayerAllows, Problem, Rulebook};
+pub use rulebook::{
+    Chapter, ChapterLayer, LayerAllows, ListedRule, Problem, Rulebook, RulebookConfig,
+    RulebookError, foreign_policy,
+};
 pub use service::{
-    Backtest, CheckRequest, Checked, Contradiction, GrantAdded, Identified, ListedRule, Mined,
-    OpenError, Overview, RulesOverview, Service, Settings, Stopped, open, start,
+    Backtest, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined, OpenError,
+    Overview, RulesOverview, Service, Settings, Stopped, open, start,
 };
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

@@ -83,7 +83,8 @@ fn judge_part(
     if let Some(found) = &strictest {
         said.effect = found.effect;
         said.rule = Some(found.entry.to_ref());
-        said.reason = found.reason.map(str::to_owned);
+        let own = found.entry.reason.as_deref();
+        said.reason = found.reason.or(own).map(str::to_owned);
     }
     if said.effect == Effect::Allow
         && let Some(reason) = part.doubt.as_deref().or(suspended)

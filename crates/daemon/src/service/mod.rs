@@ -37,7 +37,7 @@ mod rules;
 mod settling;
 
 pub use replay::{Backtest, Contradiction, Mined};
-pub use rules::{CheckRequest, Checked, GrantAdded, ListedRule, RulesOverview};
+pub use rules::{CheckRequest, Checked, GrantAdded, RulesOverview};
 
 type Result<T> = std::result::Result<T, ServiceError>;
 

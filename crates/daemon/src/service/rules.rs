@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::event::{Effect, Grant, RuleRef, Verdict};
+use countersign_core::event::{Effect, Grant, Verdict};
 use countersign_core::{
     Agent, AgentId, ApprovalId, Asking, Caller, CreateGrant, GrantDraft, GrantId, GrantState,
     Input, Json, Rejection, Timestamp,
@@ -13,9 +13,9 @@ use countersign_core::{
 use countersign_rules::{Candidate, Entry, Origin, Rule};
 use tokio_util::task::TaskTracker;
 
-use crate::gate::{Assessed, Gate, Unread};
+use crate::gate::{Assessed, Gate, Unread, names_of};
 use crate::reply::ServiceError;
-use crate::rulebook::{Chapter, ChapterLayer, LayerAllows, Problem};
+use crate::rulebook::{ListedRule, Problem};
 use crate::supervisor::View;
 
 use super::approvals::new_grant_id;
@@ -37,15 +37,6 @@ pub struct RulesOverview {
     pub project: Option<String>,
     /// Files whose allows do not count because nobody has trusted them as they are.
     pub untrusted: Vec<String>,
-}
-
-/// A rule of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedRule {
-    /// The rule and where it stands.
-    pub rule: RuleRef,
-    /// Whether it counts as things are.
-    pub counts: bool,
 }
 
 /// A grant that was made or was there already.
@@ -104,12 +95,12 @@ impl Service {
             .await?;
         grants.sort_by(|a, b| (a.created_at, &a.grant.id).cmp(&(b.created_at, &b.grant.id)));
         Ok(RulesOverview {
-            files: listed(&chapter),
+            files: chapter.listed(),
             grants,
             problems,
             suspended: chapter.suspended.clone(),
             project: chapter.project.clone(),
-            untrusted: untrusted(&chapter),
+            untrusted: files_of(&chapter.untrusted),
         })
     }
 
@@ -163,7 +154,7 @@ impl Service {
             return Err(ServiceError::Store("it could not be taken apart".into()));
         };
         let now = self.now();
-        let (verdict, grants, assessed) = self
+        let (verdict, beside) = self
             .read(move |view| {
                 let agent = check.agent.as_ref();
                 let judged = view.gate.judge(view.state, &assessed, agent, now);
@@ -172,11 +163,12 @@ impl Service {
                     project: judged.project.as_deref(),
                 };
                 let grants = counting(view, asking, now);
-                (judged.verdict, grants, assessed)
+                let names = names_of(view.state, agent, now);
+                (judged.verdict, (assessed, grants, names))
             })
             .await?;
         let candidates = match verdict.effect {
-            Effect::Ask => self.suggest(assessed, grants).await,
+            Effect::Ask => self.suggest(beside).await,
             Effect::Allow | Effect::Deny => Vec::new(),
         };
         Ok(Checked {
@@ -186,10 +178,13 @@ impl Service {
     }
 
     /// Trying candidates takes a while, so it is done beside the loop, on a copy of what counts.
-    async fn suggest(&self, assessed: Box<Assessed>, grants: Vec<Arc<Grant>>) -> Vec<Candidate> {
+    async fn suggest(
+        &self,
+        (assessed, grants, names): (Box<Assessed>, Vec<Arc<Grant>>, Vec<String>),
+    ) -> Vec<Candidate> {
         let rulebook = self.shared.rulebook.clone();
         let trying = tokio::task::spawn_blocking(move || {
-            assessed.suggest(&rulebook, &Gate::rules_of(&grants))
+            assessed.suggest(&rulebook, &Gate::rules_of(&grants), &names)
         });
         trying.await.unwrap_or_else(|error| {
             tracing::error!(%error, "no rule could be suggested");
@@ -294,31 +289,6 @@ pub(super) fn parse_rule(effect: Effect, rule: &str) -> Result<Entry> {
     Ok(entry.map_err(|error| Rejection::BadGrant(error.to_string()))?)
 }
 
-fn listed(chapter: &Arc<Chapter>) -> Vec<ListedRule> {
-    let layers = chapter.layers.iter();
-    layers
-        .flat_map(|layer| {
-            layer.rules.entries().map(|entry| ListedRule {
-                counts: entry.effect > Effect::Allow || allows_count(chapter, layer),
-                rule: entry.to_ref(),
-            })
-        })
-        .collect()
-}
-
-fn allows_count(chapter: &Chapter, layer: &ChapterLayer) -> bool {
-    chapter.suspended.is_none() && layer.allows == LayerAllows::Count
-}
-
-fn untrusted(chapter: &Chapter) -> Vec<String> {
-    let mut files: Vec<String> = chapter
-        .layers
-        .iter()
-        .filter(|layer| layer.allows == LayerAllows::Untrusted)
-        .flat_map(|layer| layer.rules.entries())
-        .map(|entry| entry.origin.source.to_string())
-        .collect();
-    files.sort();
-    files.dedup();
-    files
+fn files_of(untrusted: &[(String, String)]) -> Vec<String> {
+    untrusted.iter().map(|(file, _)| file.clone()).collect()
 }

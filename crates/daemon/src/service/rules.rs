@@ -235,7 +235,8 @@ impl Service {
         .await
     }
 
-    /// Lets an agent's asks through for a while, or no longer.
+    /// Lets an agent's asks through for a while, or no longer. What could not be judged when it
+    /// was asked is judged now.
     pub async fn set_bypass(
         &self,
         caller: Caller,
@@ -248,7 +249,15 @@ impl Service {
             agent: id,
             until,
         };
-        Ok(agent(self.submit(input).await?)?.0)
+        let service = self.clone();
+        self.finish(async move {
+            let switched = agent(service.submit(input).await?)?.0;
+            if switched.bypass_until.is_some() {
+                service.settle_open_logged().await;
+            }
+            Ok(switched)
+        })
+        .await
     }
 
     /// Runs something to its end, whether or not the caller still listens.

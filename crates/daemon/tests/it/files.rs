@@ -11,6 +11,7 @@ use countersign_daemon::{
     CheckRequest, GrantDraft, Rulebook, RulebookConfig, Service, Settings, Stopped,
 };
 use tempfile::TempDir;
+use tokio_util::task::TaskTracker;
 
 use crate::fixture::{ann, draft, outcome, request};
 
@@ -95,6 +96,25 @@ async fn an_edited_file_settles_what_is_open_and_what_comes() {
     assert_eq!(place.ends(&log).await, "Allowed by rules");
     assert_eq!(place.ends(&push).await, "Denied by rules");
     assert_eq!(outcome(&place.asks(&cwd, "git status").await), "open");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_ask_falls_between_its_own_judgement_and_an_edited_file() {
+    let tasks = TaskTracker::new();
+    for _ in 0..5 {
+        let place = Arc::new(Place::new("").await);
+        let asks: Vec<_> = (0..32)
+            .map(|_| {
+                let place = place.clone();
+                tasks.spawn(async move { place.asks(&place.path("work"), "git log").await })
+            })
+            .collect();
+        place.write("rules.toml", "allow = [\"Bash(git log:*)\"]\n");
+        for ask in asks {
+            let asked = ask.await.unwrap();
+            assert_eq!(place.ends(&asked).await, "Allowed by rules");
+        }
+    }
 }
 
 #[tokio::test]

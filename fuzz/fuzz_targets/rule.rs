@@ -40,6 +40,10 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(said(&[Effect::Allow, Effect::Deny]), Some(Effect::Deny));
             assert_eq!(said(&[Effect::Allow, Effect::Ask]), Some(Effect::Ask));
         }
+        // Suggesting tries dozens of attacks; a part of the inputs is enough.
+        if data.len() % 16 != 0 {
+            continue;
+        }
         let candidates = suggest(&request, &NoFacts, &Floor::default(), &[]);
         assert!(candidates.len() <= 5);
     }

@@ -185,11 +185,7 @@ impl Assessor<'_> {
         let facts = self.facts;
         let go = |to: &str, from: &str| -> Option<Vec<String>> {
             let spot = resolve(to, from, &place, facts).ok()?;
-            let mut found = vec![spot.lexical];
-            if !found.contains(&spot.real) {
-                found.push(spot.real);
-            }
-            Some(found)
+            Some(spot.forms().map(str::to_owned).collect())
         };
         let taken = shell::take_apart(command, &place.cwd, &go);
         if let Some(reason) = &taken.doubt {

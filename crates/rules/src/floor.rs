@@ -114,14 +114,13 @@ impl Floor {
     }
 
     fn of_spot(&self, spot: &Spot, writes: bool, home: &str) -> Option<(Effect, String)> {
-        let forms = [spot.lexical.as_str(), spot.real.as_str()];
-        if forms.iter().any(|path| self.is_hosts(path)) {
+        if spot.forms().any(|path| self.is_hosts(path)) {
             return Some((
                 Effect::Deny,
                 format!("`{}` belongs to the host", spot.lexical),
             ));
         }
-        let guarded = writes && forms.iter().any(|path| is_guarded(path, home));
+        let guarded = writes && spot.forms().any(|path| is_guarded(path, home));
         guarded.then(|| {
             (
                 Effect::Ask,

@@ -249,10 +249,8 @@ fn allows(pattern: &Pattern, assessment: &Assessment, part: &Part) -> bool {
 fn all_allowed(pattern: Option<&PathPattern>, spots: &[Spot], place: &Place, whole: bool) -> bool {
     !spots.is_empty()
         && spots.iter().all(|spot| {
-            pattern.is_none_or(|pattern| {
-                pattern.allows(&spot.lexical, place, whole)
-                    && pattern.allows(&spot.real, place, whole)
-            })
+            pattern
+                .is_none_or(|pattern| spot.forms().all(|path| pattern.allows(path, place, whole)))
         })
 }
 
@@ -319,14 +317,14 @@ fn any_covered(pattern: Option<&PathPattern>, spots: &[Spot], place: &Place) -> 
     };
     spots
         .iter()
-        .any(|spot| pattern.covers(&spot.lexical, place) || pattern.covers(&spot.real, place))
+        .any(|spot| spot.forms().any(|path| pattern.covers(path, place)))
 }
 
 fn covers_touch(pattern: &PathPattern, touch: &Touch, place: &Place) -> Option<Matched> {
     let known = matches!(touch.touches, Touches::Reads | Touches::Writes);
     match &touch.at {
         At::Spot(spot) => {
-            let covered = pattern.covers(&spot.lexical, place) || pattern.covers(&spot.real, place);
+            let covered = spot.forms().any(|path| pattern.covers(path, place));
             let matched = if known {
                 Matched::Surely
             } else {

@@ -8,15 +8,25 @@ const LINKS_MAX: usize = 40;
 /// Longer paths than this are not looked at.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// A path in the two forms that matter: as its name reads, and where it really leads.
+/// A path in the forms that matter: as its name reads, and where it really leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
     /// Absolute, without `.`, `..` or doubled slashes.
     pub(crate) lexical: String,
-    /// The same after following every link; for a new file its folder is followed.
-    pub(crate) real: String,
+    /// Where it leads after following every link, by the kernel's way with `..` and by its name;
+    /// for a new file its folder is followed. Only what differs from the name.
+    real: Vec<String>,
     /// Whether the file has another name elsewhere.
     pub(crate) has_other_names: bool,
+}
+
+impl Spot {
+    /// Its forms: an allow needs all of them, a deny any.
+    pub(crate) fn forms(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.lexical)
+            .chain(&self.real)
+            .map(String::as_str)
+    }
 }
 
 /// Why a path cannot be known.
@@ -52,8 +62,11 @@ pub(crate) fn resolve(
 ) -> Result<Spot, PathDoubt> {
     let absolute = absolute(path, base, place)?;
     let lexical = clean(&absolute);
-    let real = follow(&absolute, facts)?;
-    let has_other_names = facts.has_other_names(&real);
+    let mut real = vec![follow(&absolute, facts)?, follow(&lexical, facts)?];
+    real.dedup();
+    real.retain(|path| *path != lexical);
+    let there = real.first().unwrap_or(&lexical);
+    let has_other_names = facts.has_other_names(there);
     Ok(Spot {
         lexical,
         real,
@@ -189,10 +202,7 @@ mod tests {
     fn dots_after_a_link_leave_where_it_led() {
         let facts = Links(HashMap::from([("/p/l", "/x/y")]));
         let spot = resolve("l/../z", "/p", &place(), &facts).unwrap();
-        assert_eq!(
-            (spot.lexical.as_str(), spot.real.as_str()),
-            ("/p/z", "/x/z")
-        );
+        assert_eq!(spot.forms().collect::<Vec<_>>(), ["/p/z", "/x/z"]);
     }
 
     #[test]

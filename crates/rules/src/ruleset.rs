@@ -262,7 +262,7 @@ fn paths<'s>(spots: impl Iterator<Item = &'s Spot>, place: &Place, look: &mut im
         (Anchor::Cwd, place.cwd.as_str()),
     ];
     for spot in spots {
-        for path in [&spot.lexical, &spot.real] {
+        for path in spot.forms() {
             for (anchor, base) in anchors {
                 let first = below(path, base, true).filter(|_| !base.is_empty());
                 if let Some(name) = first.and_then(|names| names.first().copied()) {
@@ -271,9 +271,6 @@ fn paths<'s>(spots: impl Iterator<Item = &'s Spot>, place: &Place, look: &mut im
             }
             let names = path.split('/').filter(|name| !name.is_empty());
             keys.extend(names.map(|name| Key::Named(name.to_lowercase())));
-            if spot.real == spot.lexical {
-                break;
-            }
         }
     }
     let mut seen = std::collections::HashSet::with_capacity(keys.len());

@@ -435,7 +435,13 @@ impl Walk<'_> {
         let mut cursor = node.walk();
         for child in node.children(&mut cursor) {
             match child.kind() {
-                "heredoc_start" => quoted = self.source(child).contains(['\'', '"', '\\']),
+                "heredoc_start" => {
+                    let delimiter = self.source(child);
+                    quoted = delimiter.contains(['\'', '"', '\\']);
+                    if delimiter.contains(['$', '`']) {
+                        self.script.doubts("the end of a heredoc is not certain");
+                    }
+                }
                 "heredoc_body" => {
                     self.source(child).clone_into(&mut body);
                     later.push(Step::Visit(child));

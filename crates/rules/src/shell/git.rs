@@ -28,28 +28,74 @@ const GLOBAL_HARMLESS: [&str; 9] = [
     "--no-advice",
 ];
 
-/// Subcommands that run programs or rewrite configuration by their nature.
-const RUNNING: [&str; 16] = [
-    "difftool",
-    "mergetool",
-    "filter-branch",
-    "filter-repo",
-    "daemon",
-    "send-email",
-    "credential",
-    "hook",
-    "instaweb",
-    "shell",
-    "upload-pack",
-    "receive-pack",
-    "http-backend",
-    "fast-import",
-    "web--browse",
-    "p4",
+/// Subcommands that run nothing but git by themselves. Any other is one, an extension or an alias.
+const KNOWN: [&str; 61] = [
+    "status",
+    "diff",
+    "log",
+    "show",
+    "branch",
+    "add",
+    "commit",
+    "fetch",
+    "pull",
+    "push",
+    "clone",
+    "ls-files",
+    "ls-tree",
+    "ls-remote",
+    "blame",
+    "annotate",
+    "rev-parse",
+    "rev-list",
+    "switch",
+    "checkout",
+    "tag",
+    "describe",
+    "shortlog",
+    "stash",
+    "reset",
+    "restore",
+    "rm",
+    "mv",
+    "merge",
+    "rebase",
+    "cherry-pick",
+    "revert",
+    "clean",
+    "remote",
+    "worktree",
+    "config",
+    "grep",
+    "cat-file",
+    "name-rev",
+    "merge-base",
+    "reflog",
+    "apply",
+    "am",
+    "format-patch",
+    "archive",
+    "bisect",
+    "submodule",
+    "sparse-checkout",
+    "notes",
+    "show-ref",
+    "for-each-ref",
+    "symbolic-ref",
+    "diff-tree",
+    "diff-index",
+    "diff-files",
+    "count-objects",
+    "check-ignore",
+    "whatchanged",
+    "range-diff",
+    "cherry",
+    "init",
 ];
 
 /// Long options that run or write, in any subcommand.
-const LONG: [&str; 16] = [
+const LONG: [&str; 17] = [
+    "strategy",
     "upload-pack",
     "receive-pack",
     "exec",
@@ -69,7 +115,9 @@ const LONG: [&str; 16] = [
 ];
 
 /// Their harmless namesakes.
-const BUT: [&str; 10] = [
+const BUT: [&str; 12] = [
+    "strategy-option",
+    "stat",
     "text",
     "output-indicator-new",
     "output-indicator-old",
@@ -106,7 +154,7 @@ pub(crate) fn hazard(arguments: &[String]) -> Option<String> {
         return Some(global.clone());
     }
     let (sub, rest) = (arguments[at].as_str(), &arguments[at + 1..]);
-    if RUNNING.contains(&sub) {
+    if !KNOWN.contains(&sub) {
         return Some(sub.to_owned());
     }
     rest.iter()
@@ -131,10 +179,9 @@ fn is_dangerous(sub: &str, word: &str) -> bool {
     let letters = match sub {
         "grep" => "O",
         "clone" => "uc",
-        "rebase" => "xi",
+        "rebase" => "xis",
+        "merge" | "pull" | "cherry-pick" | "revert" => "s",
         "format-patch" | "archive" => "o",
-        "fetch" | "pull" | "push" | "ls-remote" | "submodule" | "init" | "diff" | "log"
-        | "show" => "",
         _ => return false,
     };
     let short = word.strip_prefix('-').unwrap_or_default();
@@ -157,30 +204,18 @@ fn dangerous_word<'w>(sub: &str, rest: &'w [String]) -> Option<&'w String> {
 
 /// Setting a value can name a program to run; reading one cannot.
 fn reads_config(rest: &[String]) -> bool {
-    let reading = |word: &String| {
+    let by_option = rest.iter().any(|word| {
         matches!(
             word.as_str(),
-            "--get"
-                | "--get-all"
-                | "--get-regexp"
-                | "--get-urlmatch"
-                | "--list"
-                | "-l"
-                | "get"
-                | "list"
+            "--get" | "--get-all" | "--get-regexp" | "--get-urlmatch" | "--list" | "-l"
         )
-    };
+    });
     let changing = |word: &String| {
         matches!(
             word.as_str(),
-            "-e" | "--edit"
-                | "--add"
-                | "--unset"
-                | "--unset-all"
-                | "--replace-all"
-                | "edit"
-                | "set"
+            "-e" | "--edit" | "--add" | "--unset" | "--unset-all" | "--replace-all"
         )
     };
-    rest.iter().any(reading) && !rest.iter().any(changing)
+    let by_name = matches!(rest.first().map(String::as_str), Some("get" | "list"));
+    (by_option || by_name) && !rest.iter().any(changing)
 }

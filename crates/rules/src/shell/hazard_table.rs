@@ -441,6 +441,11 @@ pub(super) const HAZARDS: &[Hazard] = &[
         ..NONE
     },
     Hazard {
+        programs: &["wait", "jobs"],
+        short: "px",
+        ..NONE
+    },
+    Hazard {
         programs: &["test", "["],
         words: &["-R*", "-o"],
         ..NONE

@@ -75,11 +75,46 @@ impl Script {
 
     /// Whether both parsers saw the same commands with the same words.
     pub(crate) fn agrees_with(&self, other: &Self) -> bool {
-        let ours = self.items.iter().filter(|item| has_words(item));
-        ours.eq(other.items.iter().filter(|item| has_words(item)))
+        let mut ours = self.items.iter().filter(|item| has_words(item));
+        let mut theirs = other.items.iter().filter(|item| has_words(item));
+        loop {
+            match (ours.next(), theirs.next()) {
+                (None, None) => return true,
+                (Some(one), Some(other)) if same(one, other) => {}
+                _ => return false,
+            }
+        }
     }
 }
 
 fn has_words(item: &Item) -> bool {
     matches!(item, Item::Simple(_) | Item::Redirect(_))
+}
+
+fn same(one: &Item, other: &Item) -> bool {
+    match (one, other) {
+        (Item::Simple(one), Item::Simple(other)) => {
+            one.words == other.words
+                && one.assigns == other.assigns
+                && one.redirects.len() == other.redirects.len()
+                && one
+                    .redirects
+                    .iter()
+                    .zip(&other.redirects)
+                    .all(|(one, other)| same_redirect(one, other))
+        }
+        (Item::Redirect(one), Item::Redirect(other)) => same_redirect(one, other),
+        _ => false,
+    }
+}
+
+/// Text that is handed in is compared without the line ends around it, which parsers keep differently.
+fn same_redirect(one: &Redirect, other: &Redirect) -> bool {
+    let text = |redirect: &Redirect| redirect.target.text.trim_matches('\n').to_owned();
+    match (one.kind, other.kind) {
+        (RedirectKind::Text, RedirectKind::Text) => {
+            text(one) == text(other) && one.target.dynamic == other.target.dynamic
+        }
+        _ => one == other,
+    }
 }

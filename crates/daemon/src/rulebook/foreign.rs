@@ -3,7 +3,6 @@
 //! Invariant: what stands in a project loosens nothing until a person trusted exactly that content.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use countersign_rules::{
 use super::RulebookConfig;
 use super::chapter::{ChapterLayer, LayerAllows, Problem};
 use super::disk::{Content, Watched};
+use super::whereabouts::{Candidate, Whereabouts};
 
 /// Files that are watched before all of them are forgotten and read again.
 const WATCHED_MAX: usize = 16 * RULE_FOLDER_FILES_MAX;
@@ -29,8 +29,7 @@ const PROBLEMS_MAX: usize = 100;
 /// Every foreign file that was looked at.
 #[derive(Debug)]
 pub(super) struct ForeignFiles {
-    home: PathBuf,
-    managed_claude: PathBuf,
+    whereabouts: Whereabouts,
     files: BTreeMap<PathBuf, Watched>,
     /// What was last understood of each file.
     good: BTreeMap<PathBuf, Page>,
@@ -44,13 +43,6 @@ pub(super) struct Additions {
     pub(super) layers: Vec<ChapterLayer>,
     pub(super) problems: Vec<Problem>,
     pub(super) untrusted: Vec<(String, String)>,
-}
-
-/// A file that may stand somewhere, and whose it is.
-struct Candidate {
-    path: PathBuf,
-    scope: ForeignScope,
-    within: Option<PathBuf>,
 }
 
 /// A text that counts.
@@ -80,8 +72,7 @@ impl ForeignFiles {
     /// Looks at nothing yet.
     pub(super) fn new(config: &RulebookConfig) -> Self {
         Self {
-            home: config.home.clone(),
-            managed_claude: config.managed_claude.clone(),
+            whereabouts: Whereabouts::new(config),
             files: BTreeMap::new(),
             good: BTreeMap::new(),
             policies: HashMap::new(),
@@ -99,7 +90,11 @@ impl ForeignFiles {
             .into_iter()
             .filter(|tool| others.has(*tool))
         {
-            for found in self.candidates(tool, root).unwrap_or_default() {
+            for found in self
+                .whereabouts
+                .find(tool, root, &self.files)
+                .unwrap_or_default()
+            {
                 let Candidate { path, within, .. } = found;
                 let known = self.files.entry(path.clone());
                 changed |= known
@@ -134,7 +129,7 @@ impl ForeignFiles {
         trusted: &HashSet<(String, String)>,
         additions: &mut Additions,
     ) {
-        let candidates = match self.candidates(tool, root) {
+        let candidates = match self.whereabouts.find(tool, root, &self.files) {
             Ok(candidates) => candidates,
             Err(why) => return additions.suspend(tool, why),
         };
@@ -217,56 +212,6 @@ impl ForeignFiles {
         self.policies.insert(pages.to_vec(), Arc::clone(&policy));
         policy
     }
-
-    /// Where a tool keeps its rules, widest first.
-    fn candidates(&self, tool: ForeignTool, root: Option<&Path>) -> Result<Vec<Candidate>, String> {
-        let mut found = Candidates {
-            root,
-            found: Vec::new(),
-        };
-        let home = &self.home;
-        let system = self.managed_claude.parent().and_then(Path::parent);
-        match tool {
-            ForeignTool::Claude => {
-                let more = self.managed_claude.with_extension("d");
-                found.file(ForeignScope::Managed, self.managed_claude.clone());
-                found.folder(ForeignScope::Managed, &more, "json", &self.files)?;
-                found.file(ForeignScope::User, home.join(".claude/settings.json"));
-                found.in_project(&[".claude/settings.json", ".claude/settings.local.json"]);
-            }
-            ForeignTool::Opencode => {
-                for name in ["config.json", "opencode.json", "opencode.jsonc"] {
-                    let path = home.join(".config/opencode").join(name);
-                    found.file(ForeignScope::User, path);
-                }
-                found.in_project(&["opencode.json", "opencode.jsonc"]);
-                found.in_project(&[".opencode/opencode.json", ".opencode/opencode.jsonc"]);
-            }
-            ForeignTool::Codex => {
-                if let Some(etc) = system {
-                    let folder = etc.join("codex/rules");
-                    found.folder(ForeignScope::Managed, &folder, "rules", &self.files)?;
-                }
-                let folder = home.join(".codex/rules");
-                found.folder(ForeignScope::User, &folder, "rules", &self.files)?;
-                found.folder_in_project(".codex/rules", "rules", &self.files)?;
-            }
-            ForeignTool::Gemini => {
-                if let Some(etc) = system {
-                    let folder = etc.join("gemini-cli/policies");
-                    found.folder(ForeignScope::Managed, &folder, "toml", &self.files)?;
-                }
-                let folder = home.join(".gemini/policies");
-                found.folder(ForeignScope::User, &folder, "toml", &self.files)?;
-                found.folder_in_project(".gemini/policies", "toml", &self.files)?;
-            }
-            ForeignTool::Goose => {
-                let path = home.join(".config/goose/permission.yaml");
-                found.file(ForeignScope::User, path);
-            }
-        }
-        Ok(found.found)
-    }
 }
 
 /// What the user's own files of a tool, and an administrator's, say now. What stands in projects is
@@ -274,10 +219,13 @@ impl ForeignFiles {
 pub fn foreign_policy(config: &RulebookConfig, tool: ForeignTool) -> ForeignPolicy {
     let mut files = ForeignFiles::new(config);
     let mut unreadable = None;
-    let candidates = files.candidates(tool, None).unwrap_or_else(|why| {
-        unreadable = Some(why);
-        Vec::new()
-    });
+    let candidates = files
+        .whereabouts
+        .find(tool, None, &files.files)
+        .unwrap_or_else(|why| {
+            unreadable = Some(why);
+            Vec::new()
+        });
     let mut pages = Vec::new();
     for candidate in &candidates {
         let mut watched = Watched::new(candidate.path.clone(), None);
@@ -383,97 +331,4 @@ fn set<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Arc<RuleSet> {
         rules.insert(entry.clone());
     }
     rules.into()
-}
-
-/// A list of files that may stand somewhere.
-struct Candidates<'a> {
-    root: Option<&'a Path>,
-    found: Vec<Candidate>,
-}
-
-impl Candidates<'_> {
-    /// A file that was named before keeps the reach it had.
-    fn add(&mut self, path: PathBuf, scope: ForeignScope, within: Option<PathBuf>) {
-        if self.found.iter().all(|found| found.path != path) {
-            self.found.push(Candidate {
-                path,
-                scope,
-                within,
-            });
-        }
-    }
-
-    fn file(&mut self, scope: ForeignScope, path: PathBuf) {
-        self.add(path, scope, None);
-    }
-
-    fn in_project(&mut self, names: &[&str]) {
-        let Some(root) = self.root.map(Path::to_owned) else {
-            return;
-        };
-        for name in names {
-            self.add(root.join(name), ForeignScope::Project, Some(root.clone()));
-        }
-    }
-
-    fn folder(
-        &mut self,
-        scope: ForeignScope,
-        folder: &Path,
-        ending: &str,
-        known: &BTreeMap<PathBuf, Watched>,
-    ) -> Result<(), String> {
-        for path in list(folder, ending, known)? {
-            self.add(path, scope, None);
-        }
-        Ok(())
-    }
-
-    fn folder_in_project(
-        &mut self,
-        name: &str,
-        ending: &str,
-        known: &BTreeMap<PathBuf, Watched>,
-    ) -> Result<(), String> {
-        let Some(root) = self.root.map(Path::to_owned) else {
-            return Ok(());
-        };
-        for path in list(&root.join(name), ending, known)? {
-            self.add(path, ForeignScope::Project, Some(root.clone()));
-        }
-        Ok(())
-    }
-}
-
-/// The files in a folder with this ending, and those that were there.
-fn list(
-    folder: &Path,
-    ending: &str,
-    known: &BTreeMap<PathBuf, Watched>,
-) -> Result<Vec<PathBuf>, String> {
-    let before = known.keys().filter(|path| path.parent() == Some(folder));
-    let mut paths: Vec<PathBuf> = before.cloned().collect();
-    let failed = |error: io::Error| format!("{}: {error}", folder.display());
-    match std::fs::read_dir(folder) {
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) => {}
-        Err(error) => return Err(failed(error)),
-        Ok(entries) => {
-            for entry in entries {
-                let path = entry.map_err(failed)?.path();
-                if path.extension().is_some_and(|found| found == ending) {
-                    paths.push(path);
-                }
-                if paths.len() > 2 * RULE_FOLDER_FILES_MAX {
-                    return Err(format!("{}: there are too many files", folder.display()));
-                }
-            }
-        }
-    }
-    paths.sort();
-    paths.dedup();
-    Ok(paths)
 }

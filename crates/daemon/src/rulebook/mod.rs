@@ -10,6 +10,7 @@ mod foreign;
 mod own_file;
 mod project;
 mod shelf;
+mod whereabouts;
 
 use std::collections::HashSet;
 use std::path::PathBuf;

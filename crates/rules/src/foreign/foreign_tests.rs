@@ -1,5 +1,5 @@
 use super::*;
-use crate::assess::assess;
+use crate::assess::{Assessment, assess};
 use crate::facts::NoFacts;
 use crate::floor::Floor;
 use crate::judge::{Allows, Layer, judge};
@@ -38,15 +38,20 @@ fn shown(policy: &ForeignPolicy) -> Vec<String> {
     lines
 }
 
+fn set(entries: &[Entry]) -> RuleSet {
+    let mut rules = RuleSet::default();
+    for entry in entries {
+        rules.insert(entry.clone());
+    }
+    rules
+}
+
 /// What a policy alone says of a command.
 fn says(policy: &ForeignPolicy, command: &str) -> Effect {
-    let set = |entries: &[Entry]| {
-        let mut rules = RuleSet::default();
-        for entry in entries {
-            rules.insert(entry.clone());
-        }
-        rules
-    };
+    says_of(policy, &assessed(command))
+}
+
+fn says_of(policy: &ForeignPolicy, assessed: &Assessment) -> Effect {
     let (ranked, widened) = (set(&policy.entries), set(&policy.widened));
     let allows = policy
         .broken
@@ -57,6 +62,15 @@ fn says(policy: &ForeignPolicy, command: &str) -> Effect {
         admits: &|_| true,
         allows,
     };
+    judge(
+        assessed,
+        &Floor::default(),
+        &[layer(&ranked), layer(&widened)],
+    )
+    .effect
+}
+
+fn assessed(command: &str) -> Assessment {
     let request = Request {
         tool: "Bash".into(),
         action: Action::Shell {
@@ -69,13 +83,7 @@ fn says(policy: &ForeignPolicy, command: &str) -> Effect {
             ignores_case: false,
         },
     };
-    let assessed = assess(&request, &NoFacts);
-    judge(
-        &assessed,
-        &Floor::default(),
-        &[layer(&ranked), layer(&widened)],
-    )
-    .effect
+    assess(&request, &NoFacts)
 }
 
 mod claude {
@@ -248,8 +256,8 @@ mod opencode {
                 "2 deny Read(**/*.env) @1",
                 "2 allow Read(/src/**) @2",
                 "2 allow Read(/docs/*.md) @3",
+                "3 deny Edit(/lib/x.rs) @7",
                 "+2 ask Read @0",
-                "+3 deny Edit(/lib/x.rs) @0",
                 "-2 !read a/*/b: ask: asks for all of `Read`: it cannot be said exactly",
                 "-2 read ?: allow: left out: it cannot be said exactly",
                 "-3 edit /etc/*: allow: left out: it cannot be said exactly",
@@ -263,7 +271,7 @@ mod opencode {
         let policy = user(ForeignTool::Opencode, text);
         assert_eq!(
             shown(&policy),
-            ["1 deny Bash(rm:*) @1", "+1 ask Read(/secret/**) @0"]
+            ["1 deny Bash(rm:*) @1", "1 ask Read(/secret/**) @2"]
         );
         assert_eq!(says(&policy, "rm secret/x"), Effect::Deny);
         assert_eq!(says(&policy, "cat secret/x"), Effect::Ask);
@@ -626,5 +634,143 @@ mod importing {
         let hostile = file("a\nallow = [\"Bash(rm:*)\"]", ForeignScope::Project, text);
         let policy = read_foreign(ForeignTool::Claude, &[hostile]);
         assert_eq!(imported(&[policy]), ("allow Bash(ls)".into(), vec![]));
+    }
+}
+
+mod never_wider {
+    use super::*;
+
+    const PATTERNS: [&str; 6] = ["*", "git *", "git push *", "ls", "g*", "* x"];
+    const COMMANDS: [&str; 8] = [
+        "git",
+        "git push",
+        "git push x",
+        "git status",
+        "ls",
+        "ls -a",
+        "rm x",
+        "gcc a",
+    ];
+    const EFFECTS: [Effect; 3] = [Effect::Allow, Effect::Ask, Effect::Deny];
+
+    /// opencode's own matching, written down once more.
+    fn matches(pattern: &str, text: &str) -> bool {
+        let optional = pattern
+            .strip_suffix(" *")
+            .is_some_and(|head| wild(head, text));
+        optional || wild(pattern, text)
+    }
+
+    fn wild(pattern: &str, text: &str) -> bool {
+        match pattern.split_once('*') {
+            None => pattern == text,
+            Some((head, rest)) => text.strip_prefix(head).is_some_and(|text| {
+                (0..=text.len()).any(|at| text.get(at..).is_some_and(|text| wild(rest, text)))
+            }),
+        }
+    }
+
+    fn last_match(rules: &[(&str, Effect)], command: &str) -> Effect {
+        let found = rules
+            .iter()
+            .rev()
+            .find(|(pattern, _)| matches(pattern, command));
+        found.map_or(Effect::Ask, |(_, effect)| *effect)
+    }
+
+    /// Every list of three different patterns with every effect.
+    fn lists() -> impl Iterator<Item = Vec<(&'static str, Effect)>> {
+        let places = PATTERNS.len() * EFFECTS.len();
+        let rule = |n: usize| (PATTERNS[n / EFFECTS.len()], EFFECTS[n % EFFECTS.len()]);
+        (0..places.pow(3)).filter_map(move |n| {
+            let list = [n % places, n / places % places, n / places / places].map(rule);
+            let [a, b, c] = list.map(|(pattern, _)| pattern);
+            (a != b && b != c && a != c).then(|| list.to_vec())
+        })
+    }
+
+    fn policy(rules: &[(&str, Effect)]) -> ForeignPolicy {
+        let members: Vec<_> = rules
+            .iter()
+            .map(|(pattern, effect)| format!("\"{pattern}\": \"{}\"", effect.as_str()))
+            .collect();
+        let text = format!(
+            "{{\"permission\": {{\"bash\": {{{}}}}}}}",
+            members.join(", ")
+        );
+        user(ForeignTool::Opencode, &text)
+    }
+
+    #[test]
+    fn no_list_of_patterns_is_wider_in_our_words_or_after_import() {
+        let commands = COMMANDS.map(|command| (command, assessed(command)));
+        for rules in lists() {
+            let policy = policy(&rules);
+            let imported = import(std::slice::from_ref(&policy));
+            let file = crate::file::parse_file(&imported.toml, "i", crate::file::FileKind::User);
+            let flat = ForeignPolicy {
+                entries: file.unwrap().entries,
+                widened: Vec::new(),
+                ..policy.clone()
+            };
+            for (command, assessed) in &commands {
+                let theirs = last_match(&rules, command);
+                let ours = says_of(&policy, assessed);
+                let flat = says_of(&flat, assessed);
+                assert!(ours >= theirs, "{rules:?} {command}: {ours:?} {theirs:?}");
+                assert!(flat >= ours, "{rules:?} {command}: {flat:?} {ours:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn prefixes_mean_the_same_in_our_words() {
+        let commands = COMMANDS.map(|command| (command, assessed(command)));
+        let prefixes = |rules: &Vec<(&str, Effect)>| rules.iter().all(|(p, _)| p.ends_with('*'));
+        for rules in lists().filter(prefixes) {
+            let policy = policy(&rules);
+            for (command, assessed) in &commands {
+                let theirs = last_match(&rules, command);
+                assert_eq!(says_of(&policy, assessed), theirs, "{rules:?} {command}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_cut_short_or_with_a_hole_is_read_or_refused() {
+        let samples = [
+            (
+                ForeignTool::Claude,
+                r#"{"permissions": {"deny": ["Bash(a \u00e9)"], "defaultMode": "plan"}}"#,
+            ),
+            (
+                ForeignTool::Opencode,
+                r#"{"permission": {"bash": {"*": "deny", "a?": "ask",}, /* x */ "edit": "ask"}}"#,
+            ),
+            (
+                ForeignTool::Codex,
+                "prefix_rule(pattern=[\"a\", ['b', \"c\\\"\"]], decision=\"prompt\") # x\n",
+            ),
+            (
+                ForeignTool::Gemini,
+                "[[rule]]\ntoolName = [\"run_shell_command\"]\ncommandPrefix = \"a\"\ndecision = \"deny\"\npriority = 1\n",
+            ),
+            (ForeignTool::Goose, "user:\n  never_allow:\n  - 'a__b'\n"),
+        ];
+        for (tool, text) in samples {
+            for (at, c) in text.char_indices() {
+                let (head, tail) = (&text[..at], &text[at + c.len_utf8()..]);
+                for changed in [
+                    head.to_owned(),
+                    format!("{head}{tail}"),
+                    format!("{head}\u{0}{tail}"),
+                ] {
+                    let policy = user(tool, &changed);
+                    let allows = |entry: &Entry| entry.effect == Effect::Allow;
+                    assert!(!policy.entries.iter().any(allows), "{changed}");
+                    drop(import(&[policy]));
+                }
+            }
+        }
     }
 }

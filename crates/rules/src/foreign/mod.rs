@@ -122,7 +122,6 @@ pub fn read_foreign(tool: ForeignTool, files: &[ForeignFile<'_>]) -> ForeignPoli
         ForeignTool::Gemini => gemini::read(&mut reading, files),
         ForeignTool::Goose => goose::read(&mut reading, files),
     }
-    reading.isolate();
     reading.policy
 }
 
@@ -220,42 +219,12 @@ impl Reading {
         }
     }
 
-    /// A rule about files also speaks of commands and writes here. It must not, by its rank, lift
-    /// a deny that its own tool never held it against: then it counts beside the ranked rules.
-    fn isolate(&mut self) {
-        let entries = std::mem::take(&mut self.policy.entries);
-        let lowest_beside = |tool: &str| {
-            let denies = entries.iter().filter(|entry| entry.effect == Effect::Deny);
-            let beside = denies.filter(|entry| tool_of(entry) != tool);
-            beside.map(|entry| entry.rank).min().unwrap_or(i64::MAX)
-        };
-        let (read, edit) = (lowest_beside("Read"), lowest_beside("Edit"));
-        for entry in entries {
-            let lifts = match tool_of(&entry) {
-                "Read" => read < entry.rank,
-                "Edit" => edit < entry.rank,
-                _ => false,
-            };
-            if lifts && entry.effect != Effect::Allow {
-                self.policy.widened.push(Entry { rank: 0, ..entry });
-            } else {
-                self.policy.entries.push(entry);
-            }
-        }
-    }
-
     /// The file was not understood, so that a deny may be missing. The first reason is kept.
     fn broke(&mut self, source: &str, line: Option<u32>, why: &str) {
         let line = line.map(|line| format!(":{line}")).unwrap_or_default();
         let reason = format!("{source}{line}: {why}");
         self.policy.broken.get_or_insert(reason);
     }
-}
-
-/// The tool that a rule names.
-fn tool_of(entry: &Entry) -> &str {
-    let text = entry.rule.text();
-    text.split('(').next().unwrap_or(text).trim()
 }
 
 /// What a word means in the files of most tools.

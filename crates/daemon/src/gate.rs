@@ -4,25 +4,31 @@
 //! loop. What it is held against changes from input to input, so that is done inside, against the
 //! very state the decision is made from. Invariant: the grants here are those of the state.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use countersign_core::event::{Effect, Grant};
 use countersign_core::{AgentId, Asking, Event, GrantId, Json, Judged, State, Timestamp};
 use countersign_rules::{
-    Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, Request, RuleSet, assess, judge,
-    suggest,
+    Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Request, RuleSet,
+    Verdict, VerdictPart, assess, judge, suggest,
 };
 
 use crate::exact;
-use crate::rulebook::{Chapter, ChapterLayer, LayerAllows, Rulebook};
+use crate::rulebook::{Chapter, ChapterLayer, Rulebook};
+
+/// How often a verdict is sought anew because a grant had too few uses left: each time at least one
+/// more is left out, and an ask with more than these waits for a person.
+const SPENT_MAX: usize = 8;
 
 /// An ask taken apart, with the rules that count where it would run.
 pub(crate) struct Assessed {
     request: Request,
-    pub(crate) assessment: Assessment,
-    pub(crate) chapter: Arc<Chapter>,
-    pub(crate) cwd: Option<String>,
+    assessment: Assessment,
+    chapter: Arc<Chapter>,
+    cwd: Option<String>,
+    /// Whether the input can be read in more than one way. Then a rule can deny it, and no more.
+    ambiguous: bool,
 }
 
 /// What is to be taken apart: a tool, its input, and where it would run as far as others know.
@@ -37,13 +43,13 @@ pub(crate) struct Unread {
 }
 
 impl Assessed {
-    /// Takes an ask apart. Nothing if its input cannot be read in only one way: then no rule can
-    /// speak about it.
-    pub(crate) fn read(rulebook: &Rulebook, unread: &Unread) -> Option<Self> {
-        let input = match &unread.input {
-            Some(input) => Some(exact::parse(input.text())?),
-            None => None,
-        };
+    /// Takes an ask apart.
+    pub(crate) fn read(rulebook: &Rulebook, unread: &Unread) -> Self {
+        let given = unread.input.as_ref();
+        let exact = given.and_then(|input| exact::parse(input.text()));
+        let ambiguous = given.is_some() && exact.is_none();
+        // Of several readings one is enough to deny.
+        let input = exact.or_else(|| serde_json::from_str(given?.text()).ok());
         let own = input.as_ref().and_then(|input| input.get("cwd")?.as_str());
         let known = [unread.cwd.as_deref(), own, unread.project.as_deref()];
         let cwd = known
@@ -52,51 +58,88 @@ impl Assessed {
             .find(|path| path.starts_with('/'));
         let chapter = rulebook.chapter(cwd);
         let request = Request::from_tool(&unread.tool, input.as_ref(), chapter.place.clone());
-        Some(Self {
+        Self {
             assessment: assess(&request, rulebook.facts()),
             request,
             chapter,
             cwd: cwd.map(str::to_owned),
-        })
+            ambiguous,
+        }
     }
 
     /// Rules that would allow it beside the files' and these, the narrowest first.
-    pub(crate) fn suggest(&self, rulebook: &Rulebook, grants: &RuleSet) -> Vec<Candidate> {
-        let every = |_: &Entry| true;
+    pub(crate) fn suggest(
+        &self,
+        rulebook: &Rulebook,
+        grants: &RuleSet,
+        names: &[String],
+    ) -> Vec<Candidate> {
+        let is_for = |entry: &Entry| is_for(entry, names);
         let grants = Layer {
             rules: grants,
-            admits: &every,
+            admits: &|_| true,
             allows: Allows::Count,
         };
-        let layers = self.layers(&every, grants);
-        let floor = &self.chapter.floor;
-        suggest(&self.request, rulebook.facts(), floor, &layers)
+        let layers = self.layers(&is_for, grants);
+        self.suggest_beside(rulebook, &layers)
     }
 
     /// Rules that would allow it if there were no others, the narrowest first.
     pub(crate) fn suggest_alone(&self, rulebook: &Rulebook) -> Vec<Candidate> {
-        suggest(&self.request, rulebook.facts(), &self.chapter.floor, &[])
+        self.suggest_beside(rulebook, &[])
+    }
+
+    fn suggest_beside(&self, rulebook: &Rulebook, layers: &[Layer<'_>]) -> Vec<Candidate> {
+        if self.ambiguous {
+            return Vec::new();
+        }
+        suggest(&self.request, rulebook.facts(), &self.chapter.floor, layers)
+    }
+
+    /// What layers of rules say of it.
+    fn judged(&self, layers: &[Layer<'_>]) -> Verdict {
+        let verdict = judge(&self.assessment, &self.chapter.floor, layers);
+        if self.ambiguous && verdict.effect < Effect::Deny {
+            self.unclear()
+        } else {
+            verdict
+        }
+    }
+
+    /// It may be anything, what the floor holds included, so nothing lifts it.
+    fn unclear(&self) -> Verdict {
+        Verdict {
+            effect: Effect::Ask,
+            parts: vec![VerdictPart {
+                kind: PartKind::Tool,
+                subject: self.request.tool.clone(),
+                effect: Effect::Ask,
+                rule: None,
+                reason: Some("its input can be read in more than one way".to_owned()),
+                floor: true,
+            }],
+        }
     }
 
     /// Files come first: where both allow, no use of a grant is spent.
     fn layers<'a>(
         &'a self,
-        every: &'a dyn Fn(&Entry) -> bool,
+        is_for: &'a dyn Fn(&Entry) -> bool,
         grants: Layer<'a>,
     ) -> Vec<Layer<'a>> {
         let files = self.chapter.layers.iter();
-        let files = files.map(|layer| file_layer(layer, every));
+        let files = files.map(|layer| file_layer(layer, is_for));
         files.chain([grants]).collect()
     }
 
     /// What one rule, and nothing but the floor beside it, says.
-    pub(crate) fn judged_by(&self, rules: &RuleSet) -> countersign_rules::Verdict {
+    pub(crate) fn judged_by(&self, rules: &RuleSet) -> Verdict {
         let layer = Layer {
             rules,
             admits: &|_| true,
             allows: Allows::Count,
         };
-        judge(&self.assessment, &self.chapter.floor, &[layer])
+        self.judged(&[layer])
     }
 }
 
@@ -105,6 +148,8 @@ impl Assessed {
 pub(crate) struct Gate {
     rules: RuleSet,
     keys: HashMap<GrantId, EntryKey>,
+    /// Those with a number of uses.
+    counted: HashSet<GrantId>,
     /// Grants that ask or deny and cannot be read: while there is one, nothing is allowed by rule.
     unreadable: BTreeMap<GrantId, String>,
 }
@@ -142,7 +187,10 @@ impl Gate {
         match Entry::parse(grant.effect, &grant.rule, Origin::grant(id.clone())) {
             Ok(entry) => {
                 let key = self.rules.insert(entry);
-                self.keys.insert(id, key);
+                self.keys.insert(id.clone(), key);
+                if grant.uses.is_some() {
+                    self.counted.insert(id);
+                }
             }
             Err(error) => {
                 tracing::error!(grant = %id, %error, "a grant cannot be read");
@@ -156,12 +204,14 @@ impl Gate {
 
     fn remove(&mut self, id: &GrantId) {
         self.unreadable.remove(id);
+        self.counted.remove(id);
         if let Some(key) = self.keys.remove(id) {
             self.rules.remove(key);
         }
     }
 
-    /// What all rules say of an ask at this instant.
+    /// What all rules say of an ask at this instant. Grants with a number of uses are looked at
+    /// only if nothing else allows it, and then only those that have enough of them left.
     pub(crate) fn judge(
         &self,
         state: &State,
@@ -169,29 +219,48 @@ impl Gate {
         agent: Option<&AgentId>,
         now: Timestamp,
     ) -> Judged {
-        let chapter = &assessed.chapter;
         let asking = Asking {
             agent,
-            project: chapter.project.as_deref(),
+            project: assessed.chapter.project.as_deref(),
         };
-        let name = agent.and_then(|agent| state.operator_name_of(agent, now));
-        let is_for = |entry: &Entry| entry.is_for(name);
-        let counts = |entry: &Entry| {
-            let grant = entry.origin.grant.as_ref();
-            grant.is_some_and(|id| state.grant_counts(id, asking, now))
+        let names = names_of(state, agent, now);
+        let judge = |leaves_out: &dyn Fn(&GrantId) -> bool| {
+            let counts = |id: &GrantId| !leaves_out(id) && state.grant_counts(id, asking, now);
+            self.judge_with(&counts, &names, assessed)
         };
-        let grants = Layer {
-            rules: &self.rules,
-            admits: &counts,
-            allows: self.grants_allow(chapter),
-        };
-        let layers = assessed.layers(&is_for, grants);
-        let verdict = judge(&assessed.assessment, &chapter.floor, &layers);
+        let mut verdict = judge(&|id| self.counted.contains(id));
+        if verdict.effect == Effect::Ask && !self.counted.is_empty() {
+            let mut spent: Vec<GrantId> = Vec::new();
+            for _ in 0..SPENT_MAX {
+                verdict = judge(&|id| spent.contains(id));
+                let more = overspent(state, &verdict);
+                if more.is_empty() {
+                    break;
+                }
+                spent.extend(more);
+            }
+        }
         Judged {
             verdict: Arc::new(verdict),
             cwd: assessed.cwd.clone(),
-            project: chapter.project.clone(),
+            project: assessed.chapter.project.clone(),
         }
+    }
+
+    fn judge_with(
+        &self,
+        counts: &dyn Fn(&GrantId) -> bool,
+        names: &[String],
+        assessed: &Assessed,
+    ) -> Verdict {
+        let is_for = |entry: &Entry| is_for(entry, names);
+        let counts = |entry: &Entry| entry.origin.grant.as_ref().is_some_and(counts);
+        let grants = Layer {
+            rules: &self.rules,
+            admits: &counts,
+            allows: self.grants_allow(&assessed.chapter),
+        };
+        assessed.judged(&assessed.layers(&is_for, grants))
     }
 
     fn grants_allow<'a>(&'a self, chapter: &'a Chapter) -> Allows<'a> {
@@ -201,14 +270,34 @@ impl Gate {
     }
 }
 
+/// Grants that would have to allow more parts than they may.
+fn overspent(state: &State, verdict: &Verdict) -> Vec<GrantId> {
+    let mut times: BTreeMap<&GrantId, u32> = BTreeMap::new();
+    for grant in verdict.grants() {
+        *times.entry(grant).or_default() += 1;
+    }
+    let spent = times.into_iter().filter(|(id, times)| {
+        let left = state.find_grant(id).and_then(|grant| grant.uses_left);
+        verdict.effect == Effect::Allow && left.is_some_and(|left| left < *times)
+    });
+    spent.map(|(id, _)| id.clone()).collect()
+}
+
+/// The names that operators gave an agent.
+pub(crate) fn names_of(state: &State, agent: Option<&AgentId>, now: Timestamp) -> Vec<String> {
+    let names = agent.map(|agent| state.operator_names_of(agent, now));
+    names.into_iter().flatten().map(str::to_owned).collect()
+}
+
+/// Whether a rule of a file is for everybody, or for an agent with one of these names.
+fn is_for(entry: &Entry, names: &[String]) -> bool {
+    entry.is_for(None) || names.iter().any(|name| entry.is_for(Some(name)))
+}
+
 fn file_layer<'a>(layer: &'a ChapterLayer, admits: &'a dyn Fn(&Entry) -> bool) -> Layer<'a> {
     Layer {
         rules: &layer.rules,
         admits,
-        allows: match &layer.allows {
-            LayerAllows::Count => Allows::Count,
-            LayerAllows::Untrusted => Allows::Untrusted,
-            LayerAllows::Suspended(reason) => Allows::Suspended(reason),
-        },
+        allows: layer.allows.as_allows(),
     }
 }

@@ -115,6 +115,7 @@ pub fn parse_file(text: &str, source: &str, kind: FileKind) -> Result<RuleFile, 
         kind,
         file: RuleFile::default(),
         problems: Vec::new(),
+        examples: 0,
     };
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
@@ -135,6 +136,8 @@ struct Reader {
     kind: FileKind,
     file: RuleFile,
     problems: Vec<FileProblem>,
+    /// How many examples there were so far.
+    examples: usize,
 }
 
 /// A rule as it stands in the file.
@@ -260,6 +263,10 @@ impl Reader {
     }
 
     fn entry(&mut self, draft: &Draft<'_>, text: &str, line: u32) -> Result<Entry, String> {
+        self.examples += draft.examples.len();
+        if self.examples > FILE_EXAMPLES_MAX {
+            return Err(format!("a file has at most {FILE_EXAMPLES_MAX} examples"));
+        }
         let origin = Origin::file(Arc::clone(&self.source), line);
         let mut entry =
             Entry::parse(draft.effect, text, origin).map_err(|error| error.to_string())?;
@@ -309,6 +316,9 @@ impl Reader {
         Ok(self.file)
     }
 }
+
+/// Examples of all rules of a file, each of which costs a verdict when it is read.
+const FILE_EXAMPLES_MAX: usize = 1_000;
 
 const TOP_KEYS: &[&str] = &["allow", "ask", "deny", "rule", "others"];
 const RULE_KEYS: &[&str] = &["allow", "ask", "deny", "reason", "agent", "examples"];

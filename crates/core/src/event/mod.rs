@@ -152,7 +152,6 @@ impl Event {
             Self::AgentUnregistered(e) => Some(&e.agent),
             Self::AgentInterruptRequested(e) => Some(&e.agent),
             Self::AgentBypassChanged(e) => Some(&e.agent),
-            Self::GrantCreated(e) => e.grant.scope.session.as_ref(),
             Self::ApprovalRequested(e) => e.ask.agent.as_ref(),
             Self::ApprovalResolved(e) => e.agent.as_ref(),
             Self::ApprovalResolveRequested(e) => e.agent.as_ref(),
@@ -172,6 +171,7 @@ impl Event {
             | Self::ApprovalDismissed(_)
             | Self::AnswerAttempted(_)
             | Self::AnswerSettled(_)
+            | Self::GrantCreated(_)
             | Self::GrantRemoved(_)
             | Self::RulesTrusted(_)
             | Self::DeviceRegistered(_)

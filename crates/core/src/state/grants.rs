@@ -20,13 +20,14 @@ impl State {
         self.grants.get(id)
     }
 
-    /// A name that an operator gave an agent: that of a live token made for it. Never the name in
-    /// the agent's own profile.
+    /// A name that an operator gave an agent.
     pub fn operator_name_of(&self, agent: &AgentId, now: Timestamp) -> Option<&str> {
         self.operator_names_of(agent, now).next()
     }
 
-    fn operator_names_of(&self, agent: &AgentId, now: Timestamp) -> impl Iterator<Item = &str> {
+    /// The names that operators gave an agent: those of live tokens made for it. Never the name in
+    /// the agent's own profile.
+    pub fn operator_names_of(&self, agent: &AgentId, now: Timestamp) -> impl Iterator<Item = &str> {
         let tokens = self.tokens_by_agent.get(agent).into_iter().flatten();
         tokens
             .filter_map(|id| self.tokens.get(id))

@@ -19,7 +19,7 @@ const FRESH: Duration = Duration::from_millis(100);
 
 /// How long to wait for a file that is being replaced, and how often.
 const MOMENT: Duration = Duration::from_millis(20);
-const MOMENTS_MAX: usize = 5;
+const MOMENTS_MAX: usize = 3;
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,11 @@ impl Stamp {
         let changed = SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_secs(seconds))
             .and_then(|at| at.checked_add(Duration::from_nanos(nanos)));
-        let age = changed.and_then(|at| SystemTime::now().duration_since(at).ok());
+        // A time to come is another clock's, and tells nothing about now.
+        let age = changed.map(|at| match SystemTime::now().duration_since(at) {
+            Ok(age) => age,
+            Err(ahead) => ahead.duration(),
+        });
         age.is_some_and(|age| age > FRESH)
     }
 }
@@ -109,7 +113,8 @@ impl Watched {
     fn read_steady(&self) -> (Option<Stamp>, Content) {
         let mut last = read(&self.path, self.within.as_deref());
         for _ in 0..MOMENTS_MAX {
-            let vanished = last.0.is_none() && self.content != Content::Absent;
+            let had_text = matches!(self.content, Content::Text { .. });
+            let vanished = last.1 == Content::Absent && had_text;
             let fresh = last.0.as_ref().is_some_and(|stamp| !stamp.is_settled());
             if !vanished && !fresh {
                 break;
@@ -143,7 +148,10 @@ fn read(path: &Path, within: Option<&Path>) -> (Option<Stamp>, Content) {
             };
             return (None, content);
         }
-        Err(error) => return (None, unreadable(&error.into())),
+        Err(error) => {
+            let stamp = std::fs::metadata(path).ok().map(|found| Stamp::of(&found));
+            return (stamp, unreadable(&error.into()));
+        }
     };
     let found = match file.metadata() {
         Ok(found) => found,

@@ -10,6 +10,7 @@ mod foreign;
 mod own_file;
 mod project;
 mod shelf;
+mod whereabouts;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -24,6 +25,9 @@ pub use chapter::{Chapter, ChapterLayer, LayerAllows, ListedRule, Problem};
 use disk::Disk;
 pub use foreign::foreign_policy;
 use shelf::Shelf;
+
+/// The longest path that the system takes.
+const CWD_BYTES_MAX: usize = 4096;
 
 /// How often the files are looked at when nobody asks.
 const POLL: Duration = Duration::from_secs(1);
@@ -79,7 +83,7 @@ impl Rulebook {
         // So that what is wrong with the user's other files is known before anybody asks.
         shelf.chapter("");
         let (alive, ended) = sync_channel(1);
-        let book = Arc::new(Self::new(Some(Mutex::new(shelf)), alive));
+        let book = Arc::new(Self::new(Some(shelf), alive));
         let weak = Arc::downgrade(&book);
         std::thread::Builder::new()
             .name("rulebook".into())
@@ -88,12 +92,13 @@ impl Rulebook {
         Ok(book)
     }
 
-    fn new(shelf: Option<Mutex<Shelf>>, alive: SyncSender<()>) -> Self {
+    fn new(shelf: Option<Shelf>, alive: SyncSender<()>) -> Self {
         let nothing = Shelf::new(RulebookConfig::default()).unfiled("");
+        let revision = shelf.as_ref().map_or(0, Shelf::revision);
         Self {
-            shelf,
+            shelf: shelf.map(Mutex::new),
             nothing: Arc::new(nothing),
-            changes: watch::Sender::new(0),
+            changes: watch::Sender::new(revision),
             _alive: alive,
         }
     }
@@ -101,7 +106,9 @@ impl Rulebook {
     /// What the files say about a working directory. Blocks for a few calls to the file system,
     /// and a little longer while a file is being written.
     pub fn chapter(&self, cwd: Option<&str>) -> Arc<Chapter> {
-        let cwd = cwd.filter(|cwd| cwd.starts_with('/') && !cwd.contains('\0'));
+        // No folder has a longer name, and looking for one would take long.
+        let possible = |cwd: &&str| cwd.len() <= CWD_BYTES_MAX && !cwd.contains('\0');
+        let cwd = cwd.filter(|cwd| cwd.starts_with('/')).filter(possible);
         let cwd = cwd.unwrap_or_default();
         match self.shelf() {
             Some(mut shelf) => {

@@ -43,21 +43,24 @@ impl Fixture {
     }
 }
 
-fn pair(root: &str, identity: &str) -> Option<(String, String)> {
-    Some((root.into(), identity.into()))
+fn pair(root: &str, identity: &str) -> (String, String) {
+    (root.into(), identity.into())
 }
 
 #[test]
 fn all_worktrees_of_a_repository_are_one_project() {
     let fixture = Fixture::new();
-    assert_eq!(fixture.find("repo/src"), pair("repo", "repo/.git"));
-    assert_eq!(fixture.find("tree"), pair("tree", "repo/.git"));
+    assert_eq!(fixture.find("repo/src"), Some(pair("repo", "repo/.git")));
+    assert_eq!(fixture.find("tree"), Some(pair("tree", "repo/.git")));
 }
 
 #[test]
 fn a_folder_that_does_not_exist_belongs_where_it_would_be() {
     let fixture = Fixture::new();
-    assert_eq!(fixture.find("repo/new/folder"), pair("repo", "repo/.git"));
+    assert_eq!(
+        fixture.find("repo/new/folder"),
+        Some(pair("repo", "repo/.git"))
+    );
 }
 
 #[test]
@@ -65,7 +68,7 @@ fn without_git_the_folder_with_rules_is_the_project() {
     let fixture = Fixture::new();
     fixture.write("plain/.countersign/rules.toml", "");
     fixture.write("plain/a/b", "");
-    assert_eq!(fixture.find("plain/a"), pair("plain", "plain"));
+    assert_eq!(fixture.find("plain/a"), Some(pair("plain", "plain")));
     assert_eq!(fixture.find(""), None);
 }
 
@@ -73,9 +76,9 @@ fn without_git_the_folder_with_rules_is_the_project() {
 fn a_pointer_to_anothers_repository_is_not_believed() {
     let fixture = Fixture::new();
     fixture.write("evil/.git", "gitdir: ../repo/.git\n");
-    assert_eq!(fixture.find("evil"), pair("evil", "evil"));
+    assert_eq!(fixture.find("evil"), Some(pair("evil", "evil")));
     fixture.write("evil/.git", "gitdir: ../repo/.git/worktrees/tree\n");
-    assert_eq!(fixture.find("evil"), pair("evil", "evil"));
+    assert_eq!(fixture.find("evil"), Some(pair("evil", "evil")));
 }
 
 #[test]
@@ -86,7 +89,7 @@ fn a_pointer_both_ways_outside_of_the_repository_is_not_believed() {
     fixture.write("made/gitdir", &back);
     let common = fixture.base.join("repo/.git").display().to_string();
     fixture.write("made/commondir", &common);
-    assert_eq!(fixture.find("evil"), pair("evil", "evil"));
+    assert_eq!(fixture.find("evil"), Some(pair("evil", "evil")));
 }
 
 #[test]
@@ -98,13 +101,13 @@ fn a_link_to_anothers_repository_is_not_believed() {
         fixture.base.join("evil/.git"),
     )
     .unwrap();
-    assert_eq!(fixture.find("evil"), pair("evil", "evil"));
+    assert_eq!(fixture.find("evil"), Some(pair("evil", "evil")));
 }
 
 #[test]
 fn a_copied_worktree_is_its_own_project() {
     let fixture = Fixture::new();
     fixture.write("copy/.git", "gitdir: ../repo/.git/worktrees/tree\n");
-    assert_eq!(fixture.find("copy"), pair("copy", "copy"));
-    assert_eq!(fixture.find("tree"), pair("tree", "repo/.git"));
+    assert_eq!(fixture.find("copy"), Some(pair("copy", "copy")));
+    assert_eq!(fixture.find("tree"), Some(pair("tree", "repo/.git")));
 }

@@ -112,7 +112,7 @@ impl Shelf {
     }
 
     /// What holds where there are no files at all.
-    pub(super) fn unfiled(&self, cwd: &str) -> Chapter {
+    pub(super) fn unfiled(mut self, cwd: &str) -> Chapter {
         self.assemble(cwd, None).0
     }
 
@@ -189,7 +189,7 @@ impl Shelf {
         }
     }
 
-    fn assemble(&self, cwd: &str, project: Option<&Project>) -> (Chapter, Vec<Problem>) {
+    fn assemble(&mut self, cwd: &str, project: Option<&Project>) -> (Chapter, Vec<Problem>) {
         let mut layers: Vec<ChapterLayer> = self.user.layer(true).into_iter().collect();
         let mut untrusted = Vec::new();
         if let Some(project) = project {

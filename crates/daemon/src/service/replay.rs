@@ -193,7 +193,7 @@ fn decided(rulebook: &Rulebook, approval: &Approval) -> Option<Decided> {
         edited: ended.ending.edited_input.is_some(),
         by: ended.ending.by.clone(),
         at: ended.at,
-        assessed: Assessed::read(rulebook, &unread)?,
+        assessed: Assessed::read(rulebook, &unread),
     })
 }
 

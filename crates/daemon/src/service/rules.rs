@@ -13,7 +13,7 @@ use countersign_core::{
 use countersign_rules::{Candidate, Entry, Origin, Rule};
 use tokio_util::task::TaskTracker;
 
-use crate::gate::{Assessed, Gate, Unread};
+use crate::gate::{Assessed, Gate, Unread, names_of};
 use crate::reply::ServiceError;
 use crate::rulebook::{ListedRule, Problem};
 use crate::supervisor::View;
@@ -100,11 +100,7 @@ impl Service {
             problems,
             suspended: chapter.suspended.clone(),
             project: chapter.project.clone(),
-            untrusted: chapter
-                .untrusted
-                .iter()
-                .map(|(file, _)| file.clone())
-                .collect(),
+            untrusted: files_of(&chapter.untrusted),
         })
     }
 
@@ -162,11 +158,10 @@ impl Service {
             project,
         };
         let Some(assessed) = self.assess(unread).await else {
-            let why = "the input cannot be read in only one way";
-            return Err(Rejection::BadGrant(why.to_owned()).into());
+            return Err(ServiceError::Store("it could not be taken apart".into()));
         };
         let now = self.now();
-        let (verdict, grants, assessed) = self
+        let (verdict, beside) = self
             .read(move |view| {
                 let agent = check.agent.as_ref();
                 let judged = view.gate.judge(view.state, &assessed, agent, now);
@@ -175,11 +170,12 @@ impl Service {
                     project: judged.project.as_deref(),
                 };
                 let grants = counting(view, asking, now);
-                (judged.verdict, grants, assessed)
+                let names = names_of(view.state, agent, now);
+                (judged.verdict, (assessed, grants, names))
             })
             .await?;
         let candidates = match verdict.effect {
-            Effect::Ask => self.suggest(assessed, grants).await,
+            Effect::Ask => self.suggest(beside).await,
             Effect::Allow | Effect::Deny => Vec::new(),
         };
         Ok(Checked {
@@ -189,10 +185,13 @@ impl Service {
     }
 
     /// Trying candidates takes a while, so it is done beside the loop, on a copy of what counts.
-    async fn suggest(&self, assessed: Box<Assessed>, grants: Vec<Arc<Grant>>) -> Vec<Candidate> {
+    async fn suggest(
+        &self,
+        (assessed, grants, names): (Box<Assessed>, Vec<Arc<Grant>>, Vec<String>),
+    ) -> Vec<Candidate> {
         let rulebook = self.shared.rulebook.clone();
         let trying = tokio::task::spawn_blocking(move || {
-            assessed.suggest(&rulebook, &Gate::rules_of(&grants))
+            assessed.suggest(&rulebook, &Gate::rules_of(&grants), &names)
         });
         trying.await.unwrap_or_else(|error| {
             tracing::error!(%error, "no rule could be suggested");
@@ -243,7 +242,8 @@ impl Service {
         .await
     }
 
-    /// Lets an agent's asks through for a while, or no longer.
+    /// Lets an agent's asks through for a while, or no longer. What could not be judged when it
+    /// was asked is judged now.
     pub async fn set_bypass(
         &self,
         caller: Caller,
@@ -256,7 +256,15 @@ impl Service {
             agent: id,
             until,
         };
-        Ok(agent(self.submit(input).await?)?.0)
+        let service = self.clone();
+        self.finish(async move {
+            let switched = agent(service.submit(input).await?)?.0;
+            if switched.bypass_until.is_some() {
+                service.settle_open_logged().await;
+            }
+            Ok(switched)
+        })
+        .await
     }
 
     /// Runs something to its end, whether or not the caller still listens.
@@ -295,4 +303,8 @@ pub(super) fn warnings_of(effect: Effect, rule: &str) -> Result<Vec<String>> {
 pub(super) fn parse_rule(effect: Effect, rule: &str) -> Result<Entry> {
     let entry = Entry::parse(effect, rule, Origin::file("rule", 1));
     Ok(entry.map_err(|error| Rejection::BadGrant(error.to_string()))?)
+}
+
+fn files_of(untrusted: &[(String, String)]) -> Vec<String> {
+    untrusted.iter().map(|(file, _)| file.clone()).collect()
 }

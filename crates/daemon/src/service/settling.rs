@@ -30,7 +30,7 @@ impl Service {
     async fn assess_all(&self, unread: Vec<Unread>) -> Vec<Option<Box<Assessed>>> {
         let rulebook = self.shared.rulebook.clone();
         let reading = tokio::task::spawn_blocking(move || {
-            let read = |unread| Assessed::read(&rulebook, unread).map(Box::new);
+            let read = |unread| Some(Box::new(Assessed::read(&rulebook, unread)));
             unread.iter().map(read).collect()
         });
         // What cannot be read for whatever reason is nothing the rules can settle.

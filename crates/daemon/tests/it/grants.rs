@@ -224,9 +224,12 @@ async fn an_input_that_reads_in_two_ways_waits_for_a_person() {
     let text = r#"{"command": "git push", "command": "git status"}"#;
     twice.input = Some(serde_json::from_str::<Json>(text).unwrap());
     let asked = host.service.request_approval(twice).await.unwrap();
+    assert_eq!(outcome(&asked), "open");
+    assert!(asked.ask.verdict.as_ref().unwrap().is_on_the_floor());
+    let deny = draft(Effect::Deny, "Bash");
     assert_eq!(
-        (outcome(&asked), &asked.ask.verdict),
-        ("open".to_owned(), &None)
+        host.service.add_grant(ann(), deny).await.unwrap().settled,
+        1
     );
 }
 
@@ -289,4 +292,30 @@ async fn agents_reach_no_rule_and_observers_change_none() {
         let agent = AgentId::new("bot");
         refused(service.set_bypass(who, agent, Some(1_000)).await.err());
     }
+}
+
+#[tokio::test]
+async fn uses_are_spent_only_where_nothing_else_allows() {
+    let host = Host::start().await;
+    let add = async |draft: GrantDraft| host.service.add_grant(ann(), draft).await.unwrap();
+    add(once("Bash(git status:*)")).await;
+    add(once("Bash(git diff:*)")).await;
+    add(once("Bash(git diff)")).await;
+    add(draft(Effect::Allow, "Bash(git status)")).await;
+    let asks = async |command: &str| outcome(&host.asks("bot", command).await);
+    assert_eq!(asks("git status").await, "Allowed by rules");
+    let left = host.service.rules(&ann(), None).await.unwrap().grants;
+    assert_eq!(left.len(), 4, "the one for good was used");
+    assert_eq!(
+        asks("git diff && git diff a && git diff b").await,
+        "open",
+        "two grants for one use each do not cover three parts"
+    );
+    assert_eq!(
+        host.service.rules(&ann(), None).await.unwrap().grants.len(),
+        4
+    );
+    assert_eq!(asks("git diff a").await, "Allowed by rules");
+    assert_eq!(asks("git diff b").await, "open");
+    assert_eq!(asks("git diff").await, "Allowed by rules");
 }

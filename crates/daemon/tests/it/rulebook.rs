@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use countersign_daemon::{
     Chapter, LayerAllows, ListedRule, Problem, Rulebook, RulebookConfig, RulebookError,
+    foreign_policy,
 };
+use countersign_rules::{Effect, ForeignTool, Request, assess, judge};
 use tempfile::TempDir;
 
 /// A home with a project in it.
@@ -146,6 +148,27 @@ fn an_edit_counts_without_a_restart_and_is_announced() {
     write(&fixture.user_file(), "\ndeny = [\"Bash(rm)\"]\n");
     assert_eq!(fixture.listed(&book), ["deny Bash(rm) /rules.toml:2"]);
     assert!(changes.has_changed().unwrap());
+}
+
+#[tokio::test]
+async fn an_edit_is_noticed_when_nobody_asks() {
+    let fixture = Fixture::new();
+    let book = fixture.open();
+    let mut changes = book.changes();
+    assert!(!changes.has_changed().unwrap());
+    write(&fixture.user_file(), "deny = [\"Bash(rm)\"]\n");
+    changes.changed().await.unwrap();
+    let rules: usize = book.chapter(None).listed().len();
+    assert_eq!(rules, 1);
+}
+
+#[test]
+fn a_folder_that_cannot_be_is_one_that_is_not_known() {
+    let fixture = Fixture::new();
+    let book = fixture.open();
+    for cwd in ["", "relative", "/a\0b", &"/a".repeat(4096)] {
+        assert_eq!(book.chapter(Some(cwd)).place.cwd, "", "{cwd}");
+    }
 }
 
 #[test]
@@ -476,6 +499,22 @@ fn a_broken_file_of_another_tool_suspends_and_never_stops_the_host() {
 }
 
 #[test]
+fn a_file_of_another_tool_that_breaks_keeps_its_denies() {
+    let fixture = Fixture::new();
+    others(&fixture, "claude = true");
+    let settings = fixture.home.join(".claude/settings.json");
+    write(&settings, CLAUDE);
+    let book = fixture.open();
+    write(&settings, "{");
+    let deny = "deny Bash(rm:*) /.claude/settings.json:1";
+    assert_eq!(fixture.listed(&book), [deny]);
+    assert!(fixture.chapter(&book).suspended.is_some());
+    fs::remove_file(&settings).unwrap();
+    assert_eq!(fixture.listed(&book), Vec::<String>::new());
+    assert_eq!(fixture.chapter(&book).suspended, None);
+}
+
+#[test]
 fn folders_of_rules_are_followed_as_files_come_and_go() {
     let fixture = Fixture::new();
     others(&fixture, "gemini = true");
@@ -539,7 +578,102 @@ fn every_tool_is_found_where_it_keeps_its_rules() {
             "deny Bash(e:*) /project/opencode.json:1",
             "deny Bash(f:*) /.codex/rules/x.rules:1",
             "deny Bash(g:*) /project/.codex/rules/x.rules:1",
+            "deny developer__shell /.config/goose/permission.yaml:3",
             "deny Bash /.config/goose/permission.yaml:3",
         ]
+    );
+}
+
+/// What the files alone say of a command of an agent to which an operator gave a name.
+fn says(book: &Rulebook, cwd: &Path, agent: Option<&str>, command: &str) -> Effect {
+    book.refresh();
+    let chapter = book.chapter(cwd.to_str());
+    let input = serde_json::json!({ "command": command });
+    let request = Request::from_tool("Bash", Some(&input), chapter.place.clone());
+    let assessed = assess(&request, book.facts());
+    let verdict = chapter.with_layers(agent, |layers| judge(&assessed, &chapter.floor, layers));
+    verdict.effect
+}
+
+#[test]
+fn a_rule_for_one_agent_is_for_no_other() {
+    let fixture = Fixture::new();
+    write(
+        &fixture.user_file(),
+        "[[rule]]\nallow = \"Bash(ls)\"\nagent = \"builder\"\n\
+         [[rule]]\ndeny = \"Bash(pwd)\"\nagent = \"builder\"\n",
+    );
+    let book = fixture.open();
+    let says = |agent, command| says(&book, &fixture.project, agent, command);
+    assert_eq!(says(Some("builder"), "ls"), Effect::Allow);
+    assert_eq!(says(Some("other"), "ls"), Effect::Ask);
+    assert_eq!(says(None, "ls"), Effect::Ask);
+    assert_eq!(says(Some("builder"), "pwd"), Effect::Deny);
+    assert_eq!(says(None, "pwd"), Effect::Ask);
+}
+
+#[test]
+fn verdicts_follow_the_files() {
+    let fixture = Fixture::new();
+    let user = "allow = [\"Bash(ls)\", \"Bash(cat:*)\"]\ndeny = [\"Bash(rm:*)\"]\n";
+    write(&fixture.user_file(), user);
+    let book = fixture.open();
+    let says = |command| says(&book, &fixture.project, None, command);
+    assert_eq!([says("ls"), says("rm x")], [Effect::Allow, Effect::Deny]);
+
+    write(
+        &fixture.project_file(),
+        "deny = [\"Bash(ls)\", \"Read(/secret/**)\"]\n",
+    );
+    assert_eq!([says("ls"), says("cat a")], [Effect::Deny, Effect::Allow]);
+    assert_eq!(says("cat secret/a"), Effect::Deny);
+    std::os::unix::fs::symlink("secret/a", fixture.project.join("link")).unwrap();
+    assert_eq!(says("cat link"), Effect::Deny);
+
+    write(&fixture.project_file(), "allow = [\"Bash(make)\"]\n");
+    assert_eq!([says("ls"), says("make")], [Effect::Allow, Effect::Ask]);
+    let untrusted = fixture.chapter(&book).untrusted.clone();
+    book.set_trusted(untrusted.into_iter().collect());
+    assert_eq!(says("make"), Effect::Allow);
+
+    write(&fixture.user_file(), "deny = [");
+    assert_eq!(says("ls"), Effect::Ask);
+    assert_eq!([says("make"), says("rm x")], [Effect::Ask, Effect::Deny]);
+}
+
+#[test]
+fn denies_hold_in_a_folder_that_declares_itself_a_project() {
+    let fixture = Fixture::new();
+    write(
+        &fixture.user_file(),
+        "allow = [\"Bash(cat:*)\", \"Bash(ls:*)\"]\n",
+    );
+    write(
+        &fixture.project_file(),
+        "deny = [\"Bash(ls:*)\", \"Read(/secret/**)\"]\n",
+    );
+    let inner = fixture.project.join("inner");
+    fs::create_dir_all(inner.join(".git")).unwrap();
+    write(&inner.join(".countersign/rules.toml"), "");
+    let book = fixture.open();
+    assert_eq!(says(&book, &inner, None, "ls"), Effect::Deny);
+    assert_eq!(says(&book, &inner, None, "cat ../secret/a"), Effect::Deny);
+    assert_eq!(says(&book, &inner, None, "cat a"), Effect::Allow);
+}
+
+#[test]
+fn what_a_user_has_with_another_tool_can_be_imported_without_switching_it_on() {
+    let fixture = Fixture::new();
+    write(&fixture.home.join(".claude/settings.json"), CLAUDE);
+    write(&fixture.project.join(".claude/settings.json"), CLAUDE);
+    let policy = foreign_policy(&fixture.config(), ForeignTool::Claude);
+    let rules: Vec<_> = policy
+        .entries
+        .iter()
+        .map(|entry| entry.rule.text())
+        .collect();
+    assert_eq!(
+        (rules, policy.broken),
+        (vec!["Bash(ls)", "Bash(rm:*)"], None)
     );
 }

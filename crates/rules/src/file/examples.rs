@@ -10,6 +10,9 @@ use crate::judge::{Allows, Layer, judge};
 use crate::request::{Action, Place, Request};
 use crate::ruleset::{Entry, RuleSet};
 
+/// Examples of one rule.
+const EXAMPLES_MAX: usize = 32;
+
 /// Commands, paths, addresses or tool names, by what a rule must say of them.
 #[derive(Debug, Default)]
 pub(crate) struct Examples {
@@ -29,14 +32,23 @@ impl Examples {
             matching: table.take_texts("match"),
             other: table.take_texts("no_match"),
         };
+        if examples.len() > EXAMPLES_MAX {
+            rule.problem(format!("a rule has at most {EXAMPLES_MAX} examples"));
+            return Self::default();
+        }
         table.finish(&["match", "no_match"]);
         rule.problems.append(&mut table.problems);
         examples
     }
 
+    /// How many there are: each costs a verdict when its file is read.
+    pub(super) fn len(&self) -> usize {
+        self.matching.len() + self.other.len()
+    }
+
     /// Refuses a rule that does not do what its examples say.
     pub(crate) fn check(&self, entry: &Entry) -> Result<(), String> {
-        if self.matching.is_empty() && self.other.is_empty() {
+        if self.len() == 0 {
             return Ok(());
         }
         let mut rules = RuleSet::default();

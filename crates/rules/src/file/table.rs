@@ -105,6 +105,12 @@ impl<'a, 'l> Table<'a, 'l> {
         table
     }
 
+    /// Something is wrong with the table as a whole.
+    pub(crate) fn problem(&mut self, message: String) {
+        let line = Some(self.line);
+        self.problems.push(FileProblem { line, message });
+    }
+
     pub(crate) fn wrong(&mut self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str) {
         self.problems.push(FileProblem {
             line: Some(self.lines.at(value.span().start)),

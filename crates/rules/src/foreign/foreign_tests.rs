@@ -1,5 +1,5 @@
 use super::*;
-use crate::assess::assess;
+use crate::assess::{Assessment, assess};
 use crate::facts::NoFacts;
 use crate::floor::Floor;
 use crate::judge::{Allows, Layer, judge};
@@ -38,15 +38,20 @@ fn shown(policy: &ForeignPolicy) -> Vec<String> {
     lines
 }
 
+fn set(entries: &[Entry]) -> RuleSet {
+    let mut rules = RuleSet::default();
+    for entry in entries {
+        rules.insert(entry.clone());
+    }
+    rules
+}
+
 /// What a policy alone says of a command.
 fn says(policy: &ForeignPolicy, command: &str) -> Effect {
-    let set = |entries: &[Entry]| {
-        let mut rules = RuleSet::default();
-        for entry in entries {
-            rules.insert(entry.clone());
-        }
-        rules
-    };
+    says_of(policy, &assessed(command))
+}
+
+fn says_of(policy: &ForeignPolicy, assessed: &Assessment) -> Effect {
     let (ranked, widened) = (set(&policy.entries), set(&policy.widened));
     let allows = policy
         .broken
@@ -57,6 +62,15 @@ fn says(policy: &ForeignPolicy, command: &str) -> Effect {
         admits: &|_| true,
         allows,
     };
+    judge(
+        assessed,
+        &Floor::default(),
+        &[layer(&ranked), layer(&widened)],
+    )
+    .effect
+}
+
+fn assessed(command: &str) -> Assessment {
     let request = Request {
         tool: "Bash".into(),
         action: Action::Shell {
@@ -69,13 +83,7 @@ fn says(policy: &ForeignPolicy, command: &str) -> Effect {
             ignores_case: false,
         },
     };
-    let assessed = assess(&request, &NoFacts);
-    judge(
-        &assessed,
-        &Floor::default(),
-        &[layer(&ranked), layer(&widened)],
-    )
-    .effect
+    assess(&request, &NoFacts)
 }
 
 mod claude {
@@ -215,8 +223,9 @@ mod opencode {
 
     #[test]
     fn a_project_is_laid_over_the_users_file_in_place() {
-        let own = r#"{"permission": {"bash": {"*": "ask", "git *": "allow"}, "edit": "ask"}}"#;
-        let project = r#"{"permission": {"bash": {"*": "deny", "ls": "allow"}, "edit": "deny"}}"#;
+        let own = r#"{"permission": {"bash": {"*": "ask", "git *": "allow"}, "webfetch": "ask"}}"#;
+        let project =
+            r#"{"permission": {"bash": {"*": "deny", "ls": "allow"}, "webfetch": "deny"}}"#;
         let policy = read_foreign(
             ForeignTool::Opencode,
             &[
@@ -230,7 +239,7 @@ mod opencode {
                 "1 deny Bash @1",
                 "1 allow Bash(git:*) @2",
                 "1 allow Bash(ls) @3",
-                "1 deny Edit @4",
+                "1 deny WebFetch @4",
             ]
         );
     }
@@ -257,6 +266,18 @@ mod opencode {
     }
 
     #[test]
+    fn an_ask_to_read_lifts_no_deny_of_a_command() {
+        let text = r#"{"permission": {"bash": {"rm *": "deny"}, "read": {"secret/*": "ask"}}}"#;
+        let policy = user(ForeignTool::Opencode, text);
+        assert_eq!(
+            shown(&policy),
+            ["1 deny Bash(rm:*) @1", "1 ask Read(/secret/**) @2"]
+        );
+        assert_eq!(says(&policy, "rm secret/x"), Effect::Deny);
+        assert_eq!(says(&policy, "cat secret/x"), Effect::Ask);
+    }
+
+    #[test]
     fn a_word_for_everything_is_carried_if_it_is_strict() {
         assert_eq!(
             shown(&user(ForeignTool::Opencode, r#"{"permission": "ask"}"#)),
@@ -273,7 +294,13 @@ mod opencode {
         let text = r#"{"tools": {"write": false, "webfetch": false, "bash": true}, "permission": {"webfetch": "ask"}}"#;
         assert_eq!(
             shown(&user(ForeignTool::Opencode, text)),
-            ["1 ask WebFetch @1", "1 deny Edit @2"]
+            [
+                "1 ask WebFetch @1",
+                "1 deny Edit @2",
+                "1 deny patch @2",
+                "1 deny apply_patch @2",
+                "1 deny multiedit @2",
+            ]
         );
     }
 
@@ -470,13 +497,15 @@ priority = 4
             shown(&user(ForeignTool::Gemini, text)),
             [
                 "2 allow mcp__github__get @4001",
+                "2 allow mcp_github_get @4001",
                 "2 allow mcp__github__list @4001",
+                "2 allow mcp_github_list @4001",
                 "7 deny mcp__* @4002",
+                "7 deny mcp_* @4002",
                 "11 allow Edit @4003",
                 "11 allow Edit @4003",
-                "15 deny replace @4004",
-                "+15 ask Edit @0",
-                "-15 !replace deny: asks for all of `Edit`: our word for it covers more",
+                "+15 deny Edit @0",
+                "-15 !replace deny: holds for all of `Edit`",
             ]
         );
     }
@@ -506,12 +535,14 @@ mod goose {
         assert_eq!(
             shown(&policy),
             [
+                "3 allow developer__shell @1",
                 "3 allow Bash @1",
-                "4 allow mcp__github__get @1",
                 "4 allow github__get @1",
+                "4 allow mcp__github__get @1",
+                "6 ask developer__shell @0",
                 "6 ask Bash @0",
-                "8 deny mcp__github__get @2",
                 "8 deny github__get @2",
+                "8 deny mcp__github__get @2",
                 "-11 smart_approve.always_allow: developer__shell: left out: it is what a model judged, not what the user said",
             ]
         );
@@ -603,5 +634,143 @@ mod importing {
         let hostile = file("a\nallow = [\"Bash(rm:*)\"]", ForeignScope::Project, text);
         let policy = read_foreign(ForeignTool::Claude, &[hostile]);
         assert_eq!(imported(&[policy]), ("allow Bash(ls)".into(), vec![]));
+    }
+}
+
+mod never_wider {
+    use super::*;
+
+    const PATTERNS: [&str; 6] = ["*", "git *", "git push *", "ls", "g*", "* x"];
+    const COMMANDS: [&str; 8] = [
+        "git",
+        "git push",
+        "git push x",
+        "git status",
+        "ls",
+        "ls -a",
+        "rm x",
+        "gcc a",
+    ];
+    const EFFECTS: [Effect; 3] = [Effect::Allow, Effect::Ask, Effect::Deny];
+
+    /// opencode's own matching, written down once more.
+    fn matches(pattern: &str, text: &str) -> bool {
+        let optional = pattern
+            .strip_suffix(" *")
+            .is_some_and(|head| wild(head, text));
+        optional || wild(pattern, text)
+    }
+
+    fn wild(pattern: &str, text: &str) -> bool {
+        match pattern.split_once('*') {
+            None => pattern == text,
+            Some((head, rest)) => text.strip_prefix(head).is_some_and(|text| {
+                (0..=text.len()).any(|at| text.get(at..).is_some_and(|text| wild(rest, text)))
+            }),
+        }
+    }
+
+    fn last_match(rules: &[(&str, Effect)], command: &str) -> Effect {
+        let found = rules
+            .iter()
+            .rev()
+            .find(|(pattern, _)| matches(pattern, command));
+        found.map_or(Effect::Ask, |(_, effect)| *effect)
+    }
+
+    /// Every list of three different patterns with every effect.
+    fn lists() -> impl Iterator<Item = Vec<(&'static str, Effect)>> {
+        let places = PATTERNS.len() * EFFECTS.len();
+        let rule = |n: usize| (PATTERNS[n / EFFECTS.len()], EFFECTS[n % EFFECTS.len()]);
+        (0..places.pow(3)).filter_map(move |n| {
+            let list = [n % places, n / places % places, n / places / places].map(rule);
+            let [a, b, c] = list.map(|(pattern, _)| pattern);
+            (a != b && b != c && a != c).then(|| list.to_vec())
+        })
+    }
+
+    fn policy(rules: &[(&str, Effect)]) -> ForeignPolicy {
+        let members: Vec<_> = rules
+            .iter()
+            .map(|(pattern, effect)| format!("\"{pattern}\": \"{}\"", effect.as_str()))
+            .collect();
+        let text = format!(
+            "{{\"permission\": {{\"bash\": {{{}}}}}}}",
+            members.join(", ")
+        );
+        user(ForeignTool::Opencode, &text)
+    }
+
+    #[test]
+    fn no_list_of_patterns_is_wider_in_our_words_or_after_import() {
+        let commands = COMMANDS.map(|command| (command, assessed(command)));
+        for rules in lists() {
+            let policy = policy(&rules);
+            let imported = import(std::slice::from_ref(&policy));
+            let file = crate::file::parse_file(&imported.toml, "i", crate::file::FileKind::User);
+            let flat = ForeignPolicy {
+                entries: file.unwrap().entries,
+                widened: Vec::new(),
+                ..policy.clone()
+            };
+            for (command, assessed) in &commands {
+                let theirs = last_match(&rules, command);
+                let ours = says_of(&policy, assessed);
+                let flat = says_of(&flat, assessed);
+                assert!(ours >= theirs, "{rules:?} {command}: {ours:?} {theirs:?}");
+                assert!(flat >= ours, "{rules:?} {command}: {flat:?} {ours:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn prefixes_mean_the_same_in_our_words() {
+        let commands = COMMANDS.map(|command| (command, assessed(command)));
+        let prefixes = |rules: &Vec<(&str, Effect)>| rules.iter().all(|(p, _)| p.ends_with('*'));
+        for rules in lists().filter(prefixes) {
+            let policy = policy(&rules);
+            for (command, assessed) in &commands {
+                let theirs = last_match(&rules, command);
+                assert_eq!(says_of(&policy, assessed), theirs, "{rules:?} {command}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_cut_short_or_with_a_hole_is_read_or_refused() {
+        let samples = [
+            (
+                ForeignTool::Claude,
+                r#"{"permissions": {"deny": ["Bash(a \u00e9)"], "defaultMode": "plan"}}"#,
+            ),
+            (
+                ForeignTool::Opencode,
+                r#"{"permission": {"bash": {"*": "deny", "a?": "ask",}, /* x */ "edit": "ask"}}"#,
+            ),
+            (
+                ForeignTool::Codex,
+                "prefix_rule(pattern=[\"a\", ['b', \"c\\\"\"]], decision=\"prompt\") # x\n",
+            ),
+            (
+                ForeignTool::Gemini,
+                "[[rule]]\ntoolName = [\"run_shell_command\"]\ncommandPrefix = \"a\"\ndecision = \"deny\"\npriority = 1\n",
+            ),
+            (ForeignTool::Goose, "user:\n  never_allow:\n  - 'a__b'\n"),
+        ];
+        for (tool, text) in samples {
+            for (at, c) in text.char_indices() {
+                let (head, tail) = (&text[..at], &text[at + c.len_utf8()..]);
+                for changed in [
+                    head.to_owned(),
+                    format!("{head}{tail}"),
+                    format!("{head}\u{0}{tail}"),
+                ] {
+                    let policy = user(tool, &changed);
+                    let allows = |entry: &Entry| entry.effect == Effect::Allow;
+                    assert!(!policy.entries.iter().any(allows), "{changed}");
+                    drop(import(&[policy]));
+                }
+            }
+        }
     }
 }

@@ -191,13 +191,13 @@ impl Conditions {
                 SHELL => self.say(reading, "Bash", "Bash", spot),
                 "web_fetch" => self.say(reading, "WebFetch", "WebFetch", spot),
                 "*" => self.say(reading, ANY_TOOL, ANY_TOOL, spot),
-                "read_file" => self.class_rule(reading, tool, "Read", true, spot),
-                "read_many_files"
-                | "list_directory"
-                | "glob"
-                | "grep_search"
-                | "search_file_content" => self.class_rule(reading, tool, "Read", false, spot),
-                "write_file" | "replace" => self.class_rule(reading, tool, "Edit", edits, spot),
+                // Whoever may read any file may also know its name; but a deny of ours to read is
+                // one to write too.
+                "read_file" => {
+                    let allow = self.effect == Effect::Allow;
+                    self.class_rule(reading, "Read", allow, spot);
+                }
+                "write_file" | "replace" => self.class_rule(reading, "Edit", edits, spot),
                 name => match name.strip_prefix("mcp_") {
                     Some(rest) => self.full_name(reading, rest, spot),
                     None => self.say(reading, name, name, spot),
@@ -206,17 +206,14 @@ impl Conditions {
         }
     }
 
-    /// A tool that is one of several behind one of our words: a deny or an ask holds for it by its
-    /// own name, and asks for the others.
-    fn class_rule(&self, reading: &mut Reading, tool: &str, class: &str, whole: bool, spot: &Spot) {
-        if self.effect == Effect::Allow && whole {
-            return self.say(reading, class, class, spot);
+    /// A tool that is one of several behind one of our words; `whole` says that the rule names
+    /// all of them.
+    fn class_rule(&self, reading: &mut Reading, class: &str, whole: bool, spot: &Spot) {
+        match self.doubt() {
+            Some(why) => reading.inexact(self.effect, class, spot, why),
+            None if whole => reading.rule(self.effect, class, self.rank, spot),
+            None => reading.widened(self.effect, class, spot),
         }
-        if self.effect != Effect::Allow && self.doubt().is_none() {
-            reading.rule(self.effect, tool, self.rank, spot);
-        }
-        let why = self.doubt().unwrap_or("our word for it covers more");
-        reading.inexact(self.effect, class, spot, why);
     }
 
     fn server_rules(&self, reading: &mut Reading, server: &str, spot: &Spot) {
@@ -243,12 +240,19 @@ impl Conditions {
             let why = "an allow must name its server";
             return reading.inexact(self.effect, &class, spot, why);
         }
-        let rule = if exact {
-            format!("mcp__{server}__{tool}")
+        let (rule, own) = if exact {
+            (
+                format!("mcp__{server}__{tool}"),
+                format!("mcp_{server}_{tool}"),
+            )
         } else {
-            class.clone()
+            (class.clone(), "mcp_*".to_owned())
         };
         self.say(reading, &rule, &class, spot);
+        // Its own name for the same tool.
+        if self.effect != Effect::Allow || tool != "*" {
+            self.say(reading, &own, &own, spot);
+        }
     }
 
     /// `mcp_server_tool`, which it splits at the first underscore.

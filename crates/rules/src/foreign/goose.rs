@@ -104,16 +104,16 @@ fn translate(reading: &mut Reading, source: &Arc<str>, item: &Item) {
     }
 }
 
-/// The rules' names for a tool of an extension.
+/// The rules' names for a tool of an extension: its own, and what it is.
 fn rule_tools(tool: &str) -> Vec<String> {
-    match tool {
-        "developer__shell" | "shell" => vec!["Bash".into()],
-        "developer__text_editor" | "text_editor" => vec!["Edit".into(), "Read".into()],
-        _ => match tool.split_once("__") {
-            Some((extension, name)) => vec![format!("mcp__{extension}__{name}"), tool.to_owned()],
-            None => vec![tool.to_owned()],
-        },
+    let mut names = vec![tool.to_owned()];
+    match (tool, tool.split_once("__")) {
+        ("developer__shell", _) => names.push("Bash".into()),
+        ("developer__text_editor", _) => names.extend(["Edit".into(), "Read".into()]),
+        (_, Some((extension, name))) => names.push(format!("mcp__{extension}__{name}")),
+        (_, None) => {}
     }
+    names
 }
 
 #[cfg(test)]

@@ -2,11 +2,15 @@
 //!
 //! Deliberately strict: a key that stands twice is refused, because tools differ in which counts.
 
+use std::collections::HashSet;
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// How deep values may nest.
 const DEPTH_MAX: usize = 64;
+
+/// How many values a file may hold; settings that people write have a few hundred.
+const VALUES_MAX: usize = 10_000;
 
 /// A value and the line it begins on.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +67,7 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Node, JsonError> {
     let mut parser = Parser {
         rest: text.chars().peekable(),
         line: 1,
+        left: VALUES_MAX,
         dialect,
     };
     let node = parser.value(0)?;
@@ -76,6 +81,7 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Node, JsonError> {
 struct Parser<'a> {
     rest: Peekable<Chars<'a>>,
     line: u32,
+    left: usize,
     dialect: Dialect,
 }
 
@@ -143,6 +149,10 @@ impl Parser<'_> {
         if depth > DEPTH_MAX {
             return self.fail("it is nested too deep");
         }
+        let Some(left) = self.left.checked_sub(1) else {
+            return self.fail("it holds too much");
+        };
+        self.left = left;
         let line = self.line;
         let value = match self.rest.peek() {
             Some('{') => self.object(depth)?,
@@ -156,13 +166,14 @@ impl Parser<'_> {
 
     fn object(&mut self, depth: usize) -> Result<Value, JsonError> {
         let mut members: Vec<(String, Node)> = Vec::new();
+        let mut known = HashSet::new();
         self.next();
         while !self.closes('}', members.is_empty())? {
             if self.rest.peek() != Some(&'"') {
                 return self.fail("a key was expected");
             }
             let key = self.text()?;
-            if members.iter().any(|(known, _)| *known == key) {
+            if !known.insert(key.clone()) {
                 return self.fail(&format!("`{key}` stands twice"));
             }
             self.blank()?;
@@ -279,6 +290,7 @@ mod tests {
             assert_eq!(found, Err(line), "{text}");
         }
         assert!(parse(&"[".repeat(100), Dialect::Json).is_err());
+        assert!(parse(&format!("[{}1]", "1,".repeat(20_000)), Dialect::Json).is_err());
         assert!(parse("[1,]", Dialect::Json).is_err());
         assert!(parse("// x\n1", Dialect::Json).is_err());
     }

@@ -1,8 +1,8 @@
 //! The rules of other tools: read from their files as they are, never wider on the way.
 //!
 //! Invariants: an allow that cannot be said exactly, or narrower, is left out; a deny or an ask that
-//! cannot be said exactly becomes an ask for the whole tool, in a layer of its own so that it
-//! outranks nothing; what cannot be said at all breaks the policy, and then nothing is allowed
+//! cannot be said exactly holds for more, or becomes an ask for the whole tool, in a layer of its
+//! own so that it outranks nothing; what cannot be said at all breaks the policy, and then nothing is allowed
 //! where it counts. All of it is reported.
 
 mod claude;
@@ -17,6 +17,7 @@ mod starlark;
 use std::sync::Arc;
 
 use countersign_core::event::Effect;
+use countersign_core::limits::RULE_FILE_RULES_MAX;
 
 use crate::ruleset::{Entry, Origin};
 
@@ -60,7 +61,7 @@ impl ForeignTool {
 }
 
 /// Who a foreign file belongs to. The order is by how far it reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ForeignScope {
     /// One that stands in a project.
     Project,
@@ -88,8 +89,7 @@ pub struct ForeignPolicy {
     pub tool: &'static str,
     /// Its rules, ranked by its own precedence.
     pub entries: Vec<Entry>,
-    /// Asks that stand for denies and asks that could not be said exactly. They are a layer of
-    /// their own.
+    /// What stands for denies and asks that could not be said exactly. It is a layer of its own.
     pub widened: Vec<Entry>,
     /// What was not carried over as it stands.
     pub dropped: Vec<Dropped>,
@@ -156,6 +156,10 @@ impl Reading {
 
     /// A rule that says what the foreign one says, or less if it is an allow.
     fn rule(&mut self, effect: Effect, rule: &str, rank: i64, spot: &Spot) {
+        if self.policy.entries.len() >= RULE_FILE_RULES_MAX {
+            let why = format!("there are more than {RULE_FILE_RULES_MAX} rules");
+            return self.broke(&spot.source, Some(spot.line), &why);
+        }
         let origin = Origin::file(Arc::clone(&spot.source), spot.line);
         match Entry::parse(effect, rule, origin) {
             Ok(entry) => self.policy.entries.push(Entry { rank, ..entry }),
@@ -185,15 +189,34 @@ impl Reading {
         }
     }
 
+    /// A deny or an ask for one of several tools behind one of our words: it holds for all of them.
+    fn widened(&mut self, effect: Effect, tool: &str, spot: &Spot) {
+        if effect == Effect::Allow {
+            return self.inexact(effect, tool, spot, "our word for it covers more");
+        }
+        let origin = Origin::file(Arc::clone(&spot.source), spot.line);
+        match Entry::parse(effect, tool, origin) {
+            Ok(entry) => {
+                self.policy.widened.push(entry);
+                self.drop(spot, effect, format!("holds for all of `{tool}`"));
+            }
+            Err(error) => self.broke(&spot.source, Some(spot.line), &error.to_string()),
+        }
+    }
+
     /// Something that is not carried over.
     fn drop(&mut self, spot: &Spot, effect: Effect, reason: String) {
-        self.policy.dropped.push(Dropped {
+        let dropped = Dropped {
             source: Arc::clone(&spot.source),
             line: Some(spot.line),
             text: spot.text.clone(),
             reason,
             strict: effect != Effect::Allow,
-        });
+        };
+        // One rule of theirs can stand for several of ours.
+        if self.policy.dropped.last() != Some(&dropped) {
+            self.policy.dropped.push(dropped);
+        }
     }
 
     /// The file was not understood, so that a deny may be missing. The first reason is kept.

@@ -189,15 +189,15 @@ fn agents(reading: &mut Reading, source: &Arc<str>, node: &Node) {
     }
 }
 
-/// The rules' name for a permission.
+/// The rules' names for what a permission is about.
 fn rule_tools(permission: &str) -> Vec<&str> {
     match permission {
         "*" => vec![ANY_TOOL],
         "bash" => vec!["Bash"],
-        "edit" => vec!["Edit"],
-        "read" | "glob" | "grep" | "list" => vec!["Read"],
+        "read" => vec!["Read"],
+        "edit" => vec!["Edit", "patch", "apply_patch", "multiedit"],
         "webfetch" => vec!["WebFetch"],
-        "websearch" | "codesearch" => vec!["WebSearch"],
+        "websearch" => vec!["websearch", "WebSearch"],
         "external_directory" => vec!["Read", "Edit"],
         other => vec![other],
     }
@@ -213,18 +213,23 @@ fn translate(
 ) {
     let allow = effect == Effect::Allow;
     let rule = match (permission, pattern) {
-        // Its rule against loops has no counterpart; we ask for what no rule allows.
+        // Its check against loops has no counterpart; outside of the project we ask as it does.
         ("doom_loop", _) => {
             return reading.drop(spot, effect, "there is no such check here".into());
         }
-        ("external_directory" | "glob" | "grep" | "list", _) => None,
-        ("bash" | "edit" | "read" | "webfetch" | "*", "*") => {
-            Some(rule_tools(permission)[0].into())
+        ("external_directory", "*") if effect == Effect::Ask => {
+            return reading.drop(spot, effect, "left out: what no rule allows asks".into());
+        }
+        ("external_directory", _) => None,
+        (_, "*") => {
+            for tool in rule_tools(permission) {
+                reading.rule(effect, tool, rank, spot);
+            }
+            return;
         }
         ("bash", pattern) => command(pattern),
         ("read", pattern) => path(pattern, allow).map(|path| format!("Read({path})")),
         ("edit", pattern) => path(pattern, allow).map(|path| format!("Edit({path})")),
-        (tool, "*") if super::is_plain_word(tool) => Some(tool.to_owned()),
         _ => None,
     };
     match rule {

@@ -66,6 +66,18 @@ pub const QUESTION_TIMEOUT_MS: u64 = 300_000;
 /// The longest timeout a caller can ask for: a year. Beyond it, say `none`.
 pub const TIMEOUT_MS_MAX: u64 = 366 * 24 * 3_600_000;
 
+/// One rule file, ours or another tool's: far more than anybody writes by hand.
+pub const RULE_FILE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Rules in one file, so that a file in a repository cannot make verdicts slow.
+pub const RULE_FILE_RULES_MAX: usize = 20_000;
+
+/// Rule files of one tool in one folder.
+pub const RULE_FOLDER_FILES_MAX: usize = 256;
+
+/// Working directories whose rules are kept ready.
+pub const RULE_PLACES_KEPT: usize = 256;
+
 /// Tokens that are valid at one time.
 pub const TOKENS_MAX: usize = 10_000;
 

@@ -10,6 +10,7 @@ mod crash;
 mod feed;
 mod names;
 mod reply;
+mod rulebook;
 mod service;
 mod subscription;
 mod supervisor;
@@ -23,6 +24,10 @@ pub use crash::CRASH_POINTS;
 pub use feed::{Entry, Feed};
 pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};
+pub use rulebook::{
+    Chapter, ChapterLayer, LayerAllows, ListedRule, Problem, Rulebook, RulebookConfig,
+    RulebookError, foreign_policy,
+};
 pub use service::{Identified, OpenError, Overview, Service, Settings, Stopped, open, start};
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

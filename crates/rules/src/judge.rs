@@ -83,7 +83,8 @@ fn judge_part(
     if let Some(found) = &strictest {
         said.effect = found.effect;
         said.rule = Some(found.entry.to_ref());
-        said.reason = found.reason.map(str::to_owned);
+        let own = found.entry.reason.as_deref();
+        said.reason = found.reason.or(own).map(str::to_owned);
     }
     if said.effect == Effect::Allow
         && let Some(reason) = part.doubt.as_deref().or(suspended)
@@ -115,10 +116,17 @@ impl Said<'_> {
     fn strictness(&self) -> Effect {
         self.effect
     }
+
+    fn is_above(&self, other: Option<&Self>) -> bool {
+        other.is_none_or(|other| (self.entry.rank, self.effect) > (other.entry.rank, other.effect))
+    }
 }
 
+/// What a rule certainly speaks of hides what lower ranks say. A rule that matched by what a part
+/// may stand for hides nothing: it counts beside, or it would lift a deny below it.
 fn speak<'l>(assessment: &Assessment, part: &Part, layer: &Layer<'l>) -> Option<Said<'l>> {
-    let mut best: Option<Said<'l>> = None;
+    let mut certain: Option<Said<'l>> = None;
+    let mut beside: Vec<Said<'l>> = Vec::new();
     layer.rules.for_candidates(assessment, part, |entry| {
         if entry.effect == Effect::Allow && layer.allows == Allows::Untrusted {
             return;
@@ -134,14 +142,41 @@ fn speak<'l>(assessment: &Assessment, part: &Part, layer: &Layer<'l>) -> Option<
             reason: matched.reason(),
             entry,
         };
-        let better = best
-            .as_ref()
-            .is_none_or(|best| (said.entry.rank, said.effect) > (best.entry.rank, best.effect));
-        if better {
-            best = Some(said);
+        if matched == Matched::Maybe || !is_certain(entry, assessment, part) {
+            beside.push(said);
+        } else if said.is_above(certain.as_ref()) {
+            certain = Some(said);
         }
     });
-    best
+    let lowest = certain.as_ref().map_or(i64::MIN, |said| said.entry.rank);
+    let mut strictest = certain;
+    for said in beside.into_iter().filter(|said| said.entry.rank >= lowest) {
+        let known = strictest.as_ref().map(|known| known.effect);
+        if known.is_none_or(|known| said.effect > known) {
+            strictest = Some(said);
+        }
+    }
+    strictest
+}
+
+/// Whether a rule names this very part as it was written.
+fn is_certain(entry: &Entry, assessment: &Assessment, part: &Part) -> bool {
+    let place = &assessment.place;
+    match (&entry.rule.pattern, &part.body) {
+        (Pattern::Shell(shell), Body::Command { allow, .. }) => {
+            // The last form is the whole command, with whatever wraps it.
+            let whole = allow.last().is_some_and(|form| shell.allows(&form.words));
+            shell.form == crate::language::ShellForm::Every || whole
+        }
+        (Pattern::Read(path), Body::Path(spots)) => {
+            part.kind == PartKind::Read && all_allowed(path.as_ref(), spots, place, true)
+        }
+        (Pattern::Edit(path, _), Body::Path(spots)) => {
+            all_allowed(path.as_ref(), spots, place, false)
+        }
+        (Pattern::Read(_) | Pattern::Edit(..), _) => false,
+        _ => true,
+    }
 }
 
 /// How a rule matched.

@@ -10,7 +10,9 @@
 mod assess;
 mod explain;
 mod facts;
+mod file;
 mod floor;
+mod foreign;
 mod glob;
 mod host;
 mod judge;
@@ -25,7 +27,11 @@ pub use assess::{Assessment, assess};
 pub use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};
 pub use explain::{deciding, explain, explain_part, name_rule};
 pub use facts::{Facts, NoFacts};
+pub use file::{FileKind, FileProblem, FileProblems, Others, RuleFile, anchor_rule, parse_file};
 pub use floor::Floor;
+pub use foreign::{
+    Dropped, ForeignFile, ForeignPolicy, ForeignScope, ForeignTool, Imported, import, read_foreign,
+};
 pub use judge::{Allows, Layer, judge};
 pub use language::{Rule, RuleError};
 pub use request::{Action, Place, Request};

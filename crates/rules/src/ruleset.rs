@@ -55,6 +55,11 @@ pub struct Entry {
     pub rank: i64,
     /// Where it stands.
     pub origin: Origin,
+    /// The only agents it is for: those an operator gave this name. Whoever judges leaves the
+    /// others out, see [`Entry::is_for`].
+    pub agent: Option<Arc<str>>,
+    /// Its author's words, shown with a verdict.
+    pub reason: Option<Arc<str>>,
 }
 
 impl Entry {
@@ -65,7 +70,14 @@ impl Entry {
             effect,
             rank: 0,
             origin,
+            agent: None,
+            reason: None,
         })
+    }
+
+    /// Whether it is for an agent to which an operator gave this name, or no name.
+    pub fn is_for(&self, operator_name: Option<&str>) -> bool {
+        self.agent.is_none() || self.agent.as_deref() == operator_name
     }
 
     /// How a verdict names it.

@@ -1,0 +1,111 @@
+//! Chapters: the rules that hold in one place.
+
+use std::sync::Arc;
+
+use countersign_rules::{Allows, Effect, Floor, Layer, Place, RuleRef, RuleSet};
+
+/// Everything that rule files say about one working directory.
+#[derive(Clone, Debug)]
+pub struct Chapter {
+    /// Where it is.
+    pub place: Place,
+    /// What stands for the project: the same for all worktrees of one repository.
+    pub project: Option<String>,
+    /// Its rules, one layer for each source.
+    pub layers: Vec<ChapterLayer>,
+    /// What nothing lifts.
+    pub floor: Arc<Floor>,
+    /// Why nothing is allowed by rule here, if so.
+    pub suspended: Option<String>,
+    /// Files whose allows do not count until a person trusts them: path and digest.
+    pub untrusted: Vec<(String, String)>,
+}
+
+/// The rules of one source.
+#[derive(Clone, Debug)]
+pub struct ChapterLayer {
+    /// They. Those that are for one agent alone must be left out for others, see
+    /// [`countersign_rules::Entry::is_for`].
+    pub rules: Arc<RuleSet>,
+    /// Whether its allows count.
+    pub allows: LayerAllows,
+}
+
+/// Whether the allows of a layer count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayerAllows {
+    /// They do.
+    Count,
+    /// They do not: nobody has trusted them yet.
+    Untrusted,
+    /// They do not, and nothing else is allowed either, for this reason.
+    Suspended(String),
+}
+
+impl LayerAllows {
+    /// The same for a [`Layer`].
+    pub fn as_allows(&self) -> Allows<'_> {
+        match self {
+            Self::Count => Allows::Count,
+            Self::Untrusted => Allows::Untrusted,
+            Self::Suspended(why) => Allows::Suspended(why),
+        }
+    }
+}
+
+impl Chapter {
+    /// Its rules one by one, each with whether it counts now.
+    pub fn listed(&self) -> Vec<ListedRule> {
+        let mut listed = Vec::new();
+        for layer in &self.layers {
+            let loosens = self.suspended.is_none() && layer.allows == LayerAllows::Count;
+            listed.extend(layer.rules.entries().map(|entry| ListedRule {
+                rule: entry.to_ref(),
+                counts: loosens || entry.effect != Effect::Allow,
+            }));
+        }
+        listed
+    }
+
+    /// Hands the layers, as far as they are for an agent of this name, to whoever judges. The name
+    /// is one that an operator gave.
+    pub fn with_layers<T>(
+        &self,
+        operator_name: Option<&str>,
+        judge: impl FnOnce(&[Layer<'_>]) -> T,
+    ) -> T {
+        let admits = |entry: &countersign_rules::Entry| entry.is_for(operator_name);
+        let layers: Vec<_> = self
+            .layers
+            .iter()
+            .map(|layer| Layer {
+                rules: &layer.rules,
+                admits: &admits,
+                allows: layer.allows.as_allows(),
+            })
+            .collect();
+        judge(&layers)
+    }
+}
+
+/// A rule as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedRule {
+    /// The rule and where it stands.
+    pub rule: RuleRef,
+    /// Whether it counts now.
+    pub counts: bool,
+}
+
+/// Something a person should know about a rule file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The file.
+    pub file: String,
+    /// The line in it.
+    pub line: Option<u32>,
+    /// What it is.
+    pub message: String,
+    /// Whether nothing is allowed by rule, where the file counts, until it is mended.
+    pub suspends: bool,
+}

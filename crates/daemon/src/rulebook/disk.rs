@@ -1,0 +1,226 @@
+//! What is on the disk: files read with a bound, noticed when they change, and facts about links.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use countersign_core::hex;
+use countersign_core::limits::RULE_FILE_BYTES_MAX;
+use countersign_rules::Facts;
+use rustix::fs::{Mode, OFlags};
+use sha2::{Digest as _, Sha256};
+
+/// A file that changed so recently may change again within the grain of its times, or be half
+/// written.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// How long to wait for a file that is being replaced, and how often.
+const MOMENT: Duration = Duration::from_millis(20);
+const MOMENTS_MAX: usize = 3;
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// There is none.
+    Absent,
+    /// Text, with the digest of its bytes.
+    Text { text: Arc<str>, digest: Arc<str> },
+    /// Something that cannot be taken, and why.
+    Unreadable(String),
+}
+
+/// A file that is looked at again and again.
+#[derive(Debug)]
+pub(super) struct Watched {
+    path: PathBuf,
+    /// The folder it must not lead out of.
+    within: Option<PathBuf>,
+    stamp: Option<Stamp>,
+    content: Content,
+}
+
+/// What changes when a file does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    file: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(found: &Metadata) -> Self {
+        Self {
+            file: (found.dev(), found.ino()),
+            size: found.size(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        }
+    }
+
+    /// Whether so much time has passed that another change would have another stamp.
+    fn is_settled(&self) -> bool {
+        let seconds = u64::try_from(self.changed.0).unwrap_or(u64::MAX);
+        let nanos = u64::try_from(self.changed.1).unwrap_or_default();
+        let changed = SystemTime::UNIX_EPOCH
+            .checked_add(Duration::from_secs(seconds))
+            .and_then(|at| at.checked_add(Duration::from_nanos(nanos)));
+        // A time to come is another clock's, and tells nothing about now.
+        let age = changed.map(|at| match SystemTime::now().duration_since(at) {
+            Ok(age) => age,
+            Err(ahead) => ahead.duration(),
+        });
+        age.is_some_and(|age| age > FRESH)
+    }
+}
+
+impl Watched {
+    /// A file that has not been looked at.
+    pub(super) fn new(path: PathBuf, within: Option<PathBuf>) -> Self {
+        Self {
+            path,
+            within,
+            stamp: None,
+            content: Content::Absent,
+        }
+    }
+
+    pub(super) fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// Looks again; says whether the content is another than before.
+    pub(super) fn refresh(&mut self) -> bool {
+        let found = std::fs::metadata(&self.path).ok().map(|f| Stamp::of(&f));
+        let unchanged = match &found {
+            None => self.content == Content::Absent && self.stamp.is_none(),
+            Some(stamp) => self.stamp.as_ref() == Some(stamp) && stamp.is_settled(),
+        };
+        if unchanged {
+            return false;
+        }
+        let (stamp, content) = self.read_steady();
+        self.stamp = stamp;
+        let changed = content != self.content;
+        self.content = content;
+        changed
+    }
+
+    /// Reads until the file holds still, because editors remove, truncate and write in steps.
+    fn read_steady(&self) -> (Option<Stamp>, Content) {
+        let mut last = read(&self.path, self.within.as_deref());
+        for _ in 0..MOMENTS_MAX {
+            let had_text = matches!(self.content, Content::Text { .. });
+            let vanished = last.1 == Content::Absent && had_text;
+            let fresh = last.0.as_ref().is_some_and(|stamp| !stamp.is_settled());
+            if !vanished && !fresh {
+                break;
+            }
+            std::thread::sleep(MOMENT);
+            let again = read(&self.path, self.within.as_deref());
+            let still = again.0.is_some() && again == last;
+            last = again;
+            if still {
+                break;
+            }
+        }
+        last
+    }
+}
+
+/// Reads a regular file of a bounded size; nothing here waits for a pipe or a device.
+fn read(path: &Path, within: Option<&Path>) -> (Option<Stamp>, Content) {
+    let unreadable = |error: &io::Error| Content::Unreadable(format!("it cannot be read: {error}"));
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
+            // A link that leads nowhere is there, and means something.
+            let dangling = std::fs::symlink_metadata(path).is_ok();
+            let why = "it is a link that leads nowhere".to_owned();
+            let content = if dangling {
+                Content::Unreadable(why)
+            } else {
+                Content::Absent
+            };
+            return (None, content);
+        }
+        Err(error) => {
+            let stamp = std::fs::metadata(path).ok().map(|found| Stamp::of(&found));
+            return (stamp, unreadable(&error.into()));
+        }
+    };
+    let found = match file.metadata() {
+        Ok(found) => found,
+        Err(error) => return (None, unreadable(&error)),
+    };
+    let stamp = Some(Stamp::of(&found));
+    if !found.is_file() {
+        return (stamp, Content::Unreadable("it is no regular file".into()));
+    }
+    if let Err(why) = stays_within(path, within) {
+        return (stamp, Content::Unreadable(why));
+    }
+    let content = read_text(file).unwrap_or_else(|error| unreadable(&error));
+    (stamp, content)
+}
+
+fn stays_within(path: &Path, within: Option<&Path>) -> Result<(), String> {
+    let Some(folder) = within else {
+        return Ok(());
+    };
+    match path.canonicalize() {
+        Ok(real) if real.starts_with(folder) => Ok(()),
+        Ok(_) => Err("it is a link that leads out of the project".into()),
+        Err(error) => Err(format!("it cannot be followed: {error}")),
+    }
+}
+
+fn read_text(file: File) -> io::Result<Content> {
+    let bound = RULE_FILE_BYTES_MAX as u64 + 1;
+    let mut bytes = Vec::new();
+    file.take(bound).read_to_end(&mut bytes)?;
+    if bytes.len() > RULE_FILE_BYTES_MAX {
+        let why = format!("it is larger than {RULE_FILE_BYTES_MAX} bytes");
+        return Ok(Content::Unreadable(why));
+    }
+    let digest = digest(&bytes);
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => Content::Text {
+            text: text.into(),
+            digest: digest.into(),
+        },
+        Err(_) => Content::Unreadable("it is not UTF-8".into()),
+    })
+}
+
+/// The SHA-256 of exactly these bytes, in hexadecimal: what a person trusts.
+fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// The file system as it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Disk;
+
+impl Facts for Disk {
+    fn read_link(&self, path: &str) -> Option<String> {
+        let target = std::fs::read_link(path).ok()?;
+        // A target that is no text cannot be followed further: it is given as a place that no
+        // project holds, so that nothing is allowed because of where it seems to lead.
+        let unknown = |_| "/\u{fffd}".to_owned();
+        Some(
+            target
+                .into_os_string()
+                .into_string()
+                .unwrap_or_else(unknown),
+        )
+    }
+
+    fn has_other_names(&self, path: &str) -> bool {
+        std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.nlink() > 1)
+    }
+}

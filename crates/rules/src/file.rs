@@ -1,0 +1,344 @@
+//! Rule files: `rules.toml`, read exactly.
+//!
+//! Invariants: a deny or an ask is never lost in silence, so whatever is misspelt or not understood
+//! makes the whole file fail; an allow that is not understood is left out and said so. Every
+//! problem carries its line.
+
+mod anchor;
+mod examples;
+pub(crate) mod table;
+
+use std::fmt;
+use std::sync::Arc;
+
+use countersign_core::event::Effect;
+use countersign_core::limits::RULE_FILE_RULES_MAX;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::foreign::ForeignTool;
+use crate::ruleset::{Entry, Origin};
+pub use anchor::anchor_rule;
+use examples::Examples;
+use table::{Lines, Table};
+
+/// Whose file it is: some settings belong to the user alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// The user's own.
+    User,
+    /// One that stands in a project.
+    Project,
+}
+
+/// A rule file that was understood.
+#[derive(Clone, Debug, Default)]
+pub struct RuleFile {
+    /// Its rules in the order of their lines.
+    pub entries: Vec<Entry>,
+    /// Whose rules count beside ours.
+    pub others: Others,
+    /// Allows that were left out, and rules that likely do not say what was meant.
+    pub warnings: Vec<FileProblem>,
+}
+
+/// The other tools whose rules are evaluated beside ours. None, unless the user's file says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "it is a list of switches that people set one by one"
+)]
+pub struct Others {
+    /// Claude Code.
+    pub claude: bool,
+    /// opencode.
+    pub opencode: bool,
+    /// codex.
+    pub codex: bool,
+    /// Gemini CLI.
+    pub gemini: bool,
+    /// goose.
+    pub goose: bool,
+}
+
+impl Others {
+    /// Whether the rules of this tool count.
+    pub fn has(self, tool: ForeignTool) -> bool {
+        match tool {
+            ForeignTool::Claude => self.claude,
+            ForeignTool::Opencode => self.opencode,
+            ForeignTool::Codex => self.codex,
+            ForeignTool::Gemini => self.gemini,
+            ForeignTool::Goose => self.goose,
+        }
+    }
+}
+
+/// Something about one line of a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileProblem {
+    /// The line, from one; absent if it is about the whole file.
+    pub line: Option<u32>,
+    /// What it is.
+    pub message: String,
+}
+
+/// Why a file was not taken: at least one problem, in the order of their lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileProblems {
+    /// The file.
+    pub source: String,
+    /// What is wrong with it.
+    pub problems: Vec<FileProblem>,
+}
+
+impl fmt::Display for FileProblems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            let end = if index == 0 { "" } else { "\n" };
+            match problem.line {
+                Some(line) => write!(f, "{end}{}:{line}: {}", self.source, problem.message)?,
+                None => write!(f, "{end}{}: {}", self.source, problem.message)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for FileProblems {}
+
+/// Reads a rule file. `source` is how verdicts and problems name it.
+pub fn parse_file(text: &str, source: &str, kind: FileKind) -> Result<RuleFile, FileProblems> {
+    let mut reader = Reader {
+        lines: Lines::of(text),
+        source: source.into(),
+        kind,
+        file: RuleFile::default(),
+        problems: Vec::new(),
+        examples: 0,
+    };
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let line = error.span().map(|span| reader.lines.at(span.start));
+        reader.problem(line, error.message().trim().to_owned());
+    }
+    // What was recovered from a text with errors may lack anything: it is not looked at.
+    if errors.is_empty() {
+        reader.document(document.get_ref());
+    }
+    reader.finish()
+}
+
+/// What collects while a file is read.
+struct Reader {
+    lines: Lines,
+    source: Arc<str>,
+    kind: FileKind,
+    file: RuleFile,
+    problems: Vec<FileProblem>,
+    /// How many examples there were so far.
+    examples: usize,
+}
+
+/// A rule as it stands in the file.
+struct Draft<'a> {
+    effect: Effect,
+    rule: &'a Spanned<DeValue<'a>>,
+    agent: Option<Arc<str>>,
+    reason: Option<Arc<str>>,
+    examples: Examples,
+}
+
+impl Reader {
+    fn problem(&mut self, line: Option<u32>, message: String) {
+        self.problems.push(FileProblem { line, message });
+    }
+
+    fn warn(&mut self, line: u32, message: String) {
+        let line = Some(line);
+        self.file.warnings.push(FileProblem { line, message });
+    }
+
+    fn document(&mut self, document: &DeTable<'_>) {
+        for (key, value) in document {
+            match key.get_ref().as_ref() {
+                "allow" => self.list(Effect::Allow, value),
+                "ask" => self.list(Effect::Ask, value),
+                "deny" => self.list(Effect::Deny, value),
+                "rule" => self.long_rules(value),
+                "others" => self.others(value),
+                other => {
+                    let line = self.lines.at(key.span().start);
+                    self.problem(Some(line), unknown_key(other, TOP_KEYS));
+                }
+            }
+        }
+    }
+
+    /// `allow = ["…", "…"]`.
+    fn list(&mut self, effect: Effect, value: &Spanned<DeValue<'_>>) {
+        let Some(rules) = value.get_ref().as_array() else {
+            let line = self.lines.at(value.span().start);
+            let message = format!("`{}` must be a list of rules", effect.as_str());
+            return self.problem(Some(line), message);
+        };
+        for rule in rules {
+            self.rule(&Draft {
+                effect,
+                rule,
+                agent: None,
+                reason: None,
+                examples: Examples::default(),
+            });
+        }
+    }
+
+    /// `[[rule]]`, any number of them.
+    fn long_rules(&mut self, value: &Spanned<DeValue<'_>>) {
+        let tables = match value.get_ref() {
+            DeValue::Array(tables) => tables.iter().collect(),
+            _ => vec![value],
+        };
+        for table in tables {
+            self.long_rule(table);
+        }
+    }
+
+    fn long_rule(&mut self, value: &Spanned<DeValue<'_>>) {
+        let Some(mut table) = Table::of(value, &self.lines) else {
+            let line = self.lines.at(value.span().start);
+            return self.problem(Some(line), "`rule` must be a table: `[[rule]]`".into());
+        };
+        let stated: Vec<_> = [Effect::Allow, Effect::Ask, Effect::Deny]
+            .into_iter()
+            .filter_map(|effect| Some((effect, table.take(effect.as_str())?)))
+            .collect();
+        let agent = table.take_text("agent");
+        let reason = table.take_text("reason");
+        let examples = Examples::read(&mut table);
+        table.finish(RULE_KEYS);
+        let Table { line, problems, .. } = table;
+        self.problems.extend(problems);
+        if agent.as_deref().is_some_and(|name| name.trim().is_empty()) {
+            self.problem(Some(line), "`agent` is empty".into());
+        }
+        let &[(effect, rule)] = stated.as_slice() else {
+            let message = "a rule needs one of `allow`, `ask` and `deny`";
+            return self.problem(Some(line), message.into());
+        };
+        self.rule(&Draft {
+            effect,
+            rule,
+            agent,
+            reason,
+            examples,
+        });
+    }
+
+    fn rule(&mut self, draft: &Draft<'_>) {
+        let line = self.lines.at(draft.rule.span().start);
+        let Some(text) = draft.rule.get_ref().as_str() else {
+            let message = format!(
+                "a rule is a text, not {}",
+                table::kind(draft.rule.get_ref())
+            );
+            return self.problem(Some(line), message);
+        };
+        match self.entry(draft, text, line) {
+            Ok(entry) => {
+                for warning in entry.rule.warnings() {
+                    self.warn(line, format!("`{text}`: {warning}"));
+                }
+                if is_several_commands(text) {
+                    let why = "it never matches, because commands are judged one by one";
+                    self.warn(line, format!("`{text}`: {why}"));
+                }
+                self.file.entries.push(entry);
+            }
+            Err(why) if draft.effect == Effect::Allow => {
+                self.warn(line, format!("`{text}` does not count: {why}"));
+            }
+            Err(why) => self.problem(Some(line), format!("`{text}`: {why}")),
+        }
+    }
+
+    fn entry(&mut self, draft: &Draft<'_>, text: &str, line: u32) -> Result<Entry, String> {
+        self.examples += draft.examples.len();
+        if self.examples > FILE_EXAMPLES_MAX {
+            return Err(format!("a file has at most {FILE_EXAMPLES_MAX} examples"));
+        }
+        let origin = Origin::file(Arc::clone(&self.source), line);
+        let mut entry =
+            Entry::parse(draft.effect, text, origin).map_err(|error| error.to_string())?;
+        entry.agent.clone_from(&draft.agent);
+        entry.reason.clone_from(&draft.reason);
+        draft.examples.check(&entry)?;
+        Ok(entry)
+    }
+
+    /// `[others]`: whose rules count beside ours. A repository does not choose that.
+    fn others(&mut self, value: &Spanned<DeValue<'_>>) {
+        let line = self.lines.at(value.span().start);
+        if self.kind == FileKind::Project {
+            return self.problem(
+                Some(line),
+                "`others` belongs into the user's own file".into(),
+            );
+        }
+        let Some(mut table) = Table::of(value, &self.lines) else {
+            return self.problem(Some(line), "`others` must be a table".into());
+        };
+        self.file.others = Others {
+            claude: table.take_switch("claude"),
+            opencode: table.take_switch("opencode"),
+            codex: table.take_switch("codex"),
+            gemini: table.take_switch("gemini"),
+            goose: table.take_switch("goose"),
+        };
+        table.finish(OTHER_KEYS);
+        self.problems.extend(table.problems);
+    }
+
+    fn finish(mut self) -> Result<RuleFile, FileProblems> {
+        if self.file.entries.len() > RULE_FILE_RULES_MAX {
+            let message = format!("more than {RULE_FILE_RULES_MAX} rules");
+            self.problem(None, message);
+        }
+        if !self.problems.is_empty() {
+            self.problems.sort();
+            return Err(FileProblems {
+                source: self.source.to_string(),
+                problems: self.problems,
+            });
+        }
+        self.file.entries.sort_by_key(|entry| entry.origin.line);
+        self.file.warnings.sort();
+        Ok(self.file)
+    }
+}
+
+/// Examples of all rules of a file, each of which costs a verdict when it is read.
+const FILE_EXAMPLES_MAX: usize = 1_000;
+
+const TOP_KEYS: &[&str] = &["allow", "ask", "deny", "rule", "others"];
+const RULE_KEYS: &[&str] = &["allow", "ask", "deny", "reason", "agent", "examples"];
+const OTHER_KEYS: &[&str] = &["claude", "opencode", "codex", "gemini", "goose"];
+
+/// Whether a rule for commands has a whole command line in it.
+fn is_several_commands(rule: &str) -> bool {
+    let spec = rule.trim().strip_prefix("Bash(");
+    spec.is_some_and(|spec| {
+        ["&&", "||", ";", " | "]
+            .iter()
+            .any(|joint| spec.contains(joint))
+    })
+}
+
+/// Says that a key is not known, and which are.
+fn unknown_key(key: &str, known: &[&str]) -> String {
+    format!("unknown key `{key}`; known are {}", known.join(", "))
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,0 +1,187 @@
+//! codex: `prefix_rule(…)` in `*.rules`, the strictest match wins.
+
+use std::sync::Arc;
+
+use countersign_core::event::Effect;
+
+use super::starlark::{self, Argument, Call};
+use super::{ForeignFile, Reading, Spot, is_plain_word};
+
+/// How many commands the alternatives of one rule may stand for.
+const ALTERNATIVES_MAX: usize = 256;
+
+pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
+    for file in files {
+        let source: Arc<str> = file.source.into();
+        match starlark::parse(file.text) {
+            Ok(calls) => {
+                for call in &calls {
+                    read_call(reading, &source, call);
+                }
+            }
+            Err(error) => reading.broke(file.source, Some(error.line), &error.message),
+        }
+    }
+}
+
+fn read_call(reading: &mut Reading, source: &Arc<str>, call: &Call) {
+    let spot = |text: String| Spot {
+        source: Arc::clone(source),
+        line: call.line,
+        text,
+    };
+    match call.name.as_str() {
+        "prefix_rule" => match PrefixRule::read(call) {
+            Ok(rule) => rule.translate(reading, &spot(rule.shown())),
+            Err(why) => reading.broke(source, Some(call.line), &why),
+        },
+        // It says which full paths stand for a name; our allows match bare names only.
+        "host_executable" => {
+            let why = "left out: a program by its full path needs a rule of its own".to_owned();
+            reading.drop(&spot(call.name.clone()), Effect::Allow, why);
+        }
+        "network_rule" => {
+            let why = "left out: it is about codex's own sandbox".to_owned();
+            reading.drop(&spot(call.name.clone()), Effect::Deny, why);
+        }
+        other => {
+            let why = format!("not understood: `{other}`");
+            reading.broke(source, Some(call.line), &why);
+        }
+    }
+}
+
+/// A rule for commands that begin with these words, each with its alternatives.
+struct PrefixRule {
+    pattern: Vec<Vec<String>>,
+    effect: Effect,
+    reason: Option<Arc<str>>,
+}
+
+impl PrefixRule {
+    fn read(call: &Call) -> Result<Self, String> {
+        let mut rule = Self {
+            pattern: Vec::new(),
+            effect: Effect::Allow,
+            reason: None,
+        };
+        let (mut matching, mut other) = (Vec::new(), Vec::new());
+        for (key, value) in &call.arguments {
+            match (key.as_str(), value) {
+                ("pattern", Argument::List(words)) => {
+                    rule.pattern = words.iter().map(alternatives).collect::<Result<_, _>>()?;
+                }
+                ("decision", Argument::Text(word)) => rule.effect = decision(word)?,
+                ("justification", Argument::Text(text)) => rule.reason = Some(text.as_str().into()),
+                ("match", Argument::List(found)) => matching = examples(found)?,
+                ("not_match", Argument::List(found)) => other = examples(found)?,
+                _ => return Err(format!("not understood: `{key}`")),
+            }
+        }
+        if rule.pattern.is_empty() {
+            return Err("`pattern` is missing".into());
+        }
+        // codex refuses a file whose examples fail, and then none of it counts.
+        if matching.iter().any(|words| !rule.matches(words)) {
+            return Err("a rule does not match its own example".into());
+        }
+        if other.iter().any(|words| rule.matches(words)) {
+            return Err("a rule matches what it says it does not".into());
+        }
+        Ok(rule)
+    }
+
+    fn matches(&self, words: &[String]) -> bool {
+        words.len() >= self.pattern.len()
+            && self
+                .pattern
+                .iter()
+                .zip(words)
+                .all(|(known, word)| known.contains(word))
+    }
+
+    fn shown(&self) -> String {
+        let words = self.pattern.iter().map(|words| words.join("|"));
+        let word = match self.effect {
+            Effect::Allow => "allow",
+            Effect::Ask => "prompt",
+            Effect::Deny => "forbidden",
+        };
+        format!("{} {word}", words.collect::<Vec<_>>().join(" "))
+    }
+
+    fn translate(&self, reading: &mut Reading, spot: &Spot) {
+        let count = self.pattern.iter().map(Vec::len).product::<usize>();
+        let plain = self
+            .pattern
+            .iter()
+            .flatten()
+            .all(|word| is_plain_word(word));
+        if count > ALTERNATIVES_MAX || !plain {
+            return reading.inexact(self.effect, "Bash", spot, "it cannot be said exactly");
+        }
+        let before = reading.policy.entries.len();
+        for command in self.commands() {
+            reading.rule(self.effect, &format!("Bash({command}:*)"), 0, spot);
+        }
+        for entry in reading.policy.entries.iter_mut().skip(before) {
+            entry.reason.clone_from(&self.reason);
+        }
+    }
+
+    /// Every command that the alternatives stand for.
+    fn commands(&self) -> Vec<String> {
+        let mut commands = vec![String::new()];
+        for words in &self.pattern {
+            let longer = commands
+                .iter()
+                .flat_map(|command| words.iter().map(move |word| format!("{command} {word}")));
+            commands = longer.collect();
+        }
+        commands
+            .iter()
+            .map(|command| command.trim_start().to_owned())
+            .collect()
+    }
+}
+
+fn decision(word: &str) -> Result<Effect, String> {
+    match word {
+        "allow" => Ok(Effect::Allow),
+        "prompt" => Ok(Effect::Ask),
+        "forbidden" => Ok(Effect::Deny),
+        _ => Err(format!("not understood: the decision `{word}`")),
+    }
+}
+
+fn alternatives(argument: &Argument) -> Result<Vec<String>, String> {
+    match argument {
+        Argument::Text(word) => Ok(vec![word.clone()]),
+        Argument::List(words) if !words.is_empty() => words.iter().map(text).collect(),
+        Argument::List(_) => Err("an empty list stands in a pattern".into()),
+    }
+}
+
+fn text(argument: &Argument) -> Result<String, String> {
+    match argument {
+        Argument::Text(word) => Ok(word.clone()),
+        Argument::List(_) => Err("not understood: a list was not expected".into()),
+    }
+}
+
+/// Examples as words. Those with quotes would have to be split as a shell does, and are passed over.
+fn examples(arguments: &[Argument]) -> Result<Vec<Vec<String>>, String> {
+    let mut examples = Vec::new();
+    for argument in arguments {
+        match argument {
+            Argument::List(words) => {
+                examples.push(words.iter().map(text).collect::<Result<_, _>>()?);
+            }
+            Argument::Text(line) if line.contains(['"', '\'', '\\']) => {}
+            Argument::Text(line) => {
+                examples.push(line.split_whitespace().map(str::to_owned).collect());
+            }
+        }
+    }
+    Ok(examples)
+}

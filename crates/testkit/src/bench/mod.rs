@@ -21,6 +21,7 @@ pub mod report;
 pub mod round_trips;
 pub mod slow_reader;
 pub mod suite;
+pub mod verdicts;
 pub mod yardstick;
 
 use std::time::Duration;

@@ -24,6 +24,8 @@ pub enum Metric {
     RateRatio,
     P50Ms,
     P99Ms,
+    P50Us,
+    P99Us,
     /// Server CPU microseconds for each round trip or delivery.
     ServerCpuUs,
     /// The same for this client, to see when it is the limit itself.
@@ -87,6 +89,8 @@ impl Metric {
             | Self::RssMb
             | Self::RssPeakMb
             | Self::StartMs
+            | Self::P50Us
+            | Self::P99Us
             | Self::BinaryMb => 1,
             Self::RatePerS
             | Self::DeliveriesPerS

@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use countersign_testkit::bench::report::{Report, Row, to_table};
 use countersign_testkit::bench::suite::{self, SuiteOptions};
-use countersign_testkit::bench::{Target, hosts, yardstick};
+use countersign_testkit::bench::{Target, hosts, verdicts, yardstick};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -28,6 +28,8 @@ enum Command {
     Run(RunArgs),
     /// Measure this build: against memory in the same run, fan-out, a slow reader, memory, start-up
     All(AllArgs),
+    /// Measure verdicts with 500 and with 5,000 rules
+    Verdicts,
     /// Serve from memory until ended: the yardstick
     #[command(hide = true)]
     ServeMemory { home: PathBuf, listen: SocketAddr },
@@ -83,6 +85,10 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Run(args) => load(args),
         Command::All(args) => measure_all(args),
+        Command::Verdicts => {
+            print_rows(&verdicts::run()?);
+            Ok(())
+        }
         Command::ServeMemory { home, listen } => {
             runtime(2)?.block_on(hosts::serve_from_memory(&home, listen))
         }
@@ -103,7 +109,10 @@ fn runtime(threads: usize) -> Result<tokio::runtime::Runtime> {
 }
 
 fn measure_all(args: AllArgs) -> Result<()> {
-    let rows = runtime(2)?.block_on(Box::pin(yardstick::run(&args.yardstick, print_rows)))?;
+    let mut rows = runtime(2)?.block_on(Box::pin(yardstick::run(&args.yardstick, print_rows)))?;
+    let verdicts = verdicts::run()?;
+    print_rows(&verdicts);
+    rows.extend(verdicts);
     let report = Report {
         label: "countersign".to_owned(),
         rows,

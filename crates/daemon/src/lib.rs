@@ -20,7 +20,7 @@ mod timekeeper;
 
 pub use clock::Clock;
 pub use countersign_core::{GrantDraft, GrantState};
-pub use countersign_rules::Candidate;
+pub use countersign_rules::{Candidate, explain};
 pub use countersign_store::{
     ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
 };

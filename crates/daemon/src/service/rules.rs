@@ -104,6 +104,13 @@ impl Service {
         })
     }
 
+    /// What is wrong with rule files, as far as they were looked at.
+    pub async fn rule_problems(&self) -> Result<Vec<Problem>> {
+        let rulebook = self.shared.rulebook.clone();
+        let reading = tokio::task::spawn_blocking(move || rulebook.problems());
+        reading.await.map_err(|_| ServiceError::ShuttingDown)
+    }
+
     /// Makes a grant and settles whatever in the inbox it covers.
     pub async fn add_grant(&self, caller: Caller, draft: GrantDraft) -> Result<GrantAdded> {
         let warnings = warnings_of(draft.effect, &draft.rule)?;

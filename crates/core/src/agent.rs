@@ -23,6 +23,8 @@ pub struct Agent {
     pub client: Option<ClientId>,
     /// Set while its connection is gone: when it is given up.
     pub lapses_at: Option<Timestamp>,
+    /// Until when its asks are let through without a person.
+    pub bypass_until: Option<Timestamp>,
     /// When it was registered first.
     pub registered_at: Timestamp,
     /// When anything about it changed.

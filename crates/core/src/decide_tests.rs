@@ -5,8 +5,11 @@
 mod agents;
 mod answers;
 mod asks;
+mod bypass;
+mod grants;
 mod owners;
 mod record;
+mod rules;
 mod time;
 
 use std::sync::Arc;
@@ -14,7 +17,7 @@ use std::sync::Arc;
 use crate::event::{AgentProfile, BaseState, Event};
 use crate::{
     AgentId, Answer, ApprovalId, AskQuestion, AskRequest, By, Caller, ClientId, Context, Decision,
-    Input, Json, Presence, Principal, PrincipalKey, QuestionId, RegisterAgent, Rejection,
+    GrantId, Input, Json, Presence, Principal, PrincipalKey, QuestionId, RegisterAgent, Rejection,
     ResolveApproval, Role, SetStatus, State, Subject, Timestamp, decide, limits,
 };
 
@@ -220,6 +223,8 @@ fn request(caller: &Caller) -> AskRequest {
         system_level: false,
         idempotency_key: None,
         timeout_ms: None,
+        cwd: None,
+        judged: None,
         keyed: None,
     }
 }
@@ -243,6 +248,9 @@ fn answer(caller: &Caller, approval: &ApprovalId, answer: Answer) -> Input {
     Input::ResolveApproval(ResolveApproval {
         caller: caller.clone(),
         approval: approval.clone(),
+        grant_ids: (1..=answer.remember.len())
+            .map(|n| GrantId::new(format!("grant of {approval} {n}")))
+            .collect(),
         answer,
     })
 }
@@ -380,6 +388,27 @@ fn line(event: &Event) -> String {
         Event::ProcessMarked(e) => format!("{kind} {} is {}", e.process.pid, e.agent),
         Event::ProcessesForgotten(e) => format!("{kind}, {} of them", e.processes.len()),
         Event::RecordRedacted(e) => format!("{kind} {} by {}", e.seq, e.by.name),
+        Event::GrantCreated(e) => format!(
+            "{kind} {}: {} `{}` by {}",
+            e.grant.id,
+            e.grant.effect.as_str(),
+            e.grant.rule,
+            e.grant.by.name
+        ),
+        Event::GrantRemoved(e) => format!(
+            "{kind} {}: {:?} by {}",
+            e.grant,
+            e.reason,
+            e.by.as_ref().map_or("none", |by| &by.name)
+        ),
+        Event::AgentBypassChanged(e) => format!(
+            "{kind} {} until {} by {}",
+            e.agent,
+            e.until
+                .map_or("never".to_owned(), |at| seconds(at).to_string()),
+            e.by.name
+        ),
+        Event::RulesTrusted(e) => format!("{kind} {} as {} by {}", e.file, e.digest, e.by.name),
         Event::RecordPruned(e) => format!("{kind} before {} by {}", e.before, e.by.name),
     }
 }

@@ -92,8 +92,52 @@ impl Timestamp {
         Self(self.0.saturating_add(ms.saturating_mul(1000)))
     }
 
+    /// For people: date and time to the minute, rounded down, in UTC.
+    pub fn to_utc(self) -> String {
+        let minutes = self.0 / 60_000_000;
+        let (days, minute) = (minutes / 1_440, minutes % 1_440);
+        // Days are counted from the first of March, so that the leap day is the year's last.
+        let days = days + 719_468;
+        let (era, day) = (days / 146_097, days % 146_097);
+        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        let month = (5 * day + 2) / 153;
+        let day = day - (153 * month + 2) / 5 + 1;
+        let (year, month) = if month < 10 {
+            (era * 400 + year, month + 3)
+        } else {
+            (era * 400 + year + 1, month - 9)
+        };
+        let (hour, minute) = (minute / 60, minute % 60);
+        format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+    }
+
     /// Milliseconds from `earlier` to this instant, zero if it lies ahead.
     pub fn ms_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0) / 1000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_read_as_dates() {
+        let read = |seconds: u64| Timestamp(seconds * 1_000_000).to_utc();
+        assert_eq!(
+            [
+                read(0),
+                read(951_782_399),
+                read(951_782_400),
+                read(1_794_767_513)
+            ],
+            [
+                "1970-01-01 00:00 UTC",
+                "2000-02-28 23:59 UTC",
+                "2000-02-29 00:00 UTC",
+                "2026-11-15 18:31 UTC"
+            ]
+        );
     }
 }

@@ -1,10 +1,13 @@
 //! Inputs: things that arrive. Each names its caller; ids and facts from history are handed in.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::approval::Approval;
-use crate::event::{AgentProfile, BaseState, Delivery, ProcessKey};
-use crate::ids::{AgentId, ApprovalId, ClientId, DeviceId, QuestionId, Seq, Timestamp, TokenId};
+use crate::event::{AgentProfile, BaseState, Delivery, Effect, ProcessKey, Scope, Verdict};
+use crate::ids::{
+    AgentId, ApprovalId, ClientId, DeviceId, GrantId, QuestionId, Seq, Timestamp, TokenId,
+};
 use crate::json::Json;
 use crate::principal::{Caller, Role};
 
@@ -43,6 +46,40 @@ pub enum Input {
     RequestApproval(Box<AskRequest>),
     /// See [`ResolveApproval`].
     ResolveApproval(ResolveApproval),
+    /// The rules were asked again about an open ask.
+    SettleByRules {
+        /// The ask.
+        approval: ApprovalId,
+        /// What they say now.
+        judged: Judged,
+    },
+    /// See [`CreateGrant`].
+    CreateGrant(CreateGrant),
+    /// A grant is taken back.
+    RemoveGrant {
+        /// Who calls.
+        caller: Caller,
+        /// The grant.
+        grant: GrantId,
+    },
+    /// An agent's asks are let through for a while, or no longer.
+    SetBypass {
+        /// Who calls.
+        caller: Caller,
+        /// The agent.
+        agent: AgentId,
+        /// Until when; `None` to switch it off.
+        until: Option<Timestamp>,
+    },
+    /// Somebody trusts a rule file as it is.
+    TrustRules {
+        /// Who calls.
+        caller: Caller,
+        /// The file.
+        file: String,
+        /// SHA-256 of its content, in hexadecimal.
+        digest: String,
+    },
     /// An asker takes its ask back.
     CancelApproval {
         /// Who calls.
@@ -212,8 +249,59 @@ pub struct AskRequest {
     pub idempotency_key: Option<String>,
     /// When it ends as expired.
     pub timeout_ms: Option<u64>,
+    /// The folder it would run in, by its asker's word: an absolute path.
+    pub cwd: Option<String>,
+    /// What the rules say of it; absent for asks without a tool, and where the rules could not be
+    /// asked.
+    pub judged: Option<Judged>,
     /// What history has under the asker's key, where memory has nothing.
     pub keyed: Option<Approval>,
+}
+
+impl AskRequest {
+    /// The agent that asks: an agent speaks only for itself, others name theirs.
+    pub fn asking_agent(&self) -> Option<&AgentId> {
+        self.caller.principal.agent().or(self.agent.as_ref())
+    }
+}
+
+/// What the rules say of an ask, and where they took it to happen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// What they say.
+    pub verdict: Arc<Verdict>,
+    /// The folder it would run in, if it is known.
+    pub cwd: Option<String>,
+    /// The project that folder belongs to, by the name grants have for it.
+    pub project: Option<String>,
+}
+
+/// A decision that is to be remembered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GrantDraft {
+    /// The rule. Whoever makes an input has seen to it that it can be read.
+    pub rule: String,
+    /// What it says. In an [`Answer`] the answer itself says it, and this does not count.
+    pub effect: Effect,
+    /// Where it counts.
+    pub scope: Scope,
+    /// When it ends, from now.
+    pub expires_in_ms: Option<u64>,
+    /// How many parts it may allow.
+    pub uses: Option<u32>,
+    /// The ask it came from.
+    pub origin: Option<ApprovalId>,
+}
+
+/// A rule with a leash is made.
+#[derive(Clone, Debug)]
+pub struct CreateGrant {
+    /// Who makes it.
+    pub caller: Caller,
+    /// The id it gets if it is a new one.
+    pub id: GrantId,
+    /// What it is to be.
+    pub draft: GrantDraft,
 }
 
 /// Somebody answers an ask.
@@ -225,6 +313,8 @@ pub struct ResolveApproval {
     pub approval: ApprovalId,
     /// What they answer.
     pub answer: Answer,
+    /// The ids that what is remembered gets: one for each draft.
+    pub grant_ids: Vec<GrantId>,
 }
 
 /// What somebody answers an ask with.
@@ -236,6 +326,9 @@ pub struct Answer {
     pub message: Option<String>,
     /// The input to run instead.
     pub edited_input: Option<Json>,
+    /// What to remember of it: an approving answer allows, a denying one denies. Only the answer
+    /// that ends the ask is remembered, not its repetition.
+    pub remember: Vec<GrantDraft>,
 }
 
 /// An agent wants words.

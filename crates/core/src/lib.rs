@@ -11,6 +11,7 @@ mod decide;
 #[cfg(test)]
 mod decide_tests;
 pub mod event;
+mod grant;
 mod ids;
 mod input;
 mod json;
@@ -26,13 +27,14 @@ pub use agent::{Agent, OpenCounts};
 pub use approval::{APPROVE, Approval, DENY, Ended};
 pub use decide::{Decision, Subject, answer_again, decide};
 pub use event::{Ask, Committed, Event};
+pub use grant::{Asking, GrantState};
 pub use ids::{
     AgentId, ApprovalId, ClientId, DeviceId, GrantId, PrincipalKey, QuestionId, Seq, Timestamp,
     TokenId,
 };
 pub use input::{
-    Answer, AskQuestion, AskRequest, Context, CreateToken, Input, Notify, Presence, PutDevice,
-    RegisterAgent, ResolveApproval, SetStatus,
+    Answer, AskQuestion, AskRequest, Context, CreateGrant, CreateToken, GrantDraft, Input, Judged,
+    Notify, Presence, PutDevice, RegisterAgent, ResolveApproval, SetStatus,
 };
 pub use json::{Json, hex};
 pub use principal::{By, Caller, Principal, Role};

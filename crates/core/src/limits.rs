@@ -84,6 +84,22 @@ pub const TOKENS_MAX: usize = 10_000;
 /// Processes known to be agents. Dead ones are dropped first.
 pub const PROCESS_MARKS_MAX: usize = 10_000;
 
+/// Remembered decisions: far more than a person could read, few enough to lie in memory and to be
+/// rebuilt at start in well under a second.
+pub const GRANTS_MAX: usize = 20_000;
+
+/// One rule: a long command fits, a script does not.
+pub const RULE_BYTES_MAX: usize = 4 * 1024;
+
+/// One path, as long as systems let one be.
+pub const PATH_BYTES_MAX: usize = 4 * 1024;
+
+/// The longest that an agent's asks can be let through: a day. Longer is a rule, not an exception.
+pub const BYPASS_MS_MAX: u64 = 24 * 3_600_000;
+
+/// Rule files that were trusted.
+pub const TRUSTED_FILES_MAX: usize = 10_000;
+
 /// Inputs that wait for the loop before callers wait in turn.
 pub const INPUT_QUEUE: usize = 4_096;
 

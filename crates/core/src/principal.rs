@@ -87,6 +87,16 @@ pub struct By {
     pub key: PrincipalKey,
 }
 
+impl By {
+    /// The host, under the name of what it did this by.
+    pub(crate) fn host_by(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            ..Self::from(&Caller::host())
+        }
+    }
+}
+
 impl From<&Caller> for By {
     fn from(caller: &Caller) -> Self {
         let principal = &caller.principal;

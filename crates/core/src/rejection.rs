@@ -1,7 +1,7 @@
 //! Rejections: the domain saying no to a caller. Values to match on, shown kindly.
 
 use crate::approval::Approval;
-use crate::ids::{AgentId, ApprovalId, ClientId, DeviceId, QuestionId, Seq, TokenId};
+use crate::ids::{AgentId, ApprovalId, ClientId, DeviceId, GrantId, QuestionId, Seq, TokenId};
 use crate::question::Question;
 
 /// Why an input changed nothing.
@@ -22,6 +22,24 @@ pub enum Rejection {
     /// No such token.
     #[error("unknown token '{0}'")]
     UnknownToken(TokenId),
+    /// No such grant.
+    #[error("unknown grant '{0}'")]
+    UnknownGrant(GrantId),
+    /// A grant that could never mean what was meant.
+    #[error("this cannot be remembered: {0}")]
+    BadGrant(String),
+    /// The agent has ended.
+    #[error("agent '{0}' has ended")]
+    AgentEnded(AgentId),
+    /// A bypass without an end that is near enough.
+    #[error("a bypass must end after now and within {limit_ms} ms")]
+    BypassTooLong {
+        /// The bound.
+        limit_ms: u64,
+    },
+    /// A path that depends on where one stands.
+    #[error("{0} must be an absolute path")]
+    NotAbsolute(&'static str),
     /// No such event.
     #[error("unknown event {0}")]
     UnknownEvent(Seq),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::agent::Agent;
 use crate::approval::Approval;
 use crate::event::{Delivery, Device, ProcessKey};
-use crate::ids::{AgentId, Seq, Timestamp, TokenId};
+use crate::grant::GrantState;
+use crate::ids::{AgentId, GrantId, Seq, Timestamp, TokenId};
 use crate::principal::Role;
 use crate::question::Question;
 
@@ -57,6 +58,10 @@ pub struct Snapshot {
     pub tokens: Vec<Token>,
     /// All processes known to be agents.
     pub marks: Vec<Mark>,
+    /// All grants.
+    pub grants: Vec<GrantState>,
+    /// Trusted rule files, each with the digest of the content that was trusted last.
+    pub trusted: Vec<(String, String)>,
 }
 
 /// What became of the answer to an approval that may no longer be in memory.
@@ -91,6 +96,10 @@ pub struct Changes {
     pub marks_added: Vec<Mark>,
     /// Marks of dead processes.
     pub marks_removed: Vec<ProcessKey>,
+    /// Grants as they are now, or that they are gone.
+    pub grants: Vec<(GrantId, Option<GrantState>)>,
+    /// Rule files that were trusted, each with the digest of its content.
+    pub trusted: Vec<(String, String)>,
     /// Events whose payload is to be erased.
     pub redacted: Vec<Seq>,
     /// The oldest event to keep; everything before it is to be erased.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use countersign_protocol::{HostApproval, HostQuestion, Time, Who};
 
 use crate::json_text::{self, Members};
-use crate::{duration, shown};
+use crate::{duration, rules_text, shown};
 
 /// The option that always allows.
 pub(crate) const APPROVE: &str = "approve";
@@ -19,6 +19,7 @@ pub(crate) fn short_id(id: &str) -> String {
     let bare = id
         .strip_prefix("approval-")
         .or_else(|| id.strip_prefix("question-"))
+        .or_else(|| id.strip_prefix("grant-"))
         .unwrap_or(id);
     shown::line(&bare.chars().take(8).collect::<String>()).into_owned()
 }
@@ -102,6 +103,11 @@ pub(crate) fn ask_fields(row: &HostApproval, now: Time) -> Vec<(&'static str, St
             .as_ref()
             .map(|input| json_text::pretty(input.text())),
     );
+    add(
+        "folder",
+        row.cwd.as_deref().map(|cwd| shown::line(cwd).into_owned()),
+    );
+    add("rules", row.verdict.as_ref().map(rules_text::verdict));
     add(
         "details",
         (row.details.text() != "null").then(|| json_text::pretty(row.details.text())),

@@ -23,14 +23,15 @@ pub(crate) enum Exit {
     AlreadyAnswered = 9,
     Refused = 10,
     UnknownId = 11,
+    Asks = 12,
 }
 
 /// Every code with its meaning, in order.
-const MEANINGS: [(Exit, &str); 12] = [
+const MEANINGS: [(Exit, &str); 13] = [
     (Exit::Ok, "done; for `ask`: allowed exactly as asked"),
     (Exit::Failure, "something failed"),
     (Exit::Usage, "the command line does not fit"),
-    (Exit::Denied, "the ask was denied"),
+    (Exit::Denied, "the ask was denied, or would be"),
     (
         Exit::Answered,
         "answered otherwise: with another option, or allowed with an edited input",
@@ -50,6 +51,10 @@ const MEANINGS: [(Exit, &str); 12] = [
     (
         Exit::UnknownId,
         "no such id, or the abbreviation fits more than one",
+    ),
+    (
+        Exit::Asks,
+        "for `rules check`: no rule settles it, a person would be asked",
     ),
 ];
 

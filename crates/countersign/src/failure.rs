@@ -144,6 +144,7 @@ fn call_exit(error: &CallError) -> Exit {
             | Reason::UnknownDevice
             | Reason::UnknownToken
             | Reason::UnknownEvent
+            | Reason::UnknownRule
             | Reason::AmbiguousId,
         ) => Exit::UnknownId,
         Some(Reason::AlreadyResolved) => Exit::AlreadyAnswered,
@@ -159,7 +160,7 @@ fn call_exit(error: &CallError) -> Exit {
             | Reason::AuthFailed
             | Reason::WrongOrigin,
         ) => Exit::Refused,
-        Some(Reason::NotAnOption | Reason::InvalidParams) => Exit::Usage,
+        Some(Reason::NotAnOption | Reason::InvalidParams | Reason::BadRule) => Exit::Usage,
         Some(Reason::ShuttingDown) => Exit::NoHost,
         _ => Exit::Failure,
     }
@@ -170,8 +171,12 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
         Reason::UnknownApproval | Reason::UnknownQuestion => {
             Some("see what is open with `countersign inbox`")
         }
-        Reason::UnknownAgent => Some("see the agents with `countersign ls`"),
+        Reason::UnknownAgent | Reason::AgentEnded => Some("see the agents with `countersign ls`"),
         Reason::UnknownToken => Some("see the tokens with `countersign token list`"),
+        Reason::UnknownRule => Some("see the rules with `countersign rules list`"),
+        Reason::BadRule => Some(
+            "rules look like `Bash(git status:*)` or `Read(./src/**)`; where they count is said with --scope, see `countersign rules add --help`",
+        ),
         Reason::UnknownEvent => Some("see the newest events with `countersign events`"),
         Reason::AmbiguousId => {
             Some("give more characters of the id; `countersign inbox --json` has it whole")

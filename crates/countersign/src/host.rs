@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use countersign_core::{Role, TokenId};
-use countersign_daemon::{Service, Settings};
+use countersign_daemon::{Rulebook, Service, Settings};
 use countersign_server::{Options, Server};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::paths::Paths;
+use crate::rule_files;
 
 /// How long the token in the file is good for; each start makes a new one.
 const FILE_TOKEN_LIFE: Duration = Duration::from_hours(30 * 24);
@@ -40,7 +41,8 @@ pub(crate) async fn run(
         allow_hosts,
     } = options;
     raise_file_limit();
-    let settings = settings_from_environment();
+    let mut settings = settings_from_environment();
+    settings.rulebook = Rulebook::open(rule_files::rulebook_config(&paths))?;
     let (service, mut stopped) = countersign_daemon::open(&paths.database, settings).await?;
     let ending = CancellationToken::new();
     let doors = Options {

@@ -15,6 +15,8 @@ mod json_text;
 mod nonce;
 mod output;
 mod paths;
+mod rule_files;
+mod rules_text;
 #[cfg(test)]
 mod sample;
 mod shown;

@@ -1,6 +1,9 @@
 //! Rows for tests.
 
-use countersign_protocol::{HostApproval, HostQuestion, Raw, Time, Who};
+use countersign_protocol::{
+    GrantRow, HostAgent, HostAgentDisplay, HostApproval, HostQuestion, HostRule, HostVerdict,
+    HostVerdictPart, Raw, RuleScope, Time, Who,
+};
 
 pub(crate) fn raw(text: &str) -> Raw {
     serde_json::from_str(text).unwrap()
@@ -25,6 +28,7 @@ pub(crate) fn approval() -> HostApproval {
         asked_by: Some(who("builder", "agent")),
         client_id: None,
         created_at: Time(1_000_000),
+        cwd: None,
         deadline: None,
         deliveries: 0,
         delivery: None,
@@ -37,6 +41,7 @@ pub(crate) fn approval() -> HostApproval {
         message: None,
         options: vec!["approve".into(), "deny".into()],
         passed_to_owner: None,
+        remembered: Vec::new(),
         resolution: None,
         resolved_at: None,
         resolved_by: None,
@@ -47,6 +52,7 @@ pub(crate) fn approval() -> HostApproval {
         tool: Some("Bash".into()),
         tool_call_id: None,
         turn: None,
+        verdict: None,
     }
 }
 
@@ -64,5 +70,83 @@ pub(crate) fn question() -> HostQuestion {
         question: "Which title?".into(),
         sequence: 8,
         state: "pending".into(),
+    }
+}
+
+/// A verdict of two parts, the second on the floor.
+pub(crate) fn verdict() -> HostVerdict {
+    let part = |kind: &str, effect: &str, subject: &str| HostVerdictPart {
+        effect: effect.into(),
+        floor: false,
+        kind: kind.into(),
+        reason: None,
+        rule: None,
+        subject: subject.into(),
+    };
+    let rule = HostRule {
+        effect: "allow".into(),
+        grant: None,
+        line: Some(3),
+        rule: "Bash(cargo test:*)".into(),
+        source: "/u/rules.toml".into(),
+    };
+    HostVerdict {
+        effect: "ask".into(),
+        parts: vec![
+            HostVerdictPart {
+                rule: Some(rule),
+                ..part("command", "allow", "cargo test")
+            },
+            HostVerdictPart {
+                floor: true,
+                reason: Some("git internals".into()),
+                ..part("write", "ask", "/p/.git/config")
+            },
+        ],
+        text: String::new(),
+    }
+}
+
+/// A grant without an end, one second after 1970.
+pub(crate) fn grant() -> GrantRow {
+    GrantRow {
+        by: who("ada", "operator"),
+        created_at: Time(1_000_000),
+        effect: "allow".into(),
+        expires_at: None,
+        fired: 0,
+        id: "grant-1".into(),
+        last_used: None,
+        origin: Some("approval-aaaa11112222".into()),
+        rule: "Bash(ls:*)".into(),
+        scope: RuleScope {
+            agent: Some("builder".into()),
+            project: Some("/p".into()),
+            session: None,
+        },
+        uses: None,
+        uses_left: None,
+    }
+}
+
+/// An agent that waits for two answers.
+pub(crate) fn agent() -> HostAgent {
+    HostAgent {
+        bypass_until: None,
+        capabilities: Vec::new(),
+        current_task: Some("Fix the build".into()),
+        display: HostAgentDisplay::default(),
+        id: "agent-1".into(),
+        kind: "demo".into(),
+        metadata: Raw::null(),
+        name: "builder".into(),
+        open_approvals: 2,
+        open_questions: 0,
+        pid: None,
+        project: None,
+        session_id: None,
+        state: "awaiting_permission".into(),
+        status: "waiting_for_approval".into(),
+        updated_at: Time(0),
     }
 }

@@ -7,7 +7,9 @@
 pub mod audit;
 mod clock;
 mod crash;
+mod exact;
 mod feed;
+mod gate;
 mod names;
 mod reply;
 mod rulebook;
@@ -17,6 +19,8 @@ mod supervisor;
 mod timekeeper;
 
 pub use clock::Clock;
+pub use countersign_core::{GrantDraft, GrantState};
+pub use countersign_rules::{Candidate, explain};
 pub use countersign_store::{
     ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
 };
@@ -28,6 +32,9 @@ pub use rulebook::{
     Chapter, ChapterLayer, LayerAllows, ListedRule, Problem, Rulebook, RulebookConfig,
     RulebookError, foreign_policy,
 };
-pub use service::{Identified, OpenError, Overview, Service, Settings, Stopped, open, start};
+pub use service::{
+    Backtest, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined, OpenError,
+    Overview, RulesOverview, Service, Settings, Stopped, open, start,
+};
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::event::Device;
-use countersign_core::{Agent, Approval, OpenCounts, Question, Rejection, Token};
+use countersign_core::{Agent, Approval, GrantState, OpenCounts, Question, Rejection, Token};
 
 use crate::feed::Entry;
 
@@ -24,6 +24,8 @@ pub enum Reply {
     Device(Arc<Device>),
     /// A token, without the token.
     Token(Box<Token>),
+    /// A grant.
+    Grant(Box<GrantState>),
     /// The last event of the decision.
     Event(Arc<Entry>),
 }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS, WAITERS_PER_SUBJECT_MAX};
 use countersign_core::{
-    Approval, ApprovalId, ClientId, Committed, Context, Event, Input, Presence, Question,
-    QuestionId, Rejection, Seq, State, Subject, Timestamp, decide,
+    Approval, ApprovalId, AskRequest, ClientId, Committed, Context, Event, Input, Presence,
+    Question, QuestionId, Rejection, Seq, State, Subject, Timestamp, decide,
 };
 use countersign_store::{Log, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::Clock;
 use crate::crash;
 use crate::feed::{Entry, Feed};
+use crate::gate::{Assessed, Gate};
 use crate::reply::{Reply, ServiceError};
 
 type Answer<T> = oneshot::Sender<Result<T, ServiceError>>;
@@ -29,6 +30,18 @@ type Release = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
 pub(crate) enum Command {
     /// Something to decide.
     Input(Input, Option<Answer<Reply>>),
+    /// Something to ask the rules about and then to decide.
+    Ask {
+        request: Box<AskRequest>,
+        assessed: Box<Assessed>,
+        answer: Answer<Reply>,
+    },
+    /// An open ask about which the rules are to be asked again.
+    Settle {
+        approval: ApprovalId,
+        assessed: Box<Assessed>,
+        answer: Answer<Reply>,
+    },
     /// Something to look at; what it returns runs once what it saw is durable.
     Read(Box<dyn FnOnce(View<'_>) -> Release + Send>),
     /// Somebody waits for an approval to end; `tell` if it is its asker.
@@ -61,6 +74,7 @@ pub(crate) enum Command {
 pub(crate) struct View<'a> {
     pub(crate) state: &'a State,
     pub(crate) presence: &'a Presence,
+    pub(crate) gate: &'a Gate,
 }
 
 /// Counters for whoever watches the host.
@@ -88,6 +102,7 @@ pub(crate) struct Supervisor {
     pub(crate) deadline: watch::Sender<Option<Timestamp>>,
     pub(crate) trouble: watch::Sender<Option<Arc<str>>>,
     pub(crate) waiters: Waiters,
+    pub(crate) gate: Gate,
 }
 
 #[derive(Default)]
@@ -158,6 +173,8 @@ impl Supervisor {
             Command::Subscribed(client) => self.presence.subscribed(client),
             Command::Disconnected(client) => self.presence.disconnected(client),
             Command::Input(..)
+            | Command::Ask { .. }
+            | Command::Settle { .. }
             | Command::Read(_)
             | Command::WaitApproval { .. }
             | Command::WaitQuestion { .. }
@@ -177,6 +194,7 @@ impl Supervisor {
             Ok(snapshot) => {
                 self.feed.reset(snapshot.head);
                 self.state = State::restore(snapshot);
+                self.gate = Gate::of(&self.state);
                 self.trouble.send_replace(None);
                 let holding = self.state.holding_clients().cloned();
                 Ok(holding
@@ -193,10 +211,21 @@ impl Supervisor {
     fn take(&mut self, command: Command, turn: &mut Turn) {
         match command {
             Command::Input(input, answer) => self.take_input(input, answer, turn),
+            Command::Ask {
+                request,
+                assessed,
+                answer,
+            } => self.ask(request, &assessed, answer, turn),
+            Command::Settle {
+                approval,
+                assessed,
+                answer,
+            } => self.settle(approval, &assessed, answer, turn),
             Command::Read(read) => {
                 let release = read(View {
                     state: &self.state,
                     presence: &self.presence,
+                    gate: &self.gate,
                 });
                 turn.held.push(release);
             }
@@ -214,6 +243,37 @@ impl Supervisor {
             Command::Time => self.take_input(Input::TimeArrived, None, turn),
             Command::Stop => turn.stop = true,
         }
+    }
+
+    /// The rules are asked against the very state the ask is then decided on, so that nothing
+    /// they rest on can change in between.
+    fn ask(
+        &mut self,
+        mut request: Box<AskRequest>,
+        assessed: &Assessed,
+        answer: Answer<Reply>,
+        turn: &mut Turn,
+    ) {
+        let now = self.clock.now();
+        let agent = request.asking_agent();
+        let judged = self.gate.judge(&self.state, assessed, agent, now);
+        request.judged = Some(judged);
+        self.take_input(Input::RequestApproval(request), Some(answer), turn);
+    }
+
+    fn settle(
+        &mut self,
+        approval: ApprovalId,
+        assessed: &Assessed,
+        answer: Answer<Reply>,
+        turn: &mut Turn,
+    ) {
+        let open = self.state.find_approval(&approval);
+        let agent = open.and_then(|open| open.ask.agent.clone());
+        let now = self.clock.now();
+        let judged = self.gate.judge(&self.state, assessed, agent.as_ref(), now);
+        let input = Input::SettleByRules { approval, judged };
+        self.take_input(input, Some(answer), turn);
     }
 
     fn take_input(&mut self, input: Input, answer: Option<Answer<Reply>>, turn: &mut Turn) {
@@ -243,6 +303,7 @@ impl Supervisor {
             }
             let seq = self.state.head().next();
             let ask = self.state.apply(seq, now, &event);
+            self.gate.note(&event);
             self.wake_waiters(seq, now, &event, ended_question.as_mut(), turn);
             turn.entries.push(Committed {
                 seq,
@@ -286,6 +347,10 @@ impl Supervisor {
             Subject::Token(id) => state
                 .find_token(&id)
                 .map(|token| Reply::Token(Box::new(token.clone()))),
+            Subject::Grant(id) => state
+                .find_grant(&id)
+                .map(|grant| Reply::Grant(Box::new(grant.clone()))),
+            Subject::RemovedGrant(grant) => Some(Reply::Grant(grant)),
             Subject::Event => return Ok(Pending::EventAt(turn.entries.len() - 1)),
             Subject::Refused(rejection) => return Err(*rejection),
         };
@@ -538,7 +603,9 @@ fn refuse_with<T>(answer: Answer<T>, error: ServiceError) {
 
 fn refuse(command: Command, error: &ServiceError) {
     match command {
-        Command::Input(_, Some(answer)) => refuse_with(answer, error.clone()),
+        Command::Input(_, Some(answer))
+        | Command::Ask { answer, .. }
+        | Command::Settle { answer, .. } => refuse_with(answer, error.clone()),
         Command::WaitApproval { answer, .. } => refuse_with(answer, error.clone()),
         Command::WaitQuestion { answer, .. } => refuse_with(answer, error.clone()),
         // A read that is never run drops its answer, which its caller sees as unavailable.

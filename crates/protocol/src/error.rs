@@ -64,6 +64,12 @@ reasons! {
     UnknownDevice = "unknown_device", 404;
     /// No such token.
     UnknownToken = "unknown_token", 404;
+    /// No such grant.
+    UnknownRule = "unknown_rule", 404;
+    /// The rule is not understood, or its leash makes no sense.
+    BadRule = "bad_rule", 422;
+    /// The agent has ended.
+    AgentEnded = "agent_ended", 409;
     /// No such event, or its content is gone.
     UnknownEvent = "unknown_event", 404;
     /// An abbreviation that fits more than one.

@@ -10,12 +10,14 @@ mod envelope;
 mod error;
 mod params;
 mod rows;
+mod rules;
 mod scalar;
 
 pub use envelope::{ErrorObject, Notification, Request};
 pub use error::{ErrorCode, Reason};
 pub use params::*;
 pub use rows::*;
+pub use rules::*;
 pub use scalar::{Raw, Time};
 
 /// The host wire's protocol version that this crate speaks.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::rows::HostAgentDisplay;
+use crate::rules::Remember;
 use crate::scalar::Raw;
 
 /// `session.auth`: one of the forms of the host wire.
@@ -268,6 +269,9 @@ pub struct RequestApprovalParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub input: Option<Raw>,
+    /// Where it would run: an absolute path. Rules that speak of paths need it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
     /// The agent's turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
@@ -321,6 +325,9 @@ pub struct ResolutionBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub edited_input: Option<serde_json::Value>,
+    /// Decide once: what to remember of this answer, and on which leash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remember: Option<Remember>,
 }
 
 /// `host.cancel_approval`.

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::rules::{BypassRow, GrantRow, HostVerdict, RuleProblem};
 use crate::scalar::{Raw, Time};
 
 /// How an agent wants to be shown.
@@ -24,6 +25,10 @@ pub struct HostAgentDisplay {
 /// An agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostAgent {
+    /// Until when its asks are let through without a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub bypass_until: Option<Time>,
     /// What it says it can do.
     pub capabilities: Vec<String>,
     /// What it works on.
@@ -105,6 +110,9 @@ pub struct HostApproval {
     /// When it was opened.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Time,
+    /// Where it would run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
     /// When it ends as expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -142,6 +150,9 @@ pub struct HostApproval {
     /// In the reply to a resolution: it was passed to its owner, who decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed_to_owner: Option<bool>,
+    /// In the reply to a resolution: what is remembered of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remembered: Vec<GrantRow>,
     /// The option chosen, or `cancelled`, `expired`, `agent_gone`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<String>,
@@ -172,6 +183,9 @@ pub struct HostApproval {
     /// The agent's turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
+    /// What the rules say, or said when they settled it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<HostVerdict>,
 }
 
 /// A question that waits for words.
@@ -291,6 +305,9 @@ pub struct HostSnapshot {
     /// Open questions, newest first.
     #[serde(default)]
     pub questions: Vec<HostQuestion>,
+    /// What is wrong with rule files.
+    #[serde(default)]
+    pub rule_problems: Vec<RuleProblem>,
     /// Always true.
     pub subscribed: bool,
 }
@@ -331,6 +348,9 @@ pub struct NewToken {
 pub struct HostStatus {
     /// Agents on the list.
     pub agents: usize,
+    /// Agents whose asks are let through without a person.
+    #[serde(default)]
+    pub bypassed: Vec<BypassRow>,
     /// Connections open now.
     pub connections: usize,
     /// The database.
@@ -346,6 +366,9 @@ pub struct HostStatus {
     pub pending_questions: usize,
     /// Its process.
     pub pid: u32,
+    /// What is wrong with rule files.
+    #[serde(default)]
+    pub rule_problems: Vec<RuleProblem>,
     /// The Unix socket.
     pub socket: String,
     /// When it started.

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod assess;
+mod corpus;
 mod explain;
 mod facts;
 mod file;
@@ -24,6 +25,7 @@ mod shell;
 mod suggest;
 
 pub use assess::{Assessment, assess};
+pub use corpus::{Case, CaseError, CaseRules};
 pub use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};
 pub use explain::{deciding, explain, explain_part, name_rule};
 pub use facts::{Facts, NoFacts};

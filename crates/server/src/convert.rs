@@ -1,5 +1,7 @@
 //! Translation between the domain and the wire, both ways, and nothing else.
 
+pub(crate) mod rules;
+
 use countersign_core::event::{AgentState, BaseState, Delivery, Device, Outcome, QuestionOutcome};
 use countersign_core::{
     Agent, Approval, Ask, By, Json, OpenCounts, Question, Role, Seq, Timestamp, Token,
@@ -38,6 +40,7 @@ pub(crate) fn agent((agent, open): &(Agent, OpenCounts)) -> HostAgent {
     let profile = &agent.profile;
     let state = agent.state(*open);
     HostAgent {
+        bypass_until: agent.bypass_until.map(time),
         capabilities: profile.capabilities.clone(),
         current_task: agent.current_task.clone(),
         display: HostAgentDisplay {
@@ -142,6 +145,7 @@ pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
             .filter(|_| owned)
             .map(ToString::to_string),
         created_at: time(ask.asked_at),
+        cwd: ask.cwd.clone(),
         deadline: ask.deadline.map(time),
         deliveries: 0,
         delivery: None,
@@ -154,6 +158,7 @@ pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
         message: None,
         options: ask.options.clone(),
         passed_to_owner: None,
+        remembered: Vec::new(),
         resolution: None,
         resolved_at: None,
         resolved_by: None,
@@ -164,6 +169,7 @@ pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
         tool: ask.tool.clone(),
         tool_call_id: ask.tool_call.clone(),
         turn: ask.turn.clone(),
+        verdict: ask.verdict.as_deref().map(rules::verdict),
     }
 }
 
@@ -175,6 +181,9 @@ pub(crate) fn end(row: &mut HostApproval, ending: &countersign_core::event::Endi
     row.resolved_by = Some(who(&ending.by));
     row.message.clone_from(&ending.message);
     row.edited_input = ending.edited_input.as_ref().map(raw);
+    if let Some(verdict) = &ending.verdict {
+        row.verdict = Some(rules::verdict(verdict));
+    }
 }
 
 fn outcome_name(outcome: Outcome) -> &'static str {

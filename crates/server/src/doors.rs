@@ -41,8 +41,10 @@ impl Doors {
     pub(crate) async fn status(&self, caller: &Caller) -> Result<HostStatus, Fault> {
         ops::refuse_agents(caller)?;
         let overview = self.service.overview().await?;
+        let rule_problems = ops::rules::problems(&self.service).await?;
         Ok(HostStatus {
             agents: overview.agents.len(),
+            bypassed: ops::rules::bypassed(&overview.agents, self.service.now()),
             connections: self.connections(),
             database: self.database.display().to_string(),
             event_sequence: overview.head.0,
@@ -54,6 +56,7 @@ impl Doors {
                 .count(),
             pending_questions: overview.questions.len(),
             pid: std::process::id(),
+            rule_problems,
             socket: self.socket.display().to_string(),
             started_at: convert::time(self.service.started_at()),
             store_error: self

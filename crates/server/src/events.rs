@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use countersign_core::event::{
-    AgentRegistered, AgentStatusChanged, ApprovalResolveRefused, ApprovalResolveRequested,
-    ApprovalResolved, BaseState, Outcome, QuestionAsked, QuestionEnded,
+    AgentBypassChanged, AgentRegistered, AgentStatusChanged, ApprovalResolveRefused,
+    ApprovalResolveRequested, ApprovalResolved, BaseState, Grant, GrantRemoved, Outcome,
+    QuestionAsked, QuestionEnded, RulesTrusted,
 };
 use countersign_core::{
     Agent, Ask, Committed, Event, OpenCounts, PrincipalKey, Question, Seq, Timestamp,
@@ -13,6 +14,7 @@ use countersign_core::{
 use countersign_protocol::{HostEvent, Notification, Raw};
 use serde_json::json;
 
+use crate::convert::rules::new_grant;
 use crate::convert::{
     agent, ask, device, end, question, question_outcome_name, raw, state_name, status_in_words,
     time, who, wire_status,
@@ -82,6 +84,10 @@ fn content(committed: &Committed) -> Content {
             format!("{} is {}", e.device.name, e.device.status),
             &device(&e.device),
         ),
+        Event::GrantCreated(e) => grant_created(&e.grant, at),
+        Event::GrantRemoved(e) => grant_removed(e),
+        Event::RulesTrusted(e) => rules_trusted(e),
+        Event::AgentBypassChanged(e) => bypass_changed(e),
         Event::Notified(e) => (e.message.clone(), raw(&e.payload)),
         // Internal facts are shown as they are stored, to those who name their kind.
         other => (other.kind().to_owned(), stored(other)),
@@ -96,6 +102,7 @@ fn registered(e: &AgentRegistered, at: Timestamp) -> Content {
         owner: e.owner.clone(),
         client: e.client.clone(),
         lapses_at: None,
+        bypass_until: None,
         registered_at: at,
         updated_at: at,
     };
@@ -117,6 +124,7 @@ fn status_changed(e: &AgentStatusChanged, at: Timestamp) -> Content {
         owner: PrincipalKey::new(""),
         client: e.client.clone(),
         lapses_at: None,
+        bypass_until: None,
         registered_at: at,
         updated_at: at,
     };
@@ -183,6 +191,34 @@ fn question_ended(e: &QuestionEnded) -> Content {
         "id": e.question, "sequence": e.opened, "state": state,
     });
     of(format!("Question {state}: {}", e.question), &payload)
+}
+
+fn grant_created(grant: &Grant, at: Timestamp) -> Content {
+    let words = format!("Rule added: {} {}", grant.effect.as_str(), grant.rule);
+    of(words, &new_grant(grant, at))
+}
+
+fn grant_removed(e: &GrantRemoved) -> Content {
+    let payload = json!({
+        "by": e.by.as_ref().map(who), "id": e.grant, "reason": e.reason,
+    });
+    of(format!("Rule removed: {}", e.grant), &payload)
+}
+
+fn rules_trusted(e: &RulesTrusted) -> Content {
+    let payload = json!({ "by": who(&e.by), "digest": e.digest, "file": e.file });
+    of(format!("Rule file trusted: {}", e.file), &payload)
+}
+
+fn bypass_changed(e: &AgentBypassChanged) -> Content {
+    let payload = json!({
+        "agent_id": e.agent, "bypass_until": e.until.map(time), "by": who(&e.by),
+    });
+    let words = match e.until {
+        Some(_) => format!("Asks of {} are let through by {}", e.agent, e.by.name),
+        None => format!("Asks of {} are held again", e.agent),
+    };
+    of(words, &payload)
 }
 
 fn stored(event: &Event) -> Raw {

@@ -105,6 +105,13 @@ impl From<Rejection> for Fault {
             Rejection::UnknownQuestion(_) => Self::plain(Reason::UnknownQuestion, words),
             Rejection::UnknownDevice(_) => Self::plain(Reason::UnknownDevice, words),
             Rejection::UnknownToken(_) => Self::plain(Reason::UnknownToken, words),
+            Rejection::UnknownGrant(_) => Self::plain(Reason::UnknownRule, words),
+            Rejection::BadGrant(_) => Self::plain(Reason::BadRule, words),
+            Rejection::AgentEnded(_) => Self::plain(Reason::AgentEnded, words),
+            Rejection::BypassTooLong { limit_ms } => {
+                Self::plain(Reason::InvalidParams, words).with("limit_ms", limit_ms)
+            }
+            Rejection::NotAbsolute(_) => Self::plain(Reason::InvalidParams, words),
             Rejection::UnknownEvent(_) => Self::plain(Reason::UnknownEvent, words),
             Rejection::AlreadyResolved(approval) => already_resolved(&approval, words),
             Rejection::AlreadyAnswered(question) => {

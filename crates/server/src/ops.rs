@@ -2,6 +2,9 @@
 //!
 //! Invariant: REST and JSON-RPC call the same functions and so have the same results and errors.
 
+mod remember;
+pub(crate) mod rules;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -213,6 +216,8 @@ pub(crate) async fn request_approval(
         system_level: params.system_level,
         idempotency_key: params.idempotency_key,
         timeout_ms: params.timeout_ms,
+        cwd: params.cwd,
+        judged: None,
         keyed: None,
     };
     let approval = service.request_approval(request).await?;
@@ -243,16 +248,24 @@ pub(crate) async fn resolve_approval(
         .map(|input| Json::from_value(&input))
         .transpose()
         .map_err(|error| Fault::invalid(&error))?;
+    let id = ApprovalId::new(id);
+    let as_asked = edited_input.is_none();
+    let remember = remember::drafts(service, &caller, &id, body.remember, as_asked).await?;
     let answer = Answer {
         resolution: body.resolution,
         message: body.message,
         edited_input,
+        remember,
     };
+    let remembers = !answer.remember.is_empty();
     let (approval, passed) = service
-        .resolve_approval(caller, ApprovalId::new(id), answer)
+        .resolve_approval(caller.clone(), id.clone(), answer)
         .await?;
     let mut row = convert::approval(&approval);
     row.passed_to_owner = passed.then_some(true);
+    if remembers && !passed {
+        row.remembered = remember::made(service, &caller, &id).await?;
+    }
     Ok(row)
 }
 
@@ -538,6 +551,7 @@ pub(crate) async fn snapshot(service: &Service, overview: &Overview) -> Result<w
         identity: Some(identity()),
         pending_signins: Vec::new(),
         questions: overview.questions.iter().map(convert::question).collect(),
+        rule_problems: rules::problems(service).await?,
         subscribed: true,
     })
 }

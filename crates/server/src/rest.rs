@@ -1,5 +1,7 @@
 //! REST under `/api/v1`, described by the document it generates, with events by SSE.
 
+mod rules;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +75,7 @@ pub(crate) fn router() -> (axum::Router<Arc<Doors>>, utoipa::openapi::OpenApi) {
         .routes(routes!(revoke_token))
         .routes(routes!(get_status))
         .routes(routes!(stop_all))
+        .merge(rules::router())
         .split_for_parts()
 }
 

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::Doors;
 use crate::fault::Fault;
 use crate::ops;
+use crate::ops::rules;
 
 /// One request, taken apart.
 pub(crate) struct Call<'a> {
@@ -82,6 +83,20 @@ async fn dispatch_other(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
         "host.create_ticket" => call.reply(doors.create_ticket(&caller)?),
         "host.redact_event" => call.reply(ops::redact(service, caller, call.params()?).await?),
         "host.prune_events" => call.reply(ops::prune(service, caller, call.params()?).await?),
+        "host.rules" => call.reply(rules::rules(service, &caller, call.optional()?).await?),
+        "host.add_rule" => call.reply(rules::add_rule(service, caller, call.params()?).await?),
+        "host.remove_rule" => remove_rule(doors, caller, call).await,
+        "host.check_rules" => {
+            call.reply(rules::check_rules(service, &caller, call.params()?).await?)
+        }
+        "host.backtest_rule" => {
+            call.reply(rules::backtest_rule(service, &caller, call.params()?).await?)
+        }
+        "host.suggest_rules" => {
+            call.reply(rules::suggest_rules(service, &caller, call.optional()?).await?)
+        }
+        "host.trust_rules" => call.done(rules::trust_rules(service, caller, call.params()?).await?),
+        "host.set_bypass" => call.reply(rules::set_bypass(service, caller, call.params()?).await?),
         "host.status" => call.reply(doors.status(&caller).await?),
         "host.shutdown" => call.done(doors.shut_down(&caller)?),
         unknown => Err(Fault::new(
@@ -133,6 +148,11 @@ async fn cancel_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resu
     call.reply(
         ops::cancel_approval(&doors.service, caller, params.approval_id, params.message).await?,
     )
+}
+
+async fn remove_rule(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+    let params: wire::RemoveRuleParams = call.params()?;
+    call.reply(rules::remove_rule(&doors.service, caller, params.id).await?)
 }
 
 async fn wait_approval(doors: &Doors, caller: &Caller, call: &Call<'_>) -> Result<String, Fault> {

@@ -241,6 +241,7 @@ impl Load {
             },
             message: None,
             edited_input: None,
+            verdict: None,
         });
         let event = ApprovalResolved {
             approval: approval.ask.id.clone(),
@@ -248,6 +249,7 @@ impl Load {
             agent: approval.ask.agent.clone(),
             ending: ending.clone(),
             delivery: Delivery::Waiting,
+            grants_used: Vec::new(),
         };
         let ask = Some(approval.ask.clone());
         let ended = Approval {
@@ -282,6 +284,8 @@ fn ask(number: u64) -> Ask {
         input_digest: Some(
             "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824".to_owned(),
         ),
+        cwd: None,
+        verdict: None,
         details: serde_json::from_str(r#"{"cwd":"/srv/app"}"#).unwrap(),
         a2ui: None,
         options: vec!["approve".to_owned(), "deny".to_owned()],

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use countersign_core::event::{Delivery, Device, ProcessKey};
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
-    Agent, AgentId, Approval, ApprovalId, Ask, Changes, Committed, DeviceId, Event, Mark,
-    PrincipalKey, Question, QuestionId, Seq, Snapshot, Timestamp, Token, TokenId,
+    Agent, AgentId, Approval, ApprovalId, Ask, Changes, Committed, DeviceId, Event, GrantId,
+    GrantState, Mark, PrincipalKey, Question, QuestionId, Seq, Snapshot, Timestamp, Token, TokenId,
 };
 
 use crate::fault::Refusal;
@@ -48,6 +48,8 @@ struct Tables {
     devices: BTreeMap<DeviceId, Arc<Device>>,
     tokens: BTreeMap<TokenId, Token>,
     marks: BTreeMap<ProcessKey, Mark>,
+    grants: BTreeMap<GrantId, GrantState>,
+    trusted: BTreeMap<String, String>,
 }
 
 impl Log for MemoryLog {
@@ -96,6 +98,8 @@ impl Tables {
             devices: self.devices.values().cloned().collect(),
             tokens: self.tokens.values().cloned().collect(),
             marks: self.marks.values().cloned().collect(),
+            grants: self.grants.values().cloned().collect(),
+            trusted: self.trusted.clone().into_iter().collect(),
         }
     }
 
@@ -204,6 +208,8 @@ impl Tables {
         );
         put(&mut self.agents, &changes.agents);
         put(&mut self.tokens, &changes.tokens);
+        put(&mut self.grants, &changes.grants);
+        self.trusted.extend(changes.trusted.iter().cloned());
         self.devices.extend(
             changes
                 .devices

@@ -198,13 +198,15 @@ pub(super) fn notify(input: Notify) -> Result<Decision, Rejection> {
 
 /// Kinds that only the host may say, and everything that could be read as one of them.
 fn is_reserved(kind: &str) -> bool {
-    const OURS: [&str; 6] = [
+    const OURS: [&str; 8] = [
         "approval.",
         "answer.",
         "question.",
         "token.",
         "process.",
         "record.",
+        "grant.",
+        "rules.",
     ];
     let kind = kind.trim().to_ascii_lowercase();
     Event::KINDS.contains(&kind.as_str()) || OURS.iter().any(|prefix| kind.starts_with(prefix))

@@ -9,21 +9,21 @@ use sha2::{Digest as _, Sha256};
 
 use super::time::expired;
 use super::{
-    Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word,
-    refuse_observers,
+    Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word, grants,
+    refuse_observers, settling,
 };
 use crate::approval::{APPROVE, Approval, CANCELLED, DENY, EXPIRED, Ended, GONE};
 use crate::event::{
     AgentInterruptRequested, AnswerAttempted, AnswerSettled, ApprovalAttached, ApprovalDismissed,
     ApprovalRequested, ApprovalResolveRefused, ApprovalResolveRequested, ApprovalResolved, Ask,
-    Attachment, Delivery, Ending, Event, Outcome,
+    Attachment, Delivery, Effect, Ending, Event, GrantUse, Outcome,
 };
-use crate::ids::{ApprovalId, ClientId, PrincipalKey, Seq, Timestamp};
-use crate::input::{Answer, AskRequest, Context, ResolveApproval};
+use crate::ids::{ApprovalId, ClientId, GrantId, PrincipalKey, Seq, Timestamp};
+use crate::input::{Answer, AskRequest, Context, GrantDraft, ResolveApproval};
 use crate::json::{Json, hex};
 use crate::limits::{
     AGENT_OPEN_ASKS_MAX, AGENT_OPEN_BYTES_MAX, OPEN_ASKS_MAX, OPEN_BYTES_MAX, OPTIONS_MAX,
-    TIMEOUT_MS_MAX,
+    PATH_BYTES_MAX, TIMEOUT_MS_MAX,
 };
 use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
@@ -34,12 +34,28 @@ const NEVER_APPROVING: [&str; 4] = [DENY, CANCELLED, EXPIRED, GONE];
 
 /// The fact that an approval ended.
 pub(super) fn ended(approval: &Approval, ending: Ending, delivery: Delivery) -> Event {
+    concluded(
+        (&approval.ask, approval.opened),
+        ending,
+        delivery,
+        Vec::new(),
+    )
+}
+
+/// The fact that an ask ended, with the grants that ended it.
+pub(super) fn concluded(
+    (ask, opened): (&Ask, Seq),
+    ending: Ending,
+    delivery: Delivery,
+    grants_used: Vec<GrantUse>,
+) -> Event {
     ApprovalResolved {
-        approval: approval.ask.id.clone(),
-        opened: approval.opened,
-        agent: approval.ask.agent.clone(),
+        approval: ask.id.clone(),
+        opened,
+        agent: ask.agent.clone(),
         ending: Arc::new(ending),
         delivery,
+        grants_used,
     }
     .into()
 }
@@ -53,24 +69,41 @@ pub(super) fn request(
     check_request(&request)?;
     let keyed = request.keyed.clone();
     let caller = request.caller.clone();
+    let judged = request.judged.clone();
     let ask = draft(context.now, request)?;
     if let Some(key) = &ask.idempotency_key
         && let Some(earlier) = find_asked(state, &ask.by.key, key, keyed.as_ref())?
     {
         return ask_again(context, earlier, &ask, &caller);
     }
-    let mut events = Vec::with_capacity(2);
-    if let Some(earlier) = ask_key(&ask)
+    let mut events = Vec::with_capacity(4);
+    let earlier = ask_key(&ask)
         .and_then(|key| state.ask_keys.get(&key))
-        .and_then(|id| state.approvals.get(id))
-    {
-        events.push(ended(earlier, replaced(&caller), Delivery::Withdrawn));
-    } else {
+        .and_then(|id| state.approvals.get(id));
+    events.extend(earlier.map(|earlier| ended(earlier, replaced(&caller), Delivery::Withdrawn)));
+    let opened = Seq(state.head().0 + events.len() as u64 + 1);
+    let settled = settling::settle(state, context, (&ask, opened), judged.as_ref());
+    // What ends at once takes no room, and what replaces another has its room.
+    if settled.is_none() && earlier.is_none() {
         check_room(state, &ask)?;
     }
     let id = ask.id.clone();
     events.push(ApprovalRequested { ask: Arc::new(ask) }.into());
+    if let Some(settled) = settled {
+        events.extend(settled);
+        // The reply to the ask carries the answer, so that is its first telling.
+        events.push(attempted(&id, opened, 1));
+    }
     Ok(Decision::new(events, Subject::Approval(id)))
+}
+
+fn attempted(id: &ApprovalId, opened: Seq, deliveries: u32) -> Event {
+    AnswerAttempted {
+        approval: id.clone(),
+        opened,
+        deliveries,
+    }
+    .into()
 }
 
 fn check_request(request: &AskRequest) -> Result<(), Rejection> {
@@ -91,6 +124,7 @@ fn check_request(request: &AskRequest) -> Result<(), Rejection> {
         check_word(what, word.unwrap_or_default())?;
     }
     check_agent_id(request.agent.as_ref())?;
+    check_cwd(request.cwd.as_deref())?;
     check_json("the details", &request.details)?;
     request
         .input
@@ -100,6 +134,16 @@ fn check_request(request: &AskRequest) -> Result<(), Rejection> {
         .a2ui
         .as_ref()
         .map_or(Ok(()), |a2ui| check_json("the screen description", a2ui))
+}
+
+fn check_cwd(cwd: Option<&str>) -> Result<(), Rejection> {
+    let cwd = cwd.unwrap_or("/");
+    check_size("the working directory", cwd.len(), PATH_BYTES_MAX)?;
+    if cwd.starts_with('/') {
+        Ok(())
+    } else {
+        Err(Rejection::NotAbsolute("the working directory"))
+    }
 }
 
 fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
@@ -132,6 +176,8 @@ fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
         tool: request.tool,
         input_digest: request.input.as_ref().map(Json::canonical_digest),
         input: request.input,
+        cwd: request.cwd,
+        verdict: None,
         details: request.details,
         a2ui: request.a2ui,
         options,
@@ -148,6 +194,11 @@ fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
     };
     if ask.idempotency_key.is_some() {
         ask.request_digest = Some(request_digest(&ask));
+    }
+    // What the host found out is no part of what was asked, and comes after the digest.
+    if let Some(judged) = request.judged {
+        ask.cwd = judged.cwd;
+        ask.verdict = Some(judged.verdict);
     }
     Ok(ask)
 }
@@ -190,7 +241,8 @@ fn request_digest(ask: &Ask) -> String {
         ask.approving.join("\n"),
     ];
     let mut hasher = Sha256::new();
-    for part in parts {
+    // Keys are older than working directories: an ask without one keeps its digest.
+    for part in parts.into_iter().chain(ask.cwd.clone()) {
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part.as_bytes());
     }
@@ -305,6 +357,7 @@ fn cancelled(caller: &Caller, message: Option<String>) -> Ending {
         by: By::from(caller),
         message,
         edited_input: None,
+        verdict: None,
     }
 }
 
@@ -316,8 +369,10 @@ pub(super) fn resolve(
     let ResolveApproval {
         caller,
         approval: id,
-        answer,
+        mut answer,
+        grant_ids,
     } = input;
+    let remembered = std::mem::take(&mut answer.remember);
     let approval = state
         .find_approval(&id)
         .ok_or_else(|| Rejection::UnknownApproval(id.clone()))?;
@@ -349,12 +404,43 @@ pub(super) fn resolve(
             } else {
                 Delivery::Waiting
             };
-            Ok(Decision::new(
-                vec![ended(approval, ending(outcome, &caller, answer), delivery)],
-                Subject::Approval(id),
-            ))
+            let grants = drafts(approval, outcome, remembered, grant_ids)?;
+            let grants = grants::remember(state, context, &caller, grants)?;
+            let mut events = vec![ended(approval, ending(outcome, &caller, answer), delivery)];
+            events.extend(grants);
+            Ok(Decision::new(events, Subject::Approval(id)))
         }
     }
+}
+
+/// What is remembered follows the answer: only an allow or a deny can be.
+fn drafts(
+    approval: &Approval,
+    outcome: Outcome,
+    remembered: Vec<GrantDraft>,
+    ids: Vec<GrantId>,
+) -> Result<Vec<(GrantId, GrantDraft)>, Rejection> {
+    check_size(
+        "what is remembered",
+        remembered.len(),
+        ids.len().min(OPTIONS_MAX),
+    )?;
+    let effect = match outcome {
+        Outcome::Allowed => Effect::Allow,
+        Outcome::Denied => Effect::Deny,
+        _ if remembered.is_empty() => return Ok(Vec::new()),
+        Outcome::Answered | Outcome::Cancelled | Outcome::Expired | Outcome::Gone => {
+            let why = "the answer neither allows nor denies";
+            return Err(Rejection::BadGrant(why.to_owned()));
+        }
+    };
+    let origin = Some(approval.ask.id.clone());
+    let drafts = remembered.into_iter().map(|draft| GrantDraft {
+        effect,
+        origin: origin.clone(),
+        ..draft
+    });
+    Ok(ids.into_iter().zip(drafts).collect())
 }
 
 /// An answer that overtakes the clock's own word is late all the same.
@@ -433,6 +519,7 @@ fn ending(outcome: Outcome, caller: &Caller, answer: Answer) -> Ending {
         by: By::from(caller),
         message: answer.message,
         edited_input: answer.edited_input,
+        verdict: None,
     }
 }
 
@@ -527,12 +614,8 @@ pub(super) fn tell(state: &State, approval: Approval) -> Decision {
 fn told(mut approval: Approval) -> Decision {
     approval.deliveries += 1;
     approval.delivery = Delivery::Attempted;
-    let event = AnswerAttempted {
-        approval: approval.ask.id.clone(),
-        opened: approval.opened,
-        deliveries: approval.deliveries,
-    };
-    Decision::new(vec![event.into()], Subject::Told(Box::new(approval)))
+    let event = attempted(&approval.ask.id, approval.opened, approval.deliveries);
+    Decision::new(vec![event], Subject::Told(Box::new(approval)))
 }
 
 pub(super) fn settle(approval: ApprovalId, opened: Seq, delivery: Delivery) -> Decision {
@@ -560,7 +643,7 @@ pub(super) fn stop_all(state: &State, caller: &Caller) -> Result<Decision, Rejec
             let answer = Answer {
                 resolution: DENY.to_owned(),
                 message: message.clone(),
-                edited_input: None,
+                ..Answer::default()
             };
             let ending = if approval.ask.options.iter().any(|option| option == DENY) {
                 ending(Outcome::Denied, caller, answer)
@@ -581,5 +664,6 @@ pub(super) fn stop_all(state: &State, caller: &Caller) -> Result<Decision, Rejec
             by: By::from(caller),
         })
     }));
+    events.extend(grants::end_bypasses(state, caller));
     Ok(Decision::new(events, Subject::Nothing))
 }

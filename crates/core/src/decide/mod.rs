@@ -5,8 +5,10 @@
 
 mod agents;
 mod approvals;
+mod grants;
 mod questions;
 mod record;
+mod settling;
 mod time;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::agent::OpenCounts;
 use crate::approval::Approval;
 use crate::event::Event;
-use crate::ids::{AgentId, ApprovalId, DeviceId, QuestionId, TokenId};
+use crate::grant::GrantState;
+use crate::ids::{AgentId, ApprovalId, DeviceId, GrantId, QuestionId, TokenId};
 use crate::input::{Context, Input};
 use crate::json::Json;
 use crate::limits::{JSON_BYTES_MAX, JSON_DEPTH_MAX, TEXT_BYTES_MAX, WORD_BYTES_MAX};
@@ -54,6 +57,10 @@ pub enum Subject {
     Device(DeviceId),
     /// A token.
     Token(TokenId),
+    /// A grant.
+    Grant(GrantId),
+    /// A grant that has just ended.
+    RemovedGrant(Box<GrantState>),
     /// The last event of the decision.
     Event,
     /// A no that is on the record, or came with the end it tells of.
@@ -84,6 +91,21 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
         Input::Notify(input) => agents::notify(input),
         Input::RequestApproval(request) => approvals::request(state, context, *request),
         Input::ResolveApproval(input) => approvals::resolve(state, context, input),
+        Input::SettleByRules { approval, judged } => {
+            settling::settle_again(state, context, approval, &judged)
+        }
+        Input::CreateGrant(input) => grants::create(state, context, input),
+        Input::RemoveGrant { caller, grant } => grants::remove(state, &caller, grant),
+        Input::SetBypass {
+            caller,
+            agent,
+            until,
+        } => grants::set_bypass(state, context, &caller, agent, until),
+        Input::TrustRules {
+            caller,
+            file,
+            digest,
+        } => grants::trust(state, &caller, file, digest),
         Input::CancelApproval {
             caller,
             approval,
@@ -114,6 +136,7 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
         } => record::redact(state, &caller, seq, reason),
         Input::Prune { caller, before } => record::prune(state, &caller, before),
     }?;
+    grants::end_sessions(state, &mut decision.events);
     announce_states(state, &mut decision.events);
     time::lose_what_came_late(context, &mut decision.events);
     Ok(decision)

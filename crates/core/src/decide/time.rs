@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::approvals::ended;
-use super::{Decision, Subject, questions};
+use super::{Decision, Subject, grants, questions};
 use crate::agent::Agent;
 use crate::approval::{EXPIRED, GONE};
 use crate::event::{
     AgentUnregistered, Attachment, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending,
-    Event, HostStarted, Outcome, QuestionEnding, QuestionOutcome,
+    Event, GrantEnd, HostStarted, Outcome, QuestionEnding, QuestionOutcome,
 };
 use crate::ids::{AgentId, ClientId};
 use crate::input::Context;
@@ -46,12 +46,26 @@ pub(super) fn connection_lost(state: &State, context: Context<'_>, client: Clien
 /// A request may be decided after its connection ended. What it ties to that connection would
 /// otherwise wait for it for ever.
 pub(super) fn lose_what_came_late(context: Context<'_>, events: &mut Vec<Event>) {
-    let tied = events.iter().rev().find_map(ties_to);
+    let tied = events
+        .iter()
+        .rev()
+        .filter(|event| !is_over(events, event))
+        .find_map(ties_to);
     if let Some(client) = tied.filter(|client| !context.presence.is_connected(client)) {
         let client = client.clone();
         let lapses_at = context.now.plus_ms(context.owner_grace_ms);
         events.push(ConnectionLost { client, lapses_at }.into());
     }
+}
+
+/// Whether the event opens an ask that ends in the same breath, so that nothing stays tied.
+fn is_over(events: &[Event], event: &Event) -> bool {
+    let Event::ApprovalRequested(requested) = event else {
+        return false;
+    };
+    events
+        .iter()
+        .any(|event| matches!(event, Event::ApprovalResolved(e) if e.approval == requested.ask.id))
 }
 
 #[expect(
@@ -98,6 +112,11 @@ fn run_out(state: &State, what: &Deadline) -> Option<Event> {
             let question = state.questions.get(id)?;
             Some(questions::ended(question, nobody_answered()))
         }
+        Deadline::Grant(id) => Some(grants::removed(id.clone(), GrantEnd::Expired)),
+        Deadline::Bypass(id) => {
+            let host = By::from(&Caller::host());
+            Some(grants::bypass_changed(id.clone(), None, host))
+        }
     }
 }
 
@@ -120,6 +139,7 @@ fn host_ending(outcome: Outcome, resolution: &str, message: &str) -> Ending {
         by: By::from(&Caller::host()),
         message: Some(message.to_owned()),
         edited_input: None,
+        verdict: None,
     }
 }
 

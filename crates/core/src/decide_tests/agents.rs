@@ -19,6 +19,7 @@ fn an_agent_registers_idle_and_owned_by_its_connection() {
         owner: PrincipalKey::new("ann"),
         client: Some(ClientId::new("c1")),
         lapses_at: None,
+        bypass_until: None,
         registered_at: Timestamp(5),
         updated_at: Timestamp(5),
     };

@@ -16,6 +16,7 @@ fn an_answer_is_kept_with_who_gave_it() {
         resolution: "approve".to_owned(),
         message: Some("go on".to_owned()),
         edited_input: Some(json("2")),
+        remember: Vec::new(),
     };
     let decision = host.decide(answer(&person("ann"), &id, given)).unwrap();
     let resolved = ApprovalResolved {
@@ -28,8 +29,10 @@ fn an_answer_is_kept_with_who_gave_it() {
             by: by(&person("ann")),
             message: Some("go on".to_owned()),
             edited_input: Some(json("2")),
+            verdict: None,
         }),
         delivery: Delivery::Waiting,
+        grants_used: Vec::new(),
     };
     let expected = Decision {
         events: vec![resolved.into()],
@@ -153,8 +156,8 @@ fn an_answer_cannot_repeat_how_an_ask_ended_without_one() {
 fn an_edited_input_needs_an_allow_and_something_to_edit() {
     let edited = |resolution: &str| Answer {
         resolution: resolution.to_owned(),
-        message: None,
         edited_input: Some(json("2")),
+        ..Answer::default()
     };
     let mut host = Host::new();
     let bare = host.ask(request(&agent("bot")));

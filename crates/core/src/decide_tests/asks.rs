@@ -45,6 +45,8 @@ fn an_ask_is_kept_exactly_as_it_was_made() {
         tool: Some("bash".to_owned()),
         input_digest: Some(input.canonical_digest()),
         input: Some(input),
+        cwd: None,
+        verdict: None,
         details: json(r#"{"why":1}"#),
         a2ui: None,
         options: words(&["approve", "later"]),

@@ -16,7 +16,10 @@ use crate::ids::{
 use crate::json::Json;
 use crate::principal::{By, Role};
 
-pub use rules::{Effect, Grant, PartKind, RuleRef, Scope, Verdict, VerdictPart};
+pub use rules::{
+    AgentBypassChanged, Effect, Grant, GrantCreated, GrantEnd, GrantRemoved, GrantUse, PartKind,
+    RuleRef, RulesTrusted, Scope, Verdict, VerdictPart,
+};
 
 macro_rules! is_public {
     (public) => {
@@ -90,6 +93,8 @@ events! {
     AgentStatusChanged = public "agent.status_changed";
     /// An agent is gone from the list.
     AgentUnregistered = public "agent.unregistered";
+    /// An operator lets an agent's asks through for a while, or no longer does.
+    AgentBypassChanged = public "agent.bypass_changed";
     /// An operator asked an agent to stop what it does.
     AgentInterruptRequested = public "agent.interrupt_requested";
     /// An ask was opened.
@@ -112,6 +117,12 @@ events! {
     QuestionAsked = public "question.asked";
     /// A question ended, with or without words.
     QuestionEnded = public "question.ended";
+    /// A decision is remembered.
+    GrantCreated = public "grant.created";
+    /// A remembered decision counts no longer.
+    GrantRemoved = public "grant.removed";
+    /// Somebody trusted a rule file with exactly this content.
+    RulesTrusted = public "rules.trusted";
     /// A device registered itself.
     DeviceRegistered = public "device.registered";
     /// A device changed.
@@ -140,6 +151,7 @@ impl Event {
             Self::AgentStatusChanged(e) => Some(&e.agent.id),
             Self::AgentUnregistered(e) => Some(&e.agent),
             Self::AgentInterruptRequested(e) => Some(&e.agent),
+            Self::AgentBypassChanged(e) => Some(&e.agent),
             Self::ApprovalRequested(e) => e.ask.agent.as_ref(),
             Self::ApprovalResolved(e) => e.agent.as_ref(),
             Self::ApprovalResolveRequested(e) => e.agent.as_ref(),
@@ -159,6 +171,9 @@ impl Event {
             | Self::ApprovalDismissed(_)
             | Self::AnswerAttempted(_)
             | Self::AnswerSettled(_)
+            | Self::GrantCreated(_)
+            | Self::GrantRemoved(_)
+            | Self::RulesTrusted(_)
             | Self::DeviceRegistered(_)
             | Self::DeviceUpdated(_)
             | Self::TokenRevoked(_)
@@ -394,6 +409,12 @@ pub struct Ask {
     /// Digest of the canonical input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_digest: Option<String>,
+    /// The folder it would run in, as far as the host could find out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// What the rules said when it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Arc<Verdict>>,
     /// Anything else it said.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub details: Json,
@@ -427,7 +448,8 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// What its asker sent, in bytes: what it takes in memory and on the wire.
+    /// What its asker sent and what the rules said of it, in bytes: what it takes in memory and on
+    /// the wire.
     pub fn bytes(&self) -> usize {
         let json = |json: &Option<Json>| json.as_ref().map_or(0, |json| json.text().len());
         let options: usize = self.options.iter().map(String::len).sum();
@@ -436,6 +458,7 @@ impl Ask {
             + json(&self.input)
             + json(&self.a2ui)
             + options
+            + self.verdict.as_ref().map_or(0, |verdict| verdict.bytes())
     }
 }
 
@@ -480,6 +503,9 @@ pub struct Ending {
     /// The input as the person changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_input: Option<Json>,
+    /// What the rules said, where they settled it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Arc<Verdict>>,
 }
 
 /// See [`Event::ApprovalResolved`].
@@ -496,6 +522,9 @@ pub struct ApprovalResolved {
     pub ending: Arc<Ending>,
     /// What becomes of the answer from here.
     pub delivery: Delivery,
+    /// The grants that decided, each with the number of parts it decided about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants_used: Vec<GrantUse>,
 }
 
 /// What became of an answer.

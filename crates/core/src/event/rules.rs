@@ -1,5 +1,7 @@
 //! What the rules said, and what was remembered: the persisted shapes of verdicts and grants.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, ApprovalId, GrantId, Timestamp};
@@ -50,6 +52,17 @@ impl Verdict {
         self.parts
             .iter()
             .filter_map(|part| part.rule.as_ref()?.grant.as_ref())
+    }
+
+    /// What it takes in memory and on the wire, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let part = |part: &VerdictPart| {
+            let rule = part.rule.as_ref();
+            part.subject.len()
+                + part.reason.as_ref().map_or(0, String::len)
+                + rule.map_or(0, |rule| rule.rule.len() + rule.source.len())
+        };
+        self.parts.iter().map(part).sum()
     }
 }
 
@@ -143,4 +156,70 @@ pub struct Scope {
     /// One agent until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<AgentId>,
+}
+
+/// See [`Event::GrantCreated`](super::Event::GrantCreated).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GrantCreated {
+    /// The grant.
+    pub grant: Arc<Grant>,
+}
+
+/// Why a grant counts no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantEnd {
+    /// Somebody took it back.
+    Revoked,
+    /// Its time is over.
+    Expired,
+    /// It was used as often as it may be.
+    UsedUp,
+    /// Its agent has ended.
+    SessionEnded,
+}
+
+/// See [`Event::GrantRemoved`](super::Event::GrantRemoved).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GrantRemoved {
+    /// The grant.
+    pub grant: GrantId,
+    /// Why.
+    pub reason: GrantEnd,
+    /// Who took it back, where somebody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<By>,
+}
+
+/// How many parts of one ask a grant decided about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantUse {
+    /// The grant.
+    pub grant: GrantId,
+    /// The number of parts.
+    pub times: u32,
+}
+
+/// See [`Event::AgentBypassChanged`](super::Event::AgentBypassChanged).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentBypassChanged {
+    /// The agent.
+    pub agent: AgentId,
+    /// Until when its asks are let through; absent if they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Who switched it, or the host where time or the agent's end did.
+    pub by: By,
+}
+
+/// See [`Event::RulesTrusted`](super::Event::RulesTrusted).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RulesTrusted {
+    /// The file.
+    pub file: String,
+    /// SHA-256 of its content, in hexadecimal.
+    pub digest: String,
+    /// Who trusted it.
+    pub by: By,
 }

@@ -22,6 +22,7 @@ impl State {
             owner: event.owner.clone(),
             client: event.client.clone(),
             lapses_at: None,
+            bypass_until: earlier.as_ref().and_then(|agent| agent.bypass_until),
             registered_at: earlier.as_ref().map_or(at, |agent| agent.registered_at),
             updated_at: at,
         });
@@ -73,6 +74,7 @@ impl State {
             held.agents.insert(agent.id().clone());
         }
         self.changed.agents.insert(agent.id().clone());
+        self.move_bypass(agent.id(), None, agent.bypass_until);
         self.agents.insert(agent.id().clone(), agent);
     }
 
@@ -87,6 +89,7 @@ impl State {
     pub(super) fn remove_agent(&mut self, id: &AgentId) {
         if let Some(agent) = self.agents.remove(id) {
             self.release_agent(&agent);
+            self.move_bypass(id, agent.bypass_until, None);
             self.changed.agents.insert(id.clone());
         }
     }

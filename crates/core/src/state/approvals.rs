@@ -81,6 +81,9 @@ impl State {
         approval.lapses_at = None;
         self.changed.rest.approvals.push(approval.clone());
         self.keep_recent(approval);
+        for used in &event.grants_used {
+            self.apply_grant_used(at, used);
+        }
         Some(ask)
     }
 

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use crate::agent::{Agent, OpenCounts};
 use crate::approval::Approval;
 use crate::event::{Ask, Device, Event, ProcessKey};
+use crate::grant::GrantState;
 use crate::ids::{
-    AgentId, ApprovalId, ClientId, DeviceId, PrincipalKey, QuestionId, Seq, Timestamp, TokenId,
+    AgentId, ApprovalId, ClientId, DeviceId, GrantId, PrincipalKey, QuestionId, Seq, Timestamp,
+    TokenId,
 };
 use crate::question::Question;
 use crate::snapshot::{Changes, Snapshot, Token};
@@ -18,6 +20,7 @@ use crate::snapshot::{Changes, Snapshot, Token};
 mod agents;
 mod approvals;
 mod connections;
+mod grants;
 mod questions;
 mod record;
 
@@ -29,6 +32,8 @@ pub(crate) type AskKey = (AgentId, Option<String>, String);
 pub(crate) enum Deadline {
     Approval(ApprovalId),
     Question(QuestionId),
+    Grant(GrantId),
+    Bypass(AgentId),
 }
 
 /// What one connection holds.
@@ -54,6 +59,11 @@ pub struct State {
     pub(crate) devices: BTreeMap<DeviceId, Arc<Device>>,
     pub(crate) tokens: HashMap<TokenId, Token>,
     tokens_by_hash: HashMap<String, TokenId>,
+    tokens_by_agent: HashMap<AgentId, BTreeSet<TokenId>>,
+    pub(crate) grants: BTreeMap<GrantId, GrantState>,
+    grants_by_rule: HashMap<String, BTreeSet<GrantId>>,
+    session_grants: HashMap<AgentId, BTreeSet<GrantId>>,
+    pub(crate) trusted: BTreeMap<String, String>,
     pub(crate) marks: BTreeMap<ProcessKey, AgentId>,
     pub(crate) ask_keys: HashMap<AskKey, ApprovalId>,
     pub(crate) idempotency: HashMap<(PrincipalKey, String), ApprovalId>,
@@ -68,6 +78,7 @@ pub struct State {
 struct Changed {
     agents: BTreeSet<AgentId>,
     approvals: BTreeSet<ApprovalId>,
+    grants: BTreeSet<GrantId>,
     rest: Changes,
 }
 
@@ -199,6 +210,10 @@ impl State {
             Event::AgentRegistered(e) => self.apply_agent_registered(at, e),
             Event::AgentStatusChanged(e) => self.apply_agent_status(at, e),
             Event::AgentUnregistered(e) => self.remove_agent(&e.agent),
+            Event::AgentBypassChanged(e) => self.apply_bypass(at, e),
+            Event::GrantCreated(e) => self.apply_grant_created(at, e),
+            Event::GrantRemoved(e) => self.remove_grant(&e.grant),
+            Event::RulesTrusted(e) => self.apply_trusted(e),
             Event::ApprovalRequested(e) => self.apply_requested(seq, at, e),
             Event::ApprovalResolved(e) => return self.apply_resolved(seq, at, e),
             Event::ApprovalAttached(e) => self.apply_attached(e),
@@ -231,6 +246,11 @@ impl State {
             .agents
             .into_iter()
             .map(|id| (id.clone(), self.agents.get(&id).cloned()))
+            .collect();
+        changes.grants = changed
+            .grants
+            .into_iter()
+            .map(|id| (id.clone(), self.grants.get(&id).cloned()))
             .collect();
         changes.approvals.extend(
             changed
@@ -272,6 +292,10 @@ impl State {
             .into_iter()
             .map(|mark| (mark.process, mark.agent))
             .collect();
+        for grant in snapshot.grants {
+            state.put_grant(grant);
+        }
+        state.trusted = snapshot.trusted.into_iter().collect();
         state.changed = Changed::default();
         state
     }

@@ -2,6 +2,7 @@
 
 use crate::event::{ProcessMarked, ProcessesForgotten, RecordRedacted, TokenCreated};
 use crate::ids::{Seq, Timestamp, TokenId};
+use crate::principal::Role;
 use crate::snapshot::{Mark, Token};
 
 use super::State;
@@ -26,12 +27,24 @@ impl State {
     pub(super) fn put_token(&mut self, token: Token) {
         self.tokens_by_hash
             .insert(token.hash.clone(), token.id.clone());
+        if let Role::Agent(agent) = &token.role {
+            let tokens = self.tokens_by_agent.entry(agent.clone()).or_default();
+            tokens.insert(token.id.clone());
+        }
         self.tokens.insert(token.id.clone(), token);
     }
 
     pub(super) fn remove_token(&mut self, id: &TokenId) {
         if let Some(token) = self.tokens.remove(id) {
             self.tokens_by_hash.remove(&token.hash);
+            if let Role::Agent(agent) = &token.role
+                && let Some(tokens) = self.tokens_by_agent.get_mut(agent)
+            {
+                tokens.remove(id);
+                if tokens.is_empty() {
+                    self.tokens_by_agent.remove(agent);
+                }
+            }
             self.changed.rest.tokens.push((id.clone(), None));
         }
     }

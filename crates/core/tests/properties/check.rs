@@ -1,11 +1,15 @@
 //! The promises, each checked from scratch after every input.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use countersign_core::event::{AgentState, Attachment, Event, Outcome, QuestionOutcome};
+use countersign_core::event::{
+    AgentState, ApprovalResolved, Attachment, Effect, Event, Grant, GrantEnd, Outcome,
+    QuestionOutcome, Verdict,
+};
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Caller, Context, Decision, Ended, Input, OpenCounts, Question,
-    Rejection, Role, Seq, State, Timestamp, limits,
+    AgentId, Approval, ApprovalId, Ask, Caller, Context, Decision, Ended, GrantId, Input,
+    OpenCounts, Question, Rejection, Role, Seq, State, Timestamp, limits,
 };
 
 use crate::world::{SEATS, World, agent_id, principal};
@@ -19,6 +23,10 @@ pub(crate) struct Checks {
     announced: BTreeMap<AgentId, AgentState>,
     /// Agents that were registered without a connection: their rows may be nobody's.
     unconnected: BTreeSet<AgentId>,
+    /// Each grant ever made, and how often it was used, counted apart from the state.
+    grants: BTreeMap<GrantId, (Arc<Grant>, u32)>,
+    /// Grants that ended.
+    over: BTreeSet<GrantId>,
 }
 
 impl Checks {
@@ -35,6 +43,7 @@ impl Checks {
         }
         let events = decided.iter().flat_map(|decision| &decision.events);
         let mut ended = BTreeSet::new();
+        let mut opened = BTreeMap::new();
         for event in events {
             assert_eq!(
                 &Event::decode(event.kind(), &event.encode().unwrap())
@@ -47,11 +56,21 @@ impl Checks {
             }
             if let Event::ApprovalResolved(e) = event {
                 assert!(ended.insert(e.approval.clone()), "ended twice: {event:?}");
+                let asked = opened
+                    .get(&e.approval)
+                    .cloned()
+                    .unwrap_or_else(|| state.find_approval(&e.approval).unwrap().ask.clone());
                 if e.ending.outcome == Outcome::Allowed {
-                    assert!(may_allow(state, context, input, &e.approval), "{event:?}");
+                    assert!(
+                        self.may_allow(state, context, input, e, &asked),
+                        "{event:?}"
+                    );
                 }
             }
-            names_only_what_is_known(self, state, event);
+            if let Event::ApprovalRequested(e) = event {
+                opened.insert(e.ask.id.clone(), e.ask.clone());
+            }
+            names_only_what_is_known(self, &opened, state, event);
         }
     }
 
@@ -68,7 +87,17 @@ impl Checks {
                     .endings
                     .insert(e.approval.clone(), Ended { ending, seq, at });
                 assert_eq!(earlier, None);
+                if e.ending.outcome == Outcome::Allowed {
+                    for used in &e.grants_used {
+                        self.grants.get_mut(&used.grant).unwrap().1 += used.times;
+                    }
+                }
             }
+            Event::GrantCreated(e) => {
+                let made = (e.grant.clone(), 0);
+                assert!(self.grants.insert(e.grant.id.clone(), made).is_none());
+            }
+            Event::GrantRemoved(e) => assert!(self.over.insert(e.grant.clone())),
             Event::AgentRegistered(e) => {
                 if e.client.is_none() {
                     self.unconnected.insert(e.agent.id.clone());
@@ -109,6 +138,7 @@ impl Checks {
             assert_eq!(agent.lapses_at.is_none(), connected, "{agent:?}");
         }
         self.states_are_derived_and_announced(state);
+        self.grants_are_kept(state);
         keys_are_unique(state);
         bounds_hold(state);
         let next = state.next_deadline(world.expiry_held_until);
@@ -136,6 +166,102 @@ impl Checks {
         assert!(client.is_some() || outlives, "left behind: {approval:?}");
     }
 
+    fn grants_are_kept(&self, state: &State) {
+        let kept: BTreeSet<_> = state.grants().map(|kept| kept.grant.id.clone()).collect();
+        let made: BTreeSet<_> = self.grants.keys().cloned().collect();
+        assert_eq!(kept, &made - &self.over);
+        for kept in state.grants() {
+            let (grant, used) = &self.grants[&kept.grant.id];
+            assert_eq!(kept.grant, *grant);
+            let left = grant.uses.map(|uses| uses.checked_sub(*used).unwrap());
+            assert_eq!(kept.uses_left, left);
+            assert_ne!(left, Some(0), "used up and still there");
+            let session = grant.scope.session.as_ref();
+            assert!(session.is_none_or(|agent| lives(state, agent)), "{grant:?}");
+        }
+        for agent in state.agents() {
+            assert!(agent.bypass_until.is_none() || !agent.base.is_terminal());
+        }
+    }
+
+    /// Only a person's or the host's own answer, in time, with an option the ask names; or rules
+    /// and grants that say so; or a bypass that lifts nothing it must not.
+    fn may_allow(
+        &self,
+        state: &State,
+        context: Context<'_>,
+        input: &Input,
+        event: &ApprovalResolved,
+        ask: &Ask,
+    ) -> bool {
+        let in_time = ask
+            .deadline
+            .is_none_or(|end| context.now < end.max(context.expiry_held_until));
+        let resolution = &event.ending.resolution;
+        let named = ask.approving.contains(resolution) && ask.options.contains(resolution);
+        let judged = match input {
+            Input::RequestApproval(request) => request.judged.as_ref(),
+            Input::SettleByRules { judged, .. } => Some(judged),
+            _ => None,
+        };
+        let allowed = match (input, event.ending.by.name.as_ref()) {
+            (Input::ResolveApproval(resolve), _) => {
+                resolve.approval == event.approval
+                    && *resolution == resolve.answer.resolution
+                    && matches!(resolve.caller.principal.role, Role::Operator | Role::Host)
+            }
+            (Input::RequestApproval(_) | Input::SettleByRules { .. }, "rules") => {
+                let judged = judged.unwrap();
+                judged.verdict.effect == Effect::Allow
+                    && self.grants_allow(state, context, judged, ask)
+            }
+            (Input::RequestApproval(_) | Input::SettleByRules { .. }, "bypass") => {
+                let agent = state.find_agent(ask.agent.as_ref().unwrap()).unwrap();
+                context.now < agent.bypass_until.unwrap()
+                    && is_lifted(ask, judged.map(|judged| judged.verdict.as_ref()))
+            }
+            (Input::SetBypass { agent, until, .. }, "bypass") => {
+                until.is_some()
+                    && ask.agent.as_ref() == Some(agent)
+                    && is_lifted(ask, ask.verdict.as_deref())
+            }
+            _ => false,
+        };
+        in_time && named && allowed
+    }
+
+    /// Every grant the verdict names is there, in time, in scope, and has uses for all its parts.
+    fn grants_allow(
+        &self,
+        state: &State,
+        context: Context<'_>,
+        judged: &countersign_core::Judged,
+        ask: &Ask,
+    ) -> bool {
+        let mut wanted: BTreeMap<GrantId, u32> = BTreeMap::new();
+        for grant in judged.verdict.grants() {
+            *wanted.entry(grant.clone()).or_default() += 1;
+        }
+        wanted.into_iter().all(|(id, times)| {
+            let (grant, used) = &self.grants[&id];
+            let scope = &grant.scope;
+            let named = scope.agent.as_ref().is_none_or(|name| {
+                state.tokens().any(|token| {
+                    ask.agent.clone().map(Role::Agent).as_ref() == Some(&token.role)
+                        && token.name == *name
+                        && token.expires_at.is_none_or(|end| context.now < end)
+                })
+            });
+            !self.over.contains(&id)
+                && grant.effect == Effect::Allow
+                && grant.expires_at.is_none_or(|end| context.now < end)
+                && grant.uses.is_none_or(|uses| used + times <= uses)
+                && named
+                && (scope.project.is_none() || scope.project == judged.project)
+                && (scope.session.is_none() || scope.session == ask.agent)
+        })
+    }
+
     fn states_are_derived_and_announced(&self, state: &State) {
         for agent in (0..3).map(agent_id) {
             let approvals = state
@@ -155,32 +281,33 @@ impl Checks {
     }
 }
 
-/// Only a person's or the host's own answer, in time, with an option the ask names.
-fn may_allow(state: &State, context: Context<'_>, input: &Input, id: &ApprovalId) -> bool {
-    let Input::ResolveApproval(resolve) = input else {
-        return false;
-    };
-    let approval = state.find_approval(id).unwrap();
-    let in_time = approval
-        .ask
-        .deadline
-        .is_none_or(|end| context.now < end.max(context.expiry_held_until));
-    resolve.approval == *id
-        && in_time
-        && approval.ask.approving.contains(&resolve.answer.resolution)
-        && approval.ask.options.contains(&resolve.answer.resolution)
-        && matches!(resolve.caller.principal.role, Role::Operator | Role::Host)
+/// Neither a deny nor the floor is lifted, nor what nobody could judge.
+fn is_lifted(ask: &Ask, verdict: Option<&Verdict>) -> bool {
+    verdict.map_or(ask.tool.is_none(), |verdict| {
+        let parts = &verdict.parts;
+        parts.iter().all(|part| {
+            part.effect != Effect::Deny && (!part.floor || part.effect == Effect::Allow)
+        })
+    })
+}
+
+fn lives(state: &State, agent: &AgentId) -> bool {
+    let agent = state.find_agent(agent);
+    agent.is_some_and(|agent| !agent.base.is_terminal())
 }
 
 fn within_an_agents_reach(event: &Event) -> bool {
     match event {
         Event::ApprovalResolved(e) => {
-            matches!(
+            let by_itself = matches!(
                 e.ending.outcome,
                 Outcome::Cancelled | Outcome::Gone | Outcome::Expired
-            )
+            );
+            by_itself || ["rules", "bypass"].contains(&e.ending.by.name.as_ref())
         }
         Event::QuestionEnded(e) => e.ending.outcome != QuestionOutcome::Answered,
+        Event::GrantRemoved(e) => matches!(e.reason, GrantEnd::UsedUp | GrantEnd::SessionEnded),
+        Event::AgentBypassChanged(e) => e.until.is_none(),
         Event::AgentRegistered(_)
         | Event::AgentStatusChanged(_)
         | Event::AgentUnregistered(_)
@@ -196,14 +323,24 @@ fn within_an_agents_reach(event: &Event) -> bool {
     }
 }
 
-fn names_only_what_is_known(checks: &Checks, state: &State, event: &Event) {
-    let is_open = |id| state.find_approval(id).is_some_and(Approval::is_pending);
+fn names_only_what_is_known(
+    checks: &Checks,
+    opened: &BTreeMap<ApprovalId, Arc<Ask>>,
+    state: &State,
+    event: &Event,
+) {
+    let is_open =
+        |id| opened.contains_key(id) || state.find_approval(id).is_some_and(Approval::is_pending);
     let known = match event {
         Event::ApprovalResolved(e) => is_open(&e.approval),
         Event::ApprovalAttached(e) => is_open(&e.approval),
         Event::ApprovalResolveRequested(e) => is_open(&e.approval),
         Event::ApprovalResolveRefused(e) => state.find_approval(&e.approval).is_some(),
-        Event::AnswerAttempted(e) => checks.endings.contains_key(&e.approval),
+        Event::AnswerAttempted(e) => {
+            opened.contains_key(&e.approval) || checks.endings.contains_key(&e.approval)
+        }
+        Event::GrantRemoved(e) => state.find_grant(&e.grant).is_some(),
+        Event::AgentBypassChanged(e) => state.find_agent(&e.agent).is_some(),
         Event::AnswerSettled(e) => checks.endings.contains_key(&e.approval),
         Event::ApprovalDismissed(e) => checks.endings.contains_key(&e.approval),
         Event::QuestionEnded(e) => state.find_question(&e.question).is_some(),
@@ -238,6 +375,7 @@ fn bounds_hold(state: &State) {
     assert!(state.agents().count() <= limits::AGENTS_MAX);
     assert!(state.devices().count() <= limits::AGENTS_MAX);
     assert!(state.tokens().count() <= limits::TOKENS_MAX);
+    assert!(state.grants().len() <= limits::GRANTS_MAX);
     assert!(state.marks().count() <= limits::PROCESS_MARKS_MAX);
 }
 
@@ -249,7 +387,10 @@ fn next_deadline(state: &State, held_until: Timestamp) -> Option<Timestamp> {
     let questions = state
         .open_questions()
         .filter_map(|question| question.text.deadline);
-    let expiries = asks.chain(questions).map(|at| at.max(held_until));
+    let grants = state.grants().filter_map(|grant| grant.grant.expires_at);
+    let bypasses = state.agents().filter_map(|agent| agent.bypass_until);
+    let expiries = asks.chain(questions).chain(grants).chain(bypasses);
+    let expiries = expiries.map(|at| at.max(held_until));
     let lapses = state
         .open_approvals()
         .filter_map(|approval| approval.lapses_at);
@@ -276,8 +417,21 @@ pub(crate) fn same(world: &World) {
             .collect::<Vec<_>>()
     };
     assert_eq!(marks(folded), marks(restored));
+    let grants = |state: &State| state.grants().cloned().collect::<Vec<_>>();
+    assert_eq!(grants(folded), grants(restored));
+    let trusted = |state: &State| {
+        let trusted = state.trusted_files();
+        trusted
+            .map(|(file, digest)| (file.to_owned(), digest.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(trusted(folded), trusted(restored));
     for agent in (0..3).map(agent_id) {
         assert_eq!(folded.open_of(&agent), restored.open_of(&agent));
+        assert_eq!(
+            folded.operator_name_of(&agent, world.now),
+            restored.operator_name_of(&agent, world.now)
+        );
     }
     for id in &world.asks {
         assert_eq!(folded.find_approval(id), restored.find_approval(id));
@@ -323,6 +477,9 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         | Input::RevokeToken { caller, .. }
         | Input::Redact { caller, .. }
         | Input::Prune { caller, .. }
+        | Input::RemoveGrant { caller, .. }
+        | Input::SetBypass { caller, .. }
+        | Input::TrustRules { caller, .. }
         | Input::StopAll(caller) => Some(caller),
         Input::SetStatus(input) => Some(&input.caller),
         Input::RegisterDevice(input) | Input::UpdateDevice(input) => Some(&input.caller),
@@ -331,9 +488,11 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         Input::ResolveApproval(input) => Some(&input.caller),
         Input::AskQuestion(input) => Some(&input.caller),
         Input::CreateToken(input) => Some(&input.caller),
+        Input::CreateGrant(input) => Some(&input.caller),
         Input::HostStarted { .. }
         | Input::TimeArrived
         | Input::ConnectionLost(_)
+        | Input::SettleByRules { .. }
         | Input::TellAnswer(_)
         | Input::SettleAnswer { .. }
         | Input::MarkProcess { .. }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use countersign_core::event::{Device, ProcessKey};
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
-    Agent, AgentId, Approval, Changes, DeviceId, Mark, PrincipalKey, Question, Seq, Snapshot,
-    Token, TokenId,
+    Agent, AgentId, Approval, Changes, DeviceId, GrantId, GrantState, Mark, PrincipalKey, Question,
+    Seq, Snapshot, Token, TokenId,
 };
 
 #[derive(Default)]
@@ -19,6 +19,8 @@ pub(crate) struct Models {
     devices: BTreeMap<DeviceId, Arc<Device>>,
     tokens: BTreeMap<TokenId, Token>,
     marks: BTreeMap<ProcessKey, AgentId>,
+    grants: BTreeMap<GrantId, GrantState>,
+    trusted: BTreeMap<String, String>,
 }
 
 impl Models {
@@ -56,6 +58,10 @@ impl Models {
         for process in changes.marks_removed {
             self.marks.remove(&process);
         }
+        for (id, grant) in changes.grants {
+            put(&mut self.grants, id, grant);
+        }
+        self.trusted.extend(changes.trusted);
         for seq in changes.redacted {
             self.erase(|event| event == seq);
         }
@@ -109,6 +115,8 @@ impl Models {
                     agent: agent.clone(),
                 })
                 .collect(),
+            grants: self.grants.values().cloned().collect(),
+            trusted: self.trusted.clone().into_iter().collect(),
         }
     }
 

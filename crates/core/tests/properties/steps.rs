@@ -1,6 +1,6 @@
 //! What can happen, drawn from small pools so that things meet.
 
-use countersign_core::event::{BaseState, Delivery};
+use countersign_core::event::{BaseState, Delivery, Effect};
 use proptest::prelude::*;
 
 /// Which of the callers in [`crate::world`] speaks.
@@ -31,6 +31,34 @@ pub(crate) struct AskStep {
     pub(crate) key: Option<usize>,
     pub(crate) clashes: bool,
     pub(crate) timeout_s: Option<u64>,
+    pub(crate) tool: bool,
+    pub(crate) verdict: Option<VerdictStep>,
+}
+
+/// What rules say, right or wrong: decide must not trust it further than it may.
+#[derive(Clone, Debug)]
+pub(crate) struct VerdictStep {
+    pub(crate) parts: Vec<PartStep>,
+    pub(crate) project: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PartStep {
+    pub(crate) effect: Effect,
+    /// The grant it rests on.
+    pub(crate) grant: Option<Pick>,
+    pub(crate) floor: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GrantStep {
+    pub(crate) rule: usize,
+    pub(crate) effect: Effect,
+    pub(crate) agent: Option<usize>,
+    pub(crate) project: Option<usize>,
+    pub(crate) session: Option<usize>,
+    pub(crate) expires_s: Option<u64>,
+    pub(crate) uses: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +74,7 @@ pub(crate) enum Step {
     Settle(Pick, Delivery),
     Mark { process: u32, agent: usize },
     Forget { process: u32 },
+    Rejudge(Pick, VerdictStep),
 }
 
 #[derive(Clone, Debug)]
@@ -54,7 +83,7 @@ pub(crate) enum Call {
     Unregister(usize),
     SetStatus(usize, BaseState),
     Ask(AskStep),
-    Resolve(Pick, usize, bool),
+    Resolve(Pick, usize, bool, Vec<GrantStep>),
     Cancel(Pick),
     Dismiss(Pick),
     AskQuestion(Option<usize>, Option<u64>),
@@ -63,7 +92,11 @@ pub(crate) enum Call {
     Notify(bool),
     RegisterDevice(usize),
     UpdateDevice(usize),
-    CreateToken(Option<u64>),
+    CreateToken(Option<usize>, Option<u64>),
+    CreateGrant(GrantStep),
+    RemoveGrant(Pick),
+    SetBypass(usize, Option<u64>),
+    Trust(usize, usize),
     RevokeToken(Pick),
     Redact(Pick),
     Prune(Pick),
@@ -89,6 +122,7 @@ pub(crate) fn any_step() -> impl Strategy<Value = Step> {
         1 => (pick(), any_delivery()).prop_map(|(ask, delivery)| Step::Settle(ask, delivery)),
         1 => (0..3_u32, 0..3_usize).prop_map(|(process, agent)| Step::Mark { process, agent }),
         1 => (0..3_u32).prop_map(|process| Step::Forget { process }),
+        4 => (pick(), any_verdict()).prop_map(|(ask, verdict)| Step::Rejudge(ask, verdict)),
     ]
 }
 
@@ -99,16 +133,20 @@ fn any_call() -> impl Strategy<Value = Call> {
         2 => agent.clone().prop_map(Call::Unregister),
         5 => (agent.clone(), any_base()).prop_map(|(agent, base)| Call::SetStatus(agent, base)),
         24 => any_ask().prop_map(Call::Ask),
-        24 => (pick(), any_option(), prop::bool::weighted(0.1)).prop_map(|(ask, option, edit)| Call::Resolve(ask, option, edit)),
+        24 => (pick(), any_option(), prop::bool::weighted(0.1), any_remembered()).prop_map(|(ask, option, edit, remember)| Call::Resolve(ask, option, edit, remember)),
         4 => pick().prop_map(Call::Cancel),
         4 => pick().prop_map(Call::Dismiss),
-        5 => (prop::option::of(agent), prop::option::of(any_seconds())).prop_map(|(agent, timeout)| Call::AskQuestion(agent, timeout)),
+        5 => (prop::option::of(agent.clone()), prop::option::of(any_seconds())).prop_map(|(agent, timeout)| Call::AskQuestion(agent, timeout)),
         4 => pick().prop_map(Call::AnswerQuestion),
         1 => Just(Call::StopAll),
         1 => any::<bool>().prop_map(Call::Notify),
         1 => (0..2_usize).prop_map(Call::RegisterDevice),
         1 => (0..2_usize).prop_map(Call::UpdateDevice),
-        2 => prop::option::of(any_seconds()).prop_map(Call::CreateToken),
+        2 => (prop::option::of(agent.clone()), prop::option::of(any_seconds())).prop_map(|(agent, ttl)| Call::CreateToken(agent, ttl)),
+        8 => any_grant().prop_map(Call::CreateGrant),
+        2 => pick().prop_map(Call::RemoveGrant),
+        3 => (agent, prop::option::of(any_seconds())).prop_map(|(agent, until)| Call::SetBypass(agent, until)),
+        1 => (0..2_usize, 0..2_usize).prop_map(|(file, digest)| Call::Trust(file, digest)),
         1 => pick().prop_map(Call::RevokeToken),
         2 => pick().prop_map(Call::Redact),
         1 => pick().prop_map(Call::Prune),
@@ -128,17 +166,22 @@ fn any_ask() -> impl Strategy<Value = AskStep> {
         key,
         prop::bool::weighted(0.2),
         timeout,
+        (any::<bool>(), prop::option::of(any_verdict())),
     )
         .prop_map(
-            |(agent, call, input, options, system_level, key, clashes, timeout_s)| AskStep {
-                agent,
-                call,
-                input,
-                options,
-                system_level,
-                key,
-                clashes,
-                timeout_s,
+            |(agent, call, input, options, system_level, key, clashes, timeout_s, judged)| {
+                AskStep {
+                    agent,
+                    call,
+                    input,
+                    options,
+                    system_level,
+                    key,
+                    clashes,
+                    timeout_s,
+                    tool: judged.0,
+                    verdict: judged.1,
+                }
             },
         )
 }
@@ -180,5 +223,62 @@ fn any_delivery() -> impl Strategy<Value = Delivery> {
         Just(Delivery::Delivered),
         Just(Delivery::Withdrawn),
         Just(Delivery::Unknown),
+    ]
+}
+
+fn any_effect() -> impl Strategy<Value = Effect> {
+    prop_oneof![
+        4 => Just(Effect::Allow),
+        1 => Just(Effect::Ask),
+        1 => Just(Effect::Deny),
+    ]
+}
+
+fn any_verdict() -> impl Strategy<Value = VerdictStep> {
+    let part = (
+        any_effect(),
+        prop::option::of(pick()),
+        prop::bool::weighted(0.1),
+    );
+    let part = part.prop_map(|(effect, grant, floor)| PartStep {
+        effect,
+        grant,
+        floor,
+    });
+    (
+        prop::collection::vec(part, 1..=3),
+        prop::option::of(0..2_usize),
+    )
+        .prop_map(|(parts, project)| VerdictStep { parts, project })
+}
+
+fn any_grant() -> impl Strategy<Value = GrantStep> {
+    let seldom = |range: std::ops::Range<usize>| prop::option::weighted(0.2, range);
+    (
+        0..2_usize,
+        any_effect(),
+        seldom(0..3),
+        seldom(0..2),
+        seldom(0..3),
+        prop::option::weighted(0.3, any_seconds()),
+        prop::option::weighted(0.5, 0..4_u32),
+    )
+        .prop_map(
+            |(rule, effect, agent, project, session, expires_s, uses)| GrantStep {
+                rule,
+                effect,
+                agent,
+                project,
+                session,
+                expires_s,
+                uses,
+            },
+        )
+}
+
+fn any_remembered() -> impl Strategy<Value = Vec<GrantStep>> {
+    prop_oneof![
+        4 => Just(Vec::new()),
+        1 => prop::collection::vec(any_grant(), 1..3),
     ]
 }

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use countersign_core::event::{AgentProfile, Display, ProcessKey};
+use countersign_core::event::{
+    AgentProfile, Display, Effect, PartKind, ProcessKey, RuleRef, Scope, Verdict, VerdictPart,
+};
 use countersign_core::{
     AgentId, Answer, Approval, ApprovalId, AskQuestion, AskRequest, Caller, ClientId, Context,
-    CreateToken, DeviceId, Event, Input, Json, Notify, Presence, Principal, PrincipalKey,
-    PutDevice, QuestionId, RegisterAgent, ResolveApproval, Role, Seq, SetStatus, State, Timestamp,
-    TokenId, decide, limits,
+    CreateGrant, CreateToken, DeviceId, Event, GrantDraft, GrantId, Input, Json, Judged, Notify,
+    Presence, Principal, PrincipalKey, PutDevice, QuestionId, RegisterAgent, ResolveApproval, Role,
+    Seq, SetStatus, State, Timestamp, TokenId, decide, limits,
 };
 
 use crate::check::Checks;
 use crate::models::Models;
-use crate::steps::{AskStep, Call, Door, Seat, Step};
+use crate::steps::{AskStep, Call, Door, GrantStep, PartStep, Seat, Step, VerdictStep};
 
 /// Ann twice with one token, Bob, somebody who looks, two agents, and the host.
 pub(crate) const SEATS: usize = 7;
@@ -31,6 +33,7 @@ pub(crate) struct World {
     pub(crate) asks: Vec<ApprovalId>,
     pub(crate) questions: Vec<QuestionId>,
     pub(crate) tokens: Vec<TokenId>,
+    pub(crate) grants: Vec<GrantId>,
     ids: usize,
     pub(crate) checks: Checks,
 }
@@ -48,6 +51,7 @@ impl World {
             asks: Vec::new(),
             questions: Vec::new(),
             tokens: Vec::new(),
+            grants: Vec::new(),
             ids: 0,
             checks: Checks::default(),
         }
@@ -96,6 +100,10 @@ impl World {
             Step::Forget { process } => {
                 self.feed(&Input::ForgetProcesses(vec![process_key(process)]));
             }
+            Step::Rejudge(pick, verdict) => self.feed(&Input::SettleByRules {
+                approval: self.ask_id(pick),
+                judged: self.judged(&verdict),
+            }),
         }
     }
 
@@ -118,6 +126,13 @@ impl World {
             assert_eq!((&approval.client, approval.ask.deadline), (&None, None));
         }
         assert_eq!(self.folded.open_questions().len(), 0);
+        let mut grants = self.folded.grants();
+        assert!(grants.all(|grant| grant.grant.expires_at.is_none()));
+        assert!(
+            self.folded
+                .agents()
+                .all(|agent| agent.bypass_until.is_none())
+        );
         assert!(self.folded.agents().all(|agent| agent.client.is_none()));
     }
 
@@ -191,6 +206,7 @@ impl World {
             Event::ApprovalRequested(e) => self.asks.push(e.ask.id.clone()),
             Event::QuestionAsked(e) => self.questions.push(e.question.id.clone()),
             Event::TokenCreated(e) => self.tokens.push(e.token.clone()),
+            Event::GrantCreated(e) => self.grants.push(e.grant.id.clone()),
             _ => {}
         }
     }
@@ -247,15 +263,22 @@ impl World {
                 payload: None,
             }),
             Call::Ask(ask) => Input::RequestApproval(Box::new(self.request(caller, &ask))),
-            Call::Resolve(pick, option, edit) => Input::ResolveApproval(ResolveApproval {
-                caller,
-                approval: self.ask_id(pick),
-                answer: Answer {
-                    resolution: ["approve", "deny", "yes", "nonsense"][option].to_owned(),
-                    message: None,
-                    edited_input: edit.then(|| number(9)),
-                },
-            }),
+            Call::Resolve(pick, option, edit, remember) => {
+                Input::ResolveApproval(ResolveApproval {
+                    caller,
+                    grant_ids: remember
+                        .iter()
+                        .map(|_| GrantId::new(self.next_id("grant")))
+                        .collect(),
+                    approval: self.ask_id(pick),
+                    answer: Answer {
+                        resolution: ["approve", "deny", "yes", "nonsense"][option].to_owned(),
+                        message: None,
+                        edited_input: edit.then(|| number(9)),
+                        remember: remember.into_iter().map(draft).collect(),
+                    },
+                })
+            }
             Call::Cancel(pick) => Input::CancelApproval {
                 caller,
                 approval: self.ask_id(pick),
@@ -291,14 +314,33 @@ impl World {
             }),
             Call::RegisterDevice(device) => Input::RegisterDevice(put_device(caller, device)),
             Call::UpdateDevice(device) => Input::UpdateDevice(put_device(caller, device)),
-            Call::CreateToken(ttl_s) => {
+            Call::CreateGrant(grant) => Input::CreateGrant(CreateGrant {
+                caller,
+                id: GrantId::new(self.next_id("grant")),
+                draft: draft(grant),
+            }),
+            Call::RemoveGrant(pick) => Input::RemoveGrant {
+                caller,
+                grant: self.grant_id(pick),
+            },
+            Call::SetBypass(agent, seconds) => Input::SetBypass {
+                caller,
+                agent: agent_id(agent),
+                until: seconds.map(|seconds| self.now.plus_ms(seconds * 1000)),
+            },
+            Call::Trust(file, digest) => Input::TrustRules {
+                caller,
+                file: format!("/file {file}"),
+                digest: format!("digest {digest}"),
+            },
+            Call::CreateToken(agent, ttl_s) => {
                 let id = self.next_id("token");
                 Input::CreateToken(CreateToken {
                     caller,
                     hash: format!("hash of {id}"),
                     id: TokenId::new(id),
-                    role: Role::Observer,
-                    name: "somebody".to_owned(),
+                    role: agent.map_or(Role::Observer, |agent| Role::Agent(agent_id(agent))),
+                    name: agent.map_or("somebody".to_owned(), |agent| format!("name {agent}")),
                     ttl_ms: ttl_s.map(|s| s * 1000),
                 })
             }
@@ -318,6 +360,39 @@ impl World {
         }
     }
 
+    fn grant_id(&self, pick: usize) -> GrantId {
+        Self::pick(&self.grants, pick).unwrap_or_else(|| GrantId::new("unknown"))
+    }
+
+    fn judged(&self, verdict: &VerdictStep) -> Judged {
+        let parts = verdict.parts.iter().map(|part| self.part(part));
+        let parts: Vec<VerdictPart> = parts.collect();
+        let effect = parts.iter().map(|part| part.effect).max().unwrap();
+        Judged {
+            verdict: Arc::new(Verdict { effect, parts }),
+            cwd: None,
+            project: verdict.project.map(|project| format!("/project {project}")),
+        }
+    }
+
+    fn part(&self, part: &PartStep) -> VerdictPart {
+        let grant = part.grant.map(|pick| self.grant_id(pick));
+        VerdictPart {
+            kind: PartKind::Tool,
+            subject: "it".to_owned(),
+            effect: part.effect,
+            rule: (part.effect != Effect::Ask).then(|| RuleRef {
+                rule: "it".to_owned(),
+                effect: part.effect,
+                source: "rules.toml".to_owned(),
+                line: None,
+                grant,
+            }),
+            reason: None,
+            floor: part.floor,
+        }
+    }
+
     /// Where an ask was opened, open or not; or a number nothing has yet.
     fn seq_of(&self, pick: usize) -> Seq {
         let found = self.find(pick);
@@ -330,6 +405,7 @@ impl World {
             call: None,
             input: ask.key,
             options: 0,
+            tool: false,
             ..ask.clone()
         };
         let ask = if ask.key.is_some() && !ask.clashes {
@@ -357,7 +433,7 @@ impl World {
             turn: ask.call.map(|(turn, _)| format!("turn {turn}")),
             tool_call: ask.call.map(|(_, call)| format!("call {call}")),
             action: "run it".to_owned(),
-            tool: None,
+            tool: ask.tool.then(|| "tool".to_owned()),
             input: ask.input.map(number),
             details: Json::null(),
             a2ui: None,
@@ -366,6 +442,12 @@ impl World {
             system_level: ask.system_level,
             idempotency_key: key,
             timeout_ms: ask.timeout_s.map(|s| s * 1000),
+            cwd: None,
+            judged: ask
+                .verdict
+                .as_ref()
+                .filter(|_| ask.tool)
+                .map(|verdict| self.judged(verdict)),
             keyed,
         }
     }
@@ -389,6 +471,21 @@ pub(crate) fn principal(seat: Seat) -> Principal {
 
 pub(crate) fn agent_id(agent: usize) -> AgentId {
     AgentId::new(format!("agent-{agent}"))
+}
+
+fn draft(grant: GrantStep) -> GrantDraft {
+    GrantDraft {
+        rule: format!("rule {}", grant.rule),
+        effect: grant.effect,
+        scope: Scope {
+            agent: grant.agent.map(|agent| format!("name {agent}")),
+            project: grant.project.map(|project| format!("/project {project}")),
+            session: grant.session.map(agent_id),
+        },
+        expires_in_ms: grant.expires_s.map(|s| s * 1000),
+        uses: grant.uses,
+        origin: None,
+    }
 }
 
 fn process_key(process: u32) -> ProcessKey {

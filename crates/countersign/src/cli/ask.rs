@@ -3,6 +3,7 @@
 //! Invariants: one run is one ask, however often the connection breaks, because it is asked
 //! again under the same key; the exit code is 0 only if exactly what was asked is allowed.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -46,6 +47,9 @@ pub(crate) struct AskArgs {
     /// The tool's exact input: JSON, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     input: Option<String>,
+    /// The folder it would run in [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
     /// The agent this is for
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
@@ -109,6 +113,11 @@ fn request(args: AskArgs) -> Result<RequestApprovalParams, CliError> {
         system_level: true,
         tool: args.tool,
         input: json(args.input)?,
+        cwd: match args.cwd {
+            Some(dir) => Some(words::folder(Some(&dir))?),
+            // A folder that is gone or has no name in UTF-8 only makes the rules ask more.
+            None => words::folder(None).ok(),
+        },
         idempotency_key: Some(
             args.key
                 .map_or_else(|| nonce().map(|nonce| format!("ask-{nonce}")), Ok)?,
@@ -251,10 +260,12 @@ mod tests {
             "10m",
             "--key",
             "k",
+            "--cwd",
+            "/",
         ]);
         let expected = serde_json::json!({
             "action": "Deploy", "details": null, "options": ["eu", "us"], "approving": ["eu"], "system_level": true,
-            "tool": "Bash", "input": {"command": "ls"}, "idempotency_key": "k", "timeout_ms": 600_000,
+            "tool": "Bash", "input": {"command": "ls"}, "cwd": "/", "idempotency_key": "k", "timeout_ms": 600_000,
         });
         assert_eq!(serde_json::to_value(&params).unwrap(), expected);
     }

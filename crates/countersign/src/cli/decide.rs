@@ -10,18 +10,22 @@ use countersign_protocol::{
 };
 use serde_json::Value;
 
+use super::remember::RememberArgs;
 use super::{Common, words};
 use crate::client::Client;
 use crate::describe::{self, APPROVE, DENY};
 use crate::exit::Exit;
 use crate::failure::CliError;
-use crate::{output, shown};
+use crate::{duration, output, rules_text, shown};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
   countersign approve 1a2b3c4d
   countersign approve 1a2b3c4d --message 'only this once'
   countersign approve 1a2b3c4d --option allow_always
+  countersign approve 1a2b3c4d --remember                      # the narrowest rule, this project, 30 days
+  countersign approve 1a2b3c4d --remember --scope session
+  countersign approve 1a2b3c4d --remember --rule 'Bash(cargo test:*)' --expires 7d --uses 20
   countersign approve 1a2b3c4d --edit-input '{\"command\":\"cargo test -p core\"}'
 
 An ask that belongs to a program's own connection is passed to that program: exit code 8.")]
@@ -37,11 +41,13 @@ pub(crate) struct ApproveArgs {
     /// Allow this input instead of the one asked for: JSON, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     edit_input: Option<String>,
+    #[command(flatten)]
+    remember: RememberArgs,
 }
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  countersign deny 1a2b3c4d\n  countersign deny 1a2b3c4d -m 'use the staging host'"
+    after_help = "Examples:\n  countersign deny 1a2b3c4d\n  countersign deny 1a2b3c4d -m 'use the staging host'\n  countersign deny 1a2b3c4d --remember --rule 'Bash(git push:*)' --scope always"
 )]
 pub(crate) struct DenyArgs {
     /// The ask; the first characters are enough
@@ -52,6 +58,8 @@ pub(crate) struct DenyArgs {
     /// Which of its options, when none is `deny`
     #[arg(long, value_name = "NAME")]
     option: Option<String>,
+    #[command(flatten)]
+    remember: RememberArgs,
 }
 
 #[derive(Args)]
@@ -67,6 +75,11 @@ pub(crate) struct AnswerArgs {
 }
 
 pub(super) async fn approve(common: &Common, args: ApproveArgs) -> Result<Exit, CliError> {
+    if args.edit_input.is_some() && args.remember.needs_suggestion() {
+        return Err(CliError::usage(
+            "an edited input has no suggestions: name what to remember with --rule",
+        ));
+    }
     let edited_input: Option<Value> = match &args.edit_input {
         Some(text) => serde_json::from_str(words::json_argument(text)?.get()).ok(),
         None => None,
@@ -74,10 +87,14 @@ pub(super) async fn approve(common: &Common, args: ApproveArgs) -> Result<Exit, 
     let mut client = common.connect().await?;
     let row = load(&mut client, args.id).await?;
     let resolution = approving_option(&row, args.option.as_deref())?;
+    let Ok(remember) = args.remember.settle(common, &mut client, &row).await? else {
+        return Ok(Exit::Failure);
+    };
     let body = ResolutionBody {
         resolution,
         message: args.message,
         edited_input,
+        remember,
     };
     resolve(common, &mut client, row.id, body).await
 }
@@ -86,10 +103,14 @@ pub(super) async fn deny(common: &Common, args: DenyArgs) -> Result<Exit, CliErr
     let mut client = common.connect().await?;
     let row = load(&mut client, args.id).await?;
     let resolution = denying_option(&row, args.option.as_deref())?;
+    let Ok(remember) = args.remember.settle(common, &mut client, &row).await? else {
+        return Ok(Exit::Failure);
+    };
     let body = ResolutionBody {
         resolution,
         message: args.message,
         edited_input: None,
+        remember,
     };
     resolve(common, &mut client, row.id, body).await
 }
@@ -128,6 +149,7 @@ async fn resolve(
     id: String,
     body: ResolutionBody,
 ) -> Result<Exit, CliError> {
+    let remembers = body.remember.is_some();
     let params = ResolveApprovalParams {
         approval_id: id,
         body,
@@ -137,8 +159,13 @@ async fn resolve(
     if common.json {
         output::put_json(&row)?;
     } else if passed {
+        let lost = if remembers {
+            "; nothing is remembered"
+        } else {
+            ""
+        };
         output::say(format_args!(
-            "{} was passed to its owner, who decides",
+            "{} was passed to its owner, who decides{lost}",
             describe::short_id(&row.id)
         ));
     } else {
@@ -148,6 +175,10 @@ async fn resolve(
             describe::short_id(&row.id),
             describe::summary(&row)
         ))?;
+    }
+    for grant in row.remembered.iter().filter(|_| !common.json) {
+        let words = rules_text::grant(grant, duration::now());
+        output::say(format_args!("remembered: {words}"));
     }
     Ok(if passed {
         Exit::PassedToOwner

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anstyle::Style;
 use countersign_protocol::HostStatus;
+use countersign_rules::{FileKind, parse_file};
 use serde::Serialize;
 use serde_json::json;
 
@@ -79,6 +80,7 @@ pub(super) async fn doctor(common: &Common) -> Result<Exit, CliError> {
     ];
     let (config, check) = config(&paths.config);
     checks.push(check);
+    checks.push(rules(&paths.rules));
     let status = match common.endpoint() {
         Ok(endpoint) => match Client::connect(&endpoint).await {
             Ok(mut client) => client
@@ -101,6 +103,33 @@ pub(super) async fn doctor(common: &Common) -> Result<Exit, CliError> {
     }
     let failed = checks.iter().any(|check| check.grade == Grade::Fail);
     Ok(if failed { Exit::Failure } else { Exit::Ok })
+}
+
+/// The user's rule file: a host does not start with one that is not understood.
+fn rules(path: &Path) -> Check {
+    let name = path.display().to_string();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return ok("rules", format!("none at {name}: everything asks"));
+        }
+        Err(error) => return fail("rules", format!("{name}: {error}"), "make it readable"),
+    };
+    match parse_file(&text, &name, FileKind::User) {
+        Err(problems) => fail(
+            "rules",
+            problems.to_string().replace('\n', "; "),
+            "mend it: until then a host does not start, and one that runs allows nothing by rule",
+        ),
+        Ok(file) => match file.warnings.first() {
+            None => ok("rules", format!("{} in {name}", file.entries.len())),
+            Some(warning) => {
+                let line = warning.line.unwrap_or_default();
+                let found = format!("{name}:{line}: {}", warning.message);
+                warn("rules", found, "see all with `countersign rules list`")
+            }
+        },
+    }
 }
 
 fn line(check: &Check) -> String {

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use countersign_protocol::{
-    ApprovalParams, HostApproval, HostQuestion, ListParams, QuestionParams, Reason, Time,
+    ApprovalParams, BypassRow, HostApproval, HostQuestion, HostStatus, HostVerdict, ListParams,
+    QuestionParams, Reason, RuleProblem, Time,
 };
 use serde::Serialize;
 
@@ -10,7 +11,8 @@ use super::Common;
 use crate::client::{CallError, Client};
 use crate::exit::Exit;
 use crate::failure::CliError;
-use crate::{describe, duration, output, shown};
+use crate::output::CARE;
+use crate::{describe, duration, output, rules_text, shown};
 
 #[derive(Args)]
 pub(crate) struct InboxArgs {
@@ -30,6 +32,8 @@ pub(crate) struct ShowArgs {
 struct Inbox {
     approvals: Vec<HostApproval>,
     questions: Vec<HostQuestion>,
+    rule_problems: Vec<RuleProblem>,
+    bypassed: Vec<BypassRow>,
 }
 
 pub(super) async fn inbox(common: &Common, args: InboxArgs) -> Result<Exit, CliError> {
@@ -37,12 +41,18 @@ pub(super) async fn inbox(common: &Common, args: InboxArgs) -> Result<Exit, CliE
     let mut inbox = load(&mut client, args.agent).await?;
     inbox.approvals.sort_by_key(|row| row.sequence);
     inbox.questions.sort_by_key(|row| row.sequence);
+    let now = duration::now();
+    if !common.json {
+        for warning in rules_text::warnings(&inbox.rule_problems, &inbox.bypassed, now) {
+            output::say(format_args!("{CARE}{warning}{CARE:#}"));
+        }
+    }
     if common.json {
         output::put_json(&inbox)?;
     } else if inbox.approvals.is_empty() && inbox.questions.is_empty() {
         output::say("nothing waits");
     } else {
-        output::put(&list(&inbox, duration::now(), output::list_width()))?;
+        output::put(&list(&inbox, now, output::list_width()))?;
     }
     Ok(Exit::Ok)
 }
@@ -74,10 +84,22 @@ async fn load(client: &mut Client, agent_id: Option<String>) -> Result<Inbox, Cl
         after: None,
     };
     let questions = client.call("host.questions", &params).await?;
+    let (rule_problems, bypassed) = cares(client).await?;
     Ok(Inbox {
         approvals,
         questions,
+        rule_problems,
+        bypassed,
     })
+}
+
+/// Broken rule files and agents in bypass. Agents may list their asks, and see nothing of this.
+async fn cares(client: &mut Client) -> Result<(Vec<RuleProblem>, Vec<BypassRow>), CliError> {
+    let status: Result<HostStatus, _> = client.call("host.status", &serde_json::json!({})).await;
+    match known(status, Reason::AgentNotAllowed)? {
+        Ok(status) => Ok((status.rule_problems, status.bypassed)),
+        Err(_) => Ok((Vec::new(), Vec::new())),
+    }
 }
 
 fn list(inbox: &Inbox, now: Time, width: usize) -> String {
@@ -90,6 +112,7 @@ fn list(inbox: &Inbox, now: Time, width: usize) -> String {
             &row.id,
             who,
             describe::summary(row),
+            row.verdict.as_ref(),
         )
     });
     let questions = inbox.questions.iter().map(|row| {
@@ -101,13 +124,15 @@ fn list(inbox: &Inbox, now: Time, width: usize) -> String {
             &row.id,
             who,
             shown::line(&row.question).into_owned(),
+            None,
         )
     });
     let mut items: Vec<_> = asks.chain(questions).collect();
     items.sort_by_key(|item| item.0);
+    let verdicts: Vec<_> = items.iter().map(|item| item.6).collect();
     let rows: Vec<_> = items
         .into_iter()
-        .map(|(_, at, kind, id, who, what)| {
+        .map(|(_, at, kind, id, who, what, _)| {
             vec![
                 describe::short_id(id),
                 kind.into(),
@@ -117,7 +142,25 @@ fn list(inbox: &Inbox, now: Time, width: usize) -> String {
             ]
         })
         .collect();
-    output::columns(&["ID", "KIND", "AGE", "FROM", "WHAT"], &rows, width)
+    let table = output::columns(&["ID", "KIND", "AGE", "FROM", "WHAT"], &rows, width);
+    with_parts(&table, &verdicts, width)
+}
+
+/// Puts the parts of each verdict under the row it belongs to.
+fn with_parts(table: &str, verdicts: &[Option<&HostVerdict>], width: usize) -> String {
+    let mut lines = table.lines();
+    let mut text: String = lines
+        .next()
+        .map(|heading| format!("{heading}\n"))
+        .unwrap_or_default();
+    for (row, verdict) in lines.zip(verdicts) {
+        text.extend([row, "\n"]);
+        let parts = verdict.map(rules_text::parts).unwrap_or_default();
+        for part in parts {
+            text.extend([output::cut(&format!("    {part}"), width).as_str(), "\n"]);
+        }
+    }
+    text
 }
 
 /// One thing that waits or waited.
@@ -186,11 +229,14 @@ mod tests {
             tool: None,
             input: None,
             action: "Push to main".into(),
+            verdict: Some(sample::verdict()),
             ..sample::approval()
         };
         let inbox = Inbox {
             approvals: vec![late, sample::approval()],
             questions: vec![sample::question()],
+            rule_problems: Vec::new(),
+            bypassed: Vec::new(),
         };
         let text = list(&inbox, Time(181_000_000), 100);
         assert_eq!(
@@ -198,7 +244,8 @@ mod tests {
             "ID        KIND      AGE  FROM     WHAT\n\
              aaaa1111  ask       3m   builder  Bash: cargo test --workspace\n\
              bbbb1111  question  2m   docs     Which title?\n\
-             cccc3333  ask       3m   builder  Push to main\n"
+             cccc3333  ask       3m   builder  Push to main\n    allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n    \
+             ask    write /p/.git/config  <- git internals (no rule, grant or bypass lifts this)\n"
         );
     }
 }

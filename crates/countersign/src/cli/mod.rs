@@ -2,11 +2,14 @@
 
 pub(crate) mod ask;
 mod audit;
+mod bypass;
 mod decide;
 mod doctor;
 mod events;
 mod inbox;
 mod open;
+mod remember;
+mod rules;
 mod status;
 mod stop;
 mod token;
@@ -94,6 +97,11 @@ pub(crate) enum Command {
     /// Prove, trim and export the record
     #[command(subcommand)]
     Audit(audit::AuditCommand),
+    /// See, make and try the rules that settle asks without a person
+    #[command(subcommand)]
+    Rules(rules::RulesCommand),
+    /// Let an agent's asks through without a person, for a while
+    Bypass(bypass::BypassArgs),
     /// Deny everything open and interrupt every agent
     Stop(stop::StopArgs),
     /// Print a link that opens the web page once
@@ -137,6 +145,8 @@ impl Cli {
             Command::Ask(args) => Box::pin(ask::ask(common, args)).await,
             Command::Token(command) => token::token(common, command).await,
             Command::Audit(command) => audit::audit(common, command).await,
+            Command::Rules(command) => Box::pin(rules::rules(common, command)).await,
+            Command::Bypass(args) => bypass::bypass(common, args).await,
             Command::Stop(args) => stop::stop(common, args).await,
             Command::Open => open::open(common).await,
             Command::Completions { shell } => completions(shell),

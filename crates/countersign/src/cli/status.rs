@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Common;
 use crate::exit::Exit;
 use crate::failure::CliError;
-use crate::{duration, output, shown};
+use crate::{duration, output, rules_text, shown};
 
 pub(super) async fn status(common: &Common) -> Result<Exit, CliError> {
     let status: HostStatus = common
@@ -49,6 +49,10 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
             format!("{} ({})", shown::line(&status.you.name), status.you.role),
         ),
     ];
+    let warnings = rules_text::warnings(&status.rule_problems, &status.bypassed, now);
+    if !warnings.is_empty() {
+        fields.push(("care", warnings.join("\n")));
+    }
     fields.extend(
         status
             .store_error
@@ -86,7 +90,7 @@ fn agent_list(agents: &[HostAgent], now: Time, width: usize) -> String {
         vec![
             shown::line(&agent.id).into_owned(),
             shown::line(&agent.name).into_owned(),
-            shown::line(state).into_owned(),
+            state_words(agent, state, now),
             agent.open_approvals.to_string(),
             agent.open_questions.to_string(),
             duration::age(now, agent.updated_at),
@@ -101,31 +105,23 @@ fn agent_list(agents: &[HostAgent], now: Time, width: usize) -> String {
     )
 }
 
+/// The state, and that its asks are not held, if they are not.
+fn state_words(agent: &HostAgent, state: &str, now: Time) -> String {
+    let state = shown::line(state);
+    match agent.bypass_until.filter(|until| *until > now) {
+        Some(until) => format!("{state}, BYPASS ends {}", duration::until(now, until)),
+        None => state.into_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use countersign_protocol::{HostAgentDisplay, Raw};
-
     use super::*;
+    use crate::sample;
 
     #[test]
     fn agents_are_listed_with_what_they_wait_for() {
-        let agent = HostAgent {
-            capabilities: Vec::new(),
-            current_task: Some("Fix the build".into()),
-            display: HostAgentDisplay::default(),
-            id: "agent-1".into(),
-            kind: "demo".into(),
-            metadata: Raw::null(),
-            name: "builder".into(),
-            open_approvals: 2,
-            open_questions: 0,
-            pid: None,
-            project: None,
-            session_id: None,
-            state: "awaiting_permission".into(),
-            status: "waiting_for_approval".into(),
-            updated_at: Time(0),
-        };
+        let agent = sample::agent();
         let text = agent_list(&[agent], Time(180_000_000), 100);
         assert_eq!(
             anstream::adapter::strip_str(&text).to_string(),

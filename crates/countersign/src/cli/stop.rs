@@ -1,11 +1,11 @@
 //! `stop --all`: the emergency brake.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io::{self, IsTerminal as _};
 
 use clap::Args;
 use countersign_protocol::{HostStatus, StopAllResult};
 
-use super::Common;
+use super::{Common, words};
 use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::output;
@@ -32,7 +32,7 @@ pub(super) async fn stop(common: &Common, args: StopArgs) -> Result<Exit, CliErr
             "This denies {} open asks and interrupts {} agents. Go on? [y/N]",
             status.pending_approvals, status.agents
         ));
-        if !confirmed()? {
+        if !words::confirmed()? {
             output::say("nothing was stopped");
             return Ok(Exit::Failure);
         }
@@ -49,11 +49,4 @@ pub(super) async fn stop(common: &Common, args: StopArgs) -> Result<Exit, CliErr
         ))?;
     }
     Ok(Exit::Ok)
-}
-
-fn confirmed() -> Result<bool, CliError> {
-    let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line);
-    read.map_err(|source| CliError::io("could not read the answer", source))?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }

@@ -1,5 +1,8 @@
 //! Arguments that several commands read the same way.
 
+use std::io::{self, BufRead as _};
+use std::path::Path;
+
 use serde_json::value::RawValue;
 
 use crate::failure::CliError;
@@ -22,6 +25,24 @@ pub(crate) fn json_argument(text: &str) -> Result<Box<RawValue>, CliError> {
             "quote it for the shell, like --input '{\"command\":\"ls\"}', or use @FILE".into(),
         ),
     })
+}
+
+/// The folder that is meant, absolute; the current one unless told.
+pub(crate) fn folder(named: Option<&Path>) -> Result<String, CliError> {
+    let named = named.unwrap_or(Path::new("."));
+    let folder = std::fs::canonicalize(named)
+        .map_err(|source| CliError::io(format!("no folder `{}`", named.display()), source))?;
+    folder.into_os_string().into_string().map_err(|folder| {
+        CliError::usage(format!("`{}` is not UTF-8, as rules are", folder.display()))
+    })
+}
+
+/// Reads a person's yes. Anything else is no.
+pub(crate) fn confirmed() -> Result<bool, CliError> {
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    read.map_err(|source| CliError::io("could not read the answer", source))?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 #[cfg(test)]

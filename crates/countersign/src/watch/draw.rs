@@ -15,6 +15,8 @@ const WIDTH_MIN: usize = 40;
 const HEIGHT_MIN: usize = 10;
 /// What the host said about a refusal must not push the ask itself off the screen.
 const NOTE_LINES_MAX: usize = 2;
+/// Nor must broken files and bypasses.
+const CARE_LINES_MAX: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -60,10 +62,12 @@ pub(super) fn draw(screen: &Screen, width: usize, height: usize) -> Picture {
         .selected_item()
         .map(|item| body(item, screen, width))
         .unwrap_or_default();
-    let page = height.saturating_sub(2 + list.len() + footer.len());
+    let cares = cares(screen, width);
+    let page = height.saturating_sub(2 + cares.len() + list.len() + footer.len());
     let scroll = screen.scroll.min(body.len().saturating_sub(page.max(1)));
     let total = body.len();
     let mut lines = vec![header(screen, width)];
+    lines.extend(cares);
     lines.extend(list);
     lines.push(divider(screen, width, scroll, page, total));
     lines.extend(body.into_iter().skip(scroll).take(page));
@@ -88,6 +92,21 @@ fn header(screen: &Screen, width: usize) -> Line {
     };
     let text = format!("countersign  asks: {asks}  questions: {questions}  {link}");
     line(output::cut(&text, width), Tone::Strong)
+}
+
+/// What must be seen whatever is selected, within bounds: the ask itself comes first.
+fn cares(screen: &Screen, width: usize) -> Vec<Line> {
+    let all = screen.cares.lines(screen.wall);
+    let more = all.len().saturating_sub(CARE_LINES_MAX);
+    let shown = all.iter().take(CARE_LINES_MAX);
+    let mut lines: Vec<Line> = shown
+        .map(|words| line(output::cut(words, width), Tone::Strong))
+        .collect();
+    if more > 0 {
+        let words = format!("and {more} more: countersign status");
+        lines.push(line(output::cut(&words, width), Tone::Strong));
+    }
+    lines
 }
 
 /// The list, moved so that the selected row is in it.

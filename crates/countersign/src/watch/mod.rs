@@ -17,8 +17,8 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use countersign_protocol::{
-    AnswerQuestionParams, HostApproval, HostEvent, HostQuestion, HostSnapshot, ResolutionBody,
-    ResolveApprovalParams, SubscribeParams,
+    AnswerQuestionParams, BypassRow, HostApproval, HostEvent, HostQuestion, HostSnapshot,
+    HostStatus, ResolutionBody, ResolveApprovalParams, SubscribeParams,
 };
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::FutureExt as _;
@@ -26,7 +26,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::keyboard::Keyboard;
 use self::keys::{Action, Key};
-use self::screen::{Item, Link, Screen};
+use self::screen::{Cares, Item, Link, Screen};
 use self::terminal::Terminal;
 use crate::client::{CallError, Client, Endpoint};
 use crate::exit::Exit;
@@ -45,10 +45,12 @@ an ask that does not fit on the screen can be approved only after its end was sc
 
 /// How long to wait before a new try to reach the host.
 const RETRY: Duration = Duration::from_millis(500);
+/// How often broken rule files and bypasses are asked for.
+const CARES_EVERY: Duration = Duration::from_secs(2);
 /// Events taken in before the screen is drawn again.
 const EVENTS_PER_DRAW: usize = 1_000;
 
-type Reconnecting = Pin<Box<dyn Future<Output = (Client, Vec<Item>)>>>;
+type Reconnecting = Pin<Box<dyn Future<Output = (Client, Vec<Item>, Cares)>>>;
 
 /// The connection, or the attempt to get one.
 enum Wire {
@@ -62,6 +64,7 @@ struct Watch {
     screen: Screen,
     keyboard: Keyboard,
     terminal: Terminal,
+    cares_at: Instant,
 }
 
 /// Runs until the person quits; `note` is what they are told first.
@@ -73,10 +76,11 @@ pub(crate) async fn watch(endpoint: &Endpoint, note: &str) -> Result<Exit, CliEr
         });
     }
     let mut client = Client::connect(endpoint).await?;
-    let open = subscribe(&mut client).await?;
+    let (open, cares) = subscribe(&mut client).await?;
     let failed = |source| CliError::io("could not use the terminal", source);
     let mut screen = Screen::new(Instant::now(), duration::now());
     screen.replace(open, Instant::now());
+    screen.cares = cares;
     note.clone_into(&mut screen.note);
     let terminal = Terminal::enter().map_err(failed)?;
     let mut watch = Watch {
@@ -85,6 +89,7 @@ pub(crate) async fn watch(endpoint: &Endpoint, note: &str) -> Result<Exit, CliEr
         screen,
         keyboard: Keyboard::open().map_err(failed)?,
         terminal,
+        cares_at: Instant::now(),
     };
     // What was typed before the first picture was meant for something else.
     watch.flush_keyboard();
@@ -96,7 +101,7 @@ pub(crate) async fn watch(endpoint: &Endpoint, note: &str) -> Result<Exit, CliEr
 enum Woken {
     Input(Option<(Instant, Event)>),
     Event(Box<Result<HostEvent, CallError>>),
-    Back(Box<Client>, Vec<Item>),
+    Back(Box<Client>, Vec<Item>, Cares),
     Tick,
     Ended,
 }
@@ -139,8 +144,8 @@ impl Watch {
             match &mut self.wire {
                 Wire::Up(client) => Woken::Event(Box::new(client.next_event().await)),
                 Wire::Down(reconnecting) => {
-                    let (client, open) = reconnecting.await;
-                    Woken::Back(Box::new(client), open)
+                    let (client, open, cares) = reconnecting.await;
+                    Woken::Back(Box::new(client), open, cares)
                 }
             }
         };
@@ -160,13 +165,14 @@ impl Watch {
     async fn handle(&mut self, woken: Woken) -> io::Result<bool> {
         match woken {
             Woken::Ended | Woken::Input(None) => return Ok(false),
-            Woken::Tick => {}
+            Woken::Tick => self.look_at_cares().await,
             Woken::Input(Some((at, input))) => return Ok(self.input(at, input).await),
             Woken::Event(event) => match *event {
                 Ok(event) => self.events(&event),
                 Err(_) => self.lost(),
             },
-            Woken::Back(client, open) => {
+            Woken::Back(client, open, cares) => {
+                self.screen.cares = cares;
                 self.wire = Wire::Up(client);
                 self.screen.link = Link::Up;
                 self.screen.note = "the host is back".into();
@@ -188,6 +194,30 @@ impl Watch {
                 Some(Err(_)) => return self.lost(),
                 None => return,
             }
+        }
+    }
+
+    /// Files break and bypasses begin without an ask: the host is asked now and then.
+    async fn look_at_cares(&mut self) {
+        if self.cares_at.elapsed() < CARES_EVERY {
+            return;
+        }
+        self.cares_at = Instant::now();
+        let Wire::Up(client) = &mut self.wire else {
+            return;
+        };
+        let status: Result<HostStatus, _> =
+            client.call("host.status", &serde_json::json!({})).await;
+        match status {
+            Ok(status) => {
+                self.screen.cares = Cares {
+                    problems: status.rule_problems,
+                    bypassed: status.bypassed,
+                };
+            }
+            Err(error) if error.is_connection() => self.lost(),
+            // Somebody who may not see it sees none.
+            Err(_) => {}
         }
     }
 
@@ -231,6 +261,7 @@ impl Watch {
             resolution,
             message,
             edited_input: None,
+            remember: None,
         };
         let params = ResolveApprovalParams {
             approval_id: id,
@@ -301,27 +332,36 @@ impl Watch {
     }
 }
 
-/// Subscribes, and returns everything that is open.
-async fn subscribe(client: &mut Client) -> Result<Vec<Item>, CallError> {
+/// Subscribes, and returns everything that is open and what must be known.
+async fn subscribe(client: &mut Client) -> Result<(Vec<Item>, Cares), CallError> {
     let snapshot: HostSnapshot = client
         .call("host.subscribe", &SubscribeParams::default())
         .await?;
+    let bypassed = snapshot.agents.iter().filter_map(|agent| {
+        Some(BypassRow {
+            agent_id: agent.id.clone(),
+            name: agent.name.clone(),
+            until: agent.bypass_until?,
+        })
+    });
+    let cares = Cares {
+        bypassed: bypassed.collect(),
+        problems: snapshot.rule_problems,
+    };
     let asks = snapshot.approvals.into_iter().map(Item::ask);
     let questions = snapshot.questions.into_iter().map(Item::question);
-    Ok(asks
-        .chain(questions)
-        .filter(|item| item.ended.is_none())
-        .collect())
+    let open = asks.chain(questions).filter(|item| item.ended.is_none());
+    Ok((open.collect(), cares))
 }
 
 /// Tries until a host answers.
-async fn reconnect(endpoint: Endpoint) -> (Client, Vec<Item>) {
+async fn reconnect(endpoint: Endpoint) -> (Client, Vec<Item>, Cares) {
     loop {
         tokio::time::sleep(RETRY).await;
         if let Ok(mut client) = Client::connect(&endpoint).await
-            && let Ok(open) = subscribe(&mut client).await
+            && let Ok((open, cares)) = subscribe(&mut client).await
         {
-            return (client, open);
+            return (client, open, cares);
         }
     }
 }

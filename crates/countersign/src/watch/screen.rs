@@ -6,9 +6,9 @@
 
 use std::time::Instant;
 
-use countersign_protocol::{HostApproval, HostQuestion, Time};
+use countersign_protocol::{BypassRow, HostApproval, HostQuestion, RuleProblem, Time};
 
-use crate::{describe, shown};
+use crate::{describe, rules_text, shown};
 
 /// One thing that waits for a person.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,6 +125,24 @@ pub(super) enum Link {
     Lost,
 }
 
+/// Rule files that are broken, and agents whose asks are not held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cares {
+    pub(super) problems: Vec<RuleProblem>,
+    pub(super) bypassed: Vec<BypassRow>,
+}
+
+impl Cares {
+    /// In words, one line each. A warning that changes nothing is not worth a line here.
+    pub(super) fn lines(&self, now: Time) -> Vec<String> {
+        let grave = self.problems.iter().filter(|problem| problem.suspends);
+        let grave: Vec<RuleProblem> = grave.cloned().collect();
+        let lasting = self.bypassed.iter().filter(|row| row.until > now);
+        let lasting: Vec<BypassRow> = lasting.cloned().collect();
+        rules_text::warnings(&grave, &lasting, now)
+    }
+}
+
 /// Everything that is drawn, and everything a key can depend on.
 #[derive(Clone, Debug)]
 pub(super) struct Screen {
@@ -143,6 +161,8 @@ pub(super) struct Screen {
     pub(super) prompted_at: Instant,
     pub(super) mode: Mode,
     pub(super) note: String,
+    /// What a person must know whatever is selected.
+    pub(super) cares: Cares,
     pub(super) link: Link,
     pub(super) wall: Time,
 }
@@ -160,6 +180,7 @@ impl Screen {
             prompted_at: now,
             mode: Mode::Browse,
             note: String::new(),
+            cares: Cares::default(),
             link: Link::Up,
             wall,
         }
@@ -325,6 +346,25 @@ mod tests {
 
     fn ids(screen: &Screen) -> Vec<&str> {
         screen.items.iter().map(Item::id).collect()
+    }
+
+    #[test]
+    fn a_broken_file_and_a_bypass_that_lasts_are_told() {
+        let cares = Cares {
+            problems: vec![RuleProblem {
+                file: "/u/rules.toml".into(),
+                line: Some(1),
+                message: "odd".into(),
+                suspends: true,
+            }],
+            bypassed: vec![BypassRow {
+                agent_id: "a".into(),
+                name: "builder".into(),
+                until: Time(60_000_000),
+            }],
+        };
+        let told = |now| cares.lines(Time(now)).len();
+        assert_eq!((told(0), told(60_000_000)), (2, 1));
     }
 
     #[test]

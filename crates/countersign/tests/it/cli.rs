@@ -87,6 +87,10 @@ impl Home {
         {
             std::thread::yield_now();
         }
+        // The last of its threads may hold the socket a moment longer.
+        while std::os::unix::net::UnixStream::connect(self.0.path().join("run/host.sock")).is_ok() {
+            std::thread::yield_now();
+        }
     }
 }
 

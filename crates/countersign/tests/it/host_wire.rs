@@ -152,7 +152,7 @@ async fn a_fresh_subscriber_gets_a_whole_snapshot() {
         plain(wire.ok("host.subscribe", json!({})).await),
         json!({
             "subscribed": true, "agents": [], "devices": [], "approvals": [], "events": [],
-            "questions": [], "pending_signins": [], "event_sequence": "#",
+            "questions": [], "pending_signins": [], "rule_problems": [], "event_sequence": "#",
             "identity": {
                 "version": env!("CARGO_PKG_VERSION"), "pid": "#",
                 "manifest_path": null, "manifest_role": "none",
@@ -508,6 +508,10 @@ async fn an_ask_returns_at_once_with_the_wires_defaults() {
         "input": { "command": "git push" },
         "input_digest": "5b1d3d7ab9d3b4d2d6ab3a2c2d6b6d9a",
         "asked_by": { "name": "auth-token file", "role": "operator" },
+        "verdict": {
+            "effect": "ask", "text": "ask\n  ask run `git push`: no rule",
+            "parts": [{ "kind": "command", "subject": "git push", "effect": "ask", "floor": false }],
+        },
     });
     let mut replied = names.plain(wire.ok("host.request_approval", params).await);
     row["input_digest"] = replied["input_digest"].clone();

@@ -23,5 +23,7 @@ mod host_wire;
 mod owners;
 mod replay;
 mod rest;
+mod rules;
+mod rules_cli;
 mod store_trouble;
 mod tokens;

@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use countersign_core::event::Delivery;
+use countersign_core::event::{Delivery, Effect, Outcome};
 use countersign_core::{
-    Answer, Approval, ApprovalId, AskRequest, Caller, Input, PrincipalKey, Rejection,
+    Answer, Approval, ApprovalId, AskRequest, Caller, GrantId, Input, PrincipalKey, Rejection,
     ResolveApproval, Role, answer_again,
 };
 use countersign_store::ApprovalQuery;
 use tokio::sync::oneshot;
 
+use crate::names::random_hex;
 use crate::reply::{Reply, ServiceError};
 use crate::supervisor::Command;
 
+use super::rules::warnings_of;
 use super::{Result, Service, WaitGuard, approval, may_see, settled, within};
 
 /// Approvals.
@@ -24,6 +26,14 @@ impl Service {
                 .find_keyed(request.caller.principal.key.clone(), key)
                 .await?;
         }
+        if request.tool.is_some() {
+            self.ask_the_rules(request).await
+        } else {
+            self.ask_a_person(request).await
+        }
+    }
+
+    pub(super) async fn ask_a_person(&self, request: AskRequest) -> Result<Approval> {
         approval(
             self.submit(Input::RequestApproval(Box::new(request)))
                 .await?,
@@ -35,8 +45,34 @@ impl Service {
             .await
     }
 
-    /// Answers an ask. The second value says that its owner was told and decides.
+    /// Answers an ask. The second value says that its owner was told and decides. What is
+    /// remembered settles whatever else it covers.
     pub async fn resolve_approval(
+        &self,
+        caller: Caller,
+        id: ApprovalId,
+        answer: Answer,
+    ) -> Result<(Approval, bool)> {
+        // An agent's attempt is refused on the record, whatever it would have remembered.
+        if answer.remember.is_empty() || caller.principal.agent().is_some() {
+            return self.answer(caller, id, answer).await;
+        }
+        let found = self.load_approval(&caller, id.clone()).await?;
+        if let Some(effect) = effect_of(found.outcome_of(&answer.resolution)) {
+            for draft in &answer.remember {
+                warnings_of(effect, &draft.rule)?;
+            }
+        }
+        let service = self.clone();
+        self.finish(async move {
+            let answered = service.answer(caller, id, answer).await?;
+            service.settle_open_logged().await;
+            Ok(answered)
+        })
+        .await
+    }
+
+    async fn answer(
         &self,
         caller: Caller,
         id: ApprovalId,
@@ -45,6 +81,7 @@ impl Service {
         let input = ResolveApproval {
             caller: caller.clone(),
             approval: id.clone(),
+            grant_ids: answer.remember.iter().map(|_| new_grant_id()).collect(),
             answer: answer.clone(),
         };
         match self.submit(Input::ResolveApproval(input)).await {
@@ -190,5 +227,19 @@ impl Service {
         let counts = counts.await?;
         self.submit(Input::StopAll(caller)).await?;
         Ok(counts)
+    }
+}
+
+/// A fresh name for something to remember.
+pub(super) fn new_grant_id() -> GrantId {
+    GrantId::new(format!("grant-{}", random_hex::<6>()))
+}
+
+/// What an answer is remembered as, if it can be.
+fn effect_of(outcome: Outcome) -> Option<Effect> {
+    match outcome {
+        Outcome::Allowed => Some(Effect::Allow),
+        Outcome::Denied => Some(Effect::Deny),
+        Outcome::Answered | Outcome::Cancelled | Outcome::Expired | Outcome::Gone => None,
     }
 }

@@ -10,17 +10,19 @@ use std::time::Duration;
 use countersign_core::event::{Delivery, Device};
 use countersign_core::limits::{EXPIRY_HOLD_MS, INPUT_QUEUE, OWNER_GRACE_MS};
 use countersign_core::{
-    Agent, AgentId, Approval, Caller, Input, OpenCounts, Presence, Principal, Question, Seq, State,
-    Timestamp,
+    Agent, AgentId, Approval, Caller, GrantState, Input, OpenCounts, Presence, Principal, Question,
+    Seq, State, Timestamp,
 };
 use countersign_store::{History, Log, StoreError};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
 use crate::crash;
 use crate::feed::{Entry, Feed};
+use crate::gate::Gate;
 use crate::reply::{Reply, ServiceError};
+use crate::rulebook::Rulebook;
 use crate::supervisor::{Command, Counters, Supervisor, View, Waiters, chain};
 use crate::timekeeper;
 
@@ -30,11 +32,17 @@ mod approvals;
 mod connections;
 mod questions;
 mod record;
+mod replay;
+mod rules;
+mod settling;
+
+pub use replay::{Backtest, Contradiction, Mined};
+pub use rules::{CheckRequest, Checked, GrantAdded, RulesOverview};
 
 type Result<T> = std::result::Result<T, ServiceError>;
 
 /// What a host is started with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// The version the record shows.
     pub version: String,
@@ -42,6 +50,8 @@ pub struct Settings {
     pub owner_grace_ms: u64,
     /// Nothing expires in this time after the start.
     pub expiry_hold_ms: u64,
+    /// The rule files.
+    pub rulebook: Arc<Rulebook>,
 }
 
 impl Settings {
@@ -51,6 +61,7 @@ impl Settings {
             version: version.into(),
             owner_grace_ms: OWNER_GRACE_MS,
             expiry_hold_ms: EXPIRY_HOLD_MS,
+            rulebook: Rulebook::empty(),
         }
     }
 }
@@ -69,6 +80,9 @@ struct Shared {
     counters: Arc<Counters>,
     trouble: watch::Receiver<Option<Arc<str>>>,
     trust: AtomicU64,
+    rulebook: Arc<Rulebook>,
+    /// Wakes whoever asks the rules again about what is open.
+    doubt: Arc<Notify>,
 }
 
 /// Resolves when the loop has ended, orderly or not.
@@ -115,9 +129,13 @@ pub async fn start(
     let (deadline, deadline_seen) = watch::channel(None);
     let feed = Arc::new(Feed::new(snapshot.head));
     let counters = Arc::new(Counters::default());
+    let state = State::restore(snapshot);
+    let rulebook = settings.rulebook;
+    trust(&rulebook, &state);
     let supervisor = Supervisor {
         log,
-        state: State::restore(snapshot),
+        gate: Gate::of(&state),
+        state,
         presence: Presence::default(),
         feed: feed.clone(),
         clock,
@@ -146,12 +164,26 @@ pub async fn start(
         counters,
         trouble: trouble_seen,
         trust: AtomicU64::new(0),
+        rulebook,
+        doubt: Arc::default(),
     };
     let service = Service {
         shared: Arc::new(shared),
     };
     service.begin(settings.version).await?;
+    // Ends with the supervisor too.
+    TaskTracker::new().spawn(service.clone().settle_whenever_rules_change());
     Ok((service, Stopped(stopped)))
+}
+
+/// Tells the rulebook which files were trusted, and as what.
+fn trust(rulebook: &Rulebook, state: &State) {
+    let trusted = state.trusted_files();
+    rulebook.set_trusted(
+        trusted
+            .map(|(file, digest)| (file.to_owned(), digest.to_owned()))
+            .collect(),
+    );
 }
 
 /// Runs a read of history off the async threads.
@@ -349,6 +381,14 @@ fn question(reply: Reply) -> Result<Question> {
 fn device(reply: Reply) -> Result<Arc<Device>> {
     if let Reply::Device(device) = reply {
         Ok(device)
+    } else {
+        Err(mismatch(&reply))
+    }
+}
+
+fn grant(reply: Reply) -> Result<GrantState> {
+    if let Reply::Grant(grant) = reply {
+        Ok(*grant)
     } else {
         Err(mismatch(&reply))
     }

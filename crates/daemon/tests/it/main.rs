@@ -1,5 +1,11 @@
-//! The daemon against a real file system.
-#![forbid(unsafe_code)]
+//! The service with the real loop and the real record; and the rulebook with real files.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod bypass;
+mod cost;
+mod crash;
+mod files;
+mod fixture;
+mod grants;
+mod replay;
 mod rulebook;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use countersign_core::event::{Device, ProcessKey};
 use countersign_core::limits::{RECENT_ENDED_BYTES_KEPT, RECENT_ENDED_KEPT};
 use countersign_core::{
-    Agent, AgentId, Approval, ClientId, Mark, PrincipalKey, Question, Seq, Snapshot, Token, TokenId,
+    Agent, AgentId, Approval, ClientId, GrantState, Mark, PrincipalKey, Question, Seq, Snapshot,
+    Token, TokenId,
 };
 use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
@@ -25,6 +26,10 @@ pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, Fault> 
         })?,
         tokens: all(conn, "SELECT * FROM tokens ORDER BY id", token)?,
         marks: all(conn, "SELECT * FROM marks ORDER BY pid, start_time", mark)?,
+        grants: all(conn, "SELECT * FROM grants ORDER BY id", grant)?,
+        trusted: all(conn, "SELECT * FROM trusted ORDER BY file", |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?,
     })
 }
 
@@ -96,6 +101,7 @@ fn agent(row: &Row<'_>) -> Result<Agent, Fault> {
         lapses_at: row.get::<_, Option<i64>>(6)?.map(timestamp),
         registered_at: timestamp(row.get(7)?),
         updated_at: timestamp(row.get(8)?),
+        bypass_until: row.get::<_, Option<i64>>(9)?.map(timestamp),
     })
 }
 
@@ -107,6 +113,16 @@ fn token(row: &Row<'_>) -> Result<Token, Fault> {
         hash: row.get(3)?,
         created_at: timestamp(row.get(4)?),
         expires_at: row.get::<_, Option<i64>>(5)?.map(timestamp),
+    })
+}
+
+fn grant(row: &Row<'_>) -> Result<GrantState, Fault> {
+    Ok(GrantState {
+        grant: json(row, 1)?,
+        created_at: timestamp(row.get(2)?),
+        uses_left: row.get(3)?,
+        fired: row.get::<_, i64>(4)?.cast_unsigned(),
+        last_used: row.get::<_, Option<i64>>(5)?.map(timestamp),
     })
 }
 

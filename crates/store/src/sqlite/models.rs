@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use countersign_core::event::Delivery;
 use countersign_core::{
-    Agent, AgentId, AnswerChange, Approval, Changes, ClientId, Question, Seq, Token, TokenId,
+    Agent, AgentId, AnswerChange, Approval, Changes, ClientId, GrantId, GrantState, Question, Seq,
+    Token, TokenId,
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -28,6 +29,11 @@ pub(super) fn write(
     write_questions(conn, words, &changes.questions)?;
     write_agents(conn, &changes.agents)?;
     write_tokens(conn, &changes.tokens)?;
+    write_grants(conn, &changes.grants)?;
+    for (file, digest) in &changes.trusted {
+        let mut put = conn.prepare_cached("INSERT OR REPLACE INTO trusted VALUES (?1, ?2)")?;
+        put.execute([file, digest])?;
+    }
     for device in &changes.devices {
         let mut put = conn.prepare_cached(
             "INSERT INTO devices (id, body) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = excluded.body",
@@ -184,12 +190,12 @@ fn write_agents(conn: &Connection, agents: &[(AgentId, Option<Agent>)]) -> Resul
             continue;
         };
         let mut put = conn.prepare_cached(
-            "INSERT INTO agents (id, profile, base, current_task, owner, client, lapses_at, registered_at, updated_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            "INSERT INTO agents (id, profile, base, current_task, owner, client, lapses_at, registered_at, updated_at, bypass_until)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
              ON CONFLICT (id) DO UPDATE SET profile = excluded.profile, base = excluded.base,
                  current_task = excluded.current_task, owner = excluded.owner, client = excluded.client,
                  lapses_at = excluded.lapses_at, registered_at = excluded.registered_at,
-                 updated_at = excluded.updated_at",
+                 updated_at = excluded.updated_at, bypass_until = excluded.bypass_until",
         )?;
         put.execute(params![
             id.as_str(),
@@ -201,6 +207,7 @@ fn write_agents(conn: &Connection, agents: &[(AgentId, Option<Agent>)]) -> Resul
             agent.lapses_at.map(time),
             time(agent.registered_at),
             time(agent.updated_at),
+            agent.bypass_until.map(time),
         ])?;
     }
     Ok(())
@@ -225,6 +232,30 @@ fn write_tokens(conn: &Connection, tokens: &[(TokenId, Option<Token>)]) -> Resul
             token.hash,
             time(token.created_at),
             token.expires_at.map(time),
+        ])?;
+    }
+    Ok(())
+}
+
+fn write_grants(conn: &Connection, grants: &[(GrantId, Option<GrantState>)]) -> Result<(), Fault> {
+    for (id, state) in grants {
+        let Some(state) = state else {
+            conn.prepare_cached("DELETE FROM grants WHERE id = ?1")?
+                .execute([id.as_str()])?;
+            continue;
+        };
+        let mut put = conn.prepare_cached(
+            "INSERT INTO grants (id, body, created_at, uses_left, fired, last_used) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (id) DO UPDATE SET uses_left = excluded.uses_left, fired = excluded.fired,
+                 last_used = excluded.last_used",
+        )?;
+        put.execute(params![
+            id.as_str(),
+            serde_json::to_string(&state.grant)?,
+            time(state.created_at),
+            state.uses_left,
+            state.fired.cast_signed(),
+            state.last_used.map(time),
         ])?;
     }
     Ok(())

@@ -16,7 +16,10 @@ use rusqlite::{Connection, OpenFlags};
 use crate::StoreError;
 use crate::fault::Fault;
 
-const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("../../migrations/0001.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[
+    (1, include_str!("../../migrations/0001.sql")),
+    (2, include_str!("../../migrations/0002.sql")),
+];
 
 /// The newest schema known here.
 const SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use countersign_core::event::{
-    AgentProfile, BaseState, Delivery, Device, Display, HostStarted, ProcessKey,
+    AgentProfile, BaseState, Delivery, Device, Display, Effect, Grant, HostStarted, ProcessKey,
+    Scope,
 };
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
     Agent, AgentId, AnswerChange, Approval, ApprovalId, Changes, ClientId, Committed, DeviceId,
-    Mark, PrincipalKey, QuestionId, Role, Seq, Snapshot, Timestamp, Token, TokenId,
+    GrantId, GrantState, Mark, PrincipalKey, QuestionId, Role, Seq, Snapshot, Timestamp, Token,
+    TokenId,
 };
 use countersign_store::{ApprovalQuery, EventQuery, QuestionQuery, Status};
 
@@ -82,6 +84,7 @@ fn agent(id: &str) -> Agent {
         owner: PrincipalKey::new("uid:1"),
         client: Some(ClientId::new("c1")),
         lapses_at: Some(Timestamp(u64::MAX)),
+        bypass_until: Some(Timestamp(7)),
         registered_at: Timestamp(1),
         updated_at: Timestamp(2),
     }
@@ -112,6 +115,33 @@ fn token(id: &str) -> Token {
     }
 }
 
+fn grant(id: &str) -> GrantState {
+    GrantState {
+        grant: Arc::new(Grant {
+            id: GrantId::new(id),
+            rule: "Bash(git status:*)".to_owned(),
+            effect: Effect::Allow,
+            scope: Scope {
+                agent: Some("Ann".to_owned()),
+                project: Some("/srv/app".to_owned()),
+                session: Some(AgentId::new("a")),
+            },
+            by: by("person"),
+            origin: Some(ApprovalId::new("approval-1")),
+            expires_at: Some(Timestamp(u64::MAX)),
+            uses: Some(u32::MAX),
+        }),
+        created_at: Timestamp(6),
+        uses_left: Some(u32::MAX - 1),
+        fired: 1,
+        last_used: Some(Timestamp(7)),
+    }
+}
+
+fn pair(file: &str, digest: &str) -> (String, String) {
+    (file.to_owned(), digest.to_owned())
+}
+
 fn mark(pid: u32) -> Mark {
     Mark {
         process: ProcessKey {
@@ -134,6 +164,11 @@ fn lists() -> Changes {
             (TokenId::new("t2"), Some(token("t2"))),
         ],
         marks_added: vec![mark(2), mark(1)],
+        grants: vec![
+            (GrantId::new("g2"), Some(grant("g2"))),
+            (GrantId::new("g1"), Some(grant("g1"))),
+        ],
+        trusted: vec![pair("/b", "00"), pair("/a", "ff")],
         ..Changes::default()
     }
 }
@@ -156,6 +191,8 @@ pub(crate) fn load_gives_everything_that_lives_in_memory(mut script: Script) {
         devices: vec![Arc::new(device("d1")), Arc::new(device("d2"))],
         tokens: vec![token("t1"), token("t2")],
         marks: vec![mark(1), mark(2)],
+        grants: vec![grant("g1"), grant("g2")],
+        trusted: vec![pair("/a", "ff"), pair("/b", "00")],
     };
     assert_eq!(script.log.load().unwrap(), expected);
 }
@@ -168,6 +205,7 @@ pub(crate) fn things_change_and_go(mut script: Script) {
         current_task: None,
         client: None,
         lapses_at: None,
+        bypass_until: None,
         ..agent("a")
     };
     let device = Arc::new(Device {
@@ -177,6 +215,12 @@ pub(crate) fn things_change_and_go(mut script: Script) {
     let token = Token {
         expires_at: None,
         ..token("t1")
+    };
+    let used = GrantState {
+        uses_left: None,
+        fired: 2,
+        last_used: None,
+        ..grant("g1")
     };
     let moved = Approval {
         client: Some(ClientId::new("c2")),
@@ -195,6 +239,11 @@ pub(crate) fn things_change_and_go(mut script: Script) {
             (TokenId::new("t2"), None),
         ],
         marks_removed: vec![mark(1).process],
+        grants: vec![
+            (GrantId::new("g1"), Some(used.clone())),
+            (GrantId::new("g2"), None),
+        ],
+        trusted: vec![pair("/a", "01")],
         ..Changes::default()
     };
     script
@@ -206,6 +255,8 @@ pub(crate) fn things_change_and_go(mut script: Script) {
     assert_eq!(loaded.devices[0], device);
     assert_eq!(loaded.tokens, [token]);
     assert_eq!(loaded.marks, [mark(2)]);
+    assert_eq!(loaded.grants, [used]);
+    assert_eq!(loaded.trusted, [pair("/a", "01"), pair("/b", "00")]);
 }
 
 pub(crate) fn opened_and_ended_in_one_append(mut script: Script) {

@@ -110,6 +110,27 @@ fn second_host_is_refused() {
     host.script();
 }
 
+/// A file as the first schema had it: what the second brought is taken out again.
+#[test]
+fn file_of_the_first_schema_is_brought_up_to_date() {
+    let host = Host::new();
+    let mut script = host.script();
+    let open = script.open(ask("approval-1", Some("a")));
+    drop(script);
+    host.tamper(
+        "DROP TABLE grants; DROP TABLE trusted; ALTER TABLE agents DROP COLUMN bypass_until;
+         INSERT INTO agents VALUES
+             ('a', '{\"id\": \"a\", \"name\": \"Ann\"}', '\"idle\"', NULL, 'uid:1', NULL, NULL, 1, 2);
+         PRAGMA user_version = 1",
+    );
+    let mut script = host.script();
+    let loaded = script.log.load().unwrap();
+    assert_eq!(loaded.open_approvals, [open]);
+    assert_eq!(loaded.agents[0].bypass_until, None);
+    assert_eq!((loaded.grants, loaded.trusted), (Vec::new(), Vec::new()));
+    assert_eq!(script.events().len(), 1);
+}
+
 #[test]
 fn newer_file_is_refused_untouched() {
     let host = Host::new();

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use countersign_core::event::{
-    ApprovalRequested, ApprovalResolved, Ask, Attachment, Delivery, Ending, Notified, Outcome,
-    QuestionAsked, QuestionEnded as QuestionEndedEvent, QuestionEnding, QuestionOutcome,
-    QuestionText, RecordPruned, RecordRedacted,
+    ApprovalRequested, ApprovalResolved, Ask, Attachment, Delivery, Effect, Ending, GrantUse,
+    Notified, Outcome, PartKind, QuestionAsked, QuestionEnded as QuestionEndedEvent,
+    QuestionEnding, QuestionOutcome, QuestionText, RecordPruned, RecordRedacted, RuleRef, Verdict,
+    VerdictPart,
 };
 use countersign_core::{
-    AgentId, Approval, ApprovalId, By, Changes, ClientId, Committed, Ended, Event, Json,
+    AgentId, Approval, ApprovalId, By, Changes, ClientId, Committed, Ended, Event, GrantId, Json,
     PrincipalKey, Question, QuestionEnded, QuestionId, Role, Seq, Timestamp,
 };
 use countersign_store::{EventQuery, History, Log, StoreError};
@@ -41,6 +42,8 @@ pub(crate) fn ask(id: &str, agent: Option<&str>) -> Ask {
         tool: Some("Bash".to_owned()),
         input: Some(json(r#"{"command": "ls  -la"}"#)),
         input_digest: Some("d1".to_owned()),
+        cwd: Some("/srv/app".to_owned()),
+        verdict: Some(Arc::new(verdict())),
         details: json(r#"{ "why":"to see" }"#),
         a2ui: None,
         options: vec!["approve".to_owned(), "deny".to_owned()],
@@ -52,6 +55,26 @@ pub(crate) fn ask(id: &str, agent: Option<&str>) -> Ask {
         idempotency_key: None,
         request_digest: None,
         deadline: Some(Timestamp(9_000_000)),
+    }
+}
+
+fn verdict() -> Verdict {
+    Verdict {
+        effect: Effect::Allow,
+        parts: vec![VerdictPart {
+            kind: PartKind::Command,
+            subject: "ls -la".to_owned(),
+            effect: Effect::Allow,
+            rule: Some(RuleRef {
+                rule: "Bash(ls:*)".to_owned(),
+                effect: Effect::Allow,
+                source: "grant".to_owned(),
+                line: None,
+                grant: Some(GrantId::new("g1")),
+            }),
+            reason: None,
+            floor: false,
+        }],
     }
 }
 
@@ -111,6 +134,7 @@ pub(crate) fn ending(seq: Seq, approval: &Approval) -> (Committed, Approval) {
         by: by("person"),
         message: Some("go on".to_owned()),
         edited_input: None,
+        verdict: Some(Arc::new(verdict())),
     });
     let resolved = ApprovalResolved {
         approval: approval.ask.id.clone(),
@@ -118,6 +142,10 @@ pub(crate) fn ending(seq: Seq, approval: &Approval) -> (Committed, Approval) {
         agent: approval.ask.agent.clone(),
         ending: ending.clone(),
         delivery: Delivery::Attempted,
+        grants_used: vec![GrantUse {
+            grant: GrantId::new("g1"),
+            times: 2,
+        }],
     };
     let ended = Approval {
         ended: Some(Ended {

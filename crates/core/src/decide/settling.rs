@@ -1,0 +1,237 @@
+//! Settling: asks that rules, grants or a bypass end without a person.
+//!
+//! Invariants: only a verdict that says so, with every grant it names still counting at this
+//! instant, ends an ask; a bypass lifts neither a deny nor the floor; what is out of time is left
+//! to time.
+
+use std::collections::BTreeMap;
+
+use super::approvals::concluded;
+use super::{Decision, Subject, grants};
+use crate::approval::{Approval, DENY};
+use crate::event::{
+    Ask, Delivery, Effect, Ending, Event, GrantEnd, GrantUse, Outcome, RuleRef, Verdict,
+    VerdictPart,
+};
+use crate::grant::Asking;
+use crate::ids::{AgentId, ApprovalId, GrantId, Seq, Timestamp};
+use crate::input::{Context, Judged};
+use crate::principal::By;
+use crate::rejection::Rejection;
+use crate::state::State;
+
+/// The name the record has for what rules ended.
+const RULES: &str = "rules";
+/// The name the record has for what a bypass let through.
+const BYPASS: &str = "bypass";
+/// A rule as a message shows it; the whole of it stands in the verdict.
+const SHOWN_CHARS: usize = 200;
+
+/// What ends an ask at this instant without a person, if anything does.
+pub(super) fn settle(
+    state: &State,
+    context: Context<'_>,
+    (ask, opened): (&Ask, Seq),
+    judged: Option<&Judged>,
+) -> Option<Vec<Event>> {
+    if context.has_come(ask.deadline) {
+        return None;
+    }
+    judged
+        .and_then(|judged| by_rules(state, context, (ask, opened), judged))
+        .or_else(|| {
+            let agent = state.find_agent(ask.agent.as_ref()?)?;
+            let until = agent.bypass_until.filter(|until| context.now < *until)?;
+            let verdict = judged.map(|judged| judged.verdict.as_ref());
+            by_bypass((ask, opened), verdict, until).map(|event| vec![event])
+        })
+}
+
+fn by_rules(
+    state: &State,
+    context: Context<'_>,
+    (ask, opened): (&Ask, Seq),
+    judged: &Judged,
+) -> Option<Vec<Event>> {
+    let verdict = &judged.verdict;
+    let (outcome, resolution) = match verdict.effect {
+        Effect::Allow => (Outcome::Allowed, ask.approving.first()?.clone()),
+        Effect::Deny => (Outcome::Denied, DENY.to_owned()),
+        Effect::Ask => return None,
+    };
+    let asking = Asking {
+        agent: ask.agent.as_ref(),
+        project: judged.project.as_deref(),
+    };
+    let used = uses(verdict);
+    let counts = |used: &GrantUse| counts(state, context, (asking, verdict.effect), used);
+    if !used.iter().all(counts) {
+        return None;
+    }
+    let ending = Ending {
+        outcome,
+        resolution,
+        by: By::host_by(RULES),
+        message: Some(words(verdict)),
+        edited_input: None,
+        verdict: Some(verdict.clone()),
+    };
+    let over: Vec<Event> = used
+        .iter()
+        .filter(|used| is_used_up(state, used))
+        .map(|used| grants::removed(used.grant.clone(), GrantEnd::UsedUp))
+        .collect();
+    let mut events = vec![concluded((ask, opened), ending, Delivery::Waiting, used)];
+    events.extend(over);
+    Some(events)
+}
+
+/// The grants behind what a verdict says, each with the number of parts it decided about.
+fn uses(verdict: &Verdict) -> Vec<GrantUse> {
+    let mut times: BTreeMap<&GrantId, u32> = BTreeMap::new();
+    for part in deciding(verdict) {
+        if let Some(grant) = part.rule.as_ref().and_then(|rule| rule.grant.as_ref()) {
+            *times.entry(grant).or_default() += 1;
+        }
+    }
+    let uses = times.into_iter().map(|(grant, times)| GrantUse {
+        grant: grant.clone(),
+        times,
+    });
+    uses.collect()
+}
+
+/// The parts that made the verdict what it is.
+fn deciding(verdict: &Verdict) -> impl Iterator<Item = &VerdictPart> {
+    verdict
+        .parts
+        .iter()
+        .filter(|part| part.effect == verdict.effect)
+}
+
+/// Whether a grant says what is said in its name, here and now, for all the parts it is to decide.
+fn counts(
+    state: &State,
+    context: Context<'_>,
+    (asking, effect): (Asking<'_>, Effect),
+    used: &GrantUse,
+) -> bool {
+    state.grant_counts(&used.grant, asking, context.now)
+        && state
+            .find_grant(&used.grant)
+            .is_some_and(|grant| grant.grant.effect == effect && grant.has_left(used.times))
+}
+
+fn is_used_up(state: &State, used: &GrantUse) -> bool {
+    let grant = state.find_grant(&used.grant);
+    grant.is_some_and(|grant| {
+        grant.grant.effect == Effect::Allow
+            && grant.uses_left.is_some_and(|left| left <= used.times)
+    })
+}
+
+/// Which rule decided, in a line; where several did, the first and their number.
+fn words(verdict: &Verdict) -> String {
+    let verb = match verdict.effect {
+        Effect::Allow => "allowed",
+        Effect::Ask => "asked",
+        Effect::Deny => "denied",
+    };
+    let mut rules: Vec<&RuleRef> = Vec::new();
+    for rule in deciding(verdict).filter_map(|part| part.rule.as_ref()) {
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    let Some(first) = rules.first() else {
+        let reason = deciding(verdict).find_map(|part| part.reason.as_deref());
+        let reason = reason.unwrap_or("the host's own rules");
+        return format!("{verb}: {}", shown(reason));
+    };
+    let more = match rules.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{verb} by {}{more}", name_of(first))
+}
+
+fn name_of(rule: &RuleRef) -> String {
+    let text = shown(&rule.rule);
+    match (&rule.grant, rule.line) {
+        (Some(grant), _) => format!("grant `{text}` ({grant})"),
+        (None, Some(line)) => format!("rule `{text}` in {}:{line}", rule.source),
+        (None, None) => format!("rule `{text}` in {}", rule.source),
+    }
+}
+
+fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// A bypass turns ask into allow. It lifts neither a deny nor the floor, and an ask with a tool
+/// that the rules could not be asked about may be on the floor.
+fn by_bypass(
+    (ask, opened): (&Ask, Seq),
+    verdict: Option<&Verdict>,
+    until: Timestamp,
+) -> Option<Event> {
+    let lifted = match verdict {
+        None => ask.tool.is_none(),
+        Some(verdict) => verdict.effect != Effect::Deny && !verdict.is_on_the_floor(),
+    };
+    let resolution = ask.approving.first().filter(|_| lifted)?.clone();
+    let ending = Ending {
+        outcome: Outcome::Allowed,
+        resolution,
+        by: By::host_by(BYPASS),
+        message: Some(format!("bypass until {}", until.to_utc())),
+        edited_input: None,
+        verdict: None,
+    };
+    let event = concluded((ask, opened), ending, Delivery::Waiting, Vec::new());
+    Some(event)
+}
+
+/// What an agent has open is let through, oldest first, as its asks from now on are.
+pub(super) fn let_through(
+    state: &State,
+    context: Context<'_>,
+    agent: &AgentId,
+    until: Timestamp,
+) -> Vec<Event> {
+    let open = state.approvals.values();
+    let mut open: Vec<&Approval> = open
+        .filter(|approval| approval.ask.agent.as_ref() == Some(agent))
+        .filter(|approval| !context.has_come(approval.ask.deadline))
+        .collect();
+    open.sort_by_key(|approval| approval.opened);
+    open.into_iter()
+        .filter_map(|approval| {
+            let ask = &approval.ask;
+            by_bypass((ask, approval.opened), ask.verdict.as_deref(), until)
+        })
+        .collect()
+}
+
+/// The rules were asked again: what they settle now ends, everything else stays as it is.
+pub(super) fn settle_again(
+    state: &State,
+    context: Context<'_>,
+    id: ApprovalId,
+    judged: &Judged,
+) -> Result<Decision, Rejection> {
+    let Some(approval) = state.find_approval(&id) else {
+        return Err(Rejection::UnknownApproval(id));
+    };
+    let events = if approval.is_pending() {
+        let asked = (approval.ask.as_ref(), approval.opened);
+        settle(state, context, asked, Some(judged)).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    Ok(Decision::new(events, Subject::Approval(id)))
+}

@@ -1,0 +1,186 @@
+//! `--remember`: the rule an answer becomes, shown before it is saved.
+//!
+//! Invariant: what is saved is what was shown: the rules are sent by their text, never left to be
+//! chosen again by the host.
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use countersign_protocol::{
+    HostApproval, Remember, RememberBody, RememberScope, RuleCandidate, RuleSuggestions,
+    SuggestRulesParams,
+};
+
+use super::{Common, words};
+use crate::client::Client;
+use crate::failure::CliError;
+use crate::{describe, duration, output, shown};
+
+#[derive(Args)]
+pub(super) struct RememberArgs {
+    /// Decide once: make a rule of this answer, which also settles what else it covers
+    #[arg(long, help_heading = "Decide once")]
+    remember: bool,
+    /// This rule, instead of the narrowest suggestion; may be repeated
+    #[arg(
+        long = "rule",
+        value_name = "RULE",
+        requires = "remember",
+        help_heading = "Decide once"
+    )]
+    rules: Vec<String>,
+    /// Where it counts [default: project, or session where there is no project]
+    #[arg(long, requires = "remember", help_heading = "Decide once")]
+    scope: Option<Where>,
+    /// When it ends: 12h, 7d [default: 30d; never for session and always]
+    #[arg(long, value_name = "TIME", requires = "remember", value_parser = duration::parse, help_heading = "Decide once")]
+    expires: Option<Duration>,
+    /// How often it may fire
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "remember",
+        help_heading = "Decide once"
+    )]
+    uses: Option<u32>,
+    /// Do not ask whether the suggested rule is the one you want
+    #[arg(long, requires = "remember", help_heading = "Decide once")]
+    yes: bool,
+}
+
+/// Where a remembered answer counts.
+#[derive(Clone, Copy, ValueEnum)]
+enum Where {
+    /// This agent, until it ends
+    Session,
+    /// Agents to which you gave this name
+    Agent,
+    /// This project, with all its worktrees
+    Project,
+    /// Everywhere
+    Always,
+}
+
+impl Where {
+    fn on_the_wire(self) -> RememberScope {
+        match self {
+            Self::Session => RememberScope::Session,
+            Self::Agent => RememberScope::Agent,
+            Self::Project => RememberScope::Project,
+            Self::Always => RememberScope::Always,
+        }
+    }
+}
+
+/// A person looked at the rule and did not want it.
+pub(super) struct Declined;
+
+impl RememberArgs {
+    /// Whether the rule is to be found.
+    pub(super) fn needs_suggestion(&self) -> bool {
+        self.remember && self.rules.is_empty()
+    }
+
+    /// What is to be remembered, after it was shown.
+    pub(super) async fn settle(
+        self,
+        common: &Common,
+        client: &mut Client,
+        row: &HostApproval,
+    ) -> Result<Result<Option<Remember>, Declined>, CliError> {
+        if !self.remember {
+            return Ok(Ok(None));
+        }
+        let mut rules = self.rules;
+        if rules.is_empty() {
+            let params = SuggestRulesParams {
+                approval_id: Some(row.id.clone()),
+            };
+            let found: RuleSuggestions = client.call("host.suggest_rules", &params).await?;
+            rules = narrowest(row, &found.candidates)?;
+            show(&rules, &found.candidates);
+            if !self.yes && io::stdin().is_terminal() {
+                output::say("Remember this? [y/N]");
+                if !words::confirmed()? {
+                    output::say("nothing was changed");
+                    return Ok(Err(Declined));
+                }
+                // The host may have closed a connection that was silent while the person thought.
+                *client = common.connect().await?;
+            }
+        }
+        Ok(Ok(Some(Remember::Named(RememberBody {
+            rules: Some(rules),
+            scope: self.scope.map(Where::on_the_wire),
+            expires_in_ms: self.expires.map(duration::millis),
+            uses: self.uses,
+        }))))
+    }
+}
+
+/// The first candidate for each part.
+fn narrowest(row: &HostApproval, candidates: &[RuleCandidate]) -> Result<Vec<String>, CliError> {
+    let mut parts = Vec::new();
+    let mut rules: Vec<String> = Vec::new();
+    for candidate in candidates {
+        if parts.contains(&candidate.part) {
+            continue;
+        }
+        parts.push(candidate.part);
+        if !rules.contains(&candidate.rule) {
+            rules.push(candidate.rule.clone());
+        }
+    }
+    if rules.is_empty() {
+        let id = describe::short_id(&row.id);
+        return Err(CliError::Usage {
+            what: format!("there is no narrow rule to suggest for {id}; nothing was changed"),
+            hint: Some(format!(
+                "name one with `countersign approve {id} --remember --rule RULE`, or answer without --remember"
+            )),
+        });
+    }
+    Ok(rules)
+}
+
+fn show(rules: &[String], candidates: &[RuleCandidate]) {
+    for rule in rules {
+        let note = candidates
+            .iter()
+            .find(|candidate| candidate.rule == *rule)
+            .map_or("", |candidate| candidate.note.as_str());
+        output::say(format_args!(
+            "to remember: {}  {}",
+            shown::line(rule),
+            shown::line(note)
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn candidate(part: usize, rule: &str) -> RuleCandidate {
+        RuleCandidate {
+            note: String::new(),
+            part,
+            rule: rule.into(),
+        }
+    }
+
+    #[test]
+    fn the_narrowest_rule_of_each_part_is_taken() {
+        let candidates = [
+            candidate(0, "Bash(git status)"),
+            candidate(0, "Bash(git status:*)"),
+            candidate(2, "Bash(ls)"),
+            candidate(3, "Bash(ls)"),
+        ];
+        let rules = narrowest(&sample::approval(), &candidates).unwrap();
+        assert_eq!(rules, ["Bash(git status)", "Bash(ls)"]);
+        assert!(narrowest(&sample::approval(), &[]).is_err());
+    }
+}

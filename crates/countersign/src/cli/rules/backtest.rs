@@ -1,0 +1,128 @@
+//! `rules backtest`: a rule held against the decisions on the record.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use countersign_protocol::{BacktestResult, BacktestRuleParams};
+
+use super::Common;
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{describe, output, shown};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign rules backtest 'Bash(cargo test:*)'
+  countersign rules backtest 'Bash(git push:*)' --deny --limit 5000
+
+Exits with 0 if nobody ever decided otherwise, and with 9 if somebody did.")]
+pub(crate) struct BacktestArgs {
+    /// The rule
+    rule: String,
+    /// As a rule that denies
+    #[arg(long, group = "effect")]
+    deny: bool,
+    /// As a rule that asks
+    #[arg(long, group = "effect")]
+    ask: bool,
+    /// How many asks to look at, newest first
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+pub(super) async fn backtest(common: &Common, args: BacktestArgs) -> Result<Exit, CliError> {
+    let effect = match (args.ask, args.deny) {
+        (true, _) => "ask",
+        (_, true) => "deny",
+        _ => "allow",
+    };
+    let params = BacktestRuleParams {
+        rule: args.rule,
+        effect: Some(effect.into()),
+        limit: args.limit,
+    };
+    let result: BacktestResult = common
+        .connect()
+        .await?
+        .call("host.backtest_rule", &params)
+        .await?;
+    if common.json {
+        output::put_json(&result)?;
+    } else {
+        output::put(&text(&result))?;
+    }
+    Ok(if result.contradicted.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::AlreadyAnswered
+    })
+}
+
+fn text(result: &BacktestResult) -> String {
+    let mut text = format!(
+        "{} decisions by hand: it would have settled {}, {} of them in the same way\n",
+        result.examined, result.settled, result.agreed
+    );
+    if result.already_settled_by_rules > 0 {
+        let count = result.already_settled_by_rules;
+        let _ = writeln!(text, "{count} asks were settled by rules at the time");
+    }
+    if result.skipped_by_others > 0 {
+        let count = result.skipped_by_others;
+        let _ = writeln!(
+            text,
+            "{count} other asks ended otherwise, or no rule can speak of them"
+        );
+    }
+    let _ = writeln!(text, "decided otherwise: {}", result.contradicted.len());
+    for row in &result.contradicted {
+        let subjects: Vec<_> = row
+            .verdict
+            .parts
+            .iter()
+            .map(|part| shown::line(&part.subject).into_owned())
+            .collect();
+        let _ = writeln!(
+            text,
+            "  {}  {} by {}; the rules would {}: {}",
+            describe::short_id(&row.approval_id),
+            shown::line(&row.decided),
+            shown::line(&row.by.name),
+            shown::line(&row.verdict.effect),
+            subjects.join("; ")
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_protocol::Contradiction;
+
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn every_decision_to_the_contrary_is_named() {
+        let result = BacktestResult {
+            agreed: 3,
+            already_settled_by_rules: 1,
+            contradicted: vec![Contradiction {
+                approval_id: "approval-aaaa11112222".into(),
+                by: sample::who("ada", "operator"),
+                decided: "denied".into(),
+                verdict: sample::verdict(),
+            }],
+            examined: 9,
+            settled: 4,
+            skipped_by_others: 0,
+        };
+        assert_eq!(
+            text(&result),
+            "9 decisions by hand: it would have settled 4, 3 of them in the same way\n\
+             1 asks were settled by rules at the time\n\
+             decided otherwise: 1\n  \
+             aaaa1111  denied by ada; the rules would ask: cargo test; /p/.git/config\n"
+        );
+    }
+}

@@ -1,0 +1,179 @@
+//! `rules check` and `rules explain`: what the rules say of a tool call.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use countersign_protocol::{CheckRulesParams, CheckedRules, Raw};
+use serde_json::{Value, json};
+
+use super::super::words;
+use super::{Common, corpus, offline};
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{output, rules_text, shown};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign rules check 'git status && rm -rf build'
+  countersign rules check --tool Read src/main.rs
+  countersign rules check --tool Bash --input '{\"command\":\"ls\"}' --agent builder
+  countersign rules check --corpus cases.jsonl
+  countersign rules check --corpus cases.jsonl --json | jq -r 'select(.right | not).id'
+
+Exits with 0 if it would be allowed, 3 if denied, 12 if a person would be asked. With --corpus no
+host is asked; then it exits with 1 if a case is allowed that must not be, or if a line is not
+understood.")]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    call: CallArgs,
+    /// As if this agent asked
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+    /// Judge each case of this JSONL file by its own rules, without a host
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["words", "tool", "input", "cwd", "agent"])]
+    corpus: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign rules explain 'git status && rm -rf build'
+  countersign rules explain --cwd ~/code/app --tool Edit src/main.rs
+  countersign rules explain --input '{\"command\":\"ls\"}' --json
+
+Always exits with 0. A running host is asked, and counts its grants. Without one only the rule
+files count, and what projects allow does not, since nobody can say whether it was trusted.")]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    call: CallArgs,
+}
+
+/// A tool call to be judged.
+#[derive(Args)]
+struct CallArgs {
+    /// The command; for other tools the path or address. Quote it, so that your shell leaves it alone
+    #[arg(value_name = "COMMAND")]
+    words: Vec<String>,
+    /// The tool
+    #[arg(long, value_name = "NAME", default_value = "Bash")]
+    tool: String,
+    /// The tool's exact input instead of a command: JSON, or @FILE
+    #[arg(long, value_name = "JSON|@FILE", conflicts_with = "words")]
+    input: Option<String>,
+    /// Where it would run [default: here]
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+}
+
+impl CallArgs {
+    fn params(self, agent_id: Option<String>) -> Result<CheckRulesParams, CliError> {
+        let input = match self.input {
+            Some(text) => Some(Raw(words::json_argument(&text)?.into())),
+            None => input_of(&self.tool, &self.words)?,
+        };
+        Ok(CheckRulesParams {
+            tool: self.tool,
+            input,
+            cwd: Some(words::folder(self.cwd.as_deref())?),
+            agent_id,
+        })
+    }
+}
+
+/// The input that a tool gets for what was typed.
+fn input_of(tool: &str, words: &[String]) -> Result<Option<Raw>, CliError> {
+    let key = match tool {
+        "Bash" => "command",
+        "Read" | "Edit" | "Write" => "file_path",
+        "WebFetch" => "url",
+        _ if words.is_empty() => return Ok(None),
+        _ => return Err(needs_input(tool)),
+    };
+    if words.is_empty() {
+        return Err(CliError::Usage {
+            what: "there is nothing to judge".into(),
+            hint: Some("give a command, like `countersign rules check 'git status'`".into()),
+        });
+    }
+    let value: Value = json!({ key: words.join(" ") });
+    let raw = serde_json::value::to_raw_value(&value)
+        .map_err(|error| CliError::io("could not write JSON", error.into()))?;
+    Ok(Some(Raw(raw.into())))
+}
+
+fn needs_input(tool: &str) -> CliError {
+    CliError::Usage {
+        what: format!("what `{tool}` gets is not known"),
+        hint: Some("give its input as JSON with --input".into()),
+    }
+}
+
+pub(super) async fn check(common: &Common, args: CheckArgs) -> Result<Exit, CliError> {
+    if let Some(file) = &args.corpus {
+        return corpus::check(common, file);
+    }
+    let params = args.call.params(args.agent)?;
+    let mut client = common.connect().await?;
+    let checked: CheckedRules = client.call("host.check_rules", &params).await?;
+    print(common, &checked)?;
+    Ok(match checked.verdict.effect.as_str() {
+        "allow" => Exit::Ok,
+        "deny" => Exit::Denied,
+        _ => Exit::Asks,
+    })
+}
+
+pub(super) async fn explain(common: &Common, args: ExplainArgs) -> Result<Exit, CliError> {
+    let params = args.call.params(None)?;
+    match common.connect().await {
+        Ok(mut client) => {
+            let checked: CheckedRules = client.call("host.check_rules", &params).await?;
+            print(common, &checked)?;
+        }
+        Err(CliError::NoHost { .. }) => {
+            output::say("no host is running: only the rule files are asked, and no grants");
+            offline::explain(common, &params)?;
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(Exit::Ok)
+}
+
+fn print(common: &Common, checked: &CheckedRules) -> Result<(), CliError> {
+    if common.json {
+        return output::put_json(checked);
+    }
+    output::put(&format!("{}\n", rules_text::verdict(&checked.verdict)))?;
+    for candidate in &checked.candidates {
+        output::say(format_args!(
+            "would settle part {}: {}  {}",
+            candidate.part + 1,
+            shown::line(&candidate.rule),
+            shown::line(&candidate.note)
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_the_input_of_the_tool() {
+        let text = |tool: &str, words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            input_of(tool, &words).map(|raw| raw.map(|raw| raw.text().to_owned()))
+        };
+        assert_eq!(
+            text("Bash", &["git", "status"]).unwrap(),
+            Some(r#"{"command":"git status"}"#.into())
+        );
+        assert_eq!(
+            text("Read", &["a b"]).unwrap(),
+            Some(r#"{"file_path":"a b"}"#.into())
+        );
+        assert_eq!(text("mcp__github__list", &[]).unwrap(), None);
+        assert!(text("mcp__github__list", &["x"]).is_err());
+        assert!(text("Bash", &[]).is_err());
+    }
+}

@@ -1,0 +1,225 @@
+//! `rules import`: the rules of other tools as ours.
+//!
+//! Invariant: a file is written only if it is understood whole afterwards, and never half.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use countersign_daemon::foreign_policy;
+use countersign_rules::{
+    Dropped, Entry, FileKind, ForeignPolicy, ForeignTool, Imported, import as carry_over,
+    parse_file,
+};
+use serde_json::json;
+
+use super::Common;
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::paths::Paths;
+use crate::{output, rule_files, shown};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign rules import
+  countersign rules import --from claude
+  countersign rules import --from claude --from codex --write
+
+Prints a rule file on stdout and, on stderr, what could not be carried over and why. Read are your
+own files and your administrator's; what stands in projects stays there. With --write the rules
+that are new are added at the end of your rules.toml, after they were shown.")]
+pub(crate) struct ImportArgs {
+    /// Which tool; may be repeated [default: all]
+    #[arg(long, value_name = "TOOL")]
+    from: Vec<Tool>,
+    /// Add the rules to rules.toml
+    #[arg(long)]
+    write: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Tool {
+    Claude,
+    Opencode,
+    Codex,
+    Gemini,
+    Goose,
+}
+
+impl Tool {
+    fn foreign(self) -> ForeignTool {
+        match self {
+            Self::Claude => ForeignTool::Claude,
+            Self::Opencode => ForeignTool::Opencode,
+            Self::Codex => ForeignTool::Codex,
+            Self::Gemini => ForeignTool::Gemini,
+            Self::Goose => ForeignTool::Goose,
+        }
+    }
+}
+
+pub(super) fn import(common: &Common, args: &ImportArgs) -> Result<Exit, CliError> {
+    let config = rule_files::rulebook_config(&Paths::from_environment()?);
+    let tools: Vec<ForeignTool> = if args.from.is_empty() {
+        ForeignTool::ALL.to_vec()
+    } else {
+        args.from.iter().map(|tool| tool.foreign()).collect()
+    };
+    let policies: Vec<_> = tools
+        .into_iter()
+        .map(|tool| foreign_policy(&config, tool))
+        .collect();
+    let imported = carry_over(&policies);
+    let broken = say_broken(&policies);
+    show(common, &imported)?;
+    if broken && args.write {
+        return Err(CliError::Failed {
+            what: "a file was not understood; nothing was written".into(),
+            hint: Some("mend it, or choose others with --from".into()),
+        });
+    }
+    if args.write {
+        write(&config.user_file, &imported)?;
+    }
+    Ok(if broken { Exit::Failure } else { Exit::Ok })
+}
+
+fn say_broken(policies: &[ForeignPolicy]) -> bool {
+    let broken = policies
+        .iter()
+        .filter_map(|policy| Some((policy.tool, policy.broken.as_deref()?)));
+    let mut any = false;
+    for (tool, why) in broken {
+        any = true;
+        output::say(format_args!(
+            "not understood: rules of {tool}: {}",
+            shown::line(why)
+        ));
+    }
+    any
+}
+
+fn show(common: &Common, imported: &Imported) -> Result<(), CliError> {
+    if common.json {
+        let left: Vec<_> = imported.not_carried.iter().map(left_out_json).collect();
+        return output::put_json(&json!({ "toml": imported.toml, "not_carried": left }));
+    }
+    output::put(&shown::block(&imported.toml))?;
+    if imported.toml.is_empty() {
+        output::say("no rules to import");
+    }
+    for dropped in &imported.not_carried {
+        output::say(left_out(dropped));
+    }
+    Ok(())
+}
+
+fn left_out_json(dropped: &Dropped) -> serde_json::Value {
+    json!({
+        "source": *dropped.source, "line": dropped.line, "text": dropped.text,
+        "reason": dropped.reason, "strict": dropped.strict,
+    })
+}
+
+fn left_out(dropped: &Dropped) -> String {
+    let line = dropped
+        .line
+        .map_or_else(String::new, |line| format!(":{line}"));
+    format!(
+        "not carried over: {}{line}: {}: {}",
+        shown::line(&dropped.source),
+        shown::line(&dropped.text),
+        shown::line(&dropped.reason)
+    )
+}
+
+fn write(file: &Path, imported: &Imported) -> Result<(), CliError> {
+    let old = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(source) => {
+            let what = format!("could not read `{}`", file.display());
+            return Err(CliError::io(what, source));
+        }
+    };
+    let name = file.display().to_string();
+    let Some((new, count)) = joined(&old, &imported.toml, &name)? else {
+        output::say(format_args!("{name} has all of them already"));
+        return Ok(());
+    };
+    put_whole(file, &new)
+        .map_err(|source| CliError::io(format!("could not write `{name}`"), source))?;
+    output::say(format_args!("added {count} rules to {name}"));
+    Ok(())
+}
+
+/// The file with the rules that it lacks at its end, and how many those are.
+fn joined(old: &str, imported: &str, name: &str) -> Result<Option<(String, usize)>, CliError> {
+    let read = |text: &str, name: &str| {
+        parse_file(text, name, FileKind::User).map_err(|problems| CliError::Failed {
+            what: format!("nothing was written\n{problems}"),
+            hint: Some("mend the file first".into()),
+        })
+    };
+    let known = read(old, name)?.entries;
+    let is_known = |entry: &Entry| {
+        known.iter().any(|known| {
+            known.agent.is_none()
+                && (known.effect, known.rule.text()) == (entry.effect, entry.rule.text())
+        })
+    };
+    let found = read(imported, "import")?.entries;
+    let added: Vec<_> = found.iter().filter(|entry| !is_known(entry)).collect();
+    if added.is_empty() {
+        return Ok(None);
+    }
+    let mut text = old.to_owned();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    for entry in &added {
+        let quoted = toml::Value::String(entry.rule.text().to_owned());
+        let _ = write!(text, "\n[[rule]]\n{} = {quoted}\n", entry.effect.as_str());
+    }
+    read(&text, name)?;
+    Ok(Some((text, added.len())))
+}
+
+/// Under another name first, so that a host never reads half a file.
+fn put_whole(file: &Path, text: &str) -> io::Result<()> {
+    // Through a link, so that the file of somebody's dotfiles stays the one that counts.
+    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let unfinished = file.with_extension("toml.new");
+    std::fs::write(&unfinished, text)?;
+    std::fs::rename(&unfinished, &file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_new_is_added_at_the_end() {
+        let old = "allow = [\"Bash(ls)\"]";
+        let imported = "allow = [\"Bash(ls)\", \"Bash(git status:*)\"]\ndeny = [\"Bash(rm:*)\"]\n";
+        let (text, count) = joined(old, imported, "rules.toml").unwrap().unwrap();
+        assert_eq!(
+            (text.as_str(), count),
+            (
+                "allow = [\"Bash(ls)\"]\n\n[[rule]]\nallow = \"Bash(git status:*)\"\n\n\
+                 [[rule]]\ndeny = \"Bash(rm:*)\"\n",
+                2
+            )
+        );
+        assert_eq!(joined(&text, imported, "rules.toml").unwrap(), None);
+    }
+
+    #[test]
+    fn a_broken_file_is_left_as_it_is() {
+        assert!(joined("allow = [", "allow = [\"Bash(ls)\"]", "rules.toml").is_err());
+    }
+}

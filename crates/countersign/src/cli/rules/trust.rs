@@ -1,0 +1,102 @@
+//! `rules trust`: a project's rule file may loosen, exactly as it was shown.
+
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use countersign_protocol::{RulesParams, RulesResult, TrustRulesParams};
+use countersign_rules::{Effect, FileKind, parse_file};
+use serde::de::IgnoredAny;
+use sha2::{Digest as _, Sha256};
+
+use super::super::words;
+use super::Common;
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{output, shown};
+
+/// A project's own rules; other files that wait for trust are those of other tools.
+const PROJECT_FILE: &str = ".countersign/rules.toml";
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign rules trust
+  countersign rules trust ~/code/app --yes
+
+What a project's file denies or asks counts at once. What it allows counts only after this, and only
+as long as the file stays as it is: any edit needs trust again.")]
+pub(crate) struct TrustArgs {
+    /// A folder of the project [default: the current one]
+    dir: Option<PathBuf>,
+    /// Do not ask whether you are sure
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(super) async fn trust(common: &Common, args: TrustArgs) -> Result<Exit, CliError> {
+    let cwd = words::folder(args.dir.as_deref())?;
+    let params = RulesParams {
+        cwd: Some(cwd.clone()),
+    };
+    let rules: RulesResult = common.connect().await?.call("host.rules", &params).await?;
+    if rules.untrusted.is_empty() {
+        output::say(format_args!("nothing in {cwd} waits to be trusted"));
+        return Ok(Exit::Ok);
+    }
+    for file in &rules.untrusted {
+        // The digest is taken before anything is shown, and only that content is trusted: an edit
+        // in between makes the host ignore it.
+        let content = std::fs::read(file)
+            .map_err(|source| CliError::io(format!("could not read `{file}`"), source))?;
+        let digest = countersign_core::hex(&Sha256::digest(&content));
+        output::say(format_args!("{} allows:", shown::line(file)));
+        output::put(&allowing(file, &content))?;
+        if !sure(args.yes)? {
+            output::say("nothing was trusted");
+            return Ok(Exit::Failure);
+        }
+        let params = TrustRulesParams {
+            file: file.clone(),
+            digest,
+        };
+        let mut client = common.connect().await?;
+        let _: IgnoredAny = client.call("host.trust_rules", &params).await?;
+        output::say(format_args!("{} is trusted as it is", shown::line(file)));
+    }
+    Ok(Exit::Ok)
+}
+
+fn sure(yes: bool) -> Result<bool, CliError> {
+    if yes {
+        return Ok(true);
+    }
+    if !io::stdin().is_terminal() {
+        return Err(CliError::Usage {
+            what: "nobody is there to say whether this file is to be trusted".into(),
+            hint: Some("read it, then give --yes".into()),
+        });
+    }
+    output::say("Trust this? [y/N]");
+    words::confirmed()
+}
+
+/// What the content allows, or all of it where that cannot be told: the other tools' files.
+fn allowing(file: &str, content: &[u8]) -> String {
+    let text = String::from_utf8_lossy(content);
+    let whole = || shown::block(&text).into_owned() + "\n";
+    if !Path::new(file).ends_with(PROJECT_FILE) {
+        return whole();
+    }
+    let Ok(parsed) = parse_file(&text, file, FileKind::Project) else {
+        return whole();
+    };
+    let allows = parsed
+        .entries
+        .iter()
+        .filter(|entry| entry.effect == Effect::Allow)
+        .map(|entry| {
+            let line = entry.origin.line.unwrap_or_default();
+            format!("  {line:>4}  allow {}\n", shown::line(entry.rule.text()))
+        });
+    allows.collect()
+}

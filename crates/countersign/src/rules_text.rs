@@ -1,0 +1,225 @@
+//! Rules, verdicts and grants in words: the same on every screen of the terminal.
+
+use std::fmt::Write as _;
+
+use countersign_protocol::{
+    BypassRow, GrantRow, HostRule, HostVerdict, HostVerdictPart, RuleProblem, RuleScope, Time,
+};
+
+use crate::{describe, duration, shown};
+
+/// A verdict, part by part, with the rule beside each.
+pub(crate) fn verdict(verdict: &HostVerdict) -> String {
+    let mut text = format!("{}, because:", shown::line(&verdict.effect));
+    for line in parts(verdict) {
+        let _ = write!(text, "\n{line}");
+    }
+    text
+}
+
+/// One line for each part.
+pub(crate) fn parts(verdict: &HostVerdict) -> Vec<String> {
+    verdict.parts.iter().map(part).collect()
+}
+
+fn part(part: &HostVerdictPart) -> String {
+    let kind = match part.kind.as_str() {
+        "command" => String::new(),
+        kind => format!("{} ", shown::line(kind)),
+    };
+    let (effect, subject) = (shown::line(&part.effect), shown::line(&part.subject));
+    format!("{effect:<5}  {kind}{subject}  <- {}", why(part))
+}
+
+/// The rule that decided, or why none did.
+fn why(part: &HostVerdictPart) -> String {
+    let reason = part.reason.as_deref().map(shown::line);
+    match (&part.rule, reason) {
+        (_, Some(reason)) if part.floor => {
+            format!("{reason} (no rule, grant or bypass lifts this)")
+        }
+        (Some(rule), None) => named(rule),
+        (Some(rule), Some(reason)) if rule.effect == part.effect => {
+            format!("{}: {reason}", named(rule))
+        }
+        (Some(rule), Some(reason)) => format!("{reason}, although {} matches", named(rule)),
+        (None, Some(reason)) => format!("no rule: {reason}"),
+        (None, None) => "no rule".into(),
+    }
+}
+
+/// A rule with its effect and where it stands.
+fn named(rule: &HostRule) -> String {
+    let (effect, text) = (shown::line(&rule.effect), shown::line(&rule.rule));
+    format!("{effect} {text} ({})", place(rule))
+}
+
+/// Where a rule stands: its grant, or file and line.
+pub(crate) fn place(rule: &HostRule) -> String {
+    match (&rule.grant, rule.line) {
+        (Some(grant), _) => shown::line(grant).into_owned(),
+        (None, Some(line)) => format!("{}:{line}", shown::line(&rule.source)),
+        (None, None) => shown::line(&rule.source).into_owned(),
+    }
+}
+
+/// Where a grant counts.
+pub(crate) fn scope(scope: &RuleScope) -> String {
+    // A repository with all its worktrees goes by the name of what they share.
+    let project = scope
+        .project
+        .as_deref()
+        .map(|path| path.strip_suffix("/.git").unwrap_or(path));
+    let words: Vec<String> = [
+        ("session", scope.session.as_deref()),
+        ("agent", scope.agent.as_deref()),
+        ("project", project),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some(format!("{name} {}", shown::line(value?))))
+    .collect();
+    if words.is_empty() {
+        "everywhere".into()
+    } else {
+        words.join(", ")
+    }
+}
+
+/// A grant in one line, as it is confirmed.
+pub(crate) fn grant(row: &GrantRow, now: Time) -> String {
+    format!(
+        "{}  {} {}  {}, {}",
+        shown::line(&row.id),
+        shown::line(&row.effect),
+        shown::line(&row.rule),
+        scope(&row.scope),
+        leash(row, now)
+    )
+}
+
+/// What ends a grant.
+pub(crate) fn leash(row: &GrantRow, now: Time) -> String {
+    let ends = row
+        .expires_at
+        .map(|at| format!("ends {}", duration::until(now, at)));
+    let uses = row.uses_left.map(|left| format!("{left} uses left"));
+    let words: Vec<String> = ends.into_iter().chain(uses).collect();
+    if words.is_empty() {
+        "until removed".into()
+    } else {
+        words.join(", ")
+    }
+}
+
+/// Where a grant came from and how often it fired.
+pub(crate) fn past(row: &GrantRow, now: Time) -> String {
+    let from = row.origin.as_deref().map_or_else(String::new, |id| {
+        format!(" for ask {}", describe::short_id(id))
+    });
+    let fired = match row.last_used {
+        Some(at) => format!(
+            "fired {} times, last {} ago",
+            row.fired,
+            duration::age(now, at)
+        ),
+        None => "never fired".into(),
+    };
+    format!(
+        "by {}{from} {} ago, {fired}",
+        shown::line(&row.by.name),
+        duration::age(now, row.created_at)
+    )
+}
+
+/// What a person must know before anything else: files that are broken, agents that are not held.
+pub(crate) fn warnings(problems: &[RuleProblem], bypassed: &[BypassRow], now: Time) -> Vec<String> {
+    let broken = problems.iter().map(problem);
+    let bypassed = bypassed.iter().map(|row| {
+        format!(
+            "BYPASS: asks of {} ({}) go through without you, ends {}",
+            shown::line(&row.name),
+            shown::line(&row.agent_id),
+            duration::until(now, row.until)
+        )
+    });
+    broken.chain(bypassed).collect()
+}
+
+/// What is wrong with a file, and what follows.
+pub(crate) fn problem(problem: &RuleProblem) -> String {
+    let line = problem
+        .line
+        .map_or_else(String::new, |line| format!(":{line}"));
+    let (word, follows) = if problem.suspends {
+        (
+            "RULES BROKEN",
+            "; nothing is allowed by rule there until it is mended",
+        )
+    } else {
+        ("rules", "")
+    };
+    format!(
+        "{word}: {}{line}: {}{follows}",
+        shown::line(&problem.file),
+        shown::line(&problem.message)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_verdict_names_the_rule_beside_each_part() {
+        assert_eq!(
+            verdict(&sample::verdict()),
+            "ask, because:\n\
+             allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n\
+             ask    write /p/.git/config  <- git internals (no rule, grant or bypass lifts this)"
+        );
+    }
+
+    #[test]
+    fn a_grant_says_where_it_counts_and_when_it_ends() {
+        let row = GrantRow {
+            expires_at: Some(Time(90_000_000)),
+            uses_left: Some(2),
+            fired: 1,
+            last_used: Some(Time(20_000_000)),
+            ..sample::grant()
+        };
+        let now = Time(30_000_000);
+        assert_eq!(
+            grant(&row, now),
+            "grant-1  allow Bash(ls:*)  agent builder, project /p, ends in 1m, 2 uses left"
+        );
+        assert_eq!(
+            past(&row, now),
+            "by ada for ask aaaa1111 29s ago, fired 1 times, last 10s ago"
+        );
+        assert_eq!(scope(&RuleScope::default()), "everywhere");
+    }
+
+    #[test]
+    fn a_broken_file_and_a_bypass_are_said_in_words() {
+        let broken = RuleProblem {
+            file: "/u/rules.toml".into(),
+            line: Some(3),
+            message: "no such word".into(),
+            suspends: true,
+        };
+        let bypass = BypassRow {
+            agent_id: "a-1".into(),
+            name: "builder".into(),
+            until: Time(60_000_000),
+        };
+        assert_eq!(
+            warnings(&[broken], &[bypass], Time(0)),
+            [
+                "RULES BROKEN: /u/rules.toml:3: no such word; nothing is allowed by rule there until it is mended",
+                "BYPASS: asks of builder (a-1) go through without you, ends in 1m",
+            ]
+        );
+    }
+}

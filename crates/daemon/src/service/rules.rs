@@ -1,0 +1,310 @@
+//! Rules and grants: listed, made, taken back, tried out.
+//!
+//! Invariants: agents reach none of this; what was begun is finished whether or not its caller
+//! still listens, so that no grant is made without settling what it covers.
+
+use std::sync::Arc;
+
+use countersign_core::event::{Effect, Grant, Verdict};
+use countersign_core::{
+    Agent, AgentId, ApprovalId, Asking, Caller, CreateGrant, GrantDraft, GrantId, GrantState,
+    Input, Json, Rejection, Timestamp,
+};
+use countersign_rules::{Candidate, Entry, Origin, Rule};
+use tokio_util::task::TaskTracker;
+
+use crate::gate::{Assessed, Gate, Unread, names_of};
+use crate::reply::ServiceError;
+use crate::rulebook::{ListedRule, Problem};
+use crate::supervisor::View;
+
+use super::approvals::new_grant_id;
+use super::settling::project_of;
+use super::{Result, Service, agent, grant};
+
+/// Every rule that counts somewhere.
+#[derive(Clone, Debug)]
+pub struct RulesOverview {
+    /// Rules of files, in the order in which they were read.
+    pub files: Vec<ListedRule>,
+    /// Grants, oldest first.
+    pub grants: Vec<GrantState>,
+    /// What is wrong with files.
+    pub problems: Vec<Problem>,
+    /// Why nothing is allowed by rule here, if nothing is.
+    pub suspended: Option<String>,
+    /// What stands for the project in a grant's scope.
+    pub project: Option<String>,
+    /// Files whose allows do not count because nobody has trusted them as they are.
+    pub untrusted: Vec<String>,
+}
+
+/// A grant that was made or was there already.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GrantAdded {
+    /// The grant.
+    pub grant: GrantState,
+    /// How many open asks ended when the rules were asked again.
+    pub settled: usize,
+    /// What its author should know about the rule.
+    pub warnings: Vec<String>,
+}
+
+/// What the rules would be asked.
+#[derive(Clone, Debug, Default)]
+pub struct CheckRequest {
+    /// The tool.
+    pub tool: String,
+    /// Its input.
+    pub input: Option<Json>,
+    /// The folder it would run in.
+    pub cwd: Option<String>,
+    /// The agent that would ask.
+    pub agent: Option<AgentId>,
+}
+
+/// What the rules would say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// What they say.
+    pub verdict: Verdict,
+    /// Rules that would allow it, the narrowest first.
+    pub candidates: Vec<Candidate>,
+}
+
+/// Rules and grants.
+impl Service {
+    /// Every rule that counts in a folder, or everywhere.
+    pub async fn rules(&self, caller: &Caller, cwd: Option<String>) -> Result<RulesOverview> {
+        refuse_agents(caller)?;
+        let rulebook = self.shared.rulebook.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let chapter = rulebook.chapter(cwd.as_deref());
+            (chapter, rulebook.problems())
+        });
+        let (chapter, problems) = reading.await.map_err(|_| ServiceError::ShuttingDown)?;
+        let now = self.now();
+        let mut grants: Vec<GrantState> = self
+            .read(move |view| {
+                let grants = view.state.grants();
+                grants
+                    .filter(|grant| !grant.has_expired(now))
+                    .cloned()
+                    .collect()
+            })
+            .await?;
+        grants.sort_by(|a, b| (a.created_at, &a.grant.id).cmp(&(b.created_at, &b.grant.id)));
+        Ok(RulesOverview {
+            files: chapter.listed(),
+            grants,
+            problems,
+            suspended: chapter.suspended.clone(),
+            project: chapter.project.clone(),
+            untrusted: files_of(&chapter.untrusted),
+        })
+    }
+
+    /// What is wrong with rule files, as far as they were looked at.
+    pub async fn rule_problems(&self) -> Result<Vec<Problem>> {
+        let rulebook = self.shared.rulebook.clone();
+        let reading = tokio::task::spawn_blocking(move || rulebook.problems());
+        reading.await.map_err(|_| ServiceError::ShuttingDown)
+    }
+
+    /// Makes a grant and settles whatever in the inbox it covers.
+    pub async fn add_grant(&self, caller: Caller, draft: GrantDraft) -> Result<GrantAdded> {
+        let warnings = warnings_of(draft.effect, &draft.rule)?;
+        let input = Input::CreateGrant(CreateGrant {
+            caller,
+            id: new_grant_id(),
+            draft,
+        });
+        let service = self.clone();
+        self.finish(async move {
+            let grant = grant(service.submit(input).await?)?;
+            let settled = service.settle_open_logged().await;
+            let id = grant.grant.id.clone();
+            // It may have been used, or used up, by what it settled.
+            let used = service.read(move |view| view.state.find_grant(&id).cloned());
+            let grant = used.await?.unwrap_or(grant);
+            Ok(GrantAdded {
+                grant,
+                settled,
+                warnings,
+            })
+        })
+        .await
+    }
+
+    /// Takes a grant back. Gives it as it was.
+    pub async fn remove_grant(&self, caller: Caller, id: GrantId) -> Result<GrantState> {
+        grant(
+            self.submit(Input::RemoveGrant { caller, grant: id })
+                .await?,
+        )
+    }
+
+    /// What the rules would say, without asking anybody.
+    pub async fn check_rules(&self, caller: &Caller, check: CheckRequest) -> Result<Checked> {
+        refuse_agents(caller)?;
+        let project = match check.agent.clone() {
+            Some(agent) => self.read(move |view| project_of(view, &agent)).await?,
+            None => None,
+        };
+        let unread = Unread {
+            tool: check.tool,
+            input: check.input,
+            cwd: check.cwd,
+            project,
+        };
+        let Some(assessed) = self.assess(unread).await else {
+            return Err(ServiceError::Store("it could not be taken apart".into()));
+        };
+        let now = self.now();
+        let (verdict, beside) = self
+            .read(move |view| {
+                let agent = check.agent.as_ref();
+                let judged = view.gate.judge(view.state, &assessed, agent, now);
+                let asking = Asking {
+                    agent,
+                    project: judged.project.as_deref(),
+                };
+                let grants = counting(view, asking, now);
+                let names = names_of(view.state, agent, now);
+                (judged.verdict, (assessed, grants, names))
+            })
+            .await?;
+        let candidates = match verdict.effect {
+            Effect::Ask => self.suggest(beside).await,
+            Effect::Allow | Effect::Deny => Vec::new(),
+        };
+        Ok(Checked {
+            verdict: Verdict::clone(&verdict),
+            candidates,
+        })
+    }
+
+    /// Trying candidates takes a while, so it is done beside the loop, on a copy of what counts.
+    async fn suggest(
+        &self,
+        (assessed, grants, names): (Box<Assessed>, Vec<Arc<Grant>>, Vec<String>),
+    ) -> Vec<Candidate> {
+        let rulebook = self.shared.rulebook.clone();
+        let trying = tokio::task::spawn_blocking(move || {
+            assessed.suggest(&rulebook, &Gate::rules_of(&grants), &names)
+        });
+        trying.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "no rule could be suggested");
+            Vec::new()
+        })
+    }
+
+    /// Rules that would allow an open ask, the narrowest first.
+    pub async fn suggestions(
+        &self,
+        caller: &Caller,
+        approval: ApprovalId,
+    ) -> Result<Vec<Candidate>> {
+        refuse_agents(caller)?;
+        let found = self.load_approval(caller, approval).await?;
+        let Some(tool) = found.ask.tool.clone() else {
+            return Ok(Vec::new());
+        };
+        let check = CheckRequest {
+            tool,
+            input: found.ask.input.clone(),
+            cwd: found.ask.cwd.clone(),
+            agent: found.ask.agent.clone(),
+        };
+        Ok(self.check_rules(caller, check).await?.candidates)
+    }
+
+    /// Trusts a rule file as it is now.
+    pub async fn trust_rules(&self, caller: Caller, file: String, digest: String) -> Result<()> {
+        let input = Input::TrustRules {
+            caller,
+            file,
+            digest,
+        };
+        let service = self.clone();
+        self.finish(async move {
+            service.submit(input).await?;
+            let trusted = service.read(|view| {
+                let trusted = view.state.trusted_files();
+                trusted
+                    .map(|(file, digest)| (file.to_owned(), digest.to_owned()))
+                    .collect()
+            });
+            service.shared.rulebook.set_trusted(trusted.await?);
+            service.settle_open_logged().await;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Lets an agent's asks through for a while, or no longer. What could not be judged when it
+    /// was asked is judged now.
+    pub async fn set_bypass(
+        &self,
+        caller: Caller,
+        id: AgentId,
+        for_ms: Option<u64>,
+    ) -> Result<Agent> {
+        let until = for_ms.map(|ms| self.now().plus_ms(ms));
+        let input = Input::SetBypass {
+            caller,
+            agent: id,
+            until,
+        };
+        let service = self.clone();
+        self.finish(async move {
+            let switched = agent(service.submit(input).await?)?.0;
+            if switched.bypass_until.is_some() {
+                service.settle_open_logged().await;
+            }
+            Ok(switched)
+        })
+        .await
+    }
+
+    /// Runs something to its end, whether or not the caller still listens.
+    pub(super) async fn finish<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let work = TaskTracker::new().spawn(work);
+        work.await.map_err(|_| ServiceError::ShuttingDown)?
+    }
+}
+
+/// The grants that count for whoever asks.
+fn counting(view: View<'_>, asking: Asking<'_>, now: Timestamp) -> Vec<Arc<Grant>> {
+    let grants = view.state.grants();
+    grants
+        .filter(|grant| view.state.grant_counts(&grant.grant.id, asking, now))
+        .map(|grant| grant.grant.clone())
+        .collect()
+}
+
+/// Agents are ruled; they neither see nor make rules.
+pub(super) fn refuse_agents(caller: &Caller) -> Result<()> {
+    caller.principal.agent().map_or(Ok(()), |agent| {
+        Err(Rejection::AgentNotAllowed(agent.clone()).into())
+    })
+}
+
+/// Reads a rule, and says what its author should know about it.
+pub(super) fn warnings_of(effect: Effect, rule: &str) -> Result<Vec<String>> {
+    let rule = Rule::parse(effect, rule).map_err(|error| Rejection::BadGrant(error.to_string()))?;
+    Ok(rule.warnings())
+}
+
+/// A rule on its own.
+pub(super) fn parse_rule(effect: Effect, rule: &str) -> Result<Entry> {
+    let entry = Entry::parse(effect, rule, Origin::file("rule", 1));
+    Ok(entry.map_err(|error| Rejection::BadGrant(error.to_string()))?)
+}
+
+fn files_of(untrusted: &[(String, String)]) -> Vec<String> {
+    untrusted.iter().map(|(file, _)| file.clone()).collect()
+}

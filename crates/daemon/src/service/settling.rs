@@ -1,0 +1,167 @@
+//! Asking the rules: before an ask enters the loop, and again about what is open when rules change.
+//!
+//! No ask falls between the two. Grants are looked at inside the loop, so an ask is decided before
+//! a grant is made, and then it is open when everything open is looked at again after that; or
+//! later, and then it is judged with the grant. Files are looked at before the loop, so an ask that
+//! is still open after they changed meanwhile is looked at again by whoever asked it.
+
+use std::sync::Arc;
+
+use countersign_core::{Approval, ApprovalId, Ask, AskRequest, Rejection};
+use tokio::sync::oneshot;
+
+use crate::gate::{Assessed, Unread};
+use crate::reply::ServiceError;
+use crate::supervisor::{Command, View};
+
+use super::{Result, Service, approval};
+
+/// Asks taken apart at a time.
+const PASS_ASKS: usize = 64;
+
+/// Settling.
+impl Service {
+    /// Takes an ask apart, off the loop and off the async threads.
+    pub(super) async fn assess(&self, unread: Unread) -> Option<Box<Assessed>> {
+        let mut assessed = self.assess_all(vec![unread]).await;
+        assessed.pop().flatten()
+    }
+
+    async fn assess_all(&self, unread: Vec<Unread>) -> Vec<Option<Box<Assessed>>> {
+        let rulebook = self.shared.rulebook.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let read = |unread| Some(Box::new(Assessed::read(&rulebook, unread)));
+            unread.iter().map(read).collect()
+        });
+        // What cannot be read for whatever reason is nothing the rules can settle.
+        reading.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "an ask could not be taken apart");
+            Vec::new()
+        })
+    }
+
+    /// An ask with a tool goes to the rules first; any other waits for a person.
+    pub(super) async fn ask_the_rules(&self, request: AskRequest) -> Result<Approval> {
+        let seen = *self.shared.rulebook.changes().borrow();
+        let unread = self.unread_request(&request).await?;
+        let Some(assessed) = self.assess(unread).await else {
+            return self.ask_a_person(request).await;
+        };
+        let (answer, wait) = oneshot::channel();
+        self.send(Command::Ask {
+            request: Box::new(request),
+            assessed,
+            answer,
+        })
+        .await?;
+        let asked = approval(wait.await.map_err(|_| self.unavailable())??)?;
+        if asked.is_pending() && *self.shared.rulebook.changes().borrow() != seen {
+            self.shared.doubt.notify_one();
+        }
+        Ok(asked)
+    }
+
+    async fn unread_request(&self, request: &AskRequest) -> Result<Unread> {
+        let project = match request.asking_agent().cloned() {
+            Some(agent) if request.cwd.is_none() => {
+                self.read(move |view| project_of(view, &agent)).await?
+            }
+            Some(_) | None => None,
+        };
+        Ok(Unread {
+            tool: request.tool.clone().unwrap_or_default(),
+            input: request.input.clone(),
+            cwd: request.cwd.clone(),
+            project,
+        })
+    }
+
+    /// Asks the rules again about what is open: at the start, and whenever files changed.
+    pub(super) async fn settle_whenever_rules_change(self) {
+        let mut changes = self.shared.rulebook.changes();
+        loop {
+            self.settle_open_logged().await;
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return },
+                () = self.shared.doubt.notified() => {}
+                () = self.shared.commands.closed() => return,
+            }
+        }
+    }
+
+    /// As [`Service::settle_open`], for callers whose own work is done whatever comes of it.
+    pub(super) async fn settle_open_logged(&self) -> usize {
+        self.settle_open().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what is open could not be settled by rules");
+            0
+        })
+    }
+
+    /// Asks the rules again about everything open. Gives how many asks have ended by that.
+    async fn settle_open(&self) -> Result<usize> {
+        let open = self.read(open_asks).await?;
+        let mut settled = 0;
+        for some in open.chunks(PASS_ASKS) {
+            let unread = some.iter().map(|(_, unread)| unread.clone()).collect();
+            let assessed = self.assess_all(unread).await;
+            let mut waits = Vec::with_capacity(some.len());
+            for ((id, _), assessed) in some.iter().zip(assessed) {
+                if let Some(assessed) = assessed {
+                    waits.push(self.send_settle(id.clone(), assessed).await?);
+                }
+            }
+            for wait in waits {
+                match wait.await.map_err(|_| self.unavailable())? {
+                    Ok(reply) => settled += usize::from(!approval(reply)?.is_pending()),
+                    // It ended meanwhile and memory has let go of it.
+                    Err(ServiceError::Rejected(Rejection::UnknownApproval(_))) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(settled)
+    }
+
+    async fn send_settle(
+        &self,
+        approval: ApprovalId,
+        assessed: Box<Assessed>,
+    ) -> Result<oneshot::Receiver<Result<crate::Reply>>> {
+        let (answer, wait) = oneshot::channel();
+        self.send(Command::Settle {
+            approval,
+            assessed,
+            answer,
+        })
+        .await?;
+        Ok(wait)
+    }
+}
+
+/// Everything open that has a tool, oldest first: what came first is first to use a grant.
+fn open_asks(view: View<'_>) -> Vec<(ApprovalId, Unread)> {
+    let open = view.state.open_approvals();
+    let mut open: Vec<_> = open
+        .filter(|approval| approval.ask.tool.is_some())
+        .map(|approval| (approval.opened, approval.ask.clone()))
+        .collect();
+    open.sort_by_key(|(opened, _)| *opened);
+    open.into_iter()
+        .map(|(_, ask)| (ask.id.clone(), unread_ask(view, &ask)))
+        .collect()
+}
+
+fn unread_ask(view: View<'_>, ask: &Arc<Ask>) -> Unread {
+    let project = ask.agent.as_ref().filter(|_| ask.cwd.is_none());
+    Unread {
+        tool: ask.tool.clone().unwrap_or_default(),
+        input: ask.input.clone(),
+        cwd: ask.cwd.clone(),
+        project: project.and_then(|agent| project_of(view, agent)),
+    }
+}
+
+pub(super) fn project_of(view: View<'_>, agent: &countersign_core::AgentId) -> Option<String> {
+    let agent = view.state.find_agent(agent)?;
+    agent.profile.project.clone()
+}

@@ -1,0 +1,75 @@
+//! What a rule would have done to decisions that were made by hand.
+
+use countersign_core::event::{Effect, Outcome};
+
+use crate::fixture::{Host, ann, answer, draft};
+
+#[tokio::test]
+async fn a_backtest_counts_what_people_decided_and_nothing_else() {
+    let host = Host::start().await;
+    let mut contradicted = None;
+    for (command, resolution) in [
+        ("git status", "approve"),
+        ("git status -s", "approve"),
+        ("git status --long", "deny"),
+        ("make test", "approve"),
+    ] {
+        let asked = host.asks("bot", command).await;
+        let id = asked.ask.id.clone();
+        host.service
+            .resolve_approval(ann(), id.clone(), answer(resolution, Vec::new()))
+            .await
+            .unwrap();
+        if resolution == "deny" {
+            contradicted = Some(id);
+        }
+    }
+    host.service
+        .add_grant(ann(), draft(Effect::Allow, "Bash(git log:*)"))
+        .await
+        .unwrap();
+    host.asks("bot", "git log").await;
+    let rule = "Bash(git status:*)".to_owned();
+    let test = host
+        .service
+        .backtest_rule(&ann(), rule, Effect::Allow, None)
+        .await
+        .unwrap();
+    assert_eq!((test.examined, test.settled, test.agreed), (4, 3, 2));
+    assert_eq!(
+        (test.already_settled_by_rules, test.skipped_by_others),
+        (1, 0)
+    );
+    let found: Vec<_> = test
+        .contradicted
+        .iter()
+        .map(|found| (Some(found.approval.clone()), found.decided))
+        .collect();
+    assert_eq!(found, [(contradicted, Outcome::Denied)]);
+}
+
+#[tokio::test]
+async fn what_was_always_allowed_by_hand_is_mined() {
+    let host = Host::start().await;
+    let decide = async |command: &str, resolution: &str| {
+        let asked = host.asks("bot", command).await;
+        let id = asked.ask.id.clone();
+        let answered =
+            host.service
+                .resolve_approval(ann(), id.clone(), answer(resolution, Vec::new()));
+        answered.await.unwrap();
+        id
+    };
+    for _ in 0..3 {
+        decide("cargo fmt --check", "approve").await;
+        decide("make deploy", "approve").await;
+    }
+    let last = decide("cargo fmt --check", "approve").await;
+    decide("make deploy", "deny").await;
+    let mined = host.service.mine_rules(&ann()).await.unwrap();
+    assert!(!mined.is_empty());
+    for rule in &mined {
+        assert!(rule.rule.contains("cargo fmt"), "{rule:?}");
+        assert_eq!((rule.allowed, rule.examples.first()), (4, Some(&last)));
+    }
+}

@@ -1,0 +1,449 @@
+//! Rules on the wire: what callers send about them, and what they get back.
+//!
+//! Invariant: where a field that is misspelt would make a rule wider, an unknown field is an error.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+use crate::rows::Who;
+use crate::scalar::{Raw, Time};
+
+/// `host.rules`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RulesParams {
+    /// Also the rules that count in this folder: an absolute path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+}
+
+/// `host.add_rule`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddRuleParams {
+    /// The rule, like `Bash(git status:*)`.
+    pub rule: String,
+    /// `allow`, `ask` or `deny`; `allow` unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
+    /// Only for agents to which an operator gave this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Only in the project that this folder belongs to, worktrees included: an absolute path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Only for the agent with this id, until it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// When it ends, from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
+    /// How often it may fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses: Option<u32>,
+}
+
+/// `host.remove_rule`.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RemoveRuleParams {
+    /// The grant; the first characters are enough.
+    pub id: String,
+}
+
+/// `host.check_rules`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRulesParams {
+    /// The tool.
+    pub tool: String,
+    /// Its input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub input: Option<Raw>,
+    /// Where it would run: an absolute path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The agent that would ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+}
+
+/// `host.backtest_rule`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BacktestRuleParams {
+    /// The rule.
+    pub rule: String,
+    /// `allow`, `ask` or `deny`; `allow` unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
+    /// How many asks to look at, newest first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
+/// `host.suggest_rules`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct SuggestRulesParams {
+    /// Candidates for this ask; without it, what the record shows was always allowed by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<String>,
+}
+
+/// `host.trust_rules`.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TrustRulesParams {
+    /// The rule file: an absolute path.
+    pub file: String,
+    /// SHA-256 of the content that was read, in hexadecimal.
+    pub digest: String,
+}
+
+/// `host.set_bypass`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetBypassParams {
+    /// The agent.
+    pub agent_id: String,
+    /// How long its asks are let through; null ends it.
+    pub for_ms: Option<u64>,
+}
+
+/// How long an agent's asks are let through.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BypassBody {
+    /// How long; null ends it.
+    pub for_ms: Option<u64>,
+}
+
+/// What to remember of an answer: `true` for the narrowest suggestions in this project for 30 days,
+/// or exactly what is named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum Remember {
+    /// `true` for the usual, `false` for nothing.
+    Usual(bool),
+    /// What is named.
+    Named(RememberBody),
+}
+
+/// What to remember, and on which leash.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RememberBody {
+    /// The rules; the narrowest suggestions unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Vec<String>>,
+    /// Where they count; the project unless told, or the session where there is no project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<RememberScope>,
+    /// When they end, from now; 30 days unless told, and never for `session` and `always`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
+    /// How often each may fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses: Option<u32>,
+}
+
+/// Where something remembered counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RememberScope {
+    /// For this agent until it ends.
+    Session,
+    /// For agents of this name, as an operator gave it.
+    Agent,
+    /// In this project, all its worktrees included.
+    Project,
+    /// Everywhere, for every agent.
+    Always,
+}
+
+impl<'de> Deserialize<'de> for Remember {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::Bool(usual) => Ok(Self::Usual(usual)),
+            named => serde_json::from_value(named)
+                .map(Self::Named)
+                .map_err(|error| serde::de::Error::custom(format!("remember: {error}"))),
+        }
+    }
+}
+
+/// What the rules say of an ask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HostVerdict {
+    /// `allow`, `ask` or `deny`: the strictest of the parts.
+    pub effect: String,
+    /// Each thing the ask would do, with what decided about it.
+    pub parts: Vec<HostVerdictPart>,
+    /// The same in words.
+    #[serde(default)]
+    pub text: String,
+}
+
+/// One thing an ask would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HostVerdictPart {
+    /// `allow`, `ask` or `deny`.
+    pub effect: String,
+    /// Whether nothing lifts it: no rule, grant or bypass.
+    #[serde(default)]
+    pub floor: bool,
+    /// `command`, `read`, `write`, `fetch` or `tool`.
+    pub kind: String,
+    /// Why, where the rule alone does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The rule that decided; absent for "no rule".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<HostRule>,
+    /// The command, path, host or tool, as it was understood.
+    pub subject: String,
+}
+
+/// A rule, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HostRule {
+    /// `allow`, `ask` or `deny`.
+    pub effect: String,
+    /// The grant it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<String>,
+    /// The line in its file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The rule as it was written.
+    pub rule: String,
+    /// The file it stands in, or `grant`.
+    pub source: String,
+}
+
+/// A rule of a file, as it counts now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FileRule {
+    /// Whether it counts: an allow in an untrusted or suspended place does not.
+    pub counts: bool,
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: HostRule,
+}
+
+/// Where a grant counts: everything that is named must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuleScope {
+    /// Agents to which an operator gave this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// One project with all its worktrees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// One agent until it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+/// A remembered decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GrantRow {
+    /// Who made it.
+    pub by: Who,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Time,
+    /// `allow`, `ask` or `deny`.
+    pub effect: String,
+    /// When it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Time>,
+    /// How often it fired.
+    pub fired: u64,
+    /// Its id.
+    pub id: String,
+    /// When it fired last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_used: Option<Time>,
+    /// The ask it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// The rule.
+    pub rule: String,
+    /// Where it counts.
+    pub scope: RuleScope,
+    /// How often it may fire in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses: Option<u32>,
+    /// How often it may still fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses_left: Option<u32>,
+}
+
+/// An agent whose asks are let through without a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BypassRow {
+    /// The agent.
+    pub agent_id: String,
+    /// Its name.
+    pub name: String,
+    /// Until when.
+    #[schema(value_type = String, format = DateTime)]
+    pub until: Time,
+}
+
+/// Something wrong with a rule file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuleProblem {
+    /// The file.
+    pub file: String,
+    /// The line in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// What is wrong.
+    pub message: String,
+    /// Whether nothing is allowed by rule until it is mended.
+    pub suspends: bool,
+}
+
+/// All rules that count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RulesResult {
+    /// The rules that stand in files.
+    pub files: Vec<FileRule>,
+    /// Remembered decisions, oldest first.
+    pub grants: Vec<GrantRow>,
+    /// What is wrong with files.
+    pub problems: Vec<RuleProblem>,
+    /// The project that the folder belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Why nothing is allowed by rule, if nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<String>,
+    /// Files whose allows do not count because nobody trusted them.
+    #[serde(default)]
+    pub untrusted: Vec<String>,
+}
+
+/// A rule that was added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AddedRule {
+    /// The grant it is.
+    #[serde(flatten)]
+    pub grant: GrantRow,
+    /// How many open asks it settled.
+    pub settled: usize,
+    /// What to think about.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// A rule that would let an ask through.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuleCandidate {
+    /// What it would mean.
+    pub note: String,
+    /// Which part of the ask it covers, from zero.
+    pub part: usize,
+    /// The rule.
+    pub rule: String,
+}
+
+/// What the rules say of a tool call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CheckedRules {
+    /// Rules that would let it through, narrowest first.
+    #[serde(default)]
+    pub candidates: Vec<RuleCandidate>,
+    /// What they say.
+    pub verdict: HostVerdict,
+}
+
+/// Rules worth having.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuleSuggestions {
+    /// For one ask: rules that would let it through, narrowest first.
+    #[serde(default)]
+    pub candidates: Vec<RuleCandidate>,
+    /// From the record: what was always allowed by hand and never denied.
+    #[serde(default)]
+    pub mined: Vec<MinedRule>,
+}
+
+/// A rule that the record speaks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MinedRule {
+    /// How often what it covers was allowed by hand.
+    pub allowed: usize,
+    /// Some of the asks it covers.
+    pub examples: Vec<String>,
+    /// When it was last allowed.
+    #[schema(value_type = String, format = DateTime)]
+    pub last_at: Time,
+    /// The rule.
+    pub rule: String,
+}
+
+/// What a rule would have done with the asks on the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BacktestResult {
+    /// Asks it would have settled as they were decided.
+    pub agreed: usize,
+    /// Asks that rules settled at the time.
+    pub already_settled_by_rules: usize,
+    /// Asks that somebody decided otherwise.
+    pub contradicted: Vec<Contradiction>,
+    /// Decisions made by hand that were looked at.
+    pub examined: usize,
+    /// Asks it would have settled.
+    pub settled: usize,
+    /// Asks that ended in any other way, or of which no rule can speak.
+    pub skipped_by_others: usize,
+}
+
+/// An ask that a rule would have settled otherwise than somebody did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Contradiction {
+    /// The ask.
+    pub approval_id: String,
+    /// Who decided.
+    pub by: Who,
+    /// How: `allowed`, `denied` and so on.
+    pub decided: String,
+    /// What the rules would have said.
+    pub verdict: HostVerdict,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Remember, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_to_remember_is_a_word_or_named_whole() {
+        assert_eq!(read("true"), Ok(Remember::Usual(true)));
+        let named = RememberBody {
+            rules: Some(vec!["Bash(ls)".into()]),
+            scope: Some(RememberScope::Session),
+            expires_in_ms: None,
+            uses: Some(1),
+        };
+        let text = r#"{"rules":["Bash(ls)"],"scope":"session","uses":1}"#;
+        assert_eq!(read(text), Ok(Remember::Named(named)));
+    }
+
+    #[test]
+    fn a_misspelt_leash_is_an_error() {
+        for text in [r#"{"scop":"session"}"#, r#"{"scope":"world"}"#, "\"yes\""] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        let rule = r#"{"rule":"Bash(ls)","sesion":"a"}"#;
+        assert!(serde_json::from_str::<AddRuleParams>(rule).is_err());
+    }
+}

@@ -1,0 +1,308 @@
+//! Labelled cases: rules, a request and the answer that is right, one JSON object per line.
+//!
+//! Invariant: a line that is not understood whole is an error, never a case that passes.
+
+use std::collections::BTreeMap;
+
+use countersign_core::event::{Effect, PartKind, Verdict, VerdictPart};
+use serde::Deserialize;
+
+use crate::assess::assess;
+use crate::facts::Facts;
+use crate::floor::Floor;
+use crate::judge::{Allows, Layer, judge};
+use crate::language::RuleError;
+use crate::request::{Action, Place, Request};
+use crate::ruleset::{Entry, Origin, RuleSet};
+
+/// One labelled case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its name.
+    pub id: String,
+    /// What it is about.
+    pub family: String,
+    /// The rules that count.
+    pub rules: CaseRules,
+    /// What is asked.
+    pub request: Request,
+    /// The right answer.
+    pub expect: Effect,
+    /// Every answer that passes.
+    pub accept: Vec<Effect>,
+    links: BTreeMap<String, String>,
+}
+
+/// The rules of a case, by what they say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseRules {
+    /// What may go ahead.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// What waits for a person.
+    #[serde(default)]
+    pub ask: Vec<String>,
+    /// What is refused.
+    #[serde(default)]
+    pub deny: Vec<String>,
+}
+
+/// Why a line is no case.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CaseError {
+    /// It is not JSON, or a field is missing or has the wrong shape.
+    #[error("{0}")]
+    Shape(String),
+    /// The tool of the request is not one of those that cases know.
+    #[error("unknown tool `{0}`, expected shell, read, edit, fetch or mcp")]
+    Tool(String),
+    /// The request lacks what its tool needs.
+    #[error("a request for `{tool}` needs `{field}`")]
+    Missing {
+        /// The tool.
+        tool: String,
+        /// The field.
+        field: &'static str,
+    },
+    /// An allow would pass where it is not the right answer.
+    #[error("`accept` holds allow, but the right answer is {0}")]
+    Lenient(&'static str),
+}
+
+#[derive(Deserialize)]
+struct Line {
+    id: String,
+    #[serde(default)]
+    family: String,
+    rules: CaseRules,
+    request: Asked,
+    expect: Effect,
+    #[serde(default)]
+    accept: Option<Vec<Effect>>,
+    #[serde(default)]
+    fs: Disk,
+}
+
+#[derive(Default, Deserialize)]
+struct Disk {
+    #[serde(default)]
+    symlinks: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    tool: String,
+    command: Option<String>,
+    path: Option<String>,
+    url: Option<String>,
+    server: Option<String>,
+    name: Option<String>,
+    #[serde(default)]
+    cwd: String,
+    project: Option<String>,
+    #[serde(default)]
+    home: String,
+    #[serde(default)]
+    platform: Option<String>,
+}
+
+impl Case {
+    /// Reads one line.
+    pub fn parse(line: &str) -> Result<Self, CaseError> {
+        let line: Line =
+            serde_json::from_str(line).map_err(|error| CaseError::Shape(error.to_string()))?;
+        let accept = line.accept.unwrap_or_else(|| vec![line.expect]);
+        if line.expect != Effect::Allow && accept.contains(&Effect::Allow) {
+            return Err(CaseError::Lenient(line.expect.as_str()));
+        }
+        Ok(Self {
+            id: line.id,
+            family: line.family,
+            rules: line.rules,
+            request: line.request.into_request()?,
+            expect: line.expect,
+            accept,
+            links: line.fs.symlinks,
+        })
+    }
+
+    /// What the engine says: the case's rules are the only layer, on a machine without a host. An
+    /// allow that is not understood counts for nothing; if a deny or an ask is not understood,
+    /// everything asks.
+    pub fn judge(&self) -> Verdict {
+        let rules = match self.rules.to_set() {
+            Ok(rules) => rules,
+            Err(error) => return asks_because(&self.request.tool, &error),
+        };
+        let layer = Layer {
+            rules: &rules,
+            admits: &|_| true,
+            allows: Allows::Count,
+        };
+        let assessment = assess(&self.request, &Links(&self.links));
+        judge(&assessment, &Floor::default(), &[layer])
+    }
+
+    /// Whether this answer passes.
+    pub fn accepts(&self, effect: Effect) -> bool {
+        self.accept.contains(&effect)
+    }
+
+    /// What is asked, in one line.
+    pub fn subject(&self) -> String {
+        match &self.request.action {
+            Action::Shell { command } => command.clone(),
+            Action::Read { path } => format!("read {path}"),
+            Action::Edit { path } => format!("edit {path}"),
+            Action::Fetch { url } => format!("fetch {url}"),
+            Action::Mcp { server, tool } => format!("mcp {server} {tool}"),
+            Action::Other | Action::All(_) | Action::Unclear { .. } => self.request.tool.clone(),
+        }
+    }
+}
+
+impl CaseRules {
+    fn to_set(&self) -> Result<RuleSet, RuleError> {
+        let mut set = RuleSet::default();
+        let lists = [
+            (Effect::Deny, &self.deny),
+            (Effect::Ask, &self.ask),
+            (Effect::Allow, &self.allow),
+        ];
+        for (effect, list) in lists {
+            for (line, text) in (1..).zip(list) {
+                let origin = Origin::file(format!("case:{}", effect.as_str()), line);
+                match Entry::parse(effect, text, origin) {
+                    Ok(entry) => drop(set.insert(entry)),
+                    Err(_) if effect == Effect::Allow => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(set)
+    }
+}
+
+fn asks_because(tool: &str, error: &RuleError) -> Verdict {
+    Verdict {
+        effect: Effect::Ask,
+        parts: vec![VerdictPart {
+            kind: PartKind::Tool,
+            subject: tool.to_owned(),
+            effect: Effect::Ask,
+            rule: None,
+            reason: Some(format!("a deny or ask rule was not understood: {error}")),
+            floor: false,
+        }],
+    }
+}
+
+impl Asked {
+    fn into_request(self) -> Result<Request, CaseError> {
+        let missing = |field| CaseError::Missing {
+            tool: self.tool.clone(),
+            field,
+        };
+        let (tool, action) = match self.tool.as_str() {
+            "shell" => {
+                let command = self.command.ok_or_else(|| missing("command"))?;
+                ("Bash".to_owned(), Action::Shell { command })
+            }
+            "read" => {
+                let path = self.path.ok_or_else(|| missing("path"))?;
+                ("Read".to_owned(), Action::Read { path })
+            }
+            "edit" => {
+                let path = self.path.ok_or_else(|| missing("path"))?;
+                ("Edit".to_owned(), Action::Edit { path })
+            }
+            "fetch" => {
+                let url = self.url.ok_or_else(|| missing("url"))?;
+                ("WebFetch".to_owned(), Action::Fetch { url })
+            }
+            "mcp" => {
+                let server = self.server.ok_or_else(|| missing("server"))?;
+                let tool = self.name.ok_or_else(|| missing("name"))?;
+                let joined = format!("mcp__{server}__{tool}");
+                (joined, Action::Mcp { server, tool })
+            }
+            _ => return Err(CaseError::Tool(self.tool)),
+        };
+        let place = Place {
+            project: self.project.unwrap_or_else(|| self.cwd.clone()),
+            cwd: self.cwd,
+            home: self.home,
+            ignores_case: self.platform.as_deref() == Some("darwin"),
+        };
+        Ok(Request {
+            tool,
+            action,
+            place,
+        })
+    }
+}
+
+struct Links<'a>(&'a BTreeMap<String, String>);
+
+impl Facts for Links<'_> {
+    fn read_link(&self, path: &str) -> Option<String> {
+        self.0.get(path).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = r#"{"id":"x-1","family":"x","rules":{"allow":["Bash(ls:*)"],"ask":[],"deny":[]},
+        "request":{"tool":"shell","command":"ls -l","cwd":"/p","home":"/h","platform":"darwin"},
+        "expect":"ask","accept":["ask","deny"],"why":"w","source":"s","fs":{"symlinks":{"/p/a":"/b"}}}"#;
+
+    #[test]
+    fn a_line_is_read_whole() {
+        let case = Case::parse(LINE).unwrap();
+        let place = Place {
+            cwd: "/p".into(),
+            project: "/p".into(),
+            home: "/h".into(),
+            ignores_case: true,
+        };
+        let request = Request {
+            tool: "Bash".into(),
+            action: Action::Shell {
+                command: "ls -l".into(),
+            },
+            place,
+        };
+        assert_eq!(case.request, request);
+        assert_eq!(case.rules.allow, ["Bash(ls:*)"]);
+        assert_eq!(case.accept, [Effect::Ask, Effect::Deny]);
+        assert_eq!(Links(&case.links).read_link("/p/a"), Some("/b".into()));
+    }
+
+    #[test]
+    fn a_line_that_is_not_understood_is_an_error() {
+        let wrong = |from, to| Case::parse(&LINE.replace(from, to)).unwrap_err();
+        assert_eq!(wrong("shell", "telnet"), CaseError::Tool("telnet".into()));
+        let missing = CaseError::Missing {
+            tool: "fetch".into(),
+            field: "url",
+        };
+        assert_eq!(wrong("shell", "fetch"), missing);
+        assert_eq!(
+            wrong(r#""ask","deny"]"#, r#""ask","allow"]"#),
+            CaseError::Lenient("ask")
+        );
+        assert!(matches!(
+            wrong(r#""deny":[]"#, r#""denny":[]"#),
+            CaseError::Shape(_)
+        ));
+    }
+
+    #[test]
+    fn a_deny_that_is_not_understood_asks() {
+        let line = LINE.replace(r#""deny":[]"#, r#""deny":[""]"#);
+        assert_eq!(Case::parse(&line).unwrap().judge().effect, Effect::Ask);
+    }
+}

@@ -1,0 +1,41 @@
+//! The labelled cases: nothing wrong is allowed, and nearly everything right is.
+
+use countersign_rules::{Case, Effect};
+
+const CORPUS: &str = include_str!("../../corpus/corpus.jsonl");
+
+/// The cases that are answered in a way that does not pass, by what was expected.
+fn wrong() -> Vec<(Effect, Effect, String)> {
+    let judged = CORPUS.lines().map(|line| {
+        let case = Case::parse(line).unwrap();
+        let got = case.judge().effect;
+        (
+            case.accepts(got),
+            case.expect,
+            got,
+            format!("{}: {}", case.id, case.subject()),
+        )
+    });
+    judged
+        .filter(|(right, ..)| !right)
+        .map(|(_, expect, got, words)| (expect, got, words))
+        .collect()
+}
+
+#[test]
+fn the_corpus_is_answered_rightly() {
+    let wrong = wrong();
+    let allowed: Vec<_> = wrong
+        .iter()
+        .filter(|(_, got, _)| *got == Effect::Allow)
+        .collect();
+    assert!(allowed.is_empty(), "wrong allows: {allowed:#?}");
+    let missed: Vec<_> = wrong
+        .iter()
+        .filter(|(expect, ..)| *expect == Effect::Allow)
+        .collect();
+    assert!(missed.len() <= 3, "missed allows: {missed:#?}");
+    let total = CORPUS.lines().count();
+    assert_eq!(total, 418, "the corpus only grows: say so here");
+    assert!(wrong.len() * 100 <= total * 3, "wrong answers: {wrong:#?}");
+}

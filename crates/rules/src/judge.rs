@@ -45,7 +45,8 @@ pub fn judge(assessment: &Assessment, floor: &Floor, layers: &[Layer<'_>]) -> Ve
     let mut parts: Vec<VerdictPart> = Vec::with_capacity(assessment.parts.len());
     for part in &assessment.parts {
         let said = judge_part(assessment, part, floor, layers, suspended);
-        if !parts.contains(&said) {
+        // What is allowed twice is two uses of what allows it.
+        if said.effect == Effect::Allow || !parts.contains(&said) {
             parts.push(said);
         }
     }

@@ -282,6 +282,17 @@ impl ShellPattern {
         plain.filter(|name| self.form != ShellForm::Every && Some(*name) == quoted)
     }
 
+    /// The word after the program, where it names one that is no option.
+    pub(crate) fn second_word(&self) -> Option<&str> {
+        let quoted = self.quoted.get(1).map(String::as_str);
+        let plain = self.words.get(1).map(String::as_str);
+        plain.filter(|word| {
+            !matches!(self.form, ShellForm::Every | ShellForm::Wild(_))
+                && !word.starts_with('-')
+                && Some(*word) == quoted
+        })
+    }
+
     /// How many words a rule names before anything goes.
     pub(crate) fn literal_words(&self) -> usize {
         self.words.len()

@@ -11,6 +11,7 @@ use crate::glob::Segment;
 use crate::language::{Anchor, Floats, PathPattern, Pattern, Rule, RuleError};
 use crate::path::{Spot, below};
 use crate::request::Place;
+use crate::shell::{AllowForm, DenyForm};
 
 /// Where a rule stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +110,8 @@ pub struct RuleSet {
 enum Key {
     /// Commands that begin with this word.
     Program(String),
+    /// Commands that begin with these two words.
+    Subcommand(String, String),
     /// Commands of any name.
     AnyProgram,
     /// Paths whose first name below an anchor is this.
@@ -179,11 +182,8 @@ impl RuleSet {
                 allow,
             } => {
                 look(&Key::AnyProgram);
-                for name in first_words(deny.iter().map(|form| &form.words)) {
-                    look(&Key::Program(name.to_owned()));
-                }
-                for name in first_words(allow.iter().map(|form| &form.words)) {
-                    look(&Key::Program(name.to_owned()));
+                for key in command_keys(deny, allow) {
+                    look(&key);
                 }
                 if touched.iter().any(|touch| matches!(touch.at, At::Glob(_))) {
                     self.all_paths(&mut look);
@@ -216,21 +216,48 @@ impl RuleSet {
     }
 }
 
-fn first_words<'w>(forms: impl Iterator<Item = &'w Vec<String>>) -> Vec<&'w str> {
-    let mut names: Vec<&str> = forms
-        .filter_map(|words| words.first().map(String::as_str))
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+/// Every key under which a rule for one of these forms could lie: by their words, by the words of
+/// their text, and by the first word that is no option.
+fn command_keys<'f>(deny: &'f [DenyForm], allow: &'f [AllowForm]) -> Vec<Key> {
+    let mut heads: Vec<(&str, Option<&str>)> = Vec::new();
+    let mut add = |name: Option<&'f str>, sub: Option<&'f str>| {
+        if let Some(name) = name
+            && !heads.contains(&(name, sub))
+        {
+            heads.push((name, sub));
+        }
+    };
+    for words in deny
+        .iter()
+        .map(|form| &form.words)
+        .chain(allow.iter().map(|form| &form.words))
+    {
+        let name = words.first().map(String::as_str);
+        let plain = words.iter().skip(1).find(|word| !word.starts_with('-'));
+        add(name, None);
+        add(name, words.get(1).map(String::as_str));
+        add(name, plain.map(String::as_str));
+    }
+    for form in deny {
+        let mut blanks = form.text.split(' ');
+        let (name, sub) = (blanks.next(), blanks.next());
+        add(name, None);
+        add(name, sub);
+    }
+    let key = |(name, sub): (&str, Option<&str>)| match sub {
+        Some(sub) => Key::Subcommand(name.to_owned(), sub.to_owned()),
+        None => Key::Program(name.to_owned()),
+    };
+    heads.into_iter().map(key).collect()
 }
 
 fn key_of(entry: &Entry) -> Key {
     match &entry.rule.pattern {
         Pattern::Tool(_) => Key::Tool,
-        Pattern::Shell(shell) => match shell.first_word() {
-            Some(name) => Key::Program(name.to_owned()),
-            None => Key::AnyProgram,
+        Pattern::Shell(shell) => match (shell.first_word(), shell.second_word()) {
+            (Some(name), Some(sub)) => Key::Subcommand(name.to_owned(), sub.to_owned()),
+            (Some(name), None) => Key::Program(name.to_owned()),
+            (None, _) => Key::AnyProgram,
         },
         Pattern::Read(None) | Pattern::Edit(None, _) => Key::AnyPath,
         Pattern::Read(Some(path)) | Pattern::Edit(Some(path), _) => path_key(path),

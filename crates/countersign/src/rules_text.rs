@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use countersign_protocol::{
-    BypassRow, GrantRow, HostRule, HostVerdict, HostVerdictPart, RuleProblem, RuleScope, Time,
+    BypassRow, GrantRow, HostRule, HostVerdict, HostVerdictPart, RuleCandidate, RuleProblem,
+    RuleScope, Time,
 };
 
 use crate::{describe, duration, shown};
@@ -61,6 +62,22 @@ pub(crate) fn place(rule: &HostRule) -> String {
         (None, Some(line)) => format!("{}:{line}", shown::line(&rule.source)),
         (None, None) => shown::line(&rule.source).into_owned(),
     }
+}
+
+/// The first candidate for each part: what an answer becomes unless told.
+pub(crate) fn narrowest(candidates: &[RuleCandidate]) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut rules: Vec<String> = Vec::new();
+    for candidate in candidates {
+        if parts.contains(&candidate.part) {
+            continue;
+        }
+        parts.push(candidate.part);
+        if !rules.contains(&candidate.rule) {
+            rules.push(candidate.rule.clone());
+        }
+    }
+    rules
 }
 
 /// Where a grant counts.
@@ -178,6 +195,22 @@ mod tests {
              allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n\
              ask    write /p/.git/config  <- git internals (no rule, grant or bypass lifts this)"
         );
+    }
+
+    #[test]
+    fn the_narrowest_rule_of_each_part_is_taken() {
+        let candidate = |part, rule: &str| RuleCandidate {
+            note: String::new(),
+            part,
+            rule: rule.into(),
+        };
+        let candidates = [
+            candidate(0, "Bash(git status)"),
+            candidate(0, "Bash(git status:*)"),
+            candidate(2, "Bash(ls)"),
+            candidate(3, "Bash(ls)"),
+        ];
+        assert_eq!(narrowest(&candidates), ["Bash(git status)", "Bash(ls)"]);
     }
 
     #[test]

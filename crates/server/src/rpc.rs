@@ -83,6 +83,15 @@ async fn dispatch_other(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
         "host.create_ticket" => call.reply(doors.create_ticket(&caller)?),
         "host.redact_event" => call.reply(ops::redact(service, caller, call.params()?).await?),
         "host.prune_events" => call.reply(ops::prune(service, caller, call.params()?).await?),
+        "host.status" => call.reply(doors.status(&caller).await?),
+        "host.shutdown" => call.done(doors.shut_down(&caller)?),
+        _ => dispatch_rules(doors, caller, call).await,
+    }
+}
+
+async fn dispatch_rules(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+    let service = &doors.service;
+    match call.method {
         "host.rules" => call.reply(rules::rules(service, &caller, call.optional()?).await?),
         "host.add_rule" => call.reply(rules::add_rule(service, caller, call.params()?).await?),
         "host.remove_rule" => remove_rule(doors, caller, call).await,
@@ -97,8 +106,6 @@ async fn dispatch_other(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
         }
         "host.trust_rules" => call.done(rules::trust_rules(service, caller, call.params()?).await?),
         "host.set_bypass" => call.reply(rules::set_bypass(service, caller, call.params()?).await?),
-        "host.status" => call.reply(doors.status(&caller).await?),
-        "host.shutdown" => call.done(doors.shut_down(&caller)?),
         unknown => Err(Fault::new(
             ErrorCode::UnknownMethod,
             Reason::InvalidParams,

@@ -15,7 +15,7 @@ use countersign_protocol::{
 use super::{Common, words};
 use crate::client::Client;
 use crate::failure::CliError;
-use crate::{describe, duration, output, shown};
+use crate::{describe, duration, output, rules_text, shown};
 
 #[derive(Args)]
 pub(super) struct RememberArgs {
@@ -98,7 +98,7 @@ impl RememberArgs {
                 approval_id: Some(row.id.clone()),
             };
             let found: RuleSuggestions = client.call("host.suggest_rules", &params).await?;
-            rules = narrowest(row, &found.candidates)?;
+            rules = suggested(row, &found.candidates)?;
             show(&rules, &found.candidates);
             if !self.yes && io::stdin().is_terminal() {
                 output::say("Remember this? [y/N]");
@@ -119,19 +119,8 @@ impl RememberArgs {
     }
 }
 
-/// The first candidate for each part.
-fn narrowest(row: &HostApproval, candidates: &[RuleCandidate]) -> Result<Vec<String>, CliError> {
-    let mut parts = Vec::new();
-    let mut rules: Vec<String> = Vec::new();
-    for candidate in candidates {
-        if parts.contains(&candidate.part) {
-            continue;
-        }
-        parts.push(candidate.part);
-        if !rules.contains(&candidate.rule) {
-            rules.push(candidate.rule.clone());
-        }
-    }
+fn suggested(row: &HostApproval, candidates: &[RuleCandidate]) -> Result<Vec<String>, CliError> {
+    let rules = rules_text::narrowest(candidates);
     if rules.is_empty() {
         let id = describe::short_id(&row.id);
         return Err(CliError::Usage {
@@ -155,32 +144,5 @@ fn show(rules: &[String], candidates: &[RuleCandidate]) {
             shown::line(rule),
             shown::line(note)
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sample;
-
-    fn candidate(part: usize, rule: &str) -> RuleCandidate {
-        RuleCandidate {
-            note: String::new(),
-            part,
-            rule: rule.into(),
-        }
-    }
-
-    #[test]
-    fn the_narrowest_rule_of_each_part_is_taken() {
-        let candidates = [
-            candidate(0, "Bash(git status)"),
-            candidate(0, "Bash(git status:*)"),
-            candidate(2, "Bash(ls)"),
-            candidate(3, "Bash(ls)"),
-        ];
-        let rules = narrowest(&sample::approval(), &candidates).unwrap();
-        assert_eq!(rules, ["Bash(git status)", "Bash(ls)"]);
-        assert!(narrowest(&sample::approval(), &[]).is_err());
     }
 }

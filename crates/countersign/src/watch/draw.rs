@@ -16,7 +16,7 @@ const HEIGHT_MIN: usize = 10;
 /// What the host said about a refusal must not push the ask itself off the screen.
 const NOTE_LINES_MAX: usize = 2;
 /// Nor must broken files and bypasses.
-const CARE_LINES_MAX: usize = 2;
+const CARE_LINES_MAX: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -57,12 +57,14 @@ pub(super) fn draw(screen: &Screen, width: usize, height: usize) -> Picture {
         };
     }
     let footer = footer(screen, width);
-    let list = list(screen, width, (height / 3).max(1));
     let body = screen
         .selected_item()
         .map(|item| body(item, screen, width))
         .unwrap_or_default();
-    let cares = cares(screen, width);
+    // On a small screen the ask needs the room.
+    let cares = cares(screen, width, if height < 16 { 1 } else { CARE_LINES_MAX });
+    let rest = height.saturating_sub(cares.len());
+    let list = list(screen, width, (rest / 3).max(1));
     let page = height.saturating_sub(2 + cares.len() + list.len() + footer.len());
     let scroll = screen.scroll.min(body.len().saturating_sub(page.max(1)));
     let total = body.len();
@@ -95,15 +97,20 @@ fn header(screen: &Screen, width: usize) -> Line {
 }
 
 /// What must be seen whatever is selected, within bounds: the ask itself comes first.
-fn cares(screen: &Screen, width: usize) -> Vec<Line> {
+fn cares(screen: &Screen, width: usize, lines_max: usize) -> Vec<Line> {
     let all = screen.cares.lines(screen.wall);
-    let more = all.len().saturating_sub(CARE_LINES_MAX);
-    let shown = all.iter().take(CARE_LINES_MAX);
+    let fits = if all.len() > lines_max {
+        lines_max - 1
+    } else {
+        all.len()
+    };
+    let more = all.len() - fits;
+    let shown = all.iter().take(fits);
     let mut lines: Vec<Line> = shown
         .map(|words| line(output::cut(words, width), Tone::Strong))
         .collect();
     if more > 0 {
-        let words = format!("and {more} more: countersign status");
+        let words = format!("{more} MORE WARNINGS: see `countersign status`");
         lines.push(line(output::cut(&words, width), Tone::Strong));
     }
     lines
@@ -172,7 +179,11 @@ fn body(item: &Item, screen: &Screen, width: usize) -> Vec<Line> {
                 .map(|text| line(text, Tone::Strong)),
         );
     }
-    for (name, value) in item.fields(screen.wall) {
+    let rules = match &screen.mode {
+        Mode::Save { rules, .. } => Some(("to save", saved(rules))),
+        _ => None,
+    };
+    for (name, value) in rules.into_iter().chain(item.fields(screen.wall)) {
         let mut label = format!("{name:<LABEL$}");
         for written in value.split('\n') {
             for (index, piece) in wrap(written, width - LABEL).into_iter().enumerate() {
@@ -185,6 +196,15 @@ fn body(item: &Item, screen: &Screen, width: usize) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// The rules that an allow becomes, and where they will count.
+fn saved(rules: &[String]) -> String {
+    let rules: Vec<_> = rules.iter().map(|rule| shown::line(rule)).collect();
+    format!(
+        "{}\nfor this project and 30 days (for this session, where there is no project)",
+        rules.join("\n")
+    )
 }
 
 /// Breaks a text wherever the width ends, not at words: nothing is moved or left out.
@@ -236,6 +256,11 @@ fn prompt(screen: &Screen, width: usize) -> Option<String> {
         Mode::Confirm { option } => {
             format!("{} {id}? y/n  {}", shown::line(option), item.summary())
         }
+        Mode::Save { option, rules } => format!(
+            "{} {id} and save {} rules, shown above? y/n",
+            shown::line(option),
+            rules.len()
+        ),
         Mode::Choose { index } => {
             let Content::Ask(row) = &item.content else {
                 return None;
@@ -282,6 +307,7 @@ fn keys(screen: &Screen) -> &'static [&'static str] {
         Mode::Browse => &[
             "↑/↓ select",
             "a approve",
+            "s save as rule",
             "d deny",
             "m deny with a message",
             "r answer or choose",
@@ -289,6 +315,7 @@ fn keys(screen: &Screen) -> &'static [&'static str] {
             "q quit",
         ],
         Mode::Confirm { .. } => &["y yes", "n no"],
+        Mode::Save { .. } => &["y yes", "n no", "PgUp/PgDn scroll"],
         Mode::Choose { .. } => &["↑/↓ choose", "Enter take it", "Esc back"],
         Mode::DenyWords { .. } | Mode::AnswerWords { .. } => &["Enter send", "Esc back"],
     }

@@ -14,6 +14,7 @@ use crate::describe::{self, APPROVE, DENY};
 pub(super) const SETTLE: Duration = Duration::from_millis(500);
 /// Nobody reads the question for the second key faster than this.
 pub(super) const PROMPT: Duration = Duration::from_millis(250);
+const UNREAD: &str = "read it to its end first: PgDn";
 /// The longest text that can be typed here.
 const TEXT_CHARS_MAX: usize = 4_000;
 
@@ -40,6 +41,13 @@ pub(super) enum Action {
         id: String,
         option: String,
         message: Option<String>,
+        /// Rules to be made of it.
+        remember: Vec<String>,
+    },
+    /// The rules are to be found that an allow could become.
+    Suggest {
+        id: String,
+        option: String,
     },
     Answer {
         id: String,
@@ -53,7 +61,8 @@ pub(super) fn key(screen: &mut Screen, key: Key, now: Instant) -> Action {
     }
     match screen.mode.clone() {
         Mode::Browse => browse(screen, &key, now),
-        Mode::Confirm { option } => confirm(screen, &key, option, now),
+        Mode::Confirm { option } => confirm(screen, &key, option, Vec::new(), now),
+        Mode::Save { option, rules } => save(screen, &key, option, rules, now),
         Mode::Choose { index } => choose(screen, &key, index, now),
         Mode::DenyWords { text } => typing(screen, key, text, Words::Denial),
         Mode::AnswerWords { text } => typing(screen, key, text, Words::Answer),
@@ -64,16 +73,21 @@ fn browse(screen: &mut Screen, key: &Key, now: Instant) -> Action {
     match key {
         Key::Up => screen.step(false, now),
         Key::Down => screen.step(true, now),
-        Key::PageUp => screen.scroll = screen.scroll.saturating_sub(page_step(screen)),
-        Key::PageDown => {
-            let last = screen.body.saturating_sub(screen.page);
-            screen.scroll = (screen.scroll + page_step(screen)).min(last);
-        }
+        Key::PageUp | Key::PageDown => scroll(screen, key),
         Key::Char('q') => return Action::Quit,
-        Key::Char(letter @ ('a' | 'd' | 'm' | 'r')) => return decide(screen, *letter, now),
+        Key::Char(letter @ ('a' | 's' | 'd' | 'm' | 'r')) => return decide(screen, *letter, now),
         _ => {}
     }
     Action::None
+}
+
+fn scroll(screen: &mut Screen, key: &Key) {
+    if *key == Key::PageUp {
+        screen.scroll = screen.scroll.saturating_sub(page_step(screen));
+    } else {
+        let last = screen.body.saturating_sub(screen.page);
+        screen.scroll = (screen.scroll + page_step(screen)).min(last);
+    }
 }
 
 /// One line less than a page, so that nothing is jumped over.
@@ -94,6 +108,7 @@ fn decide(screen: &mut Screen, letter: char, now: Instant) -> Action {
     screen.note.clear();
     match (letter, item.content) {
         ('a', Content::Ask(row)) => approve(screen, &row, now),
+        ('s', Content::Ask(row)) => return suggest(screen, &row),
         ('d', Content::Ask(row)) => return deny(screen, &row),
         ('m', Content::Ask(row)) if can_deny(&row) => {
             screen.mode = Mode::DenyWords {
@@ -129,18 +144,57 @@ fn obstacle(screen: &Screen, now: Instant) -> Option<String> {
 }
 
 fn approve(screen: &mut Screen, row: &HostApproval, now: Instant) {
-    match describe::allowing(row).as_slice() {
-        [] => screen.note = "no option allows it: r to choose an answer".into(),
-        options if options.contains(&APPROVE) => ask_twice(screen, row, APPROVE, now),
-        [one] => ask_twice(screen, row, one, now),
-        _ => screen.note = "more than one option allows it: r to choose".into(),
+    match one_that_allows(row) {
+        Ok(option) => ask_twice(screen, row, option, now),
+        Err(why) => screen.note = why.into(),
     }
+}
+
+fn one_that_allows(row: &HostApproval) -> Result<&str, &'static str> {
+    match describe::allowing(row).as_slice() {
+        [] => Err("no option allows it: r to choose an answer"),
+        options if options.contains(&APPROVE) => Ok(APPROVE),
+        [one] => Ok(one),
+        _ => Err("more than one option allows it: r to choose"),
+    }
+}
+
+/// The first step of an allow that becomes a rule: which rule it would be.
+fn suggest(screen: &mut Screen, row: &HostApproval) -> Action {
+    let why = match one_that_allows(row) {
+        Ok(_) if !screen.end_seen => UNREAD,
+        Ok(option) => {
+            return Action::Suggest {
+                id: row.id.clone(),
+                option: option.to_owned(),
+            };
+        }
+        Err(why) => why,
+    };
+    screen.note = why.into();
+    Action::None
+}
+
+/// The second step: the rules stand above the ask, and count only if both were read.
+fn save(
+    screen: &mut Screen,
+    key: &Key,
+    option: String,
+    rules: Vec<String>,
+    now: Instant,
+) -> Action {
+    match key {
+        Key::PageUp | Key::PageDown => scroll(screen, key),
+        Key::Char('y') | Key::Enter if !screen.end_seen => screen.note = UNREAD.into(),
+        _ => return confirm(screen, key, option, rules, now),
+    }
+    Action::None
 }
 
 /// Shows the question for the second key, if the item was read to its end where that matters.
 fn ask_twice(screen: &mut Screen, row: &HostApproval, option: &str, now: Instant) {
     if describe::allows(row, option) && !screen.end_seen {
-        screen.note = "read it to its end first: PgDn".into();
+        screen.note = UNREAD.into();
         screen.mode = Mode::Browse;
         return;
     }
@@ -160,13 +214,20 @@ fn deny(screen: &mut Screen, row: &HostApproval) -> Action {
             id: row.id.clone(),
             option: DENY.into(),
             message: None,
+            remember: Vec::new(),
         };
     }
     screen.note = "it has no option `deny`: r to choose another".into();
     Action::None
 }
 
-fn confirm(screen: &mut Screen, key: &Key, option: String, now: Instant) -> Action {
+fn confirm(
+    screen: &mut Screen,
+    key: &Key,
+    option: String,
+    remember: Vec<String>,
+    now: Instant,
+) -> Action {
     match key {
         Key::Char('y') | Key::Enter => {}
         Key::Char('n' | 'q') | Key::Escape => {
@@ -191,6 +252,7 @@ fn confirm(screen: &mut Screen, key: &Key, option: String, now: Instant) -> Acti
         id,
         option,
         message: None,
+        remember,
     }
 }
 
@@ -281,6 +343,7 @@ fn send(screen: &mut Screen, text: &str, words: Words) -> Action {
             id,
             option: DENY.into(),
             message: Some(text.to_owned()),
+            remember: Vec::new(),
         },
         Words::Answer => Action::Answer {
             id,

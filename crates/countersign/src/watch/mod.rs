@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use countersign_protocol::{
     AnswerQuestionParams, BypassRow, HostApproval, HostEvent, HostQuestion, HostSnapshot,
-    HostStatus, ResolutionBody, ResolveApprovalParams, SubscribeParams,
+    HostStatus, Remember, RememberBody, ResolutionBody, ResolveApprovalParams, RuleSuggestions,
+    SubscribeParams, SuggestRulesParams,
 };
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::FutureExt as _;
@@ -31,11 +32,12 @@ use self::terminal::Terminal;
 use crate::client::{CallError, Client, Endpoint};
 use crate::exit::Exit;
 use crate::failure::CliError;
-use crate::{describe, duration};
+use crate::{describe, duration, rules_text};
 
 pub(crate) const KEYS_HELP: &str = "Keys:
   ↑/↓ select        PgUp/PgDn scroll
   a   approve, asks once more and wants y or Enter
+  s   approve and save as a rule, which is shown first
   d   deny          m  deny with a message
   r   answer a question, or choose among an ask's options
   q   quit
@@ -247,21 +249,25 @@ impl Watch {
                 id,
                 option,
                 message,
-            } => self.resolve(id, option, message).await,
+                remember,
+            } => {
+                let body = ResolutionBody {
+                    resolution: option,
+                    message,
+                    edited_input: None,
+                    remember: remembered(remember),
+                };
+                self.resolve(id, body).await;
+            }
+            Action::Suggest { id, option } => self.suggest(id, option).await,
             Action::Answer { id, words } => self.answer(id, words).await,
         }
         true
     }
 
-    async fn resolve(&mut self, id: String, resolution: String, message: Option<String>) {
+    async fn resolve(&mut self, id: String, body: ResolutionBody) {
         let Wire::Up(client) = &mut self.wire else {
             return;
-        };
-        let body = ResolutionBody {
-            resolution,
-            message,
-            edited_input: None,
-            remember: None,
         };
         let params = ResolveApprovalParams {
             approval_id: id,
@@ -284,6 +290,26 @@ impl Watch {
                 self.screen
                     .settled(&params.approval_id, note, Instant::now());
             }
+            Err(error) => self.failed(error),
+        }
+        self.flush_keyboard();
+    }
+
+    /// Finds the rules that an allow could become, and shows them.
+    async fn suggest(&mut self, id: String, option: String) {
+        let Wire::Up(client) = &mut self.wire else {
+            return;
+        };
+        let params = SuggestRulesParams {
+            approval_id: Some(id.clone()),
+        };
+        let found: Result<RuleSuggestions, _> = client.call("host.suggest_rules", &params).await;
+        match found.map(|found| rules_text::narrowest(&found.candidates)) {
+            Ok(rules) if rules.is_empty() => {
+                self.screen.note =
+                    "there is no narrow rule to suggest: a to approve it this once".into();
+            }
+            Ok(rules) => self.screen.offer(&id, option, rules, Instant::now()),
             Err(error) => self.failed(error),
         }
         self.flush_keyboard();
@@ -330,6 +356,15 @@ impl Watch {
         }
         for _ in self.keyboard.drain() {}
     }
+}
+
+/// Rules by their text, so that what is saved is what was shown.
+fn remembered(rules: Vec<String>) -> Option<Remember> {
+    let named = RememberBody {
+        rules: Some(rules).filter(|rules| !rules.is_empty()),
+        ..RememberBody::default()
+    };
+    named.rules.is_some().then_some(Remember::Named(named))
 }
 
 /// Subscribes, and returns everything that is open and what must be known.

@@ -36,6 +36,7 @@ fn approve_of(id: &str) -> Action {
         id: id.into(),
         option: "approve".into(),
         message: None,
+        remember: Vec::new(),
     }
 }
 
@@ -60,7 +61,7 @@ id         approval-aaaa11112222
 state      pending
 history    3m ago  asked (event 7)
 
-↑/↓ select   a approve   d deny   m deny with a message
+↑/↓ select   a approve   s save as rule   d deny   m deny with a message
 r answer or choose   PgUp/PgDn scroll   q quit
 ";
     assert_eq!(picture(&mut screen, 72, 19), expected);
@@ -88,8 +89,8 @@ tool       Bash
 command    echo 012345678901234567890123
          ↳ 45678901234567890123456789
            rm -rf x
-↑/↓ select   a approve   d deny
-m deny with a message
+↑/↓ select   a approve   s save as rule
+d deny   m deny with a message
 r answer or choose   PgUp/PgDn scroll
 q quit
 ";
@@ -153,6 +154,7 @@ fn moving_to_another_ask_also_takes_time_to_read() {
         id: "approval-cccc".into(),
         option: "deny".into(),
         message: None,
+        remember: Vec::new(),
     };
     assert_eq!(key(&mut screen, Key::Char('d'), later + SETTLE), denied);
 }
@@ -315,6 +317,7 @@ fn a_denial_carries_its_words_and_a_question_its_answer() {
     let denied = Action::Resolve {
         id: ASK.into(),
         option: "deny".into(),
+        remember: Vec::new(),
         message: Some("use staging".into()),
     };
     assert_eq!(key(&mut screen, Key::Enter, later), denied);
@@ -372,5 +375,49 @@ fn the_next_ask_after_a_decision_has_its_own_time() {
     screen.settled(ASK, "aaaa1111 allowed".into(), later);
     assert_eq!(screen.selected.as_deref(), Some("question-bbbb11112222"));
     assert_eq!(key(&mut screen, Key::Char('r'), later), Action::None);
+    assert_eq!(screen.mode, Mode::Browse);
+}
+
+#[test]
+fn a_rule_is_saved_only_after_it_was_shown_and_confirmed() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 24);
+    let now = start + SETTLE;
+    let wanted = Action::Suggest {
+        id: ASK.into(),
+        option: "approve".into(),
+    };
+    assert_eq!(key(&mut screen, Key::Char('s'), now), wanted);
+    let rules = vec!["Bash(cargo test --workspace)".to_owned()];
+    screen.offer(ASK, "approve".into(), rules.clone(), now);
+    let later = now + PROMPT;
+    assert_eq!(key(&mut screen, Key::Char('y'), later), Action::None);
+    assert_eq!(screen.note, "read it to its end first: PgDn");
+    let shown = picture(&mut screen, 72, 24);
+    assert!(
+        shown.contains("to save    Bash(cargo test --workspace)\n"),
+        "{shown}"
+    );
+    assert_eq!(key(&mut screen, Key::Char('y'), now), Action::None);
+    let saved = Action::Resolve {
+        id: ASK.into(),
+        option: "approve".into(),
+        message: None,
+        remember: rules,
+    };
+    assert_eq!(key(&mut screen, Key::Char('y'), later), saved);
+}
+
+#[test]
+fn rules_for_something_else_are_not_offered() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    screen.offer(
+        "approval-other",
+        "approve".into(),
+        vec!["Bash".into()],
+        start,
+    );
     assert_eq!(screen.mode, Mode::Browse);
 }

@@ -104,6 +104,11 @@ pub(super) enum Mode {
     Confirm {
         option: String,
     },
+    /// `option` is sent after a second key, and becomes these rules.
+    Save {
+        option: String,
+        rules: Vec<String>,
+    },
     /// One of the options is being chosen.
     Choose {
         index: usize,
@@ -240,6 +245,21 @@ impl Screen {
         for item in open {
             self.take(item, now);
         }
+    }
+
+    /// Shows the rules that an allow would become, above the ask they came from. Both are to be read
+    /// before the second key counts.
+    pub(super) fn offer(&mut self, id: &str, option: String, rules: Vec<String>, now: Instant) {
+        let is_open = self
+            .selected_item()
+            .is_some_and(|item| item.id() == id && item.ended.is_none());
+        if !is_open || self.mode != Mode::Browse {
+            return;
+        }
+        self.mode = Mode::Save { option, rules };
+        self.prompted_at = now;
+        self.scroll = 0;
+        self.end_seen = false;
     }
 
     /// The person's own decision reached the host: the item goes, the next one is selected.

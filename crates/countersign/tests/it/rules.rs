@@ -303,6 +303,7 @@ async fn an_agent_changes_no_rule_by_any_door() {
     }
     for words in [
         vec!["rules", "add", "Bash"],
+        vec!["rules", "import", "--write"],
         vec!["bypass", "coder", "--for", "1h"],
         vec!["rules", "trust", "--yes", here.path().to_str().unwrap()],
         vec![

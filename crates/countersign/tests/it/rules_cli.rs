@@ -125,8 +125,9 @@ fn without_a_host_the_files_explain_themselves() {
         (
             Some(0),
             format!(
-                "ask\n  allow run `git status`: allow `Bash(git status:*)` in {place}:1\n  \
-                 ask run `make`: no rule\n"
+                "ask, because:\n\
+                 allow  git status  <- allow Bash(git status:*) ({place}:1)\n\
+                 ask    make  <- no rule\n"
             )
             .as_str()
         )

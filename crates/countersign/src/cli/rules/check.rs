@@ -124,17 +124,15 @@ pub(super) async fn check(common: &Common, args: CheckArgs) -> Result<Exit, CliE
 
 pub(super) async fn explain(common: &Common, args: ExplainArgs) -> Result<Exit, CliError> {
     let params = args.call.params(None)?;
-    match common.connect().await {
-        Ok(mut client) => {
-            let checked: CheckedRules = client.call("host.check_rules", &params).await?;
-            print(common, &checked)?;
-        }
+    let checked = match common.connect().await {
+        Ok(mut client) => client.call("host.check_rules", &params).await?,
         Err(CliError::NoHost { .. }) => {
             output::say("no host is running: only the rule files are asked, and no grants");
-            offline::explain(common, &params)?;
+            offline::explain(&params)?
         }
         Err(error) => return Err(error),
-    }
+    };
+    print(common, &checked)?;
     Ok(Exit::Ok)
 }
 

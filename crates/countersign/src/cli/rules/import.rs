@@ -12,6 +12,7 @@ use countersign_rules::{
     Dropped, Entry, FileKind, ForeignPolicy, ForeignTool, Imported, import as carry_over,
     parse_file,
 };
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::Common;
@@ -59,7 +60,10 @@ impl Tool {
     }
 }
 
-pub(super) fn import(common: &Common, args: &ImportArgs) -> Result<Exit, CliError> {
+pub(super) async fn import(common: &Common, args: &ImportArgs) -> Result<Exit, CliError> {
+    if args.write {
+        refuse_agents(common).await?;
+    }
     let config = rule_files::rulebook_config(&Paths::from_environment()?);
     let tools: Vec<ForeignTool> = if args.from.is_empty() {
         ForeignTool::ALL.to_vec()
@@ -83,6 +87,18 @@ pub(super) fn import(common: &Common, args: &ImportArgs) -> Result<Exit, CliErro
         write(&config.user_file, &imported)?;
     }
     Ok(if broken { Exit::Failure } else { Exit::Ok })
+}
+
+/// Agents make no rules: a host that runs says whether we are one.
+async fn refuse_agents(common: &Common) -> Result<(), CliError> {
+    match common.connect().await {
+        Ok(mut client) => {
+            let _: IgnoredAny = client.call("host.status", &json!({})).await?;
+            Ok(())
+        }
+        Err(CliError::NoHost { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn say_broken(policies: &[ForeignPolicy]) -> bool {

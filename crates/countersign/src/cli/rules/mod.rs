@@ -47,7 +47,7 @@ pub(super) async fn rules(common: &Common, command: RulesCommand) -> Result<Exit
         RulesCommand::Explain(args) => check::explain(common, args).await,
         RulesCommand::Suggest(args) => suggest::suggest(common, args).await,
         RulesCommand::Backtest(args) => backtest::backtest(common, args).await,
-        RulesCommand::Import(args) => import::import(common, &args),
+        RulesCommand::Import(args) => import::import(common, &args).await,
         RulesCommand::Trust(args) => trust::trust(common, args).await,
     }
 }

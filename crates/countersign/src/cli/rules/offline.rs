@@ -1,32 +1,16 @@
 //! Verdicts without a host: by the rule files alone.
 
 use countersign_daemon::{Rulebook, RulebookError};
-use countersign_protocol::CheckRulesParams;
+use countersign_protocol::{CheckRulesParams, CheckedRules, HostVerdict};
 use countersign_rules::{Request, Verdict, assess, explain as in_words, judge};
-use serde::Serialize;
 use serde_json::Value;
 
-use super::Common;
 use crate::failure::CliError;
 use crate::output::CARE;
 use crate::paths::Paths;
 use crate::{output, rule_files, shown};
 
-/// What `--json` prints: the same names as the host's answer has.
-#[derive(Serialize)]
-struct Explained {
-    candidates: [Value; 0],
-    verdict: Told,
-}
-
-#[derive(Serialize)]
-struct Told {
-    #[serde(flatten)]
-    verdict: Verdict,
-    text: String,
-}
-
-pub(super) fn explain(common: &Common, params: &CheckRulesParams) -> Result<(), CliError> {
+pub(super) fn explain(params: &CheckRulesParams) -> Result<CheckedRules, CliError> {
     let config = rule_files::rulebook_config(&Paths::from_environment()?);
     let book = Rulebook::open(config).map_err(not_understood)?;
     let chapter = book.chapter(params.cwd.as_deref());
@@ -43,14 +27,19 @@ pub(super) fn explain(common: &Common, params: &CheckRulesParams) -> Result<(), 
     let request = Request::from_tool(&params.tool, input.as_ref(), chapter.place.clone());
     let assessment = assess(&request, book.facts());
     let verdict = chapter.with_layers(None, |layers| judge(&assessment, &chapter.floor, layers));
-    let text = in_words(&verdict);
-    if common.json {
-        return output::put_json(&Explained {
-            candidates: [],
-            verdict: Told { verdict, text },
-        });
-    }
-    output::put(&(shown::block(&text).into_owned() + "\n"))
+    Ok(CheckedRules {
+        candidates: Vec::new(),
+        verdict: on_the_wire(&verdict)?,
+    })
+}
+
+/// The verdict in the shape that hosts send it in: both have the same names.
+fn on_the_wire(verdict: &Verdict) -> Result<HostVerdict, CliError> {
+    let translated = serde_json::to_value(verdict).and_then(serde_json::from_value);
+    let mut translated: HostVerdict =
+        translated.map_err(|error| CliError::io("could not write the verdict", error.into()))?;
+    translated.text = in_words(verdict);
+    Ok(translated)
 }
 
 fn not_understood(error: RulebookError) -> CliError {

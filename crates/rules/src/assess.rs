@@ -5,7 +5,7 @@ use countersign_core::event::PartKind;
 use crate::facts::Facts;
 use crate::glob::{Token, tokens};
 use crate::host::{self, Target};
-use crate::path::{Spot, below, clean, resolve};
+use crate::path::{PathDoubt, Spot, below, clean, is_magic, resolve};
 use crate::request::{Action, Place, Request};
 use crate::shell::{
     self, AllowForm, CommandFacts, DenyForm, RedirectKind, Step, Touches, What, Word,
@@ -27,6 +27,8 @@ pub(crate) struct Part {
     pub(crate) body: Body,
     /// Why no rule can allow it, if none can.
     pub(crate) doubt: Option<String>,
+    /// Why only a rule for exactly this can allow it, if it is so.
+    pub(crate) hazard: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -97,6 +99,7 @@ impl Assessor<'_> {
             subject: subject.to_owned(),
             body,
             doubt,
+            hazard: None,
         });
     }
 
@@ -261,10 +264,12 @@ impl Assessor<'_> {
     }
 
     fn run(&mut self, facts: &CommandFacts, directories: Option<&[String]>) {
+        let magic = facts.touched.iter().any(|touch| is_magic(&touch.path));
         let doubt = facts
             .doubt
             .clone()
-            .or_else(|| self.doubt_of_directory(facts, directories));
+            .or_else(|| self.doubt_of_directory(facts, directories))
+            .or_else(|| magic.then(|| PathDoubt::Magic.as_str().to_owned()));
         let subject = facts
             .deny
             .first()
@@ -291,6 +296,9 @@ impl Assessor<'_> {
             touched,
         };
         self.add(PartKind::Command, &subject, body, doubt);
+        if let Some(part) = self.parts.last_mut() {
+            part.hazard.clone_from(&facts.hazard);
+        }
     }
 
     /// Another directory is another repository with its own settings, scripts and hooks.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};
+use countersign_core::{Layout, visible};
 
 /// A verdict as text: one line for the whole, one for each part with what decided about it.
 pub fn explain(verdict: &Verdict) -> String {
@@ -23,12 +24,11 @@ pub fn explain_part(part: &VerdictPart) -> String {
         PartKind::Fetch => "fetch",
         PartKind::Tool => "use",
     };
-    format!(
-        "{} {what} `{}`: {}",
-        part.effect.as_str(),
-        part.subject,
-        why(part)
-    )
+    // Subjects are an agent's words: one line for each part, with nothing in it unseen.
+    let subject = visible(&part.subject, Layout::Line);
+    let why = why(part);
+    let why = visible(&why, Layout::Line);
+    format!("{} {what} `{subject}`: {why}", part.effect.as_str())
 }
 
 fn why(part: &VerdictPart) -> String {

@@ -7,7 +7,7 @@ use countersign_core::event::{Effect, PartKind, Verdict, VerdictPart};
 
 use crate::assess::{Assessment, At, Body, Part, Touch};
 use crate::floor::Floor;
-use crate::language::{PathPattern, Pattern, host_matches};
+use crate::language::{PathPattern, Pattern, ShellForm, host_matches};
 use crate::path::Spot;
 use crate::request::Place;
 use crate::ruleset::{Entry, RuleSet};
@@ -87,13 +87,17 @@ fn judge_part(
         let own = found.entry.reason.as_deref();
         said.reason = found.reason.or(own).map(str::to_owned);
     }
+    let exact = strictest
+        .as_ref()
+        .is_some_and(|found| is_exact(found.entry));
+    let hazard = part.hazard.as_deref().filter(|_| !exact);
     if said.effect == Effect::Allow
-        && let Some(reason) = part.doubt.as_deref().or(suspended)
+        && let Some(reason) = part.doubt.as_deref().or(hazard).or(suspended)
     {
         said.effect = Effect::Ask;
         said.reason = Some(reason.to_owned());
     } else if said.rule.is_none() {
-        said.reason.clone_from(&part.doubt);
+        said.reason = part.doubt.clone().or_else(|| part.hazard.clone());
     }
     if let Some((effect, reason)) = floor.says(assessment, part)
         && (effect > said.effect || effect == Effect::Ask && said.effect == Effect::Ask)
@@ -104,6 +108,11 @@ fn judge_part(
         said.reason = Some(reason);
     }
     said
+}
+
+/// Whether a rule names one command, dangerous arguments and all.
+fn is_exact(entry: &Entry) -> bool {
+    matches!(&entry.rule.pattern, Pattern::Shell(shell) if shell.form == ShellForm::Exact)
 }
 
 /// What a layer says of a part.
@@ -167,7 +176,7 @@ fn is_certain(entry: &Entry, assessment: &Assessment, part: &Part) -> bool {
         (Pattern::Shell(shell), Body::Command { allow, .. }) => {
             // The last form is the whole command, with whatever wraps it.
             let whole = allow.last().is_some_and(|form| shell.allows(&form.words));
-            shell.form == crate::language::ShellForm::Every || whole
+            shell.form == ShellForm::Every || whole
         }
         (Pattern::Read(path), Body::Path(spots)) => {
             part.kind == PartKind::Read && all_allowed(path.as_ref(), spots, place, true)
@@ -217,7 +226,7 @@ fn allows(pattern: &Pattern, assessment: &Assessment, part: &Part) -> bool {
     match (pattern, &part.body) {
         (Pattern::Shell(shell), Body::Command { allow, .. }) => allow.iter().any(|form| {
             let named = match (&shell.form, form.named) {
-                (crate::language::ShellForm::Exact, _) => true,
+                (ShellForm::Exact, _) => true,
                 (_, Some(named)) => shell.literal_words() >= named,
                 (_, None) => false,
             };
@@ -264,7 +273,7 @@ fn covers(pattern: &Pattern, assessment: &Assessment, part: &Part) -> Option<Mat
                 .any(|form| shell.covers(&form.words, &form.text)),
         ),
         (Pattern::Shell(shell), Body::Nothing) if part.kind == PartKind::Command => {
-            sure(shell.form == crate::language::ShellForm::Every)
+            sure(shell.form == ShellForm::Every)
         }
         (Pattern::Read(path), Body::Path(spots)) => {
             sure(any_covered(path.as_ref(), spots, &assessment.place))
@@ -283,6 +292,7 @@ fn covers(pattern: &Pattern, assessment: &Assessment, part: &Part) -> Option<Mat
                 .filter(|touch| touch.touches != Touches::Reads)
                 .filter_map(|touch| covers_touch(path, touch, &assessment.place)),
         ),
+        (pattern, Body::Tool) => sure(is_whole_tool(pattern, &assessment.tool)),
         (Pattern::Fetch(host), Body::Fetch(target)) => {
             sure(host_matches(host.as_ref(), target.as_ref(), Effect::Deny))
         }
@@ -297,6 +307,20 @@ fn covers(pattern: &Pattern, assessment: &Assessment, part: &Part) -> Option<Mat
             sure(name.matches(&format!("mcp__{server}__{tool}")))
         }
         _ => None,
+    }
+}
+
+/// Whether a rule means every use of a tool, so that it needs no input to match.
+fn is_whole_tool(pattern: &Pattern, tool: &str) -> bool {
+    match pattern {
+        Pattern::Shell(shell) => tool == "Bash" && shell.form == ShellForm::Every,
+        Pattern::Read(None) => matches!(
+            tool,
+            "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit"
+        ),
+        Pattern::Edit(None, _) => matches!(tool, "Edit" | "Write" | "MultiEdit" | "NotebookEdit"),
+        Pattern::Fetch(None) => tool == "WebFetch",
+        _ => false,
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) enum PathDoubt {
     NoDirectory,
     TooLong,
     Links,
+    Magic,
 }
 
 impl PathDoubt {
@@ -49,6 +50,7 @@ impl PathDoubt {
             Self::NoDirectory => "the path is relative and the working directory is not known",
             Self::TooLong => "the path is too long",
             Self::Links => "the path goes through too many links",
+            Self::Magic => "the path means another file in every process",
         }
     }
 }
@@ -62,6 +64,9 @@ pub(crate) fn resolve(
 ) -> Result<Spot, PathDoubt> {
     let absolute = absolute(path, base, place)?;
     let lexical = clean(&absolute);
+    if is_magic(&lexical) {
+        return Err(PathDoubt::Magic);
+    }
     let mut real = vec![follow(&absolute, facts)?, follow(&lexical, facts)?];
     real.dedup();
     real.retain(|path| *path != lexical);
@@ -99,6 +104,29 @@ fn absolute(path: &str, base: &str, place: &Place) -> Result<String, PathDoubt> 
         return Err(PathDoubt::NoDirectory);
     }
     Ok(format!("{base}/{path}"))
+}
+
+/// Whether a path leads through a process: what it means depends on which one asks.
+pub(crate) fn is_magic(path: &str) -> bool {
+    let path = if path.starts_with('/') {
+        clean(path)
+    } else {
+        return false;
+    };
+    let mut names = path.split('/').skip(1);
+    match (names.next(), names.next()) {
+        (Some("proc"), Some(process)) => {
+            let own = process.chars().all(|c| c.is_ascii_digit()) || process.ends_with("self");
+            own && names.any(|name| {
+                matches!(
+                    name,
+                    "cwd" | "root" | "fd" | "exe" | "task" | "map_files" | "environ" | "mem"
+                )
+            })
+        }
+        (Some("dev"), Some("fd")) => true,
+        _ => false,
+    }
 }
 
 /// Takes out `.`, `..` and doubled slashes by name alone.

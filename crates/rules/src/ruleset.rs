@@ -202,7 +202,12 @@ impl RuleSet {
                 look(&Key::AnyServer);
             }
             Body::Nothing if part.kind == PartKind::Command => look(&Key::AnyProgram),
-            Body::Tool | Body::Nothing => {}
+            Body::Tool => {
+                look(&Key::AnyProgram);
+                look(&Key::AnyPath);
+                look(&Key::Fetch);
+            }
+            Body::Nothing => {}
         }
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Facts {
     pub(crate) allow: Vec<AllowForm>,
     pub(crate) deny: Vec<DenyForm>,
     pub(crate) doubt: Option<String>,
+    /// A dangerous argument, which only a rule for exactly this command covers.
+    pub(crate) hazard: Option<String>,
     /// Words that may be paths.
     pub(crate) touched: Vec<Touched>,
     /// The change of directory it is, if it is one.
@@ -212,12 +214,10 @@ fn judge_program(words: &[String], sources: &[Word], facts: &mut Facts) {
     if facts.doubt.is_some() {
         return;
     }
+    facts.hazard = hazards::find(words)
+        .map(|argument| format!("`{argument}` makes `{name}` run or write something else"));
     facts.doubt = if changes_the_shell(name) {
         Some(format!("`{name}` changes the shell or runs text"))
-    } else if let Some(argument) = hazards::find(words) {
-        Some(format!(
-            "`{argument}` makes `{name}` run or write something else"
-        ))
     } else {
         stray_wildcard(name, sources)
     };
@@ -405,8 +405,31 @@ impl Collect<'_> {
         for simple in script.simples() {
             let words: Vec<String> = simple.words.iter().map(|word| word.text.clone()).collect();
             self.forms(&words, &simple.words);
+            for redirect in &simple.redirects {
+                self.touch(
+                    &redirect.target,
+                    &redirect.target.text,
+                    of_redirect(redirect.kind),
+                );
+            }
         }
         self.depth -= 1;
+    }
+
+    fn touch(&mut self, source: &Word, path: &str, touches: Touches) {
+        let expands = source.tilde || source.dynamic;
+        let touched = Touched {
+            path: if expands {
+                path.to_owned()
+            } else {
+                untilde(path)
+            },
+            glob: source.glob,
+            touches,
+        };
+        if touches != Touches::Nothing && !self.facts.touched.contains(&touched) {
+            self.facts.touched.push(touched);
+        }
     }
 
     /// Every word that may be a path, with what the program would do to it.
@@ -432,20 +455,17 @@ impl Collect<'_> {
                 continue;
             }
             for path in paths_in(word, touches == Touches::Unknown) {
-                let touched = Touched {
-                    path: if source.tilde || source.dynamic {
-                        path.to_owned()
-                    } else {
-                        untilde(path)
-                    },
-                    glob: source.glob,
-                    touches,
-                };
-                if !self.facts.touched.contains(&touched) {
-                    self.facts.touched.push(touched);
-                }
+                self.touch(source, path, touches);
             }
         }
+    }
+}
+
+fn of_redirect(kind: RedirectKind) -> Touches {
+    match kind {
+        RedirectKind::Read => Touches::Reads,
+        RedirectKind::Write | RedirectKind::ReadWrite => Touches::Writes,
+        RedirectKind::Text | RedirectKind::Free => Touches::Nothing,
     }
 }
 
@@ -499,16 +519,30 @@ fn paths_in(word: &str, everything: bool) -> Vec<&str> {
     if let Some((_, value)) = word.split_once('=') {
         paths.push(value);
     }
-    if word.starts_with('-') && !word.starts_with("--") && word.len() > 2 {
-        let attached = word.char_indices().nth(2).map_or("", |(at, _)| &word[at..]);
-        paths.push(attached);
+    if word.starts_with('-') && !word.starts_with("--") {
+        paths.extend(attached(word));
     }
     if everything || word.contains('@') {
-        paths.extend(word.split_once('@').map(|(_, rest)| rest));
-        paths.extend(word.split_once(':').map(|(_, rest)| rest));
+        for (at, _) in word.match_indices(['=', ',', ':', '<', '@']) {
+            let rest = &word[at + 1..];
+            paths.push(rest);
+            paths.extend(rest.split(['=', ',', ':', '<', '@']).next());
+        }
     }
     paths.retain(|path| !path.is_empty());
+    paths.sort_unstable();
+    paths.dedup();
     paths
+}
+
+/// What may be the value at the end of bundled letters: `-cfpath` has three readings.
+fn attached(word: &str) -> impl Iterator<Item = &str> {
+    let letters = word[1..]
+        .find(|c: char| !c.is_ascii_alphanumeric())
+        .unwrap_or(0)
+        .clamp(1, 8);
+    let starts = word.char_indices().skip(2).map(|(at, _)| at);
+    starts.take(letters).map(|at| &word[at..])
 }
 
 /// The words after options at the beginning: each option may or may not take the next word.

@@ -29,7 +29,15 @@ const GLOBAL_HARMLESS: [&str; 9] = [
 ];
 
 /// Subcommands that run nothing but git by themselves. Any other is one, an extension or an alias.
-const KNOWN: [&str; 61] = [
+const KNOWN: [&str; 69] = [
+    "gc",
+    "fsck",
+    "help",
+    "show-branch",
+    "check-attr",
+    "lfs",
+    "version",
+    "hash-object",
     "status",
     "diff",
     "log",
@@ -94,7 +102,8 @@ const KNOWN: [&str; 61] = [
 ];
 
 /// Long options that run or write, in any subcommand.
-const LONG: [&str; 17] = [
+const LONG: [&str; 18] = [
+    "web",
     "strategy",
     "upload-pack",
     "receive-pack",
@@ -178,6 +187,7 @@ fn is_dangerous(sub: &str, word: &str) -> bool {
     }
     let letters = match sub {
         "grep" => "O",
+        "help" => "wi",
         "clone" => "uc",
         "rebase" => "xis",
         "merge" | "pull" | "cherry-pick" | "revert" => "s",

@@ -7,6 +7,8 @@ pub(super) struct Hazard {
     pub(super) long: &'static [&'static str],
     /// Long options that are harmless although they abbreviate a dangerous one.
     pub(super) but: &'static [&'static str],
+    /// Whether the long options must be written out.
+    pub(super) whole: bool,
     /// Letters of short options.
     pub(super) short: &'static str,
     /// Letters whose rest is their value.
@@ -19,6 +21,7 @@ const NONE: Hazard = Hazard {
     programs: &[],
     long: &[],
     but: &[],
+    whole: false,
     short: "",
     valued: "",
     words: &[],
@@ -58,6 +61,7 @@ pub(super) const HAZARDS: &[Hazard] = &[
     },
     Hazard {
         programs: &["rg"],
+        whole: true,
         long: &["pre", "hostname-bin", "search-zip"],
         but: &["pretty", "pre-glob"],
         short: "z",
@@ -213,7 +217,24 @@ pub(super) const HAZARDS: &[Hazard] = &[
         ],
         short: "oOKDcT",
         valued: "XHAebdFuUmrwxzyY",
-        words: &["@*"],
+        words: &["@*", "--expand-*", "*%output{*"],
+        ..NONE
+    },
+    Hazard {
+        programs: &["ag", "ack"],
+        long: &["pager", "ackrc"],
+        ..NONE
+    },
+    Hazard {
+        programs: &["java"],
+        words: &[
+            "-agent*",
+            "-javaagent*",
+            "@*",
+            "-cp*",
+            "-classpath*",
+            "--module-path*",
+        ],
         ..NONE
     },
     Hazard {
@@ -226,6 +247,7 @@ pub(super) const HAZARDS: &[Hazard] = &[
     },
     Hazard {
         programs: &["cargo"],
+        whole: true,
         long: &[
             "config",
             "manifest-path",
@@ -305,40 +327,72 @@ pub(super) const HAZARDS: &[Hazard] = &[
             "shell-emulator",
         ],
         but: &["dry-run"],
-        short: "Cr",
+        short: "C",
         ..NONE
     },
     Hazard {
         programs: &[
             "eslint",
             "prettier",
-            "tsc",
-            "jest",
-            "vitest",
-            "mocha",
+            "stylelint",
             "webpack",
             "rollup",
             "babel",
-            "stylelint",
         ],
+        whole: true,
         long: &[
             "resolve-plugins-relative-to",
             "rulesdir",
             "plugin",
+            "plugins",
+            "presets",
             "plugin-search-dir",
             "require",
             "loader",
+            "config",
+            "config-file",
+            "out-dir",
+            "out-file",
+        ],
+        short: "rcpo",
+        ..NONE
+    },
+    Hazard {
+        programs: &["jest", "vitest", "mocha", "ava", "tap", "karma"],
+        whole: true,
+        long: &[
+            "config",
+            "setupFiles",
+            "setupFilesAfterEnv",
+            "reporters",
+            "reporter",
+            "resolver",
+            "testEnvironment",
+            "environment",
+            "preset",
+            "testResultsProcessor",
+            "watchPlugins",
+            "outputFile",
+            "rootDir",
+            "root",
+            "require",
+            "loader",
             "transform",
-            "global-setup",
             "globalSetup",
+            "global-setup",
             "runner",
             "testRunner",
+            "file",
+            "ui",
+            "package",
+            "import",
         ],
-        short: "r",
+        short: "crRr",
         ..NONE
     },
     Hazard {
         programs: &["eslint", "stylelint"],
+        whole: true,
         long: &[
             "config",
             "format",
@@ -356,6 +410,7 @@ pub(super) const HAZARDS: &[Hazard] = &[
     },
     Hazard {
         programs: &["prettier"],
+        whole: true,
         long: &[
             "config",
             "write",
@@ -369,6 +424,7 @@ pub(super) const HAZARDS: &[Hazard] = &[
     },
     Hazard {
         programs: &["tsc"],
+        whole: true,
         long: &[
             "outDir",
             "outFile",
@@ -382,6 +438,7 @@ pub(super) const HAZARDS: &[Hazard] = &[
     },
     Hazard {
         programs: &["node", "nodejs"],
+        whole: true,
         long: &[
             "require",
             "import",
@@ -476,21 +533,17 @@ pub(super) const HAZARDS: &[Hazard] = &[
         ..NONE
     },
     Hazard {
-        programs: &["grep", "egrep", "fgrep", "zgrep"],
-        long: &["file"],
-        but: &["files-with-matches", "files-without-match"],
-        short: "f",
-        valued: "eABCmDd",
+        programs: &["docker", "podman"],
+        whole: true,
+        long: &["config", "host", "tlscacert", "tlscert", "tlskey"],
+        words: &["-H*"],
         ..NONE
     },
     Hazard {
-        programs: &["docker", "podman", "kubectl", "helm"],
+        programs: &["kubectl", "helm"],
+        whole: true,
         long: &[
-            "config",
             "kubeconfig",
-            "host",
-            "tlscacert",
-            "kubectl",
             "post-renderer",
             "cache-dir",
             "server",
@@ -499,9 +552,9 @@ pub(super) const HAZARDS: &[Hazard] = &[
             "user",
             "cluster",
             "certificate-authority",
+            "as",
         ],
-        but: &["user-namespace"],
-        words: &["-H*", "-s*", "-c"],
+        words: &["-s*"],
         ..NONE
     },
     Hazard {
@@ -510,6 +563,8 @@ pub(super) const HAZARDS: &[Hazard] = &[
             "-fplugin*",
             "-wrapper*",
             "-specs*",
+            "--codegen*",
+            "-o*",
             "-B*",
             "@*",
             "-Clinker*",
@@ -524,7 +579,8 @@ pub(super) const HAZARDS: &[Hazard] = &[
         programs: &["mypy", "ruff", "black", "isort", "flake8", "pylint"],
         long: &[
             "config-file",
-            "config",
+            "append-config",
+            "settings-path",
             "plugins",
             "load-plugins",
             "init-hook",
@@ -550,6 +606,7 @@ pub(super) const HAZARDS: &[Hazard] = &[
             "output",
         ],
         but: &["output-format", "show-config"],
+        short: "o",
         ..NONE
     },
 ];

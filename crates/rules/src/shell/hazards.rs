@@ -12,8 +12,9 @@ pub(crate) fn find(words: &[String]) -> Option<String> {
         "git" => super::git::hazard(arguments),
         "sed" | "gsed" => sed::hazard(arguments),
         "awk" | "gawk" | "mawk" | "nawk" => awk::hazard(arguments),
-        "uniq" => second_file(arguments),
-        "go" => linker_flags(arguments),
+        "uniq" | "xxd" => second_file(arguments),
+        "go" => linker_flags(arguments).or_else(|| lasting_settings(arguments)),
+        "npm" | "pnpm" | "yarn" | "pip" | "pip3" => lasting_settings(arguments),
         "tar" | "bsdtar" | "gtar" => old_style_tar(arguments),
         _ => None,
     };
@@ -56,7 +57,12 @@ impl Hazard {
         }
         if let Some(long) = word.strip_prefix("--") {
             let name = long.split('=').next().unwrap_or_default();
-            return abbreviates(name, self.long) && !self.but.contains(&name);
+            let named = if self.whole {
+                self.long.contains(&name)
+            } else {
+                abbreviates(name, self.long)
+            };
+            return named && !self.but.contains(&name);
         }
         let Some(letters) = word.strip_prefix('-') else {
             return false;
@@ -99,21 +105,43 @@ fn second_file(arguments: &[String]) -> Option<String> {
 
 /// Flags for Go's linker can name another linker; only these cannot.
 fn linker_flags(arguments: &[String]) -> Option<String> {
-    let at = arguments.iter().position(|word| {
-        let name = word.trim_start_matches('-').split('=').next();
-        word.starts_with('-') && name == Some("ldflags")
-    })?;
-    let flags = match arguments[at].split_once('=') {
-        Some((_, flags)) => flags,
-        None => arguments.get(at + 1)?,
+    let harmless = |flag: &str| {
+        matches!(flag, "-s" | "-w" | "-X")
+            || !(flag.starts_with(['-', '\'', '"']) || flag.contains("=-") || flag.contains("='"))
     };
-    let harmless =
-        |flag: &str| matches!(flag, "-s" | "-w" | "-X") || !flag.starts_with(['-', '\'', '"']);
-    (!flags.split_whitespace().all(harmless)).then(|| arguments[at].clone())
+    let dangerous = |at: &usize| {
+        let word = &arguments[*at];
+        let (name, own) = word.split_once('=').unwrap_or((word, ""));
+        let next = arguments.get(at + 1).map_or("", String::as_str);
+        let flags = if word.contains('=') { own } else { next };
+        word.starts_with('-')
+            && name.trim_start_matches('-') == "ldflags"
+            && !flags.split_whitespace().all(harmless)
+    };
+    let at = (0..arguments.len()).find(dangerous)?;
+    Some(arguments[at].clone())
 }
 
-/// `tar xIf` without a dash.
+/// Settings that later commands obey.
+fn lasting_settings(arguments: &[String]) -> Option<String> {
+    let plain: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let first = plain.iter().find(|word| !word.starts_with('-'))?;
+    let changes = |word: &&&str| {
+        matches!(**word, "set" | "delete" | "edit" | "unset" | "-w" | "-u") || word.contains('=')
+    };
+    match *first {
+        "config" | "c" | "env" => plain.iter().find(changes).map(|word| (*word).to_owned()),
+        "set" => Some("set".to_owned()),
+        _ => None,
+    }
+}
+
+/// `tar xIf` without a dash, and archives elsewhere.
 fn old_style_tar(arguments: &[String]) -> Option<String> {
+    if let Some(remote) = arguments.iter().find(|word| word.contains(':')) {
+        // An archive on another machine is fetched by a program of its own.
+        return Some(remote.clone());
+    }
     arguments
         .first()
         .filter(|word| !word.starts_with('-') && word.contains(['I', 'F', 'P']))

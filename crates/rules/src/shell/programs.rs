@@ -79,7 +79,19 @@ const LAUNCHERS: [&str; 8] = [
 ];
 
 /// The same by subcommand.
-const LAUNCHING: [(&str, &str); 32] = [
+const LAUNCHING: [(&str, &str); 44] = [
+    ("docker-compose", "exec"),
+    ("docker-compose", "run"),
+    ("npm", "init"),
+    ("npm", "create"),
+    ("npm", "explore"),
+    ("pnpm", "create"),
+    ("yarn", "create"),
+    ("yarn", "node"),
+    ("bun", "create"),
+    ("cargo", "watch"),
+    ("kubectl", "attach"),
+    ("docker", "attach"),
     ("docker", "exec"),
     ("docker", "run"),
     ("podman", "exec"),
@@ -293,13 +305,39 @@ pub(crate) fn launcher_words(words: &[String]) -> Option<usize> {
     if LAUNCHERS.contains(&name) {
         return Some(1);
     }
-    let sub = words
+    // Options with values may stand before the subcommand, so every word counts.
+    let own = words
         .iter()
-        .skip(1)
-        .position(|word| !word.starts_with('-'))?
-        + 1;
-    let pair = (name, words[sub].as_str());
-    LAUNCHING.contains(&pair).then_some(sub + 1)
+        .take_while(|word| *word != "--" && !names_a_script(name, word));
+    let launches = |word: &String| LAUNCHING.contains(&(name, word.as_str()));
+    own.skip(1).position(launches).map(|at| at + 2)
+}
+
+/// Subcommands after which the words are a script's name and its arguments.
+fn names_a_script(name: &str, word: &str) -> bool {
+    matches!(name, "npm" | "pnpm" | "yarn" | "bun")
+        && matches!(
+            word,
+            "run"
+                | "run-script"
+                | "test"
+                | "t"
+                | "start"
+                | "stop"
+                | "ci"
+                | "ls"
+                | "list"
+                | "install"
+                | "i"
+                | "add"
+                | "audit"
+                | "outdated"
+                | "view"
+                | "why"
+                | "config"
+                | "pack"
+                | "publish"
+        )
 }
 
 pub(crate) fn changes_the_shell(name: &str) -> bool {

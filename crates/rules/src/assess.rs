@@ -11,6 +11,9 @@ use crate::shell::{
     self, AllowForm, CommandFacts, DenyForm, RedirectKind, Step, Touches, What, Word,
 };
 
+/// Longer subjects are shown by their beginning.
+const SUBJECT_BYTES_MAX: usize = 2_000;
+
 /// A request taken apart.
 #[derive(Clone, Debug)]
 pub struct Assessment {
@@ -194,7 +197,7 @@ impl Assessor<'_> {
         if let Some(reason) = &taken.doubt {
             self.add(
                 PartKind::Command,
-                command,
+                &shortened(command),
                 Body::Nothing,
                 Some(reason.clone()),
             );
@@ -273,7 +276,7 @@ impl Assessor<'_> {
         let subject = facts
             .deny
             .first()
-            .map_or(String::new(), |form| form.text.clone());
+            .map_or(String::new(), |form| shortened(form.text()));
         let mut touched = Vec::new();
         for touch in &facts.touched {
             let at = if touch.glob {
@@ -349,6 +352,17 @@ impl Assessor<'_> {
             })
             .collect()
     }
+}
+
+/// A subject is for people: its beginning is enough, the ask has the whole.
+fn shortened(text: &str) -> String {
+    if text.len() <= SUBJECT_BYTES_MAX {
+        return text.to_owned();
+    }
+    let end = (0..=SUBJECT_BYTES_MAX)
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
+    format!("{}…", &text[..end.unwrap_or(0)])
 }
 
 fn other_names(kind: PartKind, spot: &Spot) -> Option<String> {

@@ -26,6 +26,7 @@ pub(crate) fn read(text: &str) -> Script {
         return Script {
             items: Vec::new(),
             doubt: Some("the command takes too long to parse".to_owned()),
+            is_cut: true,
         };
     };
     let mut walk = Walk {
@@ -89,6 +90,7 @@ impl Walk<'_> {
         while let Some(step) = todo.pop() {
             seen += 1;
             if seen > NODES_MAX {
+                self.script.is_cut = true;
                 return self.script.doubts("the command has too many parts");
             }
             match step {

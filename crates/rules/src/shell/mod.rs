@@ -11,25 +11,28 @@ mod hazard_table;
 mod hazards;
 mod lint;
 mod programs;
+mod reach;
 mod script;
 mod second;
 mod sed;
 mod word;
 
 use command::Move;
-pub(crate) use command::{AllowForm, DenyForm, Facts as CommandFacts};
+pub(crate) use command::{AllowForm, Facts as CommandFacts};
 pub(crate) use lint::is_invisible;
 pub(crate) use programs::{Touches, is_interpreter, is_wrapper};
+pub(crate) use reach::DenyForm;
 pub(crate) use script::RedirectKind;
 pub(crate) use word::{Word, plain_words};
 
 use programs::touches;
+use reach::Reach;
 use script::{Item, Script};
 
 /// Directories a command may run in; more possibilities than this are as good as none.
 const DIRECTORIES_MAX: usize = 8;
-/// Substitutions that are looked at again on their own.
-const REGIONS_MAX: usize = 64;
+/// More commands than this are never allowed by rule.
+const COMMANDS_MAX: usize = 200;
 
 /// A shell command taken apart.
 #[derive(Debug, Default)]
@@ -68,15 +71,39 @@ pub(crate) fn take_apart(
     if doubt.is_none() && script.simples().next().is_none() {
         doubt = Some("there is no command in it".to_owned());
     }
+    if doubt.is_none() && script.simples().count() > COMMANDS_MAX {
+        doubt = Some("there are too many commands in it".to_owned());
+    }
     let mut taken = Taken {
         steps: Vec::new(),
         doubt,
     };
-    walk(&script, cwd, go, &mut taken);
+    let mut reach = Reach::new(text.len());
+    reach.is_exhausted = script.is_cut;
+    walk(&script, cwd, go, &mut reach, &mut taken);
     if taken.doubt.is_some() {
-        look_again(text, &mut taken);
+        look_again(text, &mut reach, &mut taken);
+    }
+    if reach.is_exhausted {
+        taken.take_every_word(text);
     }
     taken
+}
+
+impl Taken {
+    /// A limit was reached: whatever may be a program is one to a deny.
+    fn take_every_word(&mut self, text: &str) {
+        let reason = "it is too much to be read to the end".to_owned();
+        self.doubt.get_or_insert_with(|| reason.clone());
+        self.steps.push(Step {
+            what: What::Run(CommandFacts {
+                deny: reach::every_word(text),
+                doubt: Some(reason),
+                ..CommandFacts::default()
+            }),
+            directories: None,
+        });
+    }
 }
 
 /// Follows a script in order, keeping track of where it is.
@@ -84,6 +111,7 @@ fn walk(
     script: &Script,
     cwd: &str,
     go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
+    reach: &mut Reach,
     taken: &mut Taken,
 ) {
     let mut here = Whereabouts::new(cwd);
@@ -91,7 +119,7 @@ fn walk(
     for (at, item) in script.items.iter().enumerate() {
         match item {
             Item::Simple(simple) => {
-                let facts = command::look(simple);
+                let facts = command::look(simple, reach);
                 for redirect in &simple.redirects {
                     taken.steps.push(Step {
                         what: What::Redirect(redirect.kind, redirect.target.clone()),
@@ -186,36 +214,51 @@ fn join(left: Option<Vec<String>>, right: Option<Vec<String>>) -> Option<Vec<Str
 
 /// Where there is doubt, whatever looks like a substitution is read on its own, quoted or not,
 /// and lines are joined as bash would: more than may run, so that no deny is missed.
-fn look_again(text: &str, taken: &mut Taken) {
+fn look_again(text: &str, reach: &mut Reach, taken: &mut Taken) {
     let joined = text.replace("\\\n", "");
     let mut texts: Vec<&str> = Vec::new();
     if joined.len() != text.len() {
         texts.push(&joined);
     }
-    let openings = joined
+    for (at, _) in joined
         .match_indices("$(")
         .chain(joined.match_indices("<("))
-        .chain(joined.match_indices(">("));
-    texts.extend(openings.take(REGIONS_MAX).map(|(at, _)| &joined[at + 2..]));
-    texts.extend(joined.split('`').skip(1).take(REGIONS_MAX));
+        .chain(joined.match_indices(">("))
+    {
+        texts.push(up_to_closing(&joined[at + 2..]));
+    }
+    texts.extend(joined.split('`').skip(1));
     for text in texts {
-        // A closing parenthesis may end it anywhere; what is read too much only adds to the denies.
-        for script in [
-            first::read(text),
-            first::read(text.split(')').next().unwrap_or(text)),
-        ] {
-            for simple in script.simples() {
-                let mut facts = command::look(simple);
-                facts
-                    .doubt
-                    .get_or_insert("it may run inside another".to_owned());
-                taken.steps.push(Step {
-                    what: What::Run(facts),
-                    directories: None,
-                });
-            }
+        if !reach.spend(text) {
+            return;
+        }
+        for simple in first::read(text).simples() {
+            let mut facts = command::look(simple, reach);
+            facts
+                .doubt
+                .get_or_insert("it may run inside another".to_owned());
+            taken.steps.push(Step {
+                what: What::Run(facts),
+                directories: None,
+            });
         }
     }
+}
+
+/// The text up to the parenthesis that closes it, quotes or not.
+fn up_to_closing(text: &str) -> &str {
+    let mut depth = 1usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &text[..at];
+        }
+    }
+    text
 }
 
 /// Whether a program only reads, so that it may run in a directory outside the project.

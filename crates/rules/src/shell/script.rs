@@ -59,6 +59,8 @@ pub(crate) struct Script {
     pub(crate) items: Vec<Item>,
     /// Why it cannot be read with certainty, if it cannot.
     pub(crate) doubt: Option<String>,
+    /// Whether a limit was reached before its end.
+    pub(crate) is_cut: bool,
 }
 
 impl Script {

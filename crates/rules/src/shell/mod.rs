@@ -56,10 +56,11 @@ pub(crate) enum What {
     Redirect(RedirectKind, Word),
 }
 
-/// Takes `text` apart. `go` says where a change of directory leads.
+/// Takes `text` apart, run in one of the directories of `start`. `go` says where a change of
+/// directory leads.
 pub(crate) fn take_apart(
     text: &str,
-    cwd: &str,
+    start: &[String],
     go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
 ) -> Taken {
     let lint = lint::doubt(text);
@@ -80,7 +81,7 @@ pub(crate) fn take_apart(
     };
     let mut reach = Reach::new(text.len());
     reach.is_exhausted = script.is_cut;
-    walk(&script, cwd, go, &mut reach, &mut taken);
+    walk(&script, start, go, &mut reach, &mut taken);
     if taken.doubt.is_some() {
         look_again(text, &mut reach, &mut taken);
     }
@@ -109,12 +110,12 @@ impl Taken {
 /// Follows a script in order, keeping track of where it is.
 fn walk(
     script: &Script,
-    cwd: &str,
+    start: &[String],
     go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
     reach: &mut Reach,
     taken: &mut Taken,
 ) {
-    let mut here = Whereabouts::new(cwd);
+    let mut here = Whereabouts::new(start);
     let mut outer = Vec::new();
     for (at, item) in script.items.iter().enumerate() {
         match item {
@@ -166,8 +167,8 @@ struct Whereabouts {
 }
 
 impl Whereabouts {
-    fn new(cwd: &str) -> Self {
-        let now = (!cwd.is_empty()).then(|| vec![cwd.to_owned()]);
+    fn new(start: &[String]) -> Self {
+        let now = (!start.is_empty()).then(|| start.to_vec());
         Self {
             otherwise: now.clone(),
             now,

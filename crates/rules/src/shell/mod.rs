@@ -33,6 +33,8 @@ use script::{Item, Script};
 const DIRECTORIES_MAX: usize = 8;
 /// More commands than this are never allowed by rule.
 const COMMANDS_MAX: usize = 200;
+/// Commands and redirections that are told apart.
+const STEPS_MAX: usize = 400;
 
 /// A shell command taken apart.
 #[derive(Debug, Default)]
@@ -40,6 +42,8 @@ pub(crate) struct Taken {
     pub(crate) steps: Vec<Step>,
     /// Why the whole cannot be allowed, if it cannot.
     pub(crate) doubt: Option<String>,
+    /// What is beyond the steps that are told apart.
+    rest: CommandFacts,
 }
 
 /// One thing it would do, and the directories in which it may happen.
@@ -78,6 +82,7 @@ pub(crate) fn take_apart(
     let mut taken = Taken {
         steps: Vec::new(),
         doubt,
+        rest: CommandFacts::default(),
     };
     let mut reach = Reach::new(text.len());
     reach.is_exhausted = script.is_cut;
@@ -85,6 +90,7 @@ pub(crate) fn take_apart(
     if taken.doubt.is_some() {
         look_again(text, &mut reach, &mut taken);
     }
+    taken.take_the_rest();
     if reach.is_exhausted {
         taken.take_every_word(text);
     }
@@ -92,6 +98,36 @@ pub(crate) fn take_apart(
 }
 
 impl Taken {
+    /// Beyond what is shown one by one, the rest is one thing: a deny still sees all of it.
+    fn push(&mut self, step: Step) {
+        if self.steps.len() < STEPS_MAX {
+            self.steps.push(step);
+            return;
+        }
+        match step.what {
+            What::Run(facts) => {
+                self.rest.deny.extend(facts.deny);
+                self.rest.touched.extend(facts.touched);
+            }
+            What::Redirect(kind, target) => {
+                self.rest.touched.push(reach::redirected(kind, &target));
+            }
+        }
+    }
+
+    fn take_the_rest(&mut self) {
+        if self.rest.deny.is_empty() && self.rest.touched.is_empty() {
+            return;
+        }
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.doubt = Some("there are too many commands in it".to_owned());
+        self.doubt.clone_from(&rest.doubt);
+        self.steps.push(Step {
+            what: What::Run(rest),
+            directories: None,
+        });
+    }
+
     /// A limit was reached: whatever may be a program is one to a deny.
     fn take_every_word(&mut self, text: &str) {
         let reason = "it is too much to be read to the end".to_owned();
@@ -122,13 +158,13 @@ fn walk(
             Item::Simple(simple) => {
                 let facts = command::look(simple, reach);
                 for redirect in &simple.redirects {
-                    taken.steps.push(Step {
+                    taken.push(Step {
                         what: What::Redirect(redirect.kind, redirect.target.clone()),
                         directories: here.now.clone(),
                     });
                 }
                 let moves = facts.moves.clone();
-                taken.steps.push(Step {
+                taken.push(Step {
                     what: What::Run(facts),
                     directories: here.now.clone(),
                 });
@@ -136,7 +172,7 @@ fn walk(
                     here.go(&to, is_certain(script, at), go);
                 }
             }
-            Item::Redirect(redirect) => taken.steps.push(Step {
+            Item::Redirect(redirect) => taken.push(Step {
                 what: What::Redirect(redirect.kind, redirect.target.clone()),
                 directories: here.either(),
             }),
@@ -238,7 +274,7 @@ fn look_again(text: &str, reach: &mut Reach, taken: &mut Taken) {
             facts
                 .doubt
                 .get_or_insert("it may run inside another".to_owned());
-            taken.steps.push(Step {
+            taken.push(Step {
                 what: What::Run(facts),
                 directories: None,
             });

@@ -139,6 +139,8 @@ impl Reach {
         let mut seen = vec![false; list.all.len()];
         let mut todo = vec![0];
         let mut programs = 0;
+        // Later programs of the same command have no other words than the first.
+        let mut scripts_read = false;
         while let Some(head) = todo.pop() {
             if seen.get(head) != Some(&false) {
                 continue;
@@ -154,22 +156,31 @@ impl Reach {
                 found.paths(own, &words[head..]);
             }
             let inner = inner_programs(own);
-            if !inner.is_empty() || is_shell(base(&own[0])) {
+            self.joined_script(own, found);
+            if !scripts_read && (!inner.is_empty() || is_shell(base(&own[0]))) {
+                scripts_read = true;
                 self.scripts(own, found);
             }
             todo.extend(inner.into_iter().map(|at| head + at));
         }
     }
 
-    /// Words that a shell would read as a script.
-    fn scripts(&mut self, words: &[String], found: &mut Found) {
-        let name = base(&words[0]);
-        if matches!(name, "eval" | "trap" | "watch" | "ssh") {
+    /// Programs that put their words together and read them as a script.
+    fn joined_script(&mut self, words: &[String], found: &mut Found) {
+        if matches!(base(&words[0]), "eval" | "trap" | "watch" | "ssh") && !self.is_exhausted {
             self.script(&words[1..].join(" "), found);
         }
+    }
+
+    /// Words that a shell would read as a script.
+    fn scripts(&mut self, words: &[String], found: &mut Found) {
+        let in_shell = words.iter().any(|word| is_shell(base(word)));
         let odd = [' ', ';', '|', '&', '\n', '$', '`', '('];
         for word in &words[1..] {
-            if (word.contains(odd) || is_shell(name)) && !word.starts_with('-') {
+            if self.is_exhausted {
+                return;
+            }
+            if (word.contains(odd) || in_shell) && !word.starts_with('-') {
                 self.script(word, found);
             }
             if let Some((_, text)) = word.split_once('=').filter(|_| word.starts_with('-')) {
@@ -313,6 +324,15 @@ impl Found {
                 self.touch(source, path, touches);
             }
         }
+    }
+}
+
+/// The file of a redirection.
+pub(crate) fn redirected(kind: RedirectKind, target: &Word) -> Touched {
+    Touched {
+        path: target.text.clone(),
+        glob: target.glob,
+        touches: of_redirect(kind),
     }
 }
 

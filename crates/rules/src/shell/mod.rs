@@ -68,7 +68,12 @@ pub(crate) fn take_apart(
     go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
 ) -> Taken {
     let lint = lint::doubt(text);
-    let script = first::read(text);
+    let script = if text.len() > lint::COMMAND_BYTES_MAX {
+        // A parser's way back from errors can take quadratic time.
+        Script::cut()
+    } else {
+        first::read(text)
+    };
     let mut doubt = lint.map(str::to_owned).or_else(|| script.doubt.clone());
     if doubt.is_none() && !script.agrees_with(&second::read(text)) {
         doubt = Some("two readings of the command differ".to_owned());
@@ -87,7 +92,7 @@ pub(crate) fn take_apart(
     let mut reach = Reach::new(text.len());
     reach.is_exhausted = script.is_cut;
     walk(&script, start, go, &mut reach, &mut taken);
-    if taken.doubt.is_some() {
+    if taken.doubt.is_some() && !reach.is_exhausted {
         look_again(text, &mut reach, &mut taken);
     }
     taken.take_the_rest();
@@ -253,19 +258,12 @@ fn join(left: Option<Vec<String>>, right: Option<Vec<String>>) -> Option<Vec<Str
 /// and lines are joined as bash would: more than may run, so that no deny is missed.
 fn look_again(text: &str, reach: &mut Reach, taken: &mut Taken) {
     let joined = text.replace("\\\n", "");
-    let mut texts: Vec<&str> = Vec::new();
-    if joined.len() != text.len() {
-        texts.push(&joined);
-    }
-    for (at, _) in joined
-        .match_indices("$(")
-        .chain(joined.match_indices("<("))
-        .chain(joined.match_indices(">("))
-    {
-        texts.push(up_to_closing(&joined[at + 2..]));
-    }
-    texts.extend(joined.split('`').skip(1));
-    for text in texts {
+    let whole = (joined.len() != text.len()).then_some(joined.as_str());
+    let openings = ["$(", "<(", ">("].into_iter();
+    let openings = openings.flat_map(|opening| joined.match_indices(opening));
+    let inner = openings.map(|(at, _)| up_to_closing(&joined[at + 2..]));
+    let ticks = joined.split('`').skip(1);
+    for text in whole.into_iter().chain(inner).chain(ticks) {
         if !reach.spend(text) {
             return;
         }

@@ -336,6 +336,9 @@ pub(crate) fn launcher_words(words: &[String]) -> Option<usize> {
     if LAUNCHERS.contains(&name) {
         return Some(1);
     }
+    if !LAUNCHING.iter().any(|(own, _)| *own == name) {
+        return None;
+    }
     // Options with values may stand before the subcommand, so every word counts.
     let own = words.iter().take_while(|word| *word != "--");
     let mut behind_option = false;

@@ -13,7 +13,7 @@ use super::programs::{
     takes_pattern_first, touches,
 };
 use super::script::{RedirectKind, Simple};
-use super::word::{Word, dequote};
+use super::word::Word;
 
 /// Deeper nesting of text in text is not read.
 const DEPTH_MAX: usize = 8;
@@ -205,15 +205,17 @@ impl Reach {
     }
 }
 
-/// Every word of a text taken for a program: what is left when a limit was reached.
+/// Every word of a text taken for a program: what is left when a limit was reached. Text that only
+/// a shell or wrapper would run is left out where there is none.
 pub(crate) fn every_word(text: &str) -> Vec<DenyForm> {
-    let breaks = |c: char| c.is_whitespace() || ";|&()<>{}'\"`$\\=".contains(c);
     let joined = text.replace("\\\n", "");
-    let all: Vec<String> = joined
-        .split(breaks)
-        .filter(|word| !word.is_empty())
-        .map(|word| dequote(word).text)
-        .collect();
+    let bare = outside_literals(&joined);
+    let runs_text = |word: &str| is_shell(base(word)) || runner(base(word)).is_some();
+    let all = if split_words(&bare).any(runs_text) {
+        split_words(&joined).map(str::to_owned).collect()
+    } else {
+        split_words(&bare).map(str::to_owned).collect::<Vec<_>>()
+    };
     let count = all.len();
     let words = Arc::new(Words::new(all));
     let form = |head| DenyForm {
@@ -221,6 +223,48 @@ pub(crate) fn every_word(text: &str) -> Vec<DenyForm> {
         head,
     };
     (0..count).map(form).collect()
+}
+
+fn split_words(text: &str) -> impl Iterator<Item = &str> {
+    let breaks = |c: char| c.is_whitespace() || ";|&()<>{}'\"`$\\=".contains(c);
+    text.split(breaks).filter(|word| !word.is_empty())
+}
+
+/// A text without its single-quoted strings and the bodies of its quoted heredocs.
+fn outside_literals(text: &str) -> String {
+    let mut bare = String::with_capacity(text.len());
+    let mut ends: Vec<String> = Vec::new();
+    let mut quoted = false;
+    for line in text.split_inclusive('\n') {
+        if let Some(end) = ends.first() {
+            if line.trim_end_matches('\n').trim_start_matches('\t') == end {
+                ends.remove(0);
+            }
+            continue;
+        }
+        for (at, piece) in line.split('\'').enumerate() {
+            quoted ^= at > 0;
+            if !quoted {
+                bare.push_str(piece);
+                bare.push(' ');
+            }
+        }
+        if !quoted {
+            ends.extend(quoted_ends(line));
+        }
+        bare.push('\n');
+    }
+    bare
+}
+
+/// The ends of the heredocs of a line whose ends are quoted, so that their bodies are plain text.
+fn quoted_ends(line: &str) -> impl Iterator<Item = String> {
+    line.match_indices("<<").filter_map(|(at, _)| {
+        let end = line[at + 2..].trim_start_matches('-').trim_start();
+        let quote = end.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+        let name = end[1..].split(quote).next()?;
+        (!name.is_empty()).then(|| name.to_owned())
+    })
 }
 
 /// Where the programs may begin that a program would run in turn.

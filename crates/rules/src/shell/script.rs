@@ -64,6 +64,14 @@ pub(crate) struct Script {
 }
 
 impl Script {
+    /// Nothing was read.
+    pub(crate) fn cut() -> Self {
+        Self {
+            is_cut: true,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn doubts(&mut self, reason: impl Into<String>) {
         self.doubt.get_or_insert_with(|| reason.into());
     }

@@ -252,14 +252,21 @@ fn read_shell(fields: &Map<String, Value>, place: &mut Place) -> Action {
     check_fields(known, fields, &[&COMMAND, &DIRECTORY, &HARMLESS_FOR_SHELL])
 }
 
-/// A directory of the input's own takes the place of the agent's.
+/// A directory of the input's own takes the place of the agent's. A `..` stays, because where it
+/// leads depends on links.
 fn enter(place: &mut Place, directory: &str) {
-    place.cwd = if directory.starts_with('/') {
-        crate::path::clean(directory)
+    let entered = if directory.starts_with('/') {
+        directory.to_owned()
     } else if place.cwd.is_empty() || directory.starts_with('~') {
         String::new()
     } else {
-        crate::path::clean(&format!("{}/{directory}", place.cwd))
+        format!("{}/{directory}", place.cwd)
+    };
+    let climbs = entered.split('/').any(|name| name == "..");
+    place.cwd = if climbs || entered.is_empty() {
+        entered
+    } else {
+        crate::path::clean(&entered)
     };
 }
 
@@ -422,10 +429,16 @@ mod tests {
     fn a_directory_in_the_input_is_where_it_runs() {
         let request = Request::from_tool(
             "Bash",
-            Some(&json!({"command": "ls", "cwd": "sub/.."})),
+            Some(&json!({"command": "ls", "cwd": "./sub//"})),
             place(),
         );
-        assert_eq!(request.place.cwd, "/p");
+        assert_eq!(request.place.cwd, "/p/sub");
+        let request = Request::from_tool(
+            "Bash",
+            Some(&json!({"command": "ls", "cwd": "link/.."})),
+            place(),
+        );
+        assert_eq!(request.place.cwd, "/p/link/..");
         let request = Request::from_tool(
             "Bash",
             Some(&json!({"command": "ls", "workdir": "/etc"})),

@@ -113,3 +113,18 @@ fn a_subshell_gives_its_directory_back() {
     assert_eq!(shell("cd src | echo x > f", &lines), Effect::Ask);
     assert_eq!(shell("cd .. && echo x > proj/f", &lines), Effect::Allow);
 }
+
+#[test]
+fn a_folder_written_in_another_way_escapes_no_deny() {
+    for cwd in ["/home/dev/proj/.", "/home/dev//proj", "/home/dev/proj/a/.."] {
+        let mut place = place();
+        place.cwd = cwd.into();
+        let action = Action::Read {
+            path: "/home/dev/proj/secret/key".into(),
+        };
+        let rules = ["+Read(//home/**)", "-Read(./secret/**)"];
+        let links = Links::default();
+        let verdict = verdict_at(action, place, &links, &Floor::default(), &rules);
+        assert_eq!(verdict.effect, Effect::Deny, "{cwd}");
+    }
+}

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use countersign_core::event::{Effect, Grant};
 use countersign_core::{AgentId, Asking, Event, GrantId, Json, Judged, State, Timestamp};
 use countersign_rules::{
-    Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Request, RuleSet,
-    Verdict, VerdictPart, assess, judge, suggest,
+    Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Place, Request,
+    RuleSet, Verdict, VerdictPart, assess, judge, suggest,
 };
+
+use serde_json::Value;
 
 use crate::exact;
 use crate::rulebook::{Chapter, ChapterLayer, Rulebook};
@@ -42,6 +44,33 @@ pub(crate) struct Unread {
     pub(crate) project: Option<String>,
 }
 
+impl Unread {
+    /// The ask in the folder it would run in, of which no more is known yet than its name; and the
+    /// folder to keep, which leads to the same one when the ask is read again.
+    fn placed(&self, input: Option<&Value>) -> (Request, Option<String>) {
+        let own = input.and_then(|input| input.get("cwd")?.as_str());
+        let known = [self.cwd.as_deref(), own, self.project.as_deref()];
+        let said = known
+            .into_iter()
+            .flatten()
+            .find(|path| path.starts_with('/'));
+        let from = |cwd: &str| {
+            let place = Place {
+                cwd: cwd.to_owned(),
+                ..Place::default()
+            };
+            Request::from_tool(&self.tool, input, place)
+        };
+        // An input can name a folder of its own: that is where it runs, whatever was said.
+        let request = from(said.unwrap_or_default());
+        let entered = &request.place.cwd;
+        let steady = !entered.is_empty() && from(entered).place.cwd == *entered;
+        let kept = if steady { Some(entered.as_str()) } else { said };
+        let kept = kept.map(str::to_owned);
+        (request, kept)
+    }
+}
+
 impl Assessed {
     /// Takes an ask apart.
     pub(crate) fn read(rulebook: &Rulebook, unread: &Unread) -> Self {
@@ -50,21 +79,21 @@ impl Assessed {
         let ambiguous = given.is_some() && exact.is_none();
         // Of several readings one is enough to deny.
         let input = exact.or_else(|| serde_json::from_str(given?.text()).ok());
-        let own = input.as_ref().and_then(|input| input.get("cwd")?.as_str());
-        let known = [unread.cwd.as_deref(), own, unread.project.as_deref()];
-        let cwd = known
-            .into_iter()
-            .flatten()
-            .find(|path| path.starts_with('/'));
-        let chapter = rulebook.chapter(cwd);
-        let request = Request::from_tool(&unread.tool, input.as_ref(), chapter.place.clone());
+        let (mut request, cwd) = unread.placed(input.as_ref());
+        let chapter = rulebook.chapter(Some(&request.place.cwd));
+        request.place = chapter.place.clone();
         Self {
             assessment: assess(&request, rulebook.facts()),
             request,
             chapter,
-            cwd: cwd.map(str::to_owned),
+            cwd,
             ambiguous,
         }
+    }
+
+    /// What stands for the project it would run in.
+    pub(crate) fn project(&self) -> Option<String> {
+        self.chapter.project.clone()
     }
 
     /// Rules that would allow it beside the files' and these, the narrowest first.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use countersign_core::event::{Effect, Grant, Verdict};
 use countersign_core::{
-    Agent, AgentId, ApprovalId, Asking, Caller, CreateGrant, GrantDraft, GrantId, GrantState,
-    Input, Json, Rejection, Timestamp,
+    Agent, AgentId, Approval, ApprovalId, Asking, Caller, CreateGrant, GrantDraft, GrantId,
+    GrantState, Input, Json, Rejection, Timestamp,
 };
 use countersign_rules::{Candidate, Entry, Origin, Rule};
 use tokio_util::task::TaskTracker;
@@ -19,7 +19,7 @@ use crate::rulebook::{ListedRule, Problem};
 use crate::supervisor::View;
 
 use super::approvals::new_grant_id;
-use super::settling::project_of;
+use super::settling::{project_of, unread_ask};
 use super::{Result, Service, agent, grant};
 
 /// Every rule that counts somewhere.
@@ -217,6 +217,14 @@ impl Service {
             agent: found.ask.agent.clone(),
         };
         Ok(self.check_rules(caller, check).await?.candidates)
+    }
+
+    /// What stands for the project that an ask would run in, if it is in one.
+    pub async fn project_of_ask(&self, approval: &Approval) -> Result<Option<String>> {
+        let ask = approval.ask.clone();
+        let unread = self.read(move |view| unread_ask(view, &ask)).await?;
+        let assessed = self.assess(unread).await;
+        Ok(assessed.and_then(|assessed| assessed.project()))
     }
 
     /// Trusts a rule file as it is now.

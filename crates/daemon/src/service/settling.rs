@@ -151,7 +151,7 @@ fn open_asks(view: View<'_>) -> Vec<(ApprovalId, Unread)> {
         .collect()
 }
 
-fn unread_ask(view: View<'_>, ask: &Arc<Ask>) -> Unread {
+pub(super) fn unread_ask(view: View<'_>, ask: &Arc<Ask>) -> Unread {
     let project = ask.agent.as_ref().filter(|_| ask.cwd.is_none());
     Unread {
         tool: ask.tool.clone().unwrap_or_default(),

@@ -10,6 +10,7 @@ use countersign_rules::{FileKind, Floor, Place};
 
 use super::RulebookConfig;
 use super::chapter::{Chapter, ChapterLayer, LayerAllows, Problem};
+use super::disk::is_absent;
 use super::foreign::ForeignFiles;
 use super::own_file::OwnFile;
 use super::project::{PROJECT_FILE, Project};
@@ -161,7 +162,7 @@ impl Shelf {
             if file == self.config.user_file {
                 return false;
             }
-            self.projects.contains_key(folder) || std::fs::symlink_metadata(file).is_ok()
+            self.projects.contains_key(folder) || !is_absent(&file)
         };
         let cwd = Path::new(cwd);
         cwd.is_absolute().then(|| Project::find(cwd, has_rules))?

@@ -196,7 +196,8 @@ fn by_bypass(
     Some(event)
 }
 
-/// What an agent has open is let through, oldest first, as its asks from now on are.
+/// What an agent has open of which no rule can speak is let through, oldest first. The rules are
+/// asked again about the rest: what they said before may hold no longer.
 pub(super) fn let_through(
     state: &State,
     context: Context<'_>,
@@ -206,13 +207,14 @@ pub(super) fn let_through(
     let open = state.approvals.values();
     let mut open: Vec<&Approval> = open
         .filter(|approval| approval.ask.agent.as_ref() == Some(agent))
+        .filter(|approval| approval.ask.tool.is_none())
         .filter(|approval| !context.has_come(approval.ask.deadline))
         .collect();
     open.sort_by_key(|approval| approval.opened);
     open.into_iter()
         .filter_map(|approval| {
-            let ask = &approval.ask;
-            by_bypass((ask, approval.opened), ask.verdict.as_deref(), until)
+            let asked = (approval.ask.as_ref(), approval.opened);
+            by_bypass(asked, None, until)
         })
         .collect()
 }

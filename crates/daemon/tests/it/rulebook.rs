@@ -383,6 +383,16 @@ fn a_project_file_that_is_no_file_or_too_large_is_refused() {
 }
 
 #[test]
+fn what_is_told_about_a_file_is_bounded() {
+    let fixture = Fixture::new();
+    let book = fixture.open();
+    let many = format!("ask = [{}]\n", "\"Bash(\",\n".repeat(2_000));
+    write(&fixture.project_file(), &many);
+    fixture.chapter(&book);
+    assert_eq!(book.problems().len(), 1_000);
+}
+
+#[test]
 fn a_folder_cannot_leave_its_project_by_declaring_itself_one() {
     let fixture = Fixture::new();
     write(

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::gate::{Assessed, Unread};
 use crate::reply::ServiceError;
+use crate::rulebook::Rulebook;
 use crate::supervisor::{Command, View};
 
 use super::{Result, Service, approval};
@@ -19,25 +20,24 @@ use super::{Result, Service, approval};
 /// Asks taken apart at a time.
 const PASS_ASKS: usize = 64;
 
+/// Passes that may fail before what is open is left as it is: each takes long.
+const FAILED_PASSES_MAX: usize = 3;
+
 /// Settling.
 impl Service {
-    /// Takes an ask apart, off the loop and off the async threads.
+    /// Takes an ask apart, off the loop and off the async threads. What cannot be read for whatever
+    /// reason is nothing the rules can settle.
     pub(super) async fn assess(&self, unread: Unread) -> Option<Box<Assessed>> {
-        let mut assessed = self.assess_all(vec![unread]).await;
-        assessed.pop().flatten()
+        let read = move |rulebook: &Rulebook| Box::new(Assessed::read(rulebook, &unread));
+        self.look(read).await
     }
 
-    async fn assess_all(&self, unread: Vec<Unread>) -> Vec<Option<Box<Assessed>>> {
-        let rulebook = self.shared.rulebook.clone();
-        let reading = tokio::task::spawn_blocking(move || {
-            let read = |unread| Some(Box::new(Assessed::read(&rulebook, unread)));
+    async fn assess_all(&self, unread: Vec<Unread>) -> Option<Vec<Box<Assessed>>> {
+        self.look(move |rulebook| {
+            let read = |unread| Box::new(Assessed::read(rulebook, unread));
             unread.iter().map(read).collect()
-        });
-        // What cannot be read for whatever reason is nothing the rules can settle.
-        reading.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "an ask could not be taken apart");
-            Vec::new()
         })
+        .await
     }
 
     /// An ask with a tool goes to the rules first; any other waits for a person.
@@ -100,15 +100,19 @@ impl Service {
     /// Asks the rules again about everything open. Gives how many asks have ended by that.
     async fn settle_open(&self) -> Result<usize> {
         let open = self.read(open_asks).await?;
-        let mut settled = 0;
+        let (mut settled, mut failed) = (0, 0);
         for some in open.chunks(PASS_ASKS) {
             let unread = some.iter().map(|(_, unread)| unread.clone()).collect();
-            let assessed = self.assess_all(unread).await;
+            let Some(assessed) = self.assess_all(unread).await else {
+                failed += 1;
+                if failed == FAILED_PASSES_MAX {
+                    break;
+                }
+                continue;
+            };
             let mut waits = Vec::with_capacity(some.len());
             for ((id, _), assessed) in some.iter().zip(assessed) {
-                if let Some(assessed) = assessed {
-                    waits.push(self.send_settle(id.clone(), assessed).await?);
-                }
+                waits.push(self.send_settle(id.clone(), assessed).await?);
             }
             for wait in waits {
                 match wait.await.map_err(|_| self.unavailable())? {

@@ -6,7 +6,9 @@
 //! is still open after they changed meanwhile is looked at again by whoever asked it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use countersign_core::limits::RECOVERY_MS;
 use countersign_core::{Approval, ApprovalId, Ask, AskRequest, Rejection};
 use tokio::sync::oneshot;
 
@@ -19,6 +21,9 @@ use super::{Result, Service, approval};
 
 /// Asks taken apart at a time.
 const PASS_ASKS: usize = 64;
+
+/// How long to wait before what failed is tried again.
+const AGAIN: Duration = Duration::from_millis(RECOVERY_MS);
 
 /// Passes that may fail before what is open is left as it is: each takes long.
 const FAILED_PASSES_MAX: usize = 3;
@@ -80,19 +85,22 @@ impl Service {
     pub(super) async fn settle_whenever_rules_change(self) {
         let mut changes = self.shared.rulebook.changes();
         loop {
-            self.settle_open_logged().await;
+            let failed = self.settle_open().await.is_err();
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
                 () = self.shared.doubt.notified() => {}
+                () = tokio::time::sleep(AGAIN), if failed => {}
                 () = self.shared.commands.closed() => return,
             }
         }
     }
 
-    /// As [`Service::settle_open`], for callers whose own work is done whatever comes of it.
+    /// As [`Service::settle_open`], for callers whose own work is done whatever comes of it. What
+    /// could not be settled is tried again.
     pub(super) async fn settle_open_logged(&self) -> usize {
         self.settle_open().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "what is open could not be settled by rules");
+            self.shared.doubt.notify_one();
             0
         })
     }

@@ -78,6 +78,12 @@ pub const RULE_FOLDER_FILES_MAX: usize = 256;
 /// Working directories whose rules are kept ready.
 pub const RULE_PLACES_KEPT: usize = 256;
 
+/// Rule files of projects that are kept although none of those directories is in them.
+pub const RULE_FILES_KEPT: usize = 1_024;
+
+/// What is told about rule files at one time; more would not be read.
+pub const RULE_PROBLEMS_MAX: usize = 1_000;
+
 /// Tokens that are valid at one time.
 pub const TOKENS_MAX: usize = 10_000;
 

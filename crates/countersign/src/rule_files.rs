@@ -1,6 +1,6 @@
 //! The rule files of this user, and the files of the host that no agent may touch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use countersign_daemon::RulebookConfig;
 
@@ -20,22 +20,24 @@ pub(crate) fn rulebook_config(paths: &Paths) -> RulebookConfig {
     }
 }
 
-/// The database with what lies beside it, the socket with its folder, the token, the
-/// configuration, the log.
+/// The database, the log, the socket, the token, the configuration and the rules. Folders of our
+/// own are named whole, because they can be copied or moved with all that is in them. A folder that
+/// `COUNTERSIGN_HOME` names may hold other things, so there our files are named one by one.
 fn host_paths(paths: &Paths) -> Vec<PathBuf> {
-    let beside = |ending: &str| {
-        let mut path = paths.database.clone().into_os_string();
-        path.push(ending);
-        PathBuf::from(path)
-    };
-    vec![
-        paths.database.clone(),
-        beside("-wal"),
-        beside("-shm"),
-        beside("-journal"),
-        beside(".lock"),
-        paths.runtime_dir.clone(),
-        paths.config.clone(),
-        paths.log.clone(),
-    ]
+    let config = paths.config.parent().unwrap_or(&paths.config);
+    let mut own = vec![paths.runtime_dir.clone()];
+    if config == paths.data_dir {
+        let endings = ["", "-wal", "-shm", "-journal", ".lock"];
+        own.extend(endings.map(|ending| beside(&paths.database, ending)));
+        own.extend([&paths.log, &paths.config, &paths.rules].map(PathBuf::clone));
+    } else {
+        own.extend([config.to_owned(), paths.data_dir.clone()]);
+    }
+    own
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
 }

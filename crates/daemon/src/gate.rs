@@ -10,8 +10,8 @@ use std::sync::Arc;
 use countersign_core::event::{Effect, Grant};
 use countersign_core::{AgentId, Asking, Event, GrantId, Json, Judged, State, Timestamp};
 use countersign_rules::{
-    Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Request, RuleSet,
-    Verdict, VerdictPart, assess, judge, suggest,
+    Action, Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Request,
+    RuleSet, Verdict, VerdictPart, assess, judge, suggest,
 };
 
 use crate::exact;
@@ -29,6 +29,15 @@ pub(crate) struct Assessed {
     cwd: Option<String>,
     /// Whether the input can be read in more than one way. Then a rule can deny it, and no more.
     ambiguous: bool,
+    /// Where its input says that it runs, if that lies in another project.
+    elsewhere: Option<Elsewhere>,
+}
+
+/// An ask as it looks from the folder of another project, which its input names.
+struct Elsewhere {
+    folder: String,
+    assessment: Assessment,
+    chapter: Arc<Chapter>,
 }
 
 /// What is to be taken apart: a tool, its input, and where it would run as far as others know.
@@ -60,11 +69,17 @@ impl Assessed {
         let request = Request::from_tool(&unread.tool, input.as_ref(), chapter.place.clone());
         Self {
             assessment: assess(&request, rulebook.facts()),
+            elsewhere: Elsewhere::find(rulebook, &request, &chapter),
             request,
             chapter,
             cwd: cwd.map(str::to_owned),
             ambiguous,
         }
+    }
+
+    /// What stands for the project it would run in.
+    pub(crate) fn project(&self) -> Option<String> {
+        self.chapter.project.clone()
     }
 
     /// Rules that would allow it beside the files' and these, the narrowest first.
@@ -98,7 +113,10 @@ impl Assessed {
 
     /// What layers of rules say of it.
     fn judged(&self, layers: &[Layer<'_>]) -> Verdict {
-        let verdict = judge(&self.assessment, &self.chapter.floor, layers);
+        let mut verdict = judge(&self.assessment, &self.chapter.floor, layers);
+        if let Some(elsewhere) = &self.elsewhere {
+            verdict = elsewhere.tighten(verdict);
+        }
         if self.ambiguous && verdict.effect < Effect::Deny {
             self.unclear()
         } else {
@@ -140,6 +158,65 @@ impl Assessed {
             allows: Allows::Count,
         };
         self.judged(&[layer])
+    }
+}
+
+impl Elsewhere {
+    /// The folder that a request names for itself, if that lies in another project than its agent's.
+    fn find(rulebook: &Rulebook, request: &Request, own: &Chapter) -> Option<Self> {
+        let action = match &request.action {
+            Action::Unclear { known, .. } => known,
+            action => action,
+        };
+        let Action::In { directory, action } = action else {
+            return None;
+        };
+        let folder = if directory.starts_with('/') {
+            directory.clone()
+        } else {
+            format!("{}/{directory}", request.place.cwd)
+        };
+        let chapter = rulebook.chapter(Some(&folder));
+        if chapter.project == own.project {
+            return None;
+        }
+        let there = Request {
+            tool: request.tool.clone(),
+            action: action.as_ref().clone(),
+            place: chapter.place.clone(),
+        };
+        Some(Self {
+            folder,
+            assessment: assess(&there, rulebook.facts()),
+            chapter,
+        })
+    }
+
+    /// That project's denies hold, and what its agent's rules allow is not theirs to allow there.
+    fn tighten(&self, mut verdict: Verdict) -> Verdict {
+        let is_for = |entry: &Entry| entry.is_for(None);
+        let layers = self.chapter.layers.iter();
+        let layers: Vec<_> = layers.map(|layer| file_layer(layer, &is_for)).collect();
+        let there = judge(&self.assessment, &self.chapter.floor, &layers);
+        if there.effect == Effect::Deny && verdict.effect < Effect::Deny {
+            return there;
+        }
+        if verdict.effect == Effect::Allow {
+            verdict.effect = Effect::Ask;
+            verdict.parts.push(in_another_project(&self.folder));
+        }
+        verdict
+    }
+}
+
+fn in_another_project(folder: &str) -> VerdictPart {
+    VerdictPart {
+        kind: PartKind::Tool,
+        subject: folder.to_owned(),
+        effect: Effect::Ask,
+        rule: None,
+        reason: Some("it would run in another project than its agent's".to_owned()),
+        floor: false,
     }
 }
 

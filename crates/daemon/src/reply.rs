@@ -39,6 +39,9 @@ pub enum ServiceError {
     /// The record cannot be written or read; nothing is allowed until it can.
     #[error("the record is not available: {0}")]
     Store(Arc<str>),
+    /// Rule files cannot be looked at; nothing is allowed by rule until they can.
+    #[error("the rule files: {0}")]
+    Unseen(&'static str),
     /// The host is ending.
     #[error("the host is shutting down")]
     ShuttingDown,

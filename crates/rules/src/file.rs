@@ -222,6 +222,15 @@ impl Reader {
         if agent.as_deref().is_some_and(|name| name.trim().is_empty()) {
             self.problem(Some(line), "`agent` is empty".into());
         }
+        for (key, text) in [("agent", &agent), ("reason", &reason)] {
+            if text
+                .as_deref()
+                .is_some_and(|text| text.len() > WORDS_BYTES_MAX)
+            {
+                let message = format!("`{key}` is longer than {WORDS_BYTES_MAX} bytes");
+                self.problem(Some(line), message);
+            }
+        }
         let &[(effect, rule)] = stated.as_slice() else {
             let message = "a rule needs one of `allow`, `ask` and `deny`";
             return self.problem(Some(line), message.into());
@@ -319,6 +328,9 @@ impl Reader {
 
 /// Examples of all rules of a file, each of which costs a verdict when it is read.
 const FILE_EXAMPLES_MAX: usize = 1_000;
+
+/// A rule's reason stands beside every part of a command that it decides about.
+const WORDS_BYTES_MAX: usize = 1_024;
 
 const TOP_KEYS: &[&str] = &["allow", "ask", "deny", "rule", "others"];
 const RULE_KEYS: &[&str] = &["allow", "ask", "deny", "reason", "agent", "examples"];

@@ -198,3 +198,15 @@ fn the_example_is_read_without_a_word() {
     let file = parse_file(text, "rules.toml", FileKind::User).unwrap();
     assert_eq!((file.entries.len(), file.warnings), (12, vec![]));
 }
+
+#[test]
+fn a_reason_is_no_book() {
+    let text = format!(
+        "[[rule]]\nask = \"Bash\"\nreason = \"{}\"\n",
+        "x".repeat(2_000)
+    );
+    assert_eq!(
+        read(&text),
+        Err("rules.toml:1: `reason` is longer than 1024 bytes".into())
+    );
+}

@@ -120,20 +120,27 @@ impl Floor {
                 format!("`{}` belongs to the host", spot.lexical),
             ));
         }
-        let guarded = writes && spot.forms().any(|path| is_guarded(path, home));
-        guarded.then(|| {
-            (
-                Effect::Ask,
-                format!("`{}` decides what may run later", spot.lexical),
-            )
-        })
+        let ask = |why: &str| Some((Effect::Ask, format!("`{}` {why}", spot.lexical)));
+        if !writes {
+            None
+        } else if spot.forms().any(|path| is_guarded(path, home)) {
+            ask("decides what may run later")
+        } else if spot.forms().any(|path| self.holds_hosts(path)) {
+            ask("holds files of the host")
+        } else {
+            None
+        }
     }
 
     fn is_hosts(&self, path: &str) -> bool {
-        self.host_paths.iter().any(|own| {
-            // A folder above the host's files can be moved or removed with them.
-            below(path, own, true).is_some()
-        })
+        let mut paths = self.host_paths.iter();
+        paths.any(|own| below(path, own, true).is_some())
+    }
+
+    /// A folder above the host's files can be moved or removed with them.
+    fn holds_hosts(&self, path: &str) -> bool {
+        let mut paths = self.host_paths.iter();
+        paths.any(|own| below(own, path, true).is_some())
     }
 
     fn of_globs(&self, globs: &[Vec<crate::glob::Token>]) -> Option<(Effect, String)> {

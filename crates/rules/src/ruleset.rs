@@ -9,7 +9,7 @@ use countersign_core::event::{Effect, PartKind, RuleRef};
 use crate::assess::{Assessment, At, Body, Part};
 use crate::glob::Segment;
 use crate::language::{Anchor, Floats, PathPattern, Pattern, Rule, RuleError};
-use crate::path::{Spot, below};
+use crate::path::{Spot, below, clean};
 use crate::request::Place;
 use crate::shell::{AllowForm, DenyForm};
 
@@ -293,12 +293,18 @@ fn paths<'s>(spots: impl Iterator<Item = &'s Spot>, place: &Place, look: &mut im
         (Anchor::Project, place.project.as_str()),
         (Anchor::Cwd, place.cwd.as_str()),
     ];
+    // As rules read them: the asker may write its folder in any way.
+    let anchors = anchors
+        .into_iter()
+        .filter(|(_, base)| !base.is_empty())
+        .map(|(anchor, base)| (anchor, clean(base)));
+    let anchors: Vec<_> = anchors.collect();
     for spot in spots {
         for path in spot.forms() {
-            for (anchor, base) in anchors {
-                let first = below(path, base, true).filter(|_| !base.is_empty());
+            for (anchor, base) in &anchors {
+                let first = below(path, base, true);
                 if let Some(name) = first.and_then(|names| names.first().copied()) {
-                    keys.push(Key::Below(anchor, name.to_lowercase()));
+                    keys.push(Key::Below(*anchor, name.to_lowercase()));
                 }
             }
             let names = path.split('/').filter(|name| !name.is_empty());

@@ -41,7 +41,7 @@ impl Doors {
     pub(crate) async fn status(&self, caller: &Caller) -> Result<HostStatus, Fault> {
         ops::refuse_agents(caller)?;
         let overview = self.service.overview().await?;
-        let rule_problems = ops::rules::problems(&self.service).await?;
+        let rule_problems = ops::rules::problems(&self.service).await;
         Ok(HostStatus {
             agents: overview.agents.len(),
             bypassed: ops::rules::bypassed(&overview.agents, self.service.now()),

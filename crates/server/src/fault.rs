@@ -89,7 +89,9 @@ impl From<ServiceError> for Fault {
     fn from(error: ServiceError) -> Self {
         match error {
             ServiceError::Rejected(rejection) => rejection.into(),
-            ServiceError::Store(_) => Self::plain(Reason::StoreUnavailable, error.to_string()),
+            ServiceError::Store(_) | ServiceError::Unseen(_) => {
+                Self::plain(Reason::StoreUnavailable, error.to_string())
+            }
             ServiceError::ShuttingDown => Self::plain(Reason::ShuttingDown, error.to_string()),
         }
     }

@@ -155,7 +155,7 @@ pub(super) fn removed(grant: GrantId, reason: GrantEnd) -> Event {
     .into()
 }
 
-/// Switches a bypass. What the agent has open and no rule or floor holds is let through at once.
+/// Switches a bypass. What the agent has open and no rule can speak of is let through at once.
 pub(super) fn set_bypass(
     state: &State,
     context: Context<'_>,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::approvals::concluded;
 use super::{Decision, Subject, grants};
-use crate::approval::{Approval, DENY};
+use crate::approval::{APPROVE, Approval, DENY};
 use crate::event::{
     Ask, Delivery, Effect, Ending, Event, GrantEnd, GrantUse, Outcome, RuleRef, Verdict,
     VerdictPart,
@@ -24,6 +24,8 @@ use crate::state::State;
 const RULES: &str = "rules";
 /// The name the record has for what a bypass let through.
 const BYPASS: &str = "bypass";
+/// Words in the names of options that allow more than what was asked.
+const LASTING: [&str; 4] = ["always", "forever", "permanent", "session"];
 /// A rule as a message shows it; the whole of it stands in the verdict.
 const SHOWN_CHARS: usize = 200;
 
@@ -55,7 +57,7 @@ fn by_rules(
 ) -> Option<Vec<Event>> {
     let verdict = &judged.verdict;
     let (outcome, resolution) = match verdict.effect {
-        Effect::Allow => (Outcome::Allowed, ask.approving.first()?.clone()),
+        Effect::Allow => (Outcome::Allowed, allowing(ask)?.to_owned()),
         Effect::Deny => (Outcome::Denied, DENY.to_owned()),
         Effect::Ask => return None,
     };
@@ -84,6 +86,18 @@ fn by_rules(
     let mut events = vec![concluded((ask, opened), ending, Delivery::Waiting, used)];
     events.extend(over);
     Some(events)
+}
+
+/// The option that allows this ask and no more. One that makes the asker stop asking is a person's
+/// to choose.
+fn allowing(ask: &Ask) -> Option<&str> {
+    let lasts = |option: &str| {
+        let option = option.to_lowercase();
+        LASTING.iter().any(|word| option.contains(word))
+    };
+    let mut options = ask.approving.iter().map(String::as_str);
+    let plain = options.clone().find(|option| *option == APPROVE);
+    plain.or_else(|| options.find(|option| !lasts(option)))
 }
 
 /// The grants behind what a verdict says, each with the number of parts it decided about.
@@ -183,7 +197,7 @@ fn by_bypass(
         None => ask.tool.is_none(),
         Some(verdict) => verdict.effect != Effect::Deny && !verdict.is_on_the_floor(),
     };
-    let resolution = ask.approving.first().filter(|_| lifted)?.clone();
+    let resolution = allowing(ask).filter(|_| lifted)?.to_owned();
     let ending = Ending {
         outcome: Outcome::Allowed,
         resolution,
@@ -196,7 +210,8 @@ fn by_bypass(
     Some(event)
 }
 
-/// What an agent has open is let through, oldest first, as its asks from now on are.
+/// What an agent has open of which no rule can speak is let through, oldest first. The rules are
+/// asked again about the rest: what they said before may hold no longer.
 pub(super) fn let_through(
     state: &State,
     context: Context<'_>,
@@ -206,13 +221,14 @@ pub(super) fn let_through(
     let open = state.approvals.values();
     let mut open: Vec<&Approval> = open
         .filter(|approval| approval.ask.agent.as_ref() == Some(agent))
+        .filter(|approval| approval.ask.tool.is_none())
         .filter(|approval| !context.has_come(approval.ask.deadline))
         .collect();
     open.sort_by_key(|approval| approval.opened);
     open.into_iter()
         .filter_map(|approval| {
-            let ask = &approval.ask;
-            by_bypass((ask, approval.opened), ask.verdict.as_deref(), until)
+            let asked = (approval.ask.as_ref(), approval.opened);
+            by_bypass(asked, None, until)
         })
         .collect()
 }

@@ -108,13 +108,11 @@ fn it_lifts_no_deny_no_floor_and_nothing_that_nobody_judged() {
 }
 
 #[test]
-fn switching_it_on_lets_through_what_is_open_and_may_pass() {
+fn switching_it_on_lets_through_what_no_rule_can_speak_of() {
     let mut host = with_agent();
     let bot = agent("bot");
-    let mut floor = part(Effect::Ask, None);
-    floor.floor = true;
-    let open = host.ask(with_verdict(&bot, vec![part(Effect::Ask, None)]));
-    let held = host.ask(with_verdict(&bot, vec![floor]));
+    let open = host.ask(request(&bot));
+    let judged_before = host.ask(with_verdict(&bot, vec![part(Effect::Ask, None)]));
     let late = host.ask(AskRequest {
         timeout_ms: Some(1),
         ..request(&bot)
@@ -129,9 +127,29 @@ fn switching_it_on_lets_through_what_is_open_and_may_pass() {
         ]
     );
     assert_eq!(host.shows(&open), "Allowed approve on nobody");
-    for id in [&held, &late, &other] {
+    for id in [&judged_before, &late, &other] {
         assert_eq!(host.shows(id), "pending on nobody");
     }
+}
+
+#[test]
+fn what_the_rules_said_before_a_bypass_is_no_longer_believed() {
+    let mut host = with_agent();
+    let asks = || vec![part(Effect::Ask, None)];
+    let now_denied = host.ask(with_verdict(&agent("bot"), asks()));
+    let still_asks = host.ask(with_verdict(&agent("bot"), asks()));
+    host.does(set(&person("ann"), Some(HOUR_MS)));
+    for (id, said) in [
+        (&now_denied, vec![part(Effect::Deny, None)]),
+        (&still_asks, asks()),
+    ] {
+        host.does(Input::SettleByRules {
+            approval: id.clone(),
+            judged: judged(said),
+        });
+    }
+    assert_eq!(host.shows(&now_denied), "Denied deny on nobody");
+    assert_eq!(host.shows(&still_asks), "Allowed approve on nobody");
 }
 
 #[test]

@@ -291,3 +291,27 @@ fn an_answer_that_is_passed_to_an_owner_remembers_nothing() {
     );
     assert_eq!(host.state.grants().len(), 0);
 }
+
+#[test]
+fn a_rule_never_chooses_an_option_that_outlasts_the_ask() {
+    for (options, shown) in [
+        (
+            &["allow_always", "allow_once"][..],
+            "Allowed allow_once on nobody",
+        ),
+        (
+            &["yes for this session", "approve"],
+            "Allowed approve on nobody",
+        ),
+        (&["Always"], "pending on nobody"),
+    ] {
+        let mut host = Host::new();
+        let allow = vec![in_file(Effect::Allow, "Bash(git:*)")];
+        let id = host.ask(AskRequest {
+            options: words(options),
+            approving: Some(words(options)),
+            ..with_verdict(&agent("bot"), allow)
+        });
+        assert_eq!(host.shows(&id), shown);
+    }
+}

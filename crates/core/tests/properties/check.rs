@@ -221,9 +221,7 @@ impl Checks {
                     && is_lifted(ask, judged.map(|judged| judged.verdict.as_ref()))
             }
             (Input::SetBypass { agent, until, .. }, "bypass") => {
-                until.is_some()
-                    && ask.agent.as_ref() == Some(agent)
-                    && is_lifted(ask, ask.verdict.as_deref())
+                until.is_some() && ask.agent.as_ref() == Some(agent) && ask.tool.is_none()
             }
             _ => false,
         };

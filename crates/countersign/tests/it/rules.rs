@@ -589,3 +589,26 @@ async fn every_operation_on_rules_has_its_route() {
     let row = rest.send("POST", "/api/v1/agents/a/bypass", bypass).await;
     assert!(row.json()["bypass_until"].is_string(), "{row:?}");
 }
+
+#[tokio::test]
+async fn the_users_rules_are_denied_to_agents_wherever_they_are() {
+    let host = host_with("allow = [\"Bash\", \"Edit\", \"Read\"]\n");
+    let mut wire = Wire::operator(&host).await;
+    let home = host.home().display();
+    let cases = [
+        ("Edit", "file_path", format!("{home}/rules.toml"), "deny"),
+        (
+            "Read",
+            "file_path",
+            format!("{home}/countersign.db-wal"),
+            "deny",
+        ),
+        ("Read", "file_path", format!("{home}/project/x"), "allow"),
+        ("Bash", "command", format!("mv {home} /tmp/x"), "ask"),
+    ];
+    for (tool, field, value, effect) in cases {
+        let params = json!({ "tool": tool, "input": { field: value }, "cwd": "/" });
+        let checked = wire.ok("host.check_rules", params).await;
+        assert_eq!(checked["verdict"]["effect"], effect, "{value}: {checked}");
+    }
+}

@@ -94,10 +94,13 @@ impl Watched {
 
     /// Looks again; says whether the content is another than before.
     pub(super) fn refresh(&mut self) -> bool {
-        let found = std::fs::metadata(&self.path).ok().map(|f| Stamp::of(&f));
-        let unchanged = match &found {
-            None => self.content == Content::Absent && self.stamp.is_none(),
-            Some(stamp) => self.stamp.as_ref() == Some(stamp) && stamp.is_settled(),
+        let unchanged = match std::fs::metadata(&self.path) {
+            Ok(found) => {
+                let stamp = Stamp::of(&found);
+                self.stamp.as_ref() == Some(&stamp) && stamp.is_settled()
+            }
+            // What cannot be looked at, or is a link that leads nowhere, is not absent.
+            Err(_) => self.content == Content::Absent && is_absent(&self.path),
         };
         if unchanged {
             return false;
@@ -131,6 +134,12 @@ impl Watched {
     }
 }
 
+/// Whether nothing has this name, not even a link.
+pub(super) fn is_absent(path: &Path) -> bool {
+    let nothing = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+    std::fs::symlink_metadata(path).is_err_and(|error| nothing.contains(&error.kind()))
+}
+
 /// Reads a regular file of a bounded size; nothing here waits for a pipe or a device.
 fn read(path: &Path, within: Option<&Path>) -> (Option<Stamp>, Content) {
     let unreadable = |error: &io::Error| Content::Unreadable(format!("it cannot be read: {error}"));
@@ -139,12 +148,10 @@ fn read(path: &Path, within: Option<&Path>) -> (Option<Stamp>, Content) {
         Ok(file) => File::from(file),
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
             // A link that leads nowhere is there, and means something.
-            let dangling = std::fs::symlink_metadata(path).is_ok();
-            let why = "it is a link that leads nowhere".to_owned();
-            let content = if dangling {
-                Content::Unreadable(why)
-            } else {
+            let content = if is_absent(path) {
                 Content::Absent
+            } else {
+                Content::Unreadable("it is a link that leads nowhere".to_owned())
             };
             return (None, content);
         }

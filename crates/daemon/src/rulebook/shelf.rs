@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use countersign_core::limits::RULE_PLACES_KEPT;
+use countersign_core::limits::{RULE_FILES_KEPT, RULE_PLACES_KEPT, RULE_PROBLEMS_MAX};
 use countersign_rules::{FileKind, Floor, Place};
 
 use super::RulebookConfig;
 use super::chapter::{Chapter, ChapterLayer, LayerAllows, Problem};
+use super::disk::is_absent;
 use super::foreign::ForeignFiles;
 use super::own_file::OwnFile;
 use super::project::{PROJECT_FILE, Project};
@@ -108,6 +109,11 @@ impl Shelf {
         problems.extend(foreign.cloned());
         problems.sort();
         problems.dedup();
+        if problems.len() > RULE_PROBLEMS_MAX {
+            // What suspends is told first.
+            problems.sort_by_key(|problem| !problem.suspends);
+            problems.truncate(RULE_PROBLEMS_MAX);
+        }
         problems
     }
 
@@ -138,6 +144,7 @@ impl Shelf {
         let (chapter, problems) = self.assemble(cwd, project.as_ref());
         let chapter = Arc::new(chapter);
         self.make_room();
+        self.forget_files(project.as_ref());
         let kept = Kept {
             chapter: Arc::clone(&chapter),
             problems,
@@ -161,7 +168,7 @@ impl Shelf {
             if file == self.config.user_file {
                 return false;
             }
-            self.projects.contains_key(folder) || std::fs::symlink_metadata(file).is_ok()
+            self.projects.contains_key(folder) || !is_absent(&file)
         };
         let cwd = Path::new(cwd);
         cwd.is_absolute().then(|| Project::find(cwd, has_rules))?
@@ -245,6 +252,31 @@ impl Shelf {
         let oldest = self.chapters.iter().min_by_key(|(_, kept)| kept.looked);
         if let Some(cwd) = oldest.map(|(cwd, _)| cwd.clone()) {
             self.chapters.remove(&cwd);
+        }
+    }
+
+    /// Forgets files that count for none of the places, if there are too many. They are read again
+    /// when somebody asks there; those that left something behind are the last to go.
+    fn forget_files(&mut self, asked: Option<&Project>) {
+        let surplus = self.projects.len().saturating_sub(RULE_FILES_KEPT);
+        if surplus == 0 {
+            return;
+        }
+        let places = self.chapters.values();
+        let projects = places.filter_map(|kept| kept.project.as_ref()).chain(asked);
+        let used: HashSet<&PathBuf> = projects
+            .flat_map(|project| std::iter::once(&project.root).chain(&project.outer))
+            .collect();
+        let unused = self
+            .projects
+            .iter()
+            .filter(|(root, _)| !used.contains(root));
+        let mut unused: Vec<(bool, PathBuf)> = unused
+            .map(|(root, file)| (file.failure().is_some(), root.clone()))
+            .collect();
+        unused.sort();
+        for (_, root) in unused.into_iter().take(surplus) {
+            self.projects.remove(&root);
         }
     }
 }

@@ -14,7 +14,7 @@ use countersign_core::{
     Seq, State, Timestamp,
 };
 use countersign_store::{History, Log, StoreError};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
@@ -30,6 +30,7 @@ mod access;
 mod agents;
 mod approvals;
 mod connections;
+mod looking;
 mod questions;
 mod record;
 mod replay;
@@ -83,6 +84,8 @@ struct Shared {
     rulebook: Arc<Rulebook>,
     /// Wakes whoever asks the rules again about what is open.
     doubt: Arc<Notify>,
+    /// Room for those who look at files.
+    looks: Arc<Semaphore>,
 }
 
 /// Resolves when the loop has ended, orderly or not.
@@ -166,6 +169,7 @@ pub async fn start(
         trust: AtomicU64::new(0),
         rulebook,
         doubt: Arc::default(),
+        looks: Arc::new(Semaphore::new(looking::LOOKS_MAX)),
     };
     let service = Service {
         shared: Arc::new(shared),

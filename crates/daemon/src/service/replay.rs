@@ -11,6 +11,7 @@ use countersign_core::limits::PAGE_ROWS_MAX;
 use countersign_core::{Approval, ApprovalId, By, Caller, Role, Timestamp};
 use countersign_rules::{RuleSet, Verdict};
 use countersign_store::{ApprovalQuery, History, Status, StoreError};
+use sha2::{Digest as _, Sha256};
 
 use crate::gate::{Assessed, Unread};
 use crate::rulebook::Rulebook;
@@ -110,62 +111,59 @@ struct Decided {
     edited: bool,
     by: By,
     at: Timestamp,
-    /// Tool, folder and input, to tell whether the same was asked again.
-    words: String,
+    /// Of tool, folder and input, to tell whether the same was asked again.
+    digest: [u8; 32],
     assessed: Assessed,
 }
 
-/// What the past holds, newest first.
-#[derive(Default)]
-struct Past {
-    by_hand: Vec<Decided>,
-    settled: usize,
-    others: usize,
+/// How an ask ended, as far as rules are concerned.
+enum Ended {
+    ByHand(Box<Decided>),
+    ByRules,
+    Otherwise,
 }
 
-impl Past {
-    fn read(
-        history: &dyn History,
-        rulebook: &Rulebook,
-        limit: usize,
-    ) -> std::result::Result<Self, StoreError> {
-        let mut past = Self::default();
-        let mut query = ApprovalQuery {
-            status: Some(Status::Ended),
-            dismissed: true,
-            ..ApprovalQuery::default()
+/// Looks at what ended, newest first. Nothing is kept: inputs are large and there are many.
+fn look_back(
+    history: &dyn History,
+    rulebook: &Rulebook,
+    limit: usize,
+    mut look: impl FnMut(Ended),
+) -> std::result::Result<(), StoreError> {
+    let mut query = ApprovalQuery {
+        status: Some(Status::Ended),
+        dismissed: true,
+        ..ApprovalQuery::default()
+    };
+    let mut left = limit;
+    while left > 0 {
+        query.limit = left.min(PAGE_ROWS_MAX);
+        // A page is short where its rows are large; only an empty one is the end.
+        let page = history.approvals(&query)?;
+        left = if page.is_empty() {
+            0
+        } else {
+            left.saturating_sub(page.len())
         };
-        let mut left = limit;
-        while left > 0 {
-            query.limit = left.min(PAGE_ROWS_MAX);
-            let page = history.approvals(&query)?;
-            left = if page.len() < query.limit {
-                0
-            } else {
-                left - page.len()
-            };
-            query.opened_before = page.last().map(|approval| approval.opened);
-            for approval in &page {
-                past.sort(rulebook, approval);
+        query.opened_before = page.last().map(|approval| approval.opened);
+        for approval in &page {
+            if let Some(ended) = sort(rulebook, approval) {
+                look(ended);
             }
         }
-        Ok(past)
     }
+    Ok(())
+}
 
-    fn sort(&mut self, rulebook: &Rulebook, approval: &Approval) {
-        let Some(ended) = &approval.ended else {
-            return;
-        };
-        let by = &ended.ending.by;
-        match by.role {
-            Role::Operator => match decided(rulebook, approval) {
-                Some(decided) => self.by_hand.push(decided),
-                None => self.others += 1,
-            },
-            Role::Host if ended.ending.verdict.is_some() => self.settled += 1,
-            Role::Host | Role::Observer | Role::Agent(_) => self.others += 1,
-        }
-    }
+fn sort(rulebook: &Rulebook, approval: &Approval) -> Option<Ended> {
+    let ending = &approval.ended.as_ref()?.ending;
+    let sorted = match ending.by.role {
+        Role::Operator => decided(rulebook, approval)
+            .map_or(Ended::Otherwise, |decided| Ended::ByHand(decided.into())),
+        Role::Host if ending.verdict.is_some() => Ended::ByRules,
+        Role::Host | Role::Observer | Role::Agent(_) => Ended::Otherwise,
+    };
+    Some(sorted)
 }
 
 /// What a person decided about an ask that rules can speak of.
@@ -186,8 +184,9 @@ fn decided(rulebook: &Rulebook, approval: &Approval) -> Option<Decided> {
     };
     let input = ask.input.as_ref().map_or("", |input| input.text());
     let cwd = ask.cwd.as_deref().unwrap_or_default();
+    let words = format!("{}\n{cwd}\n{input}", unread.tool);
     Some(Decided {
-        words: format!("{}\n{cwd}\n{input}", unread.tool),
+        digest: Sha256::digest(words).into(),
         id: ask.id.clone(),
         outcome,
         edited: ended.ending.edited_input.is_some(),
@@ -203,23 +202,27 @@ fn backtest(
     rules: &RuleSet,
     limit: usize,
 ) -> std::result::Result<Backtest, StoreError> {
-    let past = Past::read(history, rulebook, limit)?;
-    let mut test = Backtest {
-        examined: past.by_hand.len(),
-        already_settled_by_rules: past.settled,
-        skipped_by_others: past.others,
-        ..Backtest::default()
-    };
-    for decided in past.by_hand {
+    let mut test = Backtest::default();
+    look_back(history, rulebook, limit, |ended| match ended {
+        Ended::ByHand(decided) => test.replay(*decided, rules),
+        Ended::ByRules => test.already_settled_by_rules += 1,
+        Ended::Otherwise => test.skipped_by_others += 1,
+    })?;
+    Ok(test)
+}
+
+impl Backtest {
+    fn replay(&mut self, decided: Decided, rules: &RuleSet) {
+        self.examined += 1;
         let verdict = decided.assessed.judged_by(rules);
         if !is_settled(&verdict) {
-            continue;
+            return;
         }
-        test.settled += 1;
+        self.settled += 1;
         if agrees(&decided, verdict.effect) {
-            test.agreed += 1;
-        } else if test.contradicted.len() < CONTRADICTIONS_MAX {
-            test.contradicted.push(Contradiction {
+            self.agreed += 1;
+        } else if self.contradicted.len() < CONTRADICTIONS_MAX {
+            self.contradicted.push(Contradiction {
                 approval: decided.id,
                 decided: decided.outcome,
                 by: decided.by,
@@ -227,7 +230,6 @@ fn backtest(
             });
         }
     }
-    Ok(test)
 }
 
 /// Whether the rule settles it. The floor denies without any rule, and that is not its work.
@@ -254,36 +256,40 @@ fn agrees(decided: &Decided, effect: Effect) -> bool {
 }
 
 fn mine(history: &dyn History, rulebook: &Rulebook) -> std::result::Result<Vec<Mined>, StoreError> {
-    let past = Past::read(history, rulebook, LOOKED_AT)?;
-    let (allowed, others): (Vec<_>, Vec<_>) = past
-        .by_hand
-        .into_iter()
-        .partition(|decided| agrees(decided, Effect::Allow));
     let mut found: HashMap<String, Mined> = HashMap::new();
-    let mut offered: HashMap<&str, BTreeSet<String>> = HashMap::new();
-    for decided in &allowed {
-        // What was asked in the same words before gets the same rules.
-        let known = offered.contains_key(decided.words.as_str());
-        if !known && offered.len() >= DISTINCT_MAX {
-            continue;
+    let mut offered: HashMap<[u8; 32], BTreeSet<String>> = HashMap::new();
+    let mut others: HashMap<[u8; 32], Decided> = HashMap::new();
+    look_back(history, rulebook, LOOKED_AT, |ended| match ended {
+        Ended::ByHand(decided) if agrees(&decided, Effect::Allow) => {
+            // What was asked in the same words before gets the same rules.
+            if offered.len() >= DISTINCT_MAX && !offered.contains_key(&decided.digest) {
+                return;
+            }
+            let rules = offered.entry(decided.digest).or_insert_with(|| {
+                let candidates = decided.assessed.suggest_alone(rulebook);
+                let rules = candidates.into_iter().map(|candidate| candidate.rule);
+                rules.collect()
+            });
+            for rule in rules.iter() {
+                count(&mut found, rule, &decided);
+            }
         }
-        let rules = offered.entry(&decided.words).or_insert_with(|| {
-            let candidates = decided.assessed.suggest_alone(rulebook);
-            let rules = candidates.into_iter().map(|candidate| candidate.rule);
-            rules.collect()
-        });
-        for rule in rules.iter() {
-            count(&mut found, rule, decided);
+        Ended::ByHand(decided) => {
+            others.insert(decided.digest, *decided);
         }
-    }
+        Ended::ByRules | Ended::Otherwise => {}
+    })?;
     let mut mined: Vec<Mined> = found
         .into_values()
         .filter(|mined| mined.allowed >= MINED_TIMES)
         .collect();
     mined.sort_by(|a, b| (b.allowed, b.last_at, &a.rule).cmp(&(a.allowed, a.last_at, &b.rule)));
-    mined.retain(|mined| !others.iter().any(|other| covers(&mined.rule, other)));
-    mined.truncate(MINED_MAX);
-    Ok(mined)
+    // Only as many are held against the past as are listed.
+    let unopposed = mined.into_iter().filter(|mined| {
+        let mut others = others.values();
+        !others.any(|other| covers(&mined.rule, other))
+    });
+    Ok(unopposed.take(MINED_MAX).collect())
 }
 
 fn count(found: &mut HashMap<String, Mined>, rule: &str, decided: &Decided) {

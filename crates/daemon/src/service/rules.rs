@@ -7,20 +7,27 @@ use std::sync::Arc;
 
 use countersign_core::event::{Effect, Grant, Verdict};
 use countersign_core::{
-    Agent, AgentId, ApprovalId, Asking, Caller, CreateGrant, GrantDraft, GrantId, GrantState,
-    Input, Json, Rejection, Timestamp,
+    Agent, AgentId, Approval, ApprovalId, Asking, Caller, CreateGrant, GrantDraft, GrantId,
+    GrantState, Input, Json, Rejection, Timestamp,
 };
 use countersign_rules::{Candidate, Entry, Origin, Rule};
 use tokio_util::task::TaskTracker;
 
 use crate::gate::{Assessed, Gate, Unread, names_of};
 use crate::reply::ServiceError;
-use crate::rulebook::{ListedRule, Problem};
+use crate::rulebook::{ListedRule, Problem, Rulebook};
 use crate::supervisor::View;
 
 use super::approvals::new_grant_id;
-use super::settling::project_of;
+use super::settling::{project_of, unread_ask};
 use super::{Result, Service, agent, grant};
+
+/// Why nothing can be said about rule files.
+const UNSEEN: &str = "they cannot be looked at: a folder does not answer";
+
+fn unseen() -> ServiceError {
+    ServiceError::Unseen(UNSEEN)
+}
 
 /// Every rule that counts somewhere.
 #[derive(Clone, Debug)]
@@ -77,12 +84,11 @@ impl Service {
     /// Every rule that counts in a folder, or everywhere.
     pub async fn rules(&self, caller: &Caller, cwd: Option<String>) -> Result<RulesOverview> {
         refuse_agents(caller)?;
-        let rulebook = self.shared.rulebook.clone();
-        let reading = tokio::task::spawn_blocking(move || {
+        let seen = self.look(move |rulebook| {
             let chapter = rulebook.chapter(cwd.as_deref());
             (chapter, rulebook.problems())
         });
-        let (chapter, problems) = reading.await.map_err(|_| ServiceError::ShuttingDown)?;
+        let (chapter, problems) = seen.await.ok_or_else(unseen)?;
         let now = self.now();
         let mut grants: Vec<GrantState> = self
             .read(move |view| {
@@ -105,10 +111,16 @@ impl Service {
     }
 
     /// What is wrong with rule files, as far as they were looked at.
-    pub async fn rule_problems(&self) -> Result<Vec<Problem>> {
-        let rulebook = self.shared.rulebook.clone();
-        let reading = tokio::task::spawn_blocking(move || rulebook.problems());
-        reading.await.map_err(|_| ServiceError::ShuttingDown)
+    pub async fn rule_problems(&self) -> Vec<Problem> {
+        let problems = self.look(Rulebook::problems).await;
+        problems.unwrap_or_else(|| {
+            vec![Problem {
+                file: "rule files".to_owned(),
+                line: None,
+                message: UNSEEN.to_owned(),
+                suspends: true,
+            }]
+        })
     }
 
     /// Makes a grant and settles whatever in the inbox it covers.
@@ -158,7 +170,7 @@ impl Service {
             project,
         };
         let Some(assessed) = self.assess(unread).await else {
-            return Err(ServiceError::Store("it could not be taken apart".into()));
+            return Err(unseen());
         };
         let now = self.now();
         let (verdict, beside) = self
@@ -219,6 +231,14 @@ impl Service {
         Ok(self.check_rules(caller, check).await?.candidates)
     }
 
+    /// What stands for the project that an ask would run in, if it is in one.
+    pub async fn project_of_ask(&self, approval: &Approval) -> Result<Option<String>> {
+        let ask = approval.ask.clone();
+        let unread = self.read(move |view| unread_ask(view, &ask)).await?;
+        let assessed = self.assess(unread).await;
+        Ok(assessed.and_then(|assessed| assessed.project()))
+    }
+
     /// Trusts a rule file as it is now.
     pub async fn trust_rules(&self, caller: Caller, file: String, digest: String) -> Result<()> {
         let input = Input::TrustRules {
@@ -235,7 +255,9 @@ impl Service {
                     .map(|(file, digest)| (file.to_owned(), digest.to_owned()))
                     .collect()
             });
-            service.shared.rulebook.set_trusted(trusted.await?);
+            let trusted = trusted.await?;
+            let seen = service.look(move |rulebook| rulebook.set_trusted(trusted));
+            seen.await.ok_or_else(unseen)?;
             service.settle_open_logged().await;
             Ok(())
         })

@@ -6,12 +6,15 @@
 //! is still open after they changed meanwhile is looked at again by whoever asked it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use countersign_core::limits::RECOVERY_MS;
 use countersign_core::{Approval, ApprovalId, Ask, AskRequest, Rejection};
 use tokio::sync::oneshot;
 
 use crate::gate::{Assessed, Unread};
 use crate::reply::ServiceError;
+use crate::rulebook::Rulebook;
 use crate::supervisor::{Command, View};
 
 use super::{Result, Service, approval};
@@ -19,25 +22,27 @@ use super::{Result, Service, approval};
 /// Asks taken apart at a time.
 const PASS_ASKS: usize = 64;
 
+/// How long to wait before what failed is tried again.
+const AGAIN: Duration = Duration::from_millis(RECOVERY_MS);
+
+/// Passes that may fail before what is open is left as it is: each takes long.
+const FAILED_PASSES_MAX: usize = 3;
+
 /// Settling.
 impl Service {
-    /// Takes an ask apart, off the loop and off the async threads.
+    /// Takes an ask apart, off the loop and off the async threads. What cannot be read for whatever
+    /// reason is nothing the rules can settle.
     pub(super) async fn assess(&self, unread: Unread) -> Option<Box<Assessed>> {
-        let mut assessed = self.assess_all(vec![unread]).await;
-        assessed.pop().flatten()
+        let read = move |rulebook: &Rulebook| Box::new(Assessed::read(rulebook, &unread));
+        self.look(read).await
     }
 
-    async fn assess_all(&self, unread: Vec<Unread>) -> Vec<Option<Box<Assessed>>> {
-        let rulebook = self.shared.rulebook.clone();
-        let reading = tokio::task::spawn_blocking(move || {
-            let read = |unread| Some(Box::new(Assessed::read(&rulebook, unread)));
+    async fn assess_all(&self, unread: Vec<Unread>) -> Option<Vec<Box<Assessed>>> {
+        self.look(move |rulebook| {
+            let read = |unread| Box::new(Assessed::read(rulebook, unread));
             unread.iter().map(read).collect()
-        });
-        // What cannot be read for whatever reason is nothing the rules can settle.
-        reading.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "an ask could not be taken apart");
-            Vec::new()
         })
+        .await
     }
 
     /// An ask with a tool goes to the rules first; any other waits for a person.
@@ -80,19 +85,22 @@ impl Service {
     pub(super) async fn settle_whenever_rules_change(self) {
         let mut changes = self.shared.rulebook.changes();
         loop {
-            self.settle_open_logged().await;
+            let failed = self.settle_open().await.is_err();
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
                 () = self.shared.doubt.notified() => {}
+                () = tokio::time::sleep(AGAIN), if failed => {}
                 () = self.shared.commands.closed() => return,
             }
         }
     }
 
-    /// As [`Service::settle_open`], for callers whose own work is done whatever comes of it.
+    /// As [`Service::settle_open`], for callers whose own work is done whatever comes of it. What
+    /// could not be settled is tried again.
     pub(super) async fn settle_open_logged(&self) -> usize {
         self.settle_open().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "what is open could not be settled by rules");
+            self.shared.doubt.notify_one();
             0
         })
     }
@@ -100,15 +108,19 @@ impl Service {
     /// Asks the rules again about everything open. Gives how many asks have ended by that.
     async fn settle_open(&self) -> Result<usize> {
         let open = self.read(open_asks).await?;
-        let mut settled = 0;
+        let (mut settled, mut failed) = (0, 0);
         for some in open.chunks(PASS_ASKS) {
             let unread = some.iter().map(|(_, unread)| unread.clone()).collect();
-            let assessed = self.assess_all(unread).await;
+            let Some(assessed) = self.assess_all(unread).await else {
+                failed += 1;
+                if failed == FAILED_PASSES_MAX {
+                    break;
+                }
+                continue;
+            };
             let mut waits = Vec::with_capacity(some.len());
             for ((id, _), assessed) in some.iter().zip(assessed) {
-                if let Some(assessed) = assessed {
-                    waits.push(self.send_settle(id.clone(), assessed).await?);
-                }
+                waits.push(self.send_settle(id.clone(), assessed).await?);
             }
             for wait in waits {
                 match wait.await.map_err(|_| self.unavailable())? {
@@ -151,7 +163,7 @@ fn open_asks(view: View<'_>) -> Vec<(ApprovalId, Unread)> {
         .collect()
 }
 
-fn unread_ask(view: View<'_>, ask: &Arc<Ask>) -> Unread {
+pub(super) fn unread_ask(view: View<'_>, ask: &Arc<Ask>) -> Unread {
     let project = ask.agent.as_ref().filter(|_| ask.cwd.is_none());
     Unread {
         tool: ask.tool.clone().unwrap_or_default(),

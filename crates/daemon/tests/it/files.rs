@@ -183,6 +183,50 @@ async fn a_grant_for_a_project_counts_in_it_alone() {
 }
 
 #[tokio::test]
+async fn a_folder_in_the_input_is_where_an_ask_is_judged() {
+    let place = Place::new("").await;
+    let path = |name: &str| place.path(name).to_str().unwrap().to_owned();
+    for name in ["one/.git", "one/sub", "two/.git"] {
+        fs::create_dir_all(place.path(name)).unwrap();
+    }
+    std::os::unix::fs::symlink(place.path("two/.git"), place.path("one/link")).unwrap();
+    let deny = "deny = [\"Bash(make clean:*)\"]\n";
+    place.write("two/.countersign/rules.toml", deny);
+    let rules = place.service.rules(&ann(), Some(path("one"))).await;
+    let scope = Scope {
+        project: rules.unwrap().project,
+        ..Scope::default()
+    };
+    let grant = GrantDraft {
+        scope,
+        ..draft(Effect::Allow, "Bash(make:*)")
+    };
+    place.service.add_grant(ann(), grant).await.unwrap();
+    let asks = async |command: &str, folder: &str| {
+        let input = serde_json::json!({ "command": command, "workdir": folder });
+        let asked = AskRequest {
+            input: Some(countersign_core::Json::from_value(&input).unwrap()),
+            cwd: Some(path("one")),
+            ..request("bot", command)
+        };
+        outcome(&place.service.request_approval(asked).await.unwrap())
+    };
+    assert_eq!(asks("make test", "sub").await, "Allowed by rules");
+    assert_eq!(
+        asks("make test", &path("one/sub")).await,
+        "Allowed by rules"
+    );
+    for folder in ["../two", "link/..", &path("two")] {
+        assert_eq!(asks("make test", folder).await, "open", "{folder}");
+        assert_eq!(
+            asks("make clean", folder).await,
+            "Denied by rules",
+            "{folder}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn the_hosts_own_files_are_denied_whatever_is_granted() {
     let place = Place::new("").await;
     let grant = draft(Effect::Allow, "Read");

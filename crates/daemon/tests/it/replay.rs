@@ -1,8 +1,9 @@
 //! What a rule would have done to decisions that were made by hand.
 
 use countersign_core::event::{Effect, Outcome};
+use countersign_core::{AskRequest, Json};
 
-use crate::fixture::{Host, ann, answer, draft};
+use crate::fixture::{Host, ann, answer, draft, request};
 
 #[tokio::test]
 async fn a_backtest_counts_what_people_decided_and_nothing_else() {
@@ -46,6 +47,34 @@ async fn a_backtest_counts_what_people_decided_and_nothing_else() {
         .map(|found| (Some(found.approval.clone()), found.decided))
         .collect();
     assert_eq!(found, [(contradicted, Outcome::Denied)]);
+}
+
+#[tokio::test]
+async fn a_backtest_reaches_past_large_asks() {
+    let host = Host::start().await;
+    let decide = async |asked: AskRequest, resolution: &str| {
+        let asked = host.service.request_approval(asked).await.unwrap();
+        let answer = answer(resolution, Vec::new());
+        let id = asked.ask.id.clone();
+        let answered = host.service.resolve_approval(ann(), id, answer);
+        answered.await.unwrap();
+    };
+    decide(request("bot", "git status"), "deny").await;
+    for _ in 0..12 {
+        let details = serde_json::json!("x".repeat(500_000));
+        let large = AskRequest {
+            details: Json::from_value(&details).unwrap(),
+            ..request("bot", "make")
+        };
+        decide(large, "approve").await;
+    }
+    let rule = "Bash(git status:*)".to_owned();
+    let test = host
+        .service
+        .backtest_rule(&ann(), rule, Effect::Allow, None)
+        .await
+        .unwrap();
+    assert_eq!((test.examined, test.contradicted.len()), (13, 1));
 }
 
 #[tokio::test]

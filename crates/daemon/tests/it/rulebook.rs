@@ -138,6 +138,23 @@ fn a_users_file_with_a_bad_deny_stops_the_host_with_file_and_line() {
 }
 
 #[test]
+fn a_file_that_is_a_link_to_nowhere_is_broken_from_the_start() {
+    let fixture = Fixture::new();
+    let nowhere = fixture.home.join("nowhere");
+    fs::create_dir_all(fixture.project_file().parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(&nowhere, fixture.project_file()).unwrap();
+    let chapter = fixture.chapter(&fixture.open());
+    let why = format!(
+        "{} is broken: it is a link that leads nowhere",
+        fixture.project_file().display()
+    );
+    assert_eq!(chapter.suspended, Some(why));
+    std::os::unix::fs::symlink(&nowhere, fixture.user_file()).unwrap();
+    let error = Rulebook::open(fixture.config()).unwrap_err();
+    assert!(matches!(error, RulebookError::Rules(_)), "{error}");
+}
+
+#[test]
 fn an_edit_counts_without_a_restart_and_is_announced() {
     let fixture = Fixture::new();
     write(&fixture.user_file(), "allow = [\"Bash(ls)\"]\n");
@@ -363,6 +380,16 @@ fn a_project_file_that_is_no_file_or_too_large_is_refused() {
         fixture.problems(&book),
         ["project/.countersign/rules.toml: it is larger than 1048576 bytes (suspends)"]
     );
+}
+
+#[test]
+fn what_is_told_about_a_file_is_bounded() {
+    let fixture = Fixture::new();
+    let book = fixture.open();
+    let many = format!("ask = [{}]\n", "\"Bash(\",\n".repeat(2_000));
+    write(&fixture.project_file(), &many);
+    fixture.chapter(&book);
+    assert_eq!(book.problems().len(), 1_000);
 }
 
 #[test]

@@ -123,3 +123,11 @@ fn reading_them_is_a_matter_of_rules() {
     }
     assert_eq!(shell("cat .git/config"), (Effect::Allow, false));
 }
+
+#[test]
+fn a_folder_that_holds_the_hosts_files_at_least_asks_before_it_changes() {
+    for command in ["mv ~/.local/share /tmp/x", "rm -rf /run/user/1000"] {
+        assert_eq!(shell(command), (Effect::Ask, true), "{command}");
+    }
+    assert_eq!(shell("ls ~/.local/share"), (Effect::Allow, false));
+}

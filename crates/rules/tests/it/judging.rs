@@ -165,3 +165,18 @@ fn many_parts_are_told_as_one() {
     assert_eq!(verdict.effect, Effect::Ask);
     assert!(verdict.parts.len() <= 402, "{}", verdict.parts.len());
 }
+
+#[test]
+fn a_folder_written_in_another_way_escapes_no_deny() {
+    for cwd in ["/home/dev/proj/.", "/home/dev//proj", "/home/dev/proj/a/.."] {
+        let mut place = place();
+        place.cwd = cwd.into();
+        let action = Action::Read {
+            path: "/home/dev/proj/secret/key".into(),
+        };
+        let rules = ["+Read(//home/**)", "-Read(./secret/**)"];
+        let links = Links::default();
+        let verdict = verdict_at(action, place, &links, &Floor::default(), &rules);
+        assert_eq!(verdict.effect, Effect::Deny, "{cwd}");
+    }
+}

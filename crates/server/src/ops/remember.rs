@@ -39,7 +39,7 @@ pub(super) async fn drafts(
     if !approval.is_pending() {
         return Ok(Vec::new());
     }
-    let (scope, usual_ms) = leash(service, caller, &approval, body.scope).await?;
+    let (scope, usual_ms) = leash(service, &approval, body.scope).await?;
     let rules = match body.rules {
         Some(rules) if !rules.is_empty() => rules,
         // Suggestions speak of what was asked, and that is not what was allowed.
@@ -75,7 +75,6 @@ fn narrowest(candidates: Vec<Candidate>) -> Result<Vec<String>> {
 /// Where something remembered counts, and for how long unless told.
 async fn leash(
     service: &Service,
-    caller: &Caller,
     approval: &Approval,
     wanted: Option<RememberScope>,
 ) -> Result<(Scope, Option<u64>)> {
@@ -89,13 +88,13 @@ async fn leash(
             Ok((Scope { agent, ..nowhere }, Some(USUAL_MS)))
         }
         Some(RememberScope::Project) => {
-            let project = project(service, caller, approval).await?;
+            let project = service.project_of_ask(approval).await?;
             if project.is_none() {
                 return bad("where this ask would run belongs to no project");
             }
             Ok((Scope { project, ..nowhere }, Some(USUAL_MS)))
         }
-        None => match project(service, caller, approval).await? {
+        None => match service.project_of_ask(approval).await? {
             None => Ok((session(approval)?, Some(USUAL_MS))),
             project => Ok((Scope { project, ..nowhere }, Some(USUAL_MS))),
         },
@@ -127,17 +126,6 @@ async fn agent_name(service: &Service, approval: &Approval) -> Result<String> {
     match given {
         Some(token) => Ok(token.name.clone()),
         None => bad("no operator gave this agent a name: remember it for its session or project"),
-    }
-}
-
-async fn project(
-    service: &Service,
-    caller: &Caller,
-    approval: &Approval,
-) -> Result<Option<String>> {
-    match &approval.ask.cwd {
-        Some(cwd) => Ok(service.rules(caller, Some(cwd.clone())).await?.project),
-        None => Ok(None),
     }
 }
 

@@ -258,13 +258,11 @@ pub(crate) async fn resolve_approval(
         remember,
     };
     let remembers = !answer.remember.is_empty();
-    let (approval, passed) = service
-        .resolve_approval(caller.clone(), id.clone(), answer)
-        .await?;
+    let (approval, passed) = service.resolve_approval(caller, id.clone(), answer).await?;
     let mut row = convert::approval(&approval);
     row.passed_to_owner = passed.then_some(true);
     if remembers && !passed {
-        row.remembered = remember::made(service, &caller, &id).await?;
+        row.remembered = remember::made(service, &id).await?;
     }
     Ok(row)
 }

@@ -612,3 +612,19 @@ async fn the_users_rules_are_denied_to_agents_wherever_they_are() {
         assert_eq!(checked["verdict"]["effect"], effect, "{value}: {checked}");
     }
 }
+
+#[tokio::test]
+async fn nothing_names_no_rule() {
+    let host = Host::start();
+    let mut wire = Wire::operator(&host).await;
+    let deny = json!({ "rule": "Bash(rm:*)", "effect": "deny" });
+    let added = wire.ok("host.add_rule", deny).await;
+    let id = added["grant"]["id"].as_str().unwrap();
+    for id in ["", "grant-"] {
+        let error = wire.no("host.remove_rule", json!({ "id": id })).await;
+        assert_eq!(error["data"]["reason"], "unknown_rule", "{error}");
+    }
+    let begin = id[..10].to_owned();
+    let removed = wire.ok("host.remove_rule", json!({ "id": begin })).await;
+    assert_eq!(removed["id"], id);
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use countersign_core::limits::RULE_FOLDER_FILES_MAX;
@@ -156,8 +157,13 @@ fn list(
     ending: &str,
     known: &BTreeMap<PathBuf, Watched>,
 ) -> Result<Vec<PathBuf>, String> {
-    let before = known.keys().filter(|path| path.parent() == Some(folder));
-    let mut paths: Vec<PathBuf> = before.cloned().collect();
+    let after_it = (Bound::Excluded(folder), Bound::Unbounded);
+    let below = known.range::<Path, _>(after_it).map(|(path, _)| path);
+    let mut paths: Vec<PathBuf> = below
+        .take_while(|path| path.starts_with(folder))
+        .filter(|path| path.parent() == Some(folder))
+        .cloned()
+        .collect();
     let failed = |error: io::Error| format!("{}: {error}", folder.display());
     match std::fs::read_dir(folder) {
         Err(error)

@@ -89,16 +89,7 @@ impl Service {
             (chapter, rulebook.problems())
         });
         let (chapter, problems) = seen.await.ok_or_else(unseen)?;
-        let now = self.now();
-        let mut grants: Vec<GrantState> = self
-            .read(move |view| {
-                let grants = view.state.grants();
-                grants
-                    .filter(|grant| !grant.has_expired(now))
-                    .cloned()
-                    .collect()
-            })
-            .await?;
+        let mut grants = self.find_grants(|_| true).await?;
         grants.sort_by(|a, b| (a.created_at, &a.grant.id).cmp(&(b.created_at, &b.grant.id)));
         Ok(RulesOverview {
             files: chapter.listed(),
@@ -108,6 +99,22 @@ impl Service {
             project: chapter.project.clone(),
             untrusted: files_of(&chapter.untrusted),
         })
+    }
+
+    /// Grants that are not over, and are wanted.
+    pub async fn find_grants(
+        &self,
+        is_wanted: impl Fn(&Grant) -> bool + Send + 'static,
+    ) -> Result<Vec<GrantState>> {
+        let now = self.now();
+        self.read(move |view| {
+            let grants = view.state.grants();
+            grants
+                .filter(|grant| !grant.has_expired(now) && is_wanted(&grant.grant))
+                .cloned()
+                .collect()
+        })
+        .await
     }
 
     /// What is wrong with rule files, as far as they were looked at.

@@ -134,14 +134,10 @@ fn bad<T>(words: &str) -> Result<T> {
 }
 
 /// The grants that an answer became.
-pub(super) async fn made(
-    service: &Service,
-    caller: &Caller,
-    id: &ApprovalId,
-) -> Result<Vec<wire::GrantRow>> {
-    let grants = service.rules(caller, None).await?.grants;
-    let ours = grants
-        .iter()
-        .filter(|state| state.grant.origin.as_ref() == Some(id));
-    Ok(ours.map(words::grant).collect())
+pub(super) async fn made(service: &Service, id: &ApprovalId) -> Result<Vec<wire::GrantRow>> {
+    let origin = id.clone();
+    let grants = service
+        .find_grants(move |grant| grant.origin.as_ref() == Some(&origin))
+        .await?;
+    Ok(grants.iter().map(words::grant).collect())
 }

@@ -2,10 +2,8 @@
 //!
 //! Invariant: agents reach none of them, and observers only those that change nothing.
 
-use countersign_core::event::{Effect, Scope};
-use countersign_core::{
-    Agent, AgentId, ApprovalId, Caller, GrantDraft, GrantId, OpenCounts, Timestamp,
-};
+use countersign_core::event::{Effect, Grant, Scope};
+use countersign_core::{Agent, AgentId, ApprovalId, Caller, GrantDraft, OpenCounts, Timestamp};
 use countersign_daemon::{CheckRequest, Service};
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, Reason};
@@ -83,18 +81,22 @@ pub(crate) async fn remove_rule(
     id: String,
 ) -> Result<wire::GrantRow> {
     require_operator(&caller)?;
-    let known = service.rules(&caller, None).await?.grants;
-    let mut ids: Vec<&GrantId> = known.iter().map(|state| &state.grant.id).collect();
-    if !ids.iter().any(|known| known.as_str() == id) {
-        let begin = prefixed("grant-", &id);
-        ids.retain(|known| known.as_str().starts_with(&begin));
-        one_of(&ids, &id, "rule", Reason::UnknownRule)?;
-    }
-    let found = ids.iter().find(|known| known.as_str() == id);
-    let grant = found.or(ids.first()).map(|&id| id.clone());
-    let removed = service
-        .remove_grant(caller, grant.unwrap_or_else(|| GrantId::new(id)))
-        .await?;
+    let begin = prefixed("grant-", &id);
+    let fits = {
+        let (id, begin) = (id.clone(), begin.clone());
+        move |grant: &Grant| grant.id.as_str() == id || grant.id.as_str().starts_with(&begin)
+    };
+    // Nothing is the beginning of every name, and no name.
+    let found = match begin.as_str() {
+        "grant-" => Vec::new(),
+        _ => service.find_grants(fits).await?,
+    };
+    let exact = found.iter().find(|found| found.grant.id.as_str() == id);
+    let grant = match exact {
+        Some(exact) => exact,
+        None => one_of(&found, &id, "rule", Reason::UnknownRule)?,
+    };
+    let removed = service.remove_grant(caller, grant.grant.id.clone()).await?;
     Ok(words::grant(&removed))
 }
 

@@ -1,9 +1,11 @@
 # Each target is a line anybody could type.
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint deny bench crash dev bless clean
+.PHONY: help run test check lint deny bench crash fuzz dev bless clean
 
 CACHE := .cache
 DENY_VERSION := 0.20.2
+FUZZ_VERSION := 0.13.2
+FUZZ_SECONDS := 1800
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -35,6 +37,14 @@ bench: ## Measure this build, against the same server in memory in the same run
 crash: ## Kill the host some hundreds of times under load and check that nothing is lost
 	cargo build --locked -p countersign -p countersign-testkit
 	target/debug/crash --kills 300
+
+fuzz: $(CACHE)/bin/cargo-fuzz ## Fuzz commands and rules from the corpus as seeds; needs a nightly compiler
+	cargo +nightly run --manifest-path fuzz/Cargo.toml --bin seeds -- crates/rules/corpus/corpus.jsonl fuzz/corpus
+	cd fuzz && PATH="$(CURDIR)/$(CACHE)/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir . -O verdict -- -max_len=500 -timeout=10 -max_total_time=$(FUZZ_SECONDS)
+	cd fuzz && PATH="$(CURDIR)/$(CACHE)/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir . -O rule -- -max_len=400 -timeout=10 -max_total_time=$(FUZZ_SECONDS)
+
+$(CACHE)/bin/cargo-fuzz:
+	cargo install cargo-fuzz --version $(FUZZ_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target
 
 dev: ## A host in the foreground in a scratch home
 	cargo build --locked -p countersign

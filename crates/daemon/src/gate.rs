@@ -10,11 +10,9 @@ use std::sync::Arc;
 use countersign_core::event::{Effect, Grant};
 use countersign_core::{AgentId, Asking, Event, GrantId, Json, Judged, State, Timestamp};
 use countersign_rules::{
-    Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Place, Request,
-    RuleSet, Verdict, VerdictPart, assess, judge, suggest,
+    Action, Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Place,
+    Request, RuleSet, Verdict, VerdictPart, assess, judge, suggest,
 };
-
-use serde_json::Value;
 
 use crate::exact;
 use crate::rulebook::{Chapter, ChapterLayer, Rulebook};
@@ -31,6 +29,9 @@ pub(crate) struct Assessed {
     cwd: Option<String>,
     /// Whether the input can be read in more than one way. Then a rule can deny it, and no more.
     ambiguous: bool,
+    /// The same in the folder that its input names, if that is in another project. What is denied
+    /// there is denied, and no rule of either place allows it.
+    elsewhere: Option<Box<Assessed>>,
 }
 
 /// What is to be taken apart: a tool, its input, and where it would run as far as others know.
@@ -44,56 +45,75 @@ pub(crate) struct Unread {
     pub(crate) project: Option<String>,
 }
 
-impl Unread {
-    /// The ask in the folder it would run in, of which no more is known yet than its name; and the
-    /// folder to keep, which leads to the same one when the ask is read again.
-    fn placed(&self, input: Option<&Value>) -> (Request, Option<String>) {
-        let own = input.and_then(|input| input.get("cwd")?.as_str());
-        let known = [self.cwd.as_deref(), own, self.project.as_deref()];
-        let said = known
-            .into_iter()
-            .flatten()
-            .find(|path| path.starts_with('/'));
-        let from = |cwd: &str| {
-            let place = Place {
-                cwd: cwd.to_owned(),
-                ..Place::default()
-            };
-            Request::from_tool(&self.tool, input, place)
-        };
-        // An input can name a folder of its own: that is where it runs, whatever was said.
-        let request = from(said.unwrap_or_default());
-        let entered = &request.place.cwd;
-        let steady = !entered.is_empty() && from(entered).place.cwd == *entered;
-        let kept = if steady { Some(entered.as_str()) } else { said };
-        let kept = kept.map(str::to_owned);
-        (request, kept)
-    }
-}
-
 impl Assessed {
     /// Takes an ask apart.
     pub(crate) fn read(rulebook: &Rulebook, unread: &Unread) -> Self {
+        let mut here = Self::read_here(rulebook, unread);
+        let entered = here.entered().map(|folder| Unread {
+            cwd: Some(folder),
+            ..unread.clone()
+        });
+        let there = entered.map(|unread| Self::read_here(rulebook, &unread));
+        here.elsewhere = there.filter(|there| !here.is_beside(there)).map(Box::new);
+        here
+    }
+
+    fn read_here(rulebook: &Rulebook, unread: &Unread) -> Self {
         let given = unread.input.as_ref();
         let exact = given.and_then(|input| exact::parse(input.text()));
         let ambiguous = given.is_some() && exact.is_none();
         // Of several readings one is enough to deny.
         let input = exact.or_else(|| serde_json::from_str(given?.text()).ok());
-        let (mut request, cwd) = unread.placed(input.as_ref());
-        let chapter = rulebook.chapter(Some(&request.place.cwd));
-        request.place = chapter.place.clone();
+        let own = input.as_ref().and_then(|input| input.get("cwd")?.as_str());
+        let known = [unread.cwd.as_deref(), own, unread.project.as_deref()];
+        let cwd = known
+            .into_iter()
+            .flatten()
+            .find(|path| path.starts_with('/'));
+        let chapter = rulebook.chapter(cwd);
+        let request = Request::from_tool(&unread.tool, input.as_ref(), chapter.place.clone());
         Self {
             assessment: assess(&request, rulebook.facts()),
             request,
             chapter,
-            cwd,
+            cwd: cwd.map(str::to_owned),
             ambiguous,
+            elsewhere: None,
         }
     }
 
-    /// What stands for the project it would run in.
+    /// The folder that the input names for itself, if it does and can be found.
+    fn entered(&self) -> Option<String> {
+        let action = match &self.request.action {
+            Action::Unclear { known, .. } => known.as_ref(),
+            action => action,
+        };
+        let Action::In { directory, .. } = action else {
+            return None;
+        };
+        let Place { cwd, home, .. } = &self.request.place;
+        match directory.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => Some(format!("{home}{rest}")),
+            Some(_) => None,
+            None if directory.starts_with('/') => Some(directory.clone()),
+            None => (!cwd.is_empty()).then(|| format!("{cwd}/{directory}")),
+        }
+    }
+
+    /// Whether the same files count for both, and the same grants.
+    fn is_beside(&self, other: &Self) -> bool {
+        let root = |assessed: &Self| {
+            let chapter = &assessed.chapter;
+            let project = chapter.project.clone()?;
+            Some((project, chapter.place.project.clone()))
+        };
+        root(self) == root(other)
+    }
+
+    /// What stands for the project it would run in, if that is where its asker works.
     pub(crate) fn project(&self) -> Option<String> {
-        self.chapter.project.clone()
+        let project = self.chapter.project.clone();
+        project.filter(|_| self.elsewhere.is_none())
     }
 
     /// Rules that would allow it beside the files' and these, the narrowest first.
@@ -119,7 +139,7 @@ impl Assessed {
     }
 
     fn suggest_beside(&self, rulebook: &Rulebook, layers: &[Layer<'_>]) -> Vec<Candidate> {
-        if self.ambiguous {
+        if self.ambiguous || self.elsewhere.is_some() {
             return Vec::new();
         }
         suggest(&self.request, rulebook.facts(), &self.chapter.floor, layers)
@@ -127,12 +147,18 @@ impl Assessed {
 
     /// What layers of rules say of it.
     fn judged(&self, layers: &[Layer<'_>]) -> Verdict {
-        let verdict = judge(&self.assessment, &self.chapter.floor, layers);
+        let mut verdict = judge(&self.assessment, &self.chapter.floor, layers);
         if self.ambiguous && verdict.effect < Effect::Deny {
-            self.unclear()
-        } else {
-            verdict
+            return self.unclear();
         }
+        if self.elsewhere.is_some() && verdict.effect == Effect::Allow {
+            verdict.effect = Effect::Ask;
+            for part in &mut verdict.parts {
+                part.effect = Effect::Ask;
+                part.reason = Some("it would run in another project".to_owned());
+            }
+        }
+        verdict
     }
 
     /// It may be anything, what the floor holds included, so nothing lifts it.
@@ -242,6 +268,25 @@ impl Gate {
     /// What all rules say of an ask at this instant. Grants with a number of uses are looked at
     /// only if nothing else allows it, and then only those that have enough of them left.
     pub(crate) fn judge(
+        &self,
+        state: &State,
+        assessed: &Assessed,
+        agent: Option<&AgentId>,
+        now: Timestamp,
+    ) -> Judged {
+        let here = self.judge_here(state, assessed, agent, now);
+        let there = assessed.elsewhere.as_ref();
+        let there = there.map(|there| self.judge_here(state, there, agent, now));
+        match there {
+            Some(there) if there.verdict.effect > here.verdict.effect => Judged {
+                cwd: here.cwd,
+                ..there
+            },
+            _ => here,
+        }
+    }
+
+    fn judge_here(
         &self,
         state: &State,
         assessed: &Assessed,

@@ -5,11 +5,14 @@ use countersign_core::event::PartKind;
 use crate::facts::Facts;
 use crate::glob::{Token, tokens};
 use crate::host::{self, Target};
-use crate::path::{PathDoubt, Spot, below, clean, is_magic, resolve};
+use crate::path::{Spot, below, clean, resolve};
 use crate::request::{Action, Place, Request};
 use crate::shell::{
     self, AllowForm, CommandFacts, DenyForm, RedirectKind, Step, Touches, What, Word,
 };
+
+/// Longer subjects are shown by their beginning.
+const SUBJECT_BYTES_MAX: usize = 2_000;
 
 /// A request taken apart.
 #[derive(Clone, Debug)]
@@ -70,6 +73,7 @@ pub fn assess(request: &Request, facts: &dyn Facts) -> Assessment {
         request,
         facts,
         parts: Vec::new(),
+        start: Vec::from_iter((!request.place.cwd.is_empty()).then(|| request.place.cwd.clone())),
     };
     assessor.action(&request.action);
     if assessor.parts.is_empty() {
@@ -86,6 +90,8 @@ struct Assessor<'r> {
     request: &'r Request,
     facts: &'r dyn Facts,
     parts: Vec<Part>,
+    /// The directories in which it may start; none where that is not known.
+    start: Vec<String>,
 }
 
 impl Assessor<'_> {
@@ -119,6 +125,7 @@ impl Assessor<'_> {
             Action::Edit { path } => self.path(PartKind::Write, path),
             Action::Fetch { url } => self.fetch(url),
             Action::Mcp { server, tool } => self.mcp(server, tool),
+            Action::In { directory, action } => self.starting_in(directory, action),
             Action::Other => self.add(PartKind::Tool, &self.request.tool.clone(), Body::Tool, None),
             Action::All(actions) => actions.iter().for_each(|action| self.action(action)),
             Action::Unclear { known, reason } => {
@@ -128,8 +135,20 @@ impl Assessor<'_> {
         }
     }
 
+    /// Rules stay where they are anchored; only what runs begins elsewhere.
+    fn starting_in(&mut self, directory: &str, action: &Action) {
+        let place = self.place();
+        let start = resolve(directory, &place.cwd, place, self.facts);
+        let before = std::mem::replace(
+            &mut self.start,
+            start.map_or(Vec::new(), |spot| spot.forms().map(str::to_owned).collect()),
+        );
+        self.action(action);
+        self.start = before;
+    }
+
     fn path(&mut self, kind: PartKind, path: &str) {
-        let base = self.place().cwd.clone();
+        let base = self.start.first().cloned().unwrap_or_default();
         match resolve(path, &base, self.place(), self.facts) {
             Ok(spot) => {
                 let doubt = other_names(kind, &spot);
@@ -190,11 +209,15 @@ impl Assessor<'_> {
             let spot = resolve(to, from, &place, facts).ok()?;
             Some(spot.forms().map(str::to_owned).collect())
         };
-        let taken = shell::take_apart(command, &place.cwd, &go);
+        let taken = shell::take_apart(command, &self.start, &go);
+        let moves = |step: &Step| matches!(&step.what, What::Run(facts) if facts.moves.is_some());
+        if self.start.is_empty() && taken.steps.iter().any(moves) {
+            self.doubt(command, "it changes a directory that is not known");
+        }
         if let Some(reason) = &taken.doubt {
             self.add(
                 PartKind::Command,
-                command,
+                &shortened(command),
                 Body::Nothing,
                 Some(reason.clone()),
             );
@@ -264,16 +287,15 @@ impl Assessor<'_> {
     }
 
     fn run(&mut self, facts: &CommandFacts, directories: Option<&[String]>) {
-        let magic = facts.touched.iter().any(|touch| is_magic(&touch.path));
         let doubt = facts
             .doubt
             .clone()
             .or_else(|| self.doubt_of_directory(facts, directories))
-            .or_else(|| magic.then(|| PathDoubt::Magic.as_str().to_owned()));
+            .or_else(|| self.doubt_of_paths(facts, directories));
         let subject = facts
             .deny
             .first()
-            .map_or(String::new(), |form| form.text.clone());
+            .map_or(String::new(), |form| shortened(form.text()));
         let mut touched = Vec::new();
         for touch in &facts.touched {
             let at = if touch.glob {
@@ -301,6 +323,24 @@ impl Assessor<'_> {
         }
     }
 
+    /// A file that cannot be found cannot be held against a deny.
+    fn doubt_of_paths(
+        &self,
+        facts: &CommandFacts,
+        directories: Option<&[String]>,
+    ) -> Option<String> {
+        let mut named = facts.touched.iter().filter(|touch| !touch.glob);
+        named.find_map(|touch| {
+            let nowhere = [String::new()];
+            let bases = directories.unwrap_or(&nowhere).iter();
+            let mut found = bases.map(|base| resolve(&touch.path, base, self.place(), self.facts));
+            found
+                .find_map(Result::err)
+                .filter(|doubt| doubt.matters_to_rules())
+                .map(|doubt| doubt.as_str().to_owned())
+        })
+    }
+
     /// Another directory is another repository with its own settings, scripts and hooks.
     fn doubt_of_directory(
         &self,
@@ -311,7 +351,7 @@ impl Assessor<'_> {
         let elsewhere = |directory: &String| *directory != place.cwd;
         let outside = |directory: &String| below(directory, &place.project, false).is_none();
         match directories {
-            None if place.cwd.is_empty() => None,
+            None if self.start.is_empty() && place.cwd.is_empty() => None,
             None => Some("the directory it would run in is not known".to_owned()),
             Some(directories) if facts.program == "git" && directories.iter().any(elsewhere) => {
                 Some(
@@ -349,6 +389,17 @@ impl Assessor<'_> {
             })
             .collect()
     }
+}
+
+/// A subject is for people: its beginning is enough, the ask has the whole.
+fn shortened(text: &str) -> String {
+    if text.len() <= SUBJECT_BYTES_MAX {
+        return text.to_owned();
+    }
+    let end = (0..=SUBJECT_BYTES_MAX)
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
+    format!("{}…", &text[..end.unwrap_or(0)])
 }
 
 fn other_names(kind: PartKind, spot: &Spot) -> Option<String> {

@@ -157,7 +157,9 @@ impl Case {
             Action::Edit { path } => format!("edit {path}"),
             Action::Fetch { url } => format!("fetch {url}"),
             Action::Mcp { server, tool } => format!("mcp {server} {tool}"),
-            Action::Other | Action::All(_) | Action::Unclear { .. } => self.request.tool.clone(),
+            Action::Other | Action::All(_) | Action::In { .. } | Action::Unclear { .. } => {
+                self.request.tool.clone()
+            }
         }
     }
 }

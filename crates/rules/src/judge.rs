@@ -128,7 +128,8 @@ impl Said<'_> {
     }
 
     fn is_above(&self, other: Option<&Self>) -> bool {
-        other.is_none_or(|other| (self.entry.rank, self.effect) > (other.entry.rank, other.effect))
+        let weight = |said: &Self| (said.entry.rank, said.effect, is_exact(said.entry));
+        other.is_none_or(|other| weight(self) > weight(other))
     }
 }
 
@@ -268,10 +269,9 @@ fn covers(pattern: &Pattern, assessment: &Assessment, part: &Part) -> Option<Mat
     let sure = |yes: bool| yes.then_some(Matched::Surely);
     match (pattern, &part.body) {
         (Pattern::Tool(name), _) => sure(name.matches(&assessment.tool) || is_alias(name, part)),
-        (Pattern::Shell(shell), Body::Command { deny, .. }) => sure(
-            deny.iter()
-                .any(|form| shell.covers(&form.words, &form.text)),
-        ),
+        (Pattern::Shell(shell), Body::Command { deny, .. }) => {
+            sure(deny.iter().any(|form| shell.covers(form)))
+        }
         (Pattern::Shell(shell), Body::Nothing) if part.kind == PartKind::Command => {
             sure(shell.form == ShellForm::Every)
         }

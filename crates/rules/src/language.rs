@@ -8,6 +8,7 @@ use crate::glob::{Segment, TextGlob, Token, path_matches, path_meets};
 use crate::host::{HostPattern, Target};
 use crate::path::{below, clean};
 use crate::request::Place;
+use crate::shell::DenyForm;
 
 /// Longer rules than this are refused.
 const RULE_BYTES_MAX: usize = 4096;
@@ -260,18 +261,36 @@ impl ShellPattern {
         }
     }
 
-    /// Whether a deny or ask covers these words, whatever order their options have.
-    pub(crate) fn covers(&self, words: &[String], text: &str) -> bool {
+    /// Whether a deny or ask covers a command, whatever folder its program and whatever order its
+    /// options have.
+    pub(crate) fn covers(&self, form: &DenyForm) -> bool {
+        let texts = [form.text(), form.base_text()];
+        let same_words = |words: &[String]| self.begins_with_quoted(form) && form.rest() == words;
         match &self.form {
             ShellForm::Every => true,
-            ShellForm::Exact => self.text == text || self.quoted == words,
-            ShellForm::Prefix => {
-                starts_with_word(text, &self.text)
-                    || words.starts_with(&self.quoted)
-                    || in_any_order(&self.words, words)
+            ShellForm::Exact => {
+                texts.contains(&self.text.as_str())
+                    || same_words(self.quoted.get(1..).unwrap_or_default())
             }
-            ShellForm::Wild(glob) => glob.matches(text),
+            ShellForm::Prefix => {
+                texts.iter().any(|text| starts_with_word(text, &self.text))
+                    || self.begins_with_quoted(form) && form.rest().starts_with(&self.quoted[1..])
+                    || self.begins(form)
+                        && (after_options(&self.words[1..], form.rest())
+                            || in_any_order(&self.words[1..], form.rest()))
+            }
+            ShellForm::Wild(glob) => texts.iter().any(|text| glob.matches(text)),
         }
+    }
+
+    fn begins(&self, form: &DenyForm) -> bool {
+        let name = self.words.first().map(String::as_str);
+        name == Some(form.name()) || name == Some(form.base())
+    }
+
+    fn begins_with_quoted(&self, form: &DenyForm) -> bool {
+        let name = self.quoted.first().map(String::as_str);
+        name == Some(form.name()) || name == Some(form.base())
     }
 
     /// The program it names, where it names one.
@@ -326,11 +345,32 @@ fn starts_with_word(text: &str, head: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
+/// Whether the words begin with the rule's once options before them are left out; each option may
+/// or may not take the next word.
+fn after_options(rule: &[String], words: &[String]) -> bool {
+    let is_option = |at: usize| words.get(at).is_some_and(|word| word.starts_with('-'));
+    let mut reachable = vec![false; words.len() + 3];
+    reachable[0] = true;
+    for at in 0..words.len() {
+        if !reachable[at] {
+            continue;
+        }
+        if words[at..].starts_with(rule) {
+            return true;
+        }
+        if is_option(at) {
+            reachable[at + 1] = true;
+            reachable[at + 2] |= !is_option(at + 1);
+        }
+    }
+    false
+}
+
 /// Options may stand anywhere: a rule for `git push --force` also means `git push origin --force`.
 fn in_any_order(rule: &[String], words: &[String]) -> bool {
     let is_option = |word: &&String| word.starts_with('-');
     let plain: Vec<&String> = rule.iter().filter(|word| !is_option(word)).collect();
-    if plain.len() == rule.len() || plain.is_empty() {
+    if plain.len() == rule.len() {
         return false;
     }
     let mut own = words.iter().filter(|word| !is_option(word));

@@ -2,6 +2,7 @@
 
 use crate::facts::Facts;
 use crate::request::Place;
+use crate::shell::is_invisible;
 
 /// Longer chains of links than this are not followed.
 const LINKS_MAX: usize = 40;
@@ -39,17 +40,24 @@ pub(crate) enum PathDoubt {
     TooLong,
     Links,
     Magic,
+    Spelling,
 }
 
 impl PathDoubt {
+    /// Whether a rule could speak of such a path: no rule holds what cannot be seen.
+    pub(crate) fn matters_to_rules(self) -> bool {
+        !matches!(self, Self::Empty | Self::Control | Self::TooLong)
+    }
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Empty => "the path is empty",
-            Self::Control => "the path holds a control character",
+            Self::Control => "the path holds a control or invisible character",
             Self::OtherHome => "the path begins in a home that is not known",
             Self::NoDirectory => "the path is relative and the working directory is not known",
             Self::TooLong => "the path is too long",
             Self::Links => "the path goes through too many links",
+            Self::Spelling => "the path may be another spelling of one that rules name",
             Self::Magic => "the path means another file in every process",
         }
     }
@@ -86,8 +94,12 @@ fn absolute(path: &str, base: &str, place: &Place) -> Result<String, PathDoubt> 
     if path.len() > PATH_BYTES_MAX {
         return Err(PathDoubt::TooLong);
     }
-    if path.chars().any(char::is_control) {
+    if path.chars().any(|c| c.is_control() || is_invisible(c)) {
         return Err(PathDoubt::Control);
+    }
+    if place.ignores_case && !path.is_ascii() {
+        // Such a volume takes several spellings of these for one; which, is not known here.
+        return Err(PathDoubt::Spelling);
     }
     if let Some(rest) = path.strip_prefix('~') {
         return match rest.strip_prefix('/') {

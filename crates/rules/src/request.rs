@@ -58,6 +58,13 @@ pub enum Action {
         /// The tool.
         tool: String,
     },
+    /// Does something in another directory than the agent's.
+    In {
+        /// The directory, as it was given.
+        directory: String,
+        /// What it does there.
+        action: Box<Action>,
+    },
     /// Anything else: only its name is known.
     Other,
     /// Several things, all of which must be allowed.
@@ -109,12 +116,10 @@ const HARMLESS_FOR_SHELL: [&str; 7] = [
     "justification",
     "explanation",
 ];
-const HARMLESS_FOR_READ: [&str; 17] = [
+const HARMLESS_FOR_READ: [&str; 5] = ["offset", "limit", "start_line", "end_line", "pages"];
+const HARMLESS_FOR_SEARCH: [&str; 14] = [
     "offset",
     "limit",
-    "start_line",
-    "end_line",
-    "pages",
     "pattern",
     "query",
     "glob",
@@ -127,6 +132,17 @@ const HARMLESS_FOR_READ: [&str; 17] = [
     "-A",
     "-B",
     "-C",
+];
+const HARMLESS_IN_EDITS: [&str; 9] = [
+    "old_string",
+    "new_string",
+    "replace_all",
+    "oldString",
+    "newString",
+    "old_text",
+    "new_text",
+    "oldText",
+    "newText",
 ];
 const HARMLESS_FOR_EDIT: [&str; 18] = [
     "content",
@@ -152,7 +168,7 @@ const HARMLESS_FOR_FETCH: [&str; 4] = ["prompt", "format", "timeout", "max_lengt
 
 impl Request {
     /// Reads a tool's name and input as agents send them.
-    pub fn from_tool(tool: &str, input: Option<&Value>, mut place: Place) -> Self {
+    pub fn from_tool(tool: &str, input: Option<&Value>, place: Place) -> Self {
         let action = if let Some((server, name)) = mcp_names(tool) {
             Action::Mcp {
                 server: server.to_owned(),
@@ -160,7 +176,7 @@ impl Request {
             }
         } else {
             match (shape(tool), input) {
-                (Some(shape), Some(Value::Object(fields))) => read(shape, fields, &mut place),
+                (Some(shape), Some(Value::Object(fields))) => read(shape, fields, &place),
                 (Some(_), _) => unclear(Action::Other, "the tool's input is not an object"),
                 (None, _) => Action::Other,
             }
@@ -197,7 +213,7 @@ fn canonical(tool: &str, action: &Action) -> String {
     let name = match (tool, action) {
         ("Write" | "write" | "write_file" | "create_file", _) => "Write",
         ("MultiEdit" | "NotebookEdit", _) => tool,
-        (_, Action::Shell { .. }) => "Bash",
+        (_, Action::Shell { .. } | Action::In { .. }) => "Bash",
         (_, Action::Edit { .. }) => "Edit",
         (_, Action::Fetch { .. }) => "WebFetch",
         _ => match shape(tool) {
@@ -211,12 +227,19 @@ fn canonical(tool: &str, action: &Action) -> String {
     name.to_owned()
 }
 
-fn read(shape: Shape, fields: &Map<String, Value>, place: &mut Place) -> Action {
+fn read(shape: Shape, fields: &Map<String, Value>, place: &Place) -> Action {
     match shape {
-        Shape::Shell => read_shell(fields, place),
+        Shape::Shell => read_shell(fields),
         Shape::Read => read_path(fields, &HARMLESS_FOR_READ, |path| Action::Read { path }),
         Shape::Search => read_search(fields, place),
-        Shape::Edit => read_path(fields, &HARMLESS_FOR_EDIT, |path| Action::Edit { path }),
+        Shape::Edit => {
+            let known = read_path(fields, &HARMLESS_FOR_EDIT, |path| Action::Edit { path });
+            if edits_are_text(fields) {
+                known
+            } else {
+                unclear(known, "an edit names more than text")
+            }
+        }
         Shape::Fetch => match one(fields, &["url"]) {
             Some(Value::String(url)) => {
                 let known = Action::Fetch { url: url.clone() };
@@ -234,7 +257,7 @@ fn one<'f>(fields: &'f Map<String, Value>, names: &[&str]) -> Option<&'f Value> 
     found.next().is_none().then_some(first)
 }
 
-fn read_shell(fields: &Map<String, Value>, place: &mut Place) -> Action {
+fn read_shell(fields: &Map<String, Value>) -> Action {
     let command = match one(fields, &COMMAND) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(words)) => match join_words(words) {
@@ -244,30 +267,17 @@ fn read_shell(fields: &Map<String, Value>, place: &mut Place) -> Action {
         _ => return unclear(Action::Other, "the command is missing"),
     };
     let known = Action::Shell { command };
-    match one(fields, &DIRECTORY) {
-        Some(Value::String(directory)) => enter(place, directory),
-        Some(Value::Null) | None => {}
-        Some(_) => return unclear(known, "the working directory is not text"),
-    }
+    let given = DIRECTORY.iter().filter_map(|name| fields.get(*name));
+    let given: Vec<&Value> = given.filter(|value| !value.is_null()).collect();
+    let known = match given.as_slice() {
+        [] => known,
+        [Value::String(directory)] => Action::In {
+            directory: directory.clone(),
+            action: Box::new(known),
+        },
+        _ => return unclear(known, "the working directory is given twice or is not text"),
+    };
     check_fields(known, fields, &[&COMMAND, &DIRECTORY, &HARMLESS_FOR_SHELL])
-}
-
-/// A directory of the input's own takes the place of the agent's. A `..` stays, because where it
-/// leads depends on links.
-fn enter(place: &mut Place, directory: &str) {
-    let entered = if directory.starts_with('/') {
-        directory.to_owned()
-    } else if place.cwd.is_empty() || directory.starts_with('~') {
-        String::new()
-    } else {
-        format!("{}/{directory}", place.cwd)
-    };
-    let climbs = entered.split('/').any(|name| name == "..");
-    place.cwd = if climbs || entered.is_empty() {
-        entered
-    } else {
-        crate::path::clean(&entered)
-    };
 }
 
 /// A list of words is a command whose words are all quoted; `["bash", "-lc", text]` is the text.
@@ -314,14 +324,37 @@ fn read_search(fields: &Map<String, Value>, place: &Place) -> Action {
         _ => return unclear(Action::Other, "the folder is missing or given twice"),
     };
     let known = Action::Read { path };
-    let escapes = |name: &str| {
-        let text = fields.get(name).and_then(Value::as_str).unwrap_or_default();
-        text.starts_with(['/', '~']) || text.contains("..")
-    };
-    if escapes("pattern") || escapes("glob") {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+    if !is_by_kind(text("glob")) {
+        return unclear(known, "the glob may name files that rules speak of");
+    }
+    if text("pattern").starts_with(['/', '~']) || text("pattern").contains("..") {
         return unclear(known, "the pattern may leave the folder");
     }
-    check_fields(known, fields, &[&PATH, &HARMLESS_FOR_READ])
+    check_fields(known, fields, &[&PATH, &HARMLESS_FOR_SEARCH])
+}
+
+/// Whether a glob names only a kind of source file, at any depth: `**/*.rs`.
+fn is_by_kind(glob: &str) -> bool {
+    let Some(ending) = glob.trim_start_matches("**/").strip_prefix("*.") else {
+        return glob.is_empty();
+    };
+    let is_secret = matches!(
+        ending,
+        "pem" | "key" | "env" | "crt" | "p12" | "pfx" | "kdbx"
+    );
+    !is_secret && ending.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
+/// Whether every edit in a list holds text alone.
+fn edits_are_text(fields: &Map<String, Value>) -> bool {
+    let edits = fields.get("edits").and_then(Value::as_array);
+    edits.into_iter().flatten().all(|edit| {
+        edit.as_object().is_some_and(|edit| {
+            edit.keys()
+                .all(|name| HARMLESS_IN_EDITS.contains(&name.as_str()))
+        })
+    })
 }
 
 fn check_fields(known: Action, fields: &Map<String, Value>, names: &[&[&str]]) -> Action {
@@ -427,23 +460,50 @@ mod tests {
 
     #[test]
     fn a_directory_in_the_input_is_where_it_runs() {
-        let request = Request::from_tool(
-            "Bash",
-            Some(&json!({"command": "ls", "cwd": "./sub//"})),
-            place(),
+        let ls = || {
+            Box::new(Action::Shell {
+                command: "ls".into(),
+            })
+        };
+        assert_eq!(
+            action(
+                "Bash",
+                &json!({"command": "ls", "cwd": null, "workdir": "/etc"})
+            ),
+            Action::In {
+                directory: "/etc".into(),
+                action: ls(),
+            }
         );
-        assert_eq!(request.place.cwd, "/p/sub");
-        let request = Request::from_tool(
-            "Bash",
-            Some(&json!({"command": "ls", "cwd": "link/.."})),
-            place(),
+        assert_eq!(
+            action(
+                "Bash",
+                &json!({"command": "ls", "cwd": "/a", "workdir": "/b"})
+            ),
+            Action::Unclear {
+                known: ls(),
+                reason: "the working directory is given twice or is not text".into(),
+            }
         );
-        assert_eq!(request.place.cwd, "/p/link/..");
-        let request = Request::from_tool(
-            "Bash",
-            Some(&json!({"command": "ls", "workdir": "/etc"})),
-            place(),
-        );
-        assert_eq!(request.place.cwd, "/etc");
+    }
+
+    #[test]
+    fn what_else_an_input_names_is_doubt() {
+        for (tool, input) in [
+            ("Grep", json!({"pattern": "x", "glob": ".env"})),
+            ("Grep", json!({"pattern": "x", "glob": "secrets/**"})),
+            ("Read", json!({"path": "a", "glob": "../.env"})),
+            (
+                "MultiEdit",
+                json!({"file_path": "a", "edits": [{"file_path": "/etc/x"}]}),
+            ),
+        ] {
+            assert!(
+                matches!(action(tool, &input), Action::Unclear { .. }),
+                "{input}"
+            );
+        }
+        let grep = json!({"pattern": "x", "glob": "**/*.rs"});
+        assert_eq!(action("Grep", &grep), Action::Read { path: "/p".into() });
     }
 }

@@ -1,6 +1,6 @@
 //! Sets of rules, arranged so that a verdict looks only at those that could matter.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use countersign_core::GrantId;
@@ -222,38 +222,38 @@ impl RuleSet {
 }
 
 /// Every key under which a rule for one of these forms could lie: by their words, by the words of
-/// their text, and by the first word that is no option.
-fn command_keys<'f>(deny: &'f [DenyForm], allow: &'f [AllowForm]) -> Vec<Key> {
-    let mut heads: Vec<(&str, Option<&str>)> = Vec::new();
-    let mut add = |name: Option<&'f str>, sub: Option<&'f str>| {
-        if let Some(name) = name
-            && !heads.contains(&(name, sub))
-        {
-            heads.push((name, sub));
-        }
-    };
-    for words in deny
-        .iter()
-        .map(|form| &form.words)
-        .chain(allow.iter().map(|form| &form.words))
-    {
-        let name = words.first().map(String::as_str);
-        let plain = words.iter().skip(1).find(|word| !word.starts_with('-'));
-        add(name, None);
-        add(name, words.get(1).map(String::as_str));
-        add(name, plain.map(String::as_str));
-    }
+/// their text, and by the first words after options.
+fn command_keys(deny: &[DenyForm], allow: &[AllowForm]) -> HashSet<Key> {
+    let mut keys = HashSet::new();
     for form in deny {
-        let mut blanks = form.text.split(' ');
-        let (name, sub) = (blanks.next(), blanks.next());
-        add(name, None);
-        add(name, sub);
+        for (name, text) in [(form.name(), form.text()), (form.base(), form.base_text())] {
+            add_keys(&mut keys, name, form.rest());
+            let mut blanks = text.split(' ');
+            let name = blanks.next().unwrap_or_default();
+            let sub = blanks.next().map(str::to_owned);
+            add_keys(&mut keys, name, sub.as_slice());
+        }
     }
-    let key = |(name, sub): (&str, Option<&str>)| match sub {
-        Some(sub) => Key::Subcommand(name.to_owned(), sub.to_owned()),
-        None => Key::Program(name.to_owned()),
-    };
-    heads.into_iter().map(key).collect()
+    for form in allow {
+        if let Some((name, rest)) = form.words.split_first() {
+            add_keys(&mut keys, name, rest);
+        }
+    }
+    keys
+}
+
+/// A rule names the word after the program, or one that options stand before.
+fn add_keys(keys: &mut HashSet<Key>, name: &str, rest: &[String]) {
+    keys.insert(Key::Program(name.to_owned()));
+    let mut behind_option = false;
+    for word in rest {
+        keys.insert(Key::Subcommand(name.to_owned(), word.clone()));
+        let is_option = word.starts_with('-');
+        if !is_option && !behind_option {
+            return;
+        }
+        behind_option = is_option;
+    }
 }
 
 fn key_of(entry: &Entry) -> Key {
@@ -311,7 +311,7 @@ fn paths<'s>(spots: impl Iterator<Item = &'s Spot>, place: &Place, look: &mut im
             keys.extend(names.map(|name| Key::Named(name.to_lowercase())));
         }
     }
-    let mut seen = std::collections::HashSet::with_capacity(keys.len());
+    let mut seen = HashSet::with_capacity(keys.len());
     for key in &keys {
         if seen.insert(key) {
             look(key);

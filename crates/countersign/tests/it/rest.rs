@@ -446,7 +446,12 @@ async fn health_and_metrics_need_no_token_and_tell_no_content() {
         values.contains(&"countersign_approvals_pending 1"),
         "{values:?}"
     );
-    assert!(values.contains(&"countersign_connections 2"), "{values:?}");
+    // One that just ended may still be counted; the two that are open always are.
+    let open = values
+        .iter()
+        .find_map(|line| line.strip_prefix("countersign_connections "));
+    let open: usize = open.unwrap().parse().unwrap();
+    assert!(open >= 2, "{values:?}");
     assert!(!metrics.body.contains("secret-action"));
     let missing = http(&host.address, "GET", "/nothing", &[], "").await;
     assert_eq!(missing.status, 404);

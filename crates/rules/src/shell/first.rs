@@ -26,11 +26,13 @@ pub(crate) fn read(text: &str) -> Script {
         return Script {
             items: Vec::new(),
             doubt: Some("the command takes too long to parse".to_owned()),
+            is_cut: true,
         };
     };
     let mut walk = Walk {
         text,
         script: Script::default(),
+        bytes: text.len() * 8 + 4096,
     };
     if tree.root_node().has_error() {
         walk.script.doubts("this is not a complete shell command");
@@ -80,6 +82,8 @@ enum Step<'t> {
 struct Walk<'s> {
     text: &'s str,
     script: Script,
+    /// How many bytes of words may still be read: nested words are read once for each level.
+    bytes: usize,
 }
 
 impl Walk<'_> {
@@ -89,6 +93,7 @@ impl Walk<'_> {
         while let Some(step) = todo.pop() {
             seen += 1;
             if seen > NODES_MAX {
+                self.script.is_cut = true;
                 return self.script.doubts("the command has too many parts");
             }
             match step {
@@ -103,8 +108,18 @@ impl Walk<'_> {
         self.text.get(node.byte_range()).unwrap_or_default()
     }
 
-    fn word(&self, node: Node<'_>) -> Word {
-        dequote(self.source(node))
+    fn word(&mut self, node: Node<'_>) -> Word {
+        let source = self.text.get(node.byte_range()).unwrap_or_default();
+        let Some(left) = self.bytes.checked_sub(source.len()) else {
+            self.script.is_cut = true;
+            self.script.doubts("the command nests too deeply");
+            return Word {
+                dynamic: true,
+                ..Word::default()
+            };
+        };
+        self.bytes = left;
+        dequote(source)
     }
 
     fn visit<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {

@@ -2,19 +2,6 @@
 
 use super::hazards::abbreviates;
 
-/// Options before the subcommand that take their value as the next word.
-const GLOBAL_VALUED: [&str; 9] = [
-    "-c",
-    "-C",
-    "--git-dir",
-    "--work-tree",
-    "--namespace",
-    "--exec-path",
-    "--super-prefix",
-    "--config-env",
-    "--attr-source",
-];
-
 /// Options before the subcommand that change nothing that matters.
 const GLOBAL_HARMLESS: [&str; 9] = [
     "--no-pager",
@@ -139,22 +126,6 @@ const BUT: [&str; 12] = [
     "no-textconv",
 ];
 
-/// The subcommand and what comes after it, with the options before it left out.
-pub(crate) fn without_globals(arguments: &[String]) -> &[String] {
-    let mut rest = arguments;
-    while let Some((word, more)) = rest.split_first() {
-        if !word.starts_with('-') {
-            break;
-        }
-        rest = if GLOBAL_VALUED.contains(&word.as_str()) {
-            more.get(1..).unwrap_or_default()
-        } else {
-            more
-        };
-    }
-    rest
-}
-
 /// Says which argument is dangerous, if one is.
 pub(crate) fn hazard(arguments: &[String]) -> Option<String> {
     let at = arguments.iter().position(|word| !word.starts_with('-'))?;
@@ -190,7 +161,7 @@ fn is_dangerous(sub: &str, word: &str) -> bool {
         "help" => "wi",
         "clone" => "uc",
         "rebase" => "xis",
-        "merge" | "pull" | "cherry-pick" | "revert" => "s",
+        "merge" | "pull" => "s",
         "format-patch" | "archive" => "o",
         _ => return false,
     };

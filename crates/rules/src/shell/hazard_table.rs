@@ -7,6 +7,8 @@ pub(super) struct Hazard {
     pub(super) long: &'static [&'static str],
     /// Long options that are harmless although they abbreviate a dangerous one.
     pub(super) but: &'static [&'static str],
+    /// Options, with their dashes, that load what they name if it is a path.
+    pub(super) loading: &'static [&'static str],
     /// Whether the long options must be written out.
     pub(super) whole: bool,
     /// Letters of short options.
@@ -21,6 +23,7 @@ const NONE: Hazard = Hazard {
     programs: &[],
     long: &[],
     but: &[],
+    loading: &[],
     whole: false,
     short: "",
     valued: "",
@@ -78,6 +81,9 @@ pub(super) const HAZARDS: &[Hazard] = &[
             "rmt-command",
             "info-script",
             "new-volume-script",
+            "volno-file",
+            "listed-incremental",
+            "remove-files",
             "absolute-names",
             "index-file",
         ],
@@ -260,6 +266,7 @@ pub(super) const HAZARDS: &[Hazard] = &[
         short: "CZ",
         valued: "pjF",
         words: &["+*"],
+        ..NONE
     },
     Hazard {
         programs: &["pytest", "py.test"],
@@ -331,14 +338,7 @@ pub(super) const HAZARDS: &[Hazard] = &[
         ..NONE
     },
     Hazard {
-        programs: &[
-            "eslint",
-            "prettier",
-            "stylelint",
-            "webpack",
-            "rollup",
-            "babel",
-        ],
+        programs: &["webpack", "rollup", "babel", "eslint", "stylelint"],
         whole: true,
         long: &[
             "resolve-plugins-relative-to",
@@ -364,12 +364,7 @@ pub(super) const HAZARDS: &[Hazard] = &[
             "config",
             "setupFiles",
             "setupFilesAfterEnv",
-            "reporters",
-            "reporter",
             "resolver",
-            "testEnvironment",
-            "environment",
-            "preset",
             "testResultsProcessor",
             "watchPlugins",
             "outputFile",
@@ -387,7 +382,15 @@ pub(super) const HAZARDS: &[Hazard] = &[
             "package",
             "import",
         ],
-        short: "crRr",
+        loading: &[
+            "--reporter",
+            "--reporters",
+            "-R",
+            "--environment",
+            "--testEnvironment",
+            "--preset",
+        ],
+        short: "cr",
         ..NONE
     },
     Hazard {
@@ -395,17 +398,16 @@ pub(super) const HAZARDS: &[Hazard] = &[
         whole: true,
         long: &[
             "config",
-            "format",
-            "formatter",
             "custom-formatter",
             "parser",
             "output-file",
             "cache-location",
             "cache-file",
             "custom-syntax",
+            "init",
         ],
-        but: &["cache"],
-        short: "cfo",
+        loading: &["-f", "--format", "--formatter"],
+        short: "co",
         ..NONE
     },
     Hazard {
@@ -413,13 +415,12 @@ pub(super) const HAZARDS: &[Hazard] = &[
         whole: true,
         long: &[
             "config",
-            "write",
+            "plugin",
+            "plugin-search-dir",
             "cache-location",
             "cache-file",
             "ignore-path",
         ],
-        but: &["config-precedence"],
-        short: "w",
         ..NONE
     },
     Hazard {
@@ -564,7 +565,6 @@ pub(super) const HAZARDS: &[Hazard] = &[
             "-wrapper*",
             "-specs*",
             "--codegen*",
-            "-o*",
             "-B*",
             "@*",
             "-Clinker*",

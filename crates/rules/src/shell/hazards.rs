@@ -43,12 +43,23 @@ impl Hazard {
         let skip =
             usize::from(name.starts_with("python") && arguments.first().is_some_and(|w| w == "-m"))
                 * 2;
-        let mut arguments = arguments.iter().skip(skip);
-        arguments
-            .by_ref()
+        let own: Vec<&String> = arguments
+            .iter()
+            .skip(skip)
             .take_while(|word| !(to_script && *word == "--"))
-            .find(|word| self.is_dangerous(word))
-            .cloned()
+            .collect();
+        let at = (0..own.len()).find(|at| {
+            self.is_dangerous(own[*at]) || self.loads(own[*at], own.get(at + 1).copied())
+        })?;
+        Some(own[at].clone())
+    }
+
+    /// A reporter or formatter by name is harmless, by path it is code.
+    fn loads(&self, word: &str, next: Option<&String>) -> bool {
+        let (name, value) = word
+            .split_once('=')
+            .unwrap_or((word, next.map_or("", String::as_str)));
+        self.loading.contains(&name) && value.contains(['/', '.', '@', '\\'])
     }
 
     fn is_dangerous(&self, word: &str) -> bool {

@@ -26,6 +26,9 @@ pub(crate) fn doubt(text: &str) -> Option<&'static str> {
     if names_a_descriptor(text) {
         return Some("a redirection opens a descriptor by a variable's name");
     }
+    if numbers_a_descriptor_oddly(text) {
+        return Some("a redirection opens a descriptor with a long number");
+    }
     if nests_deeply(text) {
         return Some("the command nests too deeply");
     }
@@ -65,6 +68,17 @@ fn names_a_descriptor(text: &str) -> bool {
     })
 }
 
+/// One parser panics on numbers that do not fit.
+fn numbers_a_descriptor_oddly(text: &str) -> bool {
+    text.match_indices(['<', '>']).any(|(at, operator)| {
+        let before = &text.as_bytes()[..at];
+        let after = text[at + operator.len()..].trim_start_matches(['&', '>', '<', '|', ' ']);
+        let digits = before.iter().rev().take_while(|c| c.is_ascii_digit());
+        let following = after.bytes().take_while(u8::is_ascii_digit);
+        digits.count() > 6 || following.count() > 6
+    })
+}
+
 /// Counts every opening that is not closed, quoted or not: more than enough for real commands.
 fn nests_deeply(text: &str) -> bool {
     let mut depth = 0usize;
@@ -79,4 +93,32 @@ fn nests_deeply(text: &str) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_parser_cannot_take_is_doubt() {
+        for text in [
+            "ls 77777777777777777>>x",
+            "ls >&99999999999",
+            "ls {fd}>x",
+            "ls {a[1]}>x",
+            "l\\\ns",
+            "ls \u{200b}",
+            "ls \u{1b}[1m",
+        ] {
+            assert!(doubt(text).is_some(), "{text:?}");
+        }
+        for text in [
+            "ls 2>&1",
+            "ls \\\n -la",
+            "jq '{a:.b}' x > y",
+            "echo 1234567 > y",
+        ] {
+            assert_eq!(doubt(text), None, "{text:?}");
+        }
+    }
 }

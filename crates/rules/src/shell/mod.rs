@@ -11,25 +11,30 @@ mod hazard_table;
 mod hazards;
 mod lint;
 mod programs;
+mod reach;
 mod script;
 mod second;
 mod sed;
 mod word;
 
 use command::Move;
-pub(crate) use command::{AllowForm, DenyForm, Facts as CommandFacts};
+pub(crate) use command::{AllowForm, Facts as CommandFacts};
 pub(crate) use lint::is_invisible;
 pub(crate) use programs::{Touches, is_interpreter, is_wrapper};
+pub(crate) use reach::DenyForm;
 pub(crate) use script::RedirectKind;
 pub(crate) use word::{Word, plain_words};
 
 use programs::touches;
+use reach::Reach;
 use script::{Item, Script};
 
 /// Directories a command may run in; more possibilities than this are as good as none.
 const DIRECTORIES_MAX: usize = 8;
-/// Substitutions that are looked at again on their own.
-const REGIONS_MAX: usize = 64;
+/// More commands than this are never allowed by rule.
+const COMMANDS_MAX: usize = 200;
+/// Commands and redirections that are told apart.
+const STEPS_MAX: usize = 400;
 
 /// A shell command taken apart.
 #[derive(Debug, Default)]
@@ -37,6 +42,8 @@ pub(crate) struct Taken {
     pub(crate) steps: Vec<Step>,
     /// Why the whole cannot be allowed, if it cannot.
     pub(crate) doubt: Option<String>,
+    /// What is beyond the steps that are told apart.
+    rest: CommandFacts,
 }
 
 /// One thing it would do, and the directories in which it may happen.
@@ -53,14 +60,20 @@ pub(crate) enum What {
     Redirect(RedirectKind, Word),
 }
 
-/// Takes `text` apart. `go` says where a change of directory leads.
+/// Takes `text` apart, run in one of the directories of `start`. `go` says where a change of
+/// directory leads.
 pub(crate) fn take_apart(
     text: &str,
-    cwd: &str,
+    start: &[String],
     go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
 ) -> Taken {
     let lint = lint::doubt(text);
-    let script = first::read(text);
+    let script = if text.len() > lint::COMMAND_BYTES_MAX {
+        // A parser's way back from errors can take quadratic time.
+        Script::cut()
+    } else {
+        first::read(text)
+    };
     let mut doubt = lint.map(str::to_owned).or_else(|| script.doubt.clone());
     if doubt.is_none() && !script.agrees_with(&second::read(text)) {
         doubt = Some("two readings of the command differ".to_owned());
@@ -68,38 +81,95 @@ pub(crate) fn take_apart(
     if doubt.is_none() && script.simples().next().is_none() {
         doubt = Some("there is no command in it".to_owned());
     }
+    if doubt.is_none() && script.simples().count() > COMMANDS_MAX {
+        doubt = Some("there are too many commands in it".to_owned());
+    }
     let mut taken = Taken {
         steps: Vec::new(),
         doubt,
+        rest: CommandFacts::default(),
     };
-    walk(&script, cwd, go, &mut taken);
-    if taken.doubt.is_some() {
-        look_again(text, &mut taken);
+    let mut reach = Reach::new(text.len());
+    reach.is_exhausted = script.is_cut;
+    walk(&script, start, go, &mut reach, &mut taken);
+    if taken.doubt.is_some() && !reach.is_exhausted {
+        look_again(text, &mut reach, &mut taken);
+    }
+    taken.take_the_rest();
+    if reach.is_exhausted {
+        taken.take_every_word(text);
     }
     taken
+}
+
+impl Taken {
+    /// Beyond what is shown one by one, the rest is one thing: a deny still sees all of it.
+    fn push(&mut self, step: Step) {
+        if self.steps.len() < STEPS_MAX {
+            self.steps.push(step);
+            return;
+        }
+        match step.what {
+            What::Run(facts) => {
+                self.rest.deny.extend(facts.deny);
+                self.rest.touched.extend(facts.touched);
+            }
+            What::Redirect(kind, target) => {
+                self.rest.touched.push(reach::redirected(kind, &target));
+            }
+        }
+    }
+
+    fn take_the_rest(&mut self) {
+        if self.rest.deny.is_empty() && self.rest.touched.is_empty() {
+            return;
+        }
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.doubt = Some("there are too many commands in it".to_owned());
+        self.doubt.clone_from(&rest.doubt);
+        self.steps.push(Step {
+            what: What::Run(rest),
+            directories: None,
+        });
+    }
+
+    /// A limit was reached: whatever may be a program is one to a deny.
+    fn take_every_word(&mut self, text: &str) {
+        let reason = "it is too much to be read to the end".to_owned();
+        self.doubt.get_or_insert_with(|| reason.clone());
+        self.steps.push(Step {
+            what: What::Run(CommandFacts {
+                deny: reach::every_word(text),
+                doubt: Some(reason),
+                ..CommandFacts::default()
+            }),
+            directories: None,
+        });
+    }
 }
 
 /// Follows a script in order, keeping track of where it is.
 fn walk(
     script: &Script,
-    cwd: &str,
+    start: &[String],
     go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
+    reach: &mut Reach,
     taken: &mut Taken,
 ) {
-    let mut here = Whereabouts::new(cwd);
+    let mut here = Whereabouts::new(start);
     let mut outer = Vec::new();
     for (at, item) in script.items.iter().enumerate() {
         match item {
             Item::Simple(simple) => {
-                let facts = command::look(simple);
+                let facts = command::look(simple, reach);
                 for redirect in &simple.redirects {
-                    taken.steps.push(Step {
+                    taken.push(Step {
                         what: What::Redirect(redirect.kind, redirect.target.clone()),
                         directories: here.now.clone(),
                     });
                 }
                 let moves = facts.moves.clone();
-                taken.steps.push(Step {
+                taken.push(Step {
                     what: What::Run(facts),
                     directories: here.now.clone(),
                 });
@@ -107,7 +177,7 @@ fn walk(
                     here.go(&to, is_certain(script, at), go);
                 }
             }
-            Item::Redirect(redirect) => taken.steps.push(Step {
+            Item::Redirect(redirect) => taken.push(Step {
                 what: What::Redirect(redirect.kind, redirect.target.clone()),
                 directories: here.either(),
             }),
@@ -138,8 +208,8 @@ struct Whereabouts {
 }
 
 impl Whereabouts {
-    fn new(cwd: &str) -> Self {
-        let now = (!cwd.is_empty()).then(|| vec![cwd.to_owned()]);
+    fn new(start: &[String]) -> Self {
+        let now = (!start.is_empty()).then(|| start.to_vec());
         Self {
             otherwise: now.clone(),
             now,
@@ -186,36 +256,44 @@ fn join(left: Option<Vec<String>>, right: Option<Vec<String>>) -> Option<Vec<Str
 
 /// Where there is doubt, whatever looks like a substitution is read on its own, quoted or not,
 /// and lines are joined as bash would: more than may run, so that no deny is missed.
-fn look_again(text: &str, taken: &mut Taken) {
+fn look_again(text: &str, reach: &mut Reach, taken: &mut Taken) {
     let joined = text.replace("\\\n", "");
-    let mut texts: Vec<&str> = Vec::new();
-    if joined.len() != text.len() {
-        texts.push(&joined);
-    }
-    let openings = joined
-        .match_indices("$(")
-        .chain(joined.match_indices("<("))
-        .chain(joined.match_indices(">("));
-    texts.extend(openings.take(REGIONS_MAX).map(|(at, _)| &joined[at + 2..]));
-    texts.extend(joined.split('`').skip(1).take(REGIONS_MAX));
-    for text in texts {
-        // A closing parenthesis may end it anywhere; what is read too much only adds to the denies.
-        for script in [
-            first::read(text),
-            first::read(text.split(')').next().unwrap_or(text)),
-        ] {
-            for simple in script.simples() {
-                let mut facts = command::look(simple);
-                facts
-                    .doubt
-                    .get_or_insert("it may run inside another".to_owned());
-                taken.steps.push(Step {
-                    what: What::Run(facts),
-                    directories: None,
-                });
-            }
+    let whole = (joined.len() != text.len()).then_some(joined.as_str());
+    let openings = ["$(", "<(", ">("].into_iter();
+    let openings = openings.flat_map(|opening| joined.match_indices(opening));
+    let inner = openings.map(|(at, _)| up_to_closing(&joined[at + 2..]));
+    let ticks = joined.split('`').skip(1);
+    for text in whole.into_iter().chain(inner).chain(ticks) {
+        if !reach.spend(text) {
+            return;
+        }
+        for simple in first::read(text).simples() {
+            let mut facts = command::look(simple, reach);
+            facts
+                .doubt
+                .get_or_insert("it may run inside another".to_owned());
+            taken.push(Step {
+                what: What::Run(facts),
+                directories: None,
+            });
         }
     }
+}
+
+/// The text up to the parenthesis that closes it, quotes or not.
+fn up_to_closing(text: &str) -> &str {
+    let mut depth = 1usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &text[..at];
+        }
+    }
+    text
 }
 
 /// Whether a program only reads, so that it may run in a directory outside the project.

@@ -6,7 +6,38 @@ pub(crate) const TRANSPARENT: [&str; 6] = ["timeout", "time", "nice", "nohup", "
 
 /// Programs that run what they are given. A rule with a wildcard never allows them; the number says
 /// how many plain words come before the program they run.
-const RUNNERS: [(&str, usize); 57] = [
+const RUNNERS: [(&str, usize); 88] = [
+    ("chronic", 0),
+    ("ifne", 0),
+    ("pee", 0),
+    ("mispipe", 0),
+    ("lckdo", 0),
+    ("eatmydata", 0),
+    ("cpulimit", 0),
+    ("dtach", 0),
+    ("tmux", 0),
+    ("screen", 0),
+    ("caffeinate", 0),
+    ("daemonize", 0),
+    ("rlwrap", 0),
+    ("sshpass", 0),
+    ("torify", 0),
+    ("dotenv", 0),
+    ("cross-env", 0),
+    ("dumb-init", 0),
+    ("tini", 0),
+    ("hyperfine", 0),
+    ("nodemon", 0),
+    ("concurrently", 0),
+    ("aws-vault", 0),
+    ("doppler", 0),
+    ("foreman", 0),
+    ("op", 0),
+    ("setarch", 0),
+    ("linux64", 0),
+    ("jobs", 0),
+    ("gosu", 1),
+    ("su-exec", 1),
     ("env", 0),
     ("sudo", 0),
     ("doas", 0),
@@ -305,18 +336,36 @@ pub(crate) fn launcher_words(words: &[String]) -> Option<usize> {
     if LAUNCHERS.contains(&name) {
         return Some(1);
     }
+    if !LAUNCHING.iter().any(|(own, _)| *own == name) {
+        return None;
+    }
     // Options with values may stand before the subcommand, so every word counts.
-    let own = words
-        .iter()
-        .take_while(|word| *word != "--" && !names_a_script(name, word));
-    let launches = |word: &String| LAUNCHING.contains(&(name, word.as_str()));
-    own.skip(1).position(launches).map(|at| at + 2)
+    let own = words.iter().take_while(|word| *word != "--");
+    let mut behind_option = false;
+    for (at, word) in own.enumerate().skip(1) {
+        if LAUNCHING.contains(&(name, word.as_str())) {
+            return Some(at + 1);
+        }
+        if !behind_option && settles_the_subcommand(name, word) {
+            return None;
+        }
+        behind_option = word.starts_with('-');
+    }
+    None
 }
 
-/// Subcommands after which the words are a script's name and its arguments.
-fn names_a_script(name: &str, word: &str) -> bool {
-    matches!(name, "npm" | "pnpm" | "yarn" | "bun")
-        && matches!(
+/// Launchers that name a container or image before the program.
+pub(crate) fn is_container_launcher(name: &str) -> bool {
+    matches!(
+        name,
+        "docker" | "podman" | "kubectl" | "docker-compose" | "heroku" | "direnv"
+    )
+}
+
+/// Subcommands that run nothing by name: the words after them are theirs.
+fn settles_the_subcommand(name: &str, word: &str) -> bool {
+    match name {
+        "npm" | "pnpm" | "yarn" | "bun" => matches!(
             word,
             "run"
                 | "run-script"
@@ -337,7 +386,30 @@ fn names_a_script(name: &str, word: &str) -> bool {
                 | "config"
                 | "pack"
                 | "publish"
-        )
+        ),
+        "cargo" => matches!(
+            word,
+            "build"
+                | "test"
+                | "check"
+                | "clippy"
+                | "fmt"
+                | "tree"
+                | "bench"
+                | "doc"
+                | "run"
+                | "add"
+        ),
+        "kubectl" => matches!(
+            word,
+            "get" | "describe" | "logs" | "top" | "apply" | "delete"
+        ),
+        "docker" | "podman" => matches!(
+            word,
+            "ps" | "images" | "logs" | "inspect" | "build" | "pull" | "push" | "stop" | "rm"
+        ),
+        _ => false,
+    }
 }
 
 pub(crate) fn changes_the_shell(name: &str) -> bool {
@@ -345,7 +417,7 @@ pub(crate) fn changes_the_shell(name: &str) -> bool {
 }
 
 /// What a program does to the files its arguments name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Touches {
     Nothing,
     Reads,

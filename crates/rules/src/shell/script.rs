@@ -59,9 +59,19 @@ pub(crate) struct Script {
     pub(crate) items: Vec<Item>,
     /// Why it cannot be read with certainty, if it cannot.
     pub(crate) doubt: Option<String>,
+    /// Whether a limit was reached before its end.
+    pub(crate) is_cut: bool,
 }
 
 impl Script {
+    /// Nothing was read.
+    pub(crate) fn cut() -> Self {
+        Self {
+            is_cut: true,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn doubts(&mut self, reason: impl Into<String>) {
         self.doubt.get_or_insert_with(|| reason.into());
     }

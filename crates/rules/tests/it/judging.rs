@@ -128,3 +128,55 @@ fn a_folder_written_in_another_way_escapes_no_deny() {
         assert_eq!(verdict.effect, Effect::Deny, "{cwd}");
     }
 }
+
+#[test]
+fn no_limit_skips_a_deny() {
+    let lines = ["+Bash", "-Bash(rm:*)"];
+    let nested = (0..6).fold("rm x".to_owned(), |inner, _| {
+        format!("sh -c '{}'", inner.replace('\'', r"'\''"))
+    });
+    for command in [
+        format!("{}rm x", "env ".repeat(9)),
+        format!("{}rm x", "timeout 5 ".repeat(40)),
+        format!("{}rm x", "eval ".repeat(60)),
+        format!("cat {}rm x{}", "<(".repeat(400), ")".repeat(400)),
+        format!("{}rm x", "true && ".repeat(30_000)),
+        format!("{}rm x", "ls\n".repeat(60_000)),
+        format!("{}; rm x", "echo $(ls) ".repeat(5_000)),
+        format!("(({}; rm x", "a) ".repeat(20_000)),
+        "timeout -k 1 5 rm x".to_owned(),
+        "nohup timeout -s KILL 5 rm x".to_owned(),
+        "docker compose exec web rm x".to_owned(),
+        "kubectl -n a exec p -- rm x".to_owned(),
+        "flock -w 3 /l rm x".to_owned(),
+        nested,
+    ] {
+        let shown: String = command.chars().take(60).collect();
+        assert_eq!(shell(&command, &lines), Effect::Deny, "{shown}");
+    }
+}
+
+#[test]
+fn a_long_text_that_nothing_runs_is_no_command() {
+    let body = "rm -rf is what this text speaks of\n".repeat(600);
+    let command = format!("cat > notes.md <<'EOF'\n{body}EOF\n");
+    let lines = ["+Bash", "+Edit(./**)", "-Bash(rm:*)"];
+    assert_eq!(shell(&command, &lines), Effect::Ask);
+    let command = format!("bash <<'EOF'\n{body}EOF\n");
+    assert_eq!(shell(&command, &lines), Effect::Deny);
+}
+
+#[test]
+fn many_parts_are_told_as_one() {
+    let command = "make x; ".repeat(1_200);
+    let action = Action::Shell { command };
+    let verdict = verdict_at(
+        action,
+        place(),
+        &Links::default(),
+        &Floor::default(),
+        &["+Bash"],
+    );
+    assert_eq!(verdict.effect, Effect::Ask);
+    assert!(verdict.parts.len() <= 402, "{}", verdict.parts.len());
+}

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use countersign_core::event::{Effect, Grant};
 use countersign_core::{AgentId, Asking, Event, GrantId, Json, Judged, State, Timestamp};
 use countersign_rules::{
-    Action, Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Place,
-    Request, RuleSet, Verdict, VerdictPart, assess, judge, suggest,
+    Action, Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Request,
+    RuleSet, Verdict, VerdictPart, assess, judge, suggest,
 };
 
 use crate::exact;
@@ -29,9 +29,15 @@ pub(crate) struct Assessed {
     cwd: Option<String>,
     /// Whether the input can be read in more than one way. Then a rule can deny it, and no more.
     ambiguous: bool,
-    /// The same in the folder that its input names, if that is in another project. What is denied
-    /// there is denied, and no rule of either place allows it.
-    elsewhere: Option<Box<Assessed>>,
+    /// Where its input says that it runs, if that lies in another project.
+    elsewhere: Option<Elsewhere>,
+}
+
+/// An ask as it looks from the folder of another project, which its input names.
+struct Elsewhere {
+    folder: String,
+    assessment: Assessment,
+    chapter: Arc<Chapter>,
 }
 
 /// What is to be taken apart: a tool, its input, and where it would run as far as others know.
@@ -48,17 +54,6 @@ pub(crate) struct Unread {
 impl Assessed {
     /// Takes an ask apart.
     pub(crate) fn read(rulebook: &Rulebook, unread: &Unread) -> Self {
-        let mut here = Self::read_here(rulebook, unread);
-        let entered = here.entered().map(|folder| Unread {
-            cwd: Some(folder),
-            ..unread.clone()
-        });
-        let there = entered.map(|unread| Self::read_here(rulebook, &unread));
-        here.elsewhere = there.filter(|there| !here.is_beside(there)).map(Box::new);
-        here
-    }
-
-    fn read_here(rulebook: &Rulebook, unread: &Unread) -> Self {
         let given = unread.input.as_ref();
         let exact = given.and_then(|input| exact::parse(input.text()));
         let ambiguous = given.is_some() && exact.is_none();
@@ -74,46 +69,17 @@ impl Assessed {
         let request = Request::from_tool(&unread.tool, input.as_ref(), chapter.place.clone());
         Self {
             assessment: assess(&request, rulebook.facts()),
+            elsewhere: Elsewhere::find(rulebook, &request, &chapter),
             request,
             chapter,
             cwd: cwd.map(str::to_owned),
             ambiguous,
-            elsewhere: None,
         }
     }
 
-    /// The folder that the input names for itself, if it does and can be found.
-    fn entered(&self) -> Option<String> {
-        let action = match &self.request.action {
-            Action::Unclear { known, .. } => known.as_ref(),
-            action => action,
-        };
-        let Action::In { directory, .. } = action else {
-            return None;
-        };
-        let Place { cwd, home, .. } = &self.request.place;
-        match directory.strip_prefix('~') {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => Some(format!("{home}{rest}")),
-            Some(_) => None,
-            None if directory.starts_with('/') => Some(directory.clone()),
-            None => (!cwd.is_empty()).then(|| format!("{cwd}/{directory}")),
-        }
-    }
-
-    /// Whether the same files count for both, and the same grants.
-    fn is_beside(&self, other: &Self) -> bool {
-        let root = |assessed: &Self| {
-            let chapter = &assessed.chapter;
-            let project = chapter.project.clone()?;
-            Some((project, chapter.place.project.clone()))
-        };
-        root(self) == root(other)
-    }
-
-    /// What stands for the project it would run in, if that is where its asker works.
+    /// What stands for the project it would run in.
     pub(crate) fn project(&self) -> Option<String> {
-        let project = self.chapter.project.clone();
-        project.filter(|_| self.elsewhere.is_none())
+        self.chapter.project.clone()
     }
 
     /// Rules that would allow it beside the files' and these, the narrowest first.
@@ -139,7 +105,7 @@ impl Assessed {
     }
 
     fn suggest_beside(&self, rulebook: &Rulebook, layers: &[Layer<'_>]) -> Vec<Candidate> {
-        if self.ambiguous || self.elsewhere.is_some() {
+        if self.ambiguous {
             return Vec::new();
         }
         suggest(&self.request, rulebook.facts(), &self.chapter.floor, layers)
@@ -148,17 +114,14 @@ impl Assessed {
     /// What layers of rules say of it.
     fn judged(&self, layers: &[Layer<'_>]) -> Verdict {
         let mut verdict = judge(&self.assessment, &self.chapter.floor, layers);
+        if let Some(elsewhere) = &self.elsewhere {
+            verdict = elsewhere.tighten(verdict);
+        }
         if self.ambiguous && verdict.effect < Effect::Deny {
-            return self.unclear();
+            self.unclear()
+        } else {
+            verdict
         }
-        if self.elsewhere.is_some() && verdict.effect == Effect::Allow {
-            verdict.effect = Effect::Ask;
-            for part in &mut verdict.parts {
-                part.effect = Effect::Ask;
-                part.reason = Some("it would run in another project".to_owned());
-            }
-        }
-        verdict
     }
 
     /// It may be anything, what the floor holds included, so nothing lifts it.
@@ -195,6 +158,65 @@ impl Assessed {
             allows: Allows::Count,
         };
         self.judged(&[layer])
+    }
+}
+
+impl Elsewhere {
+    /// The folder that a request names for itself, if that lies in another project than its agent's.
+    fn find(rulebook: &Rulebook, request: &Request, own: &Chapter) -> Option<Self> {
+        let action = match &request.action {
+            Action::Unclear { known, .. } => known,
+            action => action,
+        };
+        let Action::In { directory, action } = action else {
+            return None;
+        };
+        let folder = if directory.starts_with('/') {
+            directory.clone()
+        } else {
+            format!("{}/{directory}", request.place.cwd)
+        };
+        let chapter = rulebook.chapter(Some(&folder));
+        if chapter.project == own.project {
+            return None;
+        }
+        let there = Request {
+            tool: request.tool.clone(),
+            action: action.as_ref().clone(),
+            place: chapter.place.clone(),
+        };
+        Some(Self {
+            folder,
+            assessment: assess(&there, rulebook.facts()),
+            chapter,
+        })
+    }
+
+    /// That project's denies hold, and what its agent's rules allow is not theirs to allow there.
+    fn tighten(&self, mut verdict: Verdict) -> Verdict {
+        let is_for = |entry: &Entry| entry.is_for(None);
+        let layers = self.chapter.layers.iter();
+        let layers: Vec<_> = layers.map(|layer| file_layer(layer, &is_for)).collect();
+        let there = judge(&self.assessment, &self.chapter.floor, &layers);
+        if there.effect == Effect::Deny && verdict.effect < Effect::Deny {
+            return there;
+        }
+        if verdict.effect == Effect::Allow {
+            verdict.effect = Effect::Ask;
+            verdict.parts.push(in_another_project(&self.folder));
+        }
+        verdict
+    }
+}
+
+fn in_another_project(folder: &str) -> VerdictPart {
+    VerdictPart {
+        kind: PartKind::Tool,
+        subject: folder.to_owned(),
+        effect: Effect::Ask,
+        rule: None,
+        reason: Some("it would run in another project than its agent's".to_owned()),
+        floor: false,
     }
 }
 
@@ -268,25 +290,6 @@ impl Gate {
     /// What all rules say of an ask at this instant. Grants with a number of uses are looked at
     /// only if nothing else allows it, and then only those that have enough of them left.
     pub(crate) fn judge(
-        &self,
-        state: &State,
-        assessed: &Assessed,
-        agent: Option<&AgentId>,
-        now: Timestamp,
-    ) -> Judged {
-        let here = self.judge_here(state, assessed, agent, now);
-        let there = assessed.elsewhere.as_ref();
-        let there = there.map(|there| self.judge_here(state, there, agent, now));
-        match there {
-            Some(there) if there.verdict.effect > here.verdict.effect => Judged {
-                cwd: here.cwd,
-                ..there
-            },
-            _ => here,
-        }
-    }
-
-    fn judge_here(
         &self,
         state: &State,
         assessed: &Assessed,

@@ -8,7 +8,7 @@ use crate::host::{self, Target};
 use crate::path::{Spot, below, clean, resolve};
 use crate::request::{Action, Place, Request};
 use crate::shell::{
-    self, AllowForm, CommandFacts, DenyForm, RedirectKind, Step, Touches, What, Word,
+    self, AllowForm, CommandFacts, DenyForm, RedirectKind, Step, Touched, Touches, What, Word,
 };
 
 /// Longer subjects are shown by their beginning.
@@ -329,7 +329,15 @@ impl Assessor<'_> {
         facts: &CommandFacts,
         directories: Option<&[String]>,
     ) -> Option<String> {
-        let mut named = facts.touched.iter().filter(|touch| !touch.glob);
+        // Words of other programs are rarely paths; where they might be, rules still see them.
+        let is_file = |touch: &&Touched| {
+            matches!(touch.touches, Touches::Reads | Touches::Writes) && facts.program != "git"
+        };
+        let unknown = directories.is_none();
+        let mut named = facts
+            .touched
+            .iter()
+            .filter(|touch| !touch.glob && (!unknown || is_file(touch)));
         named.find_map(|touch| {
             let nowhere = [String::new()];
             let bases = directories.unwrap_or(&nowhere).iter();

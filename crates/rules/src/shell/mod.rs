@@ -21,7 +21,7 @@ use command::Move;
 pub(crate) use command::{AllowForm, Facts as CommandFacts};
 pub(crate) use lint::is_invisible;
 pub(crate) use programs::{Touches, is_interpreter, is_wrapper};
-pub(crate) use reach::DenyForm;
+pub(crate) use reach::{DenyForm, Touched};
 pub(crate) use script::RedirectKind;
 pub(crate) use word::{Word, plain_words};
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use countersign_core::event::{Effect, Grant};
 use countersign_core::{AgentId, Asking, Event, GrantId, Json, Judged, State, Timestamp};
 use countersign_rules::{
-    Action, Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Request,
-    RuleSet, Verdict, VerdictPart, assess, judge, suggest,
+    Action, Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Place,
+    Request, RuleSet, Verdict, VerdictPart, assess, judge, suggest,
 };
 
 use crate::exact;
@@ -77,9 +77,10 @@ impl Assessed {
         }
     }
 
-    /// What stands for the project it would run in.
+    /// What stands for the project it would run in, if that is its agent's.
     pub(crate) fn project(&self) -> Option<String> {
-        self.chapter.project.clone()
+        let project = self.chapter.project.clone();
+        project.filter(|_| self.elsewhere.is_none())
     }
 
     /// Rules that would allow it beside the files' and these, the narrowest first.
@@ -105,7 +106,7 @@ impl Assessed {
     }
 
     fn suggest_beside(&self, rulebook: &Rulebook, layers: &[Layer<'_>]) -> Vec<Candidate> {
-        if self.ambiguous {
+        if self.ambiguous || self.elsewhere.is_some() {
             return Vec::new();
         }
         suggest(&self.request, rulebook.facts(), &self.chapter.floor, layers)
@@ -171,13 +172,14 @@ impl Elsewhere {
         let Action::In { directory, action } = action else {
             return None;
         };
-        let folder = if directory.starts_with('/') {
-            directory.clone()
-        } else {
-            format!("{}/{directory}", request.place.cwd)
-        };
+        let folder = entered(directory, &request.place)?;
         let chapter = rulebook.chapter(Some(&folder));
-        if chapter.project == own.project {
+        // Worktrees of one repository are one project, and have a rule file each.
+        let root = |chapter: &Chapter| {
+            let project = chapter.project.clone()?;
+            Some((project, chapter.place.project.clone()))
+        };
+        if root(&chapter) == root(own) {
             return None;
         }
         let there = Request {
@@ -206,6 +208,18 @@ impl Elsewhere {
             verdict.parts.push(in_another_project(&self.folder));
         }
         verdict
+    }
+}
+
+/// Where a folder leads that an input names, if that is known.
+fn entered(directory: &str, place: &Place) -> Option<String> {
+    match directory.strip_prefix('~') {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+            Some(format!("{}{rest}", place.home))
+        }
+        Some(_) => None,
+        None if directory.starts_with('/') => Some(directory.to_owned()),
+        None => (!place.cwd.is_empty()).then(|| format!("{}/{directory}", place.cwd)),
     }
 }
 

@@ -619,7 +619,7 @@ async fn nothing_names_no_rule() {
     let mut wire = Wire::operator(&host).await;
     let deny = json!({ "rule": "Bash(rm:*)", "effect": "deny" });
     let added = wire.ok("host.add_rule", deny).await;
-    let id = added["grant"]["id"].as_str().unwrap();
+    let id = added["id"].as_str().unwrap();
     for id in ["", "grant-"] {
         let error = wire.no("host.remove_rule", json!({ "id": id })).await;
         assert_eq!(error["data"]["reason"], "unknown_rule", "{error}");

@@ -4,6 +4,7 @@
 //! a default, and what is written here decodes for ever. An event's payload is the JSON of its
 //! struct; kind and version lie beside it in the log's header.
 
+mod managed;
 mod rules;
 
 use std::sync::Arc;
@@ -16,6 +17,13 @@ use crate::ids::{
 use crate::json::Json;
 use crate::principal::{By, Role};
 
+pub use managed::{
+    AgentArchived, AgentExited, AgentLaunched, AgentPlaced, AgentReady, AgentRenamed,
+    AgentReported, AgentRunRequested, AgentSpawned, AgentStopRequested, EnvVar, Message,
+    MessageQueued, MessagesDropped, PassUsed, Plan, PlanStep, RunEnd, SpawnOptions, ToolStatus,
+    TranscriptAdded, TranscriptEntry, TurnEnded, TurnInterrupted, TurnStarted, Usage, Worktree,
+    WorktreeWish,
+};
 pub use rules::{
     AgentBypassChanged, Effect, Grant, GrantCreated, GrantEnd, GrantRemoved, GrantUse, PartKind,
     RuleRef, RulesTrusted, Scope, Verdict, VerdictPart,

@@ -1,0 +1,369 @@
+//! The adapter vocabulary: what the host tells an agent, and what it hears from it, whatever
+//! protocol the agent speaks.
+//!
+//! An [`Adapter`] is a machine without I/O: lines in, [`Happening`]s and lines out. Everything that
+//! is outstanding on a connection is in [`Adapter::state`], so that another process can go on with
+//! the same connection.
+//!
+//! Invariants: an adapter writes nothing by itself; dropping one says nothing to the agent; each
+//! request of the agent is answered at most once.
+
+use std::path::PathBuf;
+
+use countersign_core::Json;
+use countersign_core::event::{Plan, ToolStatus, TranscriptEntry, Usage};
+use serde::{Deserialize, Serialize};
+
+/// The agent's own id for one of its requests, as JSON text: `7` and `"7"` are two ids.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RequestId(pub String);
+
+/// A machine that speaks one agent's protocol.
+pub trait Adapter: Send {
+    /// Takes one line that the agent wrote, without its end. Never fails: what is not understood
+    /// is [`Happening::Noise`] or kept as it is.
+    fn hear(&mut self, line: &[u8]) -> Heard;
+
+    /// Gives the lines that carry out an order.
+    fn order(&mut self, order: Order) -> Result<Vec<Line>, OrderError>;
+
+    /// Everything that is outstanding, for whoever goes on with this connection.
+    fn state(&self) -> Json;
+}
+
+/// One line to write, with its newline.
+pub type Line = Vec<u8>;
+
+/// What one line of the agent came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Heard {
+    /// What happened, in order.
+    pub happenings: Vec<Happening>,
+    /// What is to be written because of it: the next step of the handshake, or the refusal of a
+    /// request nobody serves.
+    pub lines: Vec<Line>,
+}
+
+/// Why an order could not be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// A turn runs, or the session is not open yet.
+    #[error("the agent is not ready for that")]
+    NotReady,
+    /// The request was answered or withdrawn before.
+    #[error("the agent no longer waits for that answer")]
+    NotWaiting,
+    /// The protocol or this agent has no such thing.
+    #[error("the agent cannot do that: {0}")]
+    Unsupported(String),
+}
+
+/// What the host tells an agent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Order {
+    /// Shake hands and open a session. First of all orders.
+    Start(Start),
+    /// Begin a turn.
+    Prompt {
+        /// Our number for the turn.
+        turn: u32,
+        /// What to do, one block of text for each message.
+        messages: Vec<String>,
+    },
+    /// Answer an ask for permission.
+    Answer {
+        /// The request it was asked with.
+        request: RequestId,
+        /// What to say.
+        answer: Answer,
+    },
+    /// Answer a wish for files or terminals.
+    Serve {
+        /// The request it came with.
+        request: RequestId,
+        /// What came of it.
+        served: Result<Served, ServeError>,
+    },
+    /// End the running turn. Open asks of it end as withdrawn.
+    Interrupt,
+    /// Change the session's mode.
+    SetMode(String),
+    /// Change the model.
+    SetModel(String),
+}
+
+/// How a session is opened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Start {
+    /// The folder it works in, absolute.
+    pub cwd: PathBuf,
+    /// The agent's own id of the session to go on with; absent for a new one.
+    pub session: Option<String>,
+    /// The mode to be in, by the agent's own name for it.
+    pub mode: Option<String>,
+    /// The model to use, by the agent's own name for it.
+    pub model: Option<String>,
+    /// Words that go before everything else, where the agent has a place for them.
+    pub system_prompt: Option<String>,
+    /// Tools the agent may use, and no others, where it can be told so.
+    pub allowed_tools: Vec<String>,
+    /// Tools the agent may not use, where it can be told so.
+    pub disallowed_tools: Vec<String>,
+    /// Whether the host serves the agent's terminals and files.
+    pub serves: Serves,
+    /// MCP servers to hand over, each in the protocol's own form.
+    pub mcp_servers: Vec<Json>,
+}
+
+/// What the host does for an agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Serves {
+    /// Reads and writes of text files.
+    pub files: bool,
+    /// Terminals.
+    pub terminals: bool,
+}
+
+/// What an ask for permission is answered with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// This once. Never the agent's own "always".
+    Allow,
+    /// Not this time, with words if the protocol carries them.
+    Deny {
+        /// Why, or what to do instead.
+        message: Option<String>,
+    },
+    /// The ask went away; that is not a denial.
+    Cancelled,
+}
+
+/// What an agent did, said or wants.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Happening {
+    /// The session is open.
+    Ready(Ready),
+    /// No session came about; the agent is of no use.
+    StartFailed {
+        /// Why, in words for a person; says what to do where that is known (log in, for one).
+        message: String,
+    },
+    /// Something for the transcript.
+    Said(TranscriptEntry),
+    /// The agent reports about itself.
+    Reported(Report),
+    /// The agent asks for permission, or says more of a tool call it asked about and that was not
+    /// answered yet: what was asked with this request before no longer counts.
+    Asked(Box<PermissionAsk>),
+    /// The agent takes a request back, or its turn did.
+    Withdrawn {
+        /// The request: an ask, or a wish that is being served.
+        request: RequestId,
+    },
+    /// The agent wants the host to do something for it.
+    Wanted {
+        /// The request to answer.
+        request: RequestId,
+        /// What it wants.
+        want: Want,
+    },
+    /// A turn is over, for whatever reason.
+    TurnEnded {
+        /// Our number for it.
+        turn: u32,
+        /// How.
+        end: TurnEnd,
+    },
+    /// The agent wrote something that is not of its protocol.
+    Noise(String),
+}
+
+/// What is known when a session is open.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ready {
+    /// The agent's own id of the session.
+    pub session: String,
+    /// Whether it goes on with an earlier session.
+    pub resumed: bool,
+    /// Whether this session can be gone on with later.
+    pub resumable: bool,
+    /// What the agent calls itself, with its version.
+    pub agent: Option<String>,
+    /// The modes it has.
+    pub modes: Vec<String>,
+    /// The mode it is in.
+    pub mode: Option<String>,
+    /// What was asked for and could not be done (a mode or model it does not have, say), for people.
+    pub warnings: Vec<String>,
+}
+
+/// What an agent says about itself while it works. Absent fields say nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// The mode it is in from now on.
+    pub mode: Option<String>,
+    /// The model it uses from now on.
+    pub model: Option<String>,
+    /// What it plans to do.
+    pub plan: Option<Plan>,
+    /// What it used so far in this session.
+    pub usage: Option<Usage>,
+    /// A title for its session.
+    pub title: Option<String>,
+}
+
+/// An ask for permission, joined with what is known of the tool call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PermissionAsk {
+    /// The request to answer.
+    pub request: RequestId,
+    /// The agent's id of the tool call.
+    pub tool_call: String,
+    /// What it wants to do, in its words.
+    pub title: String,
+    /// The tool, by the name rules have for it (`Bash`, `Edit`, `Read`, `WebFetch`, …), or the
+    /// agent's own name, or nothing if even the kind is not known.
+    pub tool: Option<String>,
+    /// The tool's input in the form rules read (`command`, `file_path`, `url`, …), if it is known.
+    pub input: Option<Json>,
+    /// What the agent sent, for people: the raw input, diffs, locations.
+    pub details: Json,
+    /// What may run or be written without another ask if this one is allowed, each once.
+    pub binds: Vec<Bound>,
+    /// Whether there is a way to say no that is not the end of the turn.
+    pub can_deny: bool,
+}
+
+/// A request that an allowed ask stands for, exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// A command.
+    Run(RunRequest),
+    /// A file's whole content.
+    Write {
+        /// The file, absolute.
+        path: PathBuf,
+        /// What is written.
+        content: String,
+    },
+}
+
+/// A command as it is to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRequest {
+    /// The text a shell runs.
+    pub command: String,
+    /// The folder; the session's if absent.
+    pub cwd: Option<PathBuf>,
+    /// Variables it adds to the environment.
+    pub env: Vec<(String, String)>,
+}
+
+/// What an agent wants the host to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Want {
+    /// Read a text file.
+    Read {
+        /// The file, as the agent named it.
+        path: PathBuf,
+        /// The first line, counted from 1.
+        line: Option<u32>,
+        /// How many lines.
+        limit: Option<u32>,
+    },
+    /// Write a text file.
+    Write {
+        /// The file, as the agent named it.
+        path: PathBuf,
+        /// Its whole content.
+        content: String,
+    },
+    /// Run a command in a terminal.
+    CreateTerminal {
+        /// The command.
+        run: RunRequest,
+        /// How much of its output is kept.
+        output_bytes_max: Option<u64>,
+    },
+    /// Everything a terminal's command wrote.
+    Output {
+        /// The terminal.
+        terminal: String,
+    },
+    /// The end of a terminal's command.
+    WaitForExit {
+        /// The terminal.
+        terminal: String,
+    },
+    /// The end of a terminal's command, now.
+    Kill {
+        /// The terminal.
+        terminal: String,
+    },
+    /// A terminal is no longer needed.
+    Release {
+        /// The terminal.
+        terminal: String,
+    },
+}
+
+/// What the host did for an agent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Served {
+    /// A file's text.
+    Text(String),
+    /// A terminal was opened.
+    Terminal(String),
+    /// What a terminal's command wrote.
+    Output {
+        /// The text.
+        text: String,
+        /// Whether its beginning is missing.
+        truncated: bool,
+        /// How it ended, if it did.
+        exit: Option<Exit>,
+    },
+    /// How a terminal's command ended.
+    Exited(Exit),
+    /// It is done.
+    Done,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Its code, if it ended by itself.
+    pub code: Option<i32>,
+    /// The signal's name (`SIGKILL`), if one ended it.
+    pub signal: Option<String>,
+}
+
+/// Why something was not done for an agent, in words it can read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServeError {
+    /// There is no such file or terminal.
+    #[error("not found: {0}")]
+    NotFound(String),
+    /// A rule or a person said no.
+    #[error("not permitted: {0}")]
+    NotPermitted(String),
+    /// The request went away.
+    #[error("cancelled: {0}")]
+    Cancelled(String),
+    /// It was tried and failed.
+    #[error("failed: {0}")]
+    Failed(String),
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnEnd {
+    /// Why it stopped: the protocol's own word (`end_turn`, `cancelled`, `refusal`, …), or `error`.
+    pub reason: String,
+    /// What went wrong, for `error`.
+    pub message: Option<String>,
+    /// What the turn used, if the agent said so.
+    pub usage: Option<Usage>,
+    /// Tool calls that were never said to have ended; they are closed with the turn.
+    pub left_open: Vec<(String, ToolStatus)>,
+}

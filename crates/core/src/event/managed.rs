@@ -1,0 +1,431 @@
+//! Managed agents: facts about the processes the host starts, and their story.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AgentId, ApprovalId, Timestamp};
+use crate::json::Json;
+use crate::principal::By;
+
+use super::ProcessKey;
+
+/// What an agent is started with. Kept, so that it can be started again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpawnOptions {
+    /// The catalog's name for the agent; absent where a command was given instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The program and its arguments; empty where the catalog says it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// The folder it works in, absolute. With a worktree: the repository's folder it was asked from.
+    pub cwd: String,
+    /// The model, by the agent's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The agent's mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Words before everything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// The only tools it may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_tools: Vec<String>,
+    /// Tools it may not use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disallowed_tools: Vec<String>,
+    /// Variables of its environment. Secret ones have no value here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<EnvVar>,
+    /// Whether it works in a worktree of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<WorktreeWish>,
+    /// A turn that takes longer is interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_timeout_ms: Option<u64>,
+    /// How long its asks wait for an answer; 0 for as long as it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask_timeout_ms: Option<u64>,
+}
+
+/// One variable of an agent's environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnvVar {
+    /// Its name.
+    pub name: String,
+    /// Its value. Absent if it is secret or is taken from the host's environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+/// A wish for a worktree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorktreeWish {
+    /// The branch; one named after the agent if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+}
+
+/// A worktree that was made for an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worktree {
+    /// Its folder, absolute.
+    pub path: String,
+    /// Its branch.
+    pub branch: String,
+    /// The commit it began from.
+    pub base: String,
+    /// The repository it belongs to, absolute.
+    pub repository: String,
+}
+
+/// One thing an agent, or somebody to it, said or did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum TranscriptEntry {
+    /// A message to the agent.
+    User {
+        /// The words.
+        text: String,
+    },
+    /// Words of the agent.
+    Assistant {
+        /// The words.
+        text: String,
+    },
+    /// What the agent thought.
+    Thinking {
+        /// The words.
+        text: String,
+    },
+    /// The agent uses a tool, or says more of one it uses: absent fields are as they were.
+    ToolUse {
+        /// The agent's id of the call.
+        id: String,
+        /// What it says it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// The tool, by the name rules have for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        /// The tool's input as the agent sent it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Json>,
+        /// How far it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<ToolStatus>,
+    },
+    /// What came of a tool.
+    ToolResult {
+        /// The agent's id of the call.
+        id: String,
+        /// How it ended.
+        status: ToolStatus,
+        /// What it gave, as text.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        text: String,
+    },
+    /// What the agent plans.
+    Plan {
+        /// The plan.
+        plan: Plan,
+    },
+    /// Words of the host, or of the agent about itself.
+    Notice {
+        /// The words.
+        text: String,
+    },
+    /// Something this version has no words for, as it came.
+    Other {
+        /// What came.
+        update: Json,
+    },
+}
+
+/// How far a tool call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// Not begun.
+    Pending,
+    /// Under way.
+    InProgress,
+    /// Done.
+    Completed,
+    /// It failed, or was not permitted.
+    Failed,
+    /// Its turn ended before it was said to have ended.
+    Unknown,
+}
+
+/// What an agent plans to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The steps, in order.
+    pub steps: Vec<PlanStep>,
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanStep {
+    /// What it is.
+    pub text: String,
+    /// `pending`, `in_progress` or `completed`, by the agent's word.
+    pub status: String,
+}
+
+/// What an agent used, by its own word. Absent fields say nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens it read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_in: Option<u64>,
+    /// Tokens it wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_out: Option<u64>,
+    /// What it cost so far, in millionths of a US dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micro_usd: Option<u64>,
+    /// Tokens in its context now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_used: Option<u64>,
+    /// Tokens its context has room for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_size: Option<u64>,
+}
+
+/// See `Event::AgentSpawned`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentSpawned {
+    /// The agent, with its name and kind.
+    pub agent: std::sync::Arc<super::AgentProfile>,
+    /// What it is started with.
+    pub options: std::sync::Arc<SpawnOptions>,
+    /// Who wanted it.
+    pub by: By,
+}
+
+/// See `Event::AgentRunRequested`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentRunRequested {
+    /// The agent.
+    pub agent: AgentId,
+    /// Which of its runs, counted from 1.
+    pub run: u32,
+    /// The agent's own id of the session to go on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Who wanted it.
+    pub by: By,
+}
+
+/// See `Event::AgentLaunched`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentLaunched {
+    /// The agent.
+    pub agent: AgentId,
+    /// Which of its runs.
+    pub run: u32,
+    /// Its process.
+    pub process: ProcessKey,
+    /// What holds its processes together, as the one who made it names it.
+    pub tree: Json,
+}
+
+/// See `Event::AgentPlaced`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentPlaced {
+    /// The agent.
+    pub agent: AgentId,
+    /// Its worktree; `None` once it was removed.
+    pub worktree: Option<Worktree>,
+}
+
+/// See `Event::AgentReady`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentReady {
+    /// The agent.
+    pub agent: AgentId,
+    /// Which of its runs.
+    pub run: u32,
+    /// The agent's own id of the session.
+    pub session: String,
+    /// Whether the session can be gone on with later.
+    pub resumable: bool,
+}
+
+/// See `Event::AgentExited`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentExited {
+    /// The agent.
+    pub agent: AgentId,
+    /// Which of its runs.
+    pub run: u32,
+    /// What it means.
+    pub end: RunEnd,
+    /// In words.
+    pub message: String,
+}
+
+/// What the end of a run means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    /// It ended by itself, well.
+    Done,
+    /// It never got ready, or ended badly.
+    Failed,
+    /// Somebody ended it.
+    Killed,
+    /// The host that ran it ended.
+    HostEnded,
+}
+
+/// See `Event::AgentStopRequested`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentStopRequested {
+    /// The agent.
+    pub agent: AgentId,
+    /// Which of its runs.
+    pub run: u32,
+    /// Who wants it.
+    pub by: By,
+}
+
+/// See `Event::AgentRenamed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentRenamed {
+    /// The agent.
+    pub agent: AgentId,
+    /// Its name from now on.
+    pub name: String,
+    /// Who named it.
+    pub by: By,
+}
+
+/// See `Event::AgentArchived`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentArchived {
+    /// The agent.
+    pub agent: AgentId,
+    /// Whether it is put away from now on.
+    pub archived: bool,
+    /// Who did it.
+    pub by: By,
+}
+
+/// See `Event::AgentReported`. Absent fields are as they were.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentReported {
+    /// The agent.
+    pub agent: AgentId,
+    /// The mode it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The model it uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What it plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    /// What it used in this run so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// A title of its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// A message to an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// The words.
+    pub text: String,
+    /// Who says them.
+    pub by: By,
+    /// When they were said.
+    pub at: Timestamp,
+}
+
+/// See `Event::MessageQueued`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessageQueued {
+    /// The agent.
+    pub agent: AgentId,
+    /// The message.
+    pub message: Message,
+}
+
+/// See `Event::MessagesDropped`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessagesDropped {
+    /// The agent.
+    pub agent: AgentId,
+    /// Why.
+    pub reason: String,
+}
+
+/// See `Event::TurnStarted`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnStarted {
+    /// The agent.
+    pub agent: AgentId,
+    /// Which of its turns, counted from 1 over all runs.
+    pub turn: u32,
+    /// How many of the queued messages it takes, oldest first.
+    pub messages: u32,
+}
+
+/// See `Event::TurnInterrupted`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnInterrupted {
+    /// The agent.
+    pub agent: AgentId,
+    /// The turn.
+    pub turn: u32,
+    /// Who wanted it.
+    pub by: By,
+    /// Why, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// See `Event::TurnEnded`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnEnded {
+    /// The agent.
+    pub agent: AgentId,
+    /// The turn.
+    pub turn: u32,
+    /// Why it stopped: the agent's protocol's word, or `error`, or `exited`.
+    pub reason: String,
+    /// What went wrong, if something did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What it used, if the agent said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// See `Event::TranscriptAdded`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TranscriptAdded {
+    /// The agent.
+    pub agent: AgentId,
+    /// The turn it belongs to; 0 before the first.
+    #[serde(default)]
+    pub turn: u32,
+    /// What came, in order.
+    pub entries: Vec<TranscriptEntry>,
+}
+
+/// See `Event::PassUsed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PassUsed {
+    /// The agent.
+    pub agent: AgentId,
+    /// The approval that allowed it.
+    pub approval: ApprovalId,
+    /// The digest of what ran or was written.
+    pub digest: String,
+}

@@ -6,3 +6,5 @@
 
 pub mod acp;
 pub mod adapter;
+pub mod catalog;
+pub mod scripted;

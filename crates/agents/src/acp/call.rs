@@ -122,6 +122,11 @@ impl Call {
         )
     }
 
+    /// Whether anything but its id is known.
+    fn is_told(&self) -> bool {
+        self.status.is_some() || self.title.is_some() || self.raw_input.is_some()
+    }
+
     /// Forgets what only an ask could need.
     fn slim(&mut self) {
         self.raw_input = None;
@@ -157,9 +162,9 @@ impl CallUpdate<'_> {
     /// Each piece by itself: one that is not understood takes none of the others away.
     fn contents(&self) -> Option<Vec<ToolCallContent>> {
         let pieces: Vec<Value> = serde_json::from_str(self.content?.get()).ok()?;
-        let known = pieces.into_iter().filter_map(|piece| {
-            serde_json::from_value::<ToolCallContent>(piece).ok()
-        });
+        let known = pieces
+            .into_iter()
+            .filter_map(|piece| serde_json::from_value::<ToolCallContent>(piece).ok());
         Some(known.collect())
     }
 
@@ -180,10 +185,12 @@ impl CallUpdate<'_> {
         let raw = self.raw_output.map(RawValue::get).unwrap_or_default();
         match serde_json::from_str(raw) {
             Ok(Value::String(text)) => text,
-            Ok(Value::Object(fields)) => ["formatted_output", "aggregated_output", "content", "output"]
-                .iter()
-                .find_map(|name| fields.get(*name)?.as_str().map(str::to_owned))
-                .unwrap_or_else(|| raw.to_owned()),
+            Ok(Value::Object(fields)) => {
+                ["formatted_output", "aggregated_output", "content", "output"]
+                    .iter()
+                    .find_map(|name| fields.get(*name)?.as_str().map(str::to_owned))
+                    .unwrap_or_else(|| raw.to_owned())
+            }
             _ => raw.to_owned(),
         }
     }
@@ -287,7 +294,7 @@ impl Calls {
         let known = std::mem::take(&mut self.known);
         let mut open: Vec<(u64, String)> = known
             .into_iter()
-            .filter(|(_, call)| !call.is_over() && call.status.is_some())
+            .filter(|(_, call)| !call.is_over() && call.is_told())
             .map(|(id, call)| (call.born, id))
             .collect();
         open.sort_unstable();
@@ -317,9 +324,18 @@ mod tests {
             (call.title.as_deref(), call.name.as_deref(), call.status),
             (Some("ls"), Some("Bash"), Some(ToolStatus::Pending))
         );
-        assert_eq!(call.raw_input.as_ref().unwrap().text(), r#"{"command":"ls"}"#);
+        assert_eq!(
+            call.raw_input.as_ref().unwrap().text(),
+            r#"{"command":"ls"}"#
+        );
         assert_eq!(calls.close(), vec![("a".to_owned(), ToolStatus::Unknown)]);
-        assert_eq!(calls, Calls { born: 2, ..Calls::default() });
+        assert_eq!(
+            calls,
+            Calls {
+                born: 2,
+                ..Calls::default()
+            }
+        );
     }
 
     #[test]

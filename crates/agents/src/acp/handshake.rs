@@ -492,11 +492,7 @@ fn read_options(state: &mut State, options: Option<Vec<Value>>) {
 }
 
 /// `config_option_update`.
-pub(super) fn take_options(
-    state: &mut State,
-    heard: &mut Heard,
-    update: &RawValue,
-) -> Option<()> {
+pub(super) fn take_options(state: &mut State, heard: &mut Heard, update: &RawValue) -> Option<()> {
     let opened: Opened = serde_json::from_str(update.get()).ok()?;
     let (mode, model) = (state.modes.current.clone(), state.models.current.clone());
     read_options(state, opened.config_options);

@@ -102,9 +102,7 @@ impl Acp {
         };
         let answer = match self.state.theirs.remove(&request) {
             Some(Theirs::Permission { .. }) => permission::cancelled(&request),
-            Some(_) => {
-                envelope::error(&request, envelope::REQUEST_CANCELLED, "request cancelled")
-            }
+            Some(_) => envelope::error(&request, envelope::REQUEST_CANCELLED, "request cancelled"),
             None => return,
         };
         heard.lines.push(answer);
@@ -238,12 +236,7 @@ fn cancelled_id(params: &RawValue) -> Option<RequestId> {
 
 /// The turn is over: what it left open is closed. Nothing is written for asks it left behind, since
 /// nobody waits for them any more; terminals may outlive a turn and stay as they are.
-fn end_turn(
-    state: &mut State,
-    heard: &mut Heard,
-    turn: u32,
-    outcome: Result<&RawValue, Failure>,
-) {
+fn end_turn(state: &mut State, heard: &mut Heard, turn: u32, outcome: Result<&RawValue, Failure>) {
     let left = state.theirs.extract_if(.., |_, theirs| {
         matches!(
             theirs,

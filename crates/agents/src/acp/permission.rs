@@ -40,7 +40,11 @@ struct JustId {
 pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) {
     let params = request.params.map_or("null", RawValue::get);
     let Ok(params) = serde_json::from_str::<Params<'_>>(params) else {
-        return refuse(heard, request, "the agent asked for something that cannot be read");
+        return refuse(
+            heard,
+            request,
+            "the agent asked for something that cannot be read",
+        );
     };
     if !state.is_ours(&params.session_id) {
         return refuse(heard, request, "the agent asked for another session");
@@ -112,12 +116,14 @@ pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
         }
         asked.clone_from(digest);
         *shown = ask.can_allow;
-        heard.happenings.push(Happening::Asked(Box::new(PermissionAsk {
-            request: request.clone(),
-            can_allow: ask.can_allow && allow.is_some(),
-            can_deny: deny.is_some(),
-            ..ask.clone()
-        })));
+        heard
+            .happenings
+            .push(Happening::Asked(Box::new(PermissionAsk {
+                request: request.clone(),
+                can_allow: ask.can_allow && allow.is_some(),
+                can_deny: deny.is_some(),
+                ..ask.clone()
+            })));
     }
 }
 
@@ -212,9 +218,7 @@ pub(super) fn cancelled(request: &RequestId) -> Line {
 /// Words travel in `_meta`, which agents that do not know them leave aside.
 fn outcome(request: &RequestId, option: Option<String>, message: Option<String>) -> Line {
     let outcome = match option {
-        Some(option) => {
-            RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option))
-        }
+        Some(option) => RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option)),
         None => RequestPermissionOutcome::Cancelled,
     };
     let response = RequestPermissionResponse::new(outcome);

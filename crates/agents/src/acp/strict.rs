@@ -78,7 +78,10 @@ mod tests {
     #[test]
     fn a_field_named_twice_is_refused_at_any_depth() {
         let text = r#"{"a":[1,-2,0.5,"x",null,true],"b":{"c":{}}}"#;
-        assert_eq!(parse(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+        assert_eq!(
+            parse(text).unwrap(),
+            serde_json::from_str::<Value>(text).unwrap()
+        );
         assert!(parse(r#"{"command":"ls","command":"rm"}"#).is_err());
         assert!(parse(r#"[{"a":{"b":1,"\u0062":2}}]"#).is_err());
         assert!(parse(&"[".repeat(1_000)).is_err());

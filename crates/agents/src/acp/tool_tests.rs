@@ -88,7 +88,11 @@ fn what_real_agents_send_gets_the_rules_names() {
         ),
     ];
     for (call, tool, input, binds) in cases {
-        assert_eq!(named(&call), (Some(tool.to_owned()), input, binds), "{call}");
+        assert_eq!(
+            named(&call),
+            (Some(tool.to_owned()), input, binds),
+            "{call}"
+        );
     }
 }
 
@@ -140,7 +144,11 @@ fn kinds_stand_in_for_names() {
         (json!({}), None, None),
     ] {
         let (named_tool, named_input, _) = named(&call);
-        assert_eq!((named_tool.as_deref(), named_input), (tool, input), "{call}");
+        assert_eq!(
+            (named_tool.as_deref(), named_input),
+            (tool, input),
+            "{call}"
+        );
     }
 }
 
@@ -148,10 +156,22 @@ fn kinds_stand_in_for_names() {
 fn what_is_not_certain_has_no_input() {
     for (call, tool) in [
         (json!({"kind": "execute", "title": "ls"}), "Bash"),
-        (json!({"kind": "execute", "rawInput": {"command": "ls", "cmd": "rm x"}}), "Bash"),
-        (json!({"kind": "execute", "rawInput": {"command": ["ls", 1]}}), "Bash"),
-        (json!({"kind": "execute", "rawInput": {"command": []}}), "Bash"),
-        (json!({"kind": "execute", "rawInput": {"command": "ls", "cwd": "/a", "dir": "/b"}}), "Bash"),
+        (
+            json!({"kind": "execute", "rawInput": {"command": "ls", "cmd": "rm x"}}),
+            "Bash",
+        ),
+        (
+            json!({"kind": "execute", "rawInput": {"command": ["ls", 1]}}),
+            "Bash",
+        ),
+        (
+            json!({"kind": "execute", "rawInput": {"command": []}}),
+            "Bash",
+        ),
+        (
+            json!({"kind": "execute", "rawInput": {"command": "ls", "cwd": "/a", "dir": "/b"}}),
+            "Bash",
+        ),
         (json!({"kind": "execute", "rawInput": "ls"}), "Bash"),
         (
             json!({"kind": "edit", "rawInput": {"path": "/p/a"}, "locations": [{"path": "/etc/x"}]}),
@@ -166,10 +186,17 @@ fn what_is_not_certain_has_no_input() {
             json!({"name": "Read", "kind": "execute", "rawInput": {"file_path": "/p/a"}}),
             "Read",
         ),
-        (json!({"kind": "edit", "rawInput": {"file": "a", "path": "b"}}), "Edit"),
+        (
+            json!({"kind": "edit", "rawInput": {"file": "a", "path": "b"}}),
+            "Edit",
+        ),
         (json!({"kind": "read"}), "Read"),
     ] {
-        assert_eq!(named(&call), (Some(tool.to_owned()), None, Vec::new()), "{call}");
+        assert_eq!(
+            named(&call),
+            (Some(tool.to_owned()), None, Vec::new()),
+            "{call}"
+        );
     }
 }
 
@@ -177,19 +204,29 @@ fn what_is_not_certain_has_no_input() {
 fn several_files_moves_and_deletions_are_no_plain_edits() {
     for (changes, tool) in [
         (json!({"/p/a": {"type": "delete"}}), "Delete"),
-        (json!({"/p/a": {"type": "update", "move_path": "/p/b"}}), "Move"),
-        (json!({"/p/a": {"type": "add"}, "/p/b": {"type": "add"}}), "apply_patch"),
+        (
+            json!({"/p/a": {"type": "update", "move_path": "/p/b"}}),
+            "Move",
+        ),
+        (
+            json!({"/p/a": {"type": "add"}, "/p/b": {"type": "add"}}),
+            "apply_patch",
+        ),
         (json!({}), "apply_patch"),
     ] {
         let input = json!({"call_id": "c", "changes": changes});
         let call = json!({"kind": "edit", "rawInput": input});
-        assert_eq!(named(&call), (Some(tool.to_owned()), Some(input), Vec::new()));
+        assert_eq!(
+            named(&call),
+            (Some(tool.to_owned()), Some(input), Vec::new())
+        );
     }
 }
 
 #[test]
 fn a_field_sent_twice_is_no_input() {
-    let text = r#"{"toolCallId":"c","kind":"execute","rawInput":{"command":"ls","command":"rm -rf x"}}"#;
+    let text =
+        r#"{"toolCallId":"c","kind":"execute","rawInput":{"command":"ls","command":"rm -rf x"}}"#;
     let mut calls = Calls::default();
     let named = name(calls.begin(&serde_json::from_str(text).unwrap()), "/p");
     assert_eq!((named.tool.as_deref(), named.input), (Some("Bash"), None));

@@ -118,7 +118,12 @@ fn chunk(
     match text_of(&chunk.content) {
         Some(text) if text.is_empty() => {}
         Some(text) => say(heard, entry(text)),
-        None => say(heard, TranscriptEntry::Notice { text: shape_of(&chunk.content) }),
+        None => say(
+            heard,
+            TranscriptEntry::Notice {
+                text: shape_of(&chunk.content),
+            },
+        ),
     }
     Some(())
 }
@@ -145,12 +150,7 @@ fn shape_of(block: &ContentBlock) -> String {
     }
 }
 
-fn tool_call(
-    state: &mut State,
-    heard: &mut Heard,
-    update: &RawValue,
-    begins: bool,
-) -> Option<()> {
+fn tool_call(state: &mut State, heard: &mut Heard, update: &RawValue, begins: bool) -> Option<()> {
     let update: CallUpdate<'_> = serde_json::from_str(update.get()).ok()?;
     learn(state, heard, &update, begins);
     Some(())
@@ -162,15 +162,12 @@ fn shown(call: &Call, cwd: &str) -> (Option<String>, Option<String>, Option<Tool
 }
 
 /// Takes in what is said of a tool call: for the transcript, and for the asks about it.
-pub(super) fn learn(
-    state: &mut State,
-    heard: &mut Heard,
-    update: &CallUpdate<'_>,
-    begins: bool,
-) {
+pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_>, begins: bool) {
     let id = update.tool_call_id.clone();
     let known = state.calls.find(&id).filter(|_| !begins);
-    let before = known.map(|call| shown(call, &state.cwd)).unwrap_or_default();
+    let before = known
+        .map(|call| shown(call, &state.cwd))
+        .unwrap_or_default();
     let was_over = known.is_some_and(Call::is_over);
     let input_before = known.and_then(|call| call.raw_input.clone());
     let call = if begins {
@@ -180,10 +177,14 @@ pub(super) fn learn(
     };
     let after = shown(call, &state.cwd);
     let is_over = call.is_over();
-    let input = update.input().filter(|input| Some(input) != input_before.as_ref());
+    let input = update
+        .input()
+        .filter(|input| Some(input) != input_before.as_ref());
     let title = after.0.filter(|title| Some(title) != before.0.as_ref());
     let tool = after.1.filter(|tool| Some(tool) != before.1.as_ref());
-    let status = after.2.filter(|status| !is_over && Some(*status) != before.2);
+    let status = after
+        .2
+        .filter(|status| !is_over && Some(*status) != before.2);
     if !was_over && (title.is_some() || tool.is_some() || input.is_some() || status.is_some()) {
         let id = id.clone();
         let entry = TranscriptEntry::ToolUse {

@@ -25,6 +25,22 @@ pub const AGENTS_MAX: usize = 5_000;
 /// External agents whose owner left for good that are still shown; the oldest make room.
 pub const GONE_AGENTS_KEPT: usize = 100;
 
+/// Messages that wait for one agent: more than a person queues, few enough to be kept with it.
+pub const AGENT_MESSAGES_MAX: usize = 64;
+
+/// One message to an agent: a long brief, with what was pasted into it.
+pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// How long a turn may take unless its agent was started with another limit: longer than any work
+/// that is still wanted, since time spent waiting for a person counts.
+pub const TURN_TIMEOUT_MS: u64 = 4 * 3_600_000;
+
+/// The time an agent has to end a turn that took too long, before it is ended itself.
+pub const INTERRUPT_GRACE_MS: u64 = 30_000;
+
+/// How long a managed agent's ask waits unless its agent was started with another limit.
+pub const MANAGED_ASK_TIMEOUT_MS: u64 = 30 * 60_000;
+
 /// Ended asks a fresh subscriber is shown besides the open ones.
 pub const RECENT_ENDED_SHOWN: usize = 200;
 

@@ -5,3 +5,4 @@
 //! ([`adapter`]), and only what comes back down is done.
 
 pub mod adapter;
+pub mod worktree;

@@ -123,7 +123,7 @@ fn config(sha256: bool, settings: &[u8]) -> String {
         };
         let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if let Some(name) = name.strip_prefix("core.").filter(|_| plain) {
-            text.push_str(&format!("\t{name} = {value}\n"));
+            text.extend(["\t", name, " = ", value, "\n"]);
         }
     }
     if sha256 {

@@ -85,10 +85,17 @@ async fn named(repository: &Repository, patterns: &[u8]) -> Result<Vec<PathBuf>,
     }
     let ignored = aside
         .git_with_index("see which of them git ignores", &index)
+        // This one takes names only, and refuses to be told so.
+        .env("GIT_LITERAL_PATHSPECS", "0")
         .args(["check-ignore", "-z", "--stdin"])
         .input(listed.bytes)
         .run()
         .await?;
+    // 1 says that none of them is.
+    if ignored.code == Some(1) {
+        return Ok(Vec::new());
+    }
+    let ignored = ignored.succeeded("see which of them git ignores")?;
     let files: Vec<PathBuf> = records(&ignored.bytes).map(path).collect();
     if ignored.cut || files.len() > limits::WORKTREE_INCLUDE_FILES_MAX {
         return Err(too_much(format!(

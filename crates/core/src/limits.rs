@@ -228,3 +228,30 @@ pub const TERMINAL_DRAIN_MS: u64 = 200;
 /// How long the end of everything an agent started is waited for before it is reported as a failure.
 /// A killed process goes within milliseconds unless it hangs in the kernel.
 pub const TREE_KILL_MS: u64 = 10_000;
+
+/// One call of git: a checkout of a very large repository on a slow disk fits.
+pub const GIT_CALL_MS: u64 = 120_000;
+
+/// What one call of git may print: the names of some hundred thousand files.
+pub const GIT_OUTPUT_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// What is kept of git's own words when it fails.
+pub const GIT_WORDS_BYTES_MAX: usize = 64 * 1024;
+
+/// The diff of a worktree: far more than is read, and fits in a frame.
+pub const DIFF_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Files of a worktree that are named one by one.
+pub const WORKTREE_FILES_SHOWN: usize = 2_000;
+
+/// Characters of an agent's name that its worktree takes over.
+pub const WORKTREE_NAME_CHARS_MAX: usize = 48;
+
+/// One `.worktreeinclude`.
+pub const WORKTREE_INCLUDE_BYTES_MAX: usize = 64 * 1024;
+
+/// Files that are copied into a worktree: what an agent needs, not what it can make itself.
+pub const WORKTREE_INCLUDE_FILES_MAX: usize = 20_000;
+
+/// The same bound in bytes.
+pub const WORKTREE_INCLUDE_TOTAL_BYTES_MAX: u64 = 1024 * 1024 * 1024;

@@ -1,0 +1,3 @@
+//! Agents' children on the real system.
+
+mod worktrees;

@@ -255,3 +255,24 @@ pub const WORKTREE_INCLUDE_FILES_MAX: usize = 20_000;
 
 /// The same bound in bytes.
 pub const WORKTREE_INCLUDE_TOTAL_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Tool calls of one turn that are remembered, so that an ask can be joined with what was said of
+/// its call before. The oldest ones that ended make room.
+pub const TOOL_CALLS_KNOWN_MAX: usize = 512;
+
+/// What the inputs and diffs of those calls may carry together. A call that does not fit is known by
+/// its id alone, and an ask about it goes to a person who is told so.
+pub const TOOL_CALL_BYTES_KNOWN_MAX: usize = 4 * 1024 * 1024;
+
+/// Requests of one agent that wait for an answer of ours: its asks, and as much again for files and
+/// terminals.
+pub const AGENT_REQUESTS_MAX: usize = 2 * AGENT_OPEN_ASKS_MAX;
+
+/// What a tool gave, as far as the transcript keeps it.
+pub const TOOL_RESULT_BYTES_MAX: usize = TEXT_BYTES_MAX;
+
+/// What is kept of a line that is not of an agent's protocol: enough to recognise it.
+pub const NOISE_BYTES_MAX: usize = 2 * 1024;
+
+/// Modes, models or ways to log in of one agent: what fits into a list for a person.
+pub const AGENT_CHOICES_MAX: usize = 256;

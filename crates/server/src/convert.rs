@@ -50,6 +50,7 @@ pub(crate) fn agent((agent, open): &(Agent, OpenCounts)) -> HostAgent {
         },
         id: profile.id.to_string(),
         kind: profile.kind.clone(),
+        managed: None,
         metadata: raw(&profile.metadata),
         name: profile.name.clone(),
         open_approvals: open.approvals,

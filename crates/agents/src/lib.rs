@@ -5,4 +5,24 @@
 //! ([`adapter`]), and only what comes back down is done.
 
 pub mod adapter;
+mod child;
+mod files;
+mod lines;
+mod pipe;
+mod process;
+mod shells;
+mod spawn_hooks;
+mod stream;
+mod tree;
 pub mod worktree;
+
+pub use files::{
+    FileError, Opened, Roots, WriteTarget, open_for_read, open_for_write, read_text, write_text,
+};
+pub use pipe::{Pipe, PipeEvent, PipeWriter, WriteError, Written};
+pub use process::{LaunchError, LaunchSpec, Process, launch};
+pub use shells::{
+    CommandSpec, LocalShells, NoShells, PtySize, ShellBackend, ShellError, ShellFuture, TerminalId,
+    TerminalOutput,
+};
+pub use tree::{Means, Tree, TreeError, TreeRecord, means};

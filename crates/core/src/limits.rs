@@ -25,6 +25,22 @@ pub const AGENTS_MAX: usize = 5_000;
 /// External agents whose owner left for good that are still shown; the oldest make room.
 pub const GONE_AGENTS_KEPT: usize = 100;
 
+/// Messages that wait for one agent: more than a person queues, few enough to be kept with it.
+pub const AGENT_MESSAGES_MAX: usize = 64;
+
+/// One message to an agent: a long brief, with what was pasted into it.
+pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// How long a turn may take unless its agent was started with another limit: longer than any work
+/// that is still wanted, since time spent waiting for a person counts.
+pub const TURN_TIMEOUT_MS: u64 = 4 * 3_600_000;
+
+/// The time an agent has to end a turn that took too long, before it is ended itself.
+pub const INTERRUPT_GRACE_MS: u64 = 30_000;
+
+/// How long a managed agent's ask waits unless its agent was started with another limit.
+pub const MANAGED_ASK_TIMEOUT_MS: u64 = 30 * 60_000;
+
 /// Ended asks a fresh subscriber is shown besides the open ones.
 pub const RECENT_ENDED_SHOWN: usize = 200;
 
@@ -170,6 +186,48 @@ pub const UNIX_CONNECTIONS_MAX: usize = 1_024;
 
 /// What the requests of one connection that are being served may carry together.
 pub const CONNECTION_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// One line an agent writes: a whole file in an edit fits several times over.
+pub const AGENT_LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Lines of an agent that wait to be taken before the agent waits in turn.
+pub const AGENT_LINES_QUEUED: usize = 64;
+
+/// A line longer than this is queued alone, so that a queue of long lines cannot fill the memory.
+pub const AGENT_LINE_BYTES_SHORT: usize = 64 * 1024;
+
+/// One line of what an agent writes for its log; a longer one is cut into several.
+pub const AGENT_LOG_LINE_BYTES_MAX: usize = 4 * 1024;
+
+/// What is read after an agent's exit: as much as a pipe can hold, so that whoever inherited the pipe
+/// cannot keep its end from being told.
+pub const AGENT_DRAIN_BYTES_MAX: usize = 1024 * 1024;
+
+/// Lines that wait to be written to an agent that does not read.
+pub const AGENT_WRITES_QUEUED: usize = 1_024;
+
+/// What such lines may hold together: two of the longest.
+pub const AGENT_WRITE_BYTES_QUEUED: usize = 32 * 1024 * 1024;
+
+/// A file that an agent reads or writes through the host: with its envelope it fits into one line.
+pub const AGENT_FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Folders that are created for one file an agent writes.
+pub const AGENT_NEW_FOLDERS_MAX: usize = 32;
+
+/// Terminals of one agent at a time.
+pub const AGENT_TERMINALS_MAX: usize = 128;
+
+/// Output that one terminal keeps, however much its agent asks for.
+pub const TERMINAL_OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How long the end of a command waits for the end of its output, which something the command left
+/// running may hold open.
+pub const TERMINAL_DRAIN_MS: u64 = 200;
+
+/// How long the end of everything an agent started is waited for before it is reported as a failure.
+/// A killed process goes within milliseconds unless it hangs in the kernel.
+pub const TREE_KILL_MS: u64 = 10_000;
 
 /// One call of git: a checkout of a very large repository on a slow disk fits.
 pub const GIT_CALL_MS: u64 = 120_000;

@@ -4,6 +4,7 @@
 //! Invariant: nothing here decides. What an agent wants is handed up as words of our own
 //! ([`adapter`]), and only what comes back down is done.
 
+pub mod acp;
 pub mod adapter;
 mod child;
 mod files;

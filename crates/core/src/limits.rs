@@ -287,6 +287,9 @@ pub const WORKTREE_INCLUDE_FILES_MAX: usize = 20_000;
 /// The same bound in bytes.
 pub const WORKTREE_INCLUDE_TOTAL_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
+/// Agents that one call waits for: what fits in a request that waits.
+pub const WAIT_AGENTS_MAX: usize = 100;
+
 /// Tool calls of one turn that are remembered, so that an ask can be joined with what was said of
 /// its call before. The oldest ones that ended make room.
 pub const TOOL_CALLS_KNOWN_MAX: usize = 512;

@@ -4,7 +4,9 @@
 //! the host may be killed at any instant. Deliberately absent: any knowledge of a wire.
 #![forbid(unsafe_code)]
 
+mod attendant;
 pub mod audit;
+mod board;
 mod clock;
 mod crash;
 mod exact;
@@ -13,6 +15,7 @@ mod gate;
 mod names;
 mod reply;
 mod rulebook;
+mod secrets;
 mod service;
 mod subscription;
 mod supervisor;
@@ -34,7 +37,7 @@ pub use rulebook::{
 };
 pub use service::{
     Backtest, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined, OpenError,
-    Overview, RulesOverview, Service, Settings, Stopped, open, start,
+    Overview, RulesOverview, Service, Settings, SpawnRequest, Stopped, TranscriptPage, open, start,
 };
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::call::{Call, CallUpdate, kept};
 use super::state::{Phase, State};
-use super::{envelope, handshake, permission, tool};
+use super::{choice, envelope, permission, tool};
 use crate::adapter::{Happening, Heard, Report};
 
 #[derive(Deserialize)]
@@ -72,7 +72,7 @@ fn take_update(state: &mut State, heard: &mut Heard, update: &RawValue) {
         Ok("plan") => plan(heard, update),
         Ok("usage_update") => usage(heard, update),
         Ok("current_mode_update") => mode(state, heard, update),
-        Ok("config_option_update") => handshake::take_options(state, heard, update),
+        Ok("config_option_update") => choice::take_options(state, heard, update),
         Ok("session_info_update") => title(heard, update),
         Ok("notice") => notice(heard, update),
         Ok("compaction_update") => compaction(heard, update),

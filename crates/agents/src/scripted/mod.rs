@@ -5,9 +5,11 @@
 //! either it answers politely. If it is given a folder for its sessions, a later process can go on
 //! with them.
 
+mod ask;
 mod play;
 mod script;
 mod wire;
+mod wish;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -164,7 +164,8 @@ fn shown(call: &Call, cwd: &str) -> (Option<String>, Option<String>, Option<Tool
 /// Takes in what is said of a tool call: for the transcript, and for the asks about it.
 pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_>, begins: bool) {
     let id = update.tool_call_id.clone();
-    let known = state.calls.find(&id).filter(|_| !begins);
+    let known = state.calls.find(&id);
+    let known = known.filter(|call| !(begins && call.is_over()));
     let before = known
         .map(|call| shown(call, &state.cwd))
         .unwrap_or_default();

@@ -3,8 +3,7 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -31,7 +30,8 @@ pub(super) struct Stage {
     pub(super) cwd: String,
     script: Script,
     cancelled: watch::Sender<bool>,
-    running: AtomicBool,
+    /// The prompt that is to be answered, while a turn runs.
+    prompt: Mutex<Option<Value>>,
 }
 
 impl Stage {
@@ -42,7 +42,7 @@ impl Stage {
             cwd,
             script,
             cancelled: watch::Sender::new(false),
-            running: AtomicBool::new(false),
+            prompt: Mutex::new(None),
         }
     }
 
@@ -53,31 +53,42 @@ impl Stage {
     }
 
     /// Refuses while a turn runs.
-    pub(super) fn begin_turn(&self) -> bool {
-        let begins = !self.running.swap(true, Ordering::SeqCst);
-        if begins {
-            self.cancelled.send_replace(false);
+    pub(super) fn begin_turn(&self, id: &Value) -> bool {
+        let mut prompt = self.prompt.lock().unwrap_or_else(PoisonError::into_inner);
+        if prompt.is_some() {
+            return false;
         }
-        begins
+        *prompt = Some(id.clone());
+        self.cancelled.send_replace(false);
+        true
     }
 
-    /// Plays a turn. Without an answer the prompt stays unanswered.
-    pub(super) async fn play(&self, params: &Value) -> Option<Answer> {
+    /// Answers the prompt, once. The next one may come before this answer is written.
+    async fn answer(&self, answer: Answer) {
+        let prompt = self
+            .prompt
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(id) = prompt {
+            self.wire.answer(&id, answer).await;
+        }
+    }
+
+    /// Plays a turn, and answers the prompt unless the script is silent.
+    pub(super) async fn play(&self, params: &Value) {
         let text = prompt_text(params);
         self.remember(Some(&text)).await;
         let flow = match steps_of(&self.script, &text) {
             Ok(steps) => self.steps(&steps).await,
             Err(error) => Flow::End(Some(Err((-32602, format!("bad script: {error}"))))),
         };
-        let answer = match flow {
-            Flow::End(answer) => answer,
-            Flow::Next if *self.cancelled.borrow() => Some(Ok(stop("cancelled"))),
-            Flow::Next => Some(Ok(stop("end_turn"))),
-        };
-        if answer.is_some() {
-            self.running.store(false, Ordering::SeqCst);
+        match flow {
+            Flow::End(None) => {}
+            Flow::End(Some(answer)) => self.answer(answer).await,
+            Flow::Next if *self.cancelled.borrow() => self.answer(Ok(stop("cancelled"))).await,
+            Flow::Next => self.answer(Ok(stop("end_turn"))).await,
         }
-        answer
     }
 
     pub(super) fn steps<'a>(
@@ -152,6 +163,7 @@ impl Stage {
                 return Flow::End(Some(Err((*code, message.clone()))));
             }
             Step::Stop(reason) => return Flow::End(Some(Ok(stop(reason)))),
+            Step::StopEarly(reason) => self.answer(Ok(stop(reason))).await,
             _ => {}
         }
         Flow::Next

@@ -165,6 +165,8 @@ pub enum Step {
     },
     /// Answers the prompt with this stop reason.
     Stop(String),
+    /// Answers the prompt with this stop reason, and goes on all the same.
+    StopEarly(String),
 }
 
 /// A tool call.

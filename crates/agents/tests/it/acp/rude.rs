@@ -153,3 +153,16 @@ async fn a_response_before_any_request_is_noise() {
     );
     talk.end().await;
 }
+
+#[tokio::test]
+async fn what_is_said_after_the_turns_end_still_comes() {
+    let mut talk = Talk::open(&json!({})).await;
+    talk.prompt(&json!([{"stop_early": "end_turn"}, {"say": "one more thing"}]))
+        .await;
+    assert_eq!(talk.turn_ended().await.1.reason, "end_turn");
+    let late = TranscriptEntry::Assistant {
+        text: "one more thing".to_owned(),
+    };
+    assert_eq!(talk.next().await, Came::Happened(Happening::Said(late)));
+    talk.end().await;
+}

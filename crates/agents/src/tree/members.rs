@@ -38,6 +38,10 @@ impl Members {
 
     /// Ends every member, and returns how many there were once two looks in a row found none. Blocks.
     pub(super) fn end_all(&mut self, deadline: Instant) -> Result<usize, TreeError> {
+        // Before anything is stopped.
+        if procfs::has_variable(std::process::id(), &self.variable) {
+            return Err(TreeError::Inside);
+        }
         let mut ended = HashSet::new();
         let mut pause = Duration::from_millis(1);
         let mut quiet = 0;
@@ -112,7 +116,7 @@ impl Members {
     /// At once: after a look at all the others it may have gone and left a child.
     fn stop_if_marked(&self, key: ProcessKey) -> bool {
         let marked = self.known.contains(&key) || procfs::has_variable(key.pid, &self.variable);
-        if marked && key.pid != std::process::id() {
+        if marked {
             procfs::signal(key, Signal::STOP);
         }
         marked

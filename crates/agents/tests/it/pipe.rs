@@ -161,7 +161,7 @@ async fn stopping_asks_before_it_kills() {
     let tree = marks();
     let (_pipe, process) = start(&tree, "cat; exit 5");
     assert_eq!(
-        process.stop(Duration::from_secs(60)).await.expect("end"),
+        process.stop(Duration::from_mins(1)).await.expect("end"),
         code(5)
     );
     let tree = marks();

@@ -10,7 +10,7 @@ use countersign_agents::{Means, Tree};
 use countersign_core::event::ProcessKey;
 
 /// Far more than anything here takes, so that a test that waits in vain ends.
-const GUARD: Duration = Duration::from_secs(120);
+const GUARD: Duration = Duration::from_mins(2);
 
 pub(crate) async fn guarded<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(GUARD, work)

@@ -105,8 +105,10 @@ async fn what_replaces_itself_again_and_again_is_caught() {
         let (_pipe, process) = launch(&spec).expect("it should start");
         process.wait().await;
         tree.kill_all().await.expect("nothing left");
-        let left = guarded(tree.record().sweep(None)).await.expect("a look");
-        assert_eq!(left, 0);
+        for _ in 0..5 {
+            let left = guarded(tree.record().sweep(None)).await.expect("a look");
+            assert_eq!(left, 0);
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod shells;
 mod spawn_hooks;
 mod stream;
 mod tree;
+pub mod worktree;
 
 pub use files::{
     FileError, Opened, Roots, WriteTarget, open_for_read, open_for_write, read_text, write_text,

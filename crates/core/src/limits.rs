@@ -25,6 +25,22 @@ pub const AGENTS_MAX: usize = 5_000;
 /// External agents whose owner left for good that are still shown; the oldest make room.
 pub const GONE_AGENTS_KEPT: usize = 100;
 
+/// Messages that wait for one agent: more than a person queues, few enough to be kept with it.
+pub const AGENT_MESSAGES_MAX: usize = 64;
+
+/// One message to an agent: a long brief, with what was pasted into it.
+pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// How long a turn may take unless its agent was started with another limit: longer than any work
+/// that is still wanted, since time spent waiting for a person counts.
+pub const TURN_TIMEOUT_MS: u64 = 4 * 3_600_000;
+
+/// The time an agent has to end a turn that took too long, before it is ended itself.
+pub const INTERRUPT_GRACE_MS: u64 = 30_000;
+
+/// How long a managed agent's ask waits unless its agent was started with another limit.
+pub const MANAGED_ASK_TIMEOUT_MS: u64 = 30 * 60_000;
+
 /// Ended asks a fresh subscriber is shown besides the open ones.
 pub const RECENT_ENDED_SHOWN: usize = 200;
 
@@ -212,3 +228,30 @@ pub const TERMINAL_DRAIN_MS: u64 = 200;
 /// How long the end of everything an agent started is waited for before it is reported as a failure.
 /// A killed process goes within milliseconds unless it hangs in the kernel.
 pub const TREE_KILL_MS: u64 = 10_000;
+
+/// One call of git: a checkout of a very large repository on a slow disk fits.
+pub const GIT_CALL_MS: u64 = 120_000;
+
+/// What one call of git may print: the names of some hundred thousand files.
+pub const GIT_OUTPUT_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// What is kept of git's own words when it fails.
+pub const GIT_WORDS_BYTES_MAX: usize = 64 * 1024;
+
+/// The diff of a worktree: far more than is read, and fits in a frame.
+pub const DIFF_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Files of a worktree that are named one by one.
+pub const WORKTREE_FILES_SHOWN: usize = 2_000;
+
+/// Characters of an agent's name that its worktree takes over.
+pub const WORKTREE_NAME_CHARS_MAX: usize = 48;
+
+/// One `.worktreeinclude`.
+pub const WORKTREE_INCLUDE_BYTES_MAX: usize = 64 * 1024;
+
+/// Files that are copied into a worktree: what an agent needs, not what it can make itself.
+pub const WORKTREE_INCLUDE_FILES_MAX: usize = 20_000;
+
+/// The same bound in bytes.
+pub const WORKTREE_INCLUDE_TOTAL_BYTES_MAX: u64 = 1024 * 1024 * 1024;

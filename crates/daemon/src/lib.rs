@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+mod board;
 mod clock;
 mod crash;
 mod exact;
@@ -13,6 +14,7 @@ mod gate;
 mod names;
 mod reply;
 mod rulebook;
+mod secrets;
 mod service;
 mod subscription;
 mod supervisor;
@@ -34,7 +36,7 @@ pub use rulebook::{
 };
 pub use service::{
     Backtest, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined, OpenError,
-    Overview, RulesOverview, Service, Settings, Stopped, open, start,
+    Overview, RulesOverview, Service, Settings, SpawnRequest, Stopped, TranscriptPage, open, start,
 };
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use countersign_core::event::Device;
-use countersign_core::{Agent, Approval, GrantState, OpenCounts, Question, Rejection, Token};
+use countersign_core::{
+    Agent, Approval, ApprovalId, GrantState, OpenCounts, Question, Rejection, Token,
+};
 
 use crate::feed::Entry;
 
@@ -26,6 +28,8 @@ pub enum Reply {
     Token(Box<Token>),
     /// A grant.
     Grant(Box<GrantState>),
+    /// The earlier ask that allowed exactly what was asked now.
+    Covered(ApprovalId),
     /// The last event of the decision.
     Event(Arc<Entry>),
 }

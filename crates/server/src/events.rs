@@ -103,6 +103,7 @@ fn registered(e: &AgentRegistered, at: Timestamp) -> Content {
         client: e.client.clone(),
         lapses_at: None,
         bypass_until: None,
+        managed: None,
         registered_at: at,
         updated_at: at,
     };
@@ -125,6 +126,7 @@ fn status_changed(e: &AgentStatusChanged, at: Timestamp) -> Content {
         client: e.client.clone(),
         lapses_at: None,
         bypass_until: None,
+        managed: None,
         registered_at: at,
         updated_at: at,
     };

@@ -110,6 +110,12 @@ impl From<Rejection> for Fault {
             Rejection::UnknownGrant(_) => Self::plain(Reason::UnknownRule, words),
             Rejection::BadGrant(_) => Self::plain(Reason::BadRule, words),
             Rejection::AgentEnded(_) => Self::plain(Reason::AgentEnded, words),
+            Rejection::NotManaged(_) => Self::refused(Reason::NotManaged, words),
+            Rejection::RunByHost(_) => Self::refused(Reason::RunByHost, words),
+            Rejection::NameTaken(_) => Self::refused(Reason::NameTaken, words),
+            Rejection::BadName(_) => Self::plain(Reason::InvalidParams, words),
+            Rejection::NoTurn(_) => Self::refused(Reason::NoTurn, words),
+            Rejection::CannotResume(_) => Self::refused(Reason::CannotResume, words),
             Rejection::BypassTooLong { limit_ms } => {
                 Self::plain(Reason::InvalidParams, words).with("limit_ms", limit_ms)
             }

@@ -219,6 +219,7 @@ pub(crate) async fn request_approval(
         cwd: params.cwd,
         judged: None,
         keyed: None,
+        managed: None,
     };
     let approval = service.request_approval(request).await?;
     let mut row = convert::approval(&approval);

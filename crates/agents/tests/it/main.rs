@@ -1,4 +1,4 @@
-//! Agents' processes, terminals and files, over the real thing.
+//! Agents' children on the real system: processes, terminals, files, worktrees.
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
@@ -10,3 +10,4 @@ mod pipe;
 mod shells;
 mod support;
 mod tree;
+mod worktrees;

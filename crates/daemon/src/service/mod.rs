@@ -17,12 +17,14 @@ use countersign_store::{History, Log, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
+use crate::board::Board;
 use crate::clock::Clock;
 use crate::crash;
 use crate::feed::{Entry, Feed};
 use crate::gate::Gate;
 use crate::reply::{Reply, ServiceError};
 use crate::rulebook::Rulebook;
+use crate::secrets::Secrets;
 use crate::supervisor::{Command, Counters, Supervisor, View, Waiters, chain};
 use crate::timekeeper;
 
@@ -31,12 +33,14 @@ mod agents;
 mod approvals;
 mod connections;
 mod looking;
+mod managed;
 mod questions;
 mod record;
 mod replay;
 mod rules;
 mod settling;
 
+pub use managed::{SpawnRequest, TranscriptPage};
 pub use replay::{Backtest, Contradiction, Mined};
 pub use rules::{CheckRequest, Checked, GrantAdded, RulesOverview};
 
@@ -82,6 +86,7 @@ struct Shared {
     trouble: watch::Receiver<Option<Arc<str>>>,
     trust: AtomicU64,
     rulebook: Arc<Rulebook>,
+    secrets: Secrets,
     /// Wakes whoever asks the rules again about what is open.
     doubt: Arc<Notify>,
     /// Room for those who look at files.
@@ -130,6 +135,7 @@ pub async fn start(
     let (commands, inputs) = mpsc::channel(INPUT_QUEUE);
     let (trouble, trouble_seen) = watch::channel(None);
     let (deadline, deadline_seen) = watch::channel(None);
+    let board = Arc::new(Board::default());
     let feed = Arc::new(Feed::new(snapshot.head));
     let counters = Arc::new(Counters::default());
     let state = State::restore(snapshot);
@@ -148,6 +154,7 @@ pub async fn start(
         deadline,
         trouble,
         waiters: Waiters::default(),
+        board: board.clone(),
     };
     let (ended, stopped) = oneshot::channel();
     std::thread::Builder::new()
@@ -168,6 +175,7 @@ pub async fn start(
         trouble: trouble_seen,
         trust: AtomicU64::new(0),
         rulebook,
+        secrets: Secrets::default(),
         doubt: Arc::default(),
         looks: Arc::new(Semaphore::new(looking::LOOKS_MAX)),
     };

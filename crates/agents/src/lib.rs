@@ -27,3 +27,5 @@ pub use shells::{
     TerminalOutput,
 };
 pub use tree::{Means, Tree, TreeError, TreeRecord, means};
+pub mod catalog;
+pub mod scripted;

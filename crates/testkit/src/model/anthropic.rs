@@ -12,7 +12,9 @@ pub(super) fn read(body: &Value) -> Conversation {
     let users = messages.filter(|message| message["role"] == "user");
     let tools = body["tools"].as_array().into_iter().flatten();
     Conversation {
-        items: users.flat_map(|message| items(&message["content"])).collect(),
+        items: users
+            .flat_map(|message| items(&message["content"]))
+            .collect(),
         offers: tools.map(offer).collect(),
         model: text_of(&body["model"]),
         stream: body["stream"] == true,
@@ -40,7 +42,9 @@ fn offer(tool: &Value) -> Offer {
 /// The answer in one piece.
 pub(super) fn whole(message: &Message) -> Value {
     let numbered = message.parts.iter().enumerate();
-    let content: Vec<Value> = numbered.filter_map(|(at, part)| block(message, at, part)).collect();
+    let content: Vec<Value> = numbered
+        .filter_map(|(at, part)| block(message, at, part))
+        .collect();
     let mut whole = envelope(message);
     whole["content"] = json!(content);
     whole["stop_reason"] = json!(stop_reason(message));
@@ -69,12 +73,19 @@ fn envelope(message: &Message) -> Value {
 }
 
 fn stop_reason(message: &Message) -> &'static str {
-    if message.calls() { "tool_use" } else { "end_turn" }
+    if message.calls() {
+        "tool_use"
+    } else {
+        "end_turn"
+    }
 }
 
 /// The answer as a stream.
 pub(super) fn frames(message: &Message) -> Vec<Frame> {
-    let mut frames = vec![named("message_start", json!({"message": envelope(message)}))];
+    let mut frames = vec![named(
+        "message_start",
+        json!({"message": envelope(message)}),
+    )];
     let mut index = 0;
     for (at, part) in message.parts.iter().enumerate() {
         if let Part::Pause(duration) = part {
@@ -112,7 +123,12 @@ fn block_frames(message: &Message, at: usize, part: &Part, index: usize) -> Vec<
     };
     let start = json!({"index": index, "content_block": start});
     let mut frames = vec![named("content_block_start", start)];
-    let delta = |delta| named("content_block_delta", json!({"index": index, "delta": delta}));
+    let delta = |delta| {
+        named(
+            "content_block_delta",
+            json!({"index": index, "delta": delta}),
+        )
+    };
     frames.extend(deltas.into_iter().map(delta));
     frames.push(named("content_block_stop", json!({"index": index})));
     frames

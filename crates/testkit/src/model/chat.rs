@@ -1,4 +1,4 @@
-//! The OpenAI chat completions API.
+//! The chat completions API of `OpenAI`.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,9 @@ fn offer(tool: &Value) -> Offer {
 pub(super) fn whole(message: &Message) -> Value {
     let text: String = message.parts.iter().filter_map(text).collect();
     let numbered = message.parts.iter().enumerate();
-    let calls: Vec<Value> = numbered.filter_map(|(at, part)| call(message, at, part)).collect();
+    let calls: Vec<Value> = numbered
+        .filter_map(|(at, part)| call(message, at, part))
+        .collect();
     let mut said = json!({"role": "assistant", "content": text});
     if !calls.is_empty() {
         said["tool_calls"] = json!(calls);
@@ -70,7 +72,11 @@ fn envelope(message: &Message, object: &str, choices: &Value) -> Value {
 }
 
 fn finish_reason(message: &Message) -> &'static str {
-    if message.calls() { "tool_calls" } else { "stop" }
+    if message.calls() {
+        "tool_calls"
+    } else {
+        "stop"
+    }
 }
 
 fn usage() -> Value {
@@ -82,24 +88,28 @@ fn usage() -> Value {
 
 /// The answer as a stream.
 pub(super) fn frames(message: &Message) -> Vec<Frame> {
-    let mut frames = vec![chunk(message, json!({"role": "assistant", "content": ""}), None)];
+    let mut frames = vec![chunk(
+        message,
+        &json!({"role": "assistant", "content": ""}),
+        None,
+    )];
     let mut index = 0;
     for (at, part) in message.parts.iter().enumerate() {
         match part {
             Part::Pause(duration) => frames.push(Frame::Pause(*duration)),
             Part::Text(text) => {
-                let piece = |piece| chunk(message, json!({"content": piece}), None);
+                let piece = |piece| chunk(message, &json!({"content": piece}), None);
                 frames.extend(pieces(text).into_iter().map(piece));
             }
             Part::Call(_) => {
                 let mut call = call(message, at, part).unwrap_or_default();
                 call["index"] = json!(index);
                 index += 1;
-                frames.push(chunk(message, json!({"tool_calls": [call]}), None));
+                frames.push(chunk(message, &json!({"tool_calls": [call]}), None));
             }
         }
     }
-    frames.push(chunk(message, json!({}), Some(finish_reason(message))));
+    frames.push(chunk(message, &json!({}), Some(finish_reason(message))));
     let mut last = envelope(message, "chat.completion.chunk", &json!([]));
     last["usage"] = usage();
     frames.push(Frame::Plain(last));
@@ -107,7 +117,7 @@ pub(super) fn frames(message: &Message) -> Vec<Frame> {
     frames
 }
 
-fn chunk(message: &Message, delta: Value, finish_reason: Option<&str>) -> Frame {
+fn chunk(message: &Message, delta: &Value, finish_reason: Option<&str>) -> Frame {
     let choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason});
     Frame::Plain(envelope(message, "chat.completion.chunk", &json!([choice])))
 }

@@ -79,13 +79,11 @@ fn words(text: &str) -> Reply {
 }
 
 fn newest_script(items: &[Item]) -> Option<(usize, Result<Vec<Step>, String>)> {
-    let numbered = items.iter().enumerate().rev();
-    numbered
-        .filter_map(|(at, item)| match item {
-            Item::User(text) => script::find(text).map(|script| (at, script)),
-            Item::Result(_) => None,
-        })
-        .next()
+    let mut newest_first = items.iter().enumerate().rev();
+    newest_first.find_map(|(at, item)| match item {
+        Item::User(text) => script::find(text).map(|script| (at, script)),
+        Item::Result(_) => None,
+    })
 }
 
 fn results_after(items: &[Item], at: usize) -> Vec<&str> {
@@ -217,7 +215,11 @@ mod tests {
             (&["one", "two", "three"], vec![text("last"), last]),
         ];
         for (results, expected) in cases {
-            assert_eq!(after(SCRIPT, results), Reply::Message(expected), "{results:?}");
+            assert_eq!(
+                after(SCRIPT, results),
+                Reply::Message(expected),
+                "{results:?}"
+            );
         }
     }
 

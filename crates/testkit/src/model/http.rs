@@ -100,11 +100,17 @@ fn size(text: &str, radix: u32) -> io::Result<u64> {
 fn header(head: &str, name: &str) -> Option<String> {
     let fields = head.lines().filter_map(|line| line.split_once(':'));
     let mut named = fields.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name));
-    named.next().map(|(_, value)| value.trim().to_ascii_lowercase())
+    named
+        .next()
+        .map(|(_, value)| value.trim().to_ascii_lowercase())
 }
 
 /// Writes the head of a response whose body ends with the connection.
-pub(super) fn write_head(mut stream: &TcpStream, status: u16, content_type: &str) -> io::Result<()> {
+pub(super) fn write_head(
+    mut stream: &TcpStream,
+    status: u16,
+    content_type: &str,
+) -> io::Result<()> {
     let reason = if status < 400 { "OK" } else { "Scripted" };
     write!(
         stream,
@@ -120,7 +126,10 @@ mod tests {
     fn bodies_are_read_by_length_and_by_chunks() {
         for (sent, expected) in [
             ("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi", "hi"),
-            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n1;x=y\r\n!\r\n0\r\n\r\n", "hi!"),
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n1;x=y\r\n!\r\n0\r\n\r\n",
+                "hi!",
+            ),
             ("GET / HTTP/1.1\r\n\r\n", ""),
         ] {
             let mut input = sent.as_bytes();
@@ -132,13 +141,19 @@ mod tests {
 
     #[test]
     fn half_a_request_is_none() {
-        assert_eq!(read_head(&mut "POST / HTTP".as_bytes()).expect("reads"), None);
+        assert_eq!(
+            read_head(&mut "POST / HTTP".as_bytes()).expect("reads"),
+            None
+        );
         let head = "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n";
         assert!(read_body(&mut "hi".as_bytes(), head).is_err());
     }
 
     #[test]
     fn headers_are_found_in_any_case() {
-        assert_eq!(header("X\r\ncontent-LENGTH:  7\r\n", "content-length"), Some("7".to_owned()));
+        assert_eq!(
+            header("X\r\ncontent-LENGTH:  7\r\n", "content-length"),
+            Some("7".to_owned())
+        );
     }
 }

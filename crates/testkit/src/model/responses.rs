@@ -1,4 +1,4 @@
-//! The OpenAI responses API.
+//! The responses API of `OpenAI`.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,8 @@ fn item(item: &Value) -> Option<Item> {
     if kind == "message" {
         return (item["role"] == "user").then(|| Item::User(text_of(&item["content"])));
     }
-    kind.ends_with("_output").then(|| Item::Result(text_of(&item["output"])))
+    kind.ends_with("_output")
+        .then(|| Item::Result(text_of(&item["output"])))
 }
 
 /// Tools that the API itself runs (a web search, say) have no name and are not offered to us.
@@ -44,7 +45,9 @@ fn offer(tool: &Value) -> Option<Offer> {
 /// The answer in one piece.
 pub(super) fn whole(message: &Message) -> Value {
     let numbered = message.parts.iter().enumerate();
-    let output: Vec<Value> = numbered.filter_map(|(at, part)| output(message, at, part)).collect();
+    let output: Vec<Value> = numbered
+        .filter_map(|(at, part)| output(message, at, part))
+        .collect();
     envelope(message, "completed", &json!(output))
 }
 
@@ -93,7 +96,10 @@ pub(super) fn frames(message: &Message) -> Vec<Frame> {
             index += 1;
         }
     }
-    events.push(Event::new("response.completed", json!({"response": whole(message)})));
+    events.push(Event::new(
+        "response.completed",
+        json!({"response": whole(message)}),
+    ));
     number(events)
 }
 
@@ -140,14 +146,21 @@ fn item_events(item: &Value, index: usize, part: &Part) -> Vec<Event> {
 }
 
 fn text_events(text: &str, id: &Value, index: usize) -> Vec<Event> {
-    let at = |key: &str, value: Value| {
-        json!({"item_id": id, "output_index": index, "content_index": 0, key: value})
-    };
+    let at = |key: &str, value: Value| json!({"item_id": id, "output_index": index, "content_index": 0, key: value});
     let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
-    let mut events = vec![Event::new("response.content_part.added", at("part", part("")))];
+    let mut events = vec![Event::new(
+        "response.content_part.added",
+        at("part", part("")),
+    )];
     let delta = |piece| Event::new("response.output_text.delta", at("delta", json!(piece)));
     events.extend(pieces(text).into_iter().map(delta));
-    events.push(Event::new("response.output_text.done", at("text", json!(text))));
-    events.push(Event::new("response.content_part.done", at("part", part(text))));
+    events.push(Event::new(
+        "response.output_text.done",
+        at("text", json!(text)),
+    ));
+    events.push(Event::new(
+        "response.content_part.done",
+        at("part", part(text)),
+    ));
     events
 }

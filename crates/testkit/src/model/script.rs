@@ -57,15 +57,23 @@ fn step(fields: &Map<String, Value>) -> Result<Step, String> {
         return Ok(Step::Say(string(words)?));
     }
     if let Some(status) = fields.get("error") {
-        let status = status.as_u64().and_then(|status| u16::try_from(status).ok());
+        let status = status
+            .as_u64()
+            .and_then(|status| u16::try_from(status).ok());
         return status.map(Step::Error).ok_or_else(|| unknown(fields));
     }
     if let Some(delay) = fields.get("delay_ms") {
-        return delay.as_u64().map(Step::Delay).ok_or_else(|| unknown(fields));
+        return delay
+            .as_u64()
+            .map(Step::Delay)
+            .ok_or_else(|| unknown(fields));
     }
     if let Some(calls) = fields.get("parallel") {
         let calls = calls.as_array().ok_or_else(|| unknown(fields))?;
-        let calls: Result<_, _> = calls.iter().map(|each| object(each).and_then(call)).collect();
+        let calls: Result<_, _> = calls
+            .iter()
+            .map(|each| object(each).and_then(call))
+            .collect();
         return Ok(Step::Calls(calls?));
     }
     Ok(Step::Calls(vec![call(fields)?]))
@@ -105,7 +113,10 @@ fn object(value: &Value) -> Result<&Map<String, Value>, String> {
 }
 
 fn unknown(fields: &Map<String, Value>) -> String {
-    format!("the script has a step nobody knows: {}", Value::Object(fields.clone()))
+    format!(
+        "the script has a step nobody knows: {}",
+        Value::Object(fields.clone())
+    )
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::message::{Frame, Message};
 use super::{anthropic, chat, responses};
 
 /// How long a client may take to send its request, or to read what is sent to it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A model that listens until it is dropped.
 #[derive(Debug)]
@@ -152,7 +152,11 @@ fn answer(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
         ("POST", "/responses") => speak(&RESPONSES, &request, stream, shared),
         ("GET" | "HEAD", "/models") => {
             tell(shared, &request, "lists no models");
-            send(stream, 200, &json!({"object": "list", "data": [], "models": []}))
+            send(
+                stream,
+                200,
+                &json!({"object": "list", "data": [], "models": []}),
+            )
         }
         _ => {
             tell(shared, &request, "is unknown");
@@ -165,7 +169,12 @@ fn tell(shared: &Shared, request: &Request, what: &str) {
     (shared.observe)(&format!("{} {} {what}", request.method, request.path));
 }
 
-fn speak(dialect: &Dialect, request: &Request, stream: &TcpStream, shared: &Shared) -> io::Result<()> {
+fn speak(
+    dialect: &Dialect,
+    request: &Request,
+    stream: &TcpStream,
+    shared: &Shared,
+) -> io::Result<()> {
     let Ok(body) = serde_json::from_slice(&request.body) else {
         tell(shared, request, "is no JSON");
         return send(stream, 400, &(dialect.failure)(400));

@@ -116,7 +116,7 @@ fn write(path: &str, content: &str, offers: &[Offer]) -> Option<ToolCall> {
 
 fn patch(path: &str, content: &str, offers: &[Offer]) -> Option<ToolCall> {
     let offer = find(&[PATCH], offers)?;
-    let lines: String = content.lines().map(|line| format!("+{line}\n")).collect();
+    let lines: String = content.lines().flat_map(|line| ["+", line, "\n"]).collect();
     let text = format!("*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch");
     if offer.schema.is_null() {
         return Some(ToolCall {
@@ -149,17 +149,25 @@ fn by_name(name: &str, input: &Value, offers: &[Offer]) -> Option<ToolCall> {
 }
 
 fn path_key(offer: &Offer) -> Option<&'static str> {
-    key(offer, &["file_path", "path", "filePath", "absolute_path", "filename"])
+    key(
+        offer,
+        &["file_path", "path", "filePath", "absolute_path", "filename"],
+    )
 }
 
 fn key(offer: &Offer, names: &[&'static str]) -> Option<&'static str> {
     let properties = offer.schema["properties"].as_object()?;
-    names.iter().copied().find(|name| properties.contains_key(*name))
+    names
+        .iter()
+        .copied()
+        .find(|name| properties.contains_key(*name))
 }
 
 /// A call with these arguments, and something harmless for each other one that must be given.
 fn fields<const N: usize>(offer: &Offer, given: [(&str, Value); N]) -> ToolCall {
-    let given = given.into_iter().map(|(key, value)| (key.to_owned(), value));
+    let given = given
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value));
     let mut input: Map<String, Value> = given.collect();
     let required = offer.schema["required"].as_array();
     for name in required.into_iter().flatten().filter_map(Value::as_str) {
@@ -215,32 +223,78 @@ mod tests {
     fn arguments_are_named_as_the_schema_says() {
         let text = json!({"type": "string"});
         let claude = [
-            offer("Bash", object(&json!({"command": text, "description": text}), &json!(["command", "description"]))),
-            offer("Write", object(&json!({"file_path": text, "content": text}), &json!(["file_path", "content"]))),
-            offer("Read", object(&json!({"file_path": text}), &json!(["file_path"]))),
+            offer(
+                "Bash",
+                object(
+                    &json!({"command": text, "description": text}),
+                    &json!(["command", "description"]),
+                ),
+            ),
+            offer(
+                "Write",
+                object(
+                    &json!({"file_path": text, "content": text}),
+                    &json!(["file_path", "content"]),
+                ),
+            ),
+            offer(
+                "Read",
+                object(&json!({"file_path": text}), &json!(["file_path"])),
+            ),
         ];
         let shell = choose(&Call::Shell("ls".to_owned()), &claude);
-        assert_eq!(shell, called("Bash", json!({"command": "ls", "description": "scripted"})));
-        let write = Call::Write { path: "/x".to_owned(), content: "y".to_owned() };
+        assert_eq!(
+            shell,
+            called("Bash", json!({"command": "ls", "description": "scripted"}))
+        );
+        let write = Call::Write {
+            path: "/x".to_owned(),
+            content: "y".to_owned(),
+        };
         let write = choose(&write, &claude);
-        assert_eq!(write, called("Write", json!({"file_path": "/x", "content": "y"})));
-        let read = choose(&Call::Read { path: "/x".to_owned() }, &claude);
+        assert_eq!(
+            write,
+            called("Write", json!({"file_path": "/x", "content": "y"}))
+        );
+        let read = choose(
+            &Call::Read {
+                path: "/x".to_owned(),
+            },
+            &claude,
+        );
         assert_eq!(read, called("Read", json!({"file_path": "/x"})));
     }
 
     #[test]
     fn a_shell_that_takes_words_gets_a_list_of_them() {
         let list = json!({"type": "array", "items": {"type": "string"}});
-        let offers = [offer("shell", object(&json!({"command": list}), &json!(["command"])))];
+        let offers = [offer(
+            "shell",
+            object(&json!({"command": list}), &json!(["command"])),
+        )];
         let shell = choose(&Call::Shell("ls".to_owned()), &offers);
-        assert_eq!(shell, called("shell", json!({"command": ["bash", "-lc", "ls"]})));
-        let read = choose(&Call::Read { path: "/x".to_owned() }, &offers);
-        assert_eq!(read, called("shell", json!({"command": ["bash", "-lc", "cat '/x'"]})));
+        assert_eq!(
+            shell,
+            called("shell", json!({"command": ["bash", "-lc", "ls"]}))
+        );
+        let read = choose(
+            &Call::Read {
+                path: "/x".to_owned(),
+            },
+            &offers,
+        );
+        assert_eq!(
+            read,
+            called("shell", json!({"command": ["bash", "-lc", "cat '/x'"]}))
+        );
     }
 
     #[test]
     fn without_a_tool_for_writing_a_patch_is_made() {
-        let write = Call::Write { path: "x".to_owned(), content: "a\nb\n".to_owned() };
+        let write = Call::Write {
+            path: "x".to_owned(),
+            content: "a\nb\n".to_owned(),
+        };
         let patch = choose(&write, &[offer("apply_patch", Value::Null)]);
         let text = "*** Begin Patch\n*** Add File: x\n+a\n+b\n*** End Patch";
         let expected = ToolCall {
@@ -253,6 +307,9 @@ mod tests {
     #[test]
     fn a_step_that_no_tool_fits_names_those_there_are() {
         let missing = choose(&Call::Shell("ls".to_owned()), &[offer("Dance", json!({}))]);
-        assert_eq!(missing, Err("no tool fits Shell(\"ls\") among Dance".to_owned()));
+        assert_eq!(
+            missing,
+            Err("no tool fits Shell(\"ls\") among Dance".to_owned())
+        );
     }
 }

@@ -212,11 +212,11 @@ mod tests {
         json!({"type": "object", "properties": properties, "required": required})
     }
 
-    fn called(name: &str, input: Value) -> Result<ToolCall, String> {
-        Ok(ToolCall {
+    fn called(name: &str, input: Value) -> ToolCall {
+        ToolCall {
             name: name.to_owned(),
             input: Input::Fields(input),
-        })
+        }
     }
 
     #[test]
@@ -245,7 +245,10 @@ mod tests {
         let shell = choose(&Call::Shell("ls".to_owned()), &claude);
         assert_eq!(
             shell,
-            called("Bash", json!({"command": "ls", "description": "scripted"}))
+            Ok(called(
+                "Bash",
+                json!({"command": "ls", "description": "scripted"})
+            ))
         );
         let write = Call::Write {
             path: "/x".to_owned(),
@@ -254,7 +257,7 @@ mod tests {
         let write = choose(&write, &claude);
         assert_eq!(
             write,
-            called("Write", json!({"file_path": "/x", "content": "y"}))
+            Ok(called("Write", json!({"file_path": "/x", "content": "y"})))
         );
         let read = choose(
             &Call::Read {
@@ -262,7 +265,7 @@ mod tests {
             },
             &claude,
         );
-        assert_eq!(read, called("Read", json!({"file_path": "/x"})));
+        assert_eq!(read, Ok(called("Read", json!({"file_path": "/x"}))));
     }
 
     #[test]
@@ -275,7 +278,7 @@ mod tests {
         let shell = choose(&Call::Shell("ls".to_owned()), &offers);
         assert_eq!(
             shell,
-            called("shell", json!({"command": ["bash", "-lc", "ls"]}))
+            Ok(called("shell", json!({"command": ["bash", "-lc", "ls"]})))
         );
         let read = choose(
             &Call::Read {
@@ -285,7 +288,10 @@ mod tests {
         );
         assert_eq!(
             read,
-            called("shell", json!({"command": ["bash", "-lc", "cat '/x'"]}))
+            Ok(called(
+                "shell",
+                json!({"command": ["bash", "-lc", "cat '/x'"]})
+            ))
         );
     }
 

@@ -1,4 +1,3 @@
-
 //! Golden lines: what an agent says, what comes of it, and what is written.
 
 use countersign_core::event::{PlanStep, ToolStatus, TranscriptEntry, Usage};

@@ -4,12 +4,15 @@
 //! Invariant: nothing here decides. What an agent wants is handed up as words of our own
 //! ([`adapter`]), and only what comes back down is done.
 
+pub mod acp;
 pub mod adapter;
+pub mod catalog;
 mod child;
 mod files;
 mod lines;
 mod pipe;
 mod process;
+pub mod scripted;
 mod shells;
 mod spawn_hooks;
 mod stream;

@@ -7,6 +7,7 @@ mod answers;
 mod asks;
 mod bypass;
 mod grants;
+mod managed;
 mod owners;
 mod record;
 mod rules;

@@ -41,6 +41,37 @@ pub const INTERRUPT_GRACE_MS: u64 = 30_000;
 /// How long a managed agent's ask waits unless its agent was started with another limit.
 pub const MANAGED_ASK_TIMEOUT_MS: u64 = 30 * 60_000;
 
+/// The time a managed agent has to open its session: some fetch what they need on their first start.
+pub const AGENT_START_MS: u64 = 120_000;
+
+/// The time a managed agent has to end by itself, and again once it was told to.
+pub const AGENT_STOP_MS: u64 = 2_000;
+
+/// What a managed agent said that is held before it is committed, in bytes: few rows for much text,
+/// and little to commit in front of an ask.
+pub const STORY_BYTES_HELD: usize = 32 * 1024;
+
+/// The same in entries.
+pub const STORY_ENTRIES_HELD: usize = 256;
+
+/// The same in time: what people who follow an agent do not notice.
+pub const STORY_MS_HELD: u64 = 300;
+
+/// How long the fact that an answer was told waits for something to be committed with.
+pub const TOLD_MS_HELD: u64 = 50;
+
+/// Lines of one agent that are heard before others have their turn.
+pub const HEARD_IN_A_ROW: u32 = 32;
+
+/// The end of what an agent wrote for its log: what explains how it ended.
+pub const AGENT_LOG_BYTES_KEPT: usize = 1024;
+
+/// Requests of one agent that are served at one time, waits for terminals among them.
+pub const SERVED_AT_ONCE_MAX: usize = 512;
+
+/// Output of a terminal that is kept unless its agent wants another amount.
+pub const TERMINAL_OUTPUT_BYTES: usize = 256 * 1024;
+
 /// Ended asks a fresh subscriber is shown besides the open ones.
 pub const RECENT_ENDED_SHOWN: usize = 200;
 
@@ -255,3 +286,27 @@ pub const WORKTREE_INCLUDE_FILES_MAX: usize = 20_000;
 
 /// The same bound in bytes.
 pub const WORKTREE_INCLUDE_TOTAL_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Agents that one call waits for: what fits in a request that waits.
+pub const WAIT_AGENTS_MAX: usize = 100;
+
+/// Tool calls of one turn that are remembered, so that an ask can be joined with what was said of
+/// its call before. The oldest ones that ended make room.
+pub const TOOL_CALLS_KNOWN_MAX: usize = 512;
+
+/// What the inputs and diffs of those calls may carry together. A call that does not fit is known by
+/// its id alone, and an ask about it goes to a person who is told so.
+pub const TOOL_CALL_BYTES_KNOWN_MAX: usize = 4 * 1024 * 1024;
+
+/// Requests of one agent that wait for an answer of ours: its asks, and as much again for files and
+/// terminals.
+pub const AGENT_REQUESTS_MAX: usize = 2 * AGENT_OPEN_ASKS_MAX;
+
+/// What a tool gave, as far as the transcript keeps it.
+pub const TOOL_RESULT_BYTES_MAX: usize = TEXT_BYTES_MAX;
+
+/// What is kept of a line that is not of an agent's protocol: enough to recognise it.
+pub const NOISE_BYTES_MAX: usize = 2 * 1024;
+
+/// Modes, models or ways to log in of one agent: what fits into a list for a person.
+pub const AGENT_CHOICES_MAX: usize = 256;

@@ -48,7 +48,7 @@ pub struct Managed {
     /// What earlier runs and turns used.
     #[serde(default)]
     pub used: Usage,
-    /// What its session used so far by its own word; part of `used` only once the run is over.
+    /// What its session used so far, by its own word.
     #[serde(default)]
     pub session_usage: Usage,
     /// The mode it is in.
@@ -80,6 +80,9 @@ pub struct Managed {
     /// What may run or be written without another ask, each once.
     #[serde(default)]
     pub passes: Vec<Pass>,
+    /// How often its mode or model was changed by a person.
+    #[serde(default)]
+    pub configured: u32,
 }
 
 /// One request that an allowed ask stands for.
@@ -149,6 +152,15 @@ pub enum Duty {
         /// The turn.
         turn: u32,
     },
+    /// Have it use the mode and the model that it is to use.
+    Configure {
+        /// How often they were changed; what it was started with need not be said again.
+        revision: u32,
+        /// The mode.
+        mode: Option<String>,
+        /// The model.
+        model: Option<String>,
+    },
     /// Tell it how an ask of its ended. The attempt is committed.
     Answer(Box<Approval>),
     /// End its process, and everything that came of it.
@@ -184,6 +196,7 @@ impl Managed {
             message: None,
             last_activity: now,
             passes: Vec::new(),
+            configured: 0,
         }
     }
 
@@ -242,12 +255,22 @@ pub(crate) fn duties(agent: &Agent, owed: impl Iterator<Item = Approval>) -> Vec
             let mut duties: Vec<Duty> = owed
                 .map(|approval| Duty::Answer(Box::new(approval)))
                 .collect();
+            duties.extend(configure(managed));
             duties.extend(managed.turn.as_ref().map(prompt));
             let interrupted = managed.turn.as_ref().filter(|turn| turn.interrupted);
             duties.extend(interrupted.map(|turn| Duty::Interrupt { turn: turn.number }));
             duties
         }
     }
+}
+
+fn configure(managed: &Managed) -> Option<Duty> {
+    let duty = Duty::Configure {
+        revision: managed.configured,
+        mode: managed.options.mode.clone(),
+        model: managed.options.model.clone(),
+    };
+    (managed.configured > 0).then_some(duty)
 }
 
 fn prompt(turn: &Turn) -> Duty {

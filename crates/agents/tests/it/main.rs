@@ -1,3 +1,5 @@
+//! Agents' children on the real system.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 //! Agents' children on the real system: processes, terminals, files, worktrees.
 #![expect(
     clippy::expect_used,

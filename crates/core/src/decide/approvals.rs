@@ -467,10 +467,8 @@ pub(super) fn resolve(
             };
             let grants = drafts(approval, outcome, remembered, grant_ids)?;
             let grants = grants::remember(state, context, &caller, grants)?;
-            let words = match outcome {
-                Outcome::Denied => answer.message.as_deref(),
-                _ => None,
-            };
+            let denied = outcome == Outcome::Denied;
+            let words = answer.message.as_deref().filter(|_| denied);
             let words = managed::words_of_denial(context.now, &approval.ask, &caller, words);
             let mut events = vec![ended(approval, ending(outcome, &caller, answer), delivery)];
             events.extend(grants);

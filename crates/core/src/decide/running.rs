@@ -8,9 +8,9 @@ use super::managed::{begin_turn, dropped, status, withdraw_asks};
 use super::{Decision, Subject, questions};
 use crate::agent::{Agent, OpenCounts};
 use crate::event::{
-    AgentExited, AgentLaunched, AgentPlaced, AgentReady, AgentReported, Ask, BaseState, Delivery,
-    Event, ProcessKey, ProcessMarked, RunEnd, ToolStatus, TranscriptAdded, TranscriptEntry,
-    TurnEnded, Worktree,
+    AgentExited, AgentLaunched, AgentPlaced, AgentReady, AgentReported, ApprovalResolved, Ask,
+    BaseState, Delivery, Event, ProcessKey, ProcessMarked, RunEnd, ToolStatus, TranscriptAdded,
+    TranscriptEntry, TurnEnded, Worktree,
 };
 use crate::ids::{AgentId, Seq};
 use crate::input::{Context, Ran};
@@ -292,7 +292,7 @@ pub(super) fn attempt_answers(state: &State, events: &mut Vec<Event>) {
             let Event::ApprovalResolved(resolved) = event else {
                 return None;
             };
-            let ask = find_ask(state, events, resolved.opened)?;
+            let ask = find_ask(state, events, resolved)?;
             let live = |(_, managed): (&Agent, &Managed)| managed.is_live();
             let due = resolved.delivery == Delivery::Waiting
                 && ask.request.is_some()
@@ -310,16 +310,20 @@ fn is_attempted(events: &[Event], opened: Seq) -> bool {
         .any(|event| matches!(event, Event::AnswerAttempted(e) if e.opened == opened))
 }
 
-fn find_ask<'a>(state: &'a State, events: &'a [Event], opened: Seq) -> Option<&'a Ask> {
-    let resolved = events.iter().find_map(|event| match event {
-        Event::ApprovalResolved(e) if e.opened == opened => Some(&e.approval),
-        _ => None,
-    })?;
-    let open = state.approvals.get(resolved).map(|open| open.ask.as_ref());
-    open.or_else(|| {
-        events.iter().find_map(|event| match event {
-            Event::ApprovalRequested(e) if e.ask.id == *resolved => Some(e.ask.as_ref()),
-            _ => None,
+/// The ask that an end is about: open until now, or opened in the same breath.
+fn find_ask<'a>(
+    state: &'a State,
+    events: &'a [Event],
+    resolved: &ApprovalResolved,
+) -> Option<&'a Ask> {
+    let open = state.approvals.get(&resolved.approval);
+    open.map(|open| open.ask.as_ref()).or_else(|| {
+        events.iter().find_map(|event| {
+            let Event::ApprovalRequested(requested) = event else {
+                return None;
+            };
+            let ask = requested.ask.as_ref();
+            (ask.id == resolved.approval).then_some(ask)
         })
     })
 }

@@ -104,8 +104,6 @@ impl State {
             managed.process = None;
             managed.ended_at = None;
             managed.message = None;
-            managed.used = managed.usage();
-            managed.session_usage = Usage::default();
         });
     }
 
@@ -163,12 +161,13 @@ impl State {
 
     pub(super) fn apply_archived(&mut self, at: Timestamp, event: &AgentArchived) {
         self.edit(&event.agent, at, |managed| {
-            managed.archived = event.archived
+            managed.archived = event.archived;
         });
     }
 
     pub(super) fn apply_configured(&mut self, at: Timestamp, event: &AgentConfigured) {
         self.edit(&event.agent, at, |managed| {
+            managed.configured += 1;
             let options = SpawnOptions::clone(&managed.options);
             managed.options = Arc::new(SpawnOptions {
                 mode: event.mode.clone().or(options.mode),
@@ -188,7 +187,7 @@ impl State {
                 managed.plan = plan;
             }
             if let Some(usage) = event.usage {
-                managed.session_usage = newer(managed.session_usage, usage);
+                count(managed, usage);
             }
         });
     }
@@ -330,6 +329,20 @@ impl State {
 /// When the host ends an agent's turn, or the agent itself.
 pub(super) fn turn_deadline(managed: &Managed) -> Option<Timestamp> {
     managed.turn.as_ref().and_then(|turn| turn.deadline)
+}
+
+/// What a session used only rises; less than before means that it is counted from the beginning
+/// again.
+fn count(managed: &mut Managed, usage: Usage) {
+    let before = managed.session_usage;
+    if usage.cost_micro_usd < before.cost_micro_usd && usage.cost_micro_usd.is_some() {
+        let over = Usage {
+            cost_micro_usd: before.cost_micro_usd,
+            ..Usage::default()
+        };
+        managed.used = added(managed.used, over);
+    }
+    managed.session_usage = newer(before, usage);
 }
 
 fn newer(before: Usage, after: Usage) -> Usage {

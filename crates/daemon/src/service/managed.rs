@@ -1,16 +1,18 @@
 //! Managed agents: wanted, told, ended, gone on with, read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::event::{SpawnOptions, TranscriptAdded};
 use countersign_core::{
-    Agent, AgentId, Caller, Event, Input, ManagedInput, OpenCounts, Rejection, Seq, SpawnAgent,
-    State, Timestamp,
+    Agent, AgentId, Caller, Event, Input, ManagedInput, OpenCounts, Principal, PrincipalKey,
+    Rejection, Role, Seq, SpawnAgent, State, Timestamp,
 };
 use countersign_store::EventQuery;
 
 use crate::names::random_hex;
 use crate::subscription::Filter;
+use crate::supervisor::Command;
 
 use super::{Result, Service, agent, within};
 
@@ -168,6 +170,34 @@ impl Service {
             model,
         })
         .await
+    }
+
+    /// How a managed agent itself asks.
+    pub(crate) fn agent_caller(&self, agent: &AgentId, name: &str) -> Caller {
+        let principal = Principal {
+            role: Role::Agent(agent.clone()),
+            name: name.into(),
+            key: PrincipalKey::new(format!("agent:{agent}")),
+        };
+        Caller {
+            principal: Arc::new(principal),
+            client: None,
+        }
+    }
+
+    /// Values of an agent's variables that are not on the record.
+    pub(crate) fn secrets_of(&self, agent: &AgentId) -> Vec<(String, String)> {
+        self.shared.secrets.of(agent)
+    }
+
+    /// What tells this host's agents from those of others.
+    pub(crate) fn host_key(&self) -> String {
+        std::process::id().to_string()
+    }
+
+    /// Sends an input whose result nobody waits for.
+    pub(crate) async fn send_input(&self, input: Input) -> Result<()> {
+        self.send(Command::Input(input, None)).await
     }
 
     pub(crate) async fn want(&self, input: ManagedInput) -> Result<(Agent, OpenCounts)> {

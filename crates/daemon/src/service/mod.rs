@@ -3,8 +3,8 @@
 //! Invariant: each operation has its one implementation here or below; doors only translate.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use countersign_core::event::{Delivery, Device};
@@ -17,6 +17,7 @@ use countersign_store::{History, Log, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
+use crate::attendant::{self, Attendants};
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::crash;
@@ -39,6 +40,8 @@ mod record;
 mod replay;
 mod rules;
 mod settling;
+
+pub(crate) use settling::Asked;
 
 pub use managed::{SpawnRequest, TranscriptPage};
 pub use replay::{Backtest, Contradiction, Mined};
@@ -87,6 +90,7 @@ struct Shared {
     trust: AtomicU64,
     rulebook: Arc<Rulebook>,
     secrets: Secrets,
+    attendants: OnceLock<Attendants>,
     /// Wakes whoever asks the rules again about what is open.
     doubt: Arc<Notify>,
     /// Room for those who look at files.
@@ -132,6 +136,7 @@ pub async fn start(
 ) -> Result<(Service, Stopped)> {
     let clock = Clock::start();
     let snapshot = log.load().map_err(|error| store_error(&error))?;
+    attendant::sweep(&snapshot).await;
     let (commands, inputs) = mpsc::channel(INPUT_QUEUE);
     let (trouble, trouble_seen) = watch::channel(None);
     let (deadline, deadline_seen) = watch::channel(None);
@@ -176,6 +181,7 @@ pub async fn start(
         trust: AtomicU64::new(0),
         rulebook,
         secrets: Secrets::default(),
+        attendants: OnceLock::new(),
         doubt: Arc::default(),
         looks: Arc::new(Semaphore::new(looking::LOOKS_MAX)),
     };
@@ -183,6 +189,7 @@ pub async fn start(
         shared: Arc::new(shared),
     };
     service.begin(settings.version).await?;
+    service.attend(board);
     // Ends with the supervisor too.
     TaskTracker::new().spawn(service.clone().settle_whenever_rules_change());
     Ok((service, Stopped(stopped)))
@@ -326,8 +333,17 @@ impl Service {
         &self.shared.counters
     }
 
-    /// Finishes what is queued and ends the loop.
+    fn attend(&self, board: Arc<Board>) {
+        self.shared
+            .attendants
+            .get_or_init(|| Attendants::begin(self.clone(), board));
+    }
+
+    /// Ends every managed agent, finishes what is queued and ends the loop.
     pub async fn stop(&self) {
+        if let Some(attendants) = self.shared.attendants.get() {
+            attendants.end().await;
+        }
         // A loop that is gone already has nothing left to stop.
         drop(self.send(Command::Stop).await);
     }

@@ -230,6 +230,8 @@ pub struct PermissionAsk {
     pub details: Json,
     /// What may run or be written without another ask if this one is allowed, each once.
     pub binds: Vec<Bound>,
+    /// Whether there is a way to say yes this once. Without one, allowing is refused.
+    pub can_allow: bool,
     /// Whether there is a way to say no that is not the end of the turn.
     pub can_deny: bool,
 }

@@ -4,4 +4,28 @@
 //! Invariant: nothing here decides. What an agent wants is handed up as words of our own
 //! ([`adapter`]), and only what comes back down is done.
 
+pub mod acp;
 pub mod adapter;
+pub mod catalog;
+mod child;
+mod files;
+mod lines;
+mod pipe;
+mod process;
+pub mod scripted;
+mod shells;
+mod spawn_hooks;
+mod stream;
+mod tree;
+pub mod worktree;
+
+pub use files::{
+    FileError, Opened, Roots, WriteTarget, open_for_read, open_for_write, read_text, write_text,
+};
+pub use pipe::{Pipe, PipeEvent, PipeWriter, WriteError, Written};
+pub use process::{LaunchError, LaunchSpec, Process, launch};
+pub use shells::{
+    CommandSpec, LocalShells, NoShells, PtySize, ShellBackend, ShellError, ShellFuture, TerminalId,
+    TerminalOutput,
+};
+pub use tree::{Means, Tree, TreeError, TreeRecord, means};

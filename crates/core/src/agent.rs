@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::event::{AgentProfile, AgentState, AgentStatusChanged, BaseState};
 use crate::ids::{AgentId, ClientId, PrincipalKey, Timestamp};
+use crate::managed::Managed;
 
 /// An agent under the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +26,8 @@ pub struct Agent {
     pub lapses_at: Option<Timestamp>,
     /// Until when its asks are let through without a person.
     pub bypass_until: Option<Timestamp>,
+    /// What the host knows of it, if the host runs it.
+    pub managed: Option<Arc<Managed>>,
     /// When it was registered first.
     pub registered_at: Timestamp,
     /// When anything about it changed.

@@ -7,6 +7,7 @@ mod answers;
 mod asks;
 mod bypass;
 mod grants;
+mod managed;
 mod owners;
 mod record;
 mod rules;
@@ -226,6 +227,7 @@ fn request(caller: &Caller) -> AskRequest {
         cwd: None,
         judged: None,
         keyed: None,
+        managed: None,
     }
 }
 
@@ -337,6 +339,46 @@ fn line(event: &Event) -> String {
         ),
         Event::AgentUnregistered(e) => format!("{kind} {}", e.agent),
         Event::AgentInterruptRequested(e) => format!("{kind} {} by {}", e.agent, e.by.name),
+        Event::AgentSpawned(e) => format!("{kind} {} `{}`", e.agent.id, e.agent.name),
+        Event::AgentRunRequested(e) => {
+            format!(
+                "{kind} {}, run {} on {}",
+                e.agent,
+                e.run,
+                or_none(e.session.as_ref())
+            )
+        }
+        Event::AgentPlaced(e) => format!("{kind} {}: {}", e.agent, e.worktree.is_some()),
+        Event::AgentLaunched(e) => {
+            let pid = e.process.map(|process| process.pid);
+            format!(
+                "{kind} {}, run {} as {}",
+                e.agent,
+                e.run,
+                or_none(pid.as_ref())
+            )
+        }
+        Event::AgentReady(e) => format!("{kind} {}, run {} on {}", e.agent, e.run, e.session),
+        Event::AgentStopRequested(e) => format!("{kind} {} by {}", e.agent, e.by.name),
+        Event::AgentExited(e) => format!("{kind} {}: {:?}, {}", e.agent, e.end, e.message),
+        Event::AgentRenamed(e) => format!("{kind} {} to {}", e.agent, e.name),
+        Event::AgentArchived(e) => format!("{kind} {}: {}", e.agent, e.archived),
+        Event::AgentConfigured(e) => format!("{kind} {} by {}", e.agent, e.by.name),
+        Event::AgentReported(e) => format!("{kind} {}", e.agent),
+        Event::MessageQueued(e) => {
+            format!(
+                "{kind} {} by {}: {}",
+                e.agent, e.message.by.name, e.message.text
+            )
+        }
+        Event::MessagesDropped(e) => format!("{kind} {}: {}", e.agent, e.reason),
+        Event::TurnStarted(e) => format!("{kind} {} {}", e.agent, e.turn),
+        Event::TurnInterrupted(e) => format!("{kind} {} {} by {}", e.agent, e.turn, e.by.name),
+        Event::TurnEnded(e) => format!("{kind} {} {}: {}", e.agent, e.turn, e.reason),
+        Event::TranscriptAdded(e) => {
+            format!("{kind} {} {}, {} entries", e.agent, e.turn, e.entries.len())
+        }
+        Event::PassUsed(e) => format!("{kind} {} {}", e.agent, e.approval),
         Event::ApprovalRequested(e) => format!(
             "{kind} {} of {} by {}, {:?}, until {}",
             e.ask.id,

@@ -16,6 +16,7 @@ mod ids;
 mod input;
 mod json;
 pub mod limits;
+mod managed;
 mod principal;
 mod question;
 mod rejection;
@@ -34,9 +35,11 @@ pub use ids::{
 };
 pub use input::{
     Answer, AskQuestion, AskRequest, Context, CreateGrant, CreateToken, GrantDraft, Input, Judged,
-    Notify, Presence, PutDevice, RegisterAgent, ResolveApproval, SetStatus,
+    ManagedAsk, ManagedInput, Notify, Presence, PutDevice, Ran, RegisterAgent, ResolveApproval,
+    SetStatus, SpawnAgent,
 };
 pub use json::{Json, hex};
+pub use managed::{Duties, Duty, Life, Managed, Pass, Turn};
 pub use principal::{By, Caller, Principal, Role};
 pub use question::{Question, QuestionEnded};
 pub use rejection::Rejection;

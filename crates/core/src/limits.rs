@@ -25,6 +25,53 @@ pub const AGENTS_MAX: usize = 5_000;
 /// External agents whose owner left for good that are still shown; the oldest make room.
 pub const GONE_AGENTS_KEPT: usize = 100;
 
+/// Messages that wait for one agent: more than a person queues, few enough to be kept with it.
+pub const AGENT_MESSAGES_MAX: usize = 64;
+
+/// One message to an agent: a long brief, with what was pasted into it.
+pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// How long a turn may take unless its agent was started with another limit: longer than any work
+/// that is still wanted, since time spent waiting for a person counts.
+pub const TURN_TIMEOUT_MS: u64 = 4 * 3_600_000;
+
+/// The time an agent has to end a turn that took too long, before it is ended itself.
+pub const INTERRUPT_GRACE_MS: u64 = 30_000;
+
+/// How long a managed agent's ask waits unless its agent was started with another limit.
+pub const MANAGED_ASK_TIMEOUT_MS: u64 = 30 * 60_000;
+
+/// The time a managed agent has to open its session: some fetch what they need on their first start.
+pub const AGENT_START_MS: u64 = 120_000;
+
+/// The time a managed agent has to end by itself, and again once it was told to.
+pub const AGENT_STOP_MS: u64 = 2_000;
+
+/// What a managed agent said that is held before it is committed, in bytes: few rows for much text,
+/// and little to commit in front of an ask.
+pub const STORY_BYTES_HELD: usize = 32 * 1024;
+
+/// The same in entries.
+pub const STORY_ENTRIES_HELD: usize = 256;
+
+/// The same in time: what people who follow an agent do not notice.
+pub const STORY_MS_HELD: u64 = 300;
+
+/// How long the fact that an answer was told waits for something to be committed with.
+pub const TOLD_MS_HELD: u64 = 50;
+
+/// Lines of one agent that are heard before others have their turn.
+pub const HEARD_IN_A_ROW: u32 = 32;
+
+/// The end of what an agent wrote for its log: what explains how it ended.
+pub const AGENT_LOG_BYTES_KEPT: usize = 1024;
+
+/// Requests of one agent that are served at one time, waits for terminals among them.
+pub const SERVED_AT_ONCE_MAX: usize = 512;
+
+/// Output of a terminal that is kept unless its agent wants another amount.
+pub const TERMINAL_OUTPUT_BYTES: usize = 256 * 1024;
+
 /// Ended asks a fresh subscriber is shown besides the open ones.
 pub const RECENT_ENDED_SHOWN: usize = 200;
 
@@ -170,3 +217,96 @@ pub const UNIX_CONNECTIONS_MAX: usize = 1_024;
 
 /// What the requests of one connection that are being served may carry together.
 pub const CONNECTION_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// One line an agent writes: a whole file in an edit fits several times over.
+pub const AGENT_LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Lines of an agent that wait to be taken before the agent waits in turn.
+pub const AGENT_LINES_QUEUED: usize = 64;
+
+/// A line longer than this is queued alone, so that a queue of long lines cannot fill the memory.
+pub const AGENT_LINE_BYTES_SHORT: usize = 64 * 1024;
+
+/// One line of what an agent writes for its log; a longer one is cut into several.
+pub const AGENT_LOG_LINE_BYTES_MAX: usize = 4 * 1024;
+
+/// What is read after an agent's exit: as much as a pipe can hold, so that whoever inherited the pipe
+/// cannot keep its end from being told.
+pub const AGENT_DRAIN_BYTES_MAX: usize = 1024 * 1024;
+
+/// Lines that wait to be written to an agent that does not read.
+pub const AGENT_WRITES_QUEUED: usize = 1_024;
+
+/// What such lines may hold together: two of the longest.
+pub const AGENT_WRITE_BYTES_QUEUED: usize = 32 * 1024 * 1024;
+
+/// A file that an agent reads or writes through the host: with its envelope it fits into one line.
+pub const AGENT_FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Folders that are created for one file an agent writes.
+pub const AGENT_NEW_FOLDERS_MAX: usize = 32;
+
+/// Terminals of one agent at a time.
+pub const AGENT_TERMINALS_MAX: usize = 128;
+
+/// Output that one terminal keeps, however much its agent asks for.
+pub const TERMINAL_OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How long the end of a command waits for the end of its output, which something the command left
+/// running may hold open.
+pub const TERMINAL_DRAIN_MS: u64 = 200;
+
+/// How long the end of everything an agent started is waited for before it is reported as a failure.
+/// A killed process goes within milliseconds unless it hangs in the kernel.
+pub const TREE_KILL_MS: u64 = 10_000;
+
+/// One call of git: a checkout of a very large repository on a slow disk fits.
+pub const GIT_CALL_MS: u64 = 120_000;
+
+/// What one call of git may print: the names of some hundred thousand files.
+pub const GIT_OUTPUT_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// What is kept of git's own words when it fails.
+pub const GIT_WORDS_BYTES_MAX: usize = 64 * 1024;
+
+/// The diff of a worktree: far more than is read, and fits in a frame.
+pub const DIFF_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Files of a worktree that are named one by one.
+pub const WORKTREE_FILES_SHOWN: usize = 2_000;
+
+/// Characters of an agent's name that its worktree takes over.
+pub const WORKTREE_NAME_CHARS_MAX: usize = 48;
+
+/// One `.worktreeinclude`.
+pub const WORKTREE_INCLUDE_BYTES_MAX: usize = 64 * 1024;
+
+/// Files that are copied into a worktree: what an agent needs, not what it can make itself.
+pub const WORKTREE_INCLUDE_FILES_MAX: usize = 20_000;
+
+/// The same bound in bytes.
+pub const WORKTREE_INCLUDE_TOTAL_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Agents that one call waits for: what fits in a request that waits.
+pub const WAIT_AGENTS_MAX: usize = 100;
+
+/// Tool calls of one turn that are remembered, so that an ask can be joined with what was said of
+/// its call before. The oldest ones that ended make room.
+pub const TOOL_CALLS_KNOWN_MAX: usize = 512;
+
+/// What the inputs and diffs of those calls may carry together. A call that does not fit is known by
+/// its id alone, and an ask about it goes to a person who is told so.
+pub const TOOL_CALL_BYTES_KNOWN_MAX: usize = 4 * 1024 * 1024;
+
+/// Requests of one agent that wait for an answer of ours: its asks, and as much again for files and
+/// terminals.
+pub const AGENT_REQUESTS_MAX: usize = 2 * AGENT_OPEN_ASKS_MAX;
+
+/// What a tool gave, as far as the transcript keeps it.
+pub const TOOL_RESULT_BYTES_MAX: usize = TEXT_BYTES_MAX;
+
+/// What is kept of a line that is not of an agent's protocol: enough to recognise it.
+pub const NOISE_BYTES_MAX: usize = 2 * 1024;
+
+/// Modes, models or ways to log in of one agent: what fits into a list for a person.
+pub const AGENT_CHOICES_MAX: usize = 256;

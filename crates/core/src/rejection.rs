@@ -28,6 +28,40 @@ pub enum Rejection {
     /// A grant that could never mean what was meant.
     #[error("this cannot be remembered: {0}")]
     BadGrant(String),
+    /// The host does not run it.
+    #[error(
+        "agent '{0}' registered itself; only agents that the host started can be told what to do"
+    )]
+    NotManaged(AgentId),
+    /// The host runs it, and alone says what it is.
+    #[error("agent '{0}' is run by the host, which alone says what it does")]
+    RunByHost(AgentId),
+    /// Another agent has the name.
+    #[error("another agent is called '{0}'; archive or rename it, or choose another name")]
+    NameTaken(String),
+    /// A name that could not be typed.
+    #[error("'{0}' cannot be a name: use letters, digits, '-', '_' and '.'")]
+    BadName(String),
+    /// No such kind of agent, and no command.
+    #[error(
+        "there is no agent called '{0}' in the catalog; `countersign agents` lists them, and --command runs any other"
+    )]
+    UnknownKind(String),
+    /// Neither an agent nor a command.
+    #[error("name an agent of the catalog, or give a command")]
+    NothingToRun,
+    /// Its process is there.
+    #[error("agent '{0}' runs; end it first")]
+    StillRuns(AgentId),
+    /// It works where it was started.
+    #[error("agent '{0}' has no worktree of its own")]
+    NoWorktree(AgentId),
+    /// Nothing to end.
+    #[error("agent '{0}' has no turn running")]
+    NoTurn(AgentId),
+    /// It has no session to go on with.
+    #[error("agent '{0}' cannot be resumed: it kept no session that it could go on with")]
+    CannotResume(AgentId),
     /// The agent has ended.
     #[error("agent '{0}' has ended")]
     AgentEnded(AgentId),

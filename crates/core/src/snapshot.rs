@@ -50,6 +50,8 @@ pub struct Snapshot {
     pub open_approvals: Vec<Approval>,
     /// The newest that ended and were not dismissed, oldest first.
     pub recent_approvals: Vec<Approval>,
+    /// Ended approvals of managed agents that are being told their answer.
+    pub half_told: Vec<Approval>,
     /// All open questions.
     pub open_questions: Vec<Question>,
     /// All devices.

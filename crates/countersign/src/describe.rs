@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use countersign_protocol::{HostApproval, HostQuestion, Time, Who};
 
 use crate::json_text::{self, Members};
-use crate::{duration, rules_text, shown};
+use crate::{duration, edits, rules_text, shown};
 
 /// The option that always allows.
 pub(crate) const APPROVE: &str = "approve";
@@ -40,7 +40,11 @@ pub(crate) fn allowing(row: &HostApproval) -> Vec<&str> {
 
 /// Who asks, as a list shows it.
 pub(crate) fn asker(agent_id: Option<&str>, asked_by: Option<&Who>) -> String {
-    let name = agent_id
+    // An agent that asks for itself goes by its name; another's ask by the agent it is for.
+    let itself = asked_by.filter(|who| agent_id.is_some() && who.agent_id.as_deref() == agent_id);
+    let name = itself
+        .map(|who| who.name.as_str())
+        .or(agent_id)
         .or(asked_by.map(|who| who.name.as_str()))
         .unwrap_or("-");
     shown::line(name).into_owned()
@@ -71,6 +75,12 @@ fn command(row: &HostApproval) -> Option<String> {
     Members::parse(row.input.as_ref()?.text())?.only_text("command")
 }
 
+/// Why what an agent says of its ask cannot be relied upon, where the host found a reason.
+fn doubt(row: &HostApproval) -> Option<String> {
+    let doubt = Members::parse(row.details.text())?.only_text("doubt")?;
+    Some(shown::line(&doubt).into_owned())
+}
+
 /// The options in one line, with the word for those that allow.
 pub(crate) fn options(row: &HostApproval) -> String {
     let mark = |option: &String| {
@@ -97,6 +107,8 @@ pub(crate) fn ask_fields(row: &HostApproval, now: Time) -> Vec<(&'static str, St
         "command",
         command(row).map(|command| shown::block(&command).into_owned()),
     );
+    add("diff", edits::diff(row));
+    add("doubt", doubt(row));
     add(
         "input",
         row.input

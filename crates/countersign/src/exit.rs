@@ -24,10 +24,11 @@ pub(crate) enum Exit {
     Refused = 10,
     UnknownId = 11,
     Asks = 12,
+    TimedOut = 13,
 }
 
 /// Every code with its meaning, in order.
-const MEANINGS: [(Exit, &str); 13] = [
+const MEANINGS: [(Exit, &str); 14] = [
     (Exit::Ok, "done; for `ask`: allowed exactly as asked"),
     (Exit::Failure, "something failed"),
     (Exit::Usage, "the command line does not fit"),
@@ -55,6 +56,10 @@ const MEANINGS: [(Exit, &str); 13] = [
     (
         Exit::Asks,
         "for `rules check`: no rule settles it, a person would be asked",
+    ),
+    (
+        Exit::TimedOut,
+        "for `wait`: time ran out, and not all of them are idle",
     ),
 ];
 

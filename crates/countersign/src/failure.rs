@@ -156,6 +156,8 @@ fn call_exit(error: &CallError) -> Exit {
             | Reason::OwnerNotConnected
             | Reason::OwnedElsewhere
             | Reason::ReservedKind
+            | Reason::NotManaged
+            | Reason::RunByHost
             | Reason::AuthRequired
             | Reason::AuthFailed
             | Reason::WrongOrigin,
@@ -172,6 +174,12 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
             Some("see what is open with `countersign inbox`")
         }
         Reason::UnknownAgent | Reason::AgentEnded => Some("see the agents with `countersign ls`"),
+        Reason::NotManaged | Reason::RunByHost => Some(
+            "`countersign spawn` starts agents that the host runs; see them with `countersign ls`",
+        ),
+        Reason::NameTaken => Some("see who has it with `countersign ls --all`"),
+        Reason::NoTurn => Some("tell it something with `countersign send`"),
+        Reason::CannotResume => Some("start a new one with `countersign spawn`"),
         Reason::UnknownToken => Some("see the tokens with `countersign token list`"),
         Reason::UnknownRule => Some("see the rules with `countersign rules list`"),
         Reason::BadRule => Some(

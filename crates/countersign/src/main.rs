@@ -8,6 +8,7 @@ mod config;
 mod demo;
 mod describe;
 mod duration;
+mod edits;
 mod exit;
 mod failure;
 mod host;

@@ -138,6 +138,7 @@ pub(crate) fn agent() -> HostAgent {
         display: HostAgentDisplay::default(),
         id: "agent-1".into(),
         kind: "demo".into(),
+        managed: None,
         metadata: Raw::null(),
         name: "builder".into(),
         open_approvals: 2,
@@ -148,5 +149,15 @@ pub(crate) fn agent() -> HostAgent {
         state: "awaiting_permission".into(),
         status: "waiting_for_approval".into(),
         updated_at: Time(0),
+    }
+}
+
+/// What the host knows of an agent it runs.
+pub(crate) fn managed() -> countersign_protocol::ManagedRow {
+    countersign_protocol::ManagedRow {
+        agent: Some("claude".into()),
+        cwd: "/srv/app".into(),
+        run: 1,
+        ..countersign_protocol::ManagedRow::default()
     }
 }

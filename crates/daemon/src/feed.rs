@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, RwLock};
 
 use bytes::Bytes;
+use countersign_core::event::TranscriptEntry;
 use countersign_core::limits::{FEED_BYTES_KEPT, FEED_EVENTS_KEPT};
 use countersign_core::{Committed, Event, Seq};
 use tokio::sync::watch;
@@ -165,6 +166,8 @@ fn weight(committed: &Committed) -> usize {
         Event::AgentRegistered(e) => e.agent.metadata.text().len(),
         Event::ApprovalResolved(e) => text(e.ending.edited_input.as_ref()),
         Event::QuestionAsked(e) => e.question.text.len(),
+        Event::TranscriptAdded(e) => e.entries.iter().map(TranscriptEntry::weight).sum(),
+        Event::MessageQueued(e) => e.message.text.len(),
         _ => 0,
     };
     1024 + 2 * (ask + own)

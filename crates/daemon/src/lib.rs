@@ -4,7 +4,9 @@
 //! the host may be killed at any instant. Deliberately absent: any knowledge of a wire.
 #![forbid(unsafe_code)]
 
+mod attendant;
 pub mod audit;
+mod board;
 mod clock;
 mod crash;
 mod exact;
@@ -13,12 +15,17 @@ mod gate;
 mod names;
 mod reply;
 mod rulebook;
+mod secrets;
 mod service;
 mod subscription;
 mod supervisor;
 mod timekeeper;
 
 pub use clock::Clock;
+pub use countersign_agents::catalog;
+pub use countersign_agents::worktree::{
+    Diff, DiffFile, Discard, FileStatus, Outcome as WorktreeOutcome,
+};
 pub use countersign_core::{GrantDraft, GrantState};
 pub use countersign_rules::{Candidate, explain};
 pub use countersign_store::{
@@ -33,8 +40,9 @@ pub use rulebook::{
     RulebookError, foreign_policy,
 };
 pub use service::{
-    Backtest, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined, OpenError,
-    Overview, RulesOverview, Service, Settings, Stopped, open, start,
+    Backtest, CatalogEntry, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined,
+    OpenError, Overview, RulesOverview, Service, Settings, SpawnRequest, Stopped, TranscriptPage,
+    open, start,
 };
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use countersign_core::event::Device;
-use countersign_core::{Agent, Approval, GrantState, OpenCounts, Question, Rejection, Token};
+use countersign_core::{
+    Agent, Approval, ApprovalId, GrantState, OpenCounts, Question, Rejection, Token,
+};
 
 use crate::feed::Entry;
 
@@ -26,6 +28,8 @@ pub enum Reply {
     Token(Box<Token>),
     /// A grant.
     Grant(Box<GrantState>),
+    /// The earlier ask that allowed exactly what was asked now.
+    Covered(ApprovalId),
     /// The last event of the decision.
     Event(Arc<Entry>),
 }
@@ -42,6 +46,9 @@ pub enum ServiceError {
     /// Rule files cannot be looked at; nothing is allowed by rule until they can.
     #[error("the rule files: {0}")]
     Unseen(&'static str),
+    /// Something outside the host failed, in words for whoever asked.
+    #[error("{0}")]
+    World(Arc<str>),
     /// The host is ending.
     #[error("the host is shutting down")]
     ShuttingDown,

@@ -4,18 +4,19 @@
 //! The state runs ahead of the disk only inside one turn; when a commit fails, the state is
 //! loaded again from what was committed and everybody in that turn is told so.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS, WAITERS_PER_SUBJECT_MAX};
 use countersign_core::{
-    Approval, ApprovalId, AskRequest, ClientId, Committed, Context, Event, Input, Presence,
-    Question, QuestionId, Rejection, Seq, State, Subject, Timestamp, decide,
+    AgentId, Approval, ApprovalId, AskRequest, ClientId, Committed, Context, Event, Input,
+    Presence, Question, QuestionId, Rejection, Seq, State, Subject, Timestamp, decide,
 };
 use countersign_store::{Log, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::board::Board;
 use crate::clock::Clock;
 use crate::crash;
 use crate::feed::{Entry, Feed};
@@ -103,6 +104,7 @@ pub(crate) struct Supervisor {
     pub(crate) trouble: watch::Sender<Option<Arc<str>>>,
     pub(crate) waiters: Waiters,
     pub(crate) gate: Gate,
+    pub(crate) board: Arc<Board>,
 }
 
 #[derive(Default)]
@@ -196,6 +198,8 @@ impl Supervisor {
                 self.state = State::restore(snapshot);
                 self.gate = Gate::of(&self.state);
                 self.trouble.send_replace(None);
+                let live: Vec<AgentId> = self.state.live_agents().map(|a| a.id().clone()).collect();
+                self.post_duties(live.iter());
                 let holding = self.state.holding_clients().cloned();
                 Ok(holding
                     .filter(|client| !self.presence.is_connected(client))
@@ -351,6 +355,7 @@ impl Supervisor {
                 .find_grant(&id)
                 .map(|grant| Reply::Grant(Box::new(grant.clone()))),
             Subject::RemovedGrant(grant) => Some(Reply::Grant(grant)),
+            Subject::Covered(id) => Some(Reply::Covered(id)),
             Subject::Event => return Ok(Pending::EventAt(turn.entries.len() - 1)),
             Subject::Refused(rejection) => return Err(*rejection),
         };
@@ -472,6 +477,7 @@ impl Supervisor {
         crash::point("before_replies");
         match &committed {
             Ok(entries) => {
+                self.post_duties_after(entries);
                 for (answer, result) in replies {
                     // A caller that no longer listens has lost nothing: the record has it.
                     drop(answer.send(result.map(|pending| ready(pending, entries))));
@@ -493,6 +499,25 @@ impl Supervisor {
             }
         }
         self.name_deadline();
+    }
+
+    /// Says what is owed to the agents that a commit touched.
+    fn post_duties_after(&self, entries: &[Arc<Entry>]) {
+        let touched: BTreeSet<&AgentId> = entries
+            .iter()
+            .filter(|entry| may_owe(&entry.committed.event))
+            .filter_map(|entry| entry.committed.event.agent())
+            .collect();
+        self.post_duties(touched.into_iter());
+    }
+
+    fn post_duties<'a>(&self, agents: impl Iterator<Item = &'a AgentId>) {
+        for agent in agents {
+            let managed = self.state.find_agent(agent).map(|agent| &agent.managed);
+            if managed.is_some_and(Option::is_some) {
+                self.board.post(agent, self.state.duties_of(agent));
+            }
+        }
     }
 
     fn commit(&mut self, entries: Vec<Committed>) -> Result<Vec<Arc<Entry>>, ServiceError> {
@@ -618,6 +643,11 @@ fn refuse(command: Command, error: &ServiceError) {
         | Command::Time
         | Command::Stop => {}
     }
+}
+
+/// Whether an event can change what is owed to an agent; what an agent says cannot.
+fn may_owe(event: &Event) -> bool {
+    !matches!(event, Event::TranscriptAdded(_) | Event::AgentReported(_))
 }
 
 /// An error and its causes on one line.

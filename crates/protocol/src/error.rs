@@ -70,6 +70,16 @@ reasons! {
     BadRule = "bad_rule", 422;
     /// The agent has ended.
     AgentEnded = "agent_ended", 409;
+    /// The host did not start the agent, so it cannot be told what to do.
+    NotManaged = "not_managed", 409;
+    /// The host runs the agent, and alone says what it does.
+    RunByHost = "run_by_host", 409;
+    /// Another agent has the name.
+    NameTaken = "name_taken", 409;
+    /// No turn runs that could be ended.
+    NoTurn = "no_turn", 409;
+    /// The agent kept no session to go on with.
+    CannotResume = "cannot_resume", 409;
     /// No such event, or its content is gone.
     UnknownEvent = "unknown_event", 404;
     /// An abbreviation that fits more than one.
@@ -112,6 +122,8 @@ reasons! {
     WrongOrigin = "wrong_origin", 403;
     /// The record cannot be written; nothing is allowed until it can.
     StoreUnavailable = "store_unavailable", 503;
+    /// Something outside the host failed; the message says what.
+    Failed = "failed", 500;
     /// The host is ending.
     ShuttingDown = "shutting_down", 503;
 }

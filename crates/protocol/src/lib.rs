@@ -8,6 +8,7 @@
 
 mod envelope;
 mod error;
+mod managed;
 mod params;
 mod rows;
 mod rules;
@@ -15,6 +16,7 @@ mod scalar;
 
 pub use envelope::{ErrorObject, Notification, Request};
 pub use error::{ErrorCode, Reason};
+pub use managed::*;
 pub use params::*;
 pub use rows::*;
 pub use rules::*;

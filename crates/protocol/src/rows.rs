@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::managed::ManagedRow;
 use crate::rules::{BypassRow, GrantRow, HostVerdict, RuleProblem};
 use crate::scalar::{Raw, Time};
 
@@ -40,6 +41,9 @@ pub struct HostAgent {
     pub id: String,
     /// What kind of agent it is.
     pub kind: String,
+    /// What the host knows of it, if the host runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<ManagedRow>,
     /// Anything else it said.
     #[schema(value_type = Object)]
     pub metadata: Raw,

@@ -1,5 +1,6 @@
 //! Translation between the domain and the wire, both ways, and nothing else.
 
+pub(crate) mod managed;
 pub(crate) mod rules;
 
 use countersign_core::event::{AgentState, BaseState, Delivery, Device, Outcome, QuestionOutcome};
@@ -50,6 +51,7 @@ pub(crate) fn agent((agent, open): &(Agent, OpenCounts)) -> HostAgent {
         },
         id: profile.id.to_string(),
         kind: profile.kind.clone(),
+        managed: agent.managed.as_deref().map(managed::managed),
         metadata: raw(&profile.metadata),
         name: profile.name.clone(),
         open_approvals: open.approvals,

@@ -1,5 +1,7 @@
 //! Events as readers see them: the same whether they come from memory or from the log.
 
+mod managed;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -89,8 +91,11 @@ fn content(committed: &Committed) -> Content {
         Event::RulesTrusted(e) => rules_trusted(e),
         Event::AgentBypassChanged(e) => bypass_changed(e),
         Event::Notified(e) => (e.message.clone(), raw(&e.payload)),
-        // Internal facts are shown as they are stored, to those who name their kind.
-        other => (other.kind().to_owned(), stored(other)),
+        // The rest is shown as it is stored; internal facts only to those who name their kind.
+        other => {
+            let words = managed::words(other).unwrap_or_else(|| other.kind().to_owned());
+            (words, stored(other))
+        }
     }
 }
 
@@ -103,6 +108,7 @@ fn registered(e: &AgentRegistered, at: Timestamp) -> Content {
         client: e.client.clone(),
         lapses_at: None,
         bypass_until: None,
+        managed: None,
         registered_at: at,
         updated_at: at,
     };
@@ -125,6 +131,7 @@ fn status_changed(e: &AgentStatusChanged, at: Timestamp) -> Content {
         client: e.client.clone(),
         lapses_at: None,
         bypass_until: None,
+        managed: None,
         registered_at: at,
         updated_at: at,
     };

@@ -2,6 +2,7 @@
 //!
 //! Invariant: REST and JSON-RPC call the same functions and so have the same results and errors.
 
+pub(crate) mod managed;
 mod remember;
 pub(crate) mod rules;
 
@@ -219,6 +220,7 @@ pub(crate) async fn request_approval(
         cwd: params.cwd,
         judged: None,
         keyed: None,
+        managed: None,
     };
     let approval = service.request_approval(request).await?;
     let mut row = convert::approval(&approval);

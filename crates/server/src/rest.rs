@@ -1,5 +1,6 @@
 //! REST under `/api/v1`, described by the document it generates, with events by SSE.
 
+mod managed;
 mod rules;
 
 use std::convert::Infallible;
@@ -76,6 +77,7 @@ pub(crate) fn router() -> (axum::Router<Arc<Doors>>, utoipa::openapi::OpenApi) {
         .routes(routes!(get_status))
         .routes(routes!(stop_all))
         .merge(rules::router())
+        .merge(managed::router())
         .split_for_parts()
 }
 

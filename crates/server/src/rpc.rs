@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::Doors;
 use crate::fault::Fault;
 use crate::ops;
-use crate::ops::rules;
+use crate::ops::{managed, rules};
 
 /// One request, taken apart.
 pub(crate) struct Call<'a> {
@@ -106,15 +106,55 @@ async fn dispatch_rules(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
         }
         "host.trust_rules" => call.done(rules::trust_rules(service, caller, call.params()?).await?),
         "host.set_bypass" => call.reply(rules::set_bypass(service, caller, call.params()?).await?),
-        unknown => Err(Fault::new(
-            ErrorCode::UnknownMethod,
-            Reason::InvalidParams,
-            format!(
-                "unknown method '{}'",
-                unknown.chars().take(100).collect::<String>()
-            ),
-        )),
+        _ => dispatch_managed(doors, &caller, call).await,
     }
+}
+
+async fn dispatch_managed(
+    doors: &Doors,
+    caller: &Caller,
+    call: &Call<'_>,
+) -> Result<String, Fault> {
+    let service = &doors.service;
+    match call.method {
+        "host.spawn_agent" => call.reply(managed::spawn(service, caller, call.params()?).await?),
+        "host.prompt_agent" => {
+            let wire::PromptAgentParams { agent_id, body } = call.params()?;
+            call.reply(managed::prompt(service, caller, agent_id, body).await?)
+        }
+        "host.interrupt_agent" => {
+            let wire::InterruptAgentParams { agent_id, body } = call.params()?;
+            call.reply(managed::interrupt(service, caller, agent_id, body).await?)
+        }
+        "host.kill_agent" => call.reply(managed::kill(service, caller, call.agent_id()?).await?),
+        "host.resume_agent" => {
+            call.reply(managed::resume(service, caller, call.agent_id()?).await?)
+        }
+        "host.archive_agent" => {
+            let wire::ArchiveAgentParams { agent_id, body } = call.params()?;
+            call.reply(managed::archive(service, caller, agent_id, body).await?)
+        }
+        "host.rename_agent" => {
+            let wire::RenameAgentParams { agent_id, body } = call.params()?;
+            call.reply(managed::rename(service, caller, agent_id, body).await?)
+        }
+        "host.configure_agent" => {
+            let wire::ConfigureAgentParams { agent_id, body } = call.params()?;
+            call.reply(managed::configure(service, caller, agent_id, body).await?)
+        }
+        "host.wait_idle" => call.reply(managed::wait_idle(service, caller, call.params()?).await?),
+        "host.transcript" => {
+            let wire::TranscriptParams { agent_id, page } = call.params()?;
+            call.reply(managed::transcript(service, caller, agent_id, page).await?)
+        }
+        unknown => Err(unknown_method(unknown)),
+    }
+}
+
+fn unknown_method(method: &str) -> Fault {
+    let start: String = method.chars().take(100).collect();
+    let words = format!("unknown method '{start}'");
+    Fault::new(ErrorCode::UnknownMethod, Reason::InvalidParams, words)
 }
 
 async fn set_status(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {

@@ -177,7 +177,10 @@ impl Session {
                 .send(reply.unwrap_or_else(|fault| failure(call.id, fault)))
                 .await;
         }
-        let waits = matches!(call.method, "host.wait_approval" | "host.wait_question");
+        let waits = matches!(
+            call.method,
+            "host.wait_approval" | "host.wait_question" | "host.wait_idle"
+        );
         if waits && frame.text.len() > WAIT_FRAME_BYTES_MAX {
             let rejection = Rejection::TooLarge {
                 what: "a request that waits",

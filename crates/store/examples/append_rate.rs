@@ -290,6 +290,10 @@ fn ask(number: u64) -> Ask {
         a2ui: None,
         options: vec!["approve".to_owned(), "deny".to_owned()],
         approving: vec!["approve".to_owned()],
+        request: None,
+        hears_words: false,
+        passes: Vec::new(),
+        repeats: None,
         by: By {
             role: Role::Agent(AgentId::new(format!("agent-{:012x}", number % AGENTS))),
             name: "agent".into(),

@@ -89,6 +89,7 @@ impl Tables {
                 .cloned()
                 .collect(),
             recent_approvals: recent,
+            half_told: self.half_told(),
             open_questions: self
                 .questions
                 .values()
@@ -101,6 +102,15 @@ impl Tables {
             grants: self.grants.values().cloned().collect(),
             trusted: self.trusted.clone().into_iter().collect(),
         }
+    }
+
+    fn half_told(&self) -> Vec<Approval> {
+        let approvals = self.approvals.values();
+        approvals
+            .filter(|approval| approval.delivery == Delivery::Attempted)
+            .filter(|approval| approval.ask.request.is_some() && self.is_whole(approval))
+            .cloned()
+            .collect()
     }
 
     /// Refuses before anything is written, so that there is nothing to undo.

@@ -36,6 +36,9 @@ pub(super) fn register(
         return Err(Rejection::AgentNotAllowed(bound.clone()));
     }
     match state.find_agent(&profile.id) {
+        Some(agent) if agent.managed.is_some() => {
+            return Err(Rejection::RunByHost(profile.id));
+        }
         Some(agent) if !may_take(agent, context, &caller) => {
             return Err(Rejection::AgentTaken(profile.id));
         }
@@ -125,7 +128,9 @@ fn load_owned<'a>(state: &'a State, caller: &Caller, id: &AgentId) -> Result<&'a
     let agent = state
         .find_agent(id)
         .ok_or_else(|| Rejection::UnknownAgent(id.clone()))?;
-    if owns(agent, caller) {
+    if agent.managed.is_some() {
+        Err(Rejection::RunByHost(id.clone()))
+    } else if owns(agent, caller) {
         Ok(agent)
     } else {
         Err(Rejection::AgentOwnedElsewhere(id.clone()))
@@ -198,7 +203,7 @@ pub(super) fn notify(input: Notify) -> Result<Decision, Rejection> {
 
 /// Kinds that only the host may say, and everything that could be read as one of them.
 fn is_reserved(kind: &str) -> bool {
-    const OURS: [&str; 8] = [
+    const OURS: [&str; 10] = [
         "approval.",
         "answer.",
         "question.",
@@ -207,6 +212,8 @@ fn is_reserved(kind: &str) -> bool {
         "record.",
         "grant.",
         "rules.",
+        "turn.",
+        "transcript.",
     ];
     let kind = kind.trim().to_ascii_lowercase();
     Event::KINDS.contains(&kind.as_str()) || OURS.iter().any(|prefix| kind.starts_with(prefix))

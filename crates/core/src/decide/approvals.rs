@@ -10,21 +10,22 @@ use sha2::{Digest as _, Sha256};
 use super::time::expired;
 use super::{
     Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word, grants,
-    refuse_observers, settling,
+    managed, refuse_observers, running, settling,
 };
 use crate::approval::{APPROVE, Approval, CANCELLED, DENY, EXPIRED, Ended, GONE};
 use crate::event::{
     AgentInterruptRequested, AnswerAttempted, AnswerSettled, ApprovalAttached, ApprovalDismissed,
     ApprovalRequested, ApprovalResolveRefused, ApprovalResolveRequested, ApprovalResolved, Ask,
-    Attachment, Delivery, Effect, Ending, Event, GrantUse, Outcome,
+    Attachment, Delivery, Effect, Ending, Event, GrantUse, Outcome, PassUsed,
 };
-use crate::ids::{ApprovalId, ClientId, GrantId, PrincipalKey, Seq, Timestamp};
+use crate::ids::{AgentId, ApprovalId, ClientId, GrantId, PrincipalKey, Seq, Timestamp};
 use crate::input::{Answer, AskRequest, Context, GrantDraft, ResolveApproval};
 use crate::json::{Json, hex};
 use crate::limits::{
     AGENT_OPEN_ASKS_MAX, AGENT_OPEN_BYTES_MAX, OPEN_ASKS_MAX, OPEN_BYTES_MAX, OPTIONS_MAX,
     PATH_BYTES_MAX, TIMEOUT_MS_MAX,
 };
+use crate::managed::Life;
 use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
 use crate::state::{State, ask_key};
@@ -63,20 +64,26 @@ pub(super) fn concluded(
 pub(super) fn request(
     state: &State,
     context: Context<'_>,
-    request: AskRequest,
+    mut request: AskRequest,
 ) -> Result<Decision, Rejection> {
     refuse_observers(&request.caller)?;
     check_request(&request)?;
+    let managed = ManagedPart::of(state, &mut request)?;
+    if let Some(covered) = managed.covered {
+        return Ok(covered);
+    }
     let keyed = request.keyed.clone();
     let caller = request.caller.clone();
     let judged = request.judged.clone();
-    let ask = draft(context.now, request)?;
+    let mut ask = draft(context.now, request)?;
+    ask.repeats = find_repeated(state, &ask);
     if let Some(key) = &ask.idempotency_key
         && let Some(earlier) = find_asked(state, &ask.by.key, key, keyed.as_ref())?
     {
         return ask_again(context, earlier, &ask, &caller);
     }
-    let mut events = Vec::with_capacity(4);
+    let mut events = Vec::with_capacity(5);
+    events.extend(managed.said);
     let earlier = ask_key(&ask)
         .and_then(|key| state.ask_keys.get(&key))
         .and_then(|id| state.approvals.get(id));
@@ -97,7 +104,56 @@ pub(super) fn request(
     Ok(Decision::new(events, Subject::Approval(id)))
 }
 
-fn attempted(id: &ApprovalId, opened: Seq, deliveries: u32) -> Event {
+/// What a managed agent's ask comes with, or comes to.
+#[derive(Default)]
+struct ManagedPart {
+    /// What the agent said before.
+    said: Option<Event>,
+    /// What follows if exactly this was allowed before.
+    covered: Option<Decision>,
+}
+
+impl ManagedPart {
+    fn of(state: &State, request: &mut AskRequest) -> Result<Self, Rejection> {
+        let Some(own) = &mut request.managed else {
+            return Ok(Self::default());
+        };
+        let id = request.caller.principal.agent().cloned();
+        let id = id
+            .or_else(|| request.agent.clone())
+            .unwrap_or_else(|| AgentId::new(""));
+        let found = state.find_managed(&id);
+        let Some((_, managed)) = found.filter(|(_, m)| m.run == own.run && m.life == Life::Ready)
+        else {
+            return Err(Rejection::AgentEnded(id));
+        };
+        request.turn = Some(managed.turns.to_string());
+        let said = running::said(&id, managed, std::mem::take(&mut own.said));
+        let pass = own
+            .covered_by
+            .as_ref()
+            .and_then(|digest| managed.passes.iter().find(|pass| pass.digest == *digest));
+        let covered = pass.map(|pass| {
+            let used = PassUsed {
+                agent: id.clone(),
+                approval: pass.approval.clone(),
+                digest: pass.digest.clone(),
+            };
+            let events = said.clone().into_iter().chain([used.into()]);
+            Decision::new(events.collect(), Subject::Covered(pass.approval.clone()))
+        });
+        Ok(Self { said, covered })
+    }
+}
+
+/// An earlier ask for the same thing that may already have run.
+fn find_repeated(state: &State, ask: &Ask) -> Option<ApprovalId> {
+    ask.request.as_ref()?;
+    let twin = state.find_unknown_twin(ask.agent.as_ref()?, ask.input_digest.as_deref()?)?;
+    Some(twin.ask.id.clone())
+}
+
+pub(super) fn attempted(id: &ApprovalId, opened: Seq, deliveries: u32) -> Event {
     AnswerAttempted {
         approval: id.clone(),
         opened,
@@ -167,6 +223,7 @@ fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
         .approving
         .unwrap_or_else(|| vec![APPROVE.to_owned()]);
     let approving = offered(approving, &options)?;
+    let managed = request.managed;
     let mut ask = Ask {
         id: request.id,
         agent,
@@ -182,6 +239,10 @@ fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
         a2ui: request.a2ui,
         options,
         approving,
+        request: managed.as_ref().map(|managed| managed.request.clone()),
+        hears_words: managed.as_ref().is_some_and(|managed| managed.hears_words),
+        passes: managed.map_or_else(Vec::new, |managed| managed.passes),
+        repeats: None,
         by,
         client: request.caller.client,
         attachment,
@@ -350,7 +411,7 @@ fn replaced(caller: &Caller) -> Ending {
     )
 }
 
-fn cancelled(caller: &Caller, message: Option<String>) -> Ending {
+pub(super) fn cancelled(caller: &Caller, message: Option<String>) -> Ending {
     Ending {
         outcome: Outcome::Cancelled,
         resolution: CANCELLED.to_owned(),
@@ -406,8 +467,12 @@ pub(super) fn resolve(
             };
             let grants = drafts(approval, outcome, remembered, grant_ids)?;
             let grants = grants::remember(state, context, &caller, grants)?;
+            let denied = outcome == Outcome::Denied;
+            let words = answer.message.as_deref().filter(|_| denied);
+            let words = managed::words_of_denial(context.now, &approval.ask, &caller, words);
             let mut events = vec![ended(approval, ending(outcome, &caller, answer), delivery)];
             events.extend(grants);
+            events.extend(words);
             Ok(Decision::new(events, Subject::Approval(id)))
         }
     }
@@ -505,7 +570,8 @@ fn check_answer(approval: &Approval, answer: &Answer) -> Result<Outcome, Rejecti
     let outcome = approval.outcome_of(&answer.resolution);
     if let Some(edited) = &answer.edited_input {
         check_json("the edited input", edited)?;
-        if outcome != Outcome::Allowed || approval.ask.input.is_none() {
+        let fixed = approval.ask.request.is_some();
+        if outcome != Outcome::Allowed || approval.ask.input.is_none() || fixed {
             return Err(Rejection::NothingToEdit);
         }
     }
@@ -618,18 +684,19 @@ fn told(mut approval: Approval) -> Decision {
     Decision::new(vec![event], Subject::Told(Box::new(approval)))
 }
 
-pub(super) fn settle(approval: ApprovalId, opened: Seq, delivery: Delivery) -> Decision {
-    Decision::new(
-        vec![
-            AnswerSettled {
-                approval,
-                opened,
-                delivery,
-            }
-            .into(),
-        ],
-        Subject::Nothing,
-    )
+pub(super) fn settle(approval: &ApprovalId, opened: Seq, delivery: Delivery) -> Decision {
+    let event = settled(approval, opened, delivery);
+    Decision::new(vec![event], Subject::Nothing)
+}
+
+/// The fact that an answer arrived, or never will.
+pub(super) fn settled(approval: &ApprovalId, opened: Seq, delivery: Delivery) -> Event {
+    AnswerSettled {
+        approval: approval.clone(),
+        opened,
+        delivery,
+    }
+    .into()
 }
 
 pub(super) fn stop_all(state: &State, caller: &Caller) -> Result<Decision, Rejection> {
@@ -664,6 +731,7 @@ pub(super) fn stop_all(state: &State, caller: &Caller) -> Result<Decision, Rejec
             by: By::from(caller),
         })
     }));
+    events.extend(managed::stop_turns(state, caller));
     events.extend(grants::end_bypasses(state, caller));
     Ok(Decision::new(events, Subject::Nothing))
 }

@@ -6,8 +6,10 @@
 mod agents;
 mod approvals;
 mod grants;
+mod managed;
 mod questions;
 mod record;
+mod running;
 mod settling;
 mod time;
 
@@ -61,6 +63,8 @@ pub enum Subject {
     Grant(GrantId),
     /// A grant that has just ended.
     RemovedGrant(Box<GrantState>),
+    /// An earlier ask that allowed exactly this: it is not asked again.
+    Covered(ApprovalId),
     /// The last event of the decision.
     Event,
     /// A no that is on the record, or came with the end it tells of.
@@ -80,7 +84,7 @@ impl Decision {
 /// Says what follows from `input`, or why nothing does.
 pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decision, Rejection> {
     let mut decision = match input {
-        Input::HostStarted { version, pid } => Ok(time::host_started(context, version, pid)),
+        Input::HostStarted { version, pid } => Ok(time::host_started(state, context, version, pid)),
         Input::TimeArrived => Ok(time::time_arrived(state, context)),
         Input::ConnectionLost(client) => Ok(time::connection_lost(state, context, client)),
         Input::RegisterAgent(input) => agents::register(state, context, input),
@@ -117,7 +121,8 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
             approval,
             opened,
             delivery,
-        } => Ok(approvals::settle(approval, opened, delivery)),
+        } => Ok(approvals::settle(&approval, opened, delivery)),
+        Input::Managed(input) => managed::decide(state, context, input),
         Input::AskQuestion(input) => questions::ask(state, context, input),
         Input::AnswerQuestion {
             caller,
@@ -136,6 +141,7 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
         } => record::redact(state, &caller, seq, reason),
         Input::Prune { caller, before } => record::prune(state, &caller, before),
     }?;
+    running::attempt_answers(state, &mut decision.events);
     grants::end_sessions(state, &mut decision.events);
     announce_states(state, &mut decision.events);
     time::lose_what_came_late(context, &mut decision.events);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::approvals::ended;
-use super::{Decision, Subject, grants, questions};
+use super::{Decision, Subject, grants, managed, questions, running};
 use crate::agent::Agent;
 use crate::approval::{EXPIRED, GONE};
 use crate::event::{
@@ -16,19 +16,21 @@ use crate::limits::GONE_AGENTS_KEPT;
 use crate::principal::{By, Caller};
 use crate::state::{Deadline, State};
 
-pub(super) fn host_started(context: Context<'_>, version: String, pid: u32) -> Decision {
+pub(super) fn host_started(
+    state: &State,
+    context: Context<'_>,
+    version: String,
+    pid: u32,
+) -> Decision {
     let lapses_at = context.now.plus_ms(context.owner_grace_ms);
-    Decision::new(
-        vec![
-            HostStarted {
-                version,
-                pid,
-                lapses_at,
-            }
-            .into(),
-        ],
-        Subject::Nothing,
-    )
+    let started = HostStarted {
+        version,
+        pid,
+        lapses_at,
+    };
+    let mut events = vec![started.into()];
+    events.extend(running::left_running(state));
+    Decision::new(events, Subject::Nothing)
 }
 
 /// A connection that held nothing leaves no trace.
@@ -89,7 +91,7 @@ pub(super) fn time_arrived(state: &State, context: Context<'_>) -> Decision {
             .deadlines
             .iter()
             .take_while(|(at, _)| *at <= context.now);
-        events.extend(due.filter_map(|(_, what)| run_out(state, what)));
+        events.extend(due.flat_map(|(_, what)| run_out(state, context, what)));
     }
     let due = state.lapses.iter().take_while(|(at, _)| *at <= context.now);
     let mut leaving = BTreeSet::new();
@@ -102,22 +104,24 @@ pub(super) fn time_arrived(state: &State, context: Context<'_>) -> Decision {
     Decision::new(events, Subject::Nothing)
 }
 
-fn run_out(state: &State, what: &Deadline) -> Option<Event> {
-    match what {
-        Deadline::Approval(id) => {
-            let approval = state.approvals.get(id)?;
-            Some(ended(approval, expired(), Delivery::Waiting))
-        }
-        Deadline::Question(id) => {
-            let question = state.questions.get(id)?;
-            Some(questions::ended(question, nobody_answered()))
-        }
+fn run_out(state: &State, context: Context<'_>, what: &Deadline) -> Vec<Event> {
+    let one = match what {
+        Deadline::Approval(id) => state
+            .approvals
+            .get(id)
+            .map(|approval| ended(approval, expired(), Delivery::Waiting)),
+        Deadline::Question(id) => state
+            .questions
+            .get(id)
+            .map(|question| questions::ended(question, nobody_answered())),
         Deadline::Grant(id) => Some(grants::removed(id.clone(), GrantEnd::Expired)),
         Deadline::Bypass(id) => {
             let host = By::from(&Caller::host());
             Some(grants::bypass_changed(id.clone(), None, host))
         }
-    }
+        Deadline::Turn(id) => return managed::out_of_time(state, context, id),
+    };
+    one.into_iter().collect()
 }
 
 pub(super) fn expired() -> Ending {
@@ -206,7 +210,8 @@ fn make_room(state: &State, leaving: &BTreeSet<&AgentId>, events: &mut Vec<Event
         .agents
         .values()
         .filter(|agent| {
-            leaving.contains(agent.id()) || (agent.client.is_none() && agent.base.is_terminal())
+            leaving.contains(agent.id())
+                || (agent.managed.is_none() && agent.client.is_none() && agent.base.is_terminal())
         })
         .collect();
     let surplus = gone.len().saturating_sub(GONE_AGENTS_KEPT);

@@ -20,6 +20,7 @@ fn an_agent_registers_idle_and_owned_by_its_connection() {
         client: Some(ClientId::new("c1")),
         lapses_at: None,
         bypass_until: None,
+        managed: None,
         registered_at: Timestamp(5),
         updated_at: Timestamp(5),
     };

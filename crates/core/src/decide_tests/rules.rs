@@ -15,7 +15,7 @@ pub(super) fn part(effect: Effect, rule: Option<RuleRef>) -> VerdictPart {
     }
 }
 
-fn in_file(effect: Effect, rule: &str) -> VerdictPart {
+pub(super) fn in_file(effect: Effect, rule: &str) -> VerdictPart {
     let rule = RuleRef {
         rule: rule.to_owned(),
         effect,

@@ -1,5 +1,7 @@
 //! Managed agents: facts about the processes the host starts, and their story.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, ApprovalId, Timestamp};
@@ -81,7 +83,7 @@ pub struct Worktree {
 
 /// One thing an agent, or somebody to it, said or did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum TranscriptEntry {
     /// A message to the agent.
     User {
@@ -142,6 +144,26 @@ pub enum TranscriptEntry {
     },
 }
 
+impl TranscriptEntry {
+    /// Roughly what it takes in memory, in bytes.
+    pub fn weight(&self) -> usize {
+        let own = match self {
+            Self::User { text }
+            | Self::Assistant { text }
+            | Self::Thinking { text }
+            | Self::Notice { text }
+            | Self::ToolResult { text, .. } => text.len(),
+            Self::ToolUse { title, input, .. } => {
+                title.as_ref().map_or(0, String::len)
+                    + input.as_ref().map_or(0, |input| input.text().len())
+            }
+            Self::Plan { plan } => plan.steps.iter().map(|step| step.text.len()).sum(),
+            Self::Other { update } => update.text().len(),
+        };
+        own + 64
+    }
+}
+
 /// How far a tool call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -198,9 +220,9 @@ pub struct Usage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentSpawned {
     /// The agent, with its name and kind.
-    pub agent: std::sync::Arc<super::AgentProfile>,
+    pub agent: Arc<super::AgentProfile>,
     /// What it is started with.
-    pub options: std::sync::Arc<SpawnOptions>,
+    pub options: Arc<SpawnOptions>,
     /// Who wanted it.
     pub by: By,
 }
@@ -226,8 +248,9 @@ pub struct AgentLaunched {
     pub agent: AgentId,
     /// Which of its runs.
     pub run: u32,
-    /// Its process.
-    pub process: ProcessKey,
+    /// Its process, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessKey>,
     /// What holds its processes together, as the one who made it names it.
     pub tree: Json,
 }
@@ -314,6 +337,21 @@ pub struct AgentArchived {
     pub by: By,
 }
 
+/// See `Event::AgentConfigured`. Absent fields are as they were.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentConfigured {
+    /// The agent.
+    pub agent: AgentId,
+    /// The mode it is to be in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The model it is to use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Who wants it.
+    pub by: By,
+}
+
 /// See `Event::AgentReported`. Absent fields are as they were.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentReported {
@@ -374,6 +412,9 @@ pub struct TurnStarted {
     pub turn: u32,
     /// How many of the queued messages it takes, oldest first.
     pub messages: u32,
+    /// When the host ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
 }
 
 /// See `Event::TurnInterrupted`.
@@ -388,6 +429,9 @@ pub struct TurnInterrupted {
     /// Why, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// When the agent is ended if its turn has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
 }
 
 /// See `Event::TurnEnded`.

@@ -18,11 +18,11 @@ use crate::json::Json;
 use crate::principal::{By, Role};
 
 pub use managed::{
-    AgentArchived, AgentExited, AgentLaunched, AgentPlaced, AgentReady, AgentRenamed,
-    AgentReported, AgentRunRequested, AgentSpawned, AgentStopRequested, EnvVar, Message,
-    MessageQueued, MessagesDropped, PassUsed, Plan, PlanStep, RunEnd, SpawnOptions, ToolStatus,
-    TranscriptAdded, TranscriptEntry, TurnEnded, TurnInterrupted, TurnStarted, Usage, Worktree,
-    WorktreeWish,
+    AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentPlaced, AgentReady,
+    AgentRenamed, AgentReported, AgentRunRequested, AgentSpawned, AgentStopRequested, EnvVar,
+    Message, MessageQueued, MessagesDropped, PassUsed, Plan, PlanStep, RunEnd, SpawnOptions,
+    ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded, TurnInterrupted, TurnStarted, Usage,
+    Worktree, WorktreeWish,
 };
 pub use rules::{
     AgentBypassChanged, Effect, Grant, GrantCreated, GrantEnd, GrantRemoved, GrantUse, PartKind,
@@ -97,6 +97,42 @@ events! {
     ConnectionLapsed = internal "host.connection_lapsed";
     /// An agent registered itself, or did so again.
     AgentRegistered = public "agent.registered";
+    /// Somebody wants an agent run by the host.
+    AgentSpawned = public "agent.spawned";
+    /// An agent is to be started, for the first time or again.
+    AgentRunRequested = internal "agent.run_requested";
+    /// An agent has a worktree of its own, or no longer has.
+    AgentPlaced = public "agent.placed";
+    /// An agent is about to be started, or has been.
+    AgentLaunched = internal "agent.launched";
+    /// An agent's session is open.
+    AgentReady = internal "agent.ready";
+    /// An agent is to end.
+    AgentStopRequested = public "agent.stop_requested";
+    /// An agent's process is gone.
+    AgentExited = public "agent.exited";
+    /// An agent has another name.
+    AgentRenamed = public "agent.renamed";
+    /// An agent was put away, or taken out again.
+    AgentArchived = public "agent.archived";
+    /// An agent is to use another mode or model.
+    AgentConfigured = public "agent.configured";
+    /// An agent said something about itself.
+    AgentReported = internal "agent.reported";
+    /// A message waits for an agent.
+    MessageQueued = public "agent.message_queued";
+    /// Messages that waited for an agent never reach it.
+    MessagesDropped = public "agent.messages_dropped";
+    /// A turn of an agent began.
+    TurnStarted = public "turn.started";
+    /// A turn is to end.
+    TurnInterrupted = public "turn.interrupted";
+    /// A turn is over.
+    TurnEnded = public "turn.ended";
+    /// What an agent said and did.
+    TranscriptAdded = internal "transcript.added";
+    /// Something ran or was written because an earlier ask allowed exactly that.
+    PassUsed = internal "approval.pass_used";
     /// An agent's state, as people see it, changed.
     AgentStatusChanged = public "agent.status_changed";
     /// An agent is gone from the list.
@@ -160,6 +196,24 @@ impl Event {
             Self::AgentUnregistered(e) => Some(&e.agent),
             Self::AgentInterruptRequested(e) => Some(&e.agent),
             Self::AgentBypassChanged(e) => Some(&e.agent),
+            Self::AgentSpawned(e) => Some(&e.agent.id),
+            Self::AgentRunRequested(e) => Some(&e.agent),
+            Self::AgentPlaced(e) => Some(&e.agent),
+            Self::AgentLaunched(e) => Some(&e.agent),
+            Self::AgentReady(e) => Some(&e.agent),
+            Self::AgentStopRequested(e) => Some(&e.agent),
+            Self::AgentExited(e) => Some(&e.agent),
+            Self::AgentRenamed(e) => Some(&e.agent),
+            Self::AgentArchived(e) => Some(&e.agent),
+            Self::AgentConfigured(e) => Some(&e.agent),
+            Self::AgentReported(e) => Some(&e.agent),
+            Self::MessageQueued(e) => Some(&e.agent),
+            Self::MessagesDropped(e) => Some(&e.agent),
+            Self::TurnStarted(e) => Some(&e.agent),
+            Self::TurnInterrupted(e) => Some(&e.agent),
+            Self::TurnEnded(e) => Some(&e.agent),
+            Self::TranscriptAdded(e) => Some(&e.agent),
+            Self::PassUsed(e) => Some(&e.agent),
             Self::ApprovalRequested(e) => e.ask.agent.as_ref(),
             Self::ApprovalResolved(e) => e.agent.as_ref(),
             Self::ApprovalResolveRequested(e) => e.agent.as_ref(),
@@ -433,6 +487,18 @@ pub struct Ask {
     pub options: Vec<String>,
     /// Which of the options count as allow.
     pub approving: Vec<String>,
+    /// The managed agent's own id of the request that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// Whether words of a denial travel with the answer; otherwise they are a message of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hears_words: bool,
+    /// Digests of what may run or be written without another ask if it is allowed, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<String>,
+    /// An earlier ask for the same thing, which may already have run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<ApprovalId>,
     /// Who asks.
     pub by: By,
     /// The connection it came through.

@@ -8,6 +8,7 @@ use crate::ids::{AgentId, ClientId, Timestamp};
 
 use super::State;
 use super::connections::{hold, release};
+use super::managed::turn_deadline;
 
 impl State {
     pub(super) fn apply_agent_registered(&mut self, at: Timestamp, event: &AgentRegistered) {
@@ -23,6 +24,7 @@ impl State {
             client: event.client.clone(),
             lapses_at: None,
             bypass_until: earlier.as_ref().and_then(|agent| agent.bypass_until),
+            managed: earlier.as_ref().and_then(|agent| agent.managed.clone()),
             registered_at: earlier.as_ref().map_or(at, |agent| agent.registered_at),
             updated_at: at,
         });
@@ -75,6 +77,8 @@ impl State {
         }
         self.changed.agents.insert(agent.id().clone());
         self.move_bypass(agent.id(), None, agent.bypass_until);
+        let deadline = agent.managed.as_deref().and_then(turn_deadline);
+        self.move_turn_deadline(agent.id(), None, deadline);
         self.agents.insert(agent.id().clone(), agent);
     }
 
@@ -90,6 +94,8 @@ impl State {
         if let Some(agent) = self.agents.remove(id) {
             self.release_agent(&agent);
             self.move_bypass(id, agent.bypass_until, None);
+            let deadline = agent.managed.as_deref().and_then(turn_deadline);
+            self.move_turn_deadline(id, deadline, None);
             self.changed.agents.insert(id.clone());
         }
     }

@@ -80,6 +80,7 @@ impl State {
         approval.delivery = event.delivery;
         approval.lapses_at = None;
         self.changed.rest.approvals.push(approval.clone());
+        self.keep_passes(at, &approval);
         self.keep_recent(approval);
         for used in &event.grants_used {
             self.apply_grant_used(at, used);
@@ -186,6 +187,7 @@ impl State {
             approval.delivery = Delivery::Attempted;
             approval.deliveries = event.deliveries;
         }
+        self.owe(event.opened);
         self.changed.rest.answers.push(AnswerChange {
             opened: event.opened,
             delivery: Delivery::Attempted,
@@ -197,6 +199,7 @@ impl State {
         if let Some(approval) = self.find_recent(event.opened) {
             approval.delivery = event.delivery;
         }
+        self.settle_owed(event.opened);
         let change = AnswerChange {
             opened: event.opened,
             delivery: event.delivery,

@@ -25,14 +25,19 @@ impl State {
         self.operator_names_of(agent, now).next()
     }
 
-    /// The names that operators gave an agent: those of live tokens made for it. Never the name in
-    /// the agent's own profile.
+    /// The names that operators gave an agent: those of live tokens made for it, and the name of one
+    /// that the host runs. Never the name in an agent's own profile.
     pub fn operator_names_of(&self, agent: &AgentId, now: Timestamp) -> impl Iterator<Item = &str> {
         let tokens = self.tokens_by_agent.get(agent).into_iter().flatten();
+        let run = self
+            .agents
+            .get(agent)
+            .filter(|agent| agent.managed.is_some());
         tokens
             .filter_map(|id| self.tokens.get(id))
             .filter(move |token| token.expires_at.is_none_or(|end| now < end))
             .map(|token| token.name.as_str())
+            .chain(run.map(|agent| agent.profile.name.as_str()))
     }
 
     /// Whether a grant counts at this instant for whoever asks, at least once.

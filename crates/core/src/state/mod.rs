@@ -21,6 +21,7 @@ mod agents;
 mod approvals;
 mod connections;
 mod grants;
+mod managed;
 mod questions;
 mod record;
 
@@ -34,6 +35,7 @@ pub(crate) enum Deadline {
     Question(QuestionId),
     Grant(GrantId),
     Bypass(AgentId),
+    Turn(AgentId),
 }
 
 /// What one connection holds.
@@ -65,6 +67,8 @@ pub struct State {
     session_grants: HashMap<AgentId, BTreeSet<GrantId>>,
     pub(crate) trusted: BTreeMap<String, String>,
     pub(crate) marks: BTreeMap<ProcessKey, AgentId>,
+    /// Answers that managed agents are being told, by the event that opened the ask.
+    pub(crate) owed: BTreeMap<AgentId, BTreeMap<Seq, Approval>>,
     pub(crate) ask_keys: HashMap<AskKey, ApprovalId>,
     pub(crate) idempotency: HashMap<(PrincipalKey, String), ApprovalId>,
     pub(crate) held: HashMap<ClientId, Held>,
@@ -211,6 +215,24 @@ impl State {
             Event::AgentStatusChanged(e) => self.apply_agent_status(at, e),
             Event::AgentUnregistered(e) => self.remove_agent(&e.agent),
             Event::AgentBypassChanged(e) => self.apply_bypass(at, e),
+            Event::AgentSpawned(e) => self.apply_spawned(at, e),
+            Event::AgentRunRequested(e) => self.apply_run_requested(at, e),
+            Event::AgentPlaced(e) => self.apply_placed(at, e),
+            Event::AgentLaunched(e) => self.apply_launched(at, e),
+            Event::AgentReady(e) => self.apply_ready(at, e),
+            Event::AgentStopRequested(e) => self.apply_stop_requested(at, &e.agent),
+            Event::AgentExited(e) => self.apply_exited(at, e),
+            Event::AgentRenamed(e) => self.apply_renamed(at, e),
+            Event::AgentArchived(e) => self.apply_archived(at, e),
+            Event::AgentConfigured(e) => self.apply_configured(at, e),
+            Event::AgentReported(e) => self.apply_reported(at, e),
+            Event::MessageQueued(e) => self.apply_message_queued(at, e),
+            Event::MessagesDropped(e) => self.apply_messages_dropped(at, &e.agent),
+            Event::TurnStarted(e) => self.apply_turn_started(at, e),
+            Event::TurnInterrupted(e) => self.apply_turn_interrupted(at, e),
+            Event::TurnEnded(e) => self.apply_turn_ended(at, e),
+            Event::TranscriptAdded(e) => self.apply_heard(at, &e.agent),
+            Event::PassUsed(e) => self.apply_pass_used(at, e),
             Event::GrantCreated(e) => self.apply_grant_created(at, e),
             Event::GrantRemoved(e) => self.remove_grant(&e.grant),
             Event::RulesTrusted(e) => self.apply_trusted(e),
@@ -275,6 +297,9 @@ impl State {
         }
         for approval in snapshot.recent_approvals {
             state.keep_recent(approval);
+        }
+        for approval in snapshot.half_told {
+            state.put_owed(approval);
         }
         for question in snapshot.open_questions {
             state.open_question(question);

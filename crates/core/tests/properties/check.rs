@@ -493,6 +493,7 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         | Input::SettleByRules { .. }
         | Input::TellAnswer(_)
         | Input::SettleAnswer { .. }
+        | Input::Managed(_)
         | Input::MarkProcess { .. }
         | Input::ForgetProcesses(_) => None,
     }

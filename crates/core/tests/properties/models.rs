@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use countersign_core::event::{Device, ProcessKey};
+use countersign_core::event::{Delivery, Device, ProcessKey};
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
     Agent, AgentId, Approval, Changes, DeviceId, GrantId, GrantState, Mark, PrincipalKey, Question,
@@ -93,12 +93,17 @@ impl Models {
             .filter(|approval| !approval.dismissed)
             .cloned()
             .partition(Approval::is_pending);
+        let half_told = ended.iter().filter(|approval| {
+            approval.delivery == Delivery::Attempted && approval.ask.request.is_some()
+        });
+        let half_told = half_told.cloned().collect();
         ended.sort_by_key(|approval| approval.ended.as_ref().map(|end| end.seq));
         Snapshot {
             head: self.head,
             agents: self.agents.values().cloned().collect(),
             open_approvals: open,
             recent_approvals: ended.split_off(ended.len().saturating_sub(RECENT_ENDED_KEPT)),
+            half_told,
             open_questions: self
                 .questions
                 .values()

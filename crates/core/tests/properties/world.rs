@@ -449,6 +449,7 @@ impl World {
                 .filter(|_| ask.tool)
                 .map(|verdict| self.judged(verdict)),
             keyed,
+            managed: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and where each command lives.
 
+mod agents;
 pub(crate) mod ask;
 mod audit;
 mod bypass;
@@ -7,14 +8,20 @@ mod decide;
 mod doctor;
 mod events;
 mod inbox;
+mod logs;
+mod ls;
+mod named;
 mod open;
 mod remember;
 mod rules;
+mod spawn;
 mod status;
+mod steer;
 mod stop;
 mod token;
 pub(crate) mod up;
 mod words;
+pub(crate) mod worktree;
 
 use std::path::PathBuf;
 
@@ -65,9 +72,43 @@ pub(crate) enum Command {
     /// Check everything a host needs, and say what to do
     #[command(after_help = "Exits with 1 if any check fails; warnings alone exit with 0.")]
     Doctor,
-    /// List the agents
-    #[command(after_help = "Examples:\n  countersign ls\n  countersign ls --json | jq -r '.[].id'")]
-    Ls,
+    /// List the agents that can be started here, and what to do for the others
+    #[command(
+        after_help = "Examples:\n  countersign agents\n  countersign agents --json | jq -r '.[] | select(.installed) | .name'"
+    )]
+    Agents,
+    /// Start an agent
+    Spawn(Box<spawn::SpawnArgs>),
+    /// List the agents: what needs a person first
+    Ls(ls::LsArgs),
+    /// Tell an agent something; it waits while the agent works
+    Send(steer::SendArgs),
+    /// End an agent's turn
+    Interrupt(steer::InterruptArgs),
+    /// End an agent, with everything it started
+    #[command(
+        after_help = "Example:\n  countersign kill builder\n\nIts open asks end as cancelled. `resume` or `send` starts it again on the same session."
+    )]
+    Kill(steer::OneArgs),
+    /// Wait until agents have nothing to do
+    Wait(steer::WaitArgs),
+    /// Start an agent again where it was
+    #[command(after_help = "Example:\n  countersign resume builder")]
+    Resume(steer::OneArgs),
+    /// Put an agent away
+    Archive(steer::ArchiveArgs),
+    /// Give an agent another name
+    #[command(after_help = "Example:\n  countersign rename builder api-builder")]
+    Rename(steer::RenameArgs),
+    /// Give an agent another mode or model
+    Configure(steer::ConfigureArgs),
+    /// Print what an agent said and did
+    Logs(logs::LogsArgs),
+    /// Show what an agent changed in its worktree
+    Diff(worktree::DiffArgs),
+    /// Clear agents' worktrees away
+    #[command(subcommand)]
+    Worktree(worktree::WorktreeCommand),
     /// List what waits for a person: asks and questions, oldest first
     #[command(
         after_help = "Examples:\n  countersign inbox\n  countersign inbox --agent builder --json"
@@ -134,7 +175,20 @@ impl Cli {
             Command::Down => up::down(common).await,
             Command::Status => status::status(common).await,
             Command::Doctor => doctor::doctor(common).await,
-            Command::Ls => status::ls(common).await,
+            Command::Agents => agents::agents(common).await,
+            Command::Spawn(args) => Box::pin(spawn::spawn(common, *args)).await,
+            Command::Ls(args) => ls::ls(common, args).await,
+            Command::Send(args) => Box::pin(steer::send(common, args)).await,
+            Command::Interrupt(args) => steer::interrupt(common, args).await,
+            Command::Kill(args) => steer::kill(common, args).await,
+            Command::Wait(args) => steer::wait(common, args).await,
+            Command::Resume(args) => steer::resume(common, args).await,
+            Command::Archive(args) => steer::archive(common, args).await,
+            Command::Rename(args) => steer::rename(common, args).await,
+            Command::Configure(args) => steer::configure(common, args).await,
+            Command::Logs(args) => Box::pin(logs::logs(common, args)).await,
+            Command::Diff(args) => worktree::diff(common, args).await,
+            Command::Worktree(command) => worktree::worktree(common, command).await,
             Command::Inbox(args) => inbox::inbox(common, args).await,
             Command::Show(args) => inbox::show(common, args).await,
             Command::Approve(args) => decide::approve(common, args).await,

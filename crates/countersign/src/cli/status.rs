@@ -1,6 +1,6 @@
-//! `status` and `ls`: the host and its agents at a glance.
+//! `status`: the host at a glance.
 
-use countersign_protocol::{HostAgent, HostStatus, Time};
+use countersign_protocol::{HostStatus, Time};
 use serde_json::json;
 
 use super::Common;
@@ -60,73 +60,4 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
             .map(|error| ("store error", format!("{error}: nothing is allowed"))),
     );
     fields
-}
-
-pub(super) async fn ls(common: &Common) -> Result<Exit, CliError> {
-    let agents: Vec<HostAgent> = common
-        .connect()
-        .await?
-        .call("host.agents", &json!({}))
-        .await?;
-    if common.json {
-        output::put_json(&agents)?;
-        return Ok(Exit::Ok);
-    }
-    if agents.is_empty() {
-        output::say("no agents");
-        return Ok(Exit::Ok);
-    }
-    output::put(&agent_list(&agents, duration::now(), output::list_width()))?;
-    Ok(Exit::Ok)
-}
-
-fn agent_list(agents: &[HostAgent], now: Time, width: usize) -> String {
-    let row = |agent: &HostAgent| {
-        let state = if agent.state.is_empty() {
-            &agent.status
-        } else {
-            &agent.state
-        };
-        vec![
-            shown::line(&agent.id).into_owned(),
-            shown::line(&agent.name).into_owned(),
-            state_words(agent, state, now),
-            agent.open_approvals.to_string(),
-            agent.open_questions.to_string(),
-            duration::age(now, agent.updated_at),
-            shown::line(agent.current_task.as_deref().unwrap_or("")).into_owned(),
-        ]
-    };
-    let rows: Vec<_> = agents.iter().map(row).collect();
-    output::columns(
-        &["ID", "NAME", "STATE", "ASKS", "QUESTIONS", "SEEN", "TASK"],
-        &rows,
-        width,
-    )
-}
-
-/// The state, and that its asks are not held, if they are not.
-fn state_words(agent: &HostAgent, state: &str, now: Time) -> String {
-    let state = shown::line(state);
-    match agent.bypass_until.filter(|until| *until > now) {
-        Some(until) => format!("{state}, BYPASS ends {}", duration::until(now, until)),
-        None => state.into_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sample;
-
-    #[test]
-    fn agents_are_listed_with_what_they_wait_for() {
-        let agent = sample::agent();
-        let text = agent_list(&[agent], Time(180_000_000), 100);
-        assert_eq!(
-            anstream::adapter::strip_str(&text).to_string(),
-            "ID       NAME     STATE                ASKS  QUESTIONS  SEEN  TASK\n\
-             agent-1  builder  awaiting_permission  2     0          3m    Fix the build\n"
-        );
-    }
 }

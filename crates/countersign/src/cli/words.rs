@@ -37,6 +37,43 @@ pub(crate) fn folder(named: Option<&Path>) -> Result<String, CliError> {
     })
 }
 
+/// Takes a command line apart as a shell would, without expanding anything.
+pub(crate) fn split(line: &str) -> Result<Vec<String>, CliError> {
+    let wrong = |what: &str| CliError::Usage {
+        what: what.to_owned(),
+        hint: Some("quote it like --command 'node agent.js --acp'".into()),
+    };
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => {
+                let next = rest
+                    .next()
+                    .ok_or_else(|| wrong("the command ends in a backslash"))?;
+                word.get_or_insert_default().push(next);
+            }
+            (None, _) if c.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err(wrong("the command has a quote that is never closed"));
+    }
+    words.extend(word);
+    if words.is_empty() {
+        return Err(wrong("the command is empty"));
+    }
+    Ok(words)
+}
+
 /// Reads a person's yes. Anything else is no.
 pub(crate) fn confirmed() -> Result<bool, CliError> {
     let mut line = String::new();
@@ -48,6 +85,15 @@ pub(crate) fn confirmed() -> Result<bool, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_line_is_taken_apart_and_nothing_in_it_expands() {
+        let words = split(r#"node 'a b' "c \"d" e\ f '' $HOME *"#).unwrap();
+        assert_eq!(words, ["node", "a b", "c \"d", "e f", "", "$HOME", "*"]);
+        for wrong in ["", "  ", "'a", "a\\"] {
+            assert!(split(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn json_comes_from_the_line_or_from_a_file() {

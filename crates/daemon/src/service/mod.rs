@@ -3,8 +3,8 @@
 //! Invariant: each operation has its one implementation here or below; doors only translate.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use countersign_core::event::{Delivery, Device};
@@ -17,12 +17,15 @@ use countersign_store::{History, Log, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
+use crate::attendant::{self, Attendants};
+use crate::board::Board;
 use crate::clock::Clock;
 use crate::crash;
 use crate::feed::{Entry, Feed};
 use crate::gate::Gate;
 use crate::reply::{Reply, ServiceError};
 use crate::rulebook::Rulebook;
+use crate::secrets::Secrets;
 use crate::supervisor::{Command, Counters, Supervisor, View, Waiters, chain};
 use crate::timekeeper;
 
@@ -31,14 +34,20 @@ mod agents;
 mod approvals;
 mod connections;
 mod looking;
+mod managed;
 mod questions;
 mod record;
 mod replay;
 mod rules;
 mod settling;
+mod worktrees;
 
+pub(crate) use settling::Asked;
+
+pub use managed::{SpawnRequest, TranscriptPage};
 pub use replay::{Backtest, Contradiction, Mined};
 pub use rules::{CheckRequest, Checked, GrantAdded, RulesOverview};
+pub use worktrees::CatalogEntry;
 
 type Result<T> = std::result::Result<T, ServiceError>;
 
@@ -82,6 +91,8 @@ struct Shared {
     trouble: watch::Receiver<Option<Arc<str>>>,
     trust: AtomicU64,
     rulebook: Arc<Rulebook>,
+    secrets: Secrets,
+    attendants: OnceLock<Attendants>,
     /// Wakes whoever asks the rules again about what is open.
     doubt: Arc<Notify>,
     /// Room for those who look at files.
@@ -127,9 +138,11 @@ pub async fn start(
 ) -> Result<(Service, Stopped)> {
     let clock = Clock::start();
     let snapshot = log.load().map_err(|error| store_error(&error))?;
+    attendant::sweep(&snapshot).await;
     let (commands, inputs) = mpsc::channel(INPUT_QUEUE);
     let (trouble, trouble_seen) = watch::channel(None);
     let (deadline, deadline_seen) = watch::channel(None);
+    let board = Arc::new(Board::default());
     let feed = Arc::new(Feed::new(snapshot.head));
     let counters = Arc::new(Counters::default());
     let state = State::restore(snapshot);
@@ -148,6 +161,7 @@ pub async fn start(
         deadline,
         trouble,
         waiters: Waiters::default(),
+        board: board.clone(),
     };
     let (ended, stopped) = oneshot::channel();
     std::thread::Builder::new()
@@ -168,6 +182,8 @@ pub async fn start(
         trouble: trouble_seen,
         trust: AtomicU64::new(0),
         rulebook,
+        secrets: Secrets::default(),
+        attendants: OnceLock::new(),
         doubt: Arc::default(),
         looks: Arc::new(Semaphore::new(looking::LOOKS_MAX)),
     };
@@ -175,6 +191,7 @@ pub async fn start(
         shared: Arc::new(shared),
     };
     service.begin(settings.version).await?;
+    service.attend(board);
     // Ends with the supervisor too.
     TaskTracker::new().spawn(service.clone().settle_whenever_rules_change());
     Ok((service, Stopped(stopped)))
@@ -318,8 +335,17 @@ impl Service {
         &self.shared.counters
     }
 
-    /// Finishes what is queued and ends the loop.
+    fn attend(&self, board: Arc<Board>) {
+        self.shared
+            .attendants
+            .get_or_init(|| Attendants::begin(self.clone(), board));
+    }
+
+    /// Ends every managed agent, finishes what is queued and ends the loop.
     pub async fn stop(&self) {
+        if let Some(attendants) = self.shared.attendants.get() {
+            attendants.end().await;
+        }
         // A loop that is gone already has nothing left to stop.
         drop(self.send(Command::Stop).await);
     }

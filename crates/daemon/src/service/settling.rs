@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::limits::RECOVERY_MS;
-use countersign_core::{Approval, ApprovalId, Ask, AskRequest, Rejection};
+use countersign_core::{Approval, ApprovalId, Ask, AskRequest, Input, Rejection};
 use tokio::sync::oneshot;
 
 use crate::gate::{Assessed, Unread};
-use crate::reply::ServiceError;
+use crate::reply::{Reply, ServiceError};
 use crate::rulebook::Rulebook;
 use crate::supervisor::{Command, View};
 
@@ -52,6 +52,19 @@ impl Service {
         let Some(assessed) = self.assess(unread).await else {
             return self.ask_a_person(request).await;
         };
+        let wait = self.send_assessed(request, assessed).await?;
+        let asked = approval(wait.await.map_err(|_| self.unavailable())??)?;
+        if asked.is_pending() && *self.shared.rulebook.changes().borrow() != seen {
+            self.shared.doubt.notify_one();
+        }
+        Ok(asked)
+    }
+
+    async fn send_assessed(
+        &self,
+        request: AskRequest,
+        assessed: Box<Assessed>,
+    ) -> Result<oneshot::Receiver<Result<Reply>>> {
         let (answer, wait) = oneshot::channel();
         self.send(Command::Ask {
             request: Box::new(request),
@@ -59,11 +72,32 @@ impl Service {
             answer,
         })
         .await?;
-        let asked = approval(wait.await.map_err(|_| self.unavailable())??)?;
-        if asked.is_pending() && *self.shared.rulebook.changes().borrow() != seen {
-            self.shared.doubt.notify_one();
-        }
-        Ok(asked)
+        Ok(wait)
+    }
+
+    /// An ask of a managed agent enters the loop; what follows from it is a duty, so nobody has to
+    /// wait for more than its acceptance. What is sent after this is decided after it.
+    pub(crate) async fn send_ask(&self, request: AskRequest) -> Result<Asked> {
+        let seen = *self.shared.rulebook.changes().borrow();
+        let unread = self.unread_request(&request).await?;
+        let assessed = match &request.tool {
+            Some(_) => self.assess(unread).await,
+            None => None,
+        };
+        let wait = match assessed {
+            Some(assessed) => self.send_assessed(request, assessed).await?,
+            None => {
+                let (answer, wait) = oneshot::channel();
+                let input = Input::RequestApproval(Box::new(request));
+                self.send(Command::Input(input, Some(answer))).await?;
+                wait
+            }
+        };
+        Ok(Asked {
+            service: self.clone(),
+            seen,
+            wait,
+        })
     }
 
     async fn unread_request(&self, request: &AskRequest) -> Result<Unread> {
@@ -138,7 +172,7 @@ impl Service {
         &self,
         approval: ApprovalId,
         assessed: Box<Assessed>,
-    ) -> Result<oneshot::Receiver<Result<crate::Reply>>> {
+    ) -> Result<oneshot::Receiver<Result<Reply>>> {
         let (answer, wait) = oneshot::channel();
         self.send(Command::Settle {
             approval,
@@ -147,6 +181,26 @@ impl Service {
         })
         .await?;
         Ok(wait)
+    }
+}
+
+/// An ask that is on its way into the loop.
+pub(crate) struct Asked {
+    service: Service,
+    seen: u64,
+    wait: oneshot::Receiver<Result<Reply>>,
+}
+
+impl Asked {
+    /// What the loop made of it: an approval, or an earlier one that allowed exactly this.
+    pub(crate) async fn accepted(self) -> Result<Reply> {
+        let service = self.service;
+        let reply = self.wait.await.map_err(|_| service.unavailable())??;
+        let changed = *service.shared.rulebook.changes().borrow() != self.seen;
+        if changed && matches!(&reply, Reply::Approval(asked) if asked.is_pending()) {
+            service.shared.doubt.notify_one();
+        }
+        Ok(reply)
     }
 }
 

@@ -129,6 +129,7 @@ pub(crate) fn request(agent: &str, command: &str) -> AskRequest {
         cwd: Some("/srv/app".to_owned()),
         judged: None,
         keyed: None,
+        managed: None,
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use countersign_core::event::{Device, ProcessKey};
 use countersign_core::limits::{RECENT_ENDED_BYTES_KEPT, RECENT_ENDED_KEPT};
 use countersign_core::{
-    Agent, AgentId, Approval, ClientId, GrantState, Mark, PrincipalKey, Question, Seq, Snapshot,
-    Token, TokenId,
+    Agent, AgentId, Approval, ClientId, GrantState, Managed, Mark, PrincipalKey, Question, Seq,
+    Snapshot, Token, TokenId,
 };
 use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
@@ -20,6 +20,7 @@ pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, Fault> 
         agents: all(conn, "SELECT * FROM agents ORDER BY id", agent)?,
         open_approvals: open_approvals(conn)?,
         recent_approvals: recent_approvals(conn)?,
+        half_told: half_told(conn)?,
         open_questions: open_questions(conn)?,
         devices: all(conn, "SELECT * FROM devices ORDER BY id", |row| {
             json::<Arc<Device>>(row, 1)
@@ -80,6 +81,17 @@ fn recent_approvals(conn: &Connection) -> Result<Vec<Approval>, Fault> {
     Ok(recent)
 }
 
+/// Only managed agents are told by the host itself; whoever asks over a connection comes back.
+fn half_told(conn: &Connection) -> Result<Vec<Approval>, Fault> {
+    let sql = format!(
+        "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_attempted
+         WHERE delivery = 1 AND ended IS NOT NULL ORDER BY opened"
+    );
+    let found = all(conn, &sql, |row| ApprovalRow::read(row)?.complete(conn))?;
+    let managed = |approval: &Approval| approval.ask.request.is_some();
+    Ok(found.into_iter().flatten().filter(managed).collect())
+}
+
 fn open_questions(conn: &Connection) -> Result<Vec<Question>, Fault> {
     let sql = format!(
         "SELECT {QUESTION} FROM questions INDEXED BY questions_open WHERE ended IS NULL ORDER BY opened"
@@ -102,7 +114,15 @@ fn agent(row: &Row<'_>) -> Result<Agent, Fault> {
         registered_at: timestamp(row.get(7)?),
         updated_at: timestamp(row.get(8)?),
         bypass_until: row.get::<_, Option<i64>>(9)?.map(timestamp),
+        managed: managed(row)?,
     })
+}
+
+fn managed(row: &Row<'_>) -> Result<Option<Arc<Managed>>, Fault> {
+    match row.get_ref(10)? {
+        rusqlite::types::ValueRef::Null => Ok(None),
+        _ => json(row, 10).map(Some),
+    }
 }
 
 fn token(row: &Row<'_>) -> Result<Token, Fault> {

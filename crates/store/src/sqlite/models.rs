@@ -190,12 +190,13 @@ fn write_agents(conn: &Connection, agents: &[(AgentId, Option<Agent>)]) -> Resul
             continue;
         };
         let mut put = conn.prepare_cached(
-            "INSERT INTO agents (id, profile, base, current_task, owner, client, lapses_at, registered_at, updated_at, bypass_until)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            "INSERT INTO agents (id, profile, base, current_task, owner, client, lapses_at, registered_at, updated_at, bypass_until, managed)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT (id) DO UPDATE SET profile = excluded.profile, base = excluded.base,
                  current_task = excluded.current_task, owner = excluded.owner, client = excluded.client,
                  lapses_at = excluded.lapses_at, registered_at = excluded.registered_at,
-                 updated_at = excluded.updated_at, bypass_until = excluded.bypass_until",
+                 updated_at = excluded.updated_at, bypass_until = excluded.bypass_until,
+                 managed = excluded.managed",
         )?;
         put.execute(params![
             id.as_str(),
@@ -208,6 +209,11 @@ fn write_agents(conn: &Connection, agents: &[(AgentId, Option<Agent>)]) -> Resul
             time(agent.registered_at),
             time(agent.updated_at),
             agent.bypass_until.map(time),
+            agent
+                .managed
+                .as_ref()
+                .map(serde_json::to_string)
+                .transpose()?,
         ])?;
     }
     Ok(())

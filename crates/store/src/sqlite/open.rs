@@ -19,6 +19,7 @@ use crate::fault::Fault;
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("../../migrations/0001.sql")),
     (2, include_str!("../../migrations/0002.sql")),
+    (3, include_str!("../../migrations/0003.sql")),
 ];
 
 /// The newest schema known here.

@@ -9,8 +9,8 @@ use countersign_core::event::{
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
     Agent, AgentId, AnswerChange, Approval, ApprovalId, Changes, ClientId, Committed, DeviceId,
-    GrantId, GrantState, Mark, PrincipalKey, QuestionId, Role, Seq, Snapshot, Timestamp, Token,
-    TokenId,
+    GrantId, GrantState, Managed, Mark, PrincipalKey, QuestionId, Role, Seq, Snapshot, Timestamp,
+    Token, TokenId,
 };
 use countersign_store::{ApprovalQuery, EventQuery, QuestionQuery, Status};
 
@@ -63,6 +63,14 @@ pub(crate) fn what_was_appended_is_read_back_whole(mut script: Script) {
     );
 }
 
+fn managed() -> Managed {
+    let document = r#"{"options":{"agent":"codex","cwd":"/srv/app","env":[{"name":"KEY"}]},"run":2,
+        "life":"ready","process":{"pid":9,"start_time":8},"tree":{"mark":"ab"},"session":"s1",
+        "turns":3,"turn":{"number":3,"messages":[],"started_at":5},"last_activity":6,
+        "passes":[{"approval":"a1","digest":"d1"}]}"#;
+    serde_json::from_str(document).unwrap()
+}
+
 fn agent(id: &str) -> Agent {
     Agent {
         profile: Arc::new(AgentProfile {
@@ -85,6 +93,7 @@ fn agent(id: &str) -> Agent {
         client: Some(ClientId::new("c1")),
         lapses_at: Some(Timestamp(u64::MAX)),
         bypass_until: Some(Timestamp(7)),
+        managed: Some(Arc::new(managed())),
         registered_at: Timestamp(1),
         updated_at: Timestamp(2),
     }
@@ -183,6 +192,7 @@ pub(crate) fn load_gives_everything_that_lives_in_memory(mut script: Script) {
         .append(&[committed(Seq(7), notified(None, "lists"))], &lists())
         .unwrap();
     let expected = Snapshot {
+        half_told: Vec::new(),
         head: Seq(7),
         agents: vec![agent("a"), agent("b")],
         open_approvals: vec![open],
@@ -206,6 +216,7 @@ pub(crate) fn things_change_and_go(mut script: Script) {
         client: None,
         lapses_at: None,
         bypass_until: None,
+        managed: None,
         ..agent("a")
     };
     let device = Arc::new(Device {

@@ -110,7 +110,7 @@ fn second_host_is_refused() {
     host.script();
 }
 
-/// A file as the first schema had it: what the second brought is taken out again.
+/// A file as the first schema had it: what later ones brought is taken out again.
 #[test]
 fn file_of_the_first_schema_is_brought_up_to_date() {
     let host = Host::new();
@@ -119,6 +119,7 @@ fn file_of_the_first_schema_is_brought_up_to_date() {
     drop(script);
     host.tamper(
         "DROP TABLE grants; DROP TABLE trusted; ALTER TABLE agents DROP COLUMN bypass_until;
+         ALTER TABLE agents DROP COLUMN managed;
          INSERT INTO agents VALUES
              ('a', '{\"id\": \"a\", \"name\": \"Ann\"}', '\"idle\"', NULL, 'uid:1', NULL, NULL, 1, 2);
          PRAGMA user_version = 1",
@@ -127,6 +128,7 @@ fn file_of_the_first_schema_is_brought_up_to_date() {
     let loaded = script.log.load().unwrap();
     assert_eq!(loaded.open_approvals, [open]);
     assert_eq!(loaded.agents[0].bypass_until, None);
+    assert_eq!(loaded.agents[0].managed, None);
     assert_eq!((loaded.grants, loaded.trusted), (Vec::new(), Vec::new()));
     assert_eq!(script.events().len(), 1);
 }

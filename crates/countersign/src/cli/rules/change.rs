@@ -9,7 +9,7 @@ use countersign_protocol::{
     RulesResult,
 };
 
-use super::super::{bypass, words};
+use super::super::{named, words};
 use super::Common;
 use crate::client::{CallError, Client};
 use crate::exit::Exit;
@@ -66,7 +66,7 @@ pub(crate) struct RemoveArgs {
 pub(super) async fn add(common: &Common, args: AddArgs) -> Result<Exit, CliError> {
     let mut client = common.connect().await?;
     let session = match &args.session {
-        Some(agent) => Some(bypass::agent_id(&mut client, agent).await?),
+        Some(agent) => Some(named::agent_id(&mut client, agent).await?),
         None => None,
     };
     let effect = match (args.ask, args.deny) {

@@ -1,5 +1,7 @@
 //! Inputs: things that arrive. Each names its caller; ids and facts from history are handed in.
 
+mod managed;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use crate::ids::{
 };
 use crate::json::Json;
 use crate::principal::{Caller, Role};
+
+pub use managed::{ManagedAsk, ManagedInput, Ran, SpawnAgent};
 
 /// Something that arrived, from a door, the clock or the host itself.
 #[derive(Clone, Debug)]
@@ -109,6 +113,8 @@ pub enum Input {
     },
     /// See [`AskQuestion`].
     AskQuestion(AskQuestion),
+    /// See [`ManagedInput`].
+    Managed(ManagedInput),
     /// Somebody answers a question.
     AnswerQuestion {
         /// Who calls.
@@ -256,6 +262,8 @@ pub struct AskRequest {
     pub judged: Option<Judged>,
     /// What history has under the asker's key, where memory has nothing.
     pub keyed: Option<Approval>,
+    /// What a managed agent's ask carries besides.
+    pub managed: Option<Box<ManagedAsk>>,
 }
 
 impl AskRequest {

@@ -1,0 +1,363 @@
+//! Tool calls of the running turn: what was said of each so far.
+//!
+//! Invariant: their number and bytes are bounded. A call that had to be forgotten is an unknown
+//! one, and what is unknown is asked about, never allowed.
+
+use std::collections::BTreeMap;
+
+use agent_client_protocol_schema::v1::{ToolCallContent, ToolCallLocation};
+use countersign_core::Json;
+use countersign_core::event::ToolStatus;
+use countersign_core::limits::{
+    JSON_BYTES_MAX, JSON_DEPTH_MAX, TOOL_CALL_BYTES_KNOWN_MAX, TOOL_CALLS_KNOWN_MAX,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// What an agent says of a tool call in one message. Absent and `null` fields say nothing.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallUpdate<'a> {
+    pub(super) tool_call_id: String,
+    #[serde(default)]
+    pub(super) title: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    locations: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    raw_input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    raw_output: Option<&'a RawValue>,
+    #[serde(rename = "_meta", default)]
+    meta: Option<Value>,
+}
+
+/// One edit that an agent shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Diff {
+    pub(super) path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) old_text: Option<String>,
+    pub(super) new_text: String,
+}
+
+/// What is known of one tool call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Call {
+    /// When it was first heard of, counted per connection.
+    born: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) title: Option<String>,
+    /// The agent's own name of the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<ToolStatus>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) raw_input: Option<Json>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) diffs: Vec<Diff>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) locations: Vec<String>,
+    /// Why what is known cannot be relied upon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) doubt: Option<String>,
+}
+
+impl Call {
+    /// Takes in what one message says.
+    pub(super) fn learn(&mut self, update: &CallUpdate<'_>) {
+        if let Some(title) = &update.title {
+            self.title = Some(title.clone());
+        }
+        if let Some(kind) = &update.kind {
+            self.kind = Some(kind.clone());
+        }
+        if let Some(status) = update.status() {
+            self.status = Some(status);
+        }
+        self.learn_name(update);
+        if let Some(raw) = update.raw_input {
+            self.raw_input = kept(raw);
+            self.doubt = self
+                .raw_input
+                .is_none()
+                .then(|| "the input is too large to be shown".to_owned());
+        }
+        if let Some(content) = update.contents() {
+            self.diffs = diffs(content);
+        }
+        if let Some(locations) = update.locations {
+            let all: Vec<Value> = serde_json::from_str(locations.get()).unwrap_or_default();
+            self.locations = all.into_iter().filter_map(location).collect();
+        }
+    }
+
+    fn learn_name(&mut self, update: &CallUpdate<'_>) {
+        let name = update.name.clone().or_else(|| {
+            let meta = update.meta.as_ref()?;
+            let name = meta.pointer("/claudeCode/toolName")?;
+            Some(name.as_str()?.to_owned())
+        });
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            self.name = Some(name);
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(
+            self.status,
+            Some(ToolStatus::Completed | ToolStatus::Failed | ToolStatus::Unknown)
+        )
+    }
+
+    /// Whether anything but its id is known.
+    fn is_told(&self) -> bool {
+        self.status.is_some() || self.title.is_some() || self.raw_input.is_some()
+    }
+
+    /// Forgets what only an ask could need.
+    fn slim(&mut self) {
+        self.raw_input = None;
+        self.diffs = Vec::new();
+        self.locations = Vec::new();
+    }
+
+    fn bytes(&self) -> usize {
+        let input = self.raw_input.as_ref().map_or(0, |raw| raw.text().len());
+        let diffs = self.diffs.iter().map(|diff| {
+            diff.path.len() + diff.new_text.len() + diff.old_text.as_ref().map_or(0, String::len)
+        });
+        let locations = self.locations.iter().map(String::len);
+        input + diffs.sum::<usize>() + locations.sum::<usize>()
+    }
+}
+
+impl CallUpdate<'_> {
+    pub(super) fn status(&self) -> Option<ToolStatus> {
+        match self.status.as_deref()? {
+            "pending" => Some(ToolStatus::Pending),
+            "in_progress" => Some(ToolStatus::InProgress),
+            "completed" => Some(ToolStatus::Completed),
+            "failed" | "cancelled" => Some(ToolStatus::Failed),
+            _ => None,
+        }
+    }
+
+    pub(super) fn input(&self) -> Option<Json> {
+        kept(self.raw_input?)
+    }
+
+    /// Each piece by itself: one that is not understood takes none of the others away.
+    fn contents(&self) -> Option<Vec<ToolCallContent>> {
+        let pieces: Vec<Value> = serde_json::from_str(self.content?.get()).ok()?;
+        let known = pieces
+            .into_iter()
+            .filter_map(|piece| serde_json::from_value::<ToolCallContent>(piece).ok());
+        Some(known.collect())
+    }
+
+    /// What the tool gave: its texts, or its raw output where that is all there is.
+    pub(super) fn output(&self) -> String {
+        let texts: Vec<String> = self
+            .contents()
+            .into_iter()
+            .flatten()
+            .filter_map(|piece| match piece {
+                ToolCallContent::Content(content) => super::translate::text_of(&content.content),
+                _ => None,
+            })
+            .collect();
+        if !texts.is_empty() {
+            return texts.join("\n");
+        }
+        let raw = self.raw_output.map(RawValue::get).unwrap_or_default();
+        match serde_json::from_str(raw) {
+            Ok(Value::String(text)) => text,
+            Ok(Value::Object(fields)) => {
+                ["formatted_output", "aggregated_output", "content", "output"]
+                    .iter()
+                    .find_map(|name| fields.get(*name)?.as_str().map(str::to_owned))
+                    .unwrap_or_else(|| raw.to_owned())
+            }
+            _ => raw.to_owned(),
+        }
+    }
+}
+
+fn diffs(content: Vec<ToolCallContent>) -> Vec<Diff> {
+    let known = content.into_iter().filter_map(|piece| match piece {
+        ToolCallContent::Diff(diff) => Some(Diff {
+            path: diff.path.to_string_lossy().into_owned(),
+            old_text: diff.old_text,
+            new_text: diff.new_text,
+        }),
+        _ => None,
+    });
+    known.collect()
+}
+
+fn location(value: Value) -> Option<String> {
+    let location: ToolCallLocation = serde_json::from_value(value).ok()?;
+    Some(location.path.to_string_lossy().into_owned())
+}
+
+/// JSON as it came, unless it is more than the record takes.
+pub(super) fn kept(raw: &RawValue) -> Option<Json> {
+    if raw.get().len() > JSON_BYTES_MAX {
+        return None;
+    }
+    let json = Json::from(raw.to_owned());
+    (json.depth() <= JSON_DEPTH_MAX).then_some(json)
+}
+
+/// The calls of the running turn, by the agent's ids.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Calls {
+    known: BTreeMap<String, Call>,
+    born: u64,
+}
+
+impl Calls {
+    pub(super) fn find(&self, id: &str) -> Option<&Call> {
+        self.known.get(id)
+    }
+
+    /// Begins a call anew: agents use their ids again.
+    pub(super) fn begin(&mut self, update: &CallUpdate<'_>) -> &Call {
+        self.known.remove(&update.tool_call_id);
+        self.learn(update)
+    }
+
+    /// Takes in more of a call, known or not.
+    pub(super) fn learn(&mut self, update: &CallUpdate<'_>) -> &Call {
+        let id = update.tool_call_id.clone();
+        self.make_room(&id);
+        self.born += 1;
+        let born = self.born;
+        let others: usize = self.known.values().map(Call::bytes).sum();
+        let call = self.known.entry(id).or_insert_with(|| Call {
+            born,
+            ..Call::default()
+        });
+        let before = call.bytes();
+        call.learn(update);
+        if others - before + call.bytes() > TOOL_CALL_BYTES_KNOWN_MAX {
+            call.slim();
+            call.doubt = Some("too much is under way to remember the input".to_owned());
+        }
+        call
+    }
+
+    /// Forgets what a call that is over carried.
+    pub(super) fn settle(&mut self, id: &str) {
+        if let Some(call) = self.known.get_mut(id).filter(|call| call.is_over()) {
+            call.slim();
+        }
+    }
+
+    /// Notes that what was last said of a call could not be read.
+    pub(super) fn doubt(&mut self, id: &str) {
+        self.make_room(id);
+        let call = self.known.entry(id.to_owned()).or_default();
+        call.doubt = Some("what the agent sent with its ask cannot be read".to_owned());
+    }
+
+    /// The oldest one that is over goes first, then the oldest.
+    fn make_room(&mut self, id: &str) {
+        while self.known.len() >= TOOL_CALLS_KNOWN_MAX && !self.known.contains_key(id) {
+            let oldest = self
+                .known
+                .iter()
+                .min_by_key(|(_, call)| (!call.is_over(), call.born))
+                .map(|(id, _)| id.clone());
+            match oldest {
+                Some(oldest) => self.known.remove(&oldest),
+                None => return,
+            };
+        }
+    }
+
+    /// Forgets them all; gives those that were never said to have ended, in the order they began.
+    pub(super) fn close(&mut self) -> Vec<(String, ToolStatus)> {
+        let known = std::mem::take(&mut self.known);
+        let mut open: Vec<(u64, String)> = known
+            .into_iter()
+            .filter(|(_, call)| !call.is_over() && call.is_told())
+            .map(|(id, call)| (call.born, id))
+            .collect();
+        open.sort_unstable();
+        let closed = open.into_iter();
+        closed.map(|(_, id)| (id, ToolStatus::Unknown)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(text: &str) -> CallUpdate<'_> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_call_is_filled_by_what_comes_later() {
+        let mut calls = Calls::default();
+        calls.begin(&update(
+            r#"{"toolCallId":"a","title":"Terminal","kind":"execute","status":"pending","rawInput":{},"content":[]}"#,
+        ));
+        let call = calls.learn(&update(
+            r#"{"toolCallId":"a","title":"ls","rawInput":{"command":"ls"},"_meta":{"claudeCode":{"toolName":"Bash"}}}"#,
+        ));
+        assert_eq!(
+            (call.title.as_deref(), call.name.as_deref(), call.status),
+            (Some("ls"), Some("Bash"), Some(ToolStatus::Pending))
+        );
+        assert_eq!(
+            call.raw_input.as_ref().unwrap().text(),
+            r#"{"command":"ls"}"#
+        );
+        assert_eq!(calls.close(), vec![("a".to_owned(), ToolStatus::Unknown)]);
+        assert_eq!(
+            calls,
+            Calls {
+                born: 2,
+                ..Calls::default()
+            }
+        );
+    }
+
+    #[test]
+    fn what_is_known_is_bounded_in_number_and_bytes() {
+        let mut calls = Calls::default();
+        for number in 0..TOOL_CALLS_KNOWN_MAX + 3 {
+            let text = format!(r#"{{"toolCallId":"{number}","status":"pending"}}"#);
+            calls.begin(&update(&text));
+        }
+        assert_eq!(calls.known.len(), TOOL_CALLS_KNOWN_MAX);
+        assert_eq!(calls.find("2"), None);
+
+        let big = "x".repeat(JSON_BYTES_MAX - 100);
+        for number in 3..5 {
+            let text = format!(r#"{{"toolCallId":"{number}","rawInput":{{"command":"{big}"}}}}"#);
+            calls.learn(&update(&text));
+        }
+        let text = format!(r#"{{"toolCallId":"5","rawInput":{{"command":"{big}"}}}}"#);
+        let call = calls.learn(&update(&text));
+        assert!(call.raw_input.is_none() && call.doubt.is_some());
+        let text = format!(r#"{{"toolCallId":"6","rawInput":{{"command":"{big}{big}"}}}}"#);
+        let call = calls.learn(&update(&text));
+        assert!(call.raw_input.is_none() && call.doubt.is_some());
+    }
+}

@@ -1,0 +1,264 @@
+//! JSON-RPC lines: told apart, and written.
+//!
+//! Invariant: an id is echoed as its sender wrote it. A line that is no message of JSON-RPC is an
+//! error here and is never answered, because an agent that prints to its output does not listen.
+
+use std::borrow::Cow;
+
+use countersign_core::limits::{NOISE_BYTES_MAX, WORD_BYTES_MAX};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::adapter::{Line, RequestId};
+
+/// The codes of JSON-RPC and of the protocol.
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
+pub(super) const INVALID_PARAMS: i64 = -32602;
+pub(super) const REQUEST_CANCELLED: i64 = -32800;
+pub(super) const AUTH_REQUIRED: i64 = -32000;
+pub(super) const RESOURCE_NOT_FOUND: i64 = -32002;
+/// Ours, of the range that JSON-RPC leaves to servers.
+pub(super) const NOT_PERMITTED: i64 = -32010;
+pub(super) const FAILED: i64 = -32011;
+
+/// One message of an agent.
+#[derive(Debug)]
+pub(super) enum Message<'a> {
+    Request {
+        id: RequestId,
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
+    Notification {
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
+    Response {
+        id: RequestId,
+        outcome: Result<&'a RawValue, Failure>,
+    },
+}
+
+/// An error response.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub(super) struct Failure {
+    #[serde(default)]
+    pub(super) code: i64,
+    #[serde(default)]
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) data: Option<Value>,
+}
+
+impl Failure {
+    /// The message, and what its data adds in words.
+    pub(super) fn words(&self) -> String {
+        let data = match &self.data {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Object(fields)) => ["message", "details", "error"]
+                .iter()
+                .find_map(|name| fields.get(*name).and_then(Value::as_str))
+                .map(str::to_owned)
+                .or_else(|| self.data.as_ref().map(Value::to_string)),
+            Some(Value::Null) | None => None,
+            Some(other) => Some(other.to_string()),
+        };
+        let words = match data {
+            Some(data) if !data.is_empty() && !self.message.contains(&data) => {
+                format!("{}: {data}", self.message)
+            }
+            _ => self.message.clone(),
+        };
+        shorten(&words)
+    }
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+/// Keeps `null` apart from a field that is not there.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
+}
+
+/// Fails with what the line looks like.
+pub(super) fn parse(line: &[u8]) -> Result<Message<'_>, String> {
+    let noise = || shorten(&String::from_utf8_lossy(line));
+    let text = std::str::from_utf8(line).map_err(|_| noise())?;
+    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|_| noise())?;
+    let id = match envelope.id {
+        Some(raw) => Some(parse_id(raw).ok_or_else(noise)?),
+        None => None,
+    };
+    match (envelope.method, id, envelope.result, envelope.error) {
+        (Some(method), Some(id), None, None) => Ok(Message::Request {
+            id,
+            method,
+            params: envelope.params,
+        }),
+        (Some(method), None, None, None) => Ok(Message::Notification {
+            method,
+            params: envelope.params,
+        }),
+        (None, Some(id), Some(result), None) => Ok(Message::Response {
+            id,
+            outcome: Ok(result),
+        }),
+        // Some agents write `"result": null` beside an error.
+        (None, Some(id), result, Some(error)) if result.is_none_or(|raw| raw.get() == "null") => {
+            let failure = serde_json::from_str(error.get()).unwrap_or_else(|_| Failure {
+                message: error.get().to_owned(),
+                ..Failure::default()
+            });
+            Ok(Message::Response {
+                id,
+                outcome: Err(failure),
+            })
+        }
+        _ => Err(noise()),
+    }
+}
+
+/// Text, a number or `null`. Two spellings of one text are one id.
+fn parse_id(raw: &RawValue) -> Option<RequestId> {
+    let text = raw.get();
+    if text.len() > WORD_BYTES_MAX {
+        return None;
+    }
+    match serde_json::from_str(text).ok()? {
+        Value::String(word) => Some(RequestId(Value::String(word).to_string())),
+        Value::Number(_) | Value::Null => Some(RequestId(text.to_owned())),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// An id that stands inside other JSON.
+pub(super) fn read_id(value: &RawValue) -> Option<RequestId> {
+    parse_id(value)
+}
+
+pub(super) fn request(id: u64, method: &str, params: &Value) -> Line {
+    line(&format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":{},"params":{params}}}"#,
+        Value::from(method)
+    ))
+}
+
+pub(super) fn notification(method: &str, params: &Value) -> Line {
+    line(&format!(
+        r#"{{"jsonrpc":"2.0","method":{},"params":{params}}}"#,
+        Value::from(method)
+    ))
+}
+
+pub(super) fn result(id: &RequestId, result: &Value) -> Line {
+    line(&format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
+        id.0
+    ))
+}
+
+pub(super) fn error(id: &RequestId, code: i64, message: &str) -> Line {
+    line(&format!(
+        r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":{}}}}}"#,
+        id.0,
+        Value::from(message)
+    ))
+}
+
+fn line(text: &str) -> Line {
+    let mut line = Vec::with_capacity(text.len() + 1);
+    line.extend_from_slice(text.as_bytes());
+    line.push(b'\n');
+    line
+}
+
+/// The beginning of a text, cut at a character.
+pub(super) fn shorten(text: &str) -> String {
+    cut(text, NOISE_BYTES_MAX)
+}
+
+/// At most so many bytes of a text, and an ellipsis where some are missing.
+pub(super) fn cut(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let mut end = bytes_max;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_apart_by_what_they_carry() {
+        let kind = |line: &str| match parse(line.as_bytes()) {
+            Ok(Message::Request { id, method, .. }) => format!("request {} {method}", id.0),
+            Ok(Message::Notification { method, .. }) => format!("notification {method}"),
+            Ok(Message::Response { id, outcome }) => {
+                format!("response {} {}", id.0, outcome.is_ok())
+            }
+            Err(_) => "noise".to_owned(),
+        };
+        for (line, expected) in [
+            (r#"{"id":7,"method":"a"}"#, "request 7 a"),
+            (r#"{"id":"7","method":"a","params":{}}"#, r#"request "7" a"#),
+            (r#"{"id":"\u0037","method":"a"}"#, r#"request "7" a"#),
+            (r#"{"id":null,"method":"a"}"#, "request null a"),
+            (r#"{"method":"a"}"#, "notification a"),
+            (r#"{"id":1,"result":null}"#, "response 1 true"),
+            (r#"{"result":{},"jsonrpc":"2.0","id":1}"#, "response 1 true"),
+            (
+                r#"{"id":1,"error":{"code":-1,"message":"x"}}"#,
+                "response 1 false",
+            ),
+            (
+                r#"{"id":1,"result":null,"error":{"code":-1}}"#,
+                "response 1 false",
+            ),
+            (r#"{"id":1,"result":{},"error":{}}"#, "noise"),
+            (r#"{"id":1,"method":"a","result":{}}"#, "noise"),
+            (r#"{"id":1,"id":2,"method":"a"}"#, "noise"),
+            (r#"{"id":[1],"method":"a"}"#, "noise"),
+            (r#"{"id":true,"method":"a"}"#, "noise"),
+            (r#"{"id":1}"#, "noise"),
+            (r#"[{"id":1,"method":"a"}]"#, "noise"),
+            ("warming up…", "noise"),
+            ("", "noise"),
+            ("3", "noise"),
+        ] {
+            assert_eq!(kind(line), expected, "{line}");
+        }
+        assert!(parse(b"{\"method\":\"\xff\"}").is_err());
+    }
+
+    #[test]
+    fn an_errors_data_is_put_into_words() {
+        let words = |text: &str| serde_json::from_str::<Failure>(text).unwrap().words();
+        assert_eq!(
+            words(r#"{"code":-32603,"message":"Internal error","data":{"message":"no model"}}"#),
+            "Internal error: no model"
+        );
+        assert_eq!(
+            words(r#"{"code":1,"message":"x","data":"session/bogus"}"#),
+            "x: session/bogus"
+        );
+        assert_eq!(words(r#"{"code":1,"message":"x: y","data":"y"}"#), "x: y");
+    }
+}

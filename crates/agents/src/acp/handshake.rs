@@ -1,0 +1,539 @@
+//! From the first word to a session: who we are, what the agent can do, and its mode and model.
+//!
+//! Invariant: [`Ready`] comes once, after everything that was asked for was done or became a
+//! warning; a session that cannot be had fails with words that say what to do.
+
+use std::collections::BTreeSet;
+
+use agent_client_protocol_schema::v1::{
+    AGENT_METHOD_NAMES as METHODS, AuthMethod, InitializeResponse, SessionConfigKind,
+    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOptions, SessionModeState,
+};
+use countersign_core::Json;
+use countersign_core::event::TranscriptEntry;
+use countersign_core::limits::AGENT_CHOICES_MAX;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::envelope::{self, Failure};
+use super::state::{Abilities, Choice, Opening, Ours, Phase, State};
+use crate::adapter::{Happening, Heard, Line, OrderError, Ready, Report, Start};
+
+/// The one agent that is known to take tools in `_meta`.
+const CLAUDE: &str = "@agentclientprotocol/claude-agent-acp";
+
+/// Says who we are.
+pub(super) fn start(state: &mut State, start: Start) -> Result<Vec<Line>, OrderError> {
+    if state.phase != Phase::New {
+        return Err(OrderError::NotReady);
+    }
+    let Some(cwd) = start.cwd.to_str().filter(|_| start.cwd.is_absolute()) else {
+        let words = "its folder is not absolute or not text";
+        return Err(OrderError::Unsupported(words.to_owned()));
+    };
+    cwd.clone_into(&mut state.cwd);
+    state.serves_files = start.serves.files;
+    state.serves_terminals = start.serves.terminals;
+    state.opening = Opening {
+        session: start.session,
+        mode: start.mode,
+        model: start.model,
+        system_prompt: start.system_prompt,
+        allowed_tools: start.allowed_tools,
+        disallowed_tools: start.disallowed_tools,
+        mcp_servers: start.mcp_servers,
+    };
+    state.phase = Phase::Initializing;
+    let files = state.serves_files;
+    let params = json!({
+        "protocolVersion": 1,
+        "clientCapabilities": {
+            "fs": {"readTextFile": files, "writeTextFile": files},
+            "terminal": state.serves_terminals,
+            "session": {"compaction": {}, "notices": {}},
+        },
+        "clientInfo": {
+            "name": "countersign",
+            "title": "Countersign",
+            "version": env!("CARGO_PKG_VERSION"),
+        },
+    });
+    let id = state.expect(Ours::Initialize);
+    Ok(vec![envelope::request(id, METHODS.initialize, &params)])
+}
+
+fn fail(state: &mut State, heard: &mut Heard, message: String) {
+    state.phase = Phase::Failed;
+    heard.happenings.push(Happening::StartFailed { message });
+}
+
+/// The agent said what it can do: the session is opened.
+pub(super) fn take_initialized(
+    state: &mut State,
+    heard: &mut Heard,
+    outcome: Result<&RawValue, Failure>,
+) {
+    let result = match outcome {
+        Ok(result) => result,
+        Err(failure) => {
+            let message = format!("the agent refused to begin: {}", failure.words());
+            return fail(state, heard, message);
+        }
+    };
+    let Ok(response) = serde_json::from_str::<InitializeResponse>(result.get()) else {
+        let words = envelope::shorten(result.get());
+        let message = format!("the agent's first answer cannot be read: {words}");
+        return fail(state, heard, message);
+    };
+    let version = response.protocol_version.as_u16();
+    if version != 1 {
+        let message = format!(
+            "the agent speaks version {version} of the protocol, and only version 1 is supported"
+        );
+        return fail(state, heard, message);
+    }
+    let is_there = |path: &str| {
+        let value: Option<Value> = serde_json::from_str(result.get()).ok();
+        value.is_some_and(|value| value.pointer(path).is_some_and(Value::is_object))
+    };
+    let http = response.agent_capabilities.mcp_capabilities.http;
+    let sse = response.agent_capabilities.mcp_capabilities.sse;
+    state.abilities = Abilities {
+        load: response.agent_capabilities.load_session,
+        resume: response
+            .agent_capabilities
+            .session_capabilities
+            .resume
+            .is_some(),
+        system_prompt: is_there("/agentCapabilities/sessionCapabilities/systemPrompt"),
+        name: response.agent_info.as_ref().map(|info| info.name.clone()),
+        version: response.agent_info.map(|info| info.version),
+        logins: logins(&response.auth_methods),
+    };
+    leave_out_servers(state, http, sse);
+    open_session(state, heard);
+}
+
+fn logins(methods: &[AuthMethod]) -> Vec<String> {
+    let names = methods.iter().take(AGENT_CHOICES_MAX);
+    names
+        .filter_map(|method| {
+            let method = serde_json::to_value(method).ok()?;
+            Some(method.get("name")?.as_str()?.to_owned())
+        })
+        .collect()
+}
+
+/// An agent may refuse the whole session for one server it cannot reach.
+fn leave_out_servers(state: &mut State, http: bool, sse: bool) {
+    let warnings = &mut state.warnings;
+    state.opening.mcp_servers.retain(|server: &Json| {
+        let server: Value = serde_json::from_str(server.text()).unwrap_or_default();
+        let is_reachable = match server.get("type").and_then(Value::as_str) {
+            Some("http") => http,
+            Some("sse") => sse,
+            _ => true,
+        };
+        if !is_reachable {
+            let name = server.get("name").and_then(Value::as_str);
+            let name = name.unwrap_or("without a name");
+            warnings.push(format!("the agent cannot use the MCP server `{name}`"));
+        }
+        is_reachable
+    });
+}
+
+fn open_session(state: &mut State, heard: &mut Heard) {
+    let mut params = json!({"cwd": state.cwd, "mcpServers": state.opening.mcp_servers});
+    say_system_prompt(state, &mut params);
+    say_tools(state, &mut params);
+    let method = match (&state.opening.session, &state.abilities) {
+        (None, _) => METHODS.session_new,
+        (Some(_), abilities) if abilities.resume => METHODS.session_resume,
+        (Some(_), abilities) if abilities.load => METHODS.session_load,
+        (Some(_), _) => {
+            let message = "the agent cannot go on with an earlier session: start a new one";
+            return fail(state, heard, message.to_owned());
+        }
+    };
+    if let Some(session) = &state.opening.session {
+        params["sessionId"] = json!(session);
+        state.session = Some(session.clone());
+    }
+    state.phase = if method == METHODS.session_load {
+        Phase::Replaying
+    } else {
+        Phase::Opening
+    };
+    let id = state.expect(Ours::OpenSession);
+    heard.lines.push(envelope::request(id, method, &params));
+}
+
+fn say_system_prompt(state: &mut State, params: &mut Value) {
+    let Some(text) = &state.opening.system_prompt else {
+        return;
+    };
+    if state.abilities.system_prompt {
+        let content = json!([{"type": "text", "text": text}]);
+        params["systemPrompt"] = json!({"mode": "append", "content": content});
+    } else if state.abilities.name.as_deref() == Some(CLAUDE) {
+        params["_meta"]["systemPrompt"] = json!({"append": text});
+    } else {
+        let warning = "the agent has no place for a system prompt".to_owned();
+        state.warnings.push(warning);
+    }
+}
+
+fn say_tools(state: &mut State, params: &mut Value) {
+    let opening = &state.opening;
+    if opening.allowed_tools.is_empty() && opening.disallowed_tools.is_empty() {
+        return;
+    }
+    if state.abilities.name.as_deref() != Some(CLAUDE) {
+        let warning = "the agent cannot be told which tools to use: only rules hold for it";
+        state.warnings.push(warning.to_owned());
+        return;
+    }
+    let options = &mut params["_meta"]["claudeCode"]["options"];
+    // `tools` is what there is, by name. `allowedTools` would be what runs without an ask.
+    if !opening.allowed_tools.is_empty() {
+        let name = |tool: &String| tool.split('(').next().unwrap_or_default().to_owned();
+        let names: BTreeSet<String> = opening.allowed_tools.iter().map(name).collect();
+        options["tools"] = json!(names);
+    }
+    if !opening.disallowed_tools.is_empty() {
+        options["disallowedTools"] = json!(opening.disallowed_tools);
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Opened {
+    #[serde(default)]
+    session_id: Option<String>,
+    #[serde(default)]
+    modes: Option<Value>,
+    #[serde(default)]
+    models: Option<Value>,
+    #[serde(default)]
+    config_options: Option<Vec<Value>>,
+}
+
+/// The session is open, or is not.
+pub(super) fn take_session(
+    state: &mut State,
+    heard: &mut Heard,
+    outcome: Result<&RawValue, Failure>,
+) {
+    let result = match outcome {
+        Ok(result) => result,
+        Err(failure) => {
+            let message = refusal(state, &failure);
+            return fail(state, heard, message);
+        }
+    };
+    // The response to a load may be `null`.
+    let opened: Opened = serde_json::from_str(result.get()).unwrap_or_default();
+    if state.session.is_none() {
+        state.session = opened.session_id;
+    }
+    if state.session.is_none() {
+        let message = "the agent opened a session without saying which".to_owned();
+        return fail(state, heard, message);
+    }
+    state.calls.close();
+    read_choices(state, opened.modes, opened.models, opened.config_options);
+    state.phase = Phase::Configuring;
+    configure(state, heard);
+    finish(state, heard);
+}
+
+fn refusal(state: &State, failure: &Failure) -> String {
+    let words = failure.words();
+    let is_login = failure.code == envelope::AUTH_REQUIRED;
+    match (&state.opening.session, is_login) {
+        (_, true) => {
+            let logins = &state.abilities.logins;
+            let ways = if logins.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", logins.join(", "))
+            };
+            format!(
+                "the agent wants you to log in first{ways}: start it by itself in a terminal and \
+                 log in, or put its key into its environment, then start it here again; it says: {words}"
+            )
+        }
+        (Some(session), _) if failure.code == envelope::RESOURCE_NOT_FOUND => {
+            format!("the agent no longer knows the session `{session}`: {words}")
+        }
+        (Some(_), _) => format!("the agent could not go on with its session: {words}"),
+        (None, _) => format!("the agent could not open a session: {words}"),
+    }
+}
+
+fn read_choices(
+    state: &mut State,
+    modes: Option<Value>,
+    models: Option<Value>,
+    options: Option<Vec<Value>>,
+) {
+    for option in options.into_iter().flatten() {
+        if let Ok(option) = serde_json::from_value(option) {
+            read_option(state, option);
+        }
+    }
+    let modes: Option<SessionModeState> =
+        modes.and_then(|modes| serde_json::from_value(modes).ok());
+    if let Some(modes) = modes {
+        let all = modes.available_modes.iter().take(AGENT_CHOICES_MAX);
+        state.modes = Choice {
+            option: None,
+            values: all.map(|mode| mode.id.0.to_string()).collect(),
+            current: Some(modes.current_mode_id.0.to_string()),
+        };
+    }
+    // Models had a list of their own before they became an option of the session.
+    if let Some(models) = models.filter(|_| state.models.option.is_none()) {
+        let all = models.get("availableModels").and_then(Value::as_array);
+        let id = |model: &Value| Some(model.get("modelId")?.as_str()?.to_owned());
+        let current = models.get("currentModelId").and_then(Value::as_str);
+        state.models = Choice {
+            option: None,
+            values: all.into_iter().flatten().filter_map(id).collect(),
+            current: current.map(str::to_owned),
+        };
+    }
+}
+
+fn read_option(state: &mut State, option: SessionConfigOption) {
+    let SessionConfigKind::Select(select) = option.kind else {
+        return;
+    };
+    let values: Vec<String> = match select.options {
+        SessionConfigSelectOptions::Ungrouped(all) => {
+            let values = all.into_iter().take(AGENT_CHOICES_MAX);
+            values.map(|one| one.value.0.to_string()).collect()
+        }
+        SessionConfigSelectOptions::Grouped(groups) => {
+            let all = groups.into_iter().flat_map(|group| group.options);
+            let values = all.take(AGENT_CHOICES_MAX);
+            values.map(|one| one.value.0.to_string()).collect()
+        }
+        _ => return,
+    };
+    let choice = Choice {
+        option: Some(option.id.0.to_string()),
+        values,
+        current: Some(select.current_value.0.to_string()),
+    };
+    match option.category {
+        Some(SessionConfigOptionCategory::Mode) => state.modes = choice,
+        Some(SessionConfigOptionCategory::Model) => state.models = choice,
+        _ => {}
+    }
+}
+
+fn configure(state: &mut State, heard: &mut Heard) {
+    if let Some(mode) = state.opening.mode.take() {
+        match set_mode_line(state, &mode) {
+            Ok(line) => heard.lines.extend(line),
+            Err(words) => state.warnings.push(words),
+        }
+    }
+    if let Some(model) = state.opening.model.take() {
+        match set_model_line(state, &model) {
+            Ok(line) => heard.lines.extend(line),
+            Err(words) => state.warnings.push(words),
+        }
+    }
+}
+
+/// Nothing if the session is in that mode already.
+fn set_mode_line(state: &mut State, mode: &str) -> Result<Option<Line>, String> {
+    let modes = &state.modes;
+    if modes.current.as_deref() == Some(mode) {
+        return Ok(None);
+    }
+    // An agent that lists none may have some all the same; it will say so.
+    if !modes.values.is_empty() && !modes.values.iter().any(|one| one == mode) {
+        let all = modes.values.join(", ");
+        return Err(format!("the agent has no mode `{mode}`; it has {all}"));
+    }
+    let option = modes.option.clone();
+    let mode = mode.to_owned();
+    let id = state.expect(Ours::SetMode { mode: mode.clone() });
+    let session = &state.session;
+    Ok(Some(match option {
+        Some(option) => {
+            let params = json!({"sessionId": session, "configId": option, "value": mode});
+            envelope::request(id, METHODS.session_set_config_option, &params)
+        }
+        None => {
+            let params = json!({"sessionId": session, "modeId": mode});
+            envelope::request(id, METHODS.session_set_mode, &params)
+        }
+    }))
+}
+
+fn set_model_line(state: &mut State, model: &str) -> Result<Option<Line>, String> {
+    let models = &state.models;
+    if models.current.as_deref() == Some(model) {
+        return Ok(None);
+    }
+    if models.values.is_empty() {
+        return Err("the agent does not let its model be chosen".to_owned());
+    }
+    if !models.values.iter().any(|one| one == model) {
+        let all = models.values.join(", ");
+        return Err(format!("the agent has no model `{model}`; it has {all}"));
+    }
+    let option = models.option.clone();
+    let model = model.to_owned();
+    let id = state.expect(Ours::SetModel {
+        model: model.clone(),
+    });
+    let session = &state.session;
+    Ok(Some(match option {
+        Some(option) => {
+            let params = json!({"sessionId": session, "configId": option, "value": model});
+            envelope::request(id, METHODS.session_set_config_option, &params)
+        }
+        None => {
+            let params = json!({"sessionId": session, "modelId": model});
+            envelope::request(id, "session/set_model", &params)
+        }
+    }))
+}
+
+pub(super) fn set_mode(state: &mut State, mode: String) -> Result<Vec<Line>, OrderError> {
+    if state.phase != Phase::Open {
+        return Err(OrderError::NotReady);
+    }
+    let line = set_mode_line(state, &mode).map_err(OrderError::Unsupported)?;
+    Ok(line.into_iter().collect())
+}
+
+pub(super) fn set_model(state: &mut State, model: String) -> Result<Vec<Line>, OrderError> {
+    if state.phase != Phase::Open {
+        return Err(OrderError::NotReady);
+    }
+    let line = set_model_line(state, &model).map_err(OrderError::Unsupported)?;
+    Ok(line.into_iter().collect())
+}
+
+pub(super) fn take_mode(
+    state: &mut State,
+    heard: &mut Heard,
+    mode: String,
+    outcome: Result<&RawValue, Failure>,
+) {
+    match outcome {
+        Ok(result) => {
+            reread_options(state, result);
+            state.modes.current = Some(mode.clone());
+            let report = Report {
+                mode: Some(mode),
+                ..Report::default()
+            };
+            heard.happenings.push(Happening::Reported(report));
+        }
+        Err(failure) => warn(state, heard, "mode", &mode, &failure),
+    }
+    finish(state, heard);
+}
+
+pub(super) fn take_model(
+    state: &mut State,
+    heard: &mut Heard,
+    model: String,
+    outcome: Result<&RawValue, Failure>,
+) {
+    match outcome {
+        Ok(result) => {
+            reread_options(state, result);
+            state.models.current = Some(model.clone());
+            let report = Report {
+                model: Some(model),
+                ..Report::default()
+            };
+            heard.happenings.push(Happening::Reported(report));
+        }
+        Err(failure) => warn(state, heard, "model", &model, &failure),
+    }
+    finish(state, heard);
+}
+
+fn warn(state: &mut State, heard: &mut Heard, what: &str, wanted: &str, failure: &Failure) {
+    let words = failure.words();
+    let text = format!("the agent did not take the {what} `{wanted}`: {words}");
+    if state.phase == Phase::Configuring {
+        state.warnings.push(text);
+    } else {
+        let notice = TranscriptEntry::Notice { text };
+        heard.happenings.push(Happening::Said(notice));
+    }
+}
+
+fn reread_options(state: &mut State, result: &RawValue) {
+    let opened: Opened = serde_json::from_str(result.get()).unwrap_or_default();
+    read_options(state, opened.config_options);
+}
+
+/// Options that came later. Modes that are set as such stay so.
+fn read_options(state: &mut State, options: Option<Vec<Value>>) {
+    let modes = state.modes.clone();
+    read_choices(state, None, None, options);
+    if modes.option.is_none() && !modes.values.is_empty() {
+        let current = state.modes.current.take();
+        state.modes = Choice { current, ..modes };
+    }
+}
+
+/// `config_option_update`.
+pub(super) fn take_options(state: &mut State, heard: &mut Heard, update: &RawValue) -> Option<()> {
+    let opened: Opened = serde_json::from_str(update.get()).ok()?;
+    let (mode, model) = (state.modes.current.clone(), state.models.current.clone());
+    read_options(state, opened.config_options);
+    let changed = |before: Option<String>, now: &Choice| {
+        let now = now.current.clone();
+        now.filter(|now| before.as_ref() != Some(now))
+    };
+    let report = Report {
+        mode: changed(mode, &state.modes),
+        model: changed(model, &state.models),
+        ..Report::default()
+    };
+    if report != Report::default() {
+        heard.happenings.push(Happening::Reported(report));
+    }
+    Some(())
+}
+
+/// Everything that was asked for was done or became a warning.
+fn finish(state: &mut State, heard: &mut Heard) {
+    let is_busy = state
+        .ours
+        .values()
+        .any(|ours| matches!(ours, Ours::SetMode { .. } | Ours::SetModel { .. }));
+    if state.phase != Phase::Configuring || is_busy {
+        return;
+    }
+    state.phase = Phase::Open;
+    let abilities = &state.abilities;
+    let agent = abilities.name.as_ref().map(|name| {
+        let version = abilities.version.as_deref().unwrap_or_default();
+        format!("{name} {version}").trim_end().to_owned()
+    });
+    let opening = std::mem::take(&mut state.opening);
+    heard.happenings.push(Happening::Ready(Ready {
+        session: state.session.clone().unwrap_or_default(),
+        resumed: opening.session.is_some(),
+        resumable: abilities.load || abilities.resume,
+        agent,
+        modes: state.modes.values.clone(),
+        mode: state.modes.current.clone(),
+        warnings: std::mem::take(&mut state.warnings),
+    }));
+}

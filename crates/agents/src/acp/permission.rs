@@ -1,0 +1,232 @@
+//! Asks for permission: joined with what is known of the tool call, answered by the kind of option.
+//!
+//! Invariants: an ask is answered once, and never with an error, because agents die of one. The
+//! agent's own "always" is never chosen: it would outlive us. What could not be shown in full
+//! cannot be allowed.
+
+use agent_client_protocol_schema::v1::{
+    PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionResponse,
+    SelectedPermissionOutcome,
+};
+use countersign_core::Json;
+use countersign_core::event::TranscriptEntry;
+use countersign_core::limits::{JSON_BYTES_MAX, OPTIONS_MAX};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::call::{Call, CallUpdate};
+use super::state::{State, Theirs};
+use super::{Request, envelope, tool, translate};
+use crate::adapter::{Answer, Happening, Heard, Line, OrderError, PermissionAsk, RequestId};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params<'a> {
+    session_id: String,
+    #[serde(borrow)]
+    tool_call: &'a RawValue,
+    #[serde(default)]
+    options: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JustId {
+    tool_call_id: String,
+}
+
+/// Hands an ask up, unless there is nobody it could be for.
+pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) {
+    let params = request.params.map_or("null", RawValue::get);
+    let Ok(params) = serde_json::from_str::<Params<'_>>(params) else {
+        return refuse(
+            heard,
+            request,
+            "the agent asked for something that cannot be read",
+        );
+    };
+    if !state.is_ours(&params.session_id) {
+        return refuse(heard, request, "the agent asked for another session");
+    }
+    let call = params.tool_call.get();
+    let Ok(JustId { tool_call_id }) = serde_json::from_str(call) else {
+        return refuse(heard, request, "the agent asked without naming a tool call");
+    };
+    if state.interrupted {
+        let words = format!("asked after the interrupt, and was told so: {tool_call_id}");
+        return refuse(heard, request, &words);
+    }
+    match serde_json::from_str::<CallUpdate<'_>>(call) {
+        Ok(update) => translate::learn(state, heard, &update, false),
+        Err(_) => state.calls.doubt(&tool_call_id),
+    }
+    let options = options(params.options);
+    let find = |kind| {
+        let found = options.iter().find(|option| option.kind == kind);
+        found.map(|option| option.option_id.0.to_string())
+    };
+    let theirs = Theirs::Permission {
+        tool_call: tool_call_id.clone(),
+        allow: find(PermissionOptionKind::AllowOnce),
+        deny: find(PermissionOptionKind::RejectOnce),
+        asked: String::new(),
+        shown: false,
+    };
+    state.theirs.insert(request.id.clone(), theirs);
+    ask_about(state, heard, &tool_call_id);
+}
+
+fn options(options: Vec<Value>) -> Vec<PermissionOption> {
+    let known = options.into_iter().take(OPTIONS_MAX);
+    known
+        .filter_map(|option| serde_json::from_value(option).ok())
+        .collect()
+}
+
+fn refuse(heard: &mut Heard, request: &Request<'_>, words: &str) {
+    heard.lines.push(cancelled(&request.id));
+    let text = envelope::shorten(words);
+    let notice = TranscriptEntry::Notice { text };
+    heard.happenings.push(Happening::Said(notice));
+}
+
+/// Hands up the asks about a tool call of which more became known than was handed up before.
+pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
+    let unknown = Call::default();
+    let call = state.calls.find(tool_call).unwrap_or(&unknown);
+    let mut described = None;
+    for (request, theirs) in &mut state.theirs {
+        let Theirs::Permission {
+            tool_call: about,
+            allow,
+            deny,
+            asked,
+            shown,
+        } = theirs
+        else {
+            continue;
+        };
+        if about != tool_call {
+            continue;
+        }
+        let (digest, ask) = described.get_or_insert_with(|| describe(call, tool_call, &state.cwd));
+        if digest == asked {
+            continue;
+        }
+        asked.clone_from(digest);
+        *shown = ask.can_allow;
+        heard
+            .happenings
+            .push(Happening::Asked(Box::new(PermissionAsk {
+                request: request.clone(),
+                can_allow: ask.can_allow && allow.is_some(),
+                can_deny: deny.is_some(),
+                ..ask.clone()
+            })));
+    }
+}
+
+/// An ask without its request, and the digest by which a change is seen.
+fn describe(call: &Call, tool_call: &str, cwd: &str) -> (String, PermissionAsk) {
+    let named = tool::name(call, cwd);
+    let details = details(call, named.doubt.as_deref());
+    let is_shown = details.text().len() <= JSON_BYTES_MAX && call.doubt.is_none();
+    let ask = PermissionAsk {
+        request: RequestId(String::new()),
+        tool_call: tool_call.to_owned(),
+        title: envelope::shorten(call.title.as_deref().unwrap_or_default()),
+        tool: named.tool,
+        input: named.input.filter(|_| is_shown),
+        binds: if is_shown { named.binds } else { Vec::new() },
+        can_allow: is_shown,
+        can_deny: false,
+        details: if is_shown { details } else { too_large(call) },
+    };
+    let digest = Json::from_value(&(&ask.tool, &ask.input, &ask.details));
+    (digest.unwrap_or_default().canonical_digest(), ask)
+}
+
+fn details(call: &Call, doubt: Option<&str>) -> Json {
+    let mut details = serde_json::Map::new();
+    let mut add = |name: &str, value: Value| details.insert(name.to_owned(), value);
+    if let Some(name) = &call.name {
+        add("name", json!(name));
+    }
+    if let Some(kind) = &call.kind {
+        add("kind", json!(kind));
+    }
+    if let Some(raw) = &call.raw_input {
+        let value = serde_json::from_str(raw.text());
+        add("rawInput", value.unwrap_or_else(|_| json!(raw.text())));
+    }
+    if !call.diffs.is_empty() {
+        add("diffs", json!(call.diffs));
+    }
+    if !call.locations.is_empty() {
+        add("locations", json!(call.locations));
+    }
+    if let Some(doubt) = doubt {
+        add("doubt", json!(doubt));
+        // Parsed and printed again, the second of two fields would be gone.
+        if let Some(raw) = &call.raw_input {
+            add("rawText", json!(raw.text()));
+        }
+    }
+    Json::from_value(&Value::Object(details)).unwrap_or_default()
+}
+
+fn too_large(call: &Call) -> Json {
+    let doubt = call.doubt.as_deref();
+    let doubt = doubt.unwrap_or("what is asked is too large to be shown, so it cannot be allowed");
+    let details = json!({"name": call.name, "kind": call.kind, "doubt": doubt});
+    Json::from_value(&details).unwrap_or_default()
+}
+
+/// Answers an ask with the option of the kind that was chosen.
+pub(super) fn answer(
+    state: &mut State,
+    request: &RequestId,
+    answer: Answer,
+) -> Result<Vec<Line>, OrderError> {
+    let Some(Theirs::Permission {
+        allow, deny, shown, ..
+    }) = state.theirs.get(request)
+    else {
+        return Err(OrderError::NotWaiting);
+    };
+    let (option, message) = match answer {
+        Answer::Allow => match allow.clone().filter(|_| *shown) {
+            Some(option) => (Some(option), None),
+            None => {
+                let words = "it offers no way to allow this once, or it could not be shown";
+                return Err(OrderError::Unsupported(words.to_owned()));
+            }
+        },
+        Answer::Deny { message } => (deny.clone(), message),
+        Answer::Cancelled => (None, None),
+    };
+    state.theirs.remove(request);
+    Ok(vec![outcome(request, option, message)])
+}
+
+/// The answer that means neither yes nor no.
+pub(super) fn cancelled(request: &RequestId) -> Line {
+    outcome(request, None, None)
+}
+
+/// Words travel in `_meta`, which agents that do not know them leave aside.
+fn outcome(request: &RequestId, option: Option<String>, message: Option<String>) -> Line {
+    let outcome = match option {
+        Some(option) => RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option)),
+        None => RequestPermissionOutcome::Cancelled,
+    };
+    let response = RequestPermissionResponse::new(outcome);
+    // A plain structure of texts always prints; were it not so, a cancelled ask is the safe reading.
+    let mut result = serde_json::to_value(response)
+        .unwrap_or_else(|_| json!({"outcome": {"outcome": "cancelled"}}));
+    if let Some(message) = message {
+        result["_meta"] = json!({"countersign": {"message": message}});
+    }
+    envelope::result(request, &result)
+}

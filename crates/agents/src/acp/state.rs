@@ -1,0 +1,149 @@
+//! Everything that is outstanding on a connection, as data of our own.
+//!
+//! Invariant: nothing an answer needs lives anywhere else, so that whoever has this state and the
+//! pipe can go on where another process stopped.
+
+use std::collections::BTreeMap;
+
+use countersign_core::Json;
+use serde::{Deserialize, Serialize};
+
+use super::call::Calls;
+use crate::adapter::RequestId;
+
+/// How far the connection is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Phase {
+    /// Nothing was said yet.
+    #[default]
+    New,
+    /// We said who we are.
+    Initializing,
+    /// A session is being opened.
+    Opening,
+    /// An earlier session is being loaded: what comes now was said before.
+    Replaying,
+    /// The session is open, its mode and model are being set.
+    Configuring,
+    /// Ready for turns.
+    Open,
+    /// No session came about.
+    Failed,
+}
+
+/// What a request of ours is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub(super) enum Ours {
+    Initialize,
+    OpenSession,
+    Prompt { turn: u32 },
+    SetMode { mode: String },
+    SetModel { model: String },
+}
+
+/// A request of the agent that was not answered yet, with what an answer needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Theirs {
+    Permission {
+        tool_call: String,
+        /// The option that means "this once".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allow: Option<String>,
+        /// The option that means "not this time".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deny: Option<String>,
+        /// The digest of what was handed up, to see whether more became known.
+        asked: String,
+        /// Whether all of it could be shown.
+        shown: bool,
+    },
+    Read,
+    Write,
+    CreateTerminal,
+    Output,
+    WaitForExit,
+    Kill,
+    Release,
+}
+
+/// What is needed to open the session once the agent said what it can do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Opening {
+    pub(super) session: Option<String>,
+    pub(super) mode: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) system_prompt: Option<String>,
+    pub(super) allowed_tools: Vec<String>,
+    pub(super) disallowed_tools: Vec<String>,
+    pub(super) mcp_servers: Vec<Json>,
+}
+
+/// What the agent said it can do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Abilities {
+    pub(super) load: bool,
+    pub(super) resume: bool,
+    pub(super) system_prompt: bool,
+    /// What it calls itself.
+    pub(super) name: Option<String>,
+    pub(super) version: Option<String>,
+    /// Ways to log in, in its words.
+    pub(super) logins: Vec<String>,
+}
+
+/// One thing of the session that can be chosen: its mode, or its model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Choice {
+    /// The config option it is set with; absent for modes that are set as such.
+    pub(super) option: Option<String>,
+    pub(super) values: Vec<String>,
+    pub(super) current: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct State {
+    pub(super) phase: Phase,
+    pub(super) next_id: u64,
+    pub(super) ours: BTreeMap<u64, Ours>,
+    pub(super) theirs: BTreeMap<RequestId, Theirs>,
+    pub(super) cwd: String,
+    pub(super) serves_files: bool,
+    pub(super) serves_terminals: bool,
+    pub(super) opening: Opening,
+    pub(super) abilities: Abilities,
+    pub(super) session: Option<String>,
+    pub(super) modes: Choice,
+    pub(super) models: Choice,
+    pub(super) warnings: Vec<String>,
+    pub(super) calls: Calls,
+    /// Whether the running turn was interrupted.
+    pub(super) interrupted: bool,
+    /// Asks that ended by an interrupt and were not told upwards yet.
+    pub(super) withdrawn: Vec<RequestId>,
+}
+
+impl State {
+    /// The number of the turn that runs.
+    pub(super) fn turn(&self) -> Option<u32> {
+        self.ours.values().find_map(|ours| match ours {
+            Ours::Prompt { turn } => Some(*turn),
+            _ => None,
+        })
+    }
+
+    /// Notes a request of ours and gives its id.
+    pub(super) fn expect(&mut self, ours: Ours) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.ours.insert(id, ours);
+        id
+    }
+
+    /// Whether a message of the agent may be about this session. Before it is known, any may.
+    pub(super) fn is_ours(&self, session: &str) -> bool {
+        self.session.as_deref().is_none_or(|ours| ours == session)
+    }
+}

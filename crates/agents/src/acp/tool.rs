@@ -1,0 +1,347 @@
+//! Tools by the names that rules have for them: from what is known of a call to a name and an input.
+//!
+//! Invariants: nothing is guessed. Where two sources disagree, or a field was sent twice, there is no
+//! input, and what has no input is asked about. A title never becomes a command. Fields that are not
+//! understood are passed on, because rules ask about them.
+
+use std::path::PathBuf;
+
+use countersign_core::Json;
+use serde_json::{Map, Value};
+
+use super::call::Call;
+use super::command::{absolute, folder, text_of_words};
+use super::strict;
+use crate::adapter::{Bound, RunRequest};
+
+/// A call in the words of rules.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Named {
+    pub(super) tool: Option<String>,
+    pub(super) input: Option<Json>,
+    pub(super) binds: Vec<Bound>,
+    /// Why there is no input although the agent sent something.
+    pub(super) doubt: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Shell,
+    Read,
+    Search,
+    Edit,
+    Fetch,
+    Delete,
+    Move,
+    Other,
+}
+
+const COMMAND: [&str; 4] = ["command", "cmd", "script", "commandLine"];
+const DIRECTORY: [&str; 5] = [
+    "cwd",
+    "workdir",
+    "working_directory",
+    "workingDirectory",
+    "dir",
+];
+const PATH: [&str; 8] = [
+    "file_path",
+    "path",
+    "notebook_path",
+    "filePath",
+    "filename",
+    "file",
+    "absolute_path",
+    "target_file",
+];
+/// What codex says beside a command, none of which changes what runs.
+const CODEX_BESIDE: [&str; 10] = [
+    "call_id",
+    "turn_id",
+    "approval_id",
+    "started_at_ms",
+    "proposed_execpolicy_amendment",
+    "available_decisions",
+    "parsed_cmd",
+    "reason",
+    "process_id",
+    "source",
+];
+
+type Fields = Map<String, Value>;
+
+/// Names a call. `cwd` is the session's folder.
+pub(super) fn name(call: &Call, cwd: &str) -> Named {
+    let tool = call.name.as_deref();
+    if let Some(doubt) = &call.doubt {
+        return doubtful(default_name(call, class(call, None)), doubt);
+    }
+    let fields = match read_fields(call) {
+        Ok(fields) => fields,
+        Err(doubt) => return doubtful(default_name(call, class(call, None)), doubt),
+    };
+    let class = class(call, fields.as_ref());
+    let named = default_name(call, class);
+    if tool.is_some_and(|tool| tool.starts_with("mcp__")) {
+        return plain(named, fields);
+    }
+    if is_worse(call.kind.as_deref(), class) {
+        return doubtful(named, "the tool's name and its kind disagree");
+    }
+    match (class, fields) {
+        (Class::Shell, Some(fields)) => shell(named, fields, cwd),
+        (Class::Read | Class::Edit, fields) => file(named, class, fields, call, cwd),
+        (_, fields) => plain(named, fields),
+    }
+}
+
+fn read_fields(call: &Call) -> Result<Option<Fields>, &'static str> {
+    let Some(raw) = &call.raw_input else {
+        return Ok(None);
+    };
+    match strict::parse(raw.text()) {
+        Ok(Value::Object(fields)) if fields.is_empty() => Ok(None),
+        Ok(Value::Object(fields)) => Ok(Some(fields)),
+        Ok(Value::Null) => Ok(None),
+        Ok(_) => Err("the input is not an object"),
+        Err(_) => Err("the input names a field twice or cannot be read"),
+    }
+}
+
+/// By the tool's name if rules have one for it, else by the kind the agent gave.
+fn class(call: &Call, fields: Option<&Fields>) -> Class {
+    let by_name = call.name.as_deref().and_then(class_of_name);
+    by_name.unwrap_or_else(|| {
+        let runs = fields.is_some_and(|fields| one(fields, &COMMAND).is_some());
+        match call.kind.as_deref() {
+            Some("execute") => Class::Shell,
+            // A command that only reads is still a command.
+            Some("read" | "search") if runs => Class::Shell,
+            Some("read") => Class::Read,
+            Some("search") => Class::Search,
+            Some("edit") => Class::Edit,
+            Some("fetch") => Class::Fetch,
+            Some("delete") => Class::Delete,
+            Some("move") => Class::Move,
+            _ => Class::Other,
+        }
+    })
+}
+
+fn class_of_name(tool: &str) -> Option<Class> {
+    let class = match tool {
+        "Bash" | "bash" | "shell" | "Shell" | "execute" | "terminal" | "run_shell_command"
+        | "local_shell" | "exec_command" | "run_terminal_cmd" | "run_command" => Class::Shell,
+        "Read" | "read" | "read_file" | "NotebookRead" | "view" | "View" => Class::Read,
+        "Grep" | "Glob" | "LS" | "grep" | "glob" | "ls" | "list_directory" => Class::Search,
+        "Edit" | "Write" | "MultiEdit" | "NotebookEdit" | "edit" | "write" | "write_file"
+        | "replace" | "edit_file" | "create_file" => Class::Edit,
+        "WebFetch" | "webfetch" | "web_fetch" | "fetch" => Class::Fetch,
+        _ if tool.starts_with("mcp__") => Class::Other,
+        _ => return None,
+    };
+    Some(class)
+}
+
+/// Whether the kind says more than the name: a `Read` that executes is not a read.
+fn is_worse(kind: Option<&str>, class: Class) -> bool {
+    match class {
+        Class::Read | Class::Search | Class::Fetch => {
+            matches!(kind, Some("execute" | "edit" | "delete" | "move"))
+        }
+        Class::Edit => matches!(kind, Some("execute" | "delete" | "move")),
+        Class::Shell | Class::Delete | Class::Move | Class::Other => false,
+    }
+}
+
+/// The agent's name where rules know it or nothing better is known, else the rules' own.
+fn default_name(call: &Call, class: Class) -> Option<String> {
+    let own = call.name.clone();
+    if own.as_deref().and_then(class_of_name).is_some() {
+        return own;
+    }
+    let name = match class {
+        Class::Shell => "Bash",
+        Class::Read => "Read",
+        Class::Search => "Grep",
+        Class::Edit => "Edit",
+        Class::Fetch => "WebFetch",
+        Class::Delete => "Delete",
+        Class::Move => "Move",
+        Class::Other => {
+            let kind = call.kind.clone().filter(|kind| kind != "other");
+            return own.or(kind);
+        }
+    };
+    Some(name.to_owned())
+}
+
+fn shell(tool: Option<String>, mut fields: Fields, cwd: &str) -> Named {
+    let text = match one(&fields, &COMMAND) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Array(words)) => {
+            let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+            words.and_then(|words| text_of_words(&words))
+        }
+        _ => None,
+    };
+    let Some(command) = text else {
+        return doubtful(tool, "there is no command, or more than one");
+    };
+    if fields.contains_key("parsed_cmd") && fields.contains_key("call_id") {
+        fields.retain(|name, _| !CODEX_BESIDE.contains(&name.as_str()));
+    }
+    for name in COMMAND {
+        fields.remove(name);
+    }
+    let given = match given(&fields, &DIRECTORY).as_slice() {
+        [] => None,
+        [Value::String(folder)] => Some(folder.clone()),
+        _ => return doubtful(tool, "the folder is given twice or is not text"),
+    };
+    let bound = RunRequest {
+        command: command.clone(),
+        cwd: folder(given.as_deref(), cwd),
+        env: Vec::new(),
+    };
+    // The session's own folder is where rules take it to run anyway.
+    if bound.cwd.is_none() {
+        fields.retain(|name, _| !DIRECTORY.contains(&name.as_str()));
+    }
+    fields.insert("command".to_owned(), Value::String(command));
+    Named {
+        binds: vec![Bound::Run(bound)],
+        ..plain(tool, Some(fields))
+    }
+}
+
+/// Reads and edits: one path, on which everything that names one agrees.
+fn file(
+    tool: Option<String>,
+    class: Class,
+    fields: Option<Fields>,
+    call: &Call,
+    cwd: &str,
+) -> Named {
+    let mut fields = fields.unwrap_or_default();
+    if let Some(changes) = fields.get("changes").and_then(Value::as_object) {
+        return match changes_of(changes) {
+            Changes::One(path, change) => {
+                fields = change;
+                fields.insert("file_path".to_owned(), Value::String(path));
+                file(tool, class, Some(fields), call, cwd)
+            }
+            Changes::Named(name) => plain(Some(name.to_owned()), Some(fields)),
+        };
+    }
+    let shown: Vec<&str> = call.diffs.iter().map(|diff| diff.path.as_str()).collect();
+    let others = shown.iter().copied();
+    let others = others.chain(call.locations.iter().map(String::as_str));
+    let mut others: Vec<PathBuf> = others.map(|path| absolute(path, cwd)).collect();
+    others.sort_unstable();
+    others.dedup();
+    let path = match given(&fields, &PATH).as_slice() {
+        [Value::String(path)] => path.clone(),
+        [] => match others.as_slice() {
+            [one] => one.to_string_lossy().into_owned(),
+            [] => return doubtful(tool, "no path is known"),
+            _ if shown.len() > 1 => return plain(Some("apply_patch".to_owned()), Some(fields)),
+            _ => return doubtful(tool, "several paths are named"),
+        },
+        _ => return doubtful(tool, "the path is given twice or is not text"),
+    };
+    if others.iter().any(|other| *other != absolute(&path, cwd)) {
+        return doubtful(tool, "what is shown and what is asked name different paths");
+    }
+    let content = match content_of(&fields, call) {
+        Ok(content) => content.filter(|_| class == Class::Edit),
+        Err(doubt) => return doubtful(tool, doubt),
+    };
+    if given(&fields, &PATH).is_empty() {
+        fields.insert("file_path".to_owned(), Value::String(path.clone()));
+    }
+    let path = absolute(&path, cwd);
+    Named {
+        binds: content
+            .map(|content| Bound::Write { path, content })
+            .into_iter()
+            .collect(),
+        ..plain(tool, Some(fields))
+    }
+}
+
+/// The whole content that would be written, if one is known. Fails if the agent shows another.
+fn content_of(fields: &Fields, call: &Call) -> Result<Option<String>, &'static str> {
+    let is_part = ["old_string", "oldString", "old_text", "oldText", "edits"]
+        .iter()
+        .any(|name| fields.get(*name).is_some_and(|value| !value.is_null()));
+    let sent = fields.get("content").and_then(Value::as_str);
+    match (sent, call.diffs.as_slice()) {
+        (Some(sent), [diff]) if !is_part && diff.new_text != sent => {
+            Err("what is shown and what would be written differ")
+        }
+        (Some(sent), _) if !is_part => Ok(Some(sent.to_owned())),
+        (_, [diff]) => Ok(Some(diff.new_text.clone())),
+        _ => Ok(None),
+    }
+}
+
+enum Changes {
+    /// One file is written.
+    One(String, Fields),
+    /// Something else, by the name it gets so that rules ask.
+    Named(&'static str),
+}
+
+/// A patch as codex sends it: each path with what becomes of it.
+fn changes_of(changes: &Fields) -> Changes {
+    let mut all = changes.iter();
+    let (Some((path, change)), None) = (all.next(), all.next()) else {
+        return Changes::Named("apply_patch");
+    };
+    let moves = change.get("move_path").is_some_and(|to| !to.is_null());
+    match change.get("type").and_then(Value::as_str) {
+        _ if moves => Changes::Named("Move"),
+        Some("add") => {
+            let content = change.get("content").cloned();
+            let fields = content.map(|content| ("content".to_owned(), content));
+            Changes::One(path.clone(), fields.into_iter().collect())
+        }
+        Some("update") => Changes::One(path.clone(), Fields::new()),
+        Some("delete") => Changes::Named("Delete"),
+        _ => Changes::Named("apply_patch"),
+    }
+}
+
+fn plain(tool: Option<String>, fields: Option<Fields>) -> Named {
+    Named {
+        tool,
+        input: fields.and_then(|fields| Json::from_value(&Value::Object(fields)).ok()),
+        ..Named::default()
+    }
+}
+
+fn doubtful(tool: Option<String>, doubt: &str) -> Named {
+    Named {
+        tool,
+        doubt: Some(doubt.to_owned()),
+        ..Named::default()
+    }
+}
+
+/// The one field of several names that is there.
+fn one<'f>(fields: &'f Fields, names: &[&str]) -> Option<&'f Value> {
+    match given(fields, names).as_slice() {
+        [one] => Some(one),
+        _ => None,
+    }
+}
+
+fn given<'f>(fields: &'f Fields, names: &[&str]) -> Vec<&'f Value> {
+    let found = names.iter().filter_map(|name| fields.get(*name));
+    found.filter(|value| !value.is_null()).collect()
+}
+
+#[cfg(test)]
+#[path = "tool_tests.rs"]
+mod tests;

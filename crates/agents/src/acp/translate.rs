@@ -1,0 +1,336 @@
+//! `session/update` in our words.
+//!
+//! Invariant: every update ends as a report, a transcript entry, or both; one that has no words of
+//! ours is kept as it came. What is replayed while a session is loaded is not told again.
+
+use agent_client_protocol_schema::v1::{
+    CompactionSummaryChunk, CompactionUpdate, ContentBlock, ContentChunk, CurrentModeUpdate,
+    EmbeddedResourceResource, Notice, Plan as WirePlan, UsageUpdate,
+};
+use countersign_core::event::{Plan, PlanStep, ToolStatus, TranscriptEntry, Usage};
+use countersign_core::limits::{TOOL_RESULT_BYTES_MAX, WORD_BYTES_MAX};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::call::{Call, CallUpdate, kept};
+use super::state::{Phase, State};
+use super::{envelope, handshake, permission, tool};
+use crate::adapter::{Happening, Heard, Report};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params<'a> {
+    session_id: String,
+    #[serde(borrow)]
+    update: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kind {
+    session_update: String,
+}
+
+/// Takes one update.
+pub(super) fn take(state: &mut State, heard: &mut Heard, params: Option<&RawValue>) {
+    let params = params.map_or("null", RawValue::get);
+    let Ok(params) = serde_json::from_str::<Params<'_>>(params) else {
+        let noise = envelope::shorten(params);
+        return heard.happenings.push(Happening::Noise(noise));
+    };
+    if !state.is_ours(&params.session_id) {
+        let session = envelope::shorten(&params.session_id);
+        let noise = format!("an update for another session, `{session}`");
+        return heard.happenings.push(Happening::Noise(noise));
+    }
+    if state.phase == Phase::Replaying {
+        let mut replayed = Heard::default();
+        take_update(state, &mut replayed, params.update);
+        state.calls.close();
+        let is_new = |happening: &Happening| matches!(happening, Happening::Reported(_));
+        let reports = replayed.happenings.into_iter().filter(is_new);
+        heard.happenings.extend(reports);
+    } else {
+        take_update(state, heard, params.update);
+    }
+}
+
+fn take_update(state: &mut State, heard: &mut Heard, update: &RawValue) {
+    let kind = serde_json::from_str::<Kind>(update.get()).map(|kind| kind.session_update);
+    let understood = match kind.as_deref() {
+        Ok("user_message_chunk") => chunk(heard, update, |text| TranscriptEntry::User { text }),
+        Ok("agent_message_chunk") => {
+            chunk(heard, update, |text| TranscriptEntry::Assistant { text })
+        }
+        Ok("agent_thought_chunk") => {
+            chunk(heard, update, |text| TranscriptEntry::Thinking { text })
+        }
+        Ok("tool_call") => tool_call(state, heard, update, true),
+        Ok("tool_call_update") => tool_call(state, heard, update, false),
+        Ok("plan") => plan(heard, update),
+        Ok("usage_update") => usage(heard, update),
+        Ok("current_mode_update") => mode(state, heard, update),
+        Ok("config_option_update") => handshake::take_options(state, heard, update),
+        Ok("session_info_update") => title(heard, update),
+        Ok("notice") => notice(heard, update),
+        Ok("compaction_update") => compaction(heard, update),
+        Ok("compaction_summary_chunk") => compaction_summary(heard, update),
+        // A list of what a person could type, which nobody here types.
+        Ok("available_commands_update") => Some(()),
+        _ => None,
+    };
+    if understood.is_none() {
+        other(heard, update);
+    }
+}
+
+/// Kept as it came.
+fn other(heard: &mut Heard, update: &RawValue) {
+    let entry = match kept(update) {
+        Some(update) => TranscriptEntry::Other { update },
+        None => TranscriptEntry::Notice {
+            text: format!("an update of {} bytes was left out", update.get().len()),
+        },
+    };
+    heard.happenings.push(Happening::Said(entry));
+}
+
+fn parse<T: DeserializeOwned>(update: &RawValue) -> Option<T> {
+    serde_json::from_str(update.get()).ok()
+}
+
+fn say(heard: &mut Heard, entry: TranscriptEntry) {
+    heard.happenings.push(Happening::Said(entry));
+}
+
+fn report(heard: &mut Heard, report: Report) {
+    heard.happenings.push(Happening::Reported(report));
+}
+
+fn chunk(
+    heard: &mut Heard,
+    update: &RawValue,
+    entry: impl Fn(String) -> TranscriptEntry,
+) -> Option<()> {
+    let chunk: ContentChunk = parse(update)?;
+    match text_of(&chunk.content) {
+        Some(text) if text.is_empty() => {}
+        Some(text) => say(heard, entry(text)),
+        None => say(
+            heard,
+            TranscriptEntry::Notice {
+                text: shape_of(&chunk.content),
+            },
+        ),
+    }
+    Some(())
+}
+
+/// The words of a content block, if it has any.
+pub(super) fn text_of(block: &ContentBlock) -> Option<String> {
+    match block {
+        ContentBlock::Text(text) => Some(text.text.clone()),
+        ContentBlock::ResourceLink(link) => Some(link.uri.clone()),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            EmbeddedResourceResource::TextResourceContents(text) => Some(text.text.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn shape_of(block: &ContentBlock) -> String {
+    let word = |text: &str| envelope::cut(text, WORD_BYTES_MAX);
+    match block {
+        ContentBlock::Image(image) => format!("an image ({})", word(&image.mime_type)),
+        ContentBlock::Audio(audio) => format!("a sound ({})", word(&audio.mime_type)),
+        _ => "something that is not text".to_owned(),
+    }
+}
+
+fn tool_call(state: &mut State, heard: &mut Heard, update: &RawValue, begins: bool) -> Option<()> {
+    let update: CallUpdate<'_> = serde_json::from_str(update.get()).ok()?;
+    learn(state, heard, &update, begins);
+    Some(())
+}
+
+/// What of a call stands in the transcript.
+fn shown(call: &Call, cwd: &str) -> (Option<String>, Option<String>, Option<ToolStatus>) {
+    (call.title.clone(), tool::name(call, cwd).tool, call.status)
+}
+
+/// Takes in what is said of a tool call: for the transcript, and for the asks about it.
+pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_>, begins: bool) {
+    let id = update.tool_call_id.clone();
+    let known = state.calls.find(&id).filter(|_| !begins);
+    let before = known
+        .map(|call| shown(call, &state.cwd))
+        .unwrap_or_default();
+    let was_over = known.is_some_and(Call::is_over);
+    let input_before = known.and_then(|call| call.raw_input.clone());
+    let call = if begins {
+        state.calls.begin(update)
+    } else {
+        state.calls.learn(update)
+    };
+    let after = shown(call, &state.cwd);
+    let is_over = call.is_over();
+    let input = update
+        .input()
+        .filter(|input| Some(input) != input_before.as_ref());
+    let title = after.0.filter(|title| Some(title) != before.0.as_ref());
+    let tool = after.1.filter(|tool| Some(tool) != before.1.as_ref());
+    let status = after
+        .2
+        .filter(|status| !is_over && Some(*status) != before.2);
+    if !was_over && (title.is_some() || tool.is_some() || input.is_some() || status.is_some()) {
+        let id = id.clone();
+        let entry = TranscriptEntry::ToolUse {
+            id,
+            title,
+            tool,
+            input,
+            status,
+        };
+        say(heard, entry);
+    }
+    permission::ask_about(state, heard, &id);
+    if let (Some(status), true, false) = (update.status(), is_over, was_over) {
+        let text = envelope::cut(&update.output(), TOOL_RESULT_BYTES_MAX);
+        state.calls.settle(&id);
+        say(heard, TranscriptEntry::ToolResult { id, status, text });
+    }
+}
+
+fn plan(heard: &mut Heard, update: &RawValue) -> Option<()> {
+    let plan: WirePlan = parse(update)?;
+    let steps = plan.entries.into_iter().map(|entry| {
+        let status = serde_json::to_value(&entry.status).unwrap_or_default();
+        PlanStep {
+            text: entry.content,
+            status: status.as_str().unwrap_or("pending").to_owned(),
+        }
+    });
+    let plan = Plan {
+        steps: steps.collect(),
+    };
+    report(
+        heard,
+        Report {
+            plan: Some(plan.clone()),
+            ..Report::default()
+        },
+    );
+    say(heard, TranscriptEntry::Plan { plan });
+    Some(())
+}
+
+fn usage(heard: &mut Heard, update: &RawValue) -> Option<()> {
+    let wire: UsageUpdate = parse(update)?;
+    let cost = wire.cost.filter(|cost| cost.currency == "USD");
+    let usage = Usage {
+        context_used: Some(wire.used),
+        context_size: Some(wire.size),
+        cost_micro_usd: cost.and_then(|cost| micro(cost.amount)),
+        ..Usage::default()
+    };
+    report(
+        heard,
+        Report {
+            usage: Some(usage),
+            ..Report::default()
+        },
+    );
+    Some(())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the amount was checked to be a positive number that fits"
+)]
+fn micro(amount: f64) -> Option<u64> {
+    let micro = (amount * 1e6).round();
+    (0.0..1e18).contains(&micro).then_some(micro as u64)
+}
+
+fn mode(state: &mut State, heard: &mut Heard, update: &RawValue) -> Option<()> {
+    let update: CurrentModeUpdate = parse(update)?;
+    let mode = update.current_mode_id.0.to_string();
+    state.modes.current = Some(mode.clone());
+    report(
+        heard,
+        Report {
+            mode: Some(mode),
+            ..Report::default()
+        },
+    );
+    Some(())
+}
+
+fn title(heard: &mut Heard, update: &RawValue) -> Option<()> {
+    let update: Value = parse(update)?;
+    if let Some(title) = update.get("title").and_then(Value::as_str) {
+        report(
+            heard,
+            Report {
+                title: Some(envelope::cut(title, WORD_BYTES_MAX)),
+                ..Report::default()
+            },
+        );
+    }
+    Some(())
+}
+
+fn notice(heard: &mut Heard, update: &RawValue) -> Option<()> {
+    let notice: Notice = parse(update)?;
+    let text = match notice.description {
+        Some(description) => format!("{}: {description}", notice.title),
+        None => notice.title,
+    };
+    say(heard, TranscriptEntry::Notice { text });
+    Some(())
+}
+
+fn compaction(heard: &mut Heard, update: &RawValue) -> Option<()> {
+    let update: CompactionUpdate = parse(update)?;
+    let status = serde_json::to_value(&update.status).ok()?;
+    let status = status.as_str().unwrap_or("under way").replace('_', " ");
+    let text = format!("the agent shortens its memory: {status}");
+    say(heard, TranscriptEntry::Notice { text });
+    Some(())
+}
+
+fn compaction_summary(heard: &mut Heard, update: &RawValue) -> Option<()> {
+    let update: CompactionSummaryChunk = parse(update)?;
+    let text = text_of(&update.content)?;
+    say(heard, TranscriptEntry::Notice { text });
+    Some(())
+}
+
+/// How a turn stopped, by its response.
+pub(super) fn read_stop(result: &RawValue) -> (String, Option<String>, Option<Usage>) {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Stop {
+        stop_reason: String,
+        #[serde(default)]
+        usage: Option<Value>,
+    }
+    let Ok(stop) = serde_json::from_str::<Stop>(result.get()) else {
+        let words = format!("the turn ended with {}", envelope::shorten(result.get()));
+        return ("error".to_owned(), Some(words), None);
+    };
+    let usage = stop.usage.map(|usage| {
+        let tokens = |name: &str| usage.get(name).and_then(Value::as_u64);
+        Usage {
+            tokens_in: tokens("inputTokens"),
+            tokens_out: tokens("outputTokens"),
+            ..Usage::default()
+        }
+    });
+    let reason = envelope::cut(&stop.stop_reason, WORD_BYTES_MAX);
+    (reason, None, usage)
+}

@@ -1,0 +1,165 @@
+//! Files and terminals that an agent wants of us: read from its requests, and answered in the
+//! protocol's shapes.
+//!
+//! Invariant: what is not offered is refused, and what is malformed is refused before anybody is
+//! asked about it. Nothing here orders the requests: each is answered when its turn comes.
+
+use std::path::{Path, PathBuf};
+
+use agent_client_protocol_schema::v1::{
+    CLIENT_METHOD_NAMES as METHODS, CreateTerminalRequest, ReadTextFileRequest,
+    TerminalOutputRequest, WriteTextFileRequest,
+};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::state::{State, Theirs};
+use super::{Request, command, envelope};
+use crate::adapter::{
+    Exit, Happening, Heard, Line, OrderError, RequestId, ServeError, Served, Want,
+};
+
+type Read = (String, Theirs, Want);
+
+/// Hands a wish up, or refuses it.
+pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) {
+    let method = request.method;
+    let refuse = |heard: &mut Heard, code, words: &str| {
+        heard.lines.push(envelope::error(&request.id, code, words));
+    };
+    if !is_offered(state, method) {
+        let words = format!("method not found: {}", envelope::shorten(method));
+        return refuse(heard, envelope::METHOD_NOT_FOUND, &words);
+    }
+    match read(method, request.params, &state.cwd) {
+        Ok((session, theirs, want)) if state.is_ours(&session) => {
+            state.theirs.insert(request.id.clone(), theirs);
+            heard.happenings.push(Happening::Wanted {
+                request: request.id.clone(),
+                want,
+            });
+        }
+        Ok(_) => refuse(heard, envelope::INVALID_PARAMS, "that session is not open"),
+        Err(words) => refuse(heard, envelope::INVALID_PARAMS, &words),
+    }
+}
+
+fn is_offered(state: &State, method: &str) -> bool {
+    let files = [METHODS.fs_read_text_file, METHODS.fs_write_text_file];
+    let terminals = [
+        METHODS.terminal_create,
+        METHODS.terminal_output,
+        METHODS.terminal_wait_for_exit,
+        METHODS.terminal_kill,
+        METHODS.terminal_release,
+    ];
+    (state.serves_files && files.contains(&method))
+        || (state.serves_terminals && terminals.contains(&method))
+}
+
+fn read(method: &str, params: Option<&RawValue>, cwd: &str) -> Result<Read, String> {
+    if method == METHODS.fs_read_text_file {
+        let wish: ReadTextFileRequest = parse(params)?;
+        let want = Want::Read {
+            path: absolute(wish.path)?,
+            line: wish.line,
+            limit: wish.limit,
+        };
+        Ok((wish.session_id.to_string(), Theirs::Read, want))
+    } else if method == METHODS.fs_write_text_file {
+        let wish: WriteTextFileRequest = parse(params)?;
+        let want = Want::Write {
+            path: absolute(wish.path)?,
+            content: wish.content,
+        };
+        Ok((wish.session_id.to_string(), Theirs::Write, want))
+    } else if method == METHODS.terminal_create {
+        read_create(params, cwd)
+    } else {
+        let wish: TerminalOutputRequest = parse(params)?;
+        let terminal = wish.terminal_id.to_string();
+        let (theirs, want) = match method {
+            "terminal/output" => (Theirs::Output, Want::Output { terminal }),
+            "terminal/wait_for_exit" => (Theirs::WaitForExit, Want::WaitForExit { terminal }),
+            "terminal/kill" => (Theirs::Kill, Want::Kill { terminal }),
+            _ => (Theirs::Release, Want::Release { terminal }),
+        };
+        Ok((wish.session_id.to_string(), theirs, want))
+    }
+}
+
+fn read_create(params: Option<&RawValue>, cwd: &str) -> Result<Read, String> {
+    let wish: CreateTerminalRequest = parse(params)?;
+    let given = wish.cwd.map(absolute).transpose()?;
+    let given = given.as_deref().and_then(Path::to_str);
+    let env = wish.env.into_iter().map(|var| (var.name, var.value));
+    let run = command::run_request(&wish.command, &wish.args, env.collect(), given, cwd);
+    let want = Want::CreateTerminal {
+        run: run.ok_or("there is no command")?,
+        output_bytes_max: wish.output_byte_limit,
+    };
+    Ok((wish.session_id.to_string(), Theirs::CreateTerminal, want))
+}
+
+fn parse<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, String> {
+    let params = params.map_or("null", RawValue::get);
+    serde_json::from_str(params).map_err(|error| format!("invalid params: {error}"))
+}
+
+fn absolute(path: PathBuf) -> Result<PathBuf, String> {
+    if path.is_absolute() {
+        Ok(path)
+    } else {
+        Err("the path must be absolute".to_owned())
+    }
+}
+
+/// Answers a wish with what came of it.
+pub(super) fn answer(
+    state: &mut State,
+    request: &RequestId,
+    served: Result<Served, ServeError>,
+) -> Result<Vec<Line>, OrderError> {
+    match state.theirs.get(request) {
+        None | Some(Theirs::Permission { .. }) => return Err(OrderError::NotWaiting),
+        Some(_) => state.theirs.remove(request),
+    };
+    Ok(vec![match served {
+        Ok(served) => envelope::result(request, &shape(served)),
+        Err(error) => envelope::error(request, code(&error), &error.to_string()),
+    }])
+}
+
+fn code(error: &ServeError) -> i64 {
+    match error {
+        ServeError::NotFound(_) => envelope::RESOURCE_NOT_FOUND,
+        ServeError::NotPermitted(_) => envelope::NOT_PERMITTED,
+        ServeError::Cancelled(_) => envelope::REQUEST_CANCELLED,
+        ServeError::Failed(_) => envelope::FAILED,
+    }
+}
+
+fn shape(served: Served) -> Value {
+    match served {
+        Served::Text(content) => json!({"content": content}),
+        Served::Terminal(terminal) => json!({"terminalId": terminal}),
+        Served::Output {
+            text,
+            truncated,
+            exit,
+        } => {
+            let mut output = json!({"output": text, "truncated": truncated});
+            if let Some(exit) = exit {
+                output["exitStatus"] = exit_status(&exit);
+            }
+            output
+        }
+        Served::Exited(exit) => exit_status(&exit),
+        Served::Done => json!({}),
+    }
+}
+
+fn exit_status(exit: &Exit) -> Value {
+    json!({"exitCode": exit.code, "signal": exit.signal})
+}

@@ -1,0 +1,123 @@
+//! Files that an agent reads and writes through the host, confined to folders.
+//!
+//! A name is resolved once, to a handle; folders, rules and people judge where that handle truly is,
+//! and the same handle is then used. So it does not matter what becomes of the name meanwhile.
+//!
+//! Invariants: nothing is created, truncated or read before it was judged; nothing but regular files
+//! is ever opened for more than a look; a reader of a file that is written sees all of the old text
+//! or all of the new.
+//!
+//! Everything here blocks.
+
+mod place;
+mod text;
+mod write;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use text::{Opened, open_for_read, read_text};
+pub use write::{WriteTarget, open_for_write, write_text};
+
+/// Where an agent may go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roots {
+    dirs: Vec<PathBuf>,
+    exact: Vec<PathBuf>,
+}
+
+impl Roots {
+    /// Resolves the folders now, and never again: an agent that puts a link in the place of its
+    /// folder gains nothing. Folders that are not there are left out.
+    pub fn resolve(dirs: impl IntoIterator<Item = PathBuf>) -> Self {
+        let dirs = dirs.into_iter().filter_map(|dir| dir.canonicalize().ok());
+        Self {
+            dirs: dirs.collect(),
+            exact: Vec::new(),
+        }
+    }
+
+    /// The folders, as they were resolved.
+    pub fn dirs(&self) -> &[PathBuf] {
+        &self.dirs
+    }
+
+    /// Admits one file, as [`FileError::Outside`] named it.
+    #[must_use]
+    pub fn admit_exact(mut self, path: impl Into<PathBuf>) -> Self {
+        self.exact.push(path.into());
+        self
+    }
+
+    fn check(&self, real: &Path) -> Result<(), FileError> {
+        let inside = self.dirs.iter().any(|dir| real.starts_with(dir));
+        if inside || self.exact.iter().any(|exact| exact == real) {
+            return Ok(());
+        }
+        Err(FileError::Outside {
+            path: real.to_owned(),
+        })
+    }
+}
+
+/// Why a file was not read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// Relative, or not a name of a file.
+    #[error("`{}` is not an absolute path of a file", path.display())]
+    BadPath {
+        /// As it was given.
+        path: PathBuf,
+    },
+    /// It is outside the folders of the agent.
+    #[error("`{}` is outside the agent's folders", path.display())]
+    Outside {
+        /// Where it truly is: this is what a person can admit.
+        path: PathBuf,
+    },
+    /// There is none.
+    #[error("there is no file `{}`", path.display())]
+    NotFound {
+        /// As it was given.
+        path: PathBuf,
+    },
+    /// A folder, pipe, socket or device, or a link to nothing.
+    #[error("`{}` is not a regular file", path.display())]
+    NotRegular {
+        /// As it was given.
+        path: PathBuf,
+    },
+    /// Too large to read or write.
+    #[error("`{}` has {bytes} bytes; at most {max} are read or written", path.display())]
+    TooLarge {
+        /// As it was given.
+        path: PathBuf,
+        /// How large it is.
+        bytes: u64,
+        /// How large it may be.
+        max: usize,
+    },
+    /// Not text.
+    #[error("`{}` is not UTF-8 text", path.display())]
+    NotText {
+        /// As it was given.
+        path: PathBuf,
+    },
+    /// What it was judged by has changed since.
+    #[error("`{}` was moved while it was being written; nothing was changed", path.display())]
+    Moved {
+        /// Where it was.
+        path: PathBuf,
+    },
+    /// The system said no.
+    #[error("could not {what} `{}`", path.display())]
+    Failed {
+        /// What was tried.
+        what: &'static str,
+        /// As it was given.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+}

@@ -1,0 +1,142 @@
+//! Bytes into lines, bounded.
+//!
+//! Invariant: what is kept of an unfinished line never exceeds the bound given.
+
+use std::mem;
+
+use crate::pipe::PipeEvent;
+
+/// Lines as they are; those over the bound are dropped up to their newline.
+#[derive(Debug)]
+pub(crate) struct Splitter {
+    bytes_max: usize,
+    partial: Vec<u8>,
+    dropped: u64,
+}
+
+impl Splitter {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            partial: Vec::new(),
+            dropped: 0,
+        }
+    }
+
+    /// Takes bytes off the input up to the end of a line, or all of them if there is none.
+    pub(crate) fn take(&mut self, input: &mut &[u8]) -> Option<PipeEvent> {
+        let end = input.iter().position(|&byte| byte == b'\n');
+        let (piece, rest) = match end {
+            Some(end) => (&input[..end], &input[end + 1..]),
+            None => (*input, &[][..]),
+        };
+        self.keep(piece);
+        *input = rest;
+        end.map(|_| self.emit())
+    }
+
+    /// What is left when no more comes.
+    pub(crate) fn finish(mut self) -> Option<PipeEvent> {
+        (!self.partial.is_empty() || self.dropped > 0).then(|| self.emit())
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        if self.dropped == 0 && self.partial.len() + piece.len() <= self.bytes_max {
+            self.partial.extend_from_slice(piece);
+        } else {
+            let partial = mem::take(&mut self.partial);
+            self.dropped += (partial.len() + piece.len()) as u64;
+        }
+    }
+
+    fn emit(&mut self) -> PipeEvent {
+        match mem::take(&mut self.dropped) {
+            0 => PipeEvent::Line(mem::take(&mut self.partial)),
+            bytes => PipeEvent::Oversized { bytes },
+        }
+    }
+}
+
+/// Text for logs: long lines are cut, and what is not text is replaced.
+#[derive(Debug)]
+pub(crate) struct Cutter {
+    bytes_max: usize,
+    partial: Vec<u8>,
+}
+
+impl Cutter {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            partial: Vec::new(),
+        }
+    }
+
+    /// Takes bytes off the input up to the end of a piece, or all of them if there is none.
+    pub(crate) fn take(&mut self, input: &mut &[u8]) -> Option<String> {
+        let room = self.bytes_max - self.partial.len();
+        let within = &input[..input.len().min(room)];
+        let end = within.iter().position(|&byte| byte == b'\n');
+        let piece = &within[..end.unwrap_or(within.len())];
+        self.partial.extend_from_slice(piece);
+        *input = &input[piece.len() + usize::from(end.is_some())..];
+        let full = self.partial.len() == self.bytes_max;
+        (end.is_some() || full).then(|| self.emit())
+    }
+
+    /// What is left when no more comes.
+    pub(crate) fn finish(mut self) -> Option<String> {
+        (!self.partial.is_empty()).then(|| self.emit())
+    }
+
+    fn emit(&mut self) -> String {
+        String::from_utf8_lossy(&mem::take(&mut self.partial)).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(bytes_max: usize, chunks: &[&str]) -> Vec<PipeEvent> {
+        let mut splitter = Splitter::new(bytes_max);
+        let mut events = Vec::new();
+        for chunk in chunks {
+            let mut input = chunk.as_bytes();
+            while !input.is_empty() {
+                events.extend(splitter.take(&mut input));
+            }
+        }
+        events.extend(splitter.finish());
+        events
+    }
+
+    fn line(text: &str) -> PipeEvent {
+        PipeEvent::Line(text.into())
+    }
+
+    #[test]
+    fn lines_are_put_together_from_chunks() {
+        let events = split(9, &["on", "e\n\ntw", "o\nhalf"]);
+        assert_eq!(events, [line("one"), line(""), line("two"), line("half")]);
+    }
+
+    #[test]
+    fn a_line_over_the_bound_is_dropped_and_the_next_is_whole() {
+        let events = split(4, &["1234\n12345\n", "123", "456", "78\nok\n"]);
+        let dropped = |bytes| PipeEvent::Oversized { bytes };
+        assert_eq!(events, [line("1234"), dropped(5), dropped(8), line("ok")]);
+    }
+
+    #[test]
+    fn log_text_is_cut_and_made_valid() {
+        let mut cutter = Cutter::new(4);
+        let mut input = &b"ab\n123456\n\xff"[..];
+        let mut texts = Vec::new();
+        while !input.is_empty() {
+            texts.extend(cutter.take(&mut input));
+        }
+        texts.extend(cutter.finish());
+        assert_eq!(texts, ["ab", "1234", "56", "\u{fffd}"]);
+    }
+}

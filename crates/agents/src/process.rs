@@ -1,0 +1,182 @@
+//! Starting an agent's process, and stopping it.
+//!
+//! Invariants: a process sees the environment it was given and its marks, nothing of ours; it leads
+//! a session of its own; it is in its tree before it runs anything.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_core::event::ProcessKey;
+use rustix::process::Signal;
+use tokio::time::timeout;
+
+use crate::adapter::Exit;
+use crate::child::Child;
+use crate::pipe::{Ends, Pipe, PipeWriter};
+use crate::stream::{Sink, Source};
+use crate::tree::{Tree, TreeError};
+
+/// What to start.
+#[derive(Debug)]
+pub struct LaunchSpec<'a> {
+    /// The program: a path, or a name that is looked for in the `PATH` of `env`.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// The folder it starts in.
+    pub cwd: PathBuf,
+    /// Its whole environment, save the marks.
+    pub env: Vec<(OsString, OsString)>,
+    /// What it belongs to.
+    pub tree: &'a Tree,
+}
+
+/// Why a program was not started. Says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There is no such program.
+    #[error(
+        "there is no program `{}`; install it, put its folder on PATH, or give its whole path",
+        program.display()
+    )]
+    NotFound {
+        /// As it was given.
+        program: PathBuf,
+    },
+    /// It may not be run.
+    #[error("may not run `{}`; make it executable or choose another program", program.display())]
+    NotPermitted {
+        /// As it was given.
+        program: PathBuf,
+    },
+    /// There is no such folder, or it may not be entered.
+    #[error("cannot start `{}` in `{}`; it is not a folder that can be entered", program.display(), cwd.display())]
+    BadFolder {
+        /// As it was given.
+        program: PathBuf,
+        /// The folder.
+        cwd: PathBuf,
+    },
+    /// Something else.
+    #[error("could not start `{}` in `{}`", program.display(), cwd.display())]
+    Failed {
+        /// As it was given.
+        program: PathBuf,
+        /// The folder.
+        cwd: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Starts an agent. Has to be called inside a runtime.
+pub fn launch(spec: &LaunchSpec<'_>) -> Result<(Pipe, Process), LaunchError> {
+    start(spec).map_err(|error| explain(spec, error))
+}
+
+fn start(spec: &LaunchSpec<'_>) -> io::Result<(Pipe, Process)> {
+    let mut started = spec.tree.spawn(false, &|| Ok(build(spec)))?;
+    let tasks = spec.tree.tasks();
+    let child = Arc::new(Child::watch(&started, tasks));
+    let ends = take_ends(&mut started).inspect_err(|_| child.signal_group(Signal::KILL))?;
+    let pipe = Pipe::open(ends, child.clone(), tasks);
+    let process = Process {
+        child,
+        writer: pipe.writer.clone(),
+        tree: spec.tree.clone(),
+    };
+    Ok((pipe, process))
+}
+
+fn build(spec: &LaunchSpec<'_>) -> Command {
+    let mut command = Command::new(&spec.program);
+    command
+        .args(&spec.args)
+        .current_dir(&spec.cwd)
+        .env_clear()
+        .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn take_ends(started: &mut std::process::Child) -> io::Result<Ends> {
+    let absent = || io::Error::other("the pipes are missing");
+    let stdin = OwnedFd::from(started.stdin.take().ok_or_else(absent)?);
+    let stdout = OwnedFd::from(started.stdout.take().ok_or_else(absent)?);
+    let stderr = OwnedFd::from(started.stderr.take().ok_or_else(absent)?);
+    Ok(Ends {
+        stdin: Sink::new(stdin)?,
+        stdout: Source::new(stdout)?,
+        stderr: Source::new(stderr)?,
+    })
+}
+
+/// A missing folder and a missing program are the same error to the system.
+fn explain(spec: &LaunchSpec<'_>, source: io::Error) -> LaunchError {
+    let program = PathBuf::from(&spec.program);
+    let cwd = spec.cwd.clone();
+    if !can_enter(&cwd) {
+        return LaunchError::BadFolder { program, cwd };
+    }
+    match source.kind() {
+        io::ErrorKind::NotFound => LaunchError::NotFound { program },
+        io::ErrorKind::PermissionDenied => LaunchError::NotPermitted { program },
+        _ => LaunchError::Failed {
+            program,
+            cwd,
+            source,
+        },
+    }
+}
+
+fn can_enter(folder: &Path) -> bool {
+    folder.is_dir() && rustix::fs::access(folder, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// A variable's value in an environment that is given as a list; the last one counts.
+pub(crate) fn find_variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
+    let found = env.iter().rev().find(|(found, _)| found == name);
+    found.map(|(_, value)| value.as_os_str())
+}
+
+/// A process that was started. Dropping it ends nothing.
+#[derive(Debug)]
+pub struct Process {
+    child: Arc<Child>,
+    writer: PipeWriter,
+    tree: Tree,
+}
+
+impl Process {
+    /// What names it for as long as the machine runs.
+    pub fn key(&self) -> ProcessKey {
+        self.child.key()
+    }
+
+    /// Waits for its end. Its output may still be on the way.
+    pub async fn wait(&self) -> Exit {
+        self.child.wait().await
+    }
+
+    /// Ends it and everything it started: its input is closed, then it is asked to go, then it is
+    /// killed, with `grace` before each next step. Returns when nothing of it is left.
+    pub async fn stop(&self, grace: Duration) -> Result<Exit, TreeError> {
+        self.writer.close();
+        if timeout(grace, self.wait()).await.is_err() {
+            self.child.signal_group(Signal::TERM);
+            if timeout(grace, self.wait()).await.is_err() {
+                self.child.signal_group(Signal::KILL);
+            }
+        }
+        self.tree.kill_all().await?;
+        Ok(self.wait().await)
+    }
+}

@@ -1,0 +1,304 @@
+//! Commands as processes of this machine.
+//!
+//! Invariants: each command leads a session of its own and has a tree of its own inside its agent's;
+//! its output is read until its end or its release, however much it is, and kept within its bound;
+//! nobody types anything.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use countersign_core::limits;
+use rustix::process::Signal;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::output::Output;
+use super::{CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput, pty};
+use crate::adapter::Exit;
+use crate::child::Child;
+use crate::process::find_variable;
+use crate::stream::Source;
+use crate::tree::{Tree, TreeError};
+
+const CHUNK: usize = 32 * 1024;
+const NAME_PREFIX: &str = "term-";
+
+/// Runs the commands of one agent.
+#[derive(Debug)]
+pub struct LocalShells {
+    tree: Tree,
+    terminals: Mutex<Terminals>,
+}
+
+#[derive(Debug, Default)]
+struct Terminals {
+    /// How many there ever were: they are numbered from 1.
+    made: u64,
+    open: HashMap<u64, Arc<Terminal>>,
+}
+
+#[derive(Debug)]
+struct Terminal {
+    tree: Tree,
+    child: Arc<Child>,
+    output: Arc<Mutex<Output>>,
+    /// Known once the output up to the exit is.
+    exit: watch::Receiver<Option<Exit>>,
+    released: CancellationToken,
+}
+
+impl LocalShells {
+    /// Everything that is started belongs to `tree`.
+    pub fn new(tree: Tree) -> Self {
+        Self {
+            tree,
+            terminals: Mutex::default(),
+        }
+    }
+
+    fn start(&self, spec: &CommandSpec) -> Result<TerminalId, ShellError> {
+        if !spec.cwd.is_absolute() {
+            let words = format!("`{}` is not an absolute path", spec.cwd.display());
+            return Err(ShellError::NotPermitted(words));
+        }
+        let number = self.number()?;
+        let name = format!("{NAME_PREFIX}{number}");
+        let terminal = self
+            .tree
+            .branch(&name)
+            .map_err(|error| failed("start the command", error))
+            .and_then(|tree| Terminal::start(tree, spec))?;
+        self.terminals().open.insert(number, Arc::new(terminal));
+        Ok(TerminalId::new(name))
+    }
+
+    fn number(&self) -> Result<u64, ShellError> {
+        let mut terminals = self.terminals();
+        if terminals.open.len() >= limits::AGENT_TERMINALS_MAX {
+            let words = "too many terminals are open; release some".to_owned();
+            return Err(ShellError::NotPermitted(words));
+        }
+        terminals.made += 1;
+        Ok(terminals.made)
+    }
+
+    fn find(&self, id: &TerminalId) -> Result<Arc<Terminal>, ShellError> {
+        let number = parse_name(id);
+        let terminals = self.terminals();
+        let found = number.and_then(|number| terminals.open.get(&number));
+        found
+            .cloned()
+            .ok_or_else(|| ShellError::NotFound(id.clone()))
+    }
+
+    fn was_made(&self, id: &TerminalId) -> bool {
+        let made = self.terminals().made;
+        parse_name(id).is_some_and(|number| (1..=made).contains(&number))
+    }
+
+    fn terminals(&self) -> MutexGuard<'_, Terminals> {
+        self.terminals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn end(&self, id: &TerminalId) -> Result<(), ShellError> {
+        let terminal = match self.find(id) {
+            Ok(terminal) => terminal,
+            Err(_) if self.was_made(id) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        terminal.kill().await?;
+        terminal.released.cancel();
+        if let Some(number) = parse_name(id) {
+            self.terminals().open.remove(&number);
+        }
+        Ok(())
+    }
+}
+
+impl ShellBackend for LocalShells {
+    fn create(&self, spec: CommandSpec) -> ShellFuture<'_, TerminalId> {
+        Box::pin(async move { self.start(&spec) })
+    }
+
+    fn output<'a>(&'a self, id: &'a TerminalId) -> ShellFuture<'a, TerminalOutput> {
+        Box::pin(async move { Ok(self.find(id)?.read()) })
+    }
+
+    fn wait_for_exit<'a>(&'a self, id: &'a TerminalId) -> ShellFuture<'a, Exit> {
+        Box::pin(async move { Ok(self.find(id)?.wait().await) })
+    }
+
+    fn kill<'a>(&'a self, id: &'a TerminalId) -> ShellFuture<'a, ()> {
+        Box::pin(async move { self.find(id)?.kill().await })
+    }
+
+    fn release<'a>(&'a self, id: &'a TerminalId) -> ShellFuture<'a, ()> {
+        Box::pin(self.end(id))
+    }
+}
+
+fn parse_name(id: &TerminalId) -> Option<u64> {
+    id.as_str().strip_prefix(NAME_PREFIX)?.parse().ok()
+}
+
+fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ShellError {
+    ShellError::Failed {
+        what: what.to_owned(),
+        source: io::Error::other(source),
+    }
+}
+
+impl Terminal {
+    fn start(tree: Tree, spec: &CommandSpec) -> Result<Self, ShellError> {
+        let started = start(&tree, spec).inspect_err(|_| tree.discard());
+        let (child, source) = started.map_err(|source| ShellError::Failed {
+            what: format!("run a command in `{}`", spec.cwd.display()),
+            source,
+        })?;
+        let bytes_max = spec.output_bytes_max.min(limits::TERMINAL_OUTPUT_BYTES_MAX);
+        let output = Arc::new(Mutex::new(Output::new(bytes_max)));
+        let (tell, exit) = watch::channel(None);
+        let released = CancellationToken::new();
+        let reading = Reading {
+            source,
+            output: output.clone(),
+            buffer: vec![0; CHUNK],
+            open: true,
+        };
+        let follow = reading.follow(child.clone(), tell);
+        tree.tasks()
+            .spawn(released.clone().run_until_cancelled_owned(follow));
+        Ok(Self {
+            tree,
+            child,
+            output,
+            exit,
+            released,
+        })
+    }
+
+    fn read(&self) -> TerminalOutput {
+        // Looked at first: output that is read afterwards is at least that of the exit.
+        let exit = self.exit.borrow().clone();
+        let (text, truncated) = lock(&self.output).read();
+        TerminalOutput {
+            text,
+            truncated,
+            exit,
+        }
+    }
+
+    async fn wait(&self) -> Exit {
+        let mut exit = self.exit.clone();
+        let exit = exit.wait_for(Option::is_some).await;
+        exit.ok().and_then(|exit| exit.clone()).unwrap_or_default()
+    }
+
+    /// Returns when nothing is left and how it ended is known.
+    async fn kill(&self) -> Result<(), ShellError> {
+        self.child.signal_group(Signal::KILL);
+        let ended = self.tree.kill_all().await;
+        ended.map_err(|error: TreeError| failed("end the command", error))?;
+        self.wait().await;
+        Ok(())
+    }
+}
+
+fn lock(output: &Mutex<Output>) -> MutexGuard<'_, Output> {
+    output.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn start(tree: &Tree, spec: &CommandSpec) -> io::Result<(Arc<Child>, Source)> {
+    let (ours, theirs) = match spec.pty {
+        Some(size) => pty::open(size)?,
+        None => io::pipe().map(|(read, write)| (OwnedFd::from(read), OwnedFd::from(write)))?,
+    };
+    let source = Source::new(ours)?;
+    let started = tree.spawn(spec.pty.is_some(), &|| build(spec, &theirs))?;
+    Ok((Arc::new(Child::watch(&started, tree.tasks())), source))
+}
+
+/// Both kinds of output go to one place, in the order they were written.
+fn build(spec: &CommandSpec, theirs: &OwnedFd) -> io::Result<Command> {
+    let mut command = Command::new(find_shell(spec));
+    command
+        .args(["-c", &spec.command])
+        .current_dir(&spec.cwd)
+        .env_clear()
+        .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(theirs.try_clone()?)
+        .stderr(theirs.try_clone()?);
+    Ok(command)
+}
+
+/// Rules read commands as bash does, so bash runs them where there is one.
+fn find_shell(spec: &CommandSpec) -> PathBuf {
+    let path = find_variable(&spec.env, "PATH").unwrap_or_default();
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    [PathBuf::from("/bin"), PathBuf::from("/usr/bin")]
+        .into_iter()
+        .chain(folders)
+        .map(|folder| folder.join("bash"))
+        .find(|bash| is_runnable(bash))
+        .unwrap_or_else(|| PathBuf::from("/bin/sh"))
+}
+
+fn is_runnable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// Takes what a command writes.
+struct Reading {
+    source: Source,
+    output: Arc<Mutex<Output>>,
+    buffer: Vec<u8>,
+    open: bool,
+}
+
+impl Reading {
+    /// Until the end of the output. What was left running may write after the exit.
+    async fn follow(mut self, child: Arc<Child>, tell: watch::Sender<Option<Exit>>) {
+        let exit = loop {
+            tokio::select! {
+                exit = child.wait() => break exit,
+                () = self.read(), if self.open => {}
+            }
+        };
+        self.read_rest().await;
+        tell.send_replace(Some(exit));
+        while self.open {
+            self.read().await;
+        }
+    }
+
+    /// Something may hold the output open, so its end is not waited for long.
+    async fn read_rest(&mut self) {
+        let deadline = Instant::now() + Duration::from_millis(limits::TERMINAL_DRAIN_MS);
+        while self.open {
+            tokio::select! {
+                () = self.read() => {}
+                () = sleep_until(deadline) => return,
+            }
+        }
+    }
+
+    async fn read(&mut self) {
+        let read = self.source.read(&mut self.buffer).await;
+        let read = read.unwrap_or_default();
+        let mut output = lock(&self.output);
+        output.push(&self.buffer[..read]);
+        if read == 0 {
+            output.end();
+            self.open = false;
+        }
+    }
+}

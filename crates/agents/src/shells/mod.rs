@@ -1,0 +1,121 @@
+//! Shells: where the commands of an agent run.
+//!
+//! [`LocalShells`] runs them as processes of this machine, [`NoShells`] permits none. A backend that
+//! delegates to an editor has its place beside them.
+
+mod local;
+mod noop;
+mod output;
+mod pty;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+
+use crate::adapter::Exit;
+
+pub use local::LocalShells;
+pub use noop::NoShells;
+
+/// Where commands run. Each command has a terminal of its own.
+///
+/// Implementors guarantee: a terminal can be asked again and again until it is released, also after
+/// its command ended or was killed; nothing that was released still runs.
+pub trait ShellBackend: Send + Sync {
+    /// Starts a command.
+    fn create(&self, spec: CommandSpec) -> ShellFuture<'_, TerminalId>;
+
+    /// Everything it wrote so far. Never waits for more, and takes nothing away.
+    fn output<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, TerminalOutput>;
+
+    /// Waits for the end of the command itself, whatever it left running.
+    fn wait_for_exit<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, Exit>;
+
+    /// Ends the command and all it started, at once. The terminal stays.
+    fn kill<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ()>;
+
+    /// Ends the command and all it started, and forgets the terminal. To do so again is no error.
+    fn release<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ()>;
+}
+
+/// What a backend will answer.
+pub type ShellFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ShellError>> + Send + 'a>>;
+
+/// A command to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandSpec {
+    /// What a shell reads.
+    pub command: String,
+    /// The folder, absolute, that the caller checked.
+    pub cwd: PathBuf,
+    /// Its whole environment, save the marks.
+    pub env: Vec<(OsString, OsString)>,
+    /// The size of its screen, if it is to have one.
+    pub pty: Option<PtySize>,
+    /// How much of its output is kept: the end of it.
+    pub output_bytes_max: usize,
+}
+
+/// The size of a screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PtySize {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
+}
+
+/// A terminal of one backend.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TerminalId(String);
+
+impl TerminalId {
+    /// A terminal as somebody names it, who may be wrong.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name that stands on the wire.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TerminalId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// What a command wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TerminalOutput {
+    /// As text; bytes that are none are replaced by U+FFFD.
+    pub text: String,
+    /// Whether the beginning is missing.
+    pub truncated: bool,
+    /// How the command ended, if it did.
+    pub exit: Option<Exit>,
+}
+
+/// Why a backend did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum ShellError {
+    /// It never was, or was released.
+    #[error("there is no terminal `{0}`")]
+    NotFound(TerminalId),
+    /// It is not done here.
+    #[error("not permitted: {0}")]
+    NotPermitted(String),
+    /// It was tried.
+    #[error("could not {what}")]
+    Failed {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+}

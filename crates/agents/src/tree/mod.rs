@@ -1,0 +1,357 @@
+//! What holds all processes of one agent together, so that none of them survives it.
+//!
+//! The best means is a cgroup of the agent's own: it holds whatever a process does short of moving
+//! itself elsewhere. The other is a mark in the environment of everything that is started, with the
+//! number and start time of what was started. The mark is set in both cases, and both are swept.
+//!
+//! Invariants: a process enters before it can fork; nothing enters a tree that is being ended; only
+//! what certainly belongs is signalled.
+
+mod cgroup;
+mod means;
+mod members;
+mod procfs;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use countersign_core::event::ProcessKey;
+use countersign_core::limits;
+use serde::{Deserialize, Serialize};
+use tokio_util::task::TaskTracker;
+
+use crate::spawn_hooks::{self, Placement};
+use cgroup::Cgroup;
+pub use means::{Means, means};
+use members::Members;
+pub(crate) use procfs::read_stat;
+
+const TREE_VARIABLE: &str = "COUNTERSIGN_TREE";
+const TERMINAL_VARIABLE: &str = "COUNTERSIGN_TERMINAL";
+const NAME_BYTES_MAX: usize = 64;
+
+/// Why what an agent started could not be ended.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// They were killed and are still there.
+    #[error("processes {pids:?} were killed and did not end; they may hang in the kernel")]
+    Survivors {
+        /// Which.
+        pids: Vec<u32>,
+    },
+    /// Ending the agent would end whoever tries.
+    #[error(
+        "this process was itself started by that agent; start the host from a shell of your own"
+    )]
+    Inside,
+    /// The cgroup could not be killed.
+    #[error("could not end the processes in cgroup `{}`", path.display())]
+    Cgroup {
+        /// Its folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The system gave no random bytes or no thread.
+    #[error("the system refused what is needed: {0}")]
+    Refused(String),
+}
+
+/// A tree is used for one run of an agent; once it was ended nothing can be started in it.
+#[derive(Clone, Debug)]
+pub struct Tree(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    cgroup: Option<Cgroup>,
+    /// Why there is no cgroup, or empty.
+    why: String,
+    /// A process could not be moved into the cgroup, so that it does not hold all.
+    leaks: AtomicBool,
+    variable: &'static str,
+    mark: String,
+    parent: Option<Tree>,
+    gate: Mutex<Gate>,
+    tasks: TaskTracker,
+}
+
+/// Held while something is started, so that nothing can slip in while a tree is being ended.
+#[derive(Debug, Default)]
+struct Gate {
+    ended: bool,
+    roots: Vec<ProcessKey>,
+}
+
+impl Gate {
+    fn add(&mut self, root: ProcessKey) {
+        self.roots.retain(|earlier| procfs::exists(*earlier));
+        self.roots.push(root);
+    }
+}
+
+impl Tree {
+    /// `id` names the agent and its run, `host_key` the host; both only for people who look.
+    pub fn create(id: &str, host_key: &str) -> Result<Self, TreeError> {
+        let mark = new_mark()?;
+        let name = format!("agent-{}-{mark}", to_file_name(id));
+        let cgroup = Cgroup::create(&to_file_name(host_key), &name);
+        Ok(Self::new(TREE_VARIABLE, mark, cgroup, None))
+    }
+
+    /// A tree that uses marks even where a cgroup could be had.
+    pub fn create_with_marks() -> Result<Self, TreeError> {
+        let cgroup = Err("not wanted".to_owned());
+        Ok(Self::new(TREE_VARIABLE, new_mark()?, cgroup, None))
+    }
+
+    /// A tree inside this one, for one terminal. Ending this one ends it too.
+    pub(crate) fn branch(&self, name: &str) -> Result<Self, TreeError> {
+        let cgroup = match &self.0.cgroup {
+            Some(cgroup) if !self.leaks() => Cgroup::create_in(cgroup.path(), name),
+            _ => Err(self.0.why.clone()),
+        };
+        let parent = Some(self.clone());
+        Ok(Self::new(TERMINAL_VARIABLE, new_mark()?, cgroup, parent))
+    }
+
+    fn new(
+        variable: &'static str,
+        mark: String,
+        cgroup: Result<Cgroup, String>,
+        parent: Option<Self>,
+    ) -> Self {
+        let (cgroup, why) = match cgroup {
+            Ok(cgroup) => (Some(cgroup), String::new()),
+            Err(why) => (None, why),
+        };
+        let tasks = parent.as_ref().map(|parent| parent.0.tasks.clone());
+        Self(Arc::new(Shared {
+            cgroup,
+            why,
+            leaks: AtomicBool::new(false),
+            variable,
+            mark,
+            parent,
+            gate: Mutex::default(),
+            tasks: tasks.unwrap_or_default(),
+        }))
+    }
+
+    /// What the next host needs to end what this one left. Known before anything is started, so that
+    /// it can be committed first.
+    pub fn record(&self) -> TreeRecord {
+        TreeRecord {
+            means: self.means(),
+            mark: self.0.mark.clone(),
+        }
+    }
+
+    /// What holds this very tree.
+    pub fn means(&self) -> Means {
+        match &self.0.cgroup {
+            Some(cgroup) => Means::Cgroup {
+                path: cgroup.path().to_owned(),
+            },
+            None => Means::Marks {
+                why: self.0.why.clone(),
+            },
+        }
+    }
+
+    /// Whether a process is of this agent.
+    pub fn holds(&self, pid: u32) -> bool {
+        let held = self
+            .0
+            .cgroup
+            .as_ref()
+            .is_some_and(|cgroup| cgroup.holds(pid));
+        held || procfs::has_variable(pid, &self.variable())
+    }
+
+    /// Ends every process of the tree and verifies that none is left. Nothing can be started in it
+    /// from the moment this is called.
+    pub async fn kill_all(&self) -> Result<(), TreeError> {
+        let roots = {
+            let mut gate = self.gate();
+            gate.ended = true;
+            gate.roots.clone()
+        };
+        let held = Held {
+            cgroup: self.0.cgroup.clone(),
+            // A terminal in a cgroup needs no look at every process of the machine; what moved
+            // itself elsewhere ends with the agent.
+            marked: (self.0.parent.is_none() || self.0.cgroup.is_none() || self.leaks())
+                .then(|| Members::new(self.variable(), roots)),
+        };
+        held.end(&self.0.tasks).await.map(drop)
+    }
+
+    /// For a tree in which nothing was started.
+    pub(crate) fn discard(&self) {
+        if let Some(cgroup) = &self.0.cgroup {
+            cgroup.remove();
+        }
+    }
+
+    /// Tasks that serve this agent's processes. They end with them.
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.0.tasks
+    }
+
+    /// Starts what `build` gives, in this tree and in a session of its own. `build` may be called
+    /// twice: where a process cannot enter the cgroup, the mark has to do.
+    pub(crate) fn spawn(
+        &self,
+        terminal: bool,
+        build: &dyn Fn() -> io::Result<Command>,
+    ) -> io::Result<Child> {
+        let mut above = self.0.parent.as_ref().map(Self::gate);
+        let mut gate = self.gate();
+        if gate.ended || above.as_ref().is_some_and(|gate| gate.ended) {
+            return Err(io::Error::other("the agent is being ended"));
+        }
+        let child = self.spawn_inside(terminal, build)?;
+        let key = ProcessKey {
+            pid: child.id(),
+            start_time: read_stat(child.id()).map_or(0, |stat| stat.start_time),
+        };
+        gate.add(key);
+        if let Some(above) = &mut above {
+            above.add(key);
+        }
+        Ok(child)
+    }
+
+    fn spawn_inside(
+        &self,
+        terminal: bool,
+        build: &dyn Fn() -> io::Result<Command>,
+    ) -> io::Result<Child> {
+        if let Some(cgroup) = &self.0.cgroup
+            && let Ok(procs) = cgroup.open_procs()
+            && let Ok(child) = self.spawn_placed(terminal, Some(procs), build)
+        {
+            return Ok(child);
+        }
+        let child = self.spawn_placed(terminal, None, build)?;
+        if self.0.cgroup.is_some() {
+            tracing::warn!("a process could not enter its cgroup; its mark has to do");
+            self.0.leaks.store(true, Ordering::Relaxed);
+        }
+        Ok(child)
+    }
+
+    fn spawn_placed(
+        &self,
+        terminal: bool,
+        cgroup: Option<std::os::fd::OwnedFd>,
+        build: &dyn Fn() -> io::Result<Command>,
+    ) -> io::Result<Child> {
+        let mut command = build()?;
+        command.env(self.0.variable, &self.0.mark);
+        if let Some(parent) = &self.0.parent {
+            command.env(parent.0.variable, &parent.0.mark);
+        }
+        spawn_hooks::place(&mut command, Placement { cgroup, terminal });
+        command.spawn()
+    }
+
+    fn leaks(&self) -> bool {
+        self.0.leaks.load(Ordering::Relaxed)
+    }
+
+    fn variable(&self) -> String {
+        format!("{}={}", self.0.variable, self.0.mark)
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.0.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A tree as it is kept on the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeRecord {
+    /// How its processes were held together.
+    pub means: Means,
+    /// The mark in their environment.
+    pub mark: String,
+}
+
+impl TreeRecord {
+    /// Ends whatever is left of the agent, `root` being its own process if it is known, and returns
+    /// how many processes that were.
+    pub async fn sweep(&self, root: Option<ProcessKey>) -> Result<usize, TreeError> {
+        let held = Held {
+            cgroup: self.find_cgroup(),
+            marked: Some(Members::new(self.variable(), root.into_iter().collect())),
+        };
+        held.end(&TaskTracker::new()).await
+    }
+
+    /// Whether a process is of that agent: it is in its cgroup, or was started with its mark.
+    pub fn holds(&self, pid: u32) -> bool {
+        self.find_cgroup().is_some_and(|cgroup| cgroup.holds(pid))
+            || procfs::has_variable(pid, &self.variable())
+    }
+
+    fn find_cgroup(&self) -> Option<Cgroup> {
+        match &self.means {
+            Means::Cgroup { path } => Cgroup::from_record(path),
+            Means::Marks { .. } => None,
+        }
+    }
+
+    fn variable(&self) -> String {
+        format!("{TREE_VARIABLE}={}", self.mark)
+    }
+}
+
+/// Everything by which the processes of a tree are found.
+#[derive(Debug)]
+struct Held {
+    cgroup: Option<Cgroup>,
+    marked: Option<Members>,
+}
+
+impl Held {
+    async fn end(mut self, tasks: &TaskTracker) -> Result<usize, TreeError> {
+        let ended = tasks.spawn_blocking(move || self.end_now()).await;
+        ended.map_err(|error| TreeError::Refused(error.to_string()))?
+    }
+
+    fn end_now(&mut self) -> Result<usize, TreeError> {
+        let deadline = Instant::now() + Duration::from_millis(limits::TREE_KILL_MS);
+        let mut ended = 0;
+        if let Some(cgroup) = &self.cgroup {
+            ended += cgroup.kill(deadline)?;
+        }
+        if let Some(marked) = &mut self.marked {
+            ended += marked.end_all(deadline)?;
+        }
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.remove();
+        }
+        Ok(ended)
+    }
+}
+
+/// 128 random bits, so that no other process has them by chance.
+fn new_mark() -> Result<String, TreeError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| TreeError::Refused(error.to_string()))?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+fn to_file_name(text: &str) -> String {
+    let tame = |letter: char| match letter {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => letter,
+        _ => '_',
+    };
+    text.chars().map(tame).take(NAME_BYTES_MAX).collect()
+}

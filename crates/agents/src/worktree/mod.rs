@@ -1,0 +1,116 @@
+//! Worktrees: a checkout of its own for an agent, what it changed there, and clearing it away.
+//!
+//! Invariants: nothing that an agent can write (configuration, attributes, hooks, index) makes git
+//! run a program for us; work that is committed nowhere and files that git does not know are never
+//! deleted unless [`Discard::Yes`] says so; commits are never deleted.
+
+mod aside;
+mod changes;
+mod diff;
+mod git;
+mod include;
+mod make;
+mod remove;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use countersign_core::event::Worktree;
+
+pub use changes::{Status, status};
+pub use diff::{Diff, DiffFile, FileStatus, diff};
+pub use make::create;
+pub use remove::{Discard, Outcome, remove};
+
+/// Why something could not be done with a worktree.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorktreeError {
+    /// There is no git.
+    #[error("git is not installed, or not on the PATH")]
+    NoGit,
+    /// Worktrees belong to repositories.
+    #[error("`{}` is not inside a git repository", .folder.display())]
+    NotARepository {
+        /// Where it was looked for.
+        folder: PathBuf,
+    },
+    /// A worktree begins from a commit.
+    #[error("the repository `{}` has no commit yet", .repository.display())]
+    NoCommit {
+        /// The repository.
+        repository: PathBuf,
+    },
+    /// Git would not take the name.
+    #[error("`{branch}` cannot be the name of a branch")]
+    BadBranch {
+        /// The name.
+        branch: String,
+    },
+    /// A branch is checked out in one place at a time.
+    #[error("branch `{branch}` is checked out in `{at}`")]
+    BranchInUse {
+        /// The branch.
+        branch: String,
+        /// Where it is checked out.
+        at: String,
+    },
+    /// Git has no worktree there any more.
+    #[error("git knows no worktree at `{}`", .path.display())]
+    Unknown {
+        /// The worktree.
+        path: PathBuf,
+    },
+    /// What `.worktreeinclude` names is more than is copied.
+    #[error("`.worktreeinclude` names more than is copied into a worktree: {what}")]
+    IncludesTooMuch {
+        /// The bound that was reached.
+        what: String,
+    },
+    /// It took too long.
+    #[error("could not {what}: git did not finish in time")]
+    TooSlow {
+        /// What was tried.
+        what: &'static str,
+    },
+    /// Git said no.
+    #[error("could not {what}: {words}")]
+    Git {
+        /// What was tried.
+        what: &'static str,
+        /// Git's words.
+        words: String,
+    },
+    /// The system said no.
+    #[error("could not {what}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl WorktreeError {
+    fn io(what: &'static str, source: io::Error) -> Self {
+        Self::Io { what, source }
+    }
+}
+
+/// The folder inside a worktree that stands for `cwd` in its repository: an agent that was asked for
+/// from a folder below the root works in the same one. The root where the worktree has no such folder.
+pub fn folder(worktree: &Worktree, cwd: &Path) -> PathBuf {
+    let root = Path::new(&worktree.path);
+    let checkout = cwd.ancestors().find(|above| above.join(".git").exists());
+    let below = checkout.and_then(|checkout| cwd.strip_prefix(checkout).ok());
+    let wanted = below.map(|below| root.join(below));
+    let real = wanted.and_then(|folder| folder.canonicalize().ok());
+    let inside = |folder: &PathBuf| {
+        folder.is_dir()
+            && root
+                .canonicalize()
+                .is_ok_and(|root| folder.starts_with(root))
+    };
+    real.filter(inside).unwrap_or_else(|| root.to_owned())
+}

@@ -1,0 +1,541 @@
+//! What people want of managed agents: spawned, told, interrupted, ended, gone on with.
+//!
+//! Invariants: only operators want anything; a turn begins only when none runs; whatever leaves
+//! an agent without its process ends what it had open.
+
+use std::sync::Arc;
+
+use super::approvals::{cancelled, ended};
+use super::{
+    Decision, Subject, check_json, check_size, check_text, check_word, questions, require_operator,
+};
+use crate::agent::{Agent, OpenCounts, visible_state};
+use crate::event::{
+    AgentArchived, AgentConfigured, AgentProfile, AgentRenamed, AgentRunRequested, AgentSpawned,
+    AgentStatusChanged, AgentStopRequested, BaseState, Delivery, Display, Event, Message,
+    MessageQueued, MessagesDropped, SpawnOptions, TranscriptAdded, TranscriptEntry,
+    TurnInterrupted, TurnStarted,
+};
+use crate::ids::{AgentId, Timestamp};
+use crate::input::{Context, ManagedInput, SpawnAgent};
+use crate::json::Json;
+use crate::limits::{
+    AGENT_MESSAGES_MAX, AGENTS_MAX, INTERRUPT_GRACE_MS, MESSAGE_BYTES_MAX, OPTIONS_MAX,
+    PATH_BYTES_MAX, TIMEOUT_MS_MAX, TURN_TIMEOUT_MS,
+};
+use crate::managed::{Life, Managed, Turn};
+use crate::principal::{By, Caller};
+use crate::rejection::Rejection;
+use crate::state::State;
+
+pub(super) fn decide(
+    state: &State,
+    context: Context<'_>,
+    input: ManagedInput,
+) -> Result<Decision, Rejection> {
+    match input {
+        ManagedInput::Spawn(input) => spawn(state, context, *input),
+        ManagedInput::Prompt {
+            caller,
+            agent,
+            text,
+        } => prompt(state, context, &caller, agent, text),
+        ManagedInput::Interrupt {
+            caller,
+            agent,
+            reason,
+        } => interrupt(state, &caller, agent, reason),
+        ManagedInput::Kill { caller, agent } => kill(state, &caller, agent),
+        ManagedInput::Resume { caller, agent } => resume(state, &caller, agent),
+        ManagedInput::Archive {
+            caller,
+            agent,
+            archived,
+        } => archive(state, &caller, agent, archived),
+        ManagedInput::Rename {
+            caller,
+            agent,
+            name,
+        } => rename(state, &caller, agent, name),
+        ManagedInput::Configure {
+            caller,
+            agent,
+            mode,
+            model,
+        } => configure(state, &caller, agent, mode, model),
+        ManagedInput::Ran(agent, run, ran) => {
+            Ok(super::running::ran(state, context, &agent, run, ran))
+        }
+        ManagedInput::WorktreeRemoved(agent) => Ok(super::running::worktree_removed(agent)),
+    }
+}
+
+fn spawn(state: &State, context: Context<'_>, input: SpawnAgent) -> Result<Decision, Rejection> {
+    require_operator(&input.caller)?;
+    check_options(&input.options)?;
+    if input.options.command.is_empty() && input.options.agent.is_none() {
+        return Err(Rejection::NothingToRun);
+    }
+    check_word("the agent's kind", &input.kind)?;
+    if let Some(prompt) = &input.prompt {
+        check_size("the message", prompt.len(), MESSAGE_BYTES_MAX)?;
+    }
+    if state.agents.len() >= AGENTS_MAX {
+        return Err(Rejection::TooMany {
+            what: "agents",
+            limit: AGENTS_MAX,
+        });
+    }
+    let name = match input.name {
+        Some(name) => free_name(state, name, None)?,
+        None => made_name(state, &input.kind),
+    };
+    let by = By::from(&input.caller);
+    let profile = Arc::new(AgentProfile {
+        id: input.id.clone(),
+        name,
+        kind: input.kind,
+        capabilities: Vec::new(),
+        project: Some(input.options.cwd.clone()),
+        pid: None,
+        display: Display::default(),
+        metadata: Json::null(),
+    });
+    let spawned = AgentSpawned {
+        agent: profile.clone(),
+        options: Arc::new(input.options),
+        by: by.clone(),
+    };
+    let mut events = vec![spawned.into()];
+    let message = |text| queued(context.now, &input.id, by.clone(), text);
+    events.extend(input.prompt.map(message));
+    events.push(run_requested(&input.id, 1, None, &input.caller));
+    events.push(status(
+        &profile,
+        BaseState::Starting,
+        OpenCounts::default(),
+        None,
+    ));
+    Ok(Decision::new(events, Subject::Agent(input.id)))
+}
+
+fn check_options(options: &SpawnOptions) -> Result<(), Rejection> {
+    if !options.cwd.starts_with('/') {
+        return Err(Rejection::NotAbsolute("the folder"));
+    }
+    check_size("the folder", options.cwd.len(), PATH_BYTES_MAX)?;
+    check_size("the command", options.command.len(), 8 * OPTIONS_MAX)?;
+    check_size("the environment", options.env.len(), 32 * OPTIONS_MAX)?;
+    for tools in [&options.allowed_tools, &options.disallowed_tools] {
+        check_size("the list of tools", tools.len(), 8 * OPTIONS_MAX)?;
+    }
+    let words = [&options.agent, &options.model, &options.mode];
+    for word in words.into_iter().flatten() {
+        check_word("an option", word)?;
+    }
+    check_text(
+        "the system prompt",
+        options.system_prompt.as_deref().unwrap_or_default(),
+    )?;
+    for timeout in [options.turn_timeout_ms, options.ask_timeout_ms] {
+        if timeout.unwrap_or(0) > TIMEOUT_MS_MAX {
+            return Err(Rejection::TooLarge {
+                what: "the timeout",
+                limit: usize::try_from(TIMEOUT_MS_MAX).unwrap_or(usize::MAX),
+            });
+        }
+    }
+    // Whatever else it holds, it must fit where it is kept.
+    let whole = Json::from_value(options).map_err(|_| Rejection::TooLarge {
+        what: "the options",
+        limit: MESSAGE_BYTES_MAX,
+    })?;
+    check_json("the options", &whole)
+}
+
+/// A name that no other agent of the host has that was not put away.
+fn free_name(state: &State, name: String, own: Option<&AgentId>) -> Result<String, Rejection> {
+    check_word("the agent's name", &name)?;
+    let plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || !name.chars().all(plain) || name.starts_with('-') {
+        return Err(Rejection::BadName(name.chars().take(100).collect()));
+    }
+    if is_taken(state, &name, own) {
+        Err(Rejection::NameTaken(name))
+    } else {
+        Ok(name)
+    }
+}
+
+fn is_taken(state: &State, name: &str, own: Option<&AgentId>) -> bool {
+    state.agents.values().any(|agent| {
+        let kept = agent.managed.as_ref().is_some_and(|m| !m.archived);
+        kept && agent.profile.name == name && Some(agent.id()) != own
+    })
+}
+
+/// The kind, with the first number that is free.
+fn made_name(state: &State, kind: &str) -> String {
+    let plain = |c: char| {
+        if c.is_alphanumeric() || c == '-' {
+            c
+        } else {
+            '-'
+        }
+    };
+    let kind: String = kind.chars().take(40).map(plain).collect();
+    let kind = kind.trim_matches('-');
+    let kind = if kind.is_empty() { "agent" } else { kind };
+    let mut names = (1..).map(|number: u32| format!("{kind}-{number}"));
+    let free = names.find(|name| !is_taken(state, name, None));
+    free.unwrap_or_else(|| kind.to_owned())
+}
+
+fn prompt(
+    state: &State,
+    context: Context<'_>,
+    caller: &Caller,
+    id: AgentId,
+    text: String,
+) -> Result<Decision, Rejection> {
+    let (agent, managed) = load(state, caller, &id)?;
+    check_size("the message", text.len(), MESSAGE_BYTES_MAX)?;
+    if managed.queue.len() >= AGENT_MESSAGES_MAX {
+        return Err(Rejection::TooMany {
+            what: "messages waiting for this agent",
+            limit: AGENT_MESSAGES_MAX,
+        });
+    }
+    let mut events = Vec::new();
+    if managed.archived {
+        events.push(archived(&id, false, caller));
+    }
+    let message = Message {
+        text,
+        by: By::from(caller),
+        at: context.now,
+    };
+    events.push(queue(&id, message.clone()));
+    match managed.life {
+        Life::Gone => events.extend(begin_run(agent, managed, caller)?),
+        Life::Stopping => return Err(Rejection::AgentEnded(id)),
+        Life::Ready if managed.turn.is_none() => {
+            let next = managed.queue.front().unwrap_or(&message);
+            events.extend(begin_turn(context, agent, managed, next));
+        }
+        Life::Requested | Life::Launched | Life::Ready => {}
+    }
+    Ok(Decision::new(events, Subject::Agent(id)))
+}
+
+/// The facts that start the next turn with the message in front.
+pub(super) fn begin_turn(
+    context: Context<'_>,
+    agent: &Agent,
+    managed: &Managed,
+    message: &Message,
+) -> Vec<Event> {
+    let turn = managed.turns + 1;
+    let timeout = managed.options.turn_timeout_ms.unwrap_or(TURN_TIMEOUT_MS);
+    let started = TurnStarted {
+        agent: agent.id().clone(),
+        turn,
+        messages: 1,
+        deadline: (timeout > 0).then(|| context.now.plus_ms(timeout)),
+    };
+    let said = TranscriptAdded {
+        agent: agent.id().clone(),
+        turn,
+        entries: vec![TranscriptEntry::User {
+            text: message.text.clone(),
+        }],
+    };
+    let running = status(
+        &agent.profile,
+        BaseState::Running,
+        OpenCounts::default(),
+        None,
+    );
+    vec![started.into(), said.into(), running]
+}
+
+fn interrupt(
+    state: &State,
+    caller: &Caller,
+    id: AgentId,
+    reason: Option<String>,
+) -> Result<Decision, Rejection> {
+    let (_, managed) = load(state, caller, &id)?;
+    check_text("the reason", reason.as_deref().unwrap_or_default())?;
+    let Some(turn) = &managed.turn else {
+        return Err(Rejection::NoTurn(id));
+    };
+    let events = interrupted(state, caller, &id, turn, (reason, None));
+    Ok(Decision::new(events, Subject::Agent(id)))
+}
+
+/// The facts that end a turn from outside: what it asked is cancelled with it.
+pub(super) fn interrupted(
+    state: &State,
+    caller: &Caller,
+    id: &AgentId,
+    turn: &Turn,
+    (reason, deadline): (Option<String>, Option<Timestamp>),
+) -> Vec<Event> {
+    let mut events = withdraw_asks(state, caller, id, "its turn was interrupted");
+    let event = TurnInterrupted {
+        agent: id.clone(),
+        turn: turn.number,
+        by: By::from(caller),
+        reason,
+        deadline: deadline.or(turn.deadline),
+    };
+    events.push(event.into());
+    events
+}
+
+/// A turn that took too long is interrupted; an agent that does not care is ended.
+pub(super) fn out_of_time(state: &State, context: Context<'_>, id: &AgentId) -> Vec<Event> {
+    let Some((_, managed)) = state.find_managed(id) else {
+        return Vec::new();
+    };
+    let Some(turn) = &managed.turn else {
+        return Vec::new();
+    };
+    let host = Caller::host();
+    if turn.interrupted {
+        return stopped(state, &host, id, managed);
+    }
+    let reason = Some("its turn took longer than it may".to_owned());
+    let grace = Some(context.now.plus_ms(INTERRUPT_GRACE_MS));
+    interrupted(state, &host, id, turn, (reason, grace))
+}
+
+fn kill(state: &State, caller: &Caller, id: AgentId) -> Result<Decision, Rejection> {
+    let (_, managed) = load(state, caller, &id)?;
+    let events = match managed.life {
+        Life::Gone => return Err(Rejection::AgentEnded(id)),
+        Life::Stopping => Vec::new(),
+        Life::Requested | Life::Launched | Life::Ready => stopped(state, caller, &id, managed),
+    };
+    Ok(Decision::new(events, Subject::Agent(id)))
+}
+
+fn stopped(state: &State, caller: &Caller, id: &AgentId, managed: &Managed) -> Vec<Event> {
+    let mut events = withdraw_asks(state, caller, id, "the agent was ended");
+    events.extend(questions::withdrawn(state, caller, id));
+    events.extend(dropped(id, managed, "the agent was ended"));
+    let event = AgentStopRequested {
+        agent: id.clone(),
+        run: managed.run,
+        by: By::from(caller),
+    };
+    events.push(event.into());
+    events
+}
+
+fn resume(state: &State, caller: &Caller, id: AgentId) -> Result<Decision, Rejection> {
+    let (agent, managed) = load(state, caller, &id)?;
+    let mut events = Vec::new();
+    if managed.archived {
+        events.push(archived(&id, false, caller));
+    }
+    if !managed.is_live() {
+        events.extend(begin_run(agent, managed, caller)?);
+    }
+    Ok(Decision::new(events, Subject::Agent(id)))
+}
+
+/// The facts that start an agent again: on its session, or from the beginning if it never had one
+/// and nothing of it would be lost.
+fn begin_run(agent: &Agent, managed: &Managed, caller: &Caller) -> Result<Vec<Event>, Rejection> {
+    let session = managed.session.clone().filter(|_| managed.resumable);
+    if session.is_none() && managed.turns > 0 {
+        return Err(Rejection::CannotResume(agent.id().clone()));
+    }
+    let run = run_requested(agent.id(), managed.run + 1, session, caller);
+    let starting = status(
+        &agent.profile,
+        BaseState::Starting,
+        OpenCounts::default(),
+        None,
+    );
+    Ok(vec![run, starting])
+}
+
+fn archive(state: &State, caller: &Caller, id: AgentId, away: bool) -> Result<Decision, Rejection> {
+    let (agent, managed) = load(state, caller, &id)?;
+    if !away && managed.archived && is_taken(state, &agent.profile.name, Some(&id)) {
+        return Err(Rejection::NameTaken(agent.profile.name.clone()));
+    }
+    let events = if managed.archived == away {
+        Vec::new()
+    } else {
+        vec![archived(&id, away, caller)]
+    };
+    Ok(Decision::new(events, Subject::Agent(id)))
+}
+
+fn rename(
+    state: &State,
+    caller: &Caller,
+    id: AgentId,
+    name: String,
+) -> Result<Decision, Rejection> {
+    load(state, caller, &id)?;
+    let name = free_name(state, name, Some(&id))?;
+    let event = AgentRenamed {
+        agent: id.clone(),
+        name,
+        by: By::from(caller),
+    };
+    Ok(Decision::new(vec![event.into()], Subject::Agent(id)))
+}
+
+fn configure(
+    state: &State,
+    caller: &Caller,
+    id: AgentId,
+    mode: Option<String>,
+    model: Option<String>,
+) -> Result<Decision, Rejection> {
+    load(state, caller, &id)?;
+    for word in [&mode, &model].into_iter().flatten() {
+        check_word("an option", word)?;
+    }
+    let event = AgentConfigured {
+        agent: id.clone(),
+        mode,
+        model,
+        by: By::from(caller),
+    };
+    Ok(Decision::new(vec![event.into()], Subject::Agent(id)))
+}
+
+/// Everything stops: turns end, and nothing that waits begins another.
+pub(super) fn stop_turns(state: &State, caller: &Caller) -> Vec<Event> {
+    let mut events = Vec::new();
+    for agent in state.live_agents() {
+        let Some(managed) = &agent.managed else {
+            continue;
+        };
+        events.extend(dropped(agent.id(), managed, "everything was stopped"));
+        if let Some(turn) = managed.turn.as_ref().filter(|turn| !turn.interrupted) {
+            let event = TurnInterrupted {
+                agent: agent.id().clone(),
+                turn: turn.number,
+                by: By::from(caller),
+                reason: Some("everything was stopped".to_owned()),
+                deadline: turn.deadline,
+            };
+            events.push(event.into());
+        }
+    }
+    events
+}
+
+/// Words that the agent's protocol cannot carry with a denial reach it as its next message.
+pub(super) fn words_of_denial(
+    now: Timestamp,
+    ask: &crate::event::Ask,
+    caller: &Caller,
+    message: Option<&str>,
+) -> Option<Event> {
+    let words = message.filter(|words| !words.trim().is_empty())?;
+    ask.request.as_ref().filter(|_| !ask.hears_words)?;
+    let agent = ask.agent.as_ref()?;
+    let text = format!("Your request was denied: {}\n\n{words}", ask.action);
+    Some(queued(now, agent, By::from(caller), text))
+}
+
+/// The asks that an agent has open end as cancelled.
+pub(super) fn withdraw_asks(
+    state: &State,
+    caller: &Caller,
+    agent: &AgentId,
+    why: &str,
+) -> Vec<Event> {
+    let mut open: Vec<_> = state
+        .approvals
+        .values()
+        .filter(|approval| approval.ask.agent.as_ref() == Some(agent))
+        .collect();
+    open.sort_by_key(|approval| approval.opened);
+    open.into_iter()
+        .map(|approval| {
+            let ending = cancelled(caller, Some(why.to_owned()));
+            ended(approval, ending, Delivery::Withdrawn)
+        })
+        .collect()
+}
+
+pub(super) fn dropped(id: &AgentId, managed: &Managed, reason: &str) -> Option<Event> {
+    let event = MessagesDropped {
+        agent: id.clone(),
+        reason: reason.to_owned(),
+    };
+    (!managed.queue.is_empty()).then(|| event.into())
+}
+
+/// The fact that an agent of the host is in a state from here on.
+pub(super) fn status(
+    profile: &Arc<AgentProfile>,
+    base: BaseState,
+    open: OpenCounts,
+    message: Option<String>,
+) -> Event {
+    AgentStatusChanged {
+        agent: profile.clone(),
+        base,
+        state: visible_state(base, open),
+        current_task: None,
+        client: None,
+        message,
+        payload: None,
+    }
+    .into()
+}
+
+fn load<'a>(
+    state: &'a State,
+    caller: &Caller,
+    id: &AgentId,
+) -> Result<(&'a Agent, &'a Managed), Rejection> {
+    require_operator(caller)?;
+    match state.find_managed(id) {
+        Some(found) => Ok(found),
+        None if state.find_agent(id).is_some() => Err(Rejection::NotManaged(id.clone())),
+        None => Err(Rejection::UnknownAgent(id.clone())),
+    }
+}
+
+fn queued(now: Timestamp, id: &AgentId, by: By, text: String) -> Event {
+    queue(id, Message { text, by, at: now })
+}
+
+fn queue(id: &AgentId, message: Message) -> Event {
+    MessageQueued {
+        agent: id.clone(),
+        message,
+    }
+    .into()
+}
+
+fn run_requested(id: &AgentId, run: u32, session: Option<String>, caller: &Caller) -> Event {
+    AgentRunRequested {
+        agent: id.clone(),
+        run,
+        session,
+        by: By::from(caller),
+    }
+    .into()
+}
+
+fn archived(id: &AgentId, archived: bool, caller: &Caller) -> Event {
+    AgentArchived {
+        agent: id.clone(),
+        archived,
+        by: By::from(caller),
+    }
+    .into()
+}

@@ -1,0 +1,329 @@
+//! What those who run managed agents say, and what follows: turns, ends, answers on their way.
+//!
+//! Invariants: what is about a run that is over changes nothing; an agent's story is committed in
+//! the order it was heard; an end leaves nothing open, and says what may already have run.
+
+use super::approvals::{attempted, cancelled, ended, settled};
+use super::managed::{begin_turn, dropped, status, withdraw_asks};
+use super::{Decision, Subject, questions};
+use crate::agent::{Agent, OpenCounts};
+use crate::event::{
+    AgentExited, AgentLaunched, AgentPlaced, AgentReady, AgentReported, ApprovalResolved, Ask,
+    BaseState, Delivery, Event, ProcessKey, ProcessMarked, RunEnd, ToolStatus, TranscriptAdded,
+    TranscriptEntry, TurnEnded, Worktree,
+};
+use crate::ids::{AgentId, Seq};
+use crate::input::{Context, Ran};
+use crate::json::Json;
+use crate::managed::{Life, Managed};
+use crate::principal::Caller;
+use crate::state::State;
+
+/// Actions shown where something may already have run.
+const SHOWN_ACTIONS: usize = 5;
+
+pub(super) fn ran(
+    state: &State,
+    context: Context<'_>,
+    id: &AgentId,
+    run: u32,
+    ran: Ran,
+) -> Decision {
+    let live = state
+        .find_managed(id)
+        .filter(|(_, managed)| managed.is_live() && managed.run == run);
+    let Some((agent, managed)) = live else {
+        return Decision::nothing();
+    };
+    let events = match ran {
+        Ran::Placed(worktree) => vec![placed(id, Some(worktree))],
+        Ran::Launched { process, tree } => launched(id, run, process, tree),
+        Ran::Ready { session, resumable } => ready(context, agent, managed, (session, resumable)),
+        Ran::Reported(report) => reported(id, *report),
+        Ran::Said(entries) => said(id, managed, entries).into_iter().collect(),
+        Ran::TurnEnded {
+            said,
+            end,
+            left_open,
+        } => turn_ended(state, context, agent, managed, said, *end, left_open),
+        Ran::Withdrew { request } => withdrew(state, id, &request),
+        Ran::Exited { said, end, message } => exited(state, agent, managed, said, end, message),
+    };
+    Decision::new(events, Subject::Agent(id.clone()))
+}
+
+pub(super) fn worktree_removed(id: AgentId) -> Decision {
+    Decision::new(vec![placed(&id, None)], Subject::Agent(id))
+}
+
+fn placed(id: &AgentId, worktree: Option<Worktree>) -> Event {
+    AgentPlaced {
+        agent: id.clone(),
+        worktree,
+    }
+    .into()
+}
+
+/// Whatever descends from the process is the agent.
+fn launched(id: &AgentId, run: u32, process: Option<ProcessKey>, tree: Json) -> Vec<Event> {
+    let launched = AgentLaunched {
+        agent: id.clone(),
+        run,
+        process,
+        tree,
+    };
+    let marked = process.map(|process| ProcessMarked {
+        agent: id.clone(),
+        process,
+    });
+    let marked = marked.map(Event::from);
+    std::iter::once(launched.into()).chain(marked).collect()
+}
+
+fn ready(
+    context: Context<'_>,
+    agent: &Agent,
+    managed: &Managed,
+    (session, resumable): (String, bool),
+) -> Vec<Event> {
+    let event = AgentReady {
+        agent: agent.id().clone(),
+        run: managed.run,
+        session,
+        resumable,
+    };
+    let mut events = vec![event.into()];
+    if managed.life != Life::Stopping {
+        events.extend(go_on(context, agent, managed, OpenCounts::default()));
+    }
+    events
+}
+
+/// The next turn, or a rest.
+fn go_on(context: Context<'_>, agent: &Agent, managed: &Managed, open: OpenCounts) -> Vec<Event> {
+    match managed.queue.front() {
+        Some(next) => begin_turn(context, agent, managed, next),
+        None => vec![status(&agent.profile, BaseState::Idle, open, None)],
+    }
+}
+
+fn reported(id: &AgentId, report: AgentReported) -> Vec<Event> {
+    let report = AgentReported {
+        agent: id.clone(),
+        ..report
+    };
+    vec![report.into()]
+}
+
+/// What an agent said before something else, as the fact that goes before it.
+pub(super) fn said(
+    id: &AgentId,
+    managed: &Managed,
+    entries: Vec<TranscriptEntry>,
+) -> Option<Event> {
+    let event = TranscriptAdded {
+        agent: id.clone(),
+        turn: managed.turns,
+        entries,
+    };
+    (!event.entries.is_empty()).then(|| event.into())
+}
+
+fn turn_ended(
+    state: &State,
+    context: Context<'_>,
+    agent: &Agent,
+    managed: &Managed,
+    mut entries: Vec<TranscriptEntry>,
+    end: TurnEnded,
+    left_open: Vec<(String, ToolStatus)>,
+) -> Vec<Event> {
+    let id = agent.id();
+    if managed.turn.as_ref().map(|turn| turn.number) != Some(end.turn) {
+        return said(id, managed, entries).into_iter().collect();
+    }
+    entries.extend(left_open.into_iter().map(|(call, status)| {
+        let text = String::new();
+        TranscriptEntry::ToolResult {
+            id: call,
+            status,
+            text,
+        }
+    }));
+    let host = Caller::host();
+    let mut events: Vec<Event> = said(id, managed, entries).into_iter().collect();
+    events.extend(withdraw_asks(state, &host, id, "its turn is over"));
+    let end = TurnEnded {
+        agent: id.clone(),
+        ..end
+    };
+    events.push(end.into());
+    let questions = state.open_of(id).questions;
+    if managed.life == Life::Ready {
+        let open = OpenCounts {
+            approvals: 0,
+            questions,
+        };
+        events.extend(go_on(context, agent, managed, open));
+    }
+    events
+}
+
+fn withdrew(state: &State, id: &AgentId, request: &str) -> Vec<Event> {
+    let mut open: Vec<_> = state
+        .approvals
+        .values()
+        .filter(|approval| {
+            let ask = &approval.ask;
+            ask.agent.as_ref() == Some(id) && ask.request.as_deref() == Some(request)
+        })
+        .collect();
+    open.sort_by_key(|approval| approval.opened);
+    let why = "the agent took it back";
+    let ends = open.into_iter().map(|approval| {
+        let ending = cancelled(&Caller::host(), Some(why.to_owned()));
+        ended(approval, ending, Delivery::Withdrawn)
+    });
+    ends.collect()
+}
+
+/// The end of a run, with everything that ends with it.
+fn exited(
+    state: &State,
+    agent: &Agent,
+    managed: &Managed,
+    mut entries: Vec<TranscriptEntry>,
+    end: RunEnd,
+    message: String,
+) -> Vec<Event> {
+    let id = agent.id();
+    let host = Caller::host();
+    let message = with_what_may_have_run(state, id, managed, message);
+    entries.push(TranscriptEntry::Notice {
+        text: message.clone(),
+    });
+    let mut events: Vec<Event> = said(id, managed, entries).into_iter().collect();
+    events.extend(withdraw_asks(state, &host, id, &message));
+    events.extend(questions::withdrawn(state, &host, id));
+    let owed = state.owed_to(id);
+    events.extend(owed.map(|owed| settled(&owed.ask.id, owed.opened, Delivery::Unknown)));
+    events.extend(managed.turn.as_ref().map(|turn| {
+        Event::from(TurnEnded {
+            agent: id.clone(),
+            turn: turn.number,
+            reason: "exited".to_owned(),
+            message: Some(message.clone()),
+            usage: None,
+        })
+    }));
+    if end == RunEnd::Killed {
+        events.extend(dropped(id, managed, "the agent was ended"));
+    }
+    let exited = AgentExited {
+        agent: id.clone(),
+        run: managed.run,
+        end,
+        message: message.clone(),
+    };
+    events.push(exited.into());
+    let base = match end {
+        RunEnd::Done => BaseState::Done,
+        RunEnd::Failed => BaseState::Error,
+        RunEnd::Killed | RunEnd::HostEnded => BaseState::Stopped,
+    };
+    let none = OpenCounts::default();
+    events.push(status(&agent.profile, base, none, Some(message)));
+    events
+}
+
+/// An end in the middle of a turn leaves open what became of what was allowed in it.
+fn with_what_may_have_run(
+    state: &State,
+    id: &AgentId,
+    managed: &Managed,
+    message: String,
+) -> String {
+    let Some(turn) = &managed.turn else {
+        return message;
+    };
+    let actions: Vec<&str> = state
+        .allowed_in_turn(id, turn.number)
+        .map(|approval| approval.ask.action.as_str())
+        .collect();
+    if actions.is_empty() {
+        return message;
+    }
+    let shown: Vec<String> = actions
+        .iter()
+        .rev()
+        .take(SHOWN_ACTIONS)
+        .map(|action| action.chars().take(200).collect())
+        .collect();
+    let more = actions.len() - shown.len();
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    format!(
+        "{message}; allowed in this turn, and may already have run: {}{more}",
+        shown.join(", ")
+    )
+}
+
+/// What an earlier host left running is over: its processes were ended before this is decided.
+pub(super) fn left_running(state: &State) -> Vec<Event> {
+    let words = "the host that ran it ended";
+    let left = state.live_agents().filter_map(|agent| {
+        let managed = agent.managed.as_deref()?;
+        let words = words.to_owned();
+        let events = exited(state, agent, managed, Vec::new(), RunEnd::HostEnded, words);
+        Some(events)
+    });
+    left.flatten().collect()
+}
+
+/// Answers to managed agents are on their way from the commit that decides them: whoever wakes
+/// after it finds the attempt on the record.
+pub(super) fn attempt_answers(state: &State, events: &mut Vec<Event>) {
+    let owed: Vec<Event> = events
+        .iter()
+        .filter_map(|event| {
+            let Event::ApprovalResolved(resolved) = event else {
+                return None;
+            };
+            let ask = find_ask(state, events, resolved)?;
+            let live = |(_, managed): (&Agent, &Managed)| managed.is_live();
+            let due = resolved.delivery == Delivery::Waiting
+                && ask.request.is_some()
+                && !is_attempted(events, resolved.opened)
+                && state.find_managed(ask.agent.as_ref()?).is_some_and(live);
+            due.then(|| attempted(&ask.id, resolved.opened, 1))
+        })
+        .collect();
+    events.extend(owed);
+}
+
+fn is_attempted(events: &[Event], opened: Seq) -> bool {
+    events
+        .iter()
+        .any(|event| matches!(event, Event::AnswerAttempted(e) if e.opened == opened))
+}
+
+/// The ask that an end is about: open until now, or opened in the same breath.
+fn find_ask<'a>(
+    state: &'a State,
+    events: &'a [Event],
+    resolved: &ApprovalResolved,
+) -> Option<&'a Ask> {
+    let open = state.approvals.get(&resolved.approval);
+    open.map(|open| open.ask.as_ref()).or_else(|| {
+        events.iter().find_map(|event| {
+            let Event::ApprovalRequested(requested) = event else {
+                return None;
+            };
+            let ask = requested.ask.as_ref();
+            (ask.id == resolved.approval).then_some(ask)
+        })
+    })
+}

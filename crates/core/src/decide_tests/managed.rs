@@ -1,0 +1,627 @@
+//! Managed agents: spawned, told one thing at a time, interrupted, ended; never left with anything
+//! open; owed what was decided, and told where something may already have run.
+
+use super::rules::{in_file, judged};
+use super::*;
+use crate::event::{
+    AgentReported, Delivery, Effect, ProcessKey, RunEnd, SpawnOptions, TranscriptEntry, TurnEnded,
+    Usage,
+};
+use crate::{Duty, ManagedAsk, ManagedInput, Ran, SpawnAgent};
+
+fn id() -> AgentId {
+    AgentId::new("a")
+}
+
+fn managed(input: ManagedInput) -> Input {
+    Input::Managed(input)
+}
+
+fn spawn_as(caller: &Caller, name: Option<&str>, prompt: Option<&str>) -> Input {
+    managed(ManagedInput::Spawn(Box::new(SpawnAgent {
+        caller: caller.clone(),
+        id: id(),
+        name: name.map(str::to_owned),
+        kind: "claude".to_owned(),
+        options: SpawnOptions {
+            agent: Some("claude".to_owned()),
+            cwd: "/srv".to_owned(),
+            ..SpawnOptions::default()
+        },
+        prompt: prompt.map(str::to_owned),
+    })))
+}
+
+fn send(text: &str) -> Input {
+    managed(ManagedInput::Prompt {
+        caller: person("ann"),
+        agent: id(),
+        text: text.to_owned(),
+    })
+}
+
+fn interrupt() -> Input {
+    managed(ManagedInput::Interrupt {
+        caller: person("ann"),
+        agent: id(),
+        reason: None,
+    })
+}
+
+fn kill() -> Input {
+    managed(ManagedInput::Kill {
+        caller: person("ann"),
+        agent: id(),
+    })
+}
+
+fn resume() -> Input {
+    managed(ManagedInput::Resume {
+        caller: person("ann"),
+        agent: id(),
+    })
+}
+
+fn ran(run: u32, ran: Ran) -> Input {
+    managed(ManagedInput::Ran(id(), run, ran))
+}
+
+fn ready(run: u32) -> Input {
+    ran(
+        run,
+        Ran::Ready {
+            session: "s".to_owned(),
+            resumable: true,
+        },
+    )
+}
+
+fn turn_ended(run: u32, turn: u32) -> Input {
+    ran(
+        run,
+        Ran::TurnEnded {
+            said: Vec::new(),
+            end: Box::new(TurnEnded {
+                agent: id(),
+                turn,
+                reason: "end_turn".to_owned(),
+                message: None,
+                usage: None,
+            }),
+            left_open: Vec::new(),
+        },
+    )
+}
+
+fn exited(run: u32, end: RunEnd) -> Input {
+    ran(
+        run,
+        Ran::Exited {
+            said: Vec::new(),
+            end,
+            message: "it went".to_owned(),
+        },
+    )
+}
+
+/// A host with an agent whose first turn runs.
+fn working() -> Host {
+    let mut host = Host::new();
+    host.does(spawn_as(&person("ann"), None, Some("go")));
+    host.does(ready(1));
+    host
+}
+
+fn managed_ask(request: &str) -> AskRequest {
+    AskRequest {
+        tool_call: Some(request.to_owned()),
+        managed: Some(Box::new(ManagedAsk {
+            run: 1,
+            request: request.to_owned(),
+            ..ManagedAsk::default()
+        })),
+        ..super::request(&agent("a"))
+    }
+}
+
+fn owed(host: &Host) -> Vec<String> {
+    let duties = host.state.duties_of(&id());
+    let words = duties.iter().map(|duty| match duty {
+        Duty::Launch { run, .. } => format!("launch {run}"),
+        Duty::Prompt { turn, messages } => format!("prompt {turn} {messages:?}"),
+        Duty::Interrupt { turn } => format!("interrupt {turn}"),
+        Duty::Configure { revision, .. } => format!("configure {revision}"),
+        Duty::Answer(approval) => format!("answer {}", host.shows(&approval.ask.id)),
+        Duty::Stop { run } => format!("stop {run}"),
+    });
+    words.collect()
+}
+
+#[test]
+fn one_that_is_spawned_is_launched_then_told_then_at_rest() {
+    let mut host = Host::new();
+    assert_eq!(
+        host.does(spawn_as(&person("ann"), None, Some("go"))),
+        [
+            "agent.spawned a `claude-1`",
+            "agent.message_queued a by ann: go",
+            "agent.run_requested a, run 1 on none",
+            "agent.status_changed a: Starting, seen as Starting, on none",
+        ]
+    );
+    assert_eq!(owed(&host), ["launch 1"]);
+    let launched = Ran::Launched {
+        process: Some(ProcessKey {
+            pid: 7,
+            start_time: 1,
+        }),
+        tree: Json::null(),
+    };
+    assert_eq!(
+        host.does(ran(1, launched)),
+        ["agent.launched a, run 1 as 7", "process.marked 7 is a"]
+    );
+    assert_eq!(
+        host.does(ready(1)),
+        [
+            "agent.ready a, run 1 on s",
+            "turn.started a 1",
+            "transcript.added a 1, 1 entries",
+            "agent.status_changed a: Running, seen as Running, on none",
+        ]
+    );
+    assert_eq!(owed(&host), ["prompt 1 [\"go\"]"]);
+    assert_eq!(
+        host.does(turn_ended(1, 1)),
+        [
+            "turn.ended a 1: end_turn",
+            "agent.status_changed a: Idle, seen as Idle, on none",
+        ]
+    );
+    assert_eq!(owed(&host), Vec::<String>::new());
+}
+
+#[test]
+fn only_operators_tell_agents_what_to_do() {
+    let mut host = working();
+    let bot = agent("b");
+    let refused = Rejection::AgentNotAllowed(AgentId::new("b"));
+    assert_eq!(host.refuses(spawn_as(&bot, None, None)), refused);
+    assert_eq!(
+        host.refuses(spawn_as(&observer(), None, None)),
+        Rejection::ObserverCannotChange
+    );
+    let own = ManagedInput::Prompt {
+        caller: agent("a"),
+        agent: id(),
+        text: "more power".to_owned(),
+    };
+    assert_eq!(host.refuses(managed(own)), Rejection::AgentNotAllowed(id()));
+}
+
+#[test]
+fn names_are_unique_and_typable() {
+    let mut host = Host::new();
+    host.does(spawn_as(&person("ann"), Some("bob"), None));
+    let again = spawn_as(&person("ann"), Some("bob"), None);
+    assert_eq!(host.refuses(again), Rejection::NameTaken("bob".to_owned()));
+    for bad in ["", "-x", "a b", "a/b", "a\u{202e}"] {
+        let spawn = spawn_as(&person("ann"), Some(bad), None);
+        assert_eq!(host.refuses(spawn), Rejection::BadName(bad.to_owned()));
+    }
+}
+
+#[test]
+fn messages_wait_for_the_turn_before_them() {
+    let mut host = working();
+    assert_eq!(
+        host.does(send("two")),
+        ["agent.message_queued a by ann: two"]
+    );
+    host.does(send("three"));
+    assert_eq!(owed(&host), ["prompt 1 [\"go\"]"]);
+    let events = host.does(turn_ended(1, 1));
+    assert_eq!(
+        events[..2],
+        ["turn.ended a 1: end_turn", "turn.started a 2"]
+    );
+    assert_eq!(owed(&host), ["prompt 2 [\"two\"]"]);
+    host.does(turn_ended(1, 2));
+    assert_eq!(owed(&host), ["prompt 3 [\"three\"]"]);
+    assert!(
+        !host
+            .state
+            .find_agent(&id())
+            .unwrap()
+            .managed
+            .as_ref()
+            .unwrap()
+            .is_at_rest()
+    );
+}
+
+#[test]
+fn an_ask_commits_what_was_said_before_it_and_its_answer_is_owed_once_decided() {
+    let mut host = working();
+    let mut ask = managed_ask("7");
+    ask.managed.as_mut().unwrap().said = vec![TranscriptEntry::Notice {
+        text: "x".to_owned(),
+    }];
+    let (approval, events) = host.asks(ask);
+    assert_eq!(
+        events,
+        [
+            "transcript.added a 1, 1 entries",
+            "approval.requested ask-1 of a by a, None, until ever",
+            "agent.status_changed a: Running, seen as AwaitingPermission, on none",
+        ]
+    );
+    assert_eq!(
+        host.does(resolve(&person("ann"), &approval, "approve")),
+        [
+            "approval.resolved ask-1: Allowed `approve` by ann, Waiting",
+            "answer.attempted ask-1, time 1",
+            "agent.status_changed a: Running, seen as Running, on none",
+        ]
+    );
+    assert_eq!(
+        owed(&host),
+        ["answer Allowed approve on nobody", "prompt 1 [\"go\"]"]
+    );
+    let opened = host.state.find_approval(&approval).unwrap().opened;
+    host.does(Input::SettleAnswer {
+        approval,
+        opened,
+        delivery: Delivery::Delivered,
+    });
+    assert_eq!(owed(&host), ["prompt 1 [\"go\"]"]);
+}
+
+#[test]
+fn what_a_rule_settles_is_asked_ended_and_attempted_in_one_decision() {
+    let mut host = working();
+    let ask = AskRequest {
+        tool: Some("Bash".to_owned()),
+        judged: Some(judged(vec![in_file(Effect::Allow, "Bash(ls)")])),
+        ..managed_ask("7")
+    };
+    let (_, events) = host.asks(ask);
+    assert_eq!(
+        events,
+        [
+            "approval.requested ask-1 of a by a, None, until ever",
+            "approval.resolved ask-1: Allowed `approve` by rules, Waiting",
+            "answer.attempted ask-1, time 1",
+        ]
+    );
+}
+
+#[test]
+fn an_agent_never_answers_its_own_ask_and_nobody_edits_what_it_will_run() {
+    let mut host = working();
+    let approval = host.ask(AskRequest {
+        input: Some(json("{}")),
+        ..managed_ask("7")
+    });
+    let (refusal, _) = host.refuses_on_record(resolve(&agent("a"), &approval, "approve"));
+    assert_eq!(refusal, Rejection::AgentsCannotAnswer(id()));
+    let edited = Answer {
+        resolution: "approve".to_owned(),
+        edited_input: Some(json("{\"a\":1}")),
+        ..Answer::default()
+    };
+    let edited = answer(&person("ann"), &approval, edited);
+    assert_eq!(host.refuses(edited), Rejection::NothingToEdit);
+}
+
+#[test]
+fn words_of_a_denial_reach_the_agent_as_its_next_message() {
+    let mut host = working();
+    let approval = host.ask(managed_ask("7"));
+    let denied = Answer {
+        resolution: "deny".to_owned(),
+        message: Some("use the other one".to_owned()),
+        ..Answer::default()
+    };
+    host.does(answer(&person("ann"), &approval, denied));
+    host.does(turn_ended(1, 1));
+    assert_eq!(
+        owed(&host)[1..],
+        ["prompt 2 [\"Your request was denied: run it\\n\\nuse the other one\"]"]
+    );
+}
+
+#[test]
+fn exactly_what_was_allowed_runs_once_without_another_ask() {
+    let mut host = working();
+    let mut ask = managed_ask("7");
+    ask.managed.as_mut().unwrap().passes = vec!["d".to_owned()];
+    let approval = host.ask(ask);
+    let covered = |digest: &str| {
+        let mut ask = managed_ask("8");
+        ask.managed.as_mut().unwrap().covered_by = Some(digest.to_owned());
+        ask_input(ask)
+    };
+    let asked = |decision: Decision| matches!(decision.subject, Subject::Approval(_));
+    assert!(asked(host.decide(covered("d")).unwrap()), "not allowed yet");
+    host.does(resolve(&person("ann"), &approval, "approve"));
+    assert!(asked(host.decide(covered("e")).unwrap()), "not this");
+    let decision = host.decide(covered("d")).unwrap();
+    assert_eq!(decision.subject, Subject::Covered(approval));
+    let lines: Vec<_> = decision.events.iter().map(line).collect();
+    assert_eq!(lines, ["approval.pass_used a ask-1"]);
+    assert!(asked(host.decide(covered("d")).unwrap()), "only once");
+}
+
+#[test]
+fn what_was_allowed_and_did_not_run_ends_with_its_turn() {
+    let mut host = working();
+    let mut ask = managed_ask("7");
+    ask.managed.as_mut().unwrap().passes = vec!["d".to_owned()];
+    let approval = host.ask(ask);
+    host.does(resolve(&person("ann"), &approval, "approve"));
+    host.does(send("more"));
+    host.does(turn_ended(1, 1));
+    let mut ask = managed_ask("8");
+    ask.managed.as_mut().unwrap().covered_by = Some("d".to_owned());
+    assert_eq!(host.asks(ask).0.as_str(), "ask-2");
+}
+
+#[test]
+fn an_interrupt_cancels_what_is_open_and_is_owed() {
+    let mut host = working();
+    host.ask(managed_ask("7"));
+    assert_eq!(
+        host.does(interrupt()),
+        [
+            "approval.resolved ask-1: Cancelled `cancelled` by ann, Withdrawn",
+            "turn.interrupted a 1 by ann",
+            "agent.status_changed a: Running, seen as Running, on none",
+        ]
+    );
+    assert_eq!(owed(&host), ["prompt 1 [\"go\"]", "interrupt 1"]);
+    host.does(turn_ended(1, 1));
+    assert_eq!(host.refuses(interrupt()), Rejection::NoTurn(id()));
+}
+
+#[test]
+fn an_ask_that_is_taken_back_ends_as_cancelled_alone() {
+    let mut host = working();
+    host.ask(managed_ask("7"));
+    host.ask(managed_ask("8"));
+    let withdrew = Ran::Withdrew {
+        request: "7".to_owned(),
+    };
+    assert_eq!(
+        host.does(ran(1, withdrew)),
+        ["approval.resolved ask-1: Cancelled `cancelled` by host, Withdrawn"]
+    );
+}
+
+#[test]
+fn one_that_is_killed_loses_what_it_has_open_and_is_over_when_its_process_is() {
+    let mut host = working();
+    host.ask(managed_ask("7"));
+    host.does(send("later"));
+    assert_eq!(
+        host.does(kill()),
+        [
+            "approval.resolved ask-1: Cancelled `cancelled` by ann, Withdrawn",
+            "agent.messages_dropped a: the agent was ended",
+            "agent.stop_requested a by ann",
+            "agent.status_changed a: Running, seen as Running, on none",
+        ]
+    );
+    assert_eq!(owed(&host), ["stop 1"]);
+    assert_eq!(
+        host.does(exited(1, RunEnd::Killed)),
+        [
+            "transcript.added a 1, 1 entries",
+            "turn.ended a 1: exited",
+            "agent.exited a: Killed, it went",
+            "agent.status_changed a: Stopped, seen as Stopped, on none",
+        ]
+    );
+    assert_eq!(owed(&host), Vec::<String>::new());
+    assert_eq!(host.refuses(kill()), Rejection::AgentEnded(id()));
+}
+
+#[test]
+fn a_host_that_ended_leaves_nothing_open_and_says_what_may_have_run() {
+    let mut host = working();
+    let allowed = host.ask(managed_ask("7"));
+    host.ask(managed_ask("8"));
+    host.does(resolve(&person("ann"), &allowed, "approve"));
+    let words =
+        "the host that ran it ended; allowed in this turn, and may already have run: run it";
+    assert_eq!(
+        host.restart(),
+        [
+            "host.started, owners have until 60".to_owned(),
+            "transcript.added a 1, 1 entries".to_owned(),
+            "approval.resolved ask-2: Cancelled `cancelled` by host, Withdrawn".to_owned(),
+            "answer.settled ask-1: Unknown".to_owned(),
+            "turn.ended a 1: exited".to_owned(),
+            format!("agent.exited a: HostEnded, {words}"),
+            "agent.status_changed a: Stopped, seen as Stopped, on none".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn a_resumed_agent_that_asks_for_the_same_again_is_known_to_repeat_itself() {
+    let mut host = working();
+    let same = || AskRequest {
+        input: Some(json("{\"command\":\"make\"}")),
+        ..managed_ask("7")
+    };
+    let first = host.ask(same());
+    host.does(resolve(&person("ann"), &first, "approve"));
+    host.restart();
+    host.does(resume());
+    host.does(ready(2));
+    host.does(send("go on"));
+    let mut again = same();
+    again.managed.as_mut().unwrap().run = 2;
+    let again = host.ask(again);
+    let approval = host.state.find_approval(&again).unwrap();
+    assert_eq!(
+        (approval.is_pending(), &approval.ask.repeats),
+        (true, &Some(first))
+    );
+}
+
+#[test]
+fn a_message_revives_one_that_sleeps_on_its_session() {
+    let mut host = working();
+    host.does(turn_ended(1, 1));
+    host.does(exited(1, RunEnd::Done));
+    assert_eq!(host.state_of("a"), "Done");
+    assert_eq!(
+        host.does(send("once more")),
+        [
+            "agent.message_queued a by ann: once more",
+            "agent.run_requested a, run 2 on s",
+            "agent.status_changed a: Starting, seen as Starting, on none",
+        ]
+    );
+    host.does(ready(2));
+    assert_eq!(owed(&host), ["prompt 2 [\"once more\"]"]);
+}
+
+#[test]
+fn one_without_a_session_is_not_resumed_unless_it_never_began() {
+    let mut host = Host::new();
+    host.does(spawn_as(&person("ann"), None, None));
+    host.does(exited(1, RunEnd::Failed));
+    assert_eq!(
+        host.does(resume())[0],
+        "agent.run_requested a, run 2 on none"
+    );
+    host.does(ran(
+        2,
+        Ran::Ready {
+            session: "s".to_owned(),
+            resumable: false,
+        },
+    ));
+    host.does(send("go"));
+    host.does(exited(2, RunEnd::Failed));
+    assert_eq!(host.refuses(resume()), Rejection::CannotResume(id()));
+    assert_eq!(host.refuses(send("x")), Rejection::CannotResume(id()));
+}
+
+#[test]
+fn what_is_said_of_a_run_that_is_over_changes_nothing() {
+    let mut host = working();
+    host.does(exited(1, RunEnd::Failed));
+    host.does(resume());
+    let none = Vec::<String>::new();
+    assert_eq!(host.does(ready(1)), none);
+    assert_eq!(host.does(turn_ended(1, 1)), none);
+    assert_eq!(host.does(exited(1, RunEnd::Done)), none);
+    let late = host.refuses(ask_input(managed_ask("9")));
+    assert_eq!(late, Rejection::AgentEnded(id()));
+}
+
+#[test]
+fn a_turn_that_takes_too_long_is_interrupted_and_then_its_agent_is_ended() {
+    let mut host = working();
+    assert_eq!(
+        host.after_ms(limits::TURN_TIMEOUT_MS),
+        ["turn.interrupted a 1 by host"]
+    );
+    assert_eq!(
+        host.after_ms(limits::INTERRUPT_GRACE_MS),
+        ["agent.stop_requested a by host"]
+    );
+    assert_eq!(owed(&host), ["stop 1"]);
+}
+
+#[test]
+fn stopping_everything_denies_interrupts_and_begins_nothing_else() {
+    let mut host = working();
+    host.ask(managed_ask("7"));
+    host.does(send("later"));
+    let events = host.does(Input::StopAll(person("ann")));
+    assert_eq!(
+        events,
+        [
+            "approval.resolved ask-1: Denied `deny` by ann, Waiting",
+            "agent.interrupt_requested a by ann",
+            "agent.messages_dropped a: everything was stopped",
+            "turn.interrupted a 1 by ann",
+            "answer.attempted ask-1, time 1",
+            "agent.status_changed a: Running, seen as Running, on none",
+        ]
+    );
+    host.does(turn_ended(1, 1));
+    assert_eq!(host.state_of("a"), "Idle");
+}
+
+#[test]
+fn nobody_else_speaks_for_an_agent_that_the_host_runs() {
+    let mut host = working();
+    for caller in [person("ann"), agent("a")] {
+        let set = set_status(&caller, "a", BaseState::Done);
+        assert_eq!(host.refuses(set), Rejection::RunByHost(id()));
+        let taken = register(&caller, "a");
+        assert_eq!(host.refuses(taken), Rejection::RunByHost(id()));
+    }
+}
+
+#[test]
+fn what_it_used_is_counted_over_turns_and_runs() {
+    let mut host = working();
+    let cost = |cost| Usage {
+        cost_micro_usd: Some(cost),
+        ..Usage::default()
+    };
+    let reported = |run, amount| {
+        ran(
+            run,
+            Ran::Reported(Box::new(AgentReported {
+                agent: id(),
+                mode: None,
+                model: None,
+                plan: None,
+                usage: Some(cost(amount)),
+                title: None,
+            })),
+        )
+    };
+    host.does(reported(1, 5));
+    host.does(reported(1, 8));
+    host.does(exited(1, RunEnd::Failed));
+    host.does(resume());
+    host.does(ready(2));
+    host.does(reported(2, 2));
+    let agent = host.state.find_agent(&id()).unwrap();
+    assert_eq!(agent.managed.as_ref().unwrap().usage(), cost(10));
+}
+
+#[test]
+fn a_story_is_read_as_it_was_written() {
+    let added = crate::event::TranscriptAdded {
+        agent: id(),
+        turn: 3,
+        entries: vec![
+            TranscriptEntry::Assistant {
+                text: "x".to_owned(),
+            },
+            TranscriptEntry::ToolUse {
+                id: "c".to_owned(),
+                title: None,
+                tool: Some("Bash".to_owned()),
+                input: Some(json("{ \"n\": 1.50 }")),
+                status: None,
+            },
+            TranscriptEntry::Other {
+                update: json("[ 1 ]"),
+            },
+        ],
+    };
+    let event = Event::from(added);
+    let bytes = event.encode().unwrap();
+    assert_eq!(Event::decode(event.kind(), &bytes).unwrap().unwrap(), event);
+}

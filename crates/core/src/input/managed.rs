@@ -1,0 +1,164 @@
+//! What arrives about managed agents: from people through the doors, and from those who run them.
+
+use crate::event::AgentReported;
+use crate::event::{
+    ProcessKey, RunEnd, SpawnOptions, ToolStatus, TranscriptEntry, TurnEnded, Worktree,
+};
+use crate::ids::AgentId;
+use crate::json::Json;
+use crate::principal::Caller;
+
+/// Something about managed agents.
+#[derive(Clone, Debug)]
+pub enum ManagedInput {
+    /// See [`SpawnAgent`].
+    Spawn(Box<SpawnAgent>),
+    /// A message for an agent; one without a process is started again for it.
+    Prompt {
+        /// Who says it.
+        caller: Caller,
+        /// The agent.
+        agent: AgentId,
+        /// What.
+        text: String,
+    },
+    /// The running turn is to end.
+    Interrupt {
+        /// Who wants it.
+        caller: Caller,
+        /// The agent.
+        agent: AgentId,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// The agent is to end.
+    Kill {
+        /// Who wants it.
+        caller: Caller,
+        /// The agent.
+        agent: AgentId,
+    },
+    /// The agent is to go on with its session.
+    Resume {
+        /// Who wants it.
+        caller: Caller,
+        /// The agent.
+        agent: AgentId,
+    },
+    /// The agent is put away, or taken out again.
+    Archive {
+        /// Who wants it.
+        caller: Caller,
+        /// The agent.
+        agent: AgentId,
+        /// Whether it is away from now on.
+        archived: bool,
+    },
+    /// The agent gets another name.
+    Rename {
+        /// Who wants it.
+        caller: Caller,
+        /// The agent.
+        agent: AgentId,
+        /// The name.
+        name: String,
+    },
+    /// The agent is to use another mode or model from now on.
+    Configure {
+        /// Who wants it.
+        caller: Caller,
+        /// The agent.
+        agent: AgentId,
+        /// The mode.
+        mode: Option<String>,
+        /// The model.
+        model: Option<String>,
+    },
+    /// Those who run an agent say what became of it.
+    Ran(AgentId, u32, Ran),
+    /// Its worktree was removed.
+    WorktreeRemoved(AgentId),
+}
+
+/// What those who run an agent say. All of it is about one run; what is about an earlier one no
+/// longer counts.
+#[derive(Clone, Debug)]
+pub enum Ran {
+    /// It gets a worktree.
+    Placed(Worktree),
+    /// It is about to be started in this tree, or has been.
+    Launched {
+        /// Its process, once there is one.
+        process: Option<ProcessKey>,
+        /// What holds its processes together.
+        tree: Json,
+    },
+    /// Its session is open.
+    Ready {
+        /// The agent's own id of the session.
+        session: String,
+        /// Whether the session can be gone on with later.
+        resumable: bool,
+    },
+    /// What it says about itself.
+    Reported(Box<AgentReported>),
+    /// What it said and did since the last time.
+    Said(Vec<TranscriptEntry>),
+    /// Its turn is over.
+    TurnEnded {
+        /// Everything it said before that.
+        said: Vec<TranscriptEntry>,
+        /// How the turn ended.
+        end: Box<TurnEnded>,
+        /// Tool calls that were never said to have ended.
+        left_open: Vec<(String, ToolStatus)>,
+    },
+    /// It takes a request back.
+    Withdrew {
+        /// The request.
+        request: String,
+    },
+    /// Its process is gone, and everything that came of it.
+    Exited {
+        /// Everything it said before that.
+        said: Vec<TranscriptEntry>,
+        /// What the end means.
+        end: RunEnd,
+        /// In words.
+        message: String,
+    },
+}
+
+/// An agent is wanted.
+#[derive(Clone, Debug)]
+pub struct SpawnAgent {
+    /// Who wants it.
+    pub caller: Caller,
+    /// The id it gets.
+    pub id: AgentId,
+    /// Its name; one is made of its kind if absent.
+    pub name: Option<String>,
+    /// What kind of agent it is.
+    pub kind: String,
+    /// What it is started with.
+    pub options: SpawnOptions,
+    /// What it is to do first.
+    pub prompt: Option<String>,
+}
+
+/// What an ask of a managed agent carries besides.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ManagedAsk {
+    /// The run it was asked in.
+    pub run: u32,
+    /// The agent's own id of the request to answer.
+    pub request: String,
+    /// Whether the answer's words travel with the answer.
+    pub hears_words: bool,
+    /// Everything the agent said before it asked; committed with the ask.
+    pub said: Vec<TranscriptEntry>,
+    /// Digests of what may run or be written without another ask if this one is allowed, each once.
+    pub passes: Vec<String>,
+    /// The digest of the request itself: if it was allowed before, it is not asked again.
+    pub covered_by: Option<String>,
+}

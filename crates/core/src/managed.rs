@@ -1,0 +1,285 @@
+//! Managed agents: processes the host starts, as the state has them.
+//!
+//! Invariants: at most one turn runs; a message waits in the queue until the turn before it is
+//! over; what the world is owed for an agent follows from here alone ([`Duty`]), so that whoever
+//! performs it can be killed at any instant.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Agent;
+use crate::approval::Approval;
+use crate::event::{AgentProfile, Message, Plan, ProcessKey, SpawnOptions, Usage, Worktree};
+use crate::ids::{AgentId, ApprovalId, Timestamp};
+use crate::json::Json;
+
+/// What the host knows of an agent that it runs. The store keeps it as one document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Managed {
+    /// What it is started with.
+    pub options: Arc<SpawnOptions>,
+    /// Which of its runs, counted from 1.
+    pub run: u32,
+    /// How far that run is.
+    pub life: Life,
+    /// Its process.
+    #[serde(default)]
+    pub process: Option<ProcessKey>,
+    /// What holds its processes together.
+    #[serde(default)]
+    pub tree: Json,
+    /// The agent's own id of its session.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// Whether that session can be gone on with.
+    #[serde(default)]
+    pub resumable: bool,
+    /// Its turns so far, over all runs.
+    #[serde(default)]
+    pub turns: u32,
+    /// The turn that runs.
+    #[serde(default)]
+    pub turn: Option<Turn>,
+    /// Messages for the turns to come.
+    #[serde(default)]
+    pub queue: VecDeque<Message>,
+    /// What earlier runs and turns used.
+    #[serde(default)]
+    pub used: Usage,
+    /// What its session used so far, by its own word.
+    #[serde(default)]
+    pub session_usage: Usage,
+    /// The mode it is in.
+    #[serde(default)]
+    pub mode: Option<String>,
+    /// The model it uses.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// What it plans.
+    #[serde(default)]
+    pub plan: Plan,
+    /// A title of its session.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Its worktree.
+    #[serde(default)]
+    pub worktree: Option<Worktree>,
+    /// Whether it was put away.
+    #[serde(default)]
+    pub archived: bool,
+    /// When its last run ended.
+    #[serde(default)]
+    pub ended_at: Option<Timestamp>,
+    /// How its last run ended, in words.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// When it was last heard of.
+    pub last_activity: Timestamp,
+    /// What may run or be written without another ask, each once.
+    #[serde(default)]
+    pub passes: Vec<Pass>,
+    /// How often its mode or model was changed by a person.
+    #[serde(default)]
+    pub configured: u32,
+}
+
+/// One request that an allowed ask stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pass {
+    /// The ask.
+    pub approval: ApprovalId,
+    /// The digest of the request.
+    pub digest: String,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Life {
+    /// It is to be started.
+    Requested,
+    /// Its process is there, its session is not.
+    Launched,
+    /// Its session is open.
+    Ready,
+    /// It is to be ended.
+    Stopping,
+    /// It is over.
+    Gone,
+}
+
+/// A turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Its number.
+    pub number: u32,
+    /// What it was started with.
+    pub messages: Vec<Message>,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When the host ends it.
+    #[serde(default)]
+    pub deadline: Option<Timestamp>,
+    /// Whether it is to be ended.
+    #[serde(default)]
+    pub interrupted: bool,
+}
+
+/// What the world is owed for an agent. Performing one twice is the performer's to avoid; what was
+/// performed shows as an input, after which it is no longer owed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Duty {
+    /// Start its process and open its session.
+    Launch {
+        /// Which run.
+        run: u32,
+        /// Who it is.
+        profile: Arc<AgentProfile>,
+        /// What it is started with, and which session it goes on with.
+        managed: Arc<Managed>,
+    },
+    /// Tell it what to do.
+    Prompt {
+        /// The turn.
+        turn: u32,
+        /// The messages.
+        messages: Vec<String>,
+    },
+    /// End its turn.
+    Interrupt {
+        /// The turn.
+        turn: u32,
+    },
+    /// Have it use the mode and the model that it is to use.
+    Configure {
+        /// How often they were changed; what it was started with need not be said again.
+        revision: u32,
+        /// The mode.
+        mode: Option<String>,
+        /// The model.
+        model: Option<String>,
+    },
+    /// Tell it how an ask of its ended. The attempt is committed.
+    Answer(Box<Approval>),
+    /// End its process, and everything that came of it.
+    Stop {
+        /// Which run.
+        run: u32,
+    },
+}
+
+impl Managed {
+    /// One that is to be started for the first time.
+    pub(crate) fn new(options: Arc<SpawnOptions>, now: Timestamp) -> Self {
+        Self {
+            options,
+            run: 0,
+            life: Life::Gone,
+            process: None,
+            tree: Json::null(),
+            session: None,
+            resumable: false,
+            turns: 0,
+            turn: None,
+            queue: VecDeque::new(),
+            used: Usage::default(),
+            session_usage: Usage::default(),
+            mode: None,
+            model: None,
+            plan: Plan::default(),
+            title: None,
+            worktree: None,
+            archived: false,
+            ended_at: None,
+            message: None,
+            last_activity: now,
+            passes: Vec::new(),
+            configured: 0,
+        }
+    }
+
+    /// Whether it has, or is about to have, a process.
+    pub fn is_live(&self) -> bool {
+        self.life != Life::Gone
+    }
+
+    /// The folder it works in.
+    pub fn folder(&self) -> &str {
+        let worktree = self.worktree.as_ref().map(|worktree| &worktree.path);
+        worktree.unwrap_or(&self.options.cwd)
+    }
+
+    /// What it used, over all runs.
+    pub fn usage(&self) -> Usage {
+        let (before, now) = (&self.used, &self.session_usage);
+        Usage {
+            tokens_in: sum(before.tokens_in, now.tokens_in),
+            tokens_out: sum(before.tokens_out, now.tokens_out),
+            cost_micro_usd: sum(before.cost_micro_usd, now.cost_micro_usd),
+            context_used: now.context_used.or(before.context_used),
+            context_size: now.context_size.or(before.context_size),
+        }
+    }
+
+    /// Whether nothing runs and nothing waits to be run.
+    pub fn is_at_rest(&self) -> bool {
+        !self.is_live()
+            || (self.life == Life::Ready && self.turn.is_none() && self.queue.is_empty())
+    }
+}
+
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// What is owed for one agent, given the answers it has not been told yet.
+pub(crate) fn duties(agent: &Agent, owed: impl Iterator<Item = Approval>) -> Vec<Duty> {
+    let Some(managed) = &agent.managed else {
+        return Vec::new();
+    };
+    let run = managed.run;
+    match managed.life {
+        Life::Gone => Vec::new(),
+        Life::Stopping => vec![Duty::Stop { run }],
+        Life::Requested | Life::Launched => vec![Duty::Launch {
+            run,
+            profile: agent.profile.clone(),
+            managed: managed.clone(),
+        }],
+        Life::Ready => {
+            let mut duties: Vec<Duty> = owed
+                .map(|approval| Duty::Answer(Box::new(approval)))
+                .collect();
+            duties.extend(configure(managed));
+            duties.extend(managed.turn.as_ref().map(prompt));
+            let interrupted = managed.turn.as_ref().filter(|turn| turn.interrupted);
+            duties.extend(interrupted.map(|turn| Duty::Interrupt { turn: turn.number }));
+            duties
+        }
+    }
+}
+
+fn configure(managed: &Managed) -> Option<Duty> {
+    let duty = Duty::Configure {
+        revision: managed.configured,
+        mode: managed.options.mode.clone(),
+        model: managed.options.model.clone(),
+    };
+    (managed.configured > 0).then_some(duty)
+}
+
+fn prompt(turn: &Turn) -> Duty {
+    let messages = turn.messages.iter().map(|message| message.text.clone());
+    Duty::Prompt {
+        turn: turn.number,
+        messages: messages.collect(),
+    }
+}
+
+/// What is owed for the agents that a commit touched.
+pub type Duties = Vec<(AgentId, Vec<Duty>)>;

@@ -1,0 +1,370 @@
+//! Managed agents: what became of them, and what they are owed.
+
+use std::sync::Arc;
+
+use crate::agent::Agent;
+use crate::approval::Approval;
+use crate::event::{
+    AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentPlaced, AgentProfile,
+    AgentReady, AgentRenamed, AgentReported, AgentRunRequested, AgentSpawned, BaseState, Delivery,
+    MessageQueued, Outcome, PassUsed, SpawnOptions, TurnEnded, TurnInterrupted, TurnStarted, Usage,
+};
+use crate::ids::{AgentId, Seq, Timestamp};
+use crate::managed::{Duty, Life, Managed, Pass, Turn, duties};
+
+use super::{Deadline, State};
+
+/// Reading.
+impl State {
+    /// What is owed for one agent.
+    pub fn duties_of(&self, agent: &AgentId) -> Vec<Duty> {
+        let owed = self
+            .owed
+            .get(agent)
+            .into_iter()
+            .flat_map(|owed| owed.values());
+        self.agents
+            .get(agent)
+            .map_or_else(Vec::new, |agent| duties(agent, owed.cloned()))
+    }
+
+    /// Agents that have, or are about to have, a process.
+    pub fn live_agents(&self) -> impl Iterator<Item = &Agent> {
+        let live = |agent: &&Agent| agent.managed.as_ref().is_some_and(|m| m.is_live());
+        self.agents.values().filter(live)
+    }
+
+    /// What an agent is known as if the host runs it.
+    pub(crate) fn find_managed(&self, id: &AgentId) -> Option<(&Agent, &Managed)> {
+        let agent = self.agents.get(id)?;
+        Some((agent, agent.managed.as_deref()?))
+    }
+
+    /// Answers that an agent is being told.
+    pub(crate) fn owed_to(&self, agent: &AgentId) -> impl Iterator<Item = &Approval> {
+        self.owed
+            .get(agent)
+            .into_iter()
+            .flat_map(|owed| owed.values())
+    }
+
+    /// An ask that ended lately and was made in a turn of an agent.
+    pub(crate) fn allowed_in_turn(
+        &self,
+        agent: &AgentId,
+        turn: u32,
+    ) -> impl Iterator<Item = &Approval> {
+        let turn = turn.to_string();
+        self.recent.iter().filter(move |approval| {
+            approval.ask.agent.as_ref() == Some(agent)
+                && approval.ask.turn.as_deref() == Some(&turn)
+                && approval
+                    .ended
+                    .as_ref()
+                    .is_some_and(|ended| ended.ending.outcome == Outcome::Allowed)
+        })
+    }
+
+    /// An earlier ask of the agent for the very same thing that was allowed, and of which nobody
+    /// knows whether the agent heard of it.
+    pub(crate) fn find_unknown_twin(&self, agent: &AgentId, digest: &str) -> Option<&Approval> {
+        self.recent.iter().rev().find(|approval| {
+            approval.ask.agent.as_ref() == Some(agent)
+                && approval.ask.input_digest.as_deref() == Some(digest)
+                && approval.delivery == Delivery::Unknown
+                && approval
+                    .ended
+                    .as_ref()
+                    .is_some_and(|ended| ended.ending.outcome == Outcome::Allowed)
+        })
+    }
+}
+
+/// Changing.
+impl State {
+    pub(super) fn apply_spawned(&mut self, at: Timestamp, event: &AgentSpawned) {
+        self.put_agent(Agent {
+            profile: event.agent.clone(),
+            base: BaseState::Starting,
+            current_task: None,
+            owner: event.by.key.clone(),
+            client: None,
+            lapses_at: None,
+            bypass_until: None,
+            managed: Some(Arc::new(Managed::new(event.options.clone(), at))),
+            registered_at: at,
+            updated_at: at,
+        });
+    }
+
+    pub(super) fn apply_run_requested(&mut self, at: Timestamp, event: &AgentRunRequested) {
+        self.edit(&event.agent, at, |managed| {
+            managed.run = event.run;
+            managed.life = Life::Requested;
+            managed.process = None;
+            managed.ended_at = None;
+            managed.message = None;
+        });
+    }
+
+    pub(super) fn apply_placed(&mut self, at: Timestamp, event: &AgentPlaced) {
+        self.edit(&event.agent, at, |managed| {
+            managed.worktree.clone_from(&event.worktree);
+        });
+    }
+
+    pub(super) fn apply_launched(&mut self, at: Timestamp, event: &AgentLaunched) {
+        self.edit(&event.agent, at, |managed| {
+            if managed.life == Life::Requested && event.process.is_some() {
+                managed.life = Life::Launched;
+            }
+            managed.process = event.process;
+            managed.tree = event.tree.clone();
+        });
+    }
+
+    pub(super) fn apply_ready(&mut self, at: Timestamp, event: &AgentReady) {
+        self.edit(&event.agent, at, |managed| {
+            if managed.life != Life::Stopping {
+                managed.life = Life::Ready;
+            }
+            managed.session = Some(event.session.clone());
+            managed.resumable = event.resumable;
+        });
+    }
+
+    pub(super) fn apply_stop_requested(&mut self, at: Timestamp, agent: &AgentId) {
+        self.edit(agent, at, |managed| managed.life = Life::Stopping);
+    }
+
+    pub(super) fn apply_exited(&mut self, at: Timestamp, event: &AgentExited) {
+        self.edit(&event.agent, at, |managed| {
+            managed.life = Life::Gone;
+            managed.process = None;
+            managed.turn = None;
+            managed.passes.clear();
+            managed.ended_at = Some(at);
+            managed.message = Some(event.message.clone());
+        });
+    }
+
+    pub(super) fn apply_renamed(&mut self, at: Timestamp, event: &AgentRenamed) {
+        if let Some(mut agent) = self.agents.get(&event.agent).cloned() {
+            agent.profile = Arc::new(AgentProfile {
+                name: event.name.clone(),
+                ..AgentProfile::clone(&agent.profile)
+            });
+            agent.updated_at = at;
+            self.put_agent(agent);
+        }
+    }
+
+    pub(super) fn apply_archived(&mut self, at: Timestamp, event: &AgentArchived) {
+        self.edit(&event.agent, at, |managed| {
+            managed.archived = event.archived;
+        });
+    }
+
+    pub(super) fn apply_configured(&mut self, at: Timestamp, event: &AgentConfigured) {
+        self.edit(&event.agent, at, |managed| {
+            managed.configured += 1;
+            let options = SpawnOptions::clone(&managed.options);
+            managed.options = Arc::new(SpawnOptions {
+                mode: event.mode.clone().or(options.mode),
+                model: event.model.clone().or(options.model),
+                ..options
+            });
+        });
+    }
+
+    pub(super) fn apply_reported(&mut self, at: Timestamp, event: &AgentReported) {
+        let event = event.clone();
+        self.edit(&event.agent, at, |managed| {
+            managed.mode = event.mode.or(managed.mode.take());
+            managed.model = event.model.or(managed.model.take());
+            managed.title = event.title.or(managed.title.take());
+            if let Some(plan) = event.plan {
+                managed.plan = plan;
+            }
+            if let Some(usage) = event.usage {
+                count(managed, usage);
+            }
+        });
+    }
+
+    pub(super) fn apply_message_queued(&mut self, at: Timestamp, event: &MessageQueued) {
+        self.edit(&event.agent, at, |managed| {
+            managed.queue.push_back(event.message.clone());
+        });
+    }
+
+    pub(super) fn apply_messages_dropped(&mut self, at: Timestamp, agent: &AgentId) {
+        self.edit(agent, at, |managed| managed.queue.clear());
+    }
+
+    pub(super) fn apply_turn_started(&mut self, at: Timestamp, event: &TurnStarted) {
+        self.edit(&event.agent, at, |managed| {
+            let count = (event.messages as usize).min(managed.queue.len());
+            managed.turns = event.turn;
+            managed.turn = Some(Turn {
+                number: event.turn,
+                messages: managed.queue.drain(..count).collect(),
+                started_at: at,
+                deadline: event.deadline,
+                interrupted: false,
+            });
+        });
+    }
+
+    pub(super) fn apply_turn_interrupted(&mut self, at: Timestamp, event: &TurnInterrupted) {
+        self.edit(&event.agent, at, |managed| {
+            if let Some(turn) = &mut managed.turn {
+                turn.interrupted = true;
+                turn.deadline = event.deadline;
+            }
+        });
+    }
+
+    pub(super) fn apply_turn_ended(&mut self, at: Timestamp, event: &TurnEnded) {
+        self.edit(&event.agent, at, |managed| {
+            managed.turn = None;
+            managed.passes.clear();
+            if let Some(usage) = event.usage {
+                managed.used = added(managed.used, usage);
+            }
+        });
+    }
+
+    pub(super) fn apply_heard(&mut self, at: Timestamp, agent: &AgentId) {
+        self.edit(agent, at, |_| {});
+    }
+
+    pub(super) fn apply_pass_used(&mut self, at: Timestamp, event: &PassUsed) {
+        self.edit(&event.agent, at, |managed| {
+            let used = managed
+                .passes
+                .iter()
+                .position(|pass| pass.approval == event.approval && pass.digest == event.digest);
+            if let Some(used) = used {
+                managed.passes.remove(used);
+            }
+        });
+    }
+
+    /// What an ask stands for may run once it is allowed.
+    pub(super) fn keep_passes(&mut self, at: Timestamp, approval: &Approval) {
+        let allowed = approval
+            .ended
+            .as_ref()
+            .is_some_and(|ended| ended.ending.outcome == Outcome::Allowed);
+        if approval.ask.passes.is_empty() || !allowed {
+            return;
+        }
+        let Some(agent) = approval.ask.agent.clone() else {
+            return;
+        };
+        self.edit(&agent, at, |managed| {
+            let passes = approval.ask.passes.iter().map(|digest| Pass {
+                approval: approval.ask.id.clone(),
+                digest: digest.clone(),
+            });
+            managed.passes.extend(passes);
+        });
+    }
+
+    /// An answer is on its way to a managed agent.
+    pub(super) fn owe(&mut self, opened: Seq) {
+        let Some(approval) = self.find_recent(opened).cloned() else {
+            return;
+        };
+        self.put_owed(approval);
+    }
+
+    pub(super) fn put_owed(&mut self, approval: Approval) {
+        if let (Some(agent), Some(_)) = (&approval.ask.agent, &approval.ask.request) {
+            let owed = self.owed.entry(agent.clone()).or_default();
+            owed.insert(approval.opened, approval);
+        }
+    }
+
+    /// It arrived, or never will.
+    pub(super) fn settle_owed(&mut self, opened: Seq) {
+        self.owed.retain(|_, owed| {
+            owed.remove(&opened);
+            !owed.is_empty()
+        });
+    }
+
+    fn edit(&mut self, id: &AgentId, at: Timestamp, change: impl FnOnce(&mut Managed)) {
+        let Some(agent) = self.agents.get_mut(id) else {
+            return;
+        };
+        let Some(managed) = &mut agent.managed else {
+            return;
+        };
+        let before = turn_deadline(managed);
+        let managed = Arc::make_mut(managed);
+        change(managed);
+        managed.last_activity = at;
+        let after = turn_deadline(managed);
+        self.changed.agents.insert(id.clone());
+        self.move_turn_deadline(id, before, after);
+    }
+
+    pub(super) fn move_turn_deadline(
+        &mut self,
+        id: &AgentId,
+        from: Option<Timestamp>,
+        to: Option<Timestamp>,
+    ) {
+        if let Some(at) = from {
+            self.deadlines.remove(&(at, Deadline::Turn(id.clone())));
+        }
+        if let Some(at) = to {
+            self.deadlines.insert((at, Deadline::Turn(id.clone())));
+        }
+    }
+}
+
+/// When the host ends an agent's turn, or the agent itself.
+pub(super) fn turn_deadline(managed: &Managed) -> Option<Timestamp> {
+    managed.turn.as_ref().and_then(|turn| turn.deadline)
+}
+
+/// What a session used only rises; less than before means that it is counted from the beginning
+/// again.
+fn count(managed: &mut Managed, usage: Usage) {
+    let before = managed.session_usage;
+    if usage.cost_micro_usd < before.cost_micro_usd && usage.cost_micro_usd.is_some() {
+        let over = Usage {
+            cost_micro_usd: before.cost_micro_usd,
+            ..Usage::default()
+        };
+        managed.used = added(managed.used, over);
+    }
+    managed.session_usage = newer(before, usage);
+}
+
+fn newer(before: Usage, after: Usage) -> Usage {
+    Usage {
+        tokens_in: after.tokens_in.or(before.tokens_in),
+        tokens_out: after.tokens_out.or(before.tokens_out),
+        cost_micro_usd: after.cost_micro_usd.or(before.cost_micro_usd),
+        context_used: after.context_used.or(before.context_used),
+        context_size: after.context_size.or(before.context_size),
+    }
+}
+
+fn added(before: Usage, more: Usage) -> Usage {
+    let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
+    };
+    Usage {
+        tokens_in: sum(before.tokens_in, more.tokens_in),
+        tokens_out: sum(before.tokens_out, more.tokens_out),
+        cost_micro_usd: sum(before.cost_micro_usd, more.cost_micro_usd),
+        context_used: more.context_used.or(before.context_used),
+        context_size: more.context_size.or(before.context_size),
+    }
+}

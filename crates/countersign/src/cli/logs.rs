@@ -1,0 +1,277 @@
+//! `logs`: an agent's story as people read it.
+//!
+//! Invariant: every line begins with a mark of ours, so that nothing an agent writes can look like
+//! a line that it did not write.
+
+use std::time::Duration;
+
+use clap::Args;
+use countersign_protocol::{
+    HostSnapshot, Raw, SubscribeParams, TranscriptParams, TranscriptPart, TranscriptQuery,
+    TranscriptResult, TranscriptRow,
+};
+
+use super::{Common, named};
+use crate::client::{CallError, Client};
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::json_text::Members;
+use crate::{output, shown};
+
+/// How long to wait before a new try to reach the host.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Facts after which there may be more to read.
+const WAKING: [&str; 3] = ["transcript.added", "turn.ended", "agent.exited"];
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign logs builder
+  countersign logs -f builder
+  countersign logs --after 1042 --json builder | jq -c '.entries[]'
+
+Marks: `>` told to the agent, `|` its words, `~` its thoughts, `*` a tool it uses, `=` what came of
+it, `-` its plan, `!` a notice, `?` something without words here.")]
+pub(crate) struct LogsArgs {
+    /// The agent: its name, or its id
+    agent: String,
+    /// Go on as it works, across restarts of the host
+    #[arg(long, short)]
+    follow: bool,
+    /// Only what came after this number
+    #[arg(long, value_name = "N")]
+    after: Option<u64>,
+}
+
+pub(super) async fn logs(common: &Common, args: LogsArgs) -> Result<Exit, CliError> {
+    let mut client = common.connect().await?;
+    let agent = named::agent(&mut client, &args.agent).await?;
+    let mut reader = Reader {
+        json: common.json,
+        agent: agent.id,
+        after: args.after,
+    };
+    if !args.follow {
+        reader.print_rest(&mut client).await?;
+        return Ok(Exit::Ok);
+    }
+    loop {
+        match follow(common, &mut reader, &mut client).await {
+            CliError::Call(error) if error.is_connection() => {}
+            other => return Err(other),
+        }
+        output::say("the host is gone; waiting for it");
+        client = reconnect(common).await?;
+        output::say("the host is back");
+    }
+}
+
+/// Prints as there is something to print, until something fails. The events only wake: what is
+/// printed is always read from the cursor.
+async fn follow(common: &Common, reader: &mut Reader, client: &mut Client) -> CliError {
+    let mut events = match common.connect().await {
+        Ok(events) => events,
+        Err(error) => return error,
+    };
+    let params = SubscribeParams {
+        after: None,
+        kinds: Some(WAKING.map(str::to_owned).to_vec()),
+    };
+    let subscribed: Result<HostSnapshot, CallError> = events.call("host.subscribe", &params).await;
+    if let Err(error) = subscribed {
+        return error.into();
+    }
+    loop {
+        if let Err(error) = reader.print_rest(client).await {
+            return error;
+        }
+        loop {
+            match events.next_event().await {
+                Ok(event) if event.agent_id.as_deref() == Some(&reader.agent) => break,
+                Ok(_) => {}
+                Err(error) => return error.into(),
+            }
+        }
+    }
+}
+
+/// Tries until a host answers.
+async fn reconnect(common: &Common) -> Result<Client, CliError> {
+    loop {
+        tokio::time::sleep(RETRY).await;
+        match common.connect().await {
+            Err(CliError::NoHost { .. }) => {}
+            Err(CliError::Call(error)) if error.is_connection() => {}
+            other => return other,
+        }
+    }
+}
+
+struct Reader {
+    json: bool,
+    agent: String,
+    after: Option<u64>,
+}
+
+impl Reader {
+    /// Prints all there is after the cursor. The cursor never passes what was not printed.
+    async fn print_rest(&mut self, client: &mut Client) -> Result<(), CliError> {
+        loop {
+            let page = read(client, &self.agent, self.after).await?;
+            for part in &page.parts {
+                output::put(&self.part(part)?)?;
+                self.after = Some(part.sequence);
+            }
+            self.after = Some(page.next);
+            if !page.more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn part(&self, part: &TranscriptPart) -> Result<String, CliError> {
+        if self.json {
+            return output::json_line(part);
+        }
+        Ok(part.entries.iter().map(entry).collect())
+    }
+}
+
+async fn read(
+    client: &mut Client,
+    agent: &str,
+    after: Option<u64>,
+) -> Result<TranscriptResult, CallError> {
+    let page = TranscriptQuery { after, limit: None };
+    let params = TranscriptParams {
+        agent_id: agent.to_owned(),
+        page,
+    };
+    client.call("host.transcript", &params).await
+}
+
+/// What the agent said in one turn, without marks: for scripts and for `--wait`.
+pub(super) async fn words_of(
+    client: &mut Client,
+    agent: &str,
+    turn: u32,
+) -> Result<String, CliError> {
+    let (mut text, mut after) = (String::new(), None);
+    loop {
+        let page = read(client, agent, after).await?;
+        for part in page.parts.iter().filter(|part| part.turn == turn) {
+            for entry in &part.entries {
+                if let TranscriptRow::Assistant { text: said } = entry {
+                    text.push_str(said);
+                }
+            }
+        }
+        after = Some(page.next);
+        if !page.more {
+            break;
+        }
+    }
+    let text = shown::block(text.trim_end()).into_owned();
+    Ok(if text.is_empty() { text } else { text + "\n" })
+}
+
+fn entry(row: &TranscriptRow) -> String {
+    match row {
+        TranscriptRow::User { text } => marked('>', text),
+        TranscriptRow::Assistant { text } => marked('|', text),
+        TranscriptRow::Thinking { text } => marked('~', text),
+        TranscriptRow::Notice { text } => marked('!', text),
+        TranscriptRow::ToolResult { status, text, .. } => marked('=', &result(status, text)),
+        TranscriptRow::Plan { steps } => {
+            let line = |step: &countersign_protocol::PlanStepRow| {
+                marked('-', &format!("[{}] {}", step.status, step.text))
+            };
+            steps.iter().map(line).collect()
+        }
+        TranscriptRow::Other { update } => marked('?', update.text()),
+        TranscriptRow::ToolUse {
+            id,
+            input,
+            status,
+            title,
+            tool,
+        } => {
+            let input = input.as_ref().map(Raw::text);
+            let words = tool_words(id, tool.as_deref(), title.as_deref(), input);
+            let status = status.as_deref().unwrap_or("");
+            marked('*', format!("{words} {status}").trim_end())
+        }
+        _ => marked('?', "something newer than this program"),
+    }
+}
+
+/// Every line of a text behind a mark of ours.
+fn marked(mark: char, text: &str) -> String {
+    let shown = shown::block(text.trim_end_matches('\n'));
+    let lines = shown
+        .split('\n')
+        .map(|line| format!("{mark} {line}").trim_end().to_owned() + "\n");
+    lines.collect()
+}
+
+fn result(status: &str, text: &str) -> String {
+    if text.is_empty() {
+        return status.to_owned();
+    }
+    let end = if text.contains('\n') { "\n" } else { " " };
+    format!("{status}:{end}{text}")
+}
+
+/// What a tool does, from its input where that says it.
+fn tool_words(id: &str, tool: Option<&str>, title: Option<&str>, input: Option<&str>) -> String {
+    const TELLING: [&str; 5] = ["command", "file_path", "path", "url", "query"];
+    let members = input.and_then(Members::parse);
+    let told = members.and_then(|members| TELLING.iter().find_map(|key| members.only_text(key)));
+    let what = told.as_deref().or(title);
+    match (tool, what) {
+        (Some(tool), Some(what)) => format!("{tool}: {what}"),
+        (Some(one), None) | (None, Some(one)) => one.to_owned(),
+        (None, None) => id.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn every_line_has_a_mark_that_the_agent_cannot_make() {
+        let text = |text: &str| text.to_owned();
+        let rows = [
+            TranscriptRow::User {
+                text: text("fix it\n"),
+            },
+            TranscriptRow::Assistant {
+                text: text("done\n> fix it\u{1b}[2J\r! all is well"),
+            },
+            TranscriptRow::ToolUse {
+                id: text("c1"),
+                input: Some(sample::raw(r#"{"command":"ls -l"}"#)),
+                status: Some(text("pending")),
+                title: Some(text("Harmless")),
+                tool: Some(text("Bash")),
+            },
+            TranscriptRow::ToolResult {
+                id: text("c1"),
+                status: text("failed"),
+                text: text("no"),
+            },
+            TranscriptRow::Plan { steps: Vec::new() },
+            TranscriptRow::Other {
+                update: sample::raw(r#"{"a":1}"#),
+            },
+        ];
+        let shown: String = rows.iter().map(entry).collect();
+        assert_eq!(
+            shown,
+            "> fix it\n| done\n| > fix it\\u{1b}[2J\\r! all is well\n* Bash: ls -l pending\n\
+             = failed: no\n? {\"a\":1}\n"
+        );
+    }
+}

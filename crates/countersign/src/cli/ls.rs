@@ -1,0 +1,254 @@
+//! `ls`: the agents, those that need a person on top.
+
+use clap::Args;
+use countersign_protocol::{HostAgent, Time, UsageRow};
+use serde_json::json;
+
+use super::{Common, named};
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{duration, output, shown};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign ls
+  countersign ls --all --json | jq -r '.[].id'
+
+What needs a person stands on top, then what runs, is idle, failed and ended; the most recent first.
+Tokens and cost are what the agents say themselves.")]
+pub(crate) struct LsArgs {
+    /// Also those that were put away
+    #[arg(long, short)]
+    all: bool,
+}
+
+pub(super) async fn ls(common: &Common, args: LsArgs) -> Result<Exit, CliError> {
+    let mut client = common.connect().await?;
+    let mut agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
+    agents.retain(|agent| args.all || !named::archived(agent));
+    agents.sort_by_key(|agent| (rank(agent), std::cmp::Reverse(seen(agent))));
+    if common.json {
+        output::put_json(&agents)?;
+        return Ok(Exit::Ok);
+    }
+    if agents.is_empty() {
+        output::say("no agents; start one with `countersign spawn`");
+        return Ok(Exit::Ok);
+    }
+    output::put(&agent_list(&agents, duration::now(), output::list_width()))?;
+    Ok(Exit::Ok)
+}
+
+/// Lower comes first.
+fn rank(agent: &HostAgent) -> u8 {
+    if named::archived(agent) {
+        return 6;
+    }
+    if needs_person(agent) {
+        return 0;
+    }
+    match agent.state.as_str() {
+        "starting" | "running" => 1,
+        "idle" | "paused" => 2,
+        "error" => 3,
+        "done" => 4,
+        _ => 5,
+    }
+}
+
+fn needs_person(agent: &HostAgent) -> bool {
+    agent.open_approvals + agent.open_questions > 0
+}
+
+fn seen(agent: &HostAgent) -> Time {
+    let managed = agent.managed.as_ref();
+    managed.map_or(agent.updated_at, |managed| managed.last_activity)
+}
+
+fn agent_list(agents: &[HostAgent], now: Time, width: usize) -> String {
+    let row = |agent: &HostAgent| {
+        let usage = agent.managed.as_ref().map(|managed| managed.usage);
+        vec![
+            name(agent, agents),
+            shown::line(&agent.kind).into_owned(),
+            state_words(agent, now),
+            duration::age(now, seen(agent)),
+            asks(agent),
+            usage.and_then(tokens).map_or_else(|| "-".into(), amount),
+            usage
+                .and_then(|usage| usage.cost_micro_usd)
+                .map_or_else(|| "-".into(), cost),
+            shown::line(&task(agent)).into_owned(),
+        ]
+    };
+    let rows: Vec<_> = agents.iter().map(row).collect();
+    let heading = [
+        "NAME", "KIND", "STATE", "SEEN", "ASKS", "TOKENS", "COST", "WHERE",
+    ];
+    output::columns(&heading, &rows, width) + &totals(agents)
+}
+
+/// The name, with the id where the name alone would not do.
+fn name(agent: &HostAgent, agents: &[HostAgent]) -> String {
+    let same = agents
+        .iter()
+        .filter(|other| other.name == agent.name)
+        .count();
+    let name = shown::line(&agent.name);
+    if same == 1 {
+        name.into_owned()
+    } else {
+        format!("{name} [{}]", shown::line(&agent.id))
+    }
+}
+
+/// The state, and that its asks are not held, if they are not.
+fn state_words(agent: &HostAgent, now: Time) -> String {
+    let state = if agent.state.is_empty() {
+        &agent.status
+    } else {
+        &agent.state
+    };
+    let managed = agent.managed.as_ref();
+    let queued = managed.map_or(0, |managed| managed.queued);
+    let bypass = agent.bypass_until.filter(|until| *until > now);
+    let words = [
+        Some(shown::line(state).into_owned()),
+        (queued > 0).then(|| format!("{queued} queued")),
+        named::archived(agent).then(|| "archived".to_owned()),
+        bypass.map(|until| format!("BYPASS ends {}", duration::until(now, until))),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn asks(agent: &HostAgent) -> String {
+    match (agent.open_approvals, agent.open_questions) {
+        (0, 0) => "-".into(),
+        (asks, 0) => asks.to_string(),
+        (0, 1) => "1 question".into(),
+        (0, questions) => format!("{questions} questions"),
+        (asks, questions) => format!("{asks} + {questions} questions"),
+    }
+}
+
+/// Where it works and on what.
+fn task(agent: &HostAgent) -> String {
+    let managed = agent.managed.as_ref();
+    let place = managed
+        .map(|managed| managed.cwd.as_str())
+        .or(agent.project.as_deref());
+    let work = agent
+        .current_task
+        .as_deref()
+        .or(managed.and_then(|managed| managed.title.as_deref()))
+        .or(managed.and_then(|managed| managed.message.as_deref()));
+    let words: Vec<&str> = [place, work].into_iter().flatten().collect();
+    words.join(": ")
+}
+
+fn tokens(usage: UsageRow) -> Option<u64> {
+    match (usage.tokens_in, usage.tokens_out) {
+        (None, None) => None,
+        (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
+    }
+}
+
+/// A number in at most four characters and a unit.
+fn amount(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
+        _ => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
+    }
+}
+
+/// Millionths of a dollar, in dollars and cents; never less than was spent.
+fn cost(micro: u64) -> String {
+    let cents = micro.div_ceil(10_000);
+    format!("${}.{:02}", cents / 100, cents % 100)
+}
+
+fn totals(agents: &[HostAgent]) -> String {
+    let usages = || {
+        agents
+            .iter()
+            .filter_map(|agent| agent.managed.as_ref())
+            .map(|row| row.usage)
+    };
+    let needing = agents.iter().filter(|agent| needs_person(agent)).count();
+    let mut parts = vec![match agents.len() {
+        1 => "1 agent".to_owned(),
+        count => format!("{count} agents"),
+    }];
+    match needing {
+        0 => {}
+        1 => parts.push("1 needs you".into()),
+        count => parts.push(format!("{count} need you")),
+    }
+    if let Some(tokens) = usages().filter_map(tokens).reduce(u64::saturating_add) {
+        parts.push(format!("{} tokens", amount(tokens)));
+    }
+    let costs = usages().filter_map(|usage| usage.cost_micro_usd);
+    parts.extend(costs.reduce(u64::saturating_add).map(cost));
+    parts.join(", ") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use countersign_protocol::ManagedRow;
+
+    fn managed(name: &str, state: &str, seconds: u64) -> HostAgent {
+        HostAgent {
+            id: format!("agent-{name}"),
+            name: name.into(),
+            kind: "claude".into(),
+            state: state.into(),
+            open_approvals: 0,
+            current_task: None,
+            managed: Some(ManagedRow {
+                last_activity: Time(seconds * 1_000_000),
+                usage: UsageRow {
+                    tokens_in: Some(12_000),
+                    tokens_out: Some(345),
+                    cost_micro_usd: Some(120_001),
+                    ..UsageRow::default()
+                },
+                ..sample::managed()
+            }),
+            ..sample::agent()
+        }
+    }
+
+    #[test]
+    fn what_needs_a_person_stands_on_top_and_the_sum_below() {
+        let mut agents = vec![
+            managed("gone", "stopped", 5),
+            managed("old", "running", 10),
+            managed("new", "running", 20),
+            sample::agent(),
+        ];
+        agents.sort_by_key(|agent| (rank(agent), std::cmp::Reverse(seen(agent))));
+        let text = agent_list(&agents, Time(180_000_000), 100);
+        assert_eq!(
+            anstream::adapter::strip_str(&text).to_string(),
+            "NAME     KIND    STATE                SEEN  ASKS  TOKENS  COST   WHERE\n\
+             builder  demo    awaiting_permission  3m    2     -       -      Fix the build\n\
+             new      claude  running              2m    -     12.3k   $0.13  /srv/app\n\
+             old      claude  running              2m    -     12.3k   $0.13  /srv/app\n\
+             gone     claude  stopped              2m    -     12.3k   $0.13  /srv/app\n\
+             4 agents, 1 needs you, 37.0k tokens, $0.37\n"
+        );
+    }
+
+    #[test]
+    fn numbers_are_short_and_costs_never_too_low() {
+        let amounts = [0, 999, 1_000, 999_999, 12_345_678].map(amount);
+        assert_eq!(amounts, ["0", "999", "1.0k", "999.9k", "12.3M"]);
+        assert_eq!(
+            [0, 1, 10_000, 1_234_567].map(cost),
+            ["$0.00", "$0.01", "$0.01", "$1.24"]
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! Agents as people name them: by id, or by a name that only one has.
+
+use countersign_protocol::HostAgent;
+use serde_json::json;
+
+use crate::client::Client;
+use crate::failure::CliError;
+use crate::shown;
+
+/// The agent that is meant.
+pub(super) async fn agent(client: &mut Client, word: &str) -> Result<HostAgent, CliError> {
+    let agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
+    let id = choose(&agents, word)?;
+    let found = agents.into_iter().find(|agent| agent.id == id);
+    found.ok_or_else(|| CliError::UnknownId {
+        what: format!("no agent is called `{}`", shown::line(word)),
+        hint: Some("see the agents with `countersign ls --all`".into()),
+    })
+}
+
+/// The id of the agent that is meant. What fits none is left to the host to refuse.
+pub(super) async fn agent_id(client: &mut Client, word: &str) -> Result<String, CliError> {
+    let agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
+    choose(&agents, word)
+}
+
+/// An id wins over a name; among equal names one that is not put away does.
+fn choose(agents: &[HostAgent], word: &str) -> Result<String, CliError> {
+    if agents.iter().any(|agent| agent.id == word) {
+        return Ok(word.to_owned());
+    }
+    let named: Vec<_> = agents.iter().filter(|agent| agent.name == word).collect();
+    let shown: Vec<_> = named
+        .iter()
+        .copied()
+        .filter(|agent| !archived(agent))
+        .collect();
+    match (named.as_slice(), shown.as_slice()) {
+        ([agent], _) | (_, [agent]) => Ok(agent.id.clone()),
+        ([], _) => Ok(word.to_owned()),
+        _ => Err(CliError::UnknownId {
+            what: format!("more than one agent is called `{}`", shown::line(word)),
+            hint: Some("take its id from `countersign ls --all --json`".into()),
+        }),
+    }
+}
+
+/// Whether it was put away.
+pub(super) fn archived(agent: &HostAgent) -> bool {
+    agent
+        .managed
+        .as_ref()
+        .is_some_and(|managed| managed.archived)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use countersign_protocol::ManagedRow;
+
+    #[test]
+    fn an_agent_is_found_by_its_id_or_by_a_name_of_its_own() {
+        let agent = |id: &str, name: &str| HostAgent {
+            id: id.into(),
+            name: name.into(),
+            ..sample::agent()
+        };
+        let away = HostAgent {
+            managed: Some(ManagedRow {
+                archived: true,
+                ..sample::managed()
+            }),
+            ..agent("f", "x")
+        };
+        let agents = [
+            agent("a", "b"),
+            agent("b", "x"),
+            agent("c", "y"),
+            agent("d", "y"),
+            away,
+        ];
+        let found = |word| choose(&agents, word).ok();
+        assert_eq!(
+            [found("b"), found("x"), found("y"), found("z")],
+            [Some("b".into()), Some("b".into()), None, Some("z".into())]
+        );
+    }
+}

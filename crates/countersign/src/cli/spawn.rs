@@ -1,0 +1,217 @@
+//! `spawn`: start an agent under the host.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use countersign_protocol::{EnvVariable, HostAgent, SpawnAgentParams, WorktreeParams};
+
+use super::{Common, steer, words};
+use crate::duration::Limit;
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{duration, output, shown};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign spawn --agent claude 'Fix the failing test'
+  countersign spawn --agent codex --name api --worktree --wait - < task.md
+  countersign spawn --command 'my-agent --acp' --env API_KEY --turn-timeout 30m 'Tidy up'
+
+`countersign agents` lists what can be started. Whatever it wants to do that no rule settles waits
+in `countersign inbox`.")]
+#[command(group(clap::ArgGroup::new("what").required(true)))]
+pub(crate) struct SpawnArgs {
+    /// What it is to do; `-` reads it from stdin
+    prompt: Option<String>,
+    /// A known agent, by its name in `countersign agents`
+    #[arg(long, value_name = "NAME", group = "what")]
+    agent: Option<String>,
+    /// Any other agent: its program and arguments, quoted as for a shell
+    #[arg(long, value_name = "LINE", group = "what")]
+    command: Option<String>,
+    /// What to call it; a name is made up unless told
+    #[arg(long)]
+    name: Option<String>,
+    /// The folder it works in; the current one unless told
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// The model, by the agent's own name for it
+    #[arg(long)]
+    model: Option<String>,
+    /// The mode, by the agent's own name for it
+    #[arg(long)]
+    mode: Option<String>,
+    /// Words before everything else, for agents that take them
+    #[arg(long, value_name = "TEXT")]
+    system_prompt: Option<String>,
+    /// A tool it may use, and no others than those named so; can be repeated
+    #[arg(long = "allow-tool", value_name = "TOOL")]
+    allow_tools: Vec<String>,
+    /// A tool it may not use; can be repeated
+    #[arg(long = "disallow-tool", value_name = "TOOL")]
+    disallow_tools: Vec<String>,
+    /// A variable for it. Without a value: yours, which then stays out of the record; can be repeated
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    /// A git worktree of its own, on a branch named after it or on this one
+    #[arg(long, value_name = "BRANCH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    worktree: Option<String>,
+    /// Interrupt a turn that takes longer: 90s, 30m, 1h
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    turn_timeout: Option<Duration>,
+    /// How long its asks wait for an answer, or `none`; 30m unless told
+    #[arg(long, value_name = "TIME")]
+    ask_timeout: Option<Limit>,
+    /// Wait until it has nothing to do, and print what it said
+    #[arg(long)]
+    wait: bool,
+}
+
+pub(super) async fn spawn(common: &Common, args: SpawnArgs) -> Result<Exit, CliError> {
+    let wait = args.wait;
+    let params = params(args)?;
+    let mut client = common.connect().await?;
+    let agent: HostAgent = client.call("host.spawn_agent", &params).await?;
+    if wait {
+        return steer::wait_and_print(common, &mut client, &agent).await;
+    }
+    if common.json {
+        output::put_json(&agent)?;
+        return Ok(Exit::Ok);
+    }
+    let name = shown::line(&agent.name);
+    output::put(&format!("{name}\n"))?;
+    output::say(format_args!("follow it with `countersign logs -f {name}`"));
+    Ok(Exit::Ok)
+}
+
+fn params(args: SpawnArgs) -> Result<SpawnAgentParams, CliError> {
+    let command = args.command.as_deref().map(words::split).transpose()?;
+    let env: Result<Vec<_>, _> = args.env.iter().map(|text| variable(text)).collect();
+    Ok(SpawnAgentParams {
+        name: args.name,
+        agent: args.agent,
+        command: command.unwrap_or_default(),
+        prompt: args.prompt.map(text).transpose()?,
+        cwd: words::folder(args.cwd.as_deref())?,
+        model: args.model,
+        mode: args.mode,
+        system_prompt: args.system_prompt,
+        allowed_tools: args.allow_tools,
+        disallowed_tools: args.disallow_tools,
+        env: env?,
+        worktree: args.worktree.map(|branch| WorktreeParams {
+            branch: Some(branch).filter(|branch| !branch.is_empty()),
+        }),
+        turn_timeout_ms: args.turn_timeout.map(duration::millis),
+        // On the wire, nothing means the host's own choice and 0 means no limit.
+        ask_timeout_ms: args.ask_timeout.map(|limit| limit.as_ms().unwrap_or(0)),
+    })
+}
+
+/// Words of a person, or all of stdin for `-`.
+pub(super) fn text(given: String) -> Result<String, CliError> {
+    if given != "-" {
+        return Ok(given);
+    }
+    let mut text = String::new();
+    let read = std::io::stdin().lock().read_to_string(&mut text);
+    read.map_err(|source| CliError::io("could not read stdin", source))?;
+    Ok(text)
+}
+
+fn variable(text: &str) -> Result<EnvVariable, CliError> {
+    if let Some((name, value)) = text.split_once('=') {
+        return Ok(EnvVariable {
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+            secret: false,
+        });
+    }
+    let value = std::env::var(text).map_err(|_| CliError::Usage {
+        what: format!("`{}` is not set here, or is not UTF-8", shown::line(text)),
+        hint: Some("give it a value with --env NAME=VALUE".into()),
+    })?;
+    Ok(EnvVariable {
+        name: text.to_owned(),
+        value: Some(value),
+        secret: true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    fn parsed(words: &[&str]) -> Result<SpawnAgentParams, String> {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: SpawnArgs,
+        }
+        let line = Line::try_parse_from([&["spawn", "--cwd", "/"], words].concat());
+        params(line.map_err(|error| error.to_string())?.args).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_command_line_says_what_to_start_and_how() {
+        let words = [
+            "--command",
+            "node 'my agent.js' --acp",
+            "--env",
+            "PATH",
+            "--env",
+            "A=b=c",
+            "--worktree",
+            "--turn-timeout",
+            "30m",
+            "--ask-timeout",
+            "none",
+            "--allow-tool",
+            "Bash",
+            "fix it",
+        ];
+        let path = std::env::var("PATH").unwrap();
+        let env = |name: &str, value: &str, secret| EnvVariable {
+            name: name.into(),
+            value: Some(value.into()),
+            secret,
+        };
+        let expected = SpawnAgentParams {
+            command: vec!["node".into(), "my agent.js".into(), "--acp".into()],
+            prompt: Some("fix it".into()),
+            cwd: "/".into(),
+            allowed_tools: vec!["Bash".into()],
+            env: vec![env("PATH", &path, true), env("A", "b=c", false)],
+            worktree: Some(WorktreeParams { branch: None }),
+            turn_timeout_ms: Some(1_800_000),
+            ask_timeout_ms: Some(0),
+            ..SpawnAgentParams::default()
+        };
+        assert_eq!(parsed(&words), Ok(expected));
+        let branch = parsed(&["--agent", "x", "--worktree=b"]).unwrap().worktree;
+        assert_eq!(
+            branch,
+            Some(WorktreeParams {
+                branch: Some("b".into())
+            })
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for words in [
+            &["fix it"] as &[&str],
+            &["--agent", "a", "--command", "b"],
+            &["--command", "it's"],
+            &["--command", " "],
+            &["--agent", "a", "--env", "NO_SUCH_VARIABLE_HERE"],
+            &["--agent", "a", "--turn-timeout", "0s"],
+        ] {
+            assert!(parsed(words).is_err(), "{words:?}");
+        }
+    }
+}

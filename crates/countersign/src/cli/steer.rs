@@ -1,0 +1,298 @@
+//! Steering agents that the host runs: `send`, `interrupt`, `kill`, `resume`, `wait`, `archive`,
+//! `rename`, `configure`.
+
+use std::time::Duration;
+
+use clap::Args;
+use countersign_protocol::{
+    AgentParams, ArchiveAgentParams, ArchiveBody, ConfigureAgentParams, ConfigureBody, HostAgent,
+    InterruptAgentParams, InterruptBody, PromptAgentParams, PromptBody, RenameAgentParams,
+    RenameBody, WaitIdleParams, WaitIdleResult,
+};
+use serde::Serialize;
+
+use super::{Common, logs, named, spawn};
+use crate::client::Client;
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{duration, output, shown};
+
+/// How long one call waits; after it, the next one does. Keeps a silent connection alive.
+const WAIT_STEP: Duration = Duration::from_secs(30);
+
+/// One agent, by its name or id.
+#[derive(Args)]
+pub(crate) struct OneArgs {
+    /// The agent: its name, or its id
+    agent: String,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign send builder 'Also update the changelog'
+  countersign send builder - < review.md
+
+While it works the message waits for its turn. An agent that ended is started again for it.")]
+pub(crate) struct SendArgs {
+    /// The agent: its name, or its id
+    agent: String,
+    /// The words; `-` reads them from stdin
+    message: String,
+    /// Wait until it has nothing to do, and print what it said
+    #[arg(long)]
+    wait: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "Example:
+  countersign interrupt builder --reason 'wrong branch'
+
+Ends the turn that runs and withdraws its open asks. The agent stays; messages that wait come next.")]
+pub(crate) struct InterruptArgs {
+    /// The agent: its name, or its id
+    agent: String,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign archive builder
+  countersign archive --undo builder
+
+It is no longer listed by `ls`, and its name is free again. Nothing of its record is lost.")]
+pub(crate) struct ArchiveArgs {
+    /// The agent: its name, or its id
+    agent: String,
+    /// Bring it back
+    #[arg(long)]
+    undo: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct RenameArgs {
+    /// The agent: its name, or its id
+    agent: String,
+    /// Its name from now on
+    name: String,
+}
+
+#[derive(Args)]
+#[command(after_help = "Example:\n  countersign configure builder --mode plan")]
+#[command(group(clap::ArgGroup::new("what").required(true).multiple(true)))]
+pub(crate) struct ConfigureArgs {
+    /// The agent: its name, or its id
+    agent: String,
+    /// The mode, by the agent's own name for it
+    #[arg(long, group = "what")]
+    mode: Option<String>,
+    /// The model, by the agent's own name for it
+    #[arg(long, group = "what")]
+    model: Option<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign wait builder
+  countersign wait builder docs --timeout 1h && echo both are idle
+
+Idle means that no turn runs and no message waits, or that the agent ended. Exits with 1 if one of
+them ended with an error, and with 13 if time ran out.")]
+pub(crate) struct WaitArgs {
+    /// The agents: names or ids
+    #[arg(required = true)]
+    agents: Vec<String>,
+    /// Give up after this time: 90s, 30m, 1h
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    timeout: Option<Duration>,
+}
+
+pub(super) async fn send(common: &Common, args: SendArgs) -> Result<Exit, CliError> {
+    let message = spawn::text(args.message)?;
+    let mut client = common.connect().await?;
+    let agent_id = named::agent_id(&mut client, &args.agent).await?;
+    let body = PromptBody { message };
+    let params = PromptAgentParams { agent_id, body };
+    let agent: HostAgent = client.call("host.prompt_agent", &params).await?;
+    if args.wait {
+        return wait_and_print(common, &mut client, &agent).await;
+    }
+    let queued = agent.managed.as_ref().map_or(0, |managed| managed.queued);
+    let words = match queued {
+        0 => "has it".to_owned(),
+        1 => "is told when its turn ends".to_owned(),
+        count => format!("is told when its turn ends; {count} messages wait"),
+    };
+    said(common, &agent, &words)
+}
+
+pub(super) async fn interrupt(common: &Common, args: InterruptArgs) -> Result<Exit, CliError> {
+    let body = InterruptBody {
+        reason: args.reason,
+    };
+    let ask = |agent_id| InterruptAgentParams { agent_id, body };
+    told(
+        common,
+        &args.agent,
+        "host.interrupt_agent",
+        ask,
+        "was told to end its turn",
+    )
+    .await
+}
+
+pub(super) async fn kill(common: &Common, args: OneArgs) -> Result<Exit, CliError> {
+    let ask = |agent_id| AgentParams { agent_id };
+    told(
+        common,
+        &args.agent,
+        "host.kill_agent",
+        ask,
+        "is being ended",
+    )
+    .await
+}
+
+pub(super) async fn resume(common: &Common, args: OneArgs) -> Result<Exit, CliError> {
+    let ask = |agent_id| AgentParams { agent_id };
+    told(
+        common,
+        &args.agent,
+        "host.resume_agent",
+        ask,
+        "is being started again",
+    )
+    .await
+}
+
+pub(super) async fn archive(common: &Common, args: ArchiveArgs) -> Result<Exit, CliError> {
+    let body = ArchiveBody {
+        archived: !args.undo,
+    };
+    let words = if args.undo { "is back" } else { "was put away" };
+    let ask = |agent_id| ArchiveAgentParams { agent_id, body };
+    told(common, &args.agent, "host.archive_agent", ask, words).await
+}
+
+pub(super) async fn rename(common: &Common, args: RenameArgs) -> Result<Exit, CliError> {
+    let body = RenameBody { name: args.name };
+    let words = format!("is the new name of {}", shown::line(&args.agent));
+    let ask = |agent_id| RenameAgentParams { agent_id, body };
+    told(common, &args.agent, "host.rename_agent", ask, &words).await
+}
+
+pub(super) async fn configure(common: &Common, args: ConfigureArgs) -> Result<Exit, CliError> {
+    let body = ConfigureBody {
+        mode: args.mode,
+        model: args.model,
+    };
+    let ask = |agent_id| ConfigureAgentParams { agent_id, body };
+    told(common, &args.agent, "host.configure_agent", ask, "was told").await
+}
+
+pub(super) async fn wait(common: &Common, args: WaitArgs) -> Result<Exit, CliError> {
+    let mut client = common.connect().await?;
+    let mut ids = Vec::new();
+    for word in &args.agents {
+        ids.push(named::agent(&mut client, word).await?.id);
+    }
+    let found = wait_for(&mut client, ids, args.timeout).await?;
+    if common.json {
+        output::put_json(&found)?;
+    } else {
+        for agent in &found.agents {
+            let state = shown::line(&agent.state);
+            output::put(&format!("{} is {state}\n", shown::line(&agent.name)))?;
+        }
+    }
+    Ok(exit_of(&found))
+}
+
+fn exit_of(found: &WaitIdleResult) -> Exit {
+    let failed = found.agents.iter().any(|agent| agent.state == "error");
+    match (found.idle, failed) {
+        (false, _) => Exit::TimedOut,
+        (true, true) => Exit::Failure,
+        (true, false) => Exit::Ok,
+    }
+}
+
+/// Waits in steps until the agents are idle or time ran out.
+async fn wait_for(
+    client: &mut Client,
+    ids: Vec<String>,
+    limit: Option<Duration>,
+) -> Result<WaitIdleResult, CliError> {
+    let begin = std::time::Instant::now();
+    loop {
+        let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+        let step = left.unwrap_or(WAIT_STEP).min(WAIT_STEP);
+        let params = WaitIdleParams {
+            agent_ids: Some(ids.clone()),
+            timeout_ms: Some(duration::millis(step)),
+            agent_id: None,
+        };
+        let patience = step + WAIT_STEP;
+        let found: WaitIdleResult = client
+            .call_within(patience, "host.wait_idle", &params)
+            .await?;
+        if found.idle || left.is_some_and(|left| left <= step) {
+            return Ok(found);
+        }
+    }
+}
+
+/// Waits until one agent is idle, then prints what it said in its last turn.
+pub(super) async fn wait_and_print(
+    common: &Common,
+    client: &mut Client,
+    agent: &HostAgent,
+) -> Result<Exit, CliError> {
+    let found = wait_for(client, vec![agent.id.clone()], None).await?;
+    let exit = exit_of(&found);
+    let [agent] = found.agents.as_slice() else {
+        return Ok(exit);
+    };
+    if common.json {
+        output::put_json(agent)?;
+        return Ok(exit);
+    }
+    let managed = agent.managed.as_ref();
+    let turn = managed.map_or(0, |managed| managed.turns);
+    output::put(&logs::words_of(client, &agent.id, turn).await?)?;
+    if exit != Exit::Ok {
+        let why = managed
+            .and_then(|managed| managed.message.as_deref())
+            .unwrap_or("it ended");
+        output::say(format_args!(
+            "{} failed: {}",
+            shown::line(&agent.name),
+            shown::line(why)
+        ));
+    }
+    Ok(exit)
+}
+
+/// Calls a method about one agent and says what became of it.
+async fn told<P: Serialize>(
+    common: &Common,
+    word: &str,
+    method: &str,
+    params: impl FnOnce(String) -> P,
+    words: &str,
+) -> Result<Exit, CliError> {
+    let mut client = common.connect().await?;
+    let agent_id = named::agent_id(&mut client, word).await?;
+    let agent: HostAgent = client.call(method, &params(agent_id)).await?;
+    said(common, &agent, words)
+}
+
+fn said(common: &Common, agent: &HostAgent, words: &str) -> Result<Exit, CliError> {
+    if common.json {
+        output::put_json(agent)?;
+    } else {
+        output::put(&format!("{} {words}\n", shown::line(&agent.name)))?;
+    }
+    Ok(Exit::Ok)
+}

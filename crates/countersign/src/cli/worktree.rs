@@ -1,0 +1,165 @@
+//! `diff` and `worktree`: what an agent changed, and clearing it away.
+
+use clap::{Args, Subcommand};
+use countersign_protocol::{
+    AgentDiff, AgentParams, DiffFileRow, RemoveWorktreeParams, RemoveWorktreeQuery, RemovedWorktree,
+};
+
+use super::{Common, named};
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{output, shown};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign diff builder
+  countersign diff builder --stat
+
+Everything since its worktree was made: committed, uncommitted, and new files.")]
+pub(crate) struct DiffArgs {
+    /// The agent: its name, or its id
+    agent: String,
+    /// Only the files, with how many lines came and went
+    #[arg(long)]
+    stat: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum WorktreeCommand {
+    /// Remove an agent's worktree
+    #[command(
+        after_help = "Work that is not committed keeps the worktree, unless --discard is given.
+Commits stay on its branch; the branch goes only if it holds nothing new."
+    )]
+    Remove(RemoveArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct RemoveArgs {
+    /// The agent: its name, or its id
+    agent: String,
+    /// Delete work that is not committed
+    #[arg(long)]
+    discard: bool,
+}
+
+pub(super) async fn diff(common: &Common, args: DiffArgs) -> Result<Exit, CliError> {
+    let mut client = common.connect().await?;
+    let agent_id = named::agent_id(&mut client, &args.agent).await?;
+    let params = AgentParams { agent_id };
+    let diff: AgentDiff = client.call("host.agent_diff", &params).await?;
+    if common.json {
+        output::put_json(&diff)?;
+        return Ok(Exit::Ok);
+    }
+    if diff.files.is_empty() {
+        output::say("nothing changed");
+        return Ok(Exit::Ok);
+    }
+    let text = if args.stat {
+        stat(&diff.files)
+    } else {
+        coloured(&diff.text)
+    };
+    output::put(&text)?;
+    if diff.truncated {
+        output::say("there is more than is shown; look at it with git in its worktree");
+    }
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn worktree(common: &Common, command: WorktreeCommand) -> Result<Exit, CliError> {
+    let WorktreeCommand::Remove(args) = command;
+    let mut client = common.connect().await?;
+    let agent_id = named::agent_id(&mut client, &args.agent).await?;
+    let query = RemoveWorktreeQuery {
+        discard: args.discard,
+    };
+    let params = RemoveWorktreeParams { agent_id, query };
+    let removed: RemovedWorktree = client.call("host.remove_worktree", &params).await?;
+    if common.json {
+        output::put_json(&removed)?;
+    } else if removed.removed {
+        let branch = removed.branch_kept.as_deref();
+        let kept = branch.map(|name| format!("; its branch {} stays", shown::line(name)));
+        output::put(&format!(
+            "the worktree is gone{}\n",
+            kept.unwrap_or_default()
+        ))?;
+    }
+    if removed.removed {
+        return Ok(Exit::Ok);
+    }
+    let why = removed.why.as_deref().unwrap_or("it holds work");
+    Err(CliError::Failed {
+        what: format!("the worktree was kept: {}", shown::line(why)),
+        hint: Some("commit it there, or delete it with --discard".into()),
+    })
+}
+
+/// One line per file.
+fn stat(files: &[DiffFileRow]) -> String {
+    let row = |file: &DiffFileRow| {
+        let path = shown::line(&file.path);
+        let path = match &file.from {
+            Some(from) => format!("{} -> {path}", shown::line(from)),
+            None => path.into_owned(),
+        };
+        let lines = if file.binary {
+            ["-".to_owned(), "-".to_owned()]
+        } else {
+            [format!("+{}", file.added), format!("-{}", file.removed)]
+        };
+        let [added, removed] = lines;
+        vec![shown::line(&file.status).into_owned(), added, removed, path]
+    };
+    let rows: Vec<_> = files.iter().map(row).collect();
+    output::columns(&["STATUS", "ADDED", "REMOVED", "FILE"], &rows, usize::MAX)
+}
+
+/// A diff, safe to show, with the colours people know.
+pub(crate) fn coloured(text: &str) -> String {
+    let line = |line: &str| {
+        let style = match line.as_bytes() {
+            [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] | [b'd', b'i', b'f', b'f', ..] => {
+                output::HEAD
+            }
+            [b'+', ..] => output::GOOD,
+            [b'-', ..] => output::BAD,
+            [b'@', ..] => output::CARE,
+            _ => return format!("{}\n", shown::block(line)),
+        };
+        format!("{style}{}{style:#}\n", shown::block(line))
+    };
+    text.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_listed_with_what_came_and_went() {
+        let file = DiffFileRow {
+            added: 3,
+            binary: false,
+            from: Some("a".into()),
+            path: "b\n".into(),
+            removed: 1,
+            status: "renamed".into(),
+        };
+        assert_eq!(
+            anstream::adapter::strip_str(&stat(&[file])).to_string(),
+            "STATUS   ADDED  REMOVED  FILE\nrenamed  +3     -1       a -> b\\n\n"
+        );
+    }
+
+    #[test]
+    fn a_diff_says_the_same_without_colours() {
+        let text = "diff --git a/x b/x\n@@ -1 +1 @@\n-a\u{1b}[2J\n+b\n";
+        assert_eq!(
+            anstream::adapter::strip_str(&coloured(text)).to_string(),
+            "diff --git a/x b/x\n@@ -1 +1 @@\n-a\\u{1b}[2J\n+b\n"
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! The environment of an agent: what the host has, without what is the host's own.
+
+use std::ffi::OsString;
+
+use countersign_core::event::EnvVar;
+
+/// The host's own variables: an agent has no use for where its keeper lives. Those of the terminal
+/// the host was started from say something about a person's session, not about the agent's.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("COUNTERSIGN_")
+        || matches!(
+            name,
+            "CLAUDECODE" | "TMUX" | "TMUX_PANE" | "STY" | "WINDOWID"
+        )
+}
+
+/// What an agent's process is started with: the host's environment, what was asked for, and the
+/// values that are nobody else's business. The last word about a name counts.
+pub(super) fn of_agent(
+    host: impl Iterator<Item = (OsString, OsString)>,
+    wanted: &[EnvVar],
+    secrets: Vec<(String, String)>,
+) -> Vec<(OsString, OsString)> {
+    let host = host.filter(|(name, _)| !name.to_str().is_some_and(is_ours));
+    let mut env: Vec<(OsString, OsString)> = host.collect();
+    let given = wanted.iter().filter_map(|var| {
+        let value = var.value.clone()?;
+        Some((var.name.clone(), value))
+    });
+    for (name, value) in given.chain(secrets) {
+        let name = OsString::from(name);
+        env.retain(|(found, _)| *found != name);
+        env.push((name, value.into()));
+    }
+    env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_gets_what_is_its_own_and_nothing_of_the_hosts() {
+        let host = [
+            ("PATH", "/bin"),
+            ("COUNTERSIGN_HOME", "/x"),
+            ("A", "1"),
+            ("B", "1"),
+        ];
+        let host = host.map(|(name, value)| (name.into(), value.into()));
+        let var = |name: &str, value: Option<&str>| EnvVar {
+            name: name.to_owned(),
+            value: value.map(str::to_owned),
+        };
+        let wanted = [var("A", Some("2")), var("B", None), var("KEY", None)];
+        let secrets = vec![("KEY".to_owned(), "s".to_owned())];
+        let found = of_agent(host.into_iter(), &wanted, secrets);
+        let expected = [("PATH", "/bin"), ("B", "1"), ("A", "2"), ("KEY", "s")];
+        let expected = expected.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        assert_eq!(found, expected);
+    }
+}

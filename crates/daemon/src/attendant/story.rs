@@ -1,0 +1,157 @@
+//! The story of an agent between two commits: what it said and did, put together and bounded.
+//!
+//! Invariants: the order is the order of the pipe; what is taken is given once; text that streams in
+//! small pieces becomes one entry.
+
+use std::time::Duration;
+
+use countersign_agents::adapter::Report;
+use countersign_core::AgentId;
+use countersign_core::event::{AgentReported, TranscriptEntry};
+use countersign_core::limits::{STORY_BYTES_HELD, STORY_ENTRIES_HELD, STORY_MS_HELD};
+use tokio::time::Instant;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Story {
+    entries: Vec<TranscriptEntry>,
+    bytes: usize,
+    report: Report,
+    since: Option<Instant>,
+}
+
+impl Story {
+    pub(super) fn add(&mut self, entry: TranscriptEntry) {
+        self.begin();
+        self.bytes += entry.weight();
+        let last = self.entries.last_mut();
+        if let Some(entry) = last.map_or(Some(entry.clone()), |last| join(last, entry)) {
+            self.entries.push(entry);
+        }
+    }
+
+    pub(super) fn note(&mut self, text: impl Into<String>) {
+        self.add(TranscriptEntry::Notice { text: text.into() });
+    }
+
+    /// Only the newest word about each thing counts.
+    pub(super) fn report(&mut self, report: Report) {
+        self.begin();
+        let held = std::mem::take(&mut self.report);
+        self.report = Report {
+            mode: report.mode.or(held.mode),
+            model: report.model.or(held.model),
+            plan: report.plan.or(held.plan),
+            usage: report.usage.or(held.usage),
+            title: report.title.or(held.title),
+        };
+    }
+
+    fn begin(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Whether it must be committed before more is added.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= STORY_BYTES_HELD || self.entries.len() >= STORY_ENTRIES_HELD
+    }
+
+    /// When it is committed at the latest.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let since = self.since?;
+        Some(since + Duration::from_millis(STORY_MS_HELD))
+    }
+
+    /// What was said, to be committed with what comes next.
+    pub(super) fn take(&mut self) -> Vec<TranscriptEntry> {
+        self.bytes = 0;
+        if self.report == Report::default() {
+            self.since = None;
+        }
+        std::mem::take(&mut self.entries)
+    }
+
+    /// What the agent said about itself.
+    pub(super) fn take_report(&mut self, agent: &AgentId) -> Option<AgentReported> {
+        let report = std::mem::take(&mut self.report);
+        if self.entries.is_empty() {
+            self.since = None;
+        }
+        let reported = AgentReported {
+            agent: agent.clone(),
+            mode: report.mode.clone(),
+            model: report.model.clone(),
+            plan: report.plan.clone(),
+            usage: report.usage,
+            title: report.title.clone(),
+        };
+        (report != Report::default()).then_some(reported)
+    }
+}
+
+/// Adds to the last entry what goes on with it; gives back what does not.
+fn join(last: &mut TranscriptEntry, entry: TranscriptEntry) -> Option<TranscriptEntry> {
+    match (last, entry) {
+        (TranscriptEntry::Assistant { text }, TranscriptEntry::Assistant { text: more })
+        | (TranscriptEntry::Thinking { text }, TranscriptEntry::Thinking { text: more })
+        | (TranscriptEntry::User { text }, TranscriptEntry::User { text: more }) => {
+            text.push_str(&more);
+            None
+        }
+        (_, entry) => Some(entry),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> TranscriptEntry {
+        TranscriptEntry::Assistant {
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn pieces_of_text_become_one_entry_and_nothing_else_is_joined() {
+        let mut story = Story::default();
+        for piece in ["to", "ge", "ther"] {
+            story.add(said(piece));
+        }
+        story.note("x");
+        story.add(said("apart"));
+        let notice = TranscriptEntry::Notice {
+            text: "x".to_owned(),
+        };
+        assert_eq!(story.take(), [said("together"), notice, said("apart")]);
+        assert_eq!((story.take(), story.due()), (Vec::new(), None));
+    }
+
+    #[tokio::test]
+    async fn it_is_full_at_its_bound_and_empty_once_taken() {
+        let mut story = Story::default();
+        while !story.is_full() {
+            story.add(said("0123456789"));
+        }
+        assert_eq!(story.take().len(), 1);
+        assert!(!story.is_full());
+    }
+
+    #[test]
+    fn only_the_newest_word_about_each_thing_is_reported() {
+        let (mut story, agent) = (Story::default(), AgentId::new("a"));
+        let mode = |mode: &str| Report {
+            mode: Some(mode.to_owned()),
+            ..Report::default()
+        };
+        story.report(mode("plan"));
+        story.report(Report {
+            title: Some("t".to_owned()),
+            ..mode("code")
+        });
+        let reported = story.take_report(&agent).unwrap();
+        let words = (reported.mode.as_deref(), reported.title.as_deref());
+        assert_eq!(words, (Some("code"), Some("t")));
+        assert_eq!(story.take_report(&agent), None);
+    }
+}

@@ -1,0 +1,301 @@
+//! Managed agents: wanted, told, ended, gone on with, read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_agents::catalog;
+use countersign_core::event::{SpawnOptions, TranscriptAdded};
+use countersign_core::{
+    Agent, AgentId, Caller, Event, Input, ManagedInput, OpenCounts, Principal, PrincipalKey,
+    Rejection, Role, Seq, SpawnAgent, State, Timestamp,
+};
+use countersign_store::EventQuery;
+
+use crate::names::random_hex;
+use crate::subscription::Filter;
+use crate::supervisor::Command;
+
+use super::{Result, Service, agent, within};
+
+/// Facts after which an agent may have come to rest.
+const RESTING: [&str; 4] = [
+    "turn.ended",
+    "agent.exited",
+    "agent.messages_dropped",
+    "agent.status_changed",
+];
+
+/// An agent that is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct SpawnRequest {
+    /// Its name; one is made of its kind if absent.
+    pub name: Option<String>,
+    /// What it is started with. Secret variables are named here without their values.
+    pub options: SpawnOptions,
+    /// Values of variables that are never recorded. They are kept in memory as long as the host runs.
+    pub secrets: Vec<(String, String)>,
+    /// What it is to do first.
+    pub prompt: Option<String>,
+}
+
+/// A part of an agent's story.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TranscriptPage {
+    /// What was said, in order, each with its place in the log.
+    pub parts: Vec<(Seq, Timestamp, TranscriptAdded)>,
+    /// The cursor for what comes after.
+    pub next: Seq,
+    /// Whether there is more already.
+    pub more: bool,
+}
+
+/// Managed agents.
+impl Service {
+    /// Starts an agent. It is on the record when this returns, and ready some time later.
+    pub async fn spawn_agent(
+        &self,
+        caller: &Caller,
+        request: SpawnRequest,
+    ) -> Result<(Agent, OpenCounts)> {
+        let id = AgentId::new(format!("agent-{}", random_hex::<6>()));
+        let kind = kind_of(&request.options);
+        if request.options.command.is_empty()
+            && let Some(name) = &request.options.agent
+            && catalog::find(name).is_none()
+        {
+            return Err(Rejection::UnknownKind(name.clone()).into());
+        }
+        self.shared.secrets.keep(&id, request.secrets);
+        let input = SpawnAgent {
+            caller: caller.clone(),
+            id: id.clone(),
+            name: request.name,
+            kind,
+            options: request.options,
+            prompt: request.prompt,
+        };
+        let spawned = self.want(ManagedInput::Spawn(Box::new(input))).await;
+        if spawned.is_err() {
+            self.shared.secrets.forget(&id);
+        }
+        spawned
+    }
+
+    /// Tells an agent something. It waits while a turn runs, and revives an agent that ended.
+    pub async fn prompt_agent(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        text: String,
+    ) -> Result<(Agent, OpenCounts)> {
+        let caller = caller.clone();
+        self.want(ManagedInput::Prompt {
+            caller,
+            agent,
+            text,
+        })
+        .await
+    }
+
+    /// Ends an agent's turn; what it asked is cancelled.
+    pub async fn interrupt_agent(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        reason: Option<String>,
+    ) -> Result<(Agent, OpenCounts)> {
+        let caller = caller.clone();
+        self.want(ManagedInput::Interrupt {
+            caller,
+            agent,
+            reason,
+        })
+        .await
+    }
+
+    /// Ends an agent and everything that came of it.
+    pub async fn kill_agent(&self, caller: &Caller, agent: AgentId) -> Result<(Agent, OpenCounts)> {
+        let caller = caller.clone();
+        self.want(ManagedInput::Kill { caller, agent }).await
+    }
+
+    /// Starts an agent again on its session; one that runs is given as it is.
+    pub async fn resume_agent(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+    ) -> Result<(Agent, OpenCounts)> {
+        let caller = caller.clone();
+        self.want(ManagedInput::Resume { caller, agent }).await
+    }
+
+    /// Puts an agent away, or takes it out again.
+    pub async fn archive_agent(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        archived: bool,
+    ) -> Result<(Agent, OpenCounts)> {
+        let caller = caller.clone();
+        self.want(ManagedInput::Archive {
+            caller,
+            agent,
+            archived,
+        })
+        .await
+    }
+
+    /// Gives an agent another name.
+    pub async fn rename_agent(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        name: String,
+    ) -> Result<(Agent, OpenCounts)> {
+        let caller = caller.clone();
+        self.want(ManagedInput::Rename {
+            caller,
+            agent,
+            name,
+        })
+        .await
+    }
+
+    /// Gives an agent another mode or model, now and whenever it is started again.
+    pub async fn configure_agent(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        mode: Option<String>,
+        model: Option<String>,
+    ) -> Result<(Agent, OpenCounts)> {
+        let caller = caller.clone();
+        self.want(ManagedInput::Configure {
+            caller,
+            agent,
+            mode,
+            model,
+        })
+        .await
+    }
+
+    /// How a managed agent itself asks.
+    pub(crate) fn agent_caller(&self, agent: &AgentId, name: &str) -> Caller {
+        let principal = Principal {
+            role: Role::Agent(agent.clone()),
+            name: name.into(),
+            key: PrincipalKey::new(format!("agent:{agent}")),
+        };
+        Caller {
+            principal: Arc::new(principal),
+            client: None,
+        }
+    }
+
+    /// Values of an agent's variables that are not on the record.
+    pub(crate) fn secrets_of(&self, agent: &AgentId) -> Vec<(String, String)> {
+        self.shared.secrets.of(agent)
+    }
+
+    /// What tells this host's agents from those of others.
+    pub(crate) fn host_key(&self) -> String {
+        std::process::id().to_string()
+    }
+
+    /// Sends an input whose result nobody waits for.
+    pub(crate) async fn send_input(&self, input: Input) -> Result<()> {
+        self.send(Command::Input(input, None)).await
+    }
+
+    pub(crate) async fn want(&self, input: ManagedInput) -> Result<(Agent, OpenCounts)> {
+        agent(self.submit(Input::Managed(input)).await?)
+    }
+
+    /// Waits until no turn of these agents runs and none is about to; `None` if that took too long.
+    pub async fn wait_idle(
+        &self,
+        agents: Vec<AgentId>,
+        limit: Option<Duration>,
+    ) -> Result<Option<Vec<(Agent, OpenCounts)>>> {
+        match within(limit, self.until_idle(agents)).await {
+            None => Ok(None),
+            Some(rested) => rested.map(Some),
+        }
+    }
+
+    async fn until_idle(&self, agents: Vec<AgentId>) -> Result<Vec<(Agent, OpenCounts)>> {
+        let filter = Filter {
+            kinds: Some(RESTING.map(str::to_owned).to_vec()),
+            agent: None,
+        };
+        let mut events = self.subscription(self.head(), filter);
+        loop {
+            let wanted = agents.clone();
+            let found = self.read(move |view| look_at(view.state, &wanted));
+            if let Some(rested) = found.await?? {
+                return Ok(rested);
+            }
+            events.next().await?;
+        }
+    }
+
+    /// What an agent said and did after a cursor, oldest first.
+    pub async fn transcript(
+        &self,
+        agent: AgentId,
+        after: Option<Seq>,
+        limit: usize,
+    ) -> Result<TranscriptPage> {
+        self.load_agent(agent.clone()).await?;
+        let query = EventQuery {
+            after,
+            kinds: Some(vec!["transcript.added".to_owned()]),
+            agent: Some(agent),
+            limit: limit.saturating_add(1),
+            ..EventQuery::default()
+        };
+        let mut found = self.history(move |history| history.events(&query)).await?;
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = found
+            .last()
+            .map_or(after.unwrap_or_default(), |last| last.seq);
+        let parts = found.into_iter().filter_map(|committed| {
+            let Event::TranscriptAdded(added) = committed.event else {
+                return None;
+            };
+            Some((committed.seq, committed.at, added))
+        });
+        Ok(TranscriptPage {
+            parts: parts.collect(),
+            next,
+            more,
+        })
+    }
+}
+
+type Agents = Vec<(Agent, OpenCounts)>;
+
+/// The agents, if all of them are at rest.
+fn look_at(state: &State, wanted: &[AgentId]) -> std::result::Result<Option<Agents>, Rejection> {
+    let mut found = Vec::with_capacity(wanted.len());
+    let mut rest = true;
+    for id in wanted {
+        let agent = state.find_agent(id).cloned();
+        let agent = agent.ok_or_else(|| Rejection::UnknownAgent(id.clone()))?;
+        let Some(managed) = &agent.managed else {
+            return Err(Rejection::NotManaged(id.clone()));
+        };
+        rest &= managed.is_at_rest();
+        found.push((agent, state.open_of(id)));
+    }
+    Ok(rest.then_some(found))
+}
+
+/// What kind of agent it is: the catalog's name, or the program's.
+fn kind_of(options: &SpawnOptions) -> String {
+    options.agent.clone().unwrap_or_else(|| {
+        let program = options.command.first().map_or("", String::as_str);
+        program.rsplit('/').next().unwrap_or(program).to_owned()
+    })
+}

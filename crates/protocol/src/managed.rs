@@ -1,0 +1,507 @@
+//! Agents that the host runs: what they are started with, told and asked, and their story.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::rows::HostAgent;
+use crate::scalar::{Raw, Time};
+
+/// `host.spawn_agent`: one of `agent` and `command` says what to start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SpawnAgentParams {
+    /// Its name; one is made up if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The catalog's name for the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The program and its arguments, for an agent that is in no catalog.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// What it is to do first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The folder it works in: an absolute path.
+    pub cwd: String,
+    /// The model, by the agent's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The mode, by the agent's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Words before everything else, for agents that take them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// The only tools it may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_tools: Vec<String>,
+    /// Tools it may not use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disallowed_tools: Vec<String>,
+    /// Variables of its environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<EnvVariable>,
+    /// A git worktree of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<WorktreeParams>,
+    /// A turn that takes longer is interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_timeout_ms: Option<u64>,
+    /// How long its asks wait for an answer; 0 for as long as it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask_timeout_ms: Option<u64>,
+}
+
+/// One variable of an agent's environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EnvVariable {
+    /// Its name.
+    pub name: String,
+    /// Its value; the host's own if absent. Never given back if it is secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// Whether the value stays out of the record.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secret: bool,
+}
+
+/// A wish for a worktree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorktreeParams {
+    /// The branch; one named after the agent if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+}
+
+/// `host.prompt_agent`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PromptAgentParams {
+    /// The agent.
+    pub agent_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub body: PromptBody,
+}
+
+/// A message to an agent.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct PromptBody {
+    /// The words. They wait while a turn runs, and wake an agent that ended.
+    pub message: String,
+}
+
+/// `host.interrupt_agent`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InterruptAgentParams {
+    /// The agent.
+    pub agent_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub body: InterruptBody,
+}
+
+/// Why a turn is to end.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct InterruptBody {
+    /// Why, for the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `host.archive_agent`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ArchiveAgentParams {
+    /// The agent.
+    pub agent_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub body: ArchiveBody,
+}
+
+/// Whether an agent is put away.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ArchiveBody {
+    /// `true` unless told.
+    #[serde(default = "yes")]
+    pub archived: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// `host.rename_agent`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RenameAgentParams {
+    /// The agent.
+    pub agent_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub body: RenameBody,
+}
+
+/// A new name.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RenameBody {
+    /// Its name from now on.
+    pub name: String,
+}
+
+/// `host.configure_agent`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ConfigureAgentParams {
+    /// The agent.
+    pub agent_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub body: ConfigureBody,
+}
+
+/// What an agent is to use from now on. What is absent stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct ConfigureBody {
+    /// The mode, by the agent's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The model, by the agent's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// `host.wait_idle`: one agent or several.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct WaitIdleParams {
+    /// The agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// The agents: all of them must be idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_ids: Option<Vec<String>>,
+    /// How long this call waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// What `host.wait_idle` found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WaitIdleResult {
+    /// The agents as they are now.
+    pub agents: Vec<HostAgent>,
+    /// Whether all of them are idle or ended; `false` if time ran out first.
+    pub idle: bool,
+}
+
+/// `host.transcript`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TranscriptParams {
+    /// The agent.
+    pub agent_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub page: TranscriptQuery,
+}
+
+/// Which part of a transcript.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct TranscriptQuery {
+    /// Only what came after this: `next` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// At most this many parts; 100 unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
+/// A piece of a transcript, oldest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TranscriptResult {
+    /// Whether there is more already.
+    pub more: bool,
+    /// Where to go on: the next page's `after`.
+    pub next: u64,
+    /// What was said and done.
+    pub parts: Vec<TranscriptPart>,
+}
+
+/// What came together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TranscriptPart {
+    /// What came, in order.
+    pub entries: Vec<TranscriptRow>,
+    /// Its place in the record.
+    pub sequence: u64,
+    /// When it was recorded.
+    #[schema(value_type = String, format = DateTime)]
+    pub timestamp: Time,
+    /// The turn it belongs to; 0 before the first.
+    pub turn: u32,
+}
+
+/// One thing an agent, or somebody to it, said or did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TranscriptRow {
+    /// A message to the agent.
+    User {
+        /// The words.
+        text: String,
+    },
+    /// Words of the agent.
+    Assistant {
+        /// The words.
+        text: String,
+    },
+    /// What the agent thought.
+    Thinking {
+        /// The words.
+        text: String,
+    },
+    /// The agent uses a tool, or says more of one it uses: absent fields are as they were.
+    ToolUse {
+        /// The agent's id of the call.
+        id: String,
+        /// The tool's input as the agent sent it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Object>)]
+        input: Option<Raw>,
+        /// How far it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<String>,
+        /// What it says it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// The tool, by the name rules have for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+    },
+    /// What came of a tool.
+    ToolResult {
+        /// The agent's id of the call.
+        id: String,
+        /// How it ended: `completed`, `failed` or `unknown`.
+        status: String,
+        /// What it gave, as text.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        text: String,
+    },
+    /// What the agent plans.
+    Plan {
+        /// The steps, in order.
+        steps: Vec<PlanStepRow>,
+    },
+    /// Words of the host, or of the agent about itself.
+    Notice {
+        /// The words.
+        text: String,
+    },
+    /// Something there are no words for, as it came.
+    Other {
+        /// What came.
+        #[schema(value_type = Object)]
+        update: Raw,
+    },
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlanStepRow {
+    /// `pending`, `in_progress` or `completed`, by the agent's word.
+    pub status: String,
+    /// What it is.
+    pub text: String,
+}
+
+/// What the host knows of an agent that it runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ManagedRow {
+    /// The catalog's name for it, if it was started by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The only tools it may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_tools: Vec<String>,
+    /// Whether it was put away.
+    pub archived: bool,
+    /// The program and its arguments, if it was started by them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// The folder it works in.
+    pub cwd: String,
+    /// Tools it may not use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disallowed_tools: Vec<String>,
+    /// When its last run ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<Time>,
+    /// Variables it was given; secret ones without their value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<EnvVariable>,
+    /// When it was last heard of.
+    #[schema(value_type = String, format = DateTime)]
+    pub last_activity: Time,
+    /// How its last run ended, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The mode it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The model it uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What it plans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<PlanStepRow>,
+    /// Messages that wait for their turn.
+    pub queued: usize,
+    /// Whether its session can be gone on with.
+    pub resumable: bool,
+    /// Which of its runs, counted from 1.
+    pub run: u32,
+    /// The agent's own id of its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// A title of its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The turn that runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnRow>,
+    /// Its turns so far, over all runs.
+    pub turns: u32,
+    /// What it used, by its own word.
+    pub usage: UsageRow,
+    /// Its worktree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<WorktreeRow>,
+}
+
+/// A turn that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TurnRow {
+    /// When the host ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub deadline: Option<Time>,
+    /// Whether it was told to end.
+    pub interrupted: bool,
+    /// Which of the agent's turns, counted from 1.
+    pub number: u32,
+    /// When it started.
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Time,
+}
+
+/// What an agent used, by its own word. What is absent it did not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UsageRow {
+    /// Tokens its context has room for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_size: Option<u64>,
+    /// Tokens in its context now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_used: Option<u64>,
+    /// What it cost, in millionths of a US dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micro_usd: Option<u64>,
+    /// Tokens it read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_in: Option<u64>,
+    /// Tokens it wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_out: Option<u64>,
+}
+
+/// A worktree that was made for an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorktreeRow {
+    /// The commit it began from.
+    pub base: String,
+    /// Its branch.
+    pub branch: String,
+    /// Its folder.
+    pub path: String,
+    /// The repository it belongs to.
+    pub repository: String,
+}
+
+/// What an agent changed in its worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AgentDiff {
+    /// The files, in git's order.
+    pub files: Vec<DiffFileRow>,
+    /// The changes as git prints them.
+    pub text: String,
+    /// Whether there is more than is shown.
+    pub truncated: bool,
+}
+
+/// One changed file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiffFileRow {
+    /// Lines that came.
+    pub added: u64,
+    /// Whether it has no lines.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub binary: bool,
+    /// Where it was, if it was moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Where it is, relative to the worktree.
+    pub path: String,
+    /// Lines that went.
+    pub removed: u64,
+    /// `added`, `modified`, `deleted`, `renamed`, `type_changed` or `repository`.
+    pub status: String,
+}
+
+/// `host.remove_worktree`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RemoveWorktreeParams {
+    /// The agent.
+    pub agent_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub query: RemoveWorktreeQuery,
+}
+
+/// Whether uncommitted work may be lost.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RemoveWorktreeQuery {
+    /// Delete uncommitted work too; `false` unless told.
+    #[serde(default)]
+    pub discard: bool,
+}
+
+/// What became of a worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RemovedWorktree {
+    /// The branch, if it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch_kept: Option<String>,
+    /// Whether the worktree is gone.
+    pub removed: bool,
+    /// Why it is not, if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// A known agent, and whether it can be started here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CatalogRow {
+    /// What would be run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// What to do to have it, or what to know of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Whether it was found.
+    pub installed: bool,
+    /// Its name, for `spawn`.
+    pub name: String,
+    /// Its name for people.
+    pub title: String,
+}

@@ -1,0 +1,143 @@
+//! Agents that the host runs, as the wire has them.
+
+use countersign_core::event::{EnvVar, PlanStep, ToolStatus, TranscriptEntry, Usage, Worktree};
+use countersign_core::{Managed, Turn};
+use countersign_daemon::TranscriptPage;
+use countersign_protocol as wire;
+
+use super::{raw, time};
+
+/// What the host knows of an agent that it runs.
+pub(crate) fn managed(managed: &Managed) -> wire::ManagedRow {
+    let options = &managed.options;
+    wire::ManagedRow {
+        agent: options.agent.clone(),
+        allowed_tools: options.allowed_tools.clone(),
+        archived: managed.archived,
+        command: options.command.clone(),
+        cwd: managed.folder().to_owned(),
+        disallowed_tools: options.disallowed_tools.clone(),
+        ended_at: managed.ended_at.map(time),
+        env: options.env.iter().map(variable).collect(),
+        last_activity: time(managed.last_activity),
+        message: managed.message.clone(),
+        mode: managed.mode.clone(),
+        model: managed.model.clone(),
+        plan: managed.plan.steps.iter().map(step).collect(),
+        queued: managed.queue.len(),
+        resumable: managed.resumable,
+        run: managed.run,
+        session: managed.session.clone(),
+        title: managed.title.clone(),
+        turn: managed.turn.as_ref().map(turn),
+        turns: managed.turns,
+        usage: usage(managed.usage()),
+        worktree: managed.worktree.as_ref().map(worktree),
+    }
+}
+
+fn variable(variable: &EnvVar) -> wire::EnvVariable {
+    wire::EnvVariable {
+        name: variable.name.clone(),
+        value: variable.value.clone(),
+        secret: variable.value.is_none(),
+    }
+}
+
+fn step(step: &PlanStep) -> wire::PlanStepRow {
+    wire::PlanStepRow {
+        status: step.status.clone(),
+        text: step.text.clone(),
+    }
+}
+
+fn turn(turn: &Turn) -> wire::TurnRow {
+    wire::TurnRow {
+        deadline: turn.deadline.map(time),
+        interrupted: turn.interrupted,
+        number: turn.number,
+        started_at: time(turn.started_at),
+    }
+}
+
+fn usage(usage: Usage) -> wire::UsageRow {
+    wire::UsageRow {
+        context_size: usage.context_size,
+        context_used: usage.context_used,
+        cost_micro_usd: usage.cost_micro_usd,
+        tokens_in: usage.tokens_in,
+        tokens_out: usage.tokens_out,
+    }
+}
+
+fn worktree(worktree: &Worktree) -> wire::WorktreeRow {
+    wire::WorktreeRow {
+        base: worktree.base.clone(),
+        branch: worktree.branch.clone(),
+        path: worktree.path.clone(),
+        repository: worktree.repository.clone(),
+    }
+}
+
+/// A page of an agent's story.
+pub(crate) fn transcript(page: &TranscriptPage) -> wire::TranscriptResult {
+    let parts = page
+        .parts
+        .iter()
+        .map(|(seq, at, added)| wire::TranscriptPart {
+            entries: added.entries.iter().map(entry).collect(),
+            sequence: seq.0,
+            timestamp: time(*at),
+            turn: added.turn,
+        });
+    wire::TranscriptResult {
+        more: page.more,
+        next: page.next.0,
+        parts: parts.collect(),
+    }
+}
+
+fn entry(entry: &TranscriptEntry) -> wire::TranscriptRow {
+    use TranscriptEntry as Entry;
+    use wire::TranscriptRow as Row;
+    match entry {
+        Entry::User { text } => Row::User { text: text.clone() },
+        Entry::Assistant { text } => Row::Assistant { text: text.clone() },
+        Entry::Thinking { text } => Row::Thinking { text: text.clone() },
+        Entry::Notice { text } => Row::Notice { text: text.clone() },
+        Entry::Plan { plan } => Row::Plan {
+            steps: plan.steps.iter().map(step).collect(),
+        },
+        Entry::Other { update } => Row::Other {
+            update: raw(update),
+        },
+        Entry::ToolResult { id, status, text } => Row::ToolResult {
+            id: id.clone(),
+            status: status_name(*status).to_owned(),
+            text: text.clone(),
+        },
+        Entry::ToolUse {
+            id,
+            title,
+            tool,
+            input,
+            status,
+        } => Row::ToolUse {
+            id: id.clone(),
+            input: input.as_ref().map(raw),
+            status: status.map(|status| status_name(status).to_owned()),
+            title: title.clone(),
+            tool: tool.clone(),
+        },
+    }
+}
+
+fn status_name(status: ToolStatus) -> &'static str {
+    match status {
+        ToolStatus::Pending => "pending",
+        ToolStatus::InProgress => "in_progress",
+        ToolStatus::Completed => "completed",
+        ToolStatus::Failed => "failed",
+        ToolStatus::Unknown => "unknown",
+    }
+}

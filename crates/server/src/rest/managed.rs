@@ -1,0 +1,181 @@
+//! Agents that the host runs, over REST.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use countersign_protocol as wire;
+use countersign_protocol::HostAgent;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Answer, Body, Known, WaitQuery, asked};
+use crate::Doors;
+use crate::ops::managed;
+
+type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
+
+/// The routes about agents that the host runs.
+pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
+    OpenApiRouter::new()
+        .routes(routes!(spawn_agent))
+        .routes(routes!(prompt_agent))
+        .routes(routes!(interrupt_agent))
+        .routes(routes!(kill_agent))
+        .routes(routes!(resume_agent))
+        .routes(routes!(archive_agent))
+        .routes(routes!(rename_agent))
+        .routes(routes!(configure_agent))
+        .routes(routes!(wait_idle))
+        .routes(routes!(transcript))
+}
+
+/// Start an agent. It is listed at once, and ready some time later.
+#[utoipa::path(post, path = "/api/v1/agents/spawn", request_body = wire::SpawnAgentParams,
+    responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
+        (status = 409, description = "another agent has the name")))]
+async fn spawn_agent(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Body(params): Body<wire::SpawnAgentParams>,
+) -> Answer<HostAgent> {
+    managed::spawn(&doors.service, &caller, params)
+        .await
+        .map(Json)
+}
+
+/// Tell an agent something. It waits while a turn runs, and wakes an agent that ended.
+#[utoipa::path(post, path = "/api/v1/agents/{id}/prompt", params(("id" = String, Path)), request_body = wire::PromptBody,
+    responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
+        (status = 404, description = "unknown agent"), (status = 409, description = "the host does not run it")))]
+async fn prompt_agent(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+    Body(body): Body<wire::PromptBody>,
+) -> Answer<HostAgent> {
+    managed::prompt(&doors.service, &caller, id, body)
+        .await
+        .map(Json)
+}
+
+/// End an agent's turn.
+#[utoipa::path(post, path = "/api/v1/agents/{id}/interrupt", params(("id" = String, Path)), request_body = wire::InterruptBody,
+    responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
+        (status = 404, description = "unknown agent"), (status = 409, description = "no turn runs")))]
+async fn interrupt_agent(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+    Body(body): Body<wire::InterruptBody>,
+) -> Answer<HostAgent> {
+    managed::interrupt(&doors.service, &caller, id, body)
+        .await
+        .map(Json)
+}
+
+/// End an agent and everything it started.
+#[utoipa::path(post, path = "/api/v1/agents/{id}/kill", params(("id" = String, Path)),
+    responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
+        (status = 404, description = "unknown agent")))]
+async fn kill_agent(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+) -> Answer<HostAgent> {
+    managed::kill(&doors.service, &caller, id).await.map(Json)
+}
+
+/// Start an agent again where it was.
+#[utoipa::path(post, path = "/api/v1/agents/{id}/resume", params(("id" = String, Path)),
+    responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
+        (status = 404, description = "unknown agent"), (status = 409, description = "it kept no session")))]
+async fn resume_agent(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+) -> Answer<HostAgent> {
+    managed::resume(&doors.service, &caller, id).await.map(Json)
+}
+
+/// Put an agent away, or take it out again.
+#[utoipa::path(put, path = "/api/v1/agents/{id}/archived", params(("id" = String, Path)), request_body = wire::ArchiveBody,
+    responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
+        (status = 404, description = "unknown agent")))]
+async fn archive_agent(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+    Body(body): Body<wire::ArchiveBody>,
+) -> Answer<HostAgent> {
+    managed::archive(&doors.service, &caller, id, body)
+        .await
+        .map(Json)
+}
+
+/// Give an agent another name.
+#[utoipa::path(put, path = "/api/v1/agents/{id}/name", params(("id" = String, Path)), request_body = wire::RenameBody,
+    responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
+        (status = 404, description = "unknown agent"), (status = 409, description = "another agent has the name")))]
+async fn rename_agent(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+    Body(body): Body<wire::RenameBody>,
+) -> Answer<HostAgent> {
+    managed::rename(&doors.service, &caller, id, body)
+        .await
+        .map(Json)
+}
+
+/// Give an agent another mode or model, now and whenever it is started again.
+#[utoipa::path(put, path = "/api/v1/agents/{id}/configuration", params(("id" = String, Path)), request_body = wire::ConfigureBody,
+    responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
+        (status = 404, description = "unknown agent")))]
+async fn configure_agent(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+    Body(body): Body<wire::ConfigureBody>,
+) -> Answer<HostAgent> {
+    managed::configure(&doors.service, &caller, id, body)
+        .await
+        .map(Json)
+}
+
+/// Wait until an agent has nothing to do. Without `wait`, as long as it takes.
+#[utoipa::path(get, path = "/api/v1/agents/{id}/idle", params(("id" = String, Path), WaitQuery),
+    responses((status = 200, body = wire::WaitIdleResult), (status = 403, description = "not for agents"),
+        (status = 404, description = "unknown agent")))]
+async fn wait_idle(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+    query: Asked<WaitQuery>,
+) -> Answer<wire::WaitIdleResult> {
+    let limit = asked(query)?.limit()?;
+    let timeout_ms = limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+    let params = wire::WaitIdleParams {
+        agent_id: Some(id),
+        agent_ids: None,
+        timeout_ms,
+    };
+    managed::wait_idle(&doors.service, &caller, params)
+        .await
+        .map(Json)
+}
+
+/// What an agent said and did, oldest first.
+#[utoipa::path(get, path = "/api/v1/agents/{id}/transcript", params(("id" = String, Path), wire::TranscriptQuery),
+    responses((status = 200, body = wire::TranscriptResult), (status = 403, description = "not for agents"),
+        (status = 404, description = "unknown agent")))]
+async fn transcript(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+    query: Asked<wire::TranscriptQuery>,
+) -> Answer<wire::TranscriptResult> {
+    managed::transcript(&doors.service, &caller, id, asked(query)?)
+        .await
+        .map(Json)
+}

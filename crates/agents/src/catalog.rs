@@ -129,6 +129,21 @@ pub struct Environment {
     pub command: Option<String>,
 }
 
+impl Environment {
+    /// Where to look for an agent, in an environment in which `find` finds variables. Global packages
+    /// of npm lie beside the folder of its executables.
+    pub fn of(entry: &Entry, find: impl Fn(&str) -> Option<OsString>) -> Self {
+        let path = find("PATH");
+        let folders = path.iter().flat_map(std::env::split_paths);
+        let modules = folders.filter_map(|folder| Some(folder.parent()?.join("lib/node_modules")));
+        Self {
+            node_modules: modules.collect(),
+            command: find(&variable(entry)).and_then(|command| command.into_string().ok()),
+            path,
+        }
+    }
+}
+
 /// What became of looking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {

@@ -63,6 +63,10 @@ impl LocalShells {
     }
 
     fn start(&self, spec: &CommandSpec) -> Result<TerminalId, ShellError> {
+        if !spec.cwd.is_absolute() {
+            let words = format!("`{}` is not an absolute path", spec.cwd.display());
+            return Err(ShellError::NotPermitted(words));
+        }
         let number = self.number()?;
         let name = format!("{NAME_PREFIX}{number}");
         let terminal = self
@@ -154,7 +158,7 @@ fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>
 
 impl Terminal {
     fn start(tree: Tree, spec: &CommandSpec) -> Result<Self, ShellError> {
-        let started = start(&tree, spec).inspect_err(|_| tree.discard());
+        let started = start(&tree, spec);
         let (child, source) = started.map_err(|source| ShellError::Failed {
             what: format!("run a command in `{}`", spec.cwd.display()),
             source,

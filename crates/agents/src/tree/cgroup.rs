@@ -14,6 +14,8 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use super::TreeError;
 
 const HOST_PREFIX: &str = "countersign-";
+/// The last agent of a host takes the host's folder away, at any time.
+const CREATE_TRIES: usize = 8;
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// One group of ours.
@@ -27,17 +29,24 @@ impl Cgroup {
     pub(super) fn create(host_key: &str, name: &str) -> Result<Self, String> {
         let own = find_own().ok_or("no cgroup2 is mounted that we are in")?;
         let host = own.join(format!("{HOST_PREFIX}{host_key}"));
-        match fs::create_dir(&host) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(format!("`{}`: {error}", host.display()));
+        let mut made = Err(String::new());
+        for _ in 0..CREATE_TRIES {
+            match fs::create_dir(&host) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(cannot_make(&host, &error));
+                }
+                _ => made = Self::create_in(&host, name),
             }
-            _ => Self::create_in(&host, name),
+            if made.is_ok() || host.exists() {
+                break;
+            }
         }
+        made
     }
 
     pub(super) fn create_in(parent: &Path, name: &str) -> Result<Self, String> {
         let path = parent.join(name);
-        fs::create_dir(&path).map_err(|error| format!("`{}`: {error}", path.display()))?;
+        fs::create_dir(&path).map_err(|error| cannot_make(&path, &error))?;
         let cgroup = Self { path };
         if let Err(why) = cgroup.check() {
             cgroup.remove();
@@ -137,16 +146,30 @@ impl Cgroup {
                 tracing::warn!(path = %folder.display(), %error, "could not remove a cgroup");
             }
         }
-        let host = self.path.parent();
+        self.remove_host();
+    }
+
+    /// Removes it if no process and no other group is in it; the system refuses otherwise.
+    pub(super) fn remove_empty(&self) {
+        if fs::remove_dir(&self.path).is_ok() {
+            self.remove_host();
+        }
+    }
+
+    /// It stays while another agent of the host is in it.
+    fn remove_host(&self) {
         let is_host = |path: &&Path| {
             let name = path.file_name().and_then(|name| name.to_str());
             name.is_some_and(|name| name.starts_with(HOST_PREFIX))
         };
-        if let Some(host) = host.filter(is_host) {
-            // It stays while another agent of the host is in it.
+        if let Some(host) = self.path.parent().filter(is_host) {
             drop(fs::remove_dir(host));
         }
     }
+}
+
+fn cannot_make(path: &Path, error: &io::Error) -> String {
+    format!("cannot make `{}`: {error}", path.display())
 }
 
 /// The folder and all folders below it, parents first.

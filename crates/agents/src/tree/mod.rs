@@ -8,13 +8,13 @@
 //! what certainly belongs is signalled.
 
 mod cgroup;
+mod means;
 mod members;
 mod procfs;
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,45 +26,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::spawn_hooks::{self, Placement};
 use cgroup::Cgroup;
+pub use means::{Means, means};
 use members::Members;
 pub(crate) use procfs::read_stat;
 
 const TREE_VARIABLE: &str = "COUNTERSIGN_TREE";
 const TERMINAL_VARIABLE: &str = "COUNTERSIGN_TERMINAL";
 const NAME_BYTES_MAX: usize = 64;
-
-/// How the processes of an agent are held together. `Display` says it to people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Means {
-    /// A cgroup at this place.
-    Cgroup {
-        /// Its folder.
-        path: PathBuf,
-    },
-    /// Marks in the environment.
-    Marks {
-        /// Why there is no cgroup.
-        why: String,
-    },
-}
-
-impl fmt::Display for Means {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cgroup { path } => write!(
-                out,
-                "cgroup at {}: nothing escapes that does not move itself to another cgroup",
-                path.display()
-            ),
-            Self::Marks { why } => write!(
-                out,
-                "marks in the environment: a process that clears its environment and detaches can \
-                 escape (no cgroup: {why})"
-            ),
-        }
-    }
-}
 
 /// Why what an agent started could not be ended.
 #[derive(Debug, thiserror::Error)]
@@ -94,53 +62,6 @@ pub enum TreeError {
     Refused(String),
 }
 
-/// Tries what can be used here. What it says holds for processes that are started from the same
-/// cgroup, so the host asks for itself. Blocks for some milliseconds.
-pub fn means() -> Means {
-    let mark = match new_mark() {
-        Ok(mark) => mark,
-        Err(error) => {
-            return Means::Marks {
-                why: error.to_string(),
-            };
-        }
-    };
-    match Cgroup::create("probe", &mark) {
-        Ok(cgroup) => {
-            let tried = try_entering(&cgroup);
-            cgroup.remove();
-            let own = cgroup.path().ancestors().nth(2).map(PathBuf::from);
-            match tried {
-                Ok(()) => Means::Cgroup {
-                    path: own.unwrap_or_default(),
-                },
-                Err(error) => Means::Marks {
-                    why: error.to_string(),
-                },
-            }
-        }
-        Err(why) => Means::Marks { why },
-    }
-}
-
-fn try_entering(cgroup: &Cgroup) -> io::Result<()> {
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", ":"]).env_clear();
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let cgroup = Some(cgroup.open_procs()?);
-    spawn_hooks::place(
-        &mut command,
-        Placement {
-            cgroup,
-            terminal: false,
-        },
-    );
-    command.status().map(drop)
-}
-
 /// A tree is used for one run of an agent; once it was ended nothing can be started in it.
 #[derive(Clone, Debug)]
 pub struct Tree(Arc<Shared>);
@@ -157,6 +78,15 @@ struct Shared {
     parent: Option<Tree>,
     gate: Mutex<Gate>,
     tasks: TaskTracker,
+}
+
+/// Takes away a folder in which nothing ever was, or is any more. Ends nothing.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.remove_empty();
+        }
+    }
 }
 
 /// Held while something is started, so that nothing can slip in while a tree is being ended.
@@ -268,13 +198,6 @@ impl Tree {
                 .then(|| Members::new(self.variable(), roots)),
         };
         held.end(&self.0.tasks).await.map(drop)
-    }
-
-    /// For a tree in which nothing was started.
-    pub(crate) fn discard(&self) {
-        if let Some(cgroup) = &self.0.cgroup {
-            cgroup.remove();
-        }
     }
 
     /// Tasks that serve this agent's processes. They end with them.

@@ -24,6 +24,7 @@ fn spawn_as(caller: &Caller, name: Option<&str>, prompt: Option<&str>) -> Input 
         name: name.map(str::to_owned),
         kind: "claude".to_owned(),
         options: SpawnOptions {
+            agent: Some("claude".to_owned()),
             cwd: "/srv".to_owned(),
             ..SpawnOptions::default()
         },

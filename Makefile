@@ -1,6 +1,6 @@
 # Each target is a line anybody could type.
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint deny bench crash fuzz dev bless clean
+.PHONY: help run test test-agents agents check lint deny bench crash fuzz dev bless clean
 
 CACHE := .cache
 DENY_VERSION := 0.20.2
@@ -8,14 +8,21 @@ FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS := 1800
 
 help: ## List the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: ## Build, then start a host in a scratch home with three demo agents to answer
 	cargo build --locked -p countersign
 	target/debug/countersign demo run
 
-test: lint deny ## Everything that CI runs
+test: lint deny agents ## Everything that CI runs
 	cargo test --locked --workspace
+
+agents: ## Fetch the agents that tests run, at pinned versions, into the cache
+	scripts/agents
+
+test-agents: ## The tests with real agents, with defect among them, which is built once
+	scripts/agents --defect
+	cargo test --locked -p countersign --test it -- real_agents
 
 check: lint ## Format, lints and the fast tests
 	cargo test --locked --workspace --lib --bins

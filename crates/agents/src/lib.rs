@@ -6,11 +6,13 @@
 
 pub mod acp;
 pub mod adapter;
+pub mod catalog;
 mod child;
 mod files;
 mod lines;
 mod pipe;
 mod process;
+pub mod scripted;
 mod shells;
 mod spawn_hooks;
 mod stream;

@@ -42,6 +42,20 @@ pub enum Rejection {
     /// A name that could not be typed.
     #[error("'{0}' cannot be a name: use letters, digits, '-', '_' and '.'")]
     BadName(String),
+    /// No such kind of agent, and no command.
+    #[error(
+        "there is no agent called '{0}' in the catalog; `countersign agents` lists them, and --command runs any other"
+    )]
+    UnknownKind(String),
+    /// Neither an agent nor a command.
+    #[error("name an agent of the catalog, or give a command")]
+    NothingToRun,
+    /// Its process is there.
+    #[error("agent '{0}' runs; end it first")]
+    StillRuns(AgentId),
+    /// It works where it was started.
+    #[error("agent '{0}' has no worktree of its own")]
+    NoWorktree(AgentId),
     /// Nothing to end.
     #[error("agent '{0}' has no turn running")]
     NoTurn(AgentId),

@@ -22,6 +22,10 @@ mod supervisor;
 mod timekeeper;
 
 pub use clock::Clock;
+pub use countersign_agents::catalog;
+pub use countersign_agents::worktree::{
+    Diff, DiffFile, Discard, FileStatus, Outcome as WorktreeOutcome,
+};
 pub use countersign_core::{GrantDraft, GrantState};
 pub use countersign_rules::{Candidate, explain};
 pub use countersign_store::{
@@ -36,8 +40,9 @@ pub use rulebook::{
     RulebookError, foreign_policy,
 };
 pub use service::{
-    Backtest, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined, OpenError,
-    Overview, RulesOverview, Service, Settings, SpawnRequest, Stopped, TranscriptPage, open, start,
+    Backtest, CatalogEntry, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined,
+    OpenError, Overview, RulesOverview, Service, Settings, SpawnRequest, Stopped, TranscriptPage,
+    open, start,
 };
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

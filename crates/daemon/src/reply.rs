@@ -46,6 +46,9 @@ pub enum ServiceError {
     /// Rule files cannot be looked at; nothing is allowed by rule until they can.
     #[error("the rule files: {0}")]
     Unseen(&'static str),
+    /// Something outside the host failed, in words for whoever asked.
+    #[error("{0}")]
+    World(Arc<str>),
     /// The host is ending.
     #[error("the host is shutting down")]
     ShuttingDown,

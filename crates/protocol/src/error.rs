@@ -122,6 +122,8 @@ reasons! {
     WrongOrigin = "wrong_origin", 403;
     /// The record cannot be written; nothing is allowed until it can.
     StoreUnavailable = "store_unavailable", 503;
+    /// Something outside the host failed; the message says what.
+    Failed = "failed", 500;
     /// The host is ending.
     ShuttingDown = "shutting_down", 503;
 }

@@ -92,6 +92,7 @@ impl From<ServiceError> for Fault {
             ServiceError::Store(_) | ServiceError::Unseen(_) => {
                 Self::plain(Reason::StoreUnavailable, error.to_string())
             }
+            ServiceError::World(_) => Self::plain(Reason::Failed, error.to_string()),
             ServiceError::ShuttingDown => Self::plain(Reason::ShuttingDown, error.to_string()),
         }
     }
@@ -113,6 +114,11 @@ impl From<Rejection> for Fault {
             Rejection::NotManaged(_) => Self::refused(Reason::NotManaged, words),
             Rejection::RunByHost(_) => Self::refused(Reason::RunByHost, words),
             Rejection::NameTaken(_) => Self::refused(Reason::NameTaken, words),
+            Rejection::UnknownKind(_) | Rejection::NothingToRun => {
+                Self::plain(Reason::InvalidParams, words)
+            }
+            Rejection::StillRuns(_) => Self::refused(Reason::RunByHost, words),
+            Rejection::NoWorktree(_) => Self::refused(Reason::NotManaged, words),
             Rejection::BadName(_) => Self::plain(Reason::InvalidParams, words),
             Rejection::NoTurn(_) => Self::refused(Reason::NoTurn, words),
             Rejection::CannotResume(_) => Self::refused(Reason::CannotResume, words),

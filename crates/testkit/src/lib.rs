@@ -3,3 +3,5 @@
 
 pub mod bench;
 pub mod crash;
+pub mod model;
+pub mod real;

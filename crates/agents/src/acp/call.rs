@@ -122,6 +122,11 @@ impl Call {
         )
     }
 
+    /// Whether anything but its id is known.
+    fn is_told(&self) -> bool {
+        self.status.is_some() || self.title.is_some() || self.raw_input.is_some()
+    }
+
     /// Forgets what only an ask could need.
     fn slim(&mut self) {
         self.raw_input = None;
@@ -289,7 +294,7 @@ impl Calls {
         let known = std::mem::take(&mut self.known);
         let mut open: Vec<(u64, String)> = known
             .into_iter()
-            .filter(|(_, call)| !call.is_over() && call.status.is_some())
+            .filter(|(_, call)| !call.is_over() && call.is_told())
             .map(|(id, call)| (call.born, id))
             .collect();
         open.sort_unstable();

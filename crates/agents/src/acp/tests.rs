@@ -1,1 +1,894 @@
+//! Golden lines: what an agent says, what comes of it, and what is written.
 
+use countersign_core::event::{PlanStep, ToolStatus, TranscriptEntry, Usage};
+use serde_json::json;
+
+use super::*;
+use crate::adapter::{
+    Answer, Bound, PermissionAsk, Ready, Report, RunRequest, ServeError, Served, Serves, Start,
+    Want,
+};
+
+fn start() -> Start {
+    Start {
+        cwd: "/p".into(),
+        session: None,
+        mode: None,
+        model: None,
+        system_prompt: None,
+        allowed_tools: Vec::new(),
+        disallowed_tools: Vec::new(),
+        serves: Serves {
+            files: true,
+            terminals: true,
+        },
+        mcp_servers: Vec::new(),
+    }
+}
+
+fn text(lines: &[Line]) -> Vec<Value> {
+    let parsed = lines.iter().map(|line| {
+        assert_eq!(line.last(), Some(&b'\n'));
+        serde_json::from_slice(line).unwrap()
+    });
+    parsed.collect()
+}
+
+fn hear(acp: &mut Acp, message: &Value) -> (Vec<Happening>, Vec<Value>) {
+    let heard = acp.hear(message.to_string().as_bytes());
+    (heard.happenings, text(&heard.lines))
+}
+
+fn order(acp: &mut Acp, order: Order) -> Vec<Value> {
+    text(&acp.order(order).unwrap())
+}
+
+/// What an update came to.
+fn update(acp: &mut Acp, update: &Value) -> Vec<Happening> {
+    let params = json!({"sessionId": "s", "update": update});
+    let (happenings, lines) = hear(acp, &json!({"method": "session/update", "params": params}));
+    assert_eq!(lines, Vec::<Value>::new());
+    happenings
+}
+
+fn initialized(acp: &mut Acp, start: Start, result: &Value) -> (Vec<Happening>, Vec<Value>) {
+    order(acp, Order::Start(start));
+    hear(acp, &json!({"id": 0, "result": result}))
+}
+
+/// A connection with the session `s` open.
+fn open() -> Acp {
+    let mut acp = Acp::new();
+    initialized(&mut acp, start(), &json!({"protocolVersion": 1}));
+    hear(&mut acp, &json!({"id": 1, "result": {"sessionId": "s"}}));
+    acp
+}
+
+/// The same with turn 7 running.
+fn in_turn() -> Acp {
+    let mut acp = open();
+    prompt(&mut acp, 7);
+    acp
+}
+
+fn prompt(acp: &mut Acp, turn: u32) -> Vec<Value> {
+    let messages = vec!["do it".to_owned()];
+    order(acp, Order::Prompt { turn, messages })
+}
+
+fn id(text: &str) -> RequestId {
+    RequestId(text.to_owned())
+}
+
+fn options(kinds: &[&str]) -> Value {
+    let options = kinds
+        .iter()
+        .map(|kind| json!({"optionId": format!("the-{kind}"), "kind": kind, "name": kind}));
+    options.collect()
+}
+
+fn permission(request: &Value, call: &Value, kinds: &[&str]) -> Value {
+    json!({"id": request, "method": "session/request_permission", "params":
+        {"sessionId": "s", "toolCall": call, "options": options(kinds)}})
+}
+
+const ONCE: [&str; 2] = ["allow_once", "reject_once"];
+
+fn ask(request: &str, command: &str) -> PermissionAsk {
+    PermissionAsk {
+        request: id(request),
+        tool_call: "c".into(),
+        title: String::new(),
+        tool: Some("Bash".into()),
+        input: Some(Json::from_value(&json!({"command": command})).unwrap()),
+        details: Json::from_value(&json!({"kind": "execute", "rawInput": {"command": command}}))
+            .unwrap(),
+        binds: vec![Bound::Run(RunRequest {
+            command: command.into(),
+            cwd: None,
+            env: Vec::new(),
+        })],
+        can_allow: true,
+        can_deny: true,
+    }
+}
+
+fn asked(happenings: &[Happening]) -> Vec<PermissionAsk> {
+    let asks = happenings.iter().filter_map(|happening| match happening {
+        Happening::Asked(ask) => Some((**ask).clone()),
+        _ => None,
+    });
+    asks.collect()
+}
+
+fn call(command: &str) -> Value {
+    json!({"toolCallId": "c", "kind": "execute", "rawInput": {"command": command}})
+}
+
+fn cancelled(request: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": request, "result": {"outcome": {"outcome": "cancelled"}}})
+}
+
+#[test]
+fn the_handshake_opens_a_session() {
+    let mut acp = Acp::new();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(
+        order(&mut acp, Order::Start(start())),
+        [
+            json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+                "protocolVersion": 1,
+                "clientCapabilities": {
+                    "fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true,
+                    "session": {"compaction": {}, "notices": {}},
+                },
+                "clientInfo": {"name": "countersign", "title": "Countersign", "version": version},
+            }})
+        ]
+    );
+    let capabilities = json!({"loadSession": true});
+    let info = json!({"name": "a", "version": "2"});
+    let result =
+        json!({"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": info});
+    let (_, lines) = hear(&mut acp, &json!({"id": 0, "result": result}));
+    assert_eq!(
+        lines,
+        [json!({"jsonrpc": "2.0", "id": 1, "method": "session/new",
+            "params": {"cwd": "/p", "mcpServers": []}})]
+    );
+    let modes = json!({"currentModeId": "m", "availableModes": [{"id": "m", "name": "M"}]});
+    let result = json!({"sessionId": "s", "modes": modes});
+    let (happenings, _) = hear(&mut acp, &json!({"id": 1, "result": result}));
+    assert_eq!(
+        happenings,
+        [Happening::Ready(Ready {
+            session: "s".into(),
+            resumed: false,
+            resumable: true,
+            agent: Some("a 2".into()),
+            modes: vec!["m".into()],
+            mode: Some("m".into()),
+            warnings: Vec::new(),
+        })]
+    );
+}
+
+#[test]
+fn a_start_that_cannot_be_fails_with_words() {
+    let failed = |result: &Value, session: Option<&str>, then: Option<Value>| {
+        let mut acp = Acp::new();
+        let start = Start {
+            session: session.map(str::to_owned),
+            ..start()
+        };
+        let (mut happenings, _) = initialized(&mut acp, start, result);
+        if let Some(then) = then {
+            happenings = hear(&mut acp, &then).0;
+        }
+        match happenings.as_slice() {
+            [Happening::StartFailed { message }] => message.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let login = json!({"protocolVersion": 1, "authMethods": [{"id": "k", "name": "A key"}]});
+    let refused = json!({"id": 1, "error": {"code": -32000, "message": "Authentication required"}});
+    assert!(failed(&login, None, Some(refused)).contains("log in first (A key)"));
+    assert!(failed(&json!({"protocolVersion": 2}), None, None).contains("version 2"));
+    assert!(failed(&json!("x"), None, None).contains("cannot be read"));
+    let plain = json!({"protocolVersion": 1});
+    assert!(failed(&plain, Some("s"), None).contains("cannot go on with an earlier session"));
+    let load = json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}});
+    let unknown = json!({"id": 1, "error": {"code": -32002, "message": "Resource not found"}});
+    assert!(failed(&load, Some("s"), Some(unknown)).contains("no longer knows the session `s`"));
+}
+
+#[test]
+fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
+    let start = || Start {
+        mode: Some("plan".into()),
+        model: Some("big".into()),
+        system_prompt: Some("be kind".into()),
+        allowed_tools: vec!["Read".into(), "Bash(ls:*)".into()],
+        disallowed_tools: vec!["WebFetch".into()],
+        ..start()
+    };
+    let mut acp = Acp::new();
+    let result = json!({
+        "protocolVersion": 1,
+        "agentInfo": {"name": "@agentclientprotocol/claude-agent-acp", "version": "1"},
+        "agentCapabilities": {"sessionCapabilities": {"systemPrompt": {}}},
+    });
+    let (_, lines) = initialized(&mut acp, start(), &result);
+    assert_eq!(
+        lines[0]["params"],
+        json!({
+            "cwd": "/p", "mcpServers": [],
+            "systemPrompt": {"mode": "append", "content": [{"type": "text", "text": "be kind"}]},
+            "_meta": {"claudeCode": {"options":
+                {"tools": ["Bash", "Read"], "disallowedTools": ["WebFetch"]}}},
+        })
+    );
+    let modes = json!({"currentModeId": "m", "availableModes": [{"id": "m", "name": "M"}, {"id": "plan", "name": "P"}]});
+    let model = json!({"id": "model", "name": "Model", "category": "model", "type": "select",
+        "currentValue": "small", "options": [{"value": "small", "name": "S"}, {"value": "big", "name": "B"}]});
+    let result = json!({"sessionId": "s", "modes": modes, "configOptions": [model]});
+    let (happenings, lines) = hear(&mut acp, &json!({"id": 1, "result": result}));
+    assert_eq!(happenings, []);
+    assert_eq!(
+        lines,
+        [
+            json!({"jsonrpc": "2.0", "id": 2, "method": "session/set_mode",
+                "params": {"sessionId": "s", "modeId": "plan"}}),
+            json!({"jsonrpc": "2.0", "id": 3, "method": "session/set_config_option",
+                "params": {"sessionId": "s", "configId": "model", "value": "big"}}),
+        ]
+    );
+    hear(&mut acp, &json!({"id": 2, "result": {}}));
+    let refused = json!({"id": 3, "error": {"code": -1, "message": "no"}});
+    let (happenings, _) = hear(&mut acp, &refused);
+    let [Happening::Ready(ready)] = happenings.as_slice() else {
+        panic!("{happenings:?}");
+    };
+    assert_eq!(ready.mode.as_deref(), Some("plan"));
+    assert_eq!(
+        ready.warnings,
+        ["the agent did not take the model `big`: no"]
+    );
+
+    let mut acp = Acp::new();
+    initialized(&mut acp, start(), &json!({"protocolVersion": 1}));
+    hear(&mut acp, &json!({"id": 1, "result": {"sessionId": "s"}}));
+    let refused = json!({"id": 2, "error": {"code": -32601, "message": "Method not found"}});
+    let (happenings, _) = hear(&mut acp, &refused);
+    let [Happening::Ready(ready)] = happenings.as_slice() else {
+        panic!("{happenings:?}");
+    };
+    assert_eq!(ready.warnings.len(), 4, "{:?}", ready.warnings);
+}
+
+#[test]
+fn replayed_history_is_not_told_again_and_a_resume_replays_none() {
+    let start = || Start {
+        session: Some("s".into()),
+        ..start()
+    };
+    let mut acp = Acp::new();
+    let load = json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}});
+    let (_, lines) = initialized(&mut acp, start(), &load);
+    assert_eq!(lines[0]["method"], "session/load");
+    let chunk =
+        json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "old"}});
+    assert_eq!(update(&mut acp, &chunk), []);
+    let old =
+        json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t", "status": "pending"});
+    assert_eq!(update(&mut acp, &old), []);
+    let (happenings, _) = hear(&mut acp, &json!({"id": 1, "result": null}));
+    assert!(matches!(happenings.as_slice(), [Happening::Ready(ready)] if ready.resumed));
+
+    let mut acp = Acp::new();
+    let both = json!({"loadSession": true, "sessionCapabilities": {"resume": {}}});
+    let both = json!({"protocolVersion": 1, "agentCapabilities": both});
+    let (_, lines) = initialized(&mut acp, start(), &both);
+    assert_eq!(lines[0]["method"], "session/resume");
+    assert_eq!(update(&mut acp, &chunk).len(), 1);
+}
+
+#[test]
+fn another_process_goes_on_in_the_middle_of_a_turn() {
+    let mut first = in_turn();
+    hear(&mut first, &permission(&json!("r"), &call("ls"), &ONCE));
+    let state = first.state();
+    drop(first);
+
+    let mut second = Acp::restore(&state).unwrap();
+    assert_eq!(second.state(), state);
+    let request = id("\"r\"");
+    let allow = || Order::Answer {
+        request: request.clone(),
+        answer: Answer::Allow,
+    };
+    assert_eq!(
+        order(&mut second, allow()),
+        [json!({"jsonrpc": "2.0", "id": "r", "result":
+            {"outcome": {"outcome": "selected", "optionId": "the-allow_once"}}})]
+    );
+    assert_eq!(second.order(allow()), Err(OrderError::NotWaiting));
+    let usage = json!({"inputTokens": 5, "outputTokens": 6, "totalTokens": 11});
+    let response = json!({"id": 2, "result": {"stopReason": "end_turn", "usage": usage}});
+    assert_eq!(
+        hear(&mut second, &response).0,
+        [Happening::TurnEnded {
+            turn: 7,
+            end: TurnEnd {
+                reason: "end_turn".into(),
+                message: None,
+                usage: Some(Usage {
+                    tokens_in: Some(5),
+                    tokens_out: Some(6),
+                    ..Usage::default()
+                }),
+                left_open: vec![("c".into(), ToolStatus::Unknown)],
+            },
+        }]
+    );
+    assert_eq!(prompt(&mut second, 8)[0]["id"], 3);
+}
+
+#[test]
+fn a_prompt_is_never_sent_while_one_runs() {
+    let mut acp = Acp::new();
+    let again = || Order::Prompt {
+        turn: 1,
+        messages: vec!["x".into()],
+    };
+    assert_eq!(acp.order(again()), Err(OrderError::NotReady));
+    let mut acp = open();
+    assert_eq!(
+        prompt(&mut acp, 7),
+        [
+            json!({"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params":
+            {"sessionId": "s", "prompt": [{"type": "text", "text": "do it"}]}})
+        ]
+    );
+    assert_eq!(acp.order(again()), Err(OrderError::NotReady));
+    let data = json!({"message": "no model"});
+    let failed =
+        json!({"id": 2, "error": {"code": -32603, "message": "Internal error", "data": data}});
+    assert_eq!(
+        hear(&mut acp, &failed).0,
+        [Happening::TurnEnded {
+            turn: 7,
+            end: TurnEnd {
+                reason: "error".into(),
+                message: Some("Internal error: no model".into()),
+                usage: None,
+                left_open: Vec::new(),
+            },
+        }]
+    );
+    assert!(acp.order(again()).is_ok());
+}
+
+#[test]
+fn an_ask_is_joined_with_its_call_wherever_that_is_told() {
+    let begins = |call: &Value| {
+        let mut call = call.clone();
+        call["sessionUpdate"] = json!("tool_call");
+        call
+    };
+    let only_id = json!({"toolCallId": "c"});
+
+    let mut acp = in_turn();
+    let (happenings, _) = hear(&mut acp, &permission(&json!(1), &call("ls"), &ONCE));
+    assert_eq!(asked(&happenings), [ask("1", "ls")]);
+
+    let mut acp = in_turn();
+    update(&mut acp, &begins(&call("ls")));
+    let (happenings, _) = hear(&mut acp, &permission(&json!(1), &only_id, &ONCE));
+    assert_eq!(asked(&happenings), [ask("1", "ls")]);
+
+    let mut acp = in_turn();
+    let (happenings, _) = hear(&mut acp, &permission(&json!(1), &only_id, &ONCE));
+    let nothing = PermissionAsk {
+        tool: None,
+        input: None,
+        details: Json::from_value(&json!({})).unwrap(),
+        binds: Vec::new(),
+        ..ask("1", "")
+    };
+    assert_eq!(asked(&happenings), [nothing]);
+    assert_eq!(
+        asked(&update(&mut acp, &begins(&call("ls")))),
+        [ask("1", "ls")]
+    );
+    let status =
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "in_progress"});
+    assert_eq!(asked(&update(&mut acp, &status)), []);
+    let mut changed = call("rm x");
+    changed["sessionUpdate"] = json!("tool_call_update");
+    assert_eq!(asked(&update(&mut acp, &changed)), [ask("1", "rm x")]);
+}
+
+#[test]
+fn an_answer_is_chosen_by_kind_and_never_always() {
+    let deny = || Answer::Deny {
+        message: Some("use git".into()),
+    };
+    let answered = |kinds: &[&str], answer| {
+        let mut acp = in_turn();
+        let (happenings, _) = hear(&mut acp, &permission(&json!(1), &call("ls"), kinds));
+        let asks = asked(&happenings);
+        let request = id("1");
+        let written = acp.order(Order::Answer { request, answer });
+        let written = written.map(|lines| text(&lines)[0]["result"].clone());
+        (asks[0].can_allow, asks[0].can_deny, written)
+    };
+    let selected = |option: &str| json!({"outcome": {"outcome": "selected", "optionId": option}});
+    let told = |mut outcome: Value| {
+        outcome["_meta"] = json!({"countersign": {"message": "use git"}});
+        outcome
+    };
+    let nothing = json!({"outcome": {"outcome": "cancelled"}});
+    let all = [
+        "reject_always",
+        "allow_always",
+        "reject_once",
+        "allow_once",
+        "other",
+    ];
+    assert_eq!(
+        answered(&all, Answer::Allow),
+        (true, true, Ok(selected("the-allow_once")))
+    );
+    assert_eq!(
+        answered(&all, deny()),
+        (true, true, Ok(told(selected("the-reject_once"))))
+    );
+    let (can_allow, can_deny, written) =
+        answered(&["allow_always", "reject_always"], Answer::Allow);
+    assert!(!can_allow && !can_deny && matches!(written, Err(OrderError::Unsupported(_))));
+    let always = ["allow_always", "reject_always"];
+    assert_eq!(
+        answered(&always, deny()),
+        (false, false, Ok(told(nothing.clone())))
+    );
+    assert_eq!(
+        answered(&[], Answer::Cancelled),
+        (false, false, Ok(nothing))
+    );
+}
+
+#[test]
+fn an_interrupt_answers_every_ask_as_cancelled_once() {
+    let mut acp = in_turn();
+    hear(&mut acp, &permission(&json!(1), &call("ls"), &ONCE));
+    hear(&mut acp, &permission(&json!("1"), &call("ls"), &ONCE));
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s"}});
+    let lines = order(&mut acp, Order::Interrupt);
+    assert_eq!(
+        lines,
+        [cancel.clone(), cancelled(&json!("1")), cancelled(&json!(1))]
+    );
+    assert_eq!(order(&mut acp, Order::Interrupt), [cancel]);
+    let request = id("1");
+    let answer = Answer::Allow;
+    assert_eq!(
+        acp.order(Order::Answer { request, answer }),
+        Err(OrderError::NotWaiting)
+    );
+    let (happenings, lines) = hear(&mut acp, &permission(&json!(2), &call("ls"), &ONCE));
+    assert_eq!(lines, [cancelled(&json!(2))]);
+    assert_eq!(
+        happenings[..2],
+        [
+            Happening::Withdrawn {
+                request: id("\"1\"")
+            },
+            Happening::Withdrawn { request: id("1") },
+        ]
+    );
+    assert_eq!(asked(&happenings), []);
+    let (happenings, _) = hear(
+        &mut acp,
+        &json!({"id": 2, "result": {"stopReason": "cancelled"}}),
+    );
+    assert!(matches!(
+        &happenings[..],
+        [Happening::TurnEnded { turn: 7, .. }]
+    ));
+    assert_eq!(order(&mut acp, Order::Interrupt), Vec::<Value>::new());
+}
+
+#[test]
+fn a_request_is_taken_back_once() {
+    let mut acp = in_turn();
+    hear(&mut acp, &permission(&json!(1), &call("ls"), &ONCE));
+    let read = json!({"id": "w", "method": "fs/read_text_file", "params": {"sessionId": "s", "path": "/p/a"}});
+    hear(&mut acp, &read);
+    let cancel = |request| json!({"method": "$/cancel_request", "params": {"requestId": request}});
+    let withdrawn = |request| vec![Happening::Withdrawn { request }];
+    assert_eq!(
+        hear(&mut acp, &cancel(json!(1))),
+        (withdrawn(id("1")), vec![cancelled(&json!(1))])
+    );
+    let (happenings, lines) = hear(&mut acp, &cancel(json!("w")));
+    assert_eq!(
+        (happenings, &lines[0]["error"]["code"]),
+        (withdrawn(id("\"w\"")), &json!(-32800))
+    );
+    assert_eq!(hear(&mut acp, &cancel(json!(1))), (vec![], vec![]));
+}
+
+#[test]
+fn a_second_request_with_the_same_id_takes_the_place_of_the_first() {
+    let mut acp = in_turn();
+    hear(&mut acp, &permission(&json!(1), &call("ls"), &ONCE));
+    let (happenings, lines) = hear(&mut acp, &permission(&json!(1), &call("rm x"), &ONCE));
+    assert_eq!(lines, Vec::<Value>::new());
+    assert_eq!(happenings[0], Happening::Withdrawn { request: id("1") });
+    assert_eq!(asked(&happenings), [ask("1", "rm x")]);
+    let allow = || Order::Answer {
+        request: id("1"),
+        answer: Answer::Allow,
+    };
+    assert_eq!(order(&mut acp, allow()).len(), 1);
+    assert_eq!(acp.order(allow()), Err(OrderError::NotWaiting));
+}
+
+#[test]
+fn what_a_turn_leaves_open_goes_with_it() {
+    let mut acp = in_turn();
+    hear(&mut acp, &permission(&json!(1), &call("ls"), &ONCE));
+    let wait = json!({"id": 2, "method": "terminal/wait_for_exit", "params": {"sessionId": "s", "terminalId": "t"}});
+    hear(&mut acp, &wait);
+    let (happenings, lines) = hear(
+        &mut acp,
+        &json!({"id": 2, "result": {"stopReason": "end_turn"}}),
+    );
+    assert_eq!(lines, Vec::<Value>::new());
+    assert_eq!(happenings[0], Happening::Withdrawn { request: id("1") });
+    assert!(matches!(&happenings[1..], [Happening::TurnEnded { .. }]));
+    let served = Ok(Served::Exited(crate::adapter::Exit {
+        code: Some(0),
+        signal: None,
+    }));
+    let lines = order(
+        &mut acp,
+        Order::Serve {
+            request: id("2"),
+            served,
+        },
+    );
+    assert_eq!(lines[0]["result"], json!({"exitCode": 0, "signal": null}));
+}
+
+#[test]
+fn files_and_terminals_are_handed_up_or_refused() {
+    let mut acp = in_turn();
+    let mut want = |method: &str, params: Value| {
+        let mut params = params;
+        if params.get("sessionId").is_none() {
+            params["sessionId"] = json!("s");
+        }
+        let (happenings, lines) = hear(
+            &mut acp,
+            &json!({"id": 9, "method": method, "params": params}),
+        );
+        let want = happenings
+            .into_iter()
+            .find_map(|happening| match happening {
+                Happening::Wanted { want, .. } => Some(want),
+                _ => None,
+            });
+        let code = lines.first().map(|line| line["error"]["code"].clone());
+        (want, code)
+    };
+    let path = || "/p/a".into();
+    assert_eq!(
+        want("fs/read_text_file", json!({"path": "/p/a", "line": 2})),
+        (
+            Some(Want::Read {
+                path: path(),
+                line: Some(2),
+                limit: None
+            }),
+            None
+        )
+    );
+    assert_eq!(
+        want(
+            "fs/write_text_file",
+            json!({"path": "/p/a", "content": "x"})
+        ),
+        (
+            Some(Want::Write {
+                path: path(),
+                content: "x".into()
+            }),
+            None
+        )
+    );
+    let create = json!({"command": "/bin/sh", "args": ["-c", "ls"], "cwd": "/p", "env": [{"name": "A", "value": "b"}]});
+    let run = RunRequest {
+        command: "ls".into(),
+        cwd: None,
+        env: vec![("A".into(), "b".into())],
+    };
+    assert_eq!(
+        want("terminal/create", create),
+        (
+            Some(Want::CreateTerminal {
+                run,
+                output_bytes_max: None
+            }),
+            None
+        )
+    );
+    let terminal = || "t".to_owned();
+    let named = || json!({"terminalId": "t"});
+    for (method, expected) in [
+        (
+            "terminal/output",
+            Want::Output {
+                terminal: terminal(),
+            },
+        ),
+        (
+            "terminal/wait_for_exit",
+            Want::WaitForExit {
+                terminal: terminal(),
+            },
+        ),
+        (
+            "terminal/kill",
+            Want::Kill {
+                terminal: terminal(),
+            },
+        ),
+        (
+            "terminal/release",
+            Want::Release {
+                terminal: terminal(),
+            },
+        ),
+    ] {
+        assert_eq!(want(method, named()), (Some(expected), None));
+    }
+    let refused = |code: i64| (None, Some(json!(code)));
+    assert_eq!(
+        want("fs/read_text_file", json!({"path": "a"})),
+        refused(-32602)
+    );
+    let other = json!({"path": "/p/a", "sessionId": "other"});
+    assert_eq!(want("fs/read_text_file", other), refused(-32602));
+    assert_eq!(want("terminal/create", json!({})), refused(-32602));
+    assert_eq!(want("elicitation/create", json!({})), refused(-32601));
+    assert_eq!(want("_vendor/x", json!({})), refused(-32601));
+}
+
+#[test]
+fn what_was_served_has_the_protocols_shape() {
+    let served = |served| {
+        let mut acp = in_turn();
+        let read = json!({"id": 9, "method": "fs/read_text_file", "params": {"sessionId": "s", "path": "/a"}});
+        hear(&mut acp, &read);
+        let request = id("9");
+        let mut line = order(&mut acp, Order::Serve { request, served }).remove(0);
+        line.as_object_mut()
+            .unwrap()
+            .retain(|name, _| name == "result" || name == "error");
+        line
+    };
+    assert_eq!(
+        served(Ok(Served::Text("x".into()))),
+        json!({"result": {"content": "x"}})
+    );
+    assert_eq!(
+        served(Ok(Served::Terminal("t".into()))),
+        json!({"result": {"terminalId": "t"}})
+    );
+    assert_eq!(served(Ok(Served::Done)), json!({"result": {}}));
+    let exit = crate::adapter::Exit {
+        code: None,
+        signal: Some("SIGKILL".into()),
+    };
+    let output = Served::Output {
+        text: "x".into(),
+        truncated: true,
+        exit: Some(exit),
+    };
+    assert_eq!(
+        served(Ok(output)),
+        json!({"result": {"output": "x", "truncated": true, "exitStatus": {"exitCode": null, "signal": "SIGKILL"}}})
+    );
+    assert_eq!(
+        served(Err(ServeError::NotFound("/a".into()))),
+        json!({"error": {"code": -32002, "message": "not found: /a"}})
+    );
+}
+
+#[test]
+fn updates_become_reports_and_entries() {
+    let mut acp = in_turn();
+    let report = |report| Happening::Reported(report);
+    let chunk =
+        |kind: &str| json!({"sessionUpdate": kind, "content": {"type": "text", "text": "hi"}});
+    let hi = || "hi".to_owned();
+    for (kind, entry) in [
+        (
+            "agent_message_chunk",
+            TranscriptEntry::Assistant { text: hi() },
+        ),
+        (
+            "agent_thought_chunk",
+            TranscriptEntry::Thinking { text: hi() },
+        ),
+        ("user_message_chunk", TranscriptEntry::User { text: hi() }),
+    ] {
+        assert_eq!(update(&mut acp, &chunk(kind)), [Happening::Said(entry)]);
+    }
+    let usage = json!({"sessionUpdate": "usage_update", "used": 5, "size": 9, "cost": {"amount": 0.25, "currency": "USD"}});
+    let expected = Usage {
+        context_used: Some(5),
+        context_size: Some(9),
+        cost_micro_usd: Some(250_000),
+        ..Usage::default()
+    };
+    assert_eq!(
+        update(&mut acp, &usage),
+        [report(Report {
+            usage: Some(expected),
+            ..Report::default()
+        })]
+    );
+    let plan = json!({"sessionUpdate": "plan", "entries": [{"content": "a", "priority": "high", "status": "in_progress"}]});
+    let step = PlanStep {
+        text: "a".into(),
+        status: "in_progress".into(),
+    };
+    let expected = countersign_core::event::Plan { steps: vec![step] };
+    assert_eq!(
+        update(&mut acp, &plan),
+        [
+            report(Report {
+                plan: Some(expected.clone()),
+                ..Report::default()
+            }),
+            Happening::Said(TranscriptEntry::Plan { plan: expected }),
+        ]
+    );
+    let mode = json!({"sessionUpdate": "current_mode_update", "currentModeId": "m"});
+    assert_eq!(
+        update(&mut acp, &mode),
+        [report(Report {
+            mode: Some("m".into()),
+            ..Report::default()
+        })]
+    );
+    let title = json!({"sessionUpdate": "session_info_update", "title": "T"});
+    assert_eq!(
+        update(&mut acp, &title),
+        [report(Report {
+            title: Some("T".into()),
+            ..Report::default()
+        })]
+    );
+    let unknown = json!({"sessionUpdate": "from_the_future", "x": [1, 2]});
+    let kept = TranscriptEntry::Other {
+        update: Json::from_value(&unknown).unwrap(),
+    };
+    assert_eq!(update(&mut acp, &unknown), [Happening::Said(kept)]);
+    let commands = json!({"sessionUpdate": "available_commands_update", "availableCommands": []});
+    assert_eq!(update(&mut acp, &commands), []);
+}
+
+#[test]
+fn a_tool_call_is_told_as_it_becomes_known() {
+    let mut acp = in_turn();
+    let entry = |title: Option<&str>, tool: Option<&str>, input: Option<Value>, status| {
+        Happening::Said(TranscriptEntry::ToolUse {
+            id: "c".into(),
+            title: title.map(str::to_owned),
+            tool: tool.map(str::to_owned),
+            input: input.map(|input| Json::from_value(&input).unwrap()),
+            status,
+        })
+    };
+    let mut begins = call("ls");
+    begins["sessionUpdate"] = json!("tool_call");
+    begins["title"] = json!("list");
+    begins["status"] = json!("pending");
+    let input = json!({"command": "ls"});
+    assert_eq!(
+        update(&mut acp, &begins),
+        [entry(
+            Some("list"),
+            Some("Bash"),
+            Some(input),
+            Some(ToolStatus::Pending)
+        )]
+    );
+    let more = |fields: Value| {
+        let mut update = fields;
+        update["sessionUpdate"] = json!("tool_call_update");
+        update["toolCallId"] = json!("c");
+        update
+    };
+    let under_way = more(json!({"status": "in_progress", "title": "list"}));
+    assert_eq!(
+        update(&mut acp, &under_way),
+        [entry(None, None, None, Some(ToolStatus::InProgress))]
+    );
+    let content = json!([{"type": "content", "content": {"type": "text", "text": "a b"}}]);
+    let result = TranscriptEntry::ToolResult {
+        id: "c".into(),
+        status: ToolStatus::Completed,
+        text: "a b".into(),
+    };
+    let done = more(json!({"status": "completed", "content": content}));
+    assert_eq!(update(&mut acp, &done), [Happening::Said(result)]);
+    assert_eq!(update(&mut acp, &done), []);
+    let (happenings, _) = hear(
+        &mut acp,
+        &json!({"id": 2, "result": {"stopReason": "end_turn"}}),
+    );
+    let [Happening::TurnEnded { end, .. }] = happenings.as_slice() else {
+        panic!("{happenings:?}");
+    };
+    assert_eq!(end.left_open, []);
+}
+
+#[test]
+fn noise_is_never_answered() {
+    let mut acp = in_turn();
+    for line in [
+        &b"warming up"[..],
+        b"[]",
+        br#"[{"id":1,"method":"fs/read_text_file"}]"#,
+        b"\xff\xfe",
+        br#"{"id":77,"result":{}}"#,
+        br#"{"id":null,"error":{"code":-32700,"message":"Parse error"}}"#,
+        br#"{"method":"session/update","params":{}}"#,
+        br#"{"method":"session/update","params":{"sessionId":"other","update":{}}}"#,
+        br#"{"method":"other/thing"}"#,
+    ] {
+        let heard = acp.hear(line);
+        assert!(
+            matches!(heard.happenings.as_slice(), [Happening::Noise(_)]) && heard.lines.is_empty(),
+            "{heard:?}"
+        );
+    }
+    for line in [
+        &b""[..],
+        b"  ",
+        br#"{"method":"_auth/status_update"}"#,
+        br#"{"method":"$/x"}"#,
+    ] {
+        assert_eq!(acp.hear(line), Heard::default());
+    }
+}
+
+#[test]
+fn an_ask_that_cannot_be_read_is_never_an_error_and_never_allowed() {
+    let mut acp = in_turn();
+    let method = "session/request_permission";
+    for params in [
+        json!(null),
+        json!({"sessionId": "s"}),
+        json!({"sessionId": "s", "toolCall": {}}),
+        json!({"sessionId": "other", "toolCall": {"toolCallId": "c"}, "options": options(&ONCE)}),
+    ] {
+        let (happenings, lines) = hear(
+            &mut acp,
+            &json!({"id": 1, "method": method, "params": params}),
+        );
+        assert_eq!(
+            (asked(&happenings), lines),
+            (vec![], vec![cancelled(&json!(1))])
+        );
+    }
+    let odd = json!({"toolCallId": "c", "title": 5, "rawInput": {"command": "ls"}});
+    let (happenings, _) = hear(&mut acp, &permission(&json!(1), &odd, &ONCE));
+    assert!(matches!(&asked(&happenings)[..], [ask] if !ask.can_allow && ask.input.is_none()));
+}

@@ -63,6 +63,10 @@ impl LocalShells {
     }
 
     fn start(&self, spec: &CommandSpec) -> Result<TerminalId, ShellError> {
+        if !spec.cwd.is_absolute() {
+            let words = format!("`{}` is not an absolute path", spec.cwd.display());
+            return Err(ShellError::NotPermitted(words));
+        }
         let number = self.number()?;
         let name = format!("{NAME_PREFIX}{number}");
         let terminal = self

@@ -12,9 +12,16 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::PtySize;
 
+#[cfg(target_os = "linux")]
+const OPEN: OpenptFlags = OpenptFlags::RDWR
+    .union(OpenptFlags::NOCTTY)
+    .union(OpenptFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const OPEN: OpenptFlags = OpenptFlags::RDWR.union(OpenptFlags::NOCTTY);
+
 /// Our end, and the command's.
 pub(super) fn open(size: PtySize) -> io::Result<(OwnedFd, OwnedFd)> {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    let ours = openpt(OPEN)?;
     grantpt(&ours)?;
     unlockpt(&ours)?;
     let name = ptsname(&ours, Vec::new())?;

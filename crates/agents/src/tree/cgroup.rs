@@ -14,6 +14,8 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use super::TreeError;
 
 const HOST_PREFIX: &str = "countersign-";
+/// The last agent of a host takes the host's folder away, at any time.
+const CREATE_TRIES: usize = 8;
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// One group of ours.
@@ -27,17 +29,24 @@ impl Cgroup {
     pub(super) fn create(host_key: &str, name: &str) -> Result<Self, String> {
         let own = find_own().ok_or("no cgroup2 is mounted that we are in")?;
         let host = own.join(format!("{HOST_PREFIX}{host_key}"));
-        match fs::create_dir(&host) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(format!("`{}`: {error}", host.display()));
+        let mut made = Err(String::new());
+        for _ in 0..CREATE_TRIES {
+            match fs::create_dir(&host) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(cannot_make(&host, &error));
+                }
+                _ => made = Self::create_in(&host, name),
             }
-            _ => Self::create_in(&host, name),
+            if made.is_ok() || host.exists() {
+                break;
+            }
         }
+        made
     }
 
     pub(super) fn create_in(parent: &Path, name: &str) -> Result<Self, String> {
         let path = parent.join(name);
-        fs::create_dir(&path).map_err(|error| format!("`{}`: {error}", path.display()))?;
+        fs::create_dir(&path).map_err(|error| cannot_make(&path, &error))?;
         let cgroup = Self { path };
         if let Err(why) = cgroup.check() {
             cgroup.remove();
@@ -147,6 +156,10 @@ impl Cgroup {
             drop(fs::remove_dir(host));
         }
     }
+}
+
+fn cannot_make(path: &Path, error: &io::Error) -> String {
+    format!("cannot make `{}`: {error}", path.display())
 }
 
 /// The folder and all folders below it, parents first.

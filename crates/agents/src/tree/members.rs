@@ -19,6 +19,18 @@ use super::procfs::{self, Stat};
 const STOP_ROUNDS: usize = 16;
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
+/// Rounds of one look, each at the processes that came about during the last: what replaces itself
+/// again and again is not there for long.
+const LOOK_ROUNDS: usize = 64;
+
+/// What one look saw.
+#[derive(Debug, Default)]
+struct Look {
+    seen: HashSet<u32>,
+    all: HashMap<u32, Stat>,
+    ours: HashSet<u32>,
+}
+
 #[derive(Debug)]
 pub(super) struct Members {
     /// `NAME=value`, as it stands in the environment.
@@ -38,17 +50,23 @@ impl Members {
 
     /// Ends every member, and returns how many there were once two looks in a row found none. Blocks.
     pub(super) fn end_all(&mut self, deadline: Instant) -> Result<usize, TreeError> {
+        // Before anything is stopped.
+        if procfs::has_variable(std::process::id(), &self.variable) {
+            return Err(TreeError::Inside);
+        }
         let mut ended = HashSet::new();
         let mut pause = Duration::from_millis(1);
         let mut quiet = 0;
         while quiet < 2 {
-            let found = self.stop_all()?;
+            let (found, whole) = self.stop_all()?;
+            let late = Instant::now() > deadline;
             if found.is_empty() {
-                quiet += 1;
+                // On a machine where processes come and go without a pause the last look counts.
+                quiet += usize::from(whole || late);
                 continue;
             }
             quiet = 0;
-            if Instant::now() > deadline {
+            if late {
                 let pids = found.iter().map(|key| key.pid).collect();
                 return Err(TreeError::Survivors { pids });
             }
@@ -62,13 +80,14 @@ impl Members {
         Ok(ended.len())
     }
 
-    /// Stops members until no look finds another, since what is stopped cannot fork.
-    fn stop_all(&mut self) -> Result<Vec<ProcessKey>, TreeError> {
+    /// Stops members until no look finds another, since what is stopped cannot fork. Also says
+    /// whether the last look was whole.
+    fn stop_all(&mut self) -> Result<(Vec<ProcessKey>, bool), TreeError> {
         let mut stopped = HashSet::new();
-        let mut found = Vec::new();
+        let mut last = (Vec::new(), false);
         for _ in 0..STOP_ROUNDS {
-            found = self.find()?;
-            let fresh: Vec<_> = found.iter().filter(|key| stopped.insert(**key)).collect();
+            last = self.find()?;
+            let fresh: Vec<_> = last.0.iter().filter(|key| stopped.insert(**key)).collect();
             if fresh.is_empty() {
                 break;
             }
@@ -76,22 +95,15 @@ impl Members {
                 procfs::signal(key, Signal::STOP);
             }
         }
-        Ok(found)
+        Ok(last)
     }
 
-    /// The living members. Refuses if we are one of them.
-    fn find(&mut self) -> Result<Vec<ProcessKey>, TreeError> {
-        let mut ours = HashSet::new();
-        let all: HashMap<u32, Stat> = procfs::list()
-            .into_iter()
-            .filter_map(|pid| {
-                let stat = procfs::read_stat(pid)?;
-                if self.stop_if_marked(to_key(pid, &stat)) {
-                    ours.insert(pid);
-                }
-                Some((pid, stat))
-            })
-            .collect();
+    /// The living members, and whether no process came about unseen meanwhile. Refuses if we are a
+    /// member.
+    fn find(&mut self) -> Result<(Vec<ProcessKey>, bool), TreeError> {
+        let mut look = Look::default();
+        let whole = (0..LOOK_ROUNDS).any(|_| !self.look_at_new(&mut look));
+        let Look { all, mut ours, .. } = look;
         let led = all
             .iter()
             .filter(|(pid, stat)| self.is_led(**pid, stat, &all));
@@ -106,13 +118,29 @@ impl Members {
             .map(|(&pid, stat)| to_key(pid, stat))
             .collect();
         self.known.extend(&found);
-        Ok(found)
+        Ok((found, whole))
+    }
+
+    /// False if there is no process that was not looked at.
+    fn look_at_new(&self, look: &mut Look) -> bool {
+        let mut pids = procfs::list();
+        pids.retain(|pid| look.seen.insert(*pid));
+        for &pid in &pids {
+            let Some(stat) = procfs::read_stat(pid) else {
+                continue;
+            };
+            if self.stop_if_marked(to_key(pid, &stat)) {
+                look.ours.insert(pid);
+            }
+            look.all.insert(pid, stat);
+        }
+        !pids.is_empty()
     }
 
     /// At once: after a look at all the others it may have gone and left a child.
     fn stop_if_marked(&self, key: ProcessKey) -> bool {
         let marked = self.known.contains(&key) || procfs::has_variable(key.pid, &self.variable);
-        if marked && key.pid != std::process::id() {
+        if marked {
             procfs::signal(key, Signal::STOP);
         }
         marked

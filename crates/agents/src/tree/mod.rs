@@ -8,13 +8,13 @@
 //! what certainly belongs is signalled.
 
 mod cgroup;
+mod means;
 mod members;
 mod procfs;
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,45 +26,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::spawn_hooks::{self, Placement};
 use cgroup::Cgroup;
+pub use means::{Means, means};
 use members::Members;
 pub(crate) use procfs::read_stat;
 
 const TREE_VARIABLE: &str = "COUNTERSIGN_TREE";
 const TERMINAL_VARIABLE: &str = "COUNTERSIGN_TERMINAL";
 const NAME_BYTES_MAX: usize = 64;
-
-/// How the processes of an agent are held together. `Display` says it to people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Means {
-    /// A cgroup at this place.
-    Cgroup {
-        /// Its folder.
-        path: PathBuf,
-    },
-    /// Marks in the environment.
-    Marks {
-        /// Why there is no cgroup.
-        why: String,
-    },
-}
-
-impl fmt::Display for Means {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cgroup { path } => write!(
-                out,
-                "cgroup at {}: nothing escapes that does not move itself to another cgroup",
-                path.display()
-            ),
-            Self::Marks { why } => write!(
-                out,
-                "marks in the environment: a process that clears its environment and detaches can \
-                 escape (no cgroup: {why})"
-            ),
-        }
-    }
-}
 
 /// Why what an agent started could not be ended.
 #[derive(Debug, thiserror::Error)]
@@ -92,53 +60,6 @@ pub enum TreeError {
     /// The system gave no random bytes or no thread.
     #[error("the system refused what is needed: {0}")]
     Refused(String),
-}
-
-/// Tries what can be used here. What it says holds for processes that are started from the same
-/// cgroup, so the host asks for itself. Blocks for some milliseconds.
-pub fn means() -> Means {
-    let mark = match new_mark() {
-        Ok(mark) => mark,
-        Err(error) => {
-            return Means::Marks {
-                why: error.to_string(),
-            };
-        }
-    };
-    match Cgroup::create("probe", &mark) {
-        Ok(cgroup) => {
-            let tried = try_entering(&cgroup);
-            cgroup.remove();
-            let own = cgroup.path().ancestors().nth(2).map(PathBuf::from);
-            match tried {
-                Ok(()) => Means::Cgroup {
-                    path: own.unwrap_or_default(),
-                },
-                Err(error) => Means::Marks {
-                    why: error.to_string(),
-                },
-            }
-        }
-        Err(why) => Means::Marks { why },
-    }
-}
-
-fn try_entering(cgroup: &Cgroup) -> io::Result<()> {
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", ":"]).env_clear();
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let cgroup = Some(cgroup.open_procs()?);
-    spawn_hooks::place(
-        &mut command,
-        Placement {
-            cgroup,
-            terminal: false,
-        },
-    );
-    command.status().map(drop)
 }
 
 /// A tree is used for one run of an agent; once it was ended nothing can be started in it.

@@ -5,6 +5,8 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::thread;
+use std::time::Duration;
 
 use countersign_core::event::ProcessKey;
 use rustix::process::{Pid, Signal};
@@ -17,7 +19,22 @@ pub(crate) struct Stat {
     pub(crate) group: u32,
     pub(crate) session: u32,
     pub(crate) start_time: u64,
+    environment: Environment,
 }
+
+/// What is known of the variables a process was started with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Environment {
+    /// It is just becoming another program, or we may not know.
+    NotYet,
+    Empty,
+    Filled,
+}
+
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// How often, a millisecond apart, a process is looked at that becomes another program.
+const LOOKS: usize = 100;
 
 /// Nothing if there is no such process, or no `/proc`.
 pub(crate) fn read_stat(pid: u32) -> Option<Stat> {
@@ -29,19 +46,24 @@ pub(crate) fn read_stat(pid: u32) -> Option<Stat> {
 fn parse_stat(line: &[u8]) -> Option<Stat> {
     let name_end = line.iter().rposition(|&byte| byte == b')')?;
     let rest = str::from_utf8(&line[name_end + 1..]).ok()?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?;
-    let parent = fields.next()?.parse().ok()?;
-    let group = fields.next()?.parse().ok()?;
-    let session = fields.next()?.parse().ok()?;
-    let threads: u32 = fields.nth(13)?.parse().ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // The page counts from 1, and the first field here is its third.
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    let pid_at = |number: usize| u32::try_from(field(number)?).ok();
+    let (env_start, env_end) = (field(50)?, field(51)?);
     Some(Stat {
         // A first thread that ended while others go on looks like a zombie and is none.
-        zombie: matches!(state, "Z" | "X" | "x") && threads <= 1,
-        parent,
-        group,
-        session,
-        start_time: fields.nth(1)?.parse().ok()?,
+        zombie: matches!(*fields.first()?, "Z" | "X" | "x") && field(20)? <= 1,
+        parent: pid_at(4)?,
+        group: pid_at(5)?,
+        session: pid_at(6)?,
+        start_time: field(22)?,
+        environment: match env_end {
+            0 if field(9)? & KERNEL_THREAD != 0 => Environment::Empty,
+            0 => Environment::NotYet,
+            end if end == env_start => Environment::Empty,
+            _ => Environment::Filled,
+        },
     })
 }
 
@@ -62,12 +84,25 @@ pub(super) fn list() -> Vec<u32> {
 }
 
 /// Whether the process was started with this variable. Not, if we may not look.
+///
+/// While a process becomes another program its environment reads as empty, so that is believed only
+/// of a process whose environment is.
 pub(super) fn has_variable(pid: u32, variable: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
-        environment
-            .split(|&byte| byte == 0)
-            .any(|entry| entry == variable.as_bytes())
-    })
+    for _ in 0..LOOKS {
+        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else {
+            return false;
+        };
+        if !environment.is_empty() {
+            let mut entries = environment.split(|&byte| byte == 0);
+            return entries.any(|entry| entry == variable.as_bytes());
+        }
+        let changing = |stat: Stat| !stat.zombie && stat.environment != Environment::Empty;
+        if !read_stat(pid).is_some_and(changing) {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
 }
 
 /// Whether that process is there, be it as a zombie.
@@ -104,15 +139,24 @@ mod tests {
 
     #[test]
     fn a_name_full_of_brackets_is_no_field() {
-        let line = b"7 (a) S 9 (b)) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 18 4242 99";
+        let mut line = "7 (a) S 9 (b)) Z 1 2 3 4 5 6".to_owned();
+        for number in 10..=52 {
+            line += match number {
+                20 => " 1",
+                22 => " 4242",
+                50 | 51 => " 77",
+                _ => " 0",
+            };
+        }
         let stat = Stat {
             zombie: true,
             parent: 1,
             group: 2,
             session: 3,
             start_time: 4242,
+            environment: Environment::Empty,
         };
-        assert_eq!(parse_stat(line), Some(stat));
+        assert_eq!(parse_stat(line.as_bytes()), Some(stat));
     }
 
     #[test]

@@ -1,4 +1,15 @@
 //! Agents' children on the real system.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+//! Agents' children on the real system: processes, terminals, files, worktrees.
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on stops, and one that is skipped says so"
+)]
 
+mod files;
+mod pipe;
+mod shells;
+mod support;
+mod tree;
 mod worktrees;

@@ -73,6 +73,9 @@ pub(super) fn decide(
 fn spawn(state: &State, context: Context<'_>, input: SpawnAgent) -> Result<Decision, Rejection> {
     require_operator(&input.caller)?;
     check_options(&input.options)?;
+    if input.options.command.is_empty() && input.options.agent.is_none() {
+        return Err(Rejection::NothingToRun);
+    }
     check_word("the agent's kind", &input.kind)?;
     if let Some(prompt) = &input.prompt {
         check_size("the message", prompt.len(), MESSAGE_BYTES_MAX)?;

@@ -24,6 +24,7 @@ fn spawn_as(caller: &Caller, name: Option<&str>, prompt: Option<&str>) -> Input 
         name: name.map(str::to_owned),
         kind: "claude".to_owned(),
         options: SpawnOptions {
+            agent: Some("claude".to_owned()),
             cwd: "/srv".to_owned(),
             ..SpawnOptions::default()
         },
@@ -597,4 +598,30 @@ fn what_it_used_is_counted_over_turns_and_runs() {
     host.does(reported(2, 2));
     let agent = host.state.find_agent(&id()).unwrap();
     assert_eq!(agent.managed.as_ref().unwrap().usage(), cost(10));
+}
+
+#[test]
+fn a_story_is_read_as_it_was_written() {
+    let added = crate::event::TranscriptAdded {
+        agent: id(),
+        turn: 3,
+        entries: vec![
+            TranscriptEntry::Assistant {
+                text: "x".to_owned(),
+            },
+            TranscriptEntry::ToolUse {
+                id: "c".to_owned(),
+                title: None,
+                tool: Some("Bash".to_owned()),
+                input: Some(json("{ \"n\": 1.50 }")),
+                status: None,
+            },
+            TranscriptEntry::Other {
+                update: json("[ 1 ]"),
+            },
+        ],
+    };
+    let event = Event::from(added);
+    let bytes = event.encode().unwrap();
+    assert_eq!(Event::decode(event.kind(), &bytes).unwrap().unwrap(), event);
 }

@@ -83,7 +83,7 @@ pub struct Worktree {
 
 /// One thing an agent, or somebody to it, said or did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum TranscriptEntry {
     /// A message to the agent.
     User {

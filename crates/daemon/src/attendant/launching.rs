@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use countersign_agents::catalog::{self, Resolved};
 use countersign_agents::{LaunchSpec, Pipe, Process, Tree, launch, worktree};
 use countersign_core::event::SpawnOptions;
 use countersign_core::{AgentId, Json, Managed, ManagedInput, Ran};
@@ -56,7 +57,7 @@ pub(super) async fn launch_agent(
         &managed.options.env,
         service.secrets_of(agent),
     );
-    let command = command_of(&managed.options)?;
+    let command = command_of(&managed.options, &env)?;
     let id = format!("{agent}-{run}");
     let tree = Tree::create(&id, &service.host_key()).map_err(|error| failure(&error))?;
     let record = Json::from_value(&tree.record()).map_err(|error| failure(&error))?;
@@ -113,9 +114,27 @@ fn no_command() -> Failure {
     Failure("there is no command to start".to_owned())
 }
 
-fn command_of(options: &SpawnOptions) -> Result<Vec<String>, Failure> {
-    if options.command.is_empty() {
-        return Err(no_command());
+/// The command that was given, or the one the catalog finds where the agent's own programs are. A
+/// person's word for it is in the host's environment, which agents do not see.
+fn command_of(
+    options: &SpawnOptions,
+    env: &[(OsString, OsString)],
+) -> Result<Vec<String>, Failure> {
+    if !options.command.is_empty() {
+        return Ok(options.command.clone());
     }
-    Ok(options.command.clone())
+    let entry = options.agent.as_deref().and_then(catalog::find);
+    let entry = entry.ok_or_else(no_command)?;
+    let own = |name: &str| {
+        let found = env.iter().find(|(found, _)| found == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let find = |name: &str| own(name).or_else(|| std::env::var_os(name));
+    match catalog::resolve(entry, &catalog::Environment::of(entry, find)) {
+        Resolved::Found { command } => Ok(command),
+        Resolved::Missing { advice } => {
+            let name = entry.name;
+            Err(Failure(format!("`{name}` is not installed: {advice}")))
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use countersign_agents::catalog;
 use countersign_core::event::{SpawnOptions, TranscriptAdded};
 use countersign_core::{
     Agent, AgentId, Caller, Event, Input, ManagedInput, OpenCounts, Principal, PrincipalKey,
@@ -58,6 +59,12 @@ impl Service {
     ) -> Result<(Agent, OpenCounts)> {
         let id = AgentId::new(format!("agent-{}", random_hex::<6>()));
         let kind = kind_of(&request.options);
+        if request.options.command.is_empty()
+            && let Some(name) = &request.options.agent
+            && catalog::find(name).is_none()
+        {
+            return Err(Rejection::UnknownKind(name.clone()).into());
+        }
         self.shared.secrets.keep(&id, request.secrets);
         let input = SpawnAgent {
             caller: caller.clone(),

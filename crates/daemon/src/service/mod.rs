@@ -40,12 +40,14 @@ mod record;
 mod replay;
 mod rules;
 mod settling;
+mod worktrees;
 
 pub(crate) use settling::Asked;
 
 pub use managed::{SpawnRequest, TranscriptPage};
 pub use replay::{Backtest, Contradiction, Mined};
 pub use rules::{CheckRequest, Checked, GrantAdded, RulesOverview};
+pub use worktrees::CatalogEntry;
 
 type Result<T> = std::result::Result<T, ServiceError>;
 

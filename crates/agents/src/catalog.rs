@@ -1,0 +1,300 @@
+//! The catalog: known agents as data, and where each is found on this machine.
+//!
+//! Invariant: nothing is started here, and what is found is only ever a name that the caller's own
+//! `PATH`, home or variables led to. Deliberately absent: downloading anything. An agent that is
+//! missing comes with the words for a person to install it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A known agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name it is spawned by.
+    pub name: &'static str,
+    /// What people call it.
+    pub title: &'static str,
+    /// Executables that speak ACP, best first, each with its arguments.
+    pub executables: &'static [(&'static str, &'static [&'static str])],
+    /// The npm package and the script in it that speaks ACP, for Node.
+    pub package: Option<(&'static str, &'static str)>,
+    /// What it calls itself in the handshake.
+    pub recognised_by: &'static [&'static str],
+    /// Variables of the host's environment it may need.
+    pub environment: &'static [&'static str],
+    /// How to install it.
+    pub install: &'static str,
+    /// What to know about its modes and models.
+    pub hint: &'static str,
+}
+
+const ALL: &[Entry] = &[
+    Entry {
+        name: "claude",
+        title: "Claude Code",
+        executables: &[("claude-agent-acp", &[]), ("claude-code-acp", &[])],
+        package: Some(("@agentclientprotocol/claude-agent-acp", "dist/index.js")),
+        recognised_by: &["@agentclientprotocol/claude-agent-acp"],
+        environment: &[
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "ANTHROPIC_BASE_URL",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "CLAUDE_CONFIG_DIR",
+        ],
+        install: "npm install -g @agentclientprotocol/claude-agent-acp (needs Node 22)",
+        hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
+    },
+    Entry {
+        name: "codex",
+        title: "Codex",
+        executables: &[("codex-acp", &[])],
+        package: Some(("@zed-industries/codex-acp", "bin/codex-acp.js")),
+        recognised_by: &["codex-acp"],
+        environment: &["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"],
+        install: "npm install -g @zed-industries/codex-acp (on Linux also bubblewrap)",
+        hint: "modes read-only, auto, full-access",
+    },
+    Entry {
+        name: "gemini",
+        title: "Gemini CLI",
+        executables: &[("gemini", &["--experimental-acp"])],
+        package: None,
+        recognised_by: &["gemini-cli", "gemini"],
+        environment: &[
+            "GEMINI_API_KEY",
+            "GOOGLE_API_KEY",
+            "GOOGLE_CLOUD_PROJECT",
+            "GOOGLE_GENAI_USE_VERTEXAI",
+        ],
+        install: "npm install -g @google/gemini-cli",
+        hint: "log in once by starting `gemini` in a terminal",
+    },
+    Entry {
+        name: "opencode",
+        title: "opencode",
+        executables: &[("opencode", &["acp"])],
+        package: None,
+        recognised_by: &["OpenCode", "opencode"],
+        environment: &["OPENCODE_CONFIG"],
+        install: "npm install -g opencode-ai",
+        hint: "log in once with `opencode auth login`",
+    },
+    Entry {
+        name: "goose",
+        title: "goose",
+        executables: &[("goose", &["acp"])],
+        package: None,
+        recognised_by: &["goose"],
+        environment: &["GOOSE_PROVIDER", "GOOSE_MODEL"],
+        install: "see block.github.io/goose, then choose a provider with `goose configure`",
+        hint: "provider and model come from `goose configure`",
+    },
+    Entry {
+        name: "defect",
+        title: "defect",
+        executables: &[("defect", &[])],
+        package: None,
+        recognised_by: &["defect"],
+        environment: &["XDG_CONFIG_HOME"],
+        install: "cargo install defect-cli --version 0.1.0-alpha.6 --locked",
+        hint: "uses the host's terminals and files; provider and model come from its config.toml",
+    },
+];
+
+/// Every known agent.
+pub fn all() -> &'static [Entry] {
+    ALL
+}
+
+/// The agent of that name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    ALL.iter().find(|entry| entry.name == name)
+}
+
+/// The agent that calls itself so in the handshake.
+pub fn recognise(agent: &str) -> Option<&'static Entry> {
+    ALL.iter()
+        .find(|entry| entry.recognised_by.contains(&agent))
+}
+
+/// Where to look.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// Folders of executables.
+    pub path: Option<OsString>,
+    /// Where npm's global packages are, if that is known.
+    pub node_modules: Vec<PathBuf>,
+    /// The command that a person set for the agent ([`variable`]), if there is one.
+    pub command: Option<String>,
+}
+
+impl Environment {
+    /// Where to look for an agent, in an environment in which `find` finds variables. Global packages
+    /// of npm lie beside the folder of its executables.
+    pub fn of(entry: &Entry, find: impl Fn(&str) -> Option<OsString>) -> Self {
+        let path = find("PATH");
+        let folders = path.iter().flat_map(std::env::split_paths);
+        let modules = folders.filter_map(|folder| Some(folder.parent()?.join("lib/node_modules")));
+        Self {
+            node_modules: modules.collect(),
+            command: find(&variable(entry)).and_then(|command| command.into_string().ok()),
+            path,
+        }
+    }
+}
+
+/// What became of looking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolved {
+    /// It is here.
+    Found {
+        /// The program, and its arguments.
+        command: Vec<String>,
+    },
+    /// It is not.
+    Missing {
+        /// What to do.
+        advice: String,
+    },
+}
+
+/// The variable with which a person names another command for an agent.
+pub fn variable(entry: &Entry) -> String {
+    format!("COUNTERSIGN_AGENT_{}", entry.name.to_ascii_uppercase())
+}
+
+/// Finds an agent: the person's own command, then executables, then the npm package.
+pub fn resolve(entry: &Entry, environment: &Environment) -> Resolved {
+    if let Some(command) = &environment.command {
+        return own_command(entry, command);
+    }
+    let folders = environment.path.as_deref();
+    for (name, arguments) in entry.executables {
+        if let Some(program) = find_executable(name, folders) {
+            let arguments = arguments.iter().map(|&argument| argument.to_owned());
+            return Resolved::Found {
+                command: std::iter::once(program).chain(arguments).collect(),
+            };
+        }
+    }
+    let script = entry.package.and_then(|(package, script)| {
+        let mut places = environment.node_modules.iter();
+        places.find_map(|place| text(place.join(package).join(script)).filter(is_file))
+    });
+    match (script, find_executable("node", folders)) {
+        (Some(script), Some(node)) => Resolved::Found {
+            command: vec![node, script],
+        },
+        _ => Resolved::Missing {
+            advice: format!(
+                "install it with `{}`, or set {} to its command",
+                entry.install,
+                variable(entry)
+            ),
+        },
+    }
+}
+
+/// A list of words in JSON, or words with blanks between them.
+fn own_command(entry: &Entry, command: &str) -> Resolved {
+    let words = serde_json::from_str(command).unwrap_or_else(|_| {
+        command
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    });
+    if words.is_empty() {
+        Resolved::Missing {
+            advice: format!("{} is empty: unset it, or name a command", variable(entry)),
+        }
+    } else {
+        Resolved::Found { command: words }
+    }
+}
+
+/// Folders that are not absolute do not count: they would mean another program in each place.
+fn find_executable(name: &str, folders: Option<&std::ffi::OsStr>) -> Option<String> {
+    let folders = std::env::split_paths(folders?).filter(|folder| folder.is_absolute());
+    let mut files = folders.map(|folder| folder.join(name));
+    files.find(|file| is_executable(file)).and_then(text)
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+fn is_file(file: &String) -> bool {
+    Path::new(file).is_file()
+}
+
+fn text(path: PathBuf) -> Option<String> {
+    path.into_os_string().into_string().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn put(file: &Path, mode: u32) -> String {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "").unwrap();
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn an_agent_is_found_by_its_command_then_executable_then_package() {
+        let folder = tempfile::tempdir().unwrap();
+        let bin = folder.path().join("bin");
+        let claude = find("claude").unwrap();
+        let mut environment = Environment {
+            path: Some(bin.clone().into_os_string()),
+            node_modules: vec![folder.path().join("lib")],
+            command: None,
+        };
+        assert_eq!(
+            resolve(claude, &environment),
+            Resolved::Missing {
+                advice: "install it with `npm install -g @agentclientprotocol/claude-agent-acp \
+                         (needs Node 22)`, or set COUNTERSIGN_AGENT_CLAUDE to its command"
+                    .to_owned()
+            }
+        );
+
+        let node = put(&bin.join("node"), 0o755);
+        let package = "lib/@agentclientprotocol/claude-agent-acp/dist/index.js";
+        let script = put(&folder.path().join(package), 0o644);
+        let found = |command: &[&str]| Resolved::Found {
+            command: command.iter().map(|&word| word.to_owned()).collect(),
+        };
+        assert_eq!(resolve(claude, &environment), found(&[&node, &script]));
+
+        put(&bin.join("claude-agent-acp"), 0o644);
+        assert_eq!(resolve(claude, &environment), found(&[&node, &script]));
+        let program = put(&bin.join("claude-agent-acp"), 0o755);
+        assert_eq!(resolve(claude, &environment), found(&[&program]));
+
+        environment.command = Some(r#"["/x y/agent", "--acp"]"#.to_owned());
+        assert_eq!(
+            resolve(claude, &environment),
+            found(&["/x y/agent", "--acp"])
+        );
+        environment.command = Some("agent --acp".to_owned());
+        assert_eq!(resolve(claude, &environment), found(&["agent", "--acp"]));
+    }
+
+    #[test]
+    fn names_are_told_once() {
+        for entry in all() {
+            assert_eq!(find(entry.name), Some(entry));
+            for agent in entry.recognised_by {
+                assert_eq!(recognise(agent), Some(entry));
+            }
+        }
+    }
+}

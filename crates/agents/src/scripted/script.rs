@@ -1,0 +1,276 @@
+//! Scripts: what a scripted agent does, as JSON.
+//!
+//! `["silence", {"say": "hello"}, {"ask": {"input": {"command": "ls"}, "on_allow": [{"run": "ls"}]}}]`
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What the agent is like, and what it does in each turn.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Script {
+    /// What it does when it is prompted, unless the prompt carries a script of its own.
+    pub steps: Option<Vec<Step>>,
+    /// The version of the protocol it claims.
+    pub protocol: u16,
+    /// Whether its requests have words as ids.
+    pub string_ids: bool,
+    /// Whether it goes on living when its input ends.
+    pub ignore_eof: bool,
+    /// Whether it goes on with its turn when it is cancelled.
+    pub ignore_cancel: bool,
+    /// Whether it wants somebody to log in.
+    pub wants_login: bool,
+    /// Whether it says something of a session before it says that there is one.
+    pub update_before_session: bool,
+    /// Whether it answers something before it was asked.
+    pub response_before_request: bool,
+    /// Whether it offers `session/load`.
+    pub can_load: bool,
+    /// Whether it offers `session/resume`.
+    pub can_resume: bool,
+    /// Its modes; it begins in the first.
+    pub modes: Vec<String>,
+    /// The folder in which it keeps its sessions.
+    #[serde(skip)]
+    pub state: Option<PathBuf>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            steps: None,
+            protocol: 1,
+            string_ids: false,
+            ignore_eof: false,
+            ignore_cancel: false,
+            wants_login: false,
+            update_before_session: false,
+            response_before_request: false,
+            can_load: true,
+            can_resume: false,
+            modes: Vec::new(),
+            state: None,
+        }
+    }
+}
+
+impl Script {
+    /// Reads a whole script, or a list of steps alone.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        if text.trim_start().starts_with('[') {
+            let steps = Some(serde_json::from_str(text)?);
+            Ok(Self {
+                steps,
+                ..Self::default()
+            })
+        } else {
+            serde_json::from_str(text)
+        }
+    }
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Says words.
+    Say(String),
+    /// Thinks aloud.
+    Think(String),
+    /// Tells its plan: each step with its status.
+    Plan(Vec<(String, String)>),
+    /// Tells what it used: tokens in its context, their limit, and the cost in US dollars.
+    Usage {
+        /// Tokens in the context.
+        used: u64,
+        /// Room for tokens.
+        size: u64,
+        /// US dollars.
+        #[serde(default)]
+        cost: Option<f64>,
+    },
+    /// Changes its mode.
+    Mode(String),
+    /// Sends any `session/update`.
+    Update(Value),
+    /// Uses a tool without asking.
+    Tool(Tool),
+    /// Asks for permission, and waits.
+    Ask(Box<Ask>),
+    /// Asks for several permissions at once, and waits for all of them.
+    Parallel(Vec<Ask>),
+    /// Runs a command in a terminal of the host, and says what came of it.
+    Terminal(Terminal),
+    /// Writes a file through the host, and says what came of it.
+    Write {
+        /// The file.
+        path: String,
+        /// Its content.
+        content: String,
+    },
+    /// Reads a file through the host, and says what came of it.
+    Read {
+        /// The file.
+        path: String,
+    },
+    /// Runs a command by itself, with `sh -c` in the session's folder, and says what it wrote.
+    Run(String),
+    /// Waits; a cancelled turn ends the wait.
+    SleepMs(u64),
+    /// Streams text as fast as the pipe goes.
+    Updates {
+        /// How many updates.
+        count: u64,
+        /// How long each text is.
+        bytes: usize,
+    },
+    /// Sends a request or notification of any method; a request's answer is said.
+    Call {
+        /// The method.
+        method: String,
+        /// Its parameters.
+        #[serde(default)]
+        params: Value,
+        /// Whether nobody is to answer.
+        #[serde(default)]
+        notification: bool,
+    },
+    /// Writes anything.
+    Raw(String),
+    /// Writes any bytes.
+    RawBytes(Vec<u8>),
+    /// Writes one line with a text of so many bytes.
+    HugeLine(usize),
+    /// Writes half a line and exits.
+    HalfFrame,
+    /// Exits.
+    Exit(u8),
+    /// Kills itself.
+    Abort,
+    /// Never answers the prompt.
+    Silence,
+    /// Answers the prompt with an error.
+    Error {
+        /// Its code.
+        code: i64,
+        /// Its words.
+        message: String,
+    },
+    /// Answers the prompt with this stop reason.
+    Stop(String),
+}
+
+/// A tool call.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tool {
+    /// Its id.
+    pub call: String,
+    /// What it says it does.
+    pub title: String,
+    /// Its kind.
+    pub kind: String,
+    /// The tool's name, if it is told.
+    pub name: Option<String>,
+    /// Its raw input.
+    pub input: Value,
+    /// Files it touches.
+    pub locations: Vec<String>,
+    /// The status it ends with; it never ends without one.
+    pub ends: Option<String>,
+    /// What it gives.
+    pub output: String,
+}
+
+impl Default for Tool {
+    fn default() -> Self {
+        Self {
+            call: "call_1".into(),
+            title: "A tool".into(),
+            kind: "execute".into(),
+            name: None,
+            input: Value::Null,
+            locations: Vec::new(),
+            ends: None,
+            output: String::new(),
+        }
+    }
+}
+
+/// An ask for permission.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ask {
+    /// What it is about.
+    pub tool: Tool,
+    /// Where the tool call is told.
+    pub placement: Placement,
+    /// The options it offers; once each way if there are none.
+    pub options: Vec<OptionKind>,
+    /// Takes the ask back after so long.
+    pub withdraw_after_ms: Option<u64>,
+    /// The id of the request, instead of the next one.
+    pub id: Option<Value>,
+    /// Says what it was answered.
+    pub echo: bool,
+    /// What to do when it is allowed.
+    pub on_allow: Vec<Step>,
+    /// What to do when it is denied.
+    pub on_deny: Vec<Step>,
+    /// What to do when it is cancelled.
+    pub on_cancel: Vec<Step>,
+}
+
+/// Where a tool call is told that is asked about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// In the request alone.
+    #[default]
+    InRequest,
+    /// Before it; the request has only the id.
+    Before,
+    /// Before it, but empty; filled by an update, also before it.
+    Filled,
+    /// After it; the request has only the id.
+    After,
+    /// Nowhere: only the id is known.
+    Never,
+}
+
+/// The kinds of options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OptionKind {
+    /// Yes, this once.
+    AllowOnce,
+    /// Yes, from now on.
+    AllowAlways,
+    /// No, this once.
+    RejectOnce,
+    /// No, from now on.
+    RejectAlways,
+}
+
+/// A command in a terminal of the host.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Terminal {
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The folder.
+    pub cwd: Option<String>,
+    /// Variables.
+    pub env: Vec<(String, String)>,
+    /// How much of the output is kept.
+    pub output_byte_limit: Option<u64>,
+    /// Whether it is killed at once.
+    pub kill: bool,
+    /// Whether it is never released.
+    pub keep: bool,
+}

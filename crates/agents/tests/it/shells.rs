@@ -1,0 +1,275 @@
+//! Terminals.
+
+use std::path::Path;
+
+use countersign_agents::{
+    CommandSpec, LocalShells, NoShells, PtySize, ShellBackend, ShellError, TerminalId,
+    TerminalOutput, Tree,
+};
+use tempfile::TempDir;
+
+use crate::support::{code, daemonise, env, guarded, is_alive, key_of, signal, trees};
+
+fn spec(cwd: &Path, command: &str) -> CommandSpec {
+    CommandSpec {
+        command: command.to_owned(),
+        cwd: cwd.to_owned(),
+        env: env(),
+        pty: None,
+        output_bytes_max: 1_000,
+    }
+}
+
+struct Room {
+    shells: LocalShells,
+    dir: TempDir,
+}
+
+impl Room {
+    fn new(tree: Tree) -> Self {
+        Self {
+            shells: LocalShells::new(tree),
+            dir: TempDir::new().expect("a folder"),
+        }
+    }
+
+    fn marks() -> Self {
+        Self::new(Tree::create_with_marks().expect("a tree"))
+    }
+
+    async fn start(&self, command: &str) -> TerminalId {
+        let created = self.shells.create(spec(self.dir.path(), command)).await;
+        created.expect("it should start")
+    }
+
+    async fn run(&self, command: &str) -> TerminalOutput {
+        self.run_spec(spec(self.dir.path(), command)).await
+    }
+
+    async fn run_spec(&self, spec: CommandSpec) -> TerminalOutput {
+        let id = self.shells.create(spec).await.expect("it should start");
+        let exit = guarded(self.shells.wait_for_exit(&id)).await.expect("exit");
+        let output = self.output(&id).await;
+        assert_eq!(output.exit, Some(exit));
+        self.shells.release(&id).await.expect("release");
+        output
+    }
+
+    async fn output(&self, id: &TerminalId) -> TerminalOutput {
+        self.shells.output(id).await.expect("output")
+    }
+
+    /// Waits until the output has this many lines.
+    async fn lines(&self, id: &TerminalId, count: usize) -> Vec<String> {
+        let looking = async {
+            loop {
+                let output = self.output(id).await;
+                if output.text.lines().count() >= count && output.text.ends_with('\n') {
+                    return output.text.lines().map(str::to_owned).collect();
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        guarded(looking).await
+    }
+}
+
+fn output(text: &str, exit: countersign_agents::adapter::Exit) -> TerminalOutput {
+    TerminalOutput {
+        text: text.to_owned(),
+        truncated: false,
+        exit: Some(exit),
+    }
+}
+
+#[tokio::test]
+async fn a_command_gives_its_output_and_its_code() {
+    for tree in trees("codes") {
+        let room = Room::new(tree.clone());
+        let ran = room.run("echo out; echo err >&2; pwd -P; exit 3").await;
+        let cwd = room.dir.path().canonicalize().expect("a real folder");
+        let text = format!("out\nerr\n{}\n", cwd.display());
+        assert_eq!(ran, output(&text, code(3)));
+        assert_eq!(
+            room.run("kill -SEGV $$").await,
+            output("", signal("SIGSEGV"))
+        );
+        assert_eq!(room.run("cat").await, output("", code(0)));
+        tree.kill_all().await.expect("nothing left");
+    }
+}
+
+#[tokio::test]
+async fn only_the_environment_that_was_given_is_seen() {
+    let room = Room::marks();
+    let ran = room.run("env | cut -d= -f1 | grep -v '^_$' | sort").await;
+    let names = "COUNTERSIGN_TERMINAL\nCOUNTERSIGN_TREE\nPATH\nPWD\nSHLVL\n";
+    assert_eq!(ran, output(names, code(0)));
+}
+
+#[tokio::test]
+async fn a_gigabyte_is_read_and_its_end_kept() {
+    let room = Room::marks();
+    let ran = room
+        .run("head -c 1000000000 /dev/zero | tr '\\0' x; echo the end")
+        .await;
+    let text = format!("{}the end\n", "x".repeat(992));
+    let expected = TerminalOutput {
+        text,
+        truncated: true,
+        exit: Some(code(0)),
+    };
+    assert_eq!(ran, expected);
+}
+
+#[tokio::test]
+async fn invalid_text_does_not_end_the_output() {
+    let room = Room::marks();
+    let ran = room.run(r"printf 'a\377b\303'; printf 'end'").await;
+    assert_eq!(ran, output("a\u{fffd}b\u{fffd}end", code(0)));
+}
+
+#[tokio::test]
+async fn a_screen_has_the_size_that_was_asked_for_and_no_input() {
+    let room = Room::marks();
+    let command = "stty size </dev/tty; test -t 1 && echo screen; read line || echo no input";
+    let wanted = CommandSpec {
+        pty: Some(PtySize {
+            rows: 7,
+            columns: 99,
+        }),
+        ..spec(room.dir.path(), command)
+    };
+    let ran = room.run_spec(wanted).await;
+    assert_eq!(ran, output("7 99\r\nscreen\r\nno input\r\n", code(0)));
+}
+
+#[tokio::test]
+async fn much_output_on_a_screen_is_read_to_its_end() {
+    let room = Room::marks();
+    let wanted = CommandSpec {
+        pty: Some(PtySize {
+            rows: 24,
+            columns: 80,
+        }),
+        ..spec(room.dir.path(), "seq 100000; echo done")
+    };
+    let ran = room.run_spec(wanted).await;
+    assert!(ran.truncated && ran.text.ends_with("99999\r\n100000\r\ndone\r\n"));
+    assert_eq!(ran.exit, Some(code(0)));
+}
+
+#[tokio::test]
+async fn the_end_does_not_wait_for_who_inherited_the_output() {
+    let room = Room::marks();
+    let id = room.start("sleep 1000 & echo $!").await;
+    let exit = guarded(room.shells.wait_for_exit(&id)).await.expect("exit");
+    let left = key_of(room.lines(&id, 1).await[0].parse().expect("a number"));
+    assert_eq!((exit, is_alive(left)), (code(0), true));
+    room.shells.release(&id).await.expect("release");
+    assert!(!is_alive(left));
+}
+
+#[tokio::test]
+async fn release_ends_a_daemon_of_that_terminal_and_no_other() {
+    for tree in trees("release") {
+        let room = Room::new(tree.clone());
+        let one = room.start(&daemonise("one", "")).await;
+        let other = room.start(&daemonise("other", "")).await;
+        let daemon = |lines: Vec<String>| key_of(lines[0].parse().expect("a number"));
+        let (first, second) = (
+            daemon(room.lines(&one, 1).await),
+            daemon(room.lines(&other, 1).await),
+        );
+        room.shells.release(&one).await.expect("release");
+        assert_eq!((is_alive(first), is_alive(second)), (false, true));
+        tree.kill_all().await.expect("nothing left");
+        assert!(!is_alive(second));
+    }
+}
+
+#[tokio::test]
+async fn kill_ends_what_ignores_signals_and_keeps_the_output() {
+    for tree in trees("kill") {
+        let room = Room::new(tree.clone());
+        let command =
+            "trap '' TERM HUP INT; echo $$; sleep 1000 & echo $!; while :; do sleep 1000; done";
+        let id = room.start(command).await;
+        let lines = room.lines(&id, 2).await;
+        let keys: Vec<_> = lines
+            .iter()
+            .map(|line| key_of(line.parse().expect("a number")))
+            .collect();
+        guarded(room.shells.kill(&id)).await.expect("kill");
+        let exit = room.shells.wait_for_exit(&id).await.expect("exit");
+        assert_eq!(exit, signal("SIGKILL"));
+        let text = format!("{}\n{}\n", keys[0].pid, keys[1].pid);
+        assert_eq!(room.output(&id).await, output(&text, signal("SIGKILL")));
+        assert_eq!(keys.iter().filter(|key| is_alive(**key)).count(), 0);
+        room.shells.kill(&id).await.expect("kill again");
+        tree.kill_all().await.expect("nothing left");
+    }
+}
+
+#[tokio::test]
+async fn release_can_be_repeated_and_forgets() {
+    let room = Room::marks();
+    let id = room.start("sleep 1000").await;
+    room.shells.release(&id).await.expect("release");
+    room.shells.release(&id).await.expect("release again");
+    let gone = |error: ShellError| matches!(error, ShellError::NotFound(named) if named == id);
+    assert!(room.shells.output(&id).await.is_err_and(gone));
+    assert!(room.shells.wait_for_exit(&id).await.is_err_and(gone));
+    assert!(room.shells.kill(&id).await.is_err_and(gone));
+    let never = TerminalId::new("term-9");
+    assert!(room.shells.release(&never).await.is_err());
+}
+
+#[tokio::test]
+async fn a_wait_ends_when_its_terminal_is_released() {
+    let room = Room::marks();
+    let id = room.start("sleep 1000").await;
+    let (exit, released) = tokio::join!(
+        biased;
+        guarded(room.shells.wait_for_exit(&id)),
+        guarded(room.shells.release(&id)),
+    );
+    released.expect("release");
+    assert_eq!(exit.expect("exit"), signal("SIGKILL"));
+}
+
+#[tokio::test]
+async fn what_cannot_start_says_so() {
+    let room = Room::marks();
+    let error = room
+        .shells
+        .create(spec(Path::new("/no/such/folder"), "true"));
+    let error = error.await.expect_err("there is no such folder");
+    assert_eq!(
+        error.to_string(),
+        "could not run a command in `/no/such/folder`"
+    );
+    let many = "too many terminals are open; release some".to_owned();
+    for _ in 0..128 {
+        room.start("exit").await;
+    }
+    let error = room.shells.create(spec(room.dir.path(), "true")).await;
+    assert!(matches!(error, Err(ShellError::NotPermitted(words)) if words == many));
+}
+
+#[tokio::test]
+async fn nothing_starts_in_a_tree_that_was_ended() {
+    for tree in trees("ended") {
+        let room = Room::new(tree.clone());
+        tree.kill_all().await.expect("nothing there");
+        let error = room.shells.create(spec(room.dir.path(), "true")).await;
+        assert!(matches!(error, Err(ShellError::Failed { .. })));
+    }
+}
+
+#[tokio::test]
+async fn no_shells_permit_nothing() {
+    let shells: Box<dyn ShellBackend> = Box::new(NoShells);
+    let error = shells.create(spec(Path::new("/"), "true")).await;
+    assert!(matches!(error, Err(ShellError::NotPermitted(_))));
+}

@@ -1,0 +1,79 @@
+//! What the tests share.
+
+use std::ffi::OsString;
+use std::fs;
+use std::future::Future;
+use std::time::Duration;
+
+use countersign_agents::adapter::Exit;
+use countersign_agents::{Means, Tree};
+use countersign_core::event::ProcessKey;
+
+/// Far more than anything here takes, so that a test that waits in vain ends.
+const GUARD: Duration = Duration::from_mins(2);
+
+pub(crate) async fn guarded<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(GUARD, work)
+        .await
+        .expect("it should not take that long")
+}
+
+pub(crate) fn env() -> Vec<(OsString, OsString)> {
+    vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())]
+}
+
+pub(crate) fn code(code: i32) -> Exit {
+    Exit {
+        code: Some(code),
+        signal: None,
+    }
+}
+
+pub(crate) fn signal(name: &str) -> Exit {
+    Exit {
+        code: None,
+        signal: Some(name.to_owned()),
+    }
+}
+
+/// The state, and what names it.
+fn read_stat(pid: u32) -> Option<(String, ProcessKey)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let start_time = fields.get(19)?.parse().ok()?;
+    let key = ProcessKey { pid, start_time };
+    Some((fields.first()?.to_string(), key))
+}
+
+pub(crate) fn key_of(pid: u32) -> ProcessKey {
+    read_stat(pid).expect("it should run").1
+}
+
+pub(crate) fn is_alive(key: ProcessKey) -> bool {
+    read_stat(key.pid).is_some_and(|(state, found)| found == key && state != "Z" && state != "X")
+}
+
+/// A tree of each kind that can be had here.
+pub(crate) fn trees(name: &str) -> Vec<Tree> {
+    let mut trees = vec![Tree::create_with_marks().expect("a tree")];
+    trees.extend(cgroup_tree(name));
+    trees
+}
+
+pub(crate) fn cgroup_tree(name: &str) -> Option<Tree> {
+    let tree = Tree::create(name, "tests").expect("a tree");
+    if let Means::Marks { why } = tree.means() {
+        println!("skipped under a cgroup: {why}");
+        return None;
+    }
+    Some(tree)
+}
+
+/// Shell text that leaves `daemon` running with a session of its own, no descriptor and no parent
+/// of ours, and prints its number.
+pub(crate) fn daemonise(fifo: &str, prefix: &str) -> String {
+    format!(
+        "mkfifo {fifo}; ({prefix} setsid sh -c 'echo $$ >{fifo}; exec sleep 1000' \
+         </dev/null >/dev/null 2>&1 &); read pid <{fifo}; echo $pid"
+    )
+}

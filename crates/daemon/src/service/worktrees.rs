@@ -1,0 +1,79 @@
+//! Worktrees of managed agents, and the catalog of agents that can be had.
+
+use std::sync::Arc;
+
+use countersign_agents::catalog::{self, Entry, Environment, Resolved};
+use countersign_agents::worktree::{self, Diff, Discard, Outcome};
+use countersign_core::event::Worktree;
+use countersign_core::{AgentId, Caller, Managed, ManagedInput, Rejection};
+
+use crate::reply::ServiceError;
+use crate::supervisor::chain;
+
+use super::{Result, Service};
+
+/// A known agent, and whether it is installed.
+#[derive(Clone, Debug)]
+pub struct CatalogEntry {
+    /// What is known of it.
+    pub entry: &'static Entry,
+    /// Its command, or what to do to have it.
+    pub resolved: Resolved,
+}
+
+/// Worktrees and the catalog.
+impl Service {
+    /// What an agent changed since its worktree was made.
+    pub async fn agent_diff(&self, agent: AgentId) -> Result<Diff> {
+        let (_, worktree) = self.load_worktree(agent).await?;
+        let diff = worktree::diff(&worktree).await;
+        diff.map_err(|error| failed(&error))
+    }
+
+    /// Removes the worktree of an agent that does not run. Work that is not committed keeps it, unless
+    /// it may be discarded.
+    pub async fn remove_worktree(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        discard: Discard,
+    ) -> Result<Outcome> {
+        if !caller.principal.is_operator() {
+            return Err(Rejection::ObserverCannotChange.into());
+        }
+        let (managed, worktree) = self.load_worktree(agent.clone()).await?;
+        if managed.is_live() {
+            return Err(Rejection::StillRuns(agent).into());
+        }
+        let removed = worktree::remove(&worktree, discard).await;
+        let removed = removed.map_err(|error| failed(&error))?;
+        if matches!(removed, Outcome::Removed { .. }) {
+            self.want(ManagedInput::WorktreeRemoved(agent)).await?;
+        }
+        Ok(removed)
+    }
+
+    async fn load_worktree(&self, agent: AgentId) -> Result<(Arc<Managed>, Worktree)> {
+        let (found, _) = self.load_agent(agent.clone()).await?;
+        let managed = found
+            .managed
+            .ok_or_else(|| Rejection::NotManaged(agent.clone()))?;
+        let worktree = managed.worktree.clone();
+        let worktree = worktree.ok_or(Rejection::NoWorktree(agent))?;
+        Ok((managed, worktree))
+    }
+
+    /// Every known agent, and whether it is installed where the host looks.
+    pub fn catalog(&self) -> Vec<CatalogEntry> {
+        let look = |name: &str| std::env::var_os(name);
+        let entries = catalog::all().iter().map(|entry| CatalogEntry {
+            entry,
+            resolved: catalog::resolve(entry, &Environment::of(entry, look)),
+        });
+        entries.collect()
+    }
+}
+
+fn failed(error: &worktree::WorktreeError) -> ServiceError {
+    ServiceError::World(chain(error).into())
+}

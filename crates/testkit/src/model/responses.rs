@@ -1,0 +1,166 @@
+//! The responses API of `OpenAI`.
+
+use serde_json::{Value, json};
+
+use super::conversation::{Conversation, Item, Part, text_of};
+use super::message::{Frame, INPUT_TOKENS, Message, OUTPUT_TOKENS, pieces};
+use super::tools::{Input, Offer};
+
+/// Reads a request.
+pub(super) fn read(body: &Value) -> Conversation {
+    let input = &body["input"];
+    let items = match input.as_array() {
+        Some(items) => items.iter().filter_map(item).collect(),
+        None => vec![Item::User(text_of(input))],
+    };
+    let tools = body["tools"].as_array().into_iter().flatten();
+    Conversation {
+        items,
+        offers: tools.filter_map(offer).collect(),
+        model: text_of(&body["model"]),
+        stream: body["stream"] == true,
+    }
+}
+
+fn item(item: &Value) -> Option<Item> {
+    let kind = item["type"].as_str().unwrap_or("message");
+    if kind == "message" {
+        return (item["role"] == "user").then(|| Item::User(text_of(&item["content"])));
+    }
+    kind.ends_with("_output")
+        .then(|| Item::Result(text_of(&item["output"])))
+}
+
+/// Tools that the API itself runs (a web search, say) have no name and are not offered to us.
+fn offer(tool: &Value) -> Option<Offer> {
+    let name = tool["name"].as_str()?.to_owned();
+    let schema = match tool["type"].as_str()? {
+        "function" => tool["parameters"].clone(),
+        "custom" => Value::Null,
+        _ => return None,
+    };
+    Some(Offer { name, schema })
+}
+
+/// The answer in one piece.
+pub(super) fn whole(message: &Message) -> Value {
+    let numbered = message.parts.iter().enumerate();
+    let output: Vec<Value> = numbered
+        .filter_map(|(at, part)| output(message, at, part))
+        .collect();
+    envelope(message, "completed", &json!(output))
+}
+
+fn output(message: &Message, at: usize, part: &Part) -> Option<Value> {
+    match part {
+        Part::Pause(_) => None,
+        Part::Text(text) => Some(json!({
+            "type": "message", "id": message.call_id("msg", at), "status": "completed", "role": "assistant",
+            "content": [{"type": "output_text", "text": text, "annotations": []}],
+        })),
+        Part::Call(call) => {
+            let (kind, key, value) = match &call.input {
+                Input::Text(text) => ("custom_tool_call", "input", text.clone()),
+                Input::Fields(fields) => ("function_call", "arguments", fields.to_string()),
+            };
+            Some(json!({
+                "type": kind, "id": message.call_id("fc", at), "call_id": message.call_id("call", at),
+                "status": "completed", "name": call.name, key: value,
+            }))
+        }
+    }
+}
+
+fn envelope(message: &Message, status: &str, output: &Value) -> Value {
+    json!({
+        "id": format!("resp_{}", message.id), "object": "response", "created_at": 0, "status": status,
+        "model": message.model, "output": output, "error": null, "incomplete_details": null,
+        "usage": {
+            "input_tokens": INPUT_TOKENS, "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": OUTPUT_TOKENS, "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+        },
+    })
+}
+
+/// The answer as a stream.
+pub(super) fn frames(message: &Message) -> Vec<Frame> {
+    let started = envelope(message, "in_progress", &json!([]));
+    let mut events = vec![Event::new("response.created", json!({"response": started}))];
+    let mut index = 0;
+    for (at, part) in message.parts.iter().enumerate() {
+        if let Part::Pause(duration) = part {
+            events.push(Event::Pause(*duration));
+        } else if let Some(item) = output(message, at, part) {
+            events.extend(item_events(&item, index, part));
+            index += 1;
+        }
+    }
+    events.push(Event::new(
+        "response.completed",
+        json!({"response": whole(message)}),
+    ));
+    number(events)
+}
+
+enum Event {
+    Named(&'static str, Value),
+    Pause(std::time::Duration),
+}
+
+impl Event {
+    fn new(name: &'static str, data: Value) -> Self {
+        Self::Named(name, data)
+    }
+}
+
+/// Every event has its name and number in it, too.
+fn number(events: Vec<Event>) -> Vec<Frame> {
+    let numbered = events.into_iter().enumerate();
+    numbered
+        .map(|(number, event)| match event {
+            Event::Pause(duration) => Frame::Pause(duration),
+            Event::Named(name, mut data) => {
+                data["type"] = json!(name);
+                data["sequence_number"] = json!(number);
+                Frame::Named(name, data)
+            }
+        })
+        .collect()
+}
+
+fn item_events(item: &Value, index: usize, part: &Part) -> Vec<Event> {
+    let mut started = item.clone();
+    started["status"] = json!("in_progress");
+    if matches!(part, Part::Text(_)) {
+        started["content"] = json!([]);
+    }
+    let added = json!({"output_index": index, "item": started});
+    let mut events = vec![Event::new("response.output_item.added", added)];
+    if let Part::Text(text) = part {
+        events.extend(text_events(text, &item["id"], index));
+    }
+    let done = json!({"output_index": index, "item": item});
+    events.push(Event::new("response.output_item.done", done));
+    events
+}
+
+fn text_events(text: &str, id: &Value, index: usize) -> Vec<Event> {
+    let at = |key: &str, value: Value| json!({"item_id": id, "output_index": index, "content_index": 0, key: value});
+    let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
+    let mut events = vec![Event::new(
+        "response.content_part.added",
+        at("part", part("")),
+    )];
+    let delta = |piece| Event::new("response.output_text.delta", at("delta", json!(piece)));
+    events.extend(pieces(text).into_iter().map(delta));
+    events.push(Event::new(
+        "response.output_text.done",
+        at("text", json!(text)),
+    ));
+    events.push(Event::new(
+        "response.content_part.done",
+        at("part", part(text)),
+    ));
+    events
+}

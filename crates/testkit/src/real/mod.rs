@@ -1,0 +1,138 @@
+//! Real agents: how each is found in the cache and started against the scripted model.
+//!
+//! `scripts/agents` fills the cache: `.cache/agents` in the repository, or the folder that
+//! `COUNTERSIGN_AGENT_CACHE` names. Quirks that tests must know stand beside each recipe.
+//!
+//! Invariants: a recipe points at nothing outside the given home, the cache and the system's
+//! programs; it reaches no model but the one on loopback.
+
+mod recipes;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Names the cache folder, if it is not the usual one.
+pub const CACHE_VARIABLE: &str = "COUNTERSIGN_AGENT_CACHE";
+
+/// An agent that others wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RealAgent {
+    /// The example of the protocol's SDK: a fixed story of about five seconds without a model. It
+    /// asks once a turn, about an edit, and cannot go on with an earlier session.
+    Example,
+    /// Claude Code behind its ACP adapter. Reads in the working folder are not asked about, and two
+    /// asks are open at once only for reads (a file or `cat`) outside of it.
+    Claude,
+    /// Codex. It ends the turn when an ask is rejected, and does not end when its input does.
+    Codex,
+    /// Defect, the one that leaves files and terminals to its client.
+    Defect,
+}
+
+/// How to start an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// All the variables it needs. What else is in the environment may change what it does:
+    /// `IS_SANDBOX`, for one, keeps Claude from asking.
+    pub env: Vec<(String, String)>,
+}
+
+impl RealAgent {
+    /// Each of them.
+    pub const ALL: [Self; 4] = [Self::Example, Self::Claude, Self::Codex, Self::Defect];
+
+    /// What it is called, here and in the cache.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Example => "example",
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Defect => "defect",
+        }
+    }
+
+    /// Says what is missing, and how to get it.
+    pub fn available(self) -> Result<(), String> {
+        let target = match self {
+            Self::Example | Self::Claude | Self::Codex => "agents",
+            Self::Defect => "test-agents",
+        };
+        let cache = Cache::open();
+        let missing = self
+            .programs(&cache)
+            .into_iter()
+            .find(|path| !path.exists());
+        missing.map_or(Ok(()), |path| {
+            let name = self.name();
+            let path = path.display();
+            Err(format!(
+                "`{name}` is not installed: no `{path}`; `make {target}` installs it"
+            ))
+        })
+    }
+
+    /// Writes the configuration it needs into `home`, an empty folder, and says how it is started.
+    pub fn prepare(self, home: &Path, model_port: u16) -> io::Result<Recipe> {
+        recipes::prepare(self, &Cache::open(), home, model_port)
+    }
+
+    fn programs(self, cache: &Cache) -> Vec<PathBuf> {
+        match self {
+            Self::Example => vec![cache.node(), cache.example()],
+            Self::Claude => vec![cache.node(), cache.claude()],
+            Self::Codex => vec![cache.codex(), cache.bubblewrap().join("bwrap")],
+            Self::Defect => vec![cache.defect()],
+        }
+    }
+}
+
+/// Where things are in the cache.
+#[derive(Debug)]
+struct Cache(PathBuf);
+
+impl Cache {
+    fn open() -> Self {
+        let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/agents");
+        Self(std::env::var_os(CACHE_VARIABLE).map_or_else(usual, PathBuf::from))
+    }
+
+    /// The Node that Claude's adapter wants is newer than most machines'.
+    fn node(&self) -> PathBuf {
+        let package = format!("claude/node_modules/node-linux-{}/bin/node", arch());
+        self.0.join(package)
+    }
+
+    fn example(&self) -> PathBuf {
+        let path = "example/node_modules/@agentclientprotocol/sdk/dist/examples/agent.js";
+        self.0.join(path)
+    }
+
+    fn claude(&self) -> PathBuf {
+        let path = "claude/node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js";
+        self.0.join(path)
+    }
+
+    fn codex(&self) -> PathBuf {
+        let package = format!("codex-acp-linux-{}", arch());
+        let scope = self.0.join("codex/node_modules/@zed-industries");
+        scope.join(package).join("bin/codex-acp")
+    }
+
+    fn bubblewrap(&self) -> PathBuf {
+        self.0.join("bubblewrap/usr/bin")
+    }
+
+    fn defect(&self) -> PathBuf {
+        self.0.join("defect/bin/defect")
+    }
+}
+
+/// The processor, as npm packages call it.
+fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "aarch64" => "arm64",
+        _ => "x64",
+    }
+}

@@ -93,7 +93,6 @@ async fn an_agent_is_started_asks_and_goes_on_when_it_is_allowed() {
         )
         .await;
     let id = spawned["id"].clone();
-    let mut names = Names::default();
     let managed = json!({
         "archived": false, "command": [PROGRAM, "demo", "agent"], "cwd": cwd,
         "env": [{ "name": "SCRIPTED_AGENT_STATE", "value": cwd }, { "name": "KEY", "secret": true }],
@@ -104,11 +103,7 @@ async fn an_agent_is_started_asks_and_goes_on_when_it_is_allowed() {
         "metadata": null, "status": "running", "state": "starting", "updated_at": "<time>",
         "open_approvals": 0, "open_questions": 0, "project": cwd, "managed": managed,
     });
-    let mut found = names.plain(spawned);
-    if found.get("project").is_none() {
-        found["project"] = cwd.into();
-    }
-    assert_eq!(found, row);
+    assert_eq!(Names::default().plain(spawned), row);
 
     let asked = wire.event_of("approval.requested").await;
     let ask = &asked["payload"];

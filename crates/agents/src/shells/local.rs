@@ -158,7 +158,7 @@ fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>
 
 impl Terminal {
     fn start(tree: Tree, spec: &CommandSpec) -> Result<Self, ShellError> {
-        let started = start(&tree, spec).inspect_err(|_| tree.discard());
+        let started = start(&tree, spec);
         let (child, source) = started.map_err(|source| ShellError::Failed {
             what: format!("run a command in `{}`", spec.cwd.display()),
             source,

@@ -146,13 +146,23 @@ impl Cgroup {
                 tracing::warn!(path = %folder.display(), %error, "could not remove a cgroup");
             }
         }
-        let host = self.path.parent();
+        self.remove_host();
+    }
+
+    /// Removes it if no process and no other group is in it; the system refuses otherwise.
+    pub(super) fn remove_empty(&self) {
+        if fs::remove_dir(&self.path).is_ok() {
+            self.remove_host();
+        }
+    }
+
+    /// It stays while another agent of the host is in it.
+    fn remove_host(&self) {
         let is_host = |path: &&Path| {
             let name = path.file_name().and_then(|name| name.to_str());
             name.is_some_and(|name| name.starts_with(HOST_PREFIX))
         };
-        if let Some(host) = host.filter(is_host) {
-            // It stays while another agent of the host is in it.
+        if let Some(host) = self.path.parent().filter(is_host) {
             drop(fs::remove_dir(host));
         }
     }

@@ -80,6 +80,15 @@ struct Shared {
     tasks: TaskTracker,
 }
 
+/// Takes away a folder in which nothing ever was, or is any more. Ends nothing.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.remove_empty();
+        }
+    }
+}
+
 /// Held while something is started, so that nothing can slip in while a tree is being ended.
 #[derive(Debug, Default)]
 struct Gate {
@@ -189,13 +198,6 @@ impl Tree {
                 .then(|| Members::new(self.variable(), roots)),
         };
         held.end(&self.0.tasks).await.map(drop)
-    }
-
-    /// For a tree in which nothing was started.
-    pub(crate) fn discard(&self) {
-        if let Some(cgroup) = &self.0.cgroup {
-            cgroup.remove();
-        }
     }
 
     /// Tasks that serve this agent's processes. They end with them.

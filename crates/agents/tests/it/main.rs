@@ -1,9 +1,8 @@
-//! Agents' children on the real system.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 //! Agents' children on the real system: processes, terminals, files, worktrees.
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
+    clippy::unwrap_used,
     reason = "a test that cannot go on stops, and one that is skipped says so"
 )]
 

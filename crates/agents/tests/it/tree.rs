@@ -112,6 +112,27 @@ async fn what_replaces_itself_again_and_again_is_caught() {
     }
 }
 
+#[tokio::test]
+async fn a_tree_in_which_nothing_started_leaves_nothing() {
+    let Some(tree) = cgroup_tree("unused") else {
+        return;
+    };
+    let Means::Cgroup { path } = tree.means() else {
+        panic!("it should have a cgroup")
+    };
+    assert!(path.exists());
+    let spec = LaunchSpec {
+        program: "no-such-agent".into(),
+        args: Vec::new(),
+        cwd: "/".into(),
+        env: env(),
+        tree: &tree,
+    };
+    launch(&spec).expect_err("there is no such program");
+    drop(tree);
+    assert!(!path.exists());
+}
+
 /// Not a test: a host that the test below starts and kills.
 #[tokio::test]
 #[ignore = "a part of `the_next_host_ends_what_a_killed_host_left`"]

@@ -197,9 +197,9 @@ impl Service {
         self.shared.secrets.of(agent)
     }
 
-    /// What tells this host's agents from those of others.
+    /// Whose agents these are, for people who look at what holds them.
     pub(crate) fn host_key(&self) -> String {
-        std::process::id().to_string()
+        format!("uid-{}", rustix::process::getuid().as_raw())
     }
 
     /// Sends an input whose result nobody waits for.

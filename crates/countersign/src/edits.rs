@@ -196,7 +196,8 @@ mod tests {
 
     #[test]
     fn what_an_agent_shows_is_used_where_the_input_says_nothing() {
-        let old: String = (0..20).map(|n| format!("l{n}\\n")).collect();
+        let old: Vec<String> = (0..20).map(|n| format!("l{n}\\n")).collect();
+        let old = old.concat();
         let new = old.replace("l15", "fifteen").replace("l2\\n", "");
         let details = format!(
             r#"{{"kind":"edit","diffs":[{{"path":"/p/a","oldText":"{old}","newText":"{new}"}}]}}"#
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn many_lines_are_still_all_shown() {
-        let lines = compare(&["old"; 2_000], &["new"; 2_000]);
+        let lines = compare(&vec!["old"; 2_000], &vec!["new"; 2_000]);
         assert_eq!(lines.iter().filter(|(mark, _)| *mark == '-').count(), 2_000);
         assert_eq!(lines.len(), 4_000);
     }

@@ -128,7 +128,7 @@ impl Run {
             return;
         }
         let answer = answer_of(approval);
-        match self.order(Order::Answer { request, answer }) {
+        match self.order_answer(request, &approval.ask.id, answer) {
             Ok(written) => self.when_written(approval.clone(), written),
             Err(OrderError::NotWaiting | OrderError::NotReady | OrderError::Unsupported(_)) => {
                 self.told(approval, Delivery::Withdrawn);

@@ -202,8 +202,10 @@ fn say_tools(state: &mut State, params: &mut Value) {
     let opening = &state.opening;
     let is_claude = state.abilities.name.as_deref() == Some(CLAUDE);
     if is_claude {
-        let ask = json!({"permissions": {"ask": CLAUDE_ASKS}});
-        params["_meta"]["claudeCode"]["options"]["settings"] = ask;
+        let options = &mut params["_meta"]["claudeCode"]["options"];
+        options["settings"] = json!({"permissions": {"ask": CLAUDE_ASKS}});
+        // Whether anything is let through without an ask is decided here alone.
+        options["allowDangerouslySkipPermissions"] = json!(false);
     }
     if opening.allowed_tools.is_empty() && opening.disallowed_tools.is_empty() {
         return;

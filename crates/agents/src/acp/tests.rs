@@ -227,6 +227,7 @@ fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
             "_meta": {"claudeCode": {"options":
                 {"settings": {"permissions": {"ask": ["Bash", "Edit", "Glob", "Grep", "NotebookEdit",
                     "Read", "WebFetch", "WebSearch", "Write"]}},
+                 "allowDangerouslySkipPermissions": false,
                  "tools": ["Bash", "Read"], "disallowedTools": ["WebFetch"]}}},
         })
     );

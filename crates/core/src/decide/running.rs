@@ -4,7 +4,7 @@
 //! the order it was heard; an end leaves nothing open, and says what may already have run.
 
 use super::approvals::{attempted, cancelled, ended, settled};
-use super::managed::{begin_turn, dropped, status, withdraw_asks};
+use super::managed::{begin_run, begin_turn, dropped, status, withdraw_asks};
 use super::{Decision, Subject, questions};
 use crate::agent::{Agent, OpenCounts};
 use crate::event::{
@@ -216,9 +216,6 @@ fn exited(
             usage: None,
         })
     }));
-    if end == RunEnd::Killed {
-        events.extend(dropped(id, managed, "the agent was ended"));
-    }
     let exited = AgentExited {
         agent: id.clone(),
         run: managed.run,
@@ -233,7 +230,16 @@ fn exited(
     };
     let none = OpenCounts::default();
     events.push(status(&agent.profile, base, none, Some(message)));
+    if end == RunEnd::Killed && !managed.queue.is_empty() {
+        events.extend(begin_again(agent, managed));
+    }
     events
+}
+
+/// What was said to an agent after it was to be ended revives it.
+fn begin_again(agent: &Agent, managed: &Managed) -> Vec<Event> {
+    let dropped = || dropped(agent.id(), managed, "the agent cannot be resumed");
+    begin_run(agent, managed, &Caller::host()).unwrap_or_else(|_| dropped().into_iter().collect())
 }
 
 /// An end in the middle of a turn leaves open what became of what was allowed in it.

@@ -427,6 +427,26 @@ fn one_that_is_killed_loses_what_it_has_open_and_is_over_when_its_process_is() {
 }
 
 #[test]
+fn a_message_to_one_that_is_being_ended_revives_it() {
+    let mut host = working();
+    host.does(kill());
+    assert_eq!(
+        host.does(send("come back")),
+        ["agent.message_queued a by ann: come back"]
+    );
+    let events = host.does(exited(1, RunEnd::Killed));
+    assert_eq!(
+        events[3..],
+        [
+            "agent.status_changed a: Stopped, seen as Stopped, on none",
+            "agent.run_requested a, run 2 on s",
+            "agent.status_changed a: Starting, seen as Starting, on none",
+        ]
+    );
+    assert_eq!(owed(&host), ["launch 2"]);
+}
+
+#[test]
 fn a_host_that_ended_leaves_nothing_open_and_says_what_may_have_run() {
     let mut host = working();
     let allowed = host.ask(managed_ask("7"));

@@ -260,8 +260,8 @@ mod tests {
         assert_eq!(
             resolve(claude, &environment),
             Resolved::Missing {
-                advice: "install it with `npm install -g @agentclientprotocol/claude-agent-acp \
-                         (needs Node 22)`, or set COUNTERSIGN_AGENT_CLAUDE to its command"
+                advice: "install it with `npm install -g @agentclientprotocol/claude-agent-acp` \
+                         (needs Node 22), or set COUNTERSIGN_AGENT_CLAUDE to its command"
                     .to_owned()
             }
         );

@@ -21,6 +21,7 @@ mod cli;
 mod crash;
 mod host_wire;
 mod owners;
+mod real_agents;
 mod replay;
 mod rest;
 mod rules;

@@ -1,0 +1,1 @@
+//! Terminals and files that an agent leaves to the host.

@@ -199,6 +199,7 @@ fn exited(
     let id = agent.id();
     let host = Caller::host();
     let message = with_what_may_have_run(state, id, managed, message);
+    close_calls(managed, &mut entries);
     entries.push(TranscriptEntry::Notice {
         text: message.clone(),
     });
@@ -234,6 +235,22 @@ fn exited(
     let none = OpenCounts::default();
     events.push(status(&agent.profile, base, none, Some(message)));
     events
+}
+
+/// Nobody will hear what became of the calls that the turn leaves open.
+fn close_calls(managed: &Managed, entries: &mut Vec<TranscriptEntry>) {
+    let Some(mut turn) = managed.turn.clone() else {
+        return;
+    };
+    for entry in entries.iter() {
+        turn.hear(entry);
+    }
+    let closed = |id| TranscriptEntry::ToolResult {
+        id,
+        status: ToolStatus::Unknown,
+        text: String::new(),
+    };
+    entries.extend(turn.calls.into_iter().map(closed));
 }
 
 /// An end in the middle of a turn leaves open what became of what was allowed in it.

@@ -11,10 +11,9 @@ mod told;
 
 /// A test of its own for each agent and story.
 macro_rules! told_of {
-    ($($agent:ident: $($story:ident)+;)+) => {
+    ($($module:ident, $agent:ident: $($story:ident)+;)+) => {
         $(
-            #[expect(non_snake_case, reason = "the agent's name as it is written elsewhere")]
-            mod $agent {
+            mod $module {
                 use countersign_testkit::real::RealAgent;
 
                 $(
@@ -31,8 +30,8 @@ macro_rules! told_of {
 }
 
 told_of! {
-    Example: allowed denied_with_words interrupted two_at_once struck host_killed;
-    Claude: allowed denied_with_words interrupted two_at_once struck host_killed;
-    Codex: allowed denied_with_words interrupted two_at_once struck host_killed;
-    Defect: allowed denied_with_words interrupted two_at_once struck host_killed;
+    example, Example: allowed denied_with_words interrupted two_at_once struck host_killed;
+    claude, Claude: allowed denied_with_words interrupted two_at_once struck host_killed;
+    codex, Codex: allowed denied_with_words interrupted two_at_once struck host_killed;
+    defect, Defect: allowed denied_with_words interrupted two_at_once struck host_killed;
 }

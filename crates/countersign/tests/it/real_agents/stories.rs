@@ -187,7 +187,7 @@ async fn goes_on(stage: &mut Stage, actor: &Actor, how: &str) {
         stage.ok(&["resume", "ann"]);
         stage.ok(&["wait", "ann", "--timeout", WAIT]);
     }
-    stage.ok(&["send", "ann", &next, "--wait"]);
+    stage.ok(&["send", "ann", &next]);
     stage.hears(actor, "assistant", "Back again.").await;
     let received = stage.model.received();
     let last = received

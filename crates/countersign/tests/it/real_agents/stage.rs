@@ -259,7 +259,10 @@ impl Stage {
             }
         }
         assert_eq!(actor.processes(), Vec::<String>::new());
-        assert_eq!(open_calls(&self.story(actor).await), Vec::<Value>::new());
+        let story = self.story(actor).await;
+        assert_eq!(open_calls(&story), Vec::<Value>::new());
+        let nameless = story.iter().find(|entry| entry["title"] == "");
+        assert_eq!(nameless, None, "a call that was named keeps its name");
     }
 }
 
@@ -285,6 +288,11 @@ impl Actor {
             Some(String::from_utf8_lossy(&line).replace('\0', " "))
         });
         found.collect()
+    }
+
+    /// Whether a process of this agent has this in its command line.
+    pub(super) fn runs(&self, words: &str) -> bool {
+        self.processes().iter().any(|line| line.contains(words))
     }
 
     pub(super) fn file(&self, name: &str) -> PathBuf {

@@ -125,6 +125,9 @@ async fn interrupted_while_running(stage: &mut Stage, actor: &Actor) {
     stage.ok(&["interrupt", "ann"]);
     let end = stage.turn_ended(actor, 2).await;
     assert_eq!(end["reason"], "cancelled", "{end}");
+    poll("the command to end", || {
+        (!actor.runs("tail -f")).then_some(())
+    });
     stage.ok(&[
         "send",
         "ann",
@@ -137,14 +140,26 @@ async fn interrupted_while_running(stage: &mut Stage, actor: &Actor) {
 
 pub(super) async fn struck(mut stage: Stage) {
     let actor = stage.spawn("ann", &told::makes("made"));
-    let ask = stage.ask(&actor).await;
-    stage.approve(&ask);
+    let first = stage.ask(&actor).await;
+    stage.approve(&first);
     stage.turn_ended(&actor, 1).await;
+    stage.ok(&["send", "ann", &told::makes("more")]);
+    let ask = stage.ask(&actor).await;
     stage.strike(&actor).await;
     let exited = stage.next(&actor, "agent.exited").await;
     assert_eq!(exited["end"], "failed", "{exited}");
+    let message = exited["message"].as_str().unwrap();
+    let how = "its process was ended by SIGKILL in the middle of a turn";
+    assert!(message.contains(how), "{message}");
     assert_eq!(actor.processes(), Vec::<String>::new());
+    let row = stage.approval(&ask).await;
+    let end = (&row["state"], &row["message"], &row["delivery"]);
+    assert_eq!(
+        end,
+        (&json!("cancelled"), &exited["message"], &json!("withdrawn"))
+    );
     goes_on(&mut stage, &actor, "send").await;
+    assert!(!actor.has("more"));
     stage.end(&actor).await;
 }
 
@@ -183,12 +198,23 @@ async fn goes_on(stage: &mut Stage, actor: &Actor, how: &str) {
         }
         return;
     }
+    let before = totals(stage, actor).await;
     if how == "resume" {
         stage.ok(&["resume", "ann"]);
         stage.ok(&["wait", "ann", "--timeout", WAIT]);
     }
     stage.ok(&["send", "ann", &next]);
     stage.hears(actor, "assistant", "Back again.").await;
+    stage.ok(&["wait", "ann", "--timeout", WAIT]);
+    let after = totals(stage, actor).await;
+    let grows = before
+        .iter()
+        .zip(&after)
+        .all(|(before, after)| before < after);
+    assert!(
+        grows && before.len() == after.len(),
+        "{before:?}, {after:?}"
+    );
     let received = stage.model.received();
     let last = received
         .iter()
@@ -199,6 +225,16 @@ async fn goes_on(stage: &mut Stage, actor: &Actor, how: &str) {
         last.is_some_and(|texts| texts.iter().any(knows)),
         "{last:?}"
     );
+}
+
+/// What an agent used over all its runs, as far as it says so.
+async fn totals(stage: &mut Stage, actor: &Actor) -> Vec<u64> {
+    let row = stage.row(actor).await;
+    let names = ["cost_micro_usd", "tokens_in", "tokens_out"];
+    let known = names
+        .iter()
+        .map(|name| row["managed"]["usage"][name].as_u64());
+    known.flatten().collect()
 }
 
 pub(super) async fn two_at_once(mut stage: Stage) {
@@ -242,7 +278,26 @@ async fn two_commands(stage: &mut Stage) {
     let end = stage.turn_ended(&actor, 1).await;
     assert_eq!(end["reason"], "end_turn", "{end}");
     assert_eq!(["one", "two"].map(|name| actor.has(name)), [true, true]);
+    one_of_two_denied(stage, &actor).await;
     stage.end(&actor).await;
+}
+
+/// Codex ends the turn then, and says nothing of the other ask.
+async fn one_of_two_denied(stage: &mut Stage, actor: &Actor) {
+    let [three, four] = ["three", "four"].map(|name| json!({ "shell": told::command(name) }));
+    let both = json!([{ "parallel": [three, four] }]);
+    stage.ok(&["send", "ann", &told::script(&both)]);
+    let asks = [stage.ask(actor).await, stage.ask(actor).await];
+    stage.ok(&["deny", asks[0]["id"].as_str().unwrap()]);
+    stage.turn_ended(actor, 2).await;
+    let row = stage.approval(&asks[1]).await;
+    let end = (&row["state"], &row["message"]);
+    let expected = (&json!("cancelled"), &json!("the agent took it back"));
+    assert_eq!(end, expected);
+    assert_eq!(
+        ["three", "four"].map(|name| actor.has(name)),
+        [false, false]
+    );
 }
 
 async fn two_agents(stage: &mut Stage) {

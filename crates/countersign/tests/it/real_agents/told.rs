@@ -61,6 +61,12 @@ pub(super) fn follows_scripts(kind: RealAgent) -> bool {
     kind != RealAgent::Example
 }
 
+/// Whether the agent ends a command when its turn is interrupted. Codex may leave it running, and it
+/// ends with codex.
+pub(super) fn ends_what_it_ran(kind: RealAgent) -> bool {
+    kind != RealAgent::Codex
+}
+
 /// Whether the agent goes on with an earlier session.
 pub(super) fn can_resume(kind: RealAgent) -> bool {
     kind != RealAgent::Example

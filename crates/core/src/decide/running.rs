@@ -199,6 +199,7 @@ fn exited(
     let id = agent.id();
     let host = Caller::host();
     let message = with_what_may_have_run(state, id, managed, message);
+    close_calls(managed, &mut entries);
     entries.push(TranscriptEntry::Notice {
         text: message.clone(),
     });
@@ -240,6 +241,22 @@ fn exited(
 fn begin_again(agent: &Agent, managed: &Managed) -> Vec<Event> {
     let dropped = || dropped(agent.id(), managed, "the agent cannot be resumed");
     begin_run(agent, managed, &Caller::host()).unwrap_or_else(|_| dropped().into_iter().collect())
+}
+
+/// Nobody will hear what became of the calls that the turn leaves open.
+fn close_calls(managed: &Managed, entries: &mut Vec<TranscriptEntry>) {
+    let Some(mut turn) = managed.turn.clone() else {
+        return;
+    };
+    for entry in entries.iter() {
+        turn.hear(entry);
+    }
+    let closed = |id| TranscriptEntry::ToolResult {
+        id,
+        status: ToolStatus::Unknown,
+        text: String::new(),
+    };
+    entries.extend(turn.calls.into_iter().map(closed));
 }
 
 /// An end in the middle of a turn leaves open what became of what was allowed in it.

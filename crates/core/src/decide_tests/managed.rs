@@ -4,8 +4,8 @@
 use super::rules::{in_file, judged};
 use super::*;
 use crate::event::{
-    AgentReported, Delivery, Effect, ProcessKey, RunEnd, SpawnOptions, TranscriptEntry, TurnEnded,
-    Usage,
+    AgentReported, Delivery, Effect, ProcessKey, RunEnd, SpawnOptions, ToolStatus, TranscriptEntry,
+    TurnEnded, Usage,
 };
 use crate::{Duty, ManagedAsk, ManagedInput, Ran, SpawnAgent};
 
@@ -466,6 +466,33 @@ fn a_host_that_ended_leaves_nothing_open_and_says_what_may_have_run() {
             "agent.status_changed a: Stopped, seen as Stopped, on none".to_owned(),
         ]
     );
+}
+
+#[test]
+fn calls_that_an_end_leaves_open_are_closed_with_it() {
+    let uses = |call: &str| TranscriptEntry::ToolUse {
+        id: call.to_owned(),
+        title: None,
+        tool: None,
+        input: None,
+        status: None,
+    };
+    let result = |call: &str| TranscriptEntry::ToolResult {
+        id: call.to_owned(),
+        status: ToolStatus::Completed,
+        text: String::new(),
+    };
+    let mut host = working();
+    host.does(ran(1, Ran::Said(vec![uses("c1"), uses("c2"), uses("c3")])));
+    host.does(ran(1, Ran::Said(vec![result("c1"), uses("c2")])));
+    let open = |host: &Host| {
+        let agent = host.state.find_agent(&id()).unwrap();
+        let turn = agent.managed.as_ref().unwrap().turn.clone();
+        turn.map(|turn| turn.calls)
+    };
+    assert_eq!(open(&host), Some(vec!["c2".to_owned(), "c3".to_owned()]));
+    assert_eq!(host.restart()[1], "transcript.added a 1, 3 entries");
+    assert_eq!(open(&host), None);
 }
 
 #[test]

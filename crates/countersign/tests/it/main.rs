@@ -23,6 +23,7 @@ mod host_wire;
 mod managed;
 mod managed_cli;
 mod owners;
+mod real_agents;
 mod replay;
 mod rest;
 mod rules;

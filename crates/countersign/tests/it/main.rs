@@ -20,6 +20,8 @@ mod browsers;
 mod cli;
 mod crash;
 mod host_wire;
+mod managed;
+mod managed_cli;
 mod owners;
 mod replay;
 mod rest;

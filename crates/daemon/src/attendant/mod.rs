@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::board::{Board, Owed};
+use crate::crash;
 use crate::service::Service;
 
 /// Everybody who attends to an agent.
@@ -66,6 +67,7 @@ async fn attend(service: Service, agent: AgentId, mut owed: Owed, all: Attendant
     loop {
         if let Some(launch) = launch_in(&owed) {
             let over = run::Run::perform(&service, &agent, launch, &mut owed, &all).await;
+            crash::point("run_over");
             let said = ManagedInput::Ran(agent.clone(), over.run, over.exited);
             if let Err(error) = service.want(said).await {
                 tracing::warn!(agent = %agent, %error, "the end of an agent was not recorded");

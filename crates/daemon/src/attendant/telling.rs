@@ -11,6 +11,7 @@ use countersign_core::limits::TOLD_MS_HELD;
 use countersign_core::{Approval, Duty, Input, Managed, ManagedInput, Ran, Seq};
 
 use crate::board::Owed;
+use crate::crash;
 
 use super::run::Run;
 
@@ -83,7 +84,9 @@ impl Run {
     }
 
     fn prompt(self: &Arc<Self>, turn: u32, messages: Vec<String>) {
-        if let Err(error) = self.order(Order::Prompt { turn, messages }) {
+        let ordered = self.order(Order::Prompt { turn, messages });
+        crash::point("prompt_written");
+        if let Err(error) = ordered {
             let run = self.clone();
             self.tasks.spawn(async move {
                 run.say(Ran::TurnEnded {
@@ -127,6 +130,7 @@ impl Run {
             });
             return;
         }
+        crash::point("answer_owed");
         let answer = answer_of(approval);
         match self.order(Order::Answer { request, answer }) {
             Ok(written) => self.when_written(approval.clone(), written),
@@ -140,6 +144,7 @@ impl Run {
         let run = self.clone();
         self.tasks.spawn(async move {
             let delivery = all_written(written).await;
+            crash::point("answer_written");
             run.told(&approval, delivery);
         });
     }

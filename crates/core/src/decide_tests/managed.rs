@@ -4,8 +4,8 @@
 use super::rules::{in_file, judged};
 use super::*;
 use crate::event::{
-    AgentReported, Delivery, Effect, ProcessKey, RunEnd, SpawnOptions, TranscriptEntry, TurnEnded,
-    Usage,
+    AgentReported, Delivery, Effect, Outcome, ProcessKey, RunEnd, SpawnOptions, TranscriptEntry,
+    TurnEnded, Usage,
 };
 use crate::{Duty, ManagedAsk, ManagedInput, Ran, SpawnAgent};
 
@@ -396,6 +396,39 @@ fn an_ask_that_is_taken_back_ends_as_cancelled_alone() {
         host.does(ran(1, withdrew)),
         ["approval.resolved ask-1: Cancelled `cancelled` by host, Withdrawn"]
     );
+}
+
+#[test]
+fn a_second_ask_for_a_tool_call_cancels_the_first_and_whoever_waits_for_it_is_told() {
+    let mut host = working();
+    host.ask(managed_ask("7"));
+    host.ask(AskRequest {
+        action: "now with its input".to_owned(),
+        ..managed_ask("7")
+    });
+    assert_eq!(
+        owed(&host),
+        [r#"prompt 1 ["go"]"#],
+        "the request is still open"
+    );
+    host.ask(AskRequest {
+        tool_call: Some("7".to_owned()),
+        ..managed_ask("8")
+    });
+    let open = host.state.open_approvals();
+    let open: Vec<_> = open
+        .map(|approval| approval.ask.request.as_deref())
+        .collect();
+    assert_eq!(open, [Some("8")]);
+    let answers = host.state.duties_of(&id()).into_iter().filter_map(|duty| {
+        let Duty::Answer(approval) = duty else {
+            return None;
+        };
+        let outcome = approval.ended.map(|ended| ended.ending.outcome);
+        Some((approval.ask.request.clone(), outcome))
+    });
+    let cancelled = (Some("7".to_owned()), Some(Outcome::Cancelled));
+    assert_eq!(answers.collect::<Vec<_>>(), [cancelled]);
 }
 
 #[test]

@@ -180,10 +180,22 @@ pub(crate) async fn rested(wire: &mut Wire, id: &Value) -> Value {
     found["agents"][0].take()
 }
 
+/// The next ask that the rules leave to a person.
+pub(crate) async fn next_ask(wire: &mut Wire) -> Value {
+    loop {
+        let asked = wire.event_of("approval.requested").await;
+        let params = json!({ "approval_id": asked["payload"]["id"] });
+        let ask = wire.ok("host.approval", params).await;
+        if ask["state"] == "pending" {
+            return ask;
+        }
+    }
+}
+
 /// The next ask, answered.
 pub(crate) async fn answer_next(wire: &mut Wire, resolution: &str) -> Value {
-    let mut asked = wire.event_of("approval.requested").await;
-    let params = json!({ "approval_id": asked["payload"]["id"], "resolution": resolution });
+    let asked = next_ask(wire).await;
+    let params = json!({ "approval_id": asked["id"], "resolution": resolution });
     wire.ok("host.resolve_approval", params).await;
-    asked["payload"].take()
+    asked
 }

@@ -340,7 +340,7 @@ impl Run {
         served.map_err(|error| shell_error(&error))
     }
 
-    fn serve(&self, request: RequestId, served: Result<Served, ServeError>) {
+    pub(super) fn serve(&self, request: RequestId, served: Result<Served, ServeError>) {
         // It may have been withdrawn meanwhile.
         drop(self.order(Order::Serve { request, served }));
     }

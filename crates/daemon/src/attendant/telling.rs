@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_agents::adapter::{Answer, Order, OrderError, RequestId};
+use countersign_agents::adapter::{Answer, Order, OrderError, RequestId, ServeError};
 use countersign_agents::{WriteError, Written};
 use countersign_core::event::{Delivery, Outcome, TurnEnded};
 use countersign_core::limits::TOLD_MS_HELD;
@@ -108,6 +108,12 @@ impl Run {
     fn interrupt(&self) {
         // Its session may not be open any more; then there is nothing to end.
         drop(self.order(Order::Interrupt));
+        // The protocol cancels asks for permission with their turn; whatever else waits for a person
+        // was cancelled as well, and an agent that waits for it would never end its turn.
+        for request in self.drop_wishes() {
+            let words = "the turn was interrupted".to_owned();
+            self.serve(request, Err(ServeError::Cancelled(words)));
+        }
     }
 
     fn configure(&self, mode: Option<String>, model: Option<String>) {

@@ -206,6 +206,10 @@ pub const TICKETS_MAX: usize = 64;
 /// Time that open connections get to finish when the host ends.
 pub const SHUTDOWN_MS: u64 = 3_000;
 
+/// How long a starting host waits for what a killed one was just starting: until such a process runs
+/// its own program it holds the killed host's lock and sockets. That takes moments.
+pub const HANDOVER_MS: u64 = 1_000;
+
 /// How often a host whose record could not be written looks whether it can be again.
 pub const RECOVERY_MS: u64 = 1_000;
 

@@ -581,10 +581,10 @@ fn stopping_everything_denies_interrupts_and_begins_nothing_else() {
         events,
         [
             "approval.resolved ask-1: Denied `deny` by ann, Waiting",
+            "answer.attempted ask-1, time 1",
             "agent.interrupt_requested a by ann",
             "agent.messages_dropped a: everything was stopped",
             "turn.interrupted a 1 by ann",
-            "answer.attempted ask-1, time 1",
             "agent.status_changed a: Running, seen as Running, on none",
         ]
     );
@@ -657,4 +657,47 @@ fn a_story_is_read_as_it_was_written() {
     let event = Event::from(added);
     let bytes = event.encode().unwrap();
     assert_eq!(Event::decode(event.kind(), &bytes).unwrap().unwrap(), event);
+}
+
+#[test]
+fn everybody_is_told_however_many_asks_end_at_once() {
+    let mut host = working();
+    let Input::Managed(ManagedInput::Spawn(other)) = spawn_as(&person("ann"), None, Some("go"))
+    else {
+        unreachable!("it is a spawn");
+    };
+    let b = AgentId::new("b");
+    host.does(managed(ManagedInput::Spawn(Box::new(SpawnAgent {
+        id: b.clone(),
+        ..*other
+    }))));
+    let Input::Managed(ManagedInput::Ran(_, _, ready)) = ready(1) else {
+        unreachable!("it is about a run");
+    };
+    host.does(managed(ManagedInput::Ran(b.clone(), 1, ready)));
+    let each = limits::RECENT_ENDED_KEPT / 2 + 100;
+    for number in 0..each {
+        let request = number.to_string();
+        host.ask(managed_ask(&request));
+        host.ask(AskRequest {
+            caller: agent("b"),
+            ..managed_ask(&request)
+        });
+    }
+    host.does(Input::StopAll(person("ann")));
+    for agent in [id(), b] {
+        let duties = host.state.duties_of(&agent);
+        let answers = duties.iter().filter(|duty| matches!(duty, Duty::Answer(_)));
+        assert_eq!(answers.count(), each, "{agent}");
+    }
+}
+
+#[test]
+fn one_that_is_being_ended_runs_out_of_time_once() {
+    let mut host = working();
+    host.does(interrupt());
+    let deadline = |host: &Host| host.state.next_deadline(host.now);
+    assert!(deadline(&host).is_some());
+    host.does(kill());
+    assert_eq!(deadline(&host), None);
 }

@@ -10,6 +10,7 @@
 mod agent;
 mod host;
 mod http;
+mod scene;
 mod shape;
 mod wire;
 
@@ -22,6 +23,9 @@ mod crash;
 mod host_wire;
 mod managed;
 mod managed_cli;
+mod managed_gate;
+mod managed_kills;
+mod managed_terminals;
 mod owners;
 mod real_agents;
 mod replay;

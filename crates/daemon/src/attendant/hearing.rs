@@ -14,6 +14,7 @@ use countersign_core::limits::{AGENT_LOG_BYTES_KEPT, HEARD_IN_A_ROW, MANAGED_ASK
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk, Ran};
 use tokio::sync::mpsc;
 
+use crate::crash;
 use crate::names::random_hex;
 use crate::service::Asked;
 
@@ -117,6 +118,7 @@ impl Run {
             resumable: ready.resumable,
         })
         .await;
+        crash::point("session_recorded");
         self.ready.send_replace(true);
     }
 

@@ -266,6 +266,12 @@ impl Run {
         self.line().wishes.remove(request)
     }
 
+    /// Nothing comes of the wishes that are kept.
+    pub(super) fn drop_wishes(&self) -> Vec<RequestId> {
+        let wishes = std::mem::take(&mut self.line().wishes);
+        wishes.into_keys().collect()
+    }
+
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }

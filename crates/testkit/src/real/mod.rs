@@ -25,7 +25,8 @@ pub enum RealAgent {
     Claude,
     /// Codex. It ends the turn when an ask is rejected, and does not end when its input does.
     Codex,
-    /// Defect, the one that leaves files and terminals to its client.
+    /// Defect, the one that leaves files and terminals to its client. It has one ask open at a time,
+    /// and does not end when its input does.
     Defect,
 }
 

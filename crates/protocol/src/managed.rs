@@ -239,7 +239,7 @@ pub struct TranscriptPart {
 }
 
 /// One thing an agent, or somebody to it, said or did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TranscriptRow {
@@ -302,6 +302,62 @@ pub enum TranscriptRow {
         #[schema(value_type = Object)]
         update: Raw,
     },
+}
+
+/// By hand: JSON that is kept to the byte cannot be read out of a tagged object. A type that is not
+/// known here is kept whole as `Other`, so that older clients can read newer hosts.
+impl<'de> Deserialize<'de> for TranscriptRow {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Fields {
+            r#type: String,
+            #[serde(default)]
+            text: String,
+            #[serde(default)]
+            id: String,
+            #[serde(default)]
+            input: Option<Raw>,
+            #[serde(default)]
+            status: Option<String>,
+            #[serde(default)]
+            title: Option<String>,
+            #[serde(default)]
+            tool: Option<String>,
+            #[serde(default)]
+            steps: Vec<PlanStepRow>,
+            #[serde(default)]
+            update: Raw,
+        }
+        let whole = Raw::deserialize(deserializer)?;
+        let fields: Fields =
+            serde_json::from_str(whole.text()).map_err(serde::de::Error::custom)?;
+        let (text, id) = (fields.text, fields.id);
+        Ok(match fields.r#type.as_str() {
+            "user" => Self::User { text },
+            "assistant" => Self::Assistant { text },
+            "thinking" => Self::Thinking { text },
+            "notice" => Self::Notice { text },
+            "plan" => Self::Plan {
+                steps: fields.steps,
+            },
+            "tool_result" => Self::ToolResult {
+                id,
+                status: fields.status.unwrap_or_default(),
+                text,
+            },
+            "tool_use" => Self::ToolUse {
+                id,
+                input: fields.input,
+                status: fields.status,
+                title: fields.title,
+                tool: fields.tool,
+            },
+            "other" => Self::Other {
+                update: fields.update,
+            },
+            _ => Self::Other { update: whole },
+        })
+    }
 }
 
 /// One step of a plan.
@@ -504,4 +560,19 @@ pub struct CatalogRow {
     pub name: String,
     /// Its name for people.
     pub title: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transcript_is_read_back_to_the_byte() {
+        let text = r#"[{"type":"user","text":"a"},{"type":"tool_use","id":"c","input":{"b":1.50,"b":2}},{"type":"tool_result","id":"c","status":"failed"},{"type":"plan","steps":[{"status":"pending","text":"t"}]},{"type":"other","update":[1.0]}]"#;
+        let rows: Vec<TranscriptRow> = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&rows).unwrap(), text);
+        let newer = r#"{"type":"newer","x":1.0}"#;
+        let row: TranscriptRow = serde_json::from_str(newer).unwrap();
+        assert!(matches!(row, TranscriptRow::Other { update } if update.text() == newer));
+    }
 }

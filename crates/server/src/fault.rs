@@ -117,8 +117,8 @@ impl From<Rejection> for Fault {
             Rejection::UnknownKind(_) | Rejection::NothingToRun => {
                 Self::plain(Reason::InvalidParams, words)
             }
-            Rejection::StillRuns(_) => Self::refused(Reason::RunByHost, words),
-            Rejection::NoWorktree(_) => Self::refused(Reason::NotManaged, words),
+            Rejection::StillRuns(_) => Self::refused(Reason::StillRuns, words),
+            Rejection::NoWorktree(_) => Self::refused(Reason::NoWorktree, words),
             Rejection::BadName(_) => Self::plain(Reason::InvalidParams, words),
             Rejection::NoTurn(_) => Self::refused(Reason::NoTurn, words),
             Rejection::CannotResume(_) => Self::refused(Reason::CannotResume, words),

@@ -892,3 +892,29 @@ fn an_ask_that_cannot_be_read_is_never_an_error_and_never_allowed() {
     let (happenings, _) = hear(&mut acp, &permission(&json!(1), &odd, &ONCE));
     assert!(matches!(&asked(&happenings)[..], [ask] if !ask.can_allow && ask.input.is_none()));
 }
+
+#[test]
+fn a_call_that_is_begun_again_to_say_that_it_failed_keeps_its_title() {
+    let mut acp = in_turn();
+    let mut begins = call("ls");
+    begins["sessionUpdate"] = json!("tool_call");
+    begins["title"] = json!("list");
+    update(&mut acp, &begins);
+    let content = json!([{"type": "content", "content": {"type": "text", "text": "denied"}}]);
+    let failed = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "",
+        "status": "failed", "content": content});
+    let result = TranscriptEntry::ToolResult {
+        id: "c".into(),
+        status: ToolStatus::Failed,
+        text: "denied".into(),
+    };
+    assert_eq!(update(&mut acp, &failed), [Happening::Said(result)]);
+    assert!(matches!(
+        update(&mut acp, &begins).as_slice(),
+        [Happening::Said(TranscriptEntry::ToolUse {
+            title: Some(_),
+            input: Some(_),
+            ..
+        })]
+    ));
+}

@@ -5,9 +5,11 @@
 //! either it answers politely. If it is given a folder for its sessions, a later process can go on
 //! with them.
 
+mod ask;
 mod play;
 mod script;
 mod wire;
+mod wish;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -202,16 +204,10 @@ impl Agent {
             let refusal = Err((-32602, "no session".to_owned()));
             return self.wire.answer(&id, refusal).await;
         };
-        if !stage.begin_turn() {
+        if !stage.begin_turn(&id) {
             let refusal = Err((-32600, "a turn runs already".to_owned()));
             return self.wire.answer(&id, refusal).await;
         }
-        let wire = self.wire.clone();
-        self.turns.spawn(async move {
-            let answer = stage.play(&params).await;
-            if let Some(answer) = answer {
-                wire.answer(&id, answer).await;
-            }
-        });
+        self.turns.spawn(async move { stage.play(&params).await });
     }
 }

@@ -10,6 +10,10 @@ use serde_json::Value;
 /// What the agent is like, and what it does in each turn.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a quirk of its own that a script switches on"
+)]
 pub struct Script {
     /// What it does when it is prompted, unless the prompt carries a script of its own.
     pub steps: Option<Vec<Step>>,
@@ -161,6 +165,8 @@ pub enum Step {
     },
     /// Answers the prompt with this stop reason.
     Stop(String),
+    /// Answers the prompt with this stop reason, and goes on all the same.
+    StopEarly(String),
 }
 
 /// A tool call.

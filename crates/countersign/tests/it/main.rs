@@ -20,6 +20,7 @@ mod browsers;
 mod cli;
 mod crash;
 mod host_wire;
+mod managed_load;
 mod owners;
 mod replay;
 mod rest;

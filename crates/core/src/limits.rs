@@ -60,6 +60,11 @@ pub const STORY_MS_HELD: u64 = 300;
 /// How long the fact that an answer was told waits for something to be committed with.
 pub const TOLD_MS_HELD: u64 = 50;
 
+/// What an agent may run or write because it was allowed, and did not yet: more than it can have asked
+/// at once. An agent that runs things by itself uses none, and its row is written with every ask. What
+/// is dropped is asked again.
+pub const PASSES_KEPT: usize = 32;
+
 /// Lines of one agent that are heard before others have their turn.
 pub const HEARD_IN_A_ROW: u32 = 32;
 

@@ -10,6 +10,7 @@ use crate::event::{
     MessageQueued, Outcome, PassUsed, SpawnOptions, TurnEnded, TurnInterrupted, TurnStarted, Usage,
 };
 use crate::ids::{AgentId, Seq, Timestamp};
+use crate::limits::PASSES_KEPT;
 use crate::managed::{Duty, Life, Managed, Pass, Turn, duties};
 
 use super::{Deadline, State};
@@ -268,6 +269,9 @@ impl State {
                 approval: approval.ask.id.clone(),
                 digest: digest.clone(),
             });
+            let earlier = managed.passes.len();
+            let surplus = (earlier + passes.len()).saturating_sub(PASSES_KEPT);
+            managed.passes.drain(..surplus.min(earlier));
             managed.passes.extend(passes);
         });
     }

@@ -7,6 +7,7 @@ use crate::event::{
     AgentReported, Delivery, Effect, Outcome, ProcessKey, RunEnd, SpawnOptions, ToolStatus,
     TranscriptEntry, TurnEnded, Usage,
 };
+use crate::limits::PASSES_KEPT;
 use crate::{Duty, ManagedAsk, ManagedInput, Ran, SpawnAgent};
 
 fn id() -> AgentId {
@@ -365,6 +366,24 @@ fn what_was_allowed_and_did_not_run_ends_with_its_turn() {
     let mut ask = managed_ask("8");
     ask.managed.as_mut().unwrap().covered_by = Some("d".to_owned());
     assert_eq!(host.asks(ask).0.as_str(), "ask-2");
+}
+
+#[test]
+fn what_was_allowed_long_ago_and_did_not_run_is_asked_again() {
+    let mut host = working();
+    for number in 0..=PASSES_KEPT {
+        let mut ask = managed_ask(&number.to_string());
+        ask.managed.as_mut().unwrap().passes = vec![format!("d{number}")];
+        let approval = host.ask(ask);
+        host.does(resolve(&person("ann"), &approval, "approve"));
+    }
+    let mut subject = |digest: &str| {
+        let mut ask = managed_ask("last");
+        ask.managed.as_mut().unwrap().covered_by = Some(digest.to_owned());
+        host.decide(ask_input(ask)).unwrap().subject
+    };
+    assert!(matches!(subject("d0"), Subject::Approval(_)));
+    assert!(matches!(subject("d1"), Subject::Covered(_)));
 }
 
 #[test]

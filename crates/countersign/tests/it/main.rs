@@ -25,6 +25,7 @@ mod managed;
 mod managed_cli;
 mod managed_gate;
 mod managed_kills;
+mod managed_load;
 mod managed_terminals;
 mod owners;
 mod real_agents;

@@ -337,7 +337,8 @@ fn is_there(kind: RealAgent) -> bool {
     assert!(may_miss, "{why}");
     let thread = std::thread::current();
     let story = thread.name().unwrap_or("a story of real agents");
-    writeln!(std::io::stderr(), "skipped {story}: {why}").unwrap();
+    let line = format!("skipped {story}: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
     false
 }
 

@@ -39,7 +39,7 @@ pub use input::{
     SetStatus, SpawnAgent,
 };
 pub use json::{Json, hex};
-pub use managed::{Duties, Duty, Life, Managed, Pass, Turn};
+pub use managed::{AllowedActions, Duties, Duty, Life, Managed, Pass, Turn};
 pub use principal::{By, Caller, Principal, Role};
 pub use question::{Question, QuestionEnded};
 pub use rejection::Rejection;

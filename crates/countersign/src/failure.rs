@@ -177,6 +177,8 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
         Reason::NotManaged | Reason::RunByHost => Some(
             "`countersign spawn` starts agents that the host runs; see them with `countersign ls`",
         ),
+        Reason::StillRuns => Some("end it with `countersign kill` first"),
+        Reason::NoWorktree => Some("worktrees come with `countersign spawn --worktree`"),
         Reason::NameTaken => Some("see who has it with `countersign ls --all`"),
         Reason::NoTurn => Some("tell it something with `countersign send`"),
         Reason::CannotResume => Some("start a new one with `countersign spawn`"),

@@ -80,6 +80,10 @@ reasons! {
     NoTurn = "no_turn", 409;
     /// The agent kept no session to go on with.
     CannotResume = "cannot_resume", 409;
+    /// The agent must end first.
+    StillRuns = "still_runs", 409;
+    /// The agent has no worktree.
+    NoWorktree = "no_worktree", 409;
     /// No such event, or its content is gone.
     UnknownEvent = "unknown_event", 404;
     /// An abbreviation that fits more than one.

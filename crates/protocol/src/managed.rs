@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::rows::HostAgent;
-use crate::scalar::{Raw, Time};
+use crate::scalar::Time;
 
 /// `host.spawn_agent`: one of `agent` and `command` says what to start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -189,119 +189,6 @@ pub struct WaitIdleResult {
     pub agents: Vec<HostAgent>,
     /// Whether all of them are idle or ended; `false` if time ran out first.
     pub idle: bool,
-}
-
-/// `host.transcript`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TranscriptParams {
-    /// The agent.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub page: TranscriptQuery,
-}
-
-/// Which part of a transcript.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct TranscriptQuery {
-    /// Only what came after this: `next` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<u64>,
-    /// At most this many parts; 100 unless told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u64>,
-}
-
-/// A piece of a transcript, oldest first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct TranscriptResult {
-    /// Whether there is more already.
-    pub more: bool,
-    /// Where to go on: the next page's `after`.
-    pub next: u64,
-    /// What was said and done.
-    pub parts: Vec<TranscriptPart>,
-}
-
-/// What came together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct TranscriptPart {
-    /// What came, in order.
-    pub entries: Vec<TranscriptRow>,
-    /// Its place in the record.
-    pub sequence: u64,
-    /// When it was recorded.
-    #[schema(value_type = String, format = DateTime)]
-    pub timestamp: Time,
-    /// The turn it belongs to; 0 before the first.
-    pub turn: u32,
-}
-
-/// One thing an agent, or somebody to it, said or did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum TranscriptRow {
-    /// A message to the agent.
-    User {
-        /// The words.
-        text: String,
-    },
-    /// Words of the agent.
-    Assistant {
-        /// The words.
-        text: String,
-    },
-    /// What the agent thought.
-    Thinking {
-        /// The words.
-        text: String,
-    },
-    /// The agent uses a tool, or says more of one it uses: absent fields are as they were.
-    ToolUse {
-        /// The agent's id of the call.
-        id: String,
-        /// The tool's input as the agent sent it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<Object>)]
-        input: Option<Raw>,
-        /// How far it is.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        status: Option<String>,
-        /// What it says it does.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        title: Option<String>,
-        /// The tool, by the name rules have for it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        tool: Option<String>,
-    },
-    /// What came of a tool.
-    ToolResult {
-        /// The agent's id of the call.
-        id: String,
-        /// How it ended: `completed`, `failed` or `unknown`.
-        status: String,
-        /// What it gave, as text.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        text: String,
-    },
-    /// What the agent plans.
-    Plan {
-        /// The steps, in order.
-        steps: Vec<PlanStepRow>,
-    },
-    /// Words of the host, or of the agent about itself.
-    Notice {
-        /// The words.
-        text: String,
-    },
-    /// Something there are no words for, as it came.
-    Other {
-        /// What came.
-        #[schema(value_type = Object)]
-        update: Raw,
-    },
 }
 
 /// One step of a plan.

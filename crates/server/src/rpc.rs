@@ -147,6 +147,12 @@ async fn dispatch_managed(
             let wire::TranscriptParams { agent_id, page } = call.params()?;
             call.reply(managed::transcript(service, caller, agent_id, page).await?)
         }
+        "host.agent_diff" => call.reply(managed::diff(service, caller, call.agent_id()?).await?),
+        "host.remove_worktree" => {
+            let wire::RemoveWorktreeParams { agent_id, query } = call.params()?;
+            call.reply(managed::remove_worktree(service, caller, agent_id, &query).await?)
+        }
+        "host.catalog" => call.reply(managed::catalog(service, caller)?),
         unknown => Err(unknown_method(unknown)),
     }
 }

@@ -40,7 +40,7 @@ impl Stage {
         self.answered(ask, &id, &response.unwrap_or_default()).await
     }
 
-    async fn request_permission(&self, ask: &Ask) -> (Value, oneshot::Receiver<Value>) {
+    pub(super) async fn request_permission(&self, ask: &Ask) -> (Value, oneshot::Receiver<Value>) {
         let tool = &ask.tool;
         let empty = Tool {
             input: json!({}),

@@ -6,6 +6,7 @@
 //! with them.
 
 mod ask;
+mod many;
 mod play;
 mod script;
 mod wire;
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader};
 use tokio_util::task::TaskTracker;
 
-pub use script::{Ask, OptionKind, Placement, Script, Step, Terminal, Tool};
+pub use script::{Ask, AskMany, OptionKind, Placement, Script, Step, Terminal, Tool};
 
 use play::Stage;
 use wire::Wire;

@@ -52,6 +52,10 @@ impl Stage {
         }
     }
 
+    pub(super) fn is_cancelled(&self) -> bool {
+        *self.cancelled.borrow()
+    }
+
     /// Refuses while a turn runs.
     pub(super) fn begin_turn(&self, id: &Value) -> bool {
         let mut prompt = self.prompt.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +90,7 @@ impl Stage {
         match flow {
             Flow::End(None) => {}
             Flow::End(Some(answer)) => self.answer(answer).await,
-            Flow::Next if *self.cancelled.borrow() => self.answer(Ok(stop("cancelled"))).await,
+            Flow::Next if self.is_cancelled() => self.answer(Ok(stop("cancelled"))).await,
             Flow::Next => self.answer(Ok(stop("end_turn"))).await,
         }
     }
@@ -119,6 +123,7 @@ impl Stage {
             Step::Tool(tool) => self.tool(tool).await,
             Step::Ask(ask) => return self.ask(ask).await,
             Step::Parallel(asks) => return self.parallel(asks).await,
+            Step::AskMany(many) => return self.ask_many(many).await,
             Step::Terminal(terminal) => self.terminal(terminal).await,
             Step::Write { path, content } => {
                 let params = json!({"path": path, "content": content});
@@ -184,7 +189,7 @@ impl Stage {
         }
     }
 
-    async fn sleep(&self, time: Duration) -> Flow {
+    pub(super) async fn sleep(&self, time: Duration) -> Flow {
         tokio::select! {
             flow = self.silence() => flow,
             () = tokio::time::sleep(time) => Flow::Next,

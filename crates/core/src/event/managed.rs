@@ -473,3 +473,31 @@ pub struct PassUsed {
     /// The digest of what ran or was written.
     pub digest: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_agent_sent_is_read_back_to_the_byte() {
+        let raw = r#"{"b":1.50,"a":{},"b":2}"#;
+        let json: Json = serde_json::from_str(raw).unwrap();
+        let entries = vec![
+            TranscriptEntry::ToolUse {
+                id: "c".into(),
+                title: None,
+                tool: None,
+                input: Some(json.clone()),
+                status: Some(ToolStatus::Pending),
+            },
+            TranscriptEntry::Other { update: json },
+            TranscriptEntry::Notice { text: "n".into() },
+        ];
+        let text = serde_json::to_string(&entries).unwrap();
+        assert!(text.contains(raw), "{text}");
+        assert_eq!(
+            serde_json::from_str::<Vec<TranscriptEntry>>(&text).unwrap(),
+            entries
+        );
+    }
+}

@@ -21,8 +21,11 @@ pub(super) async fn agents(common: &Common) -> Result<Exit, CliError> {
 
 fn list(rows: &[CatalogRow], width: usize) -> String {
     let row = |row: &CatalogRow| {
-        let command = row.command.join(" ");
-        let then = row.hint.as_deref().unwrap_or(&command);
+        let how = if row.installed {
+            row.command.join(" ")
+        } else {
+            row.hint.clone().unwrap_or_default()
+        };
         vec![
             shown::line(&row.name).into_owned(),
             shown::line(&row.title).into_owned(),
@@ -32,7 +35,7 @@ fn list(rows: &[CatalogRow], width: usize) -> String {
                 "missing"
             }
             .to_owned(),
-            shown::line(then).into_owned(),
+            shown::line(&how).into_owned(),
         ]
     };
     let (here, missing): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.installed);

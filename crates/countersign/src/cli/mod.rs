@@ -204,7 +204,7 @@ impl Cli {
             Command::Stop(args) => stop::stop(common, args).await,
             Command::Open => open::open(common).await,
             Command::Completions { shell } => completions(shell),
-            Command::Demo(command) => Box::pin(demo::run(common, command)).await,
+            Command::Demo(command) => Box::pin(demo::run(command)).await,
         }
     }
 }

@@ -1,21 +1,22 @@
 //! `demo run`: the host, the agents and the screen, and all of it gone at the end.
 //!
-//! Invariant: this process never holds an agent's identity. The tokens go to children through
-//! their environment, so that the person here can still decide.
+//! Invariant: the agents are started by the host through its own door, as any other agent is. This
+//! process holds no agent's identity, so that the person here can decide.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use clap::Args;
-use countersign_protocol::{CreateTokenParams, HostStatus, NewToken};
-use rustix::process::{Pid, Signal, kill_process};
+use countersign_protocol::{
+    EnvVariable, HostAgent, HostStatus, PromptAgentParams, PromptBody, SpawnAgentParams,
+    WorktreeParams,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::project;
 use super::script::Script;
 use crate::cli::up;
 use crate::client::{Address, Client, Endpoint};
@@ -23,12 +24,7 @@ use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::nonce::nonce;
 use crate::paths::{self, Paths};
-use crate::{duration, output, watch};
-
-/// How long an agent may take to end before it is killed.
-const END_WITHIN: Duration = Duration::from_secs(3);
-const END_POLL: Duration = Duration::from_millis(20);
-const TOKEN_TTL: Duration = Duration::from_hours(12);
+use crate::{output, watch};
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
@@ -40,13 +36,11 @@ pub(crate) struct RunArgs {
     listen: SocketAddr,
 }
 
-/// Everything the demo started. Dropping it ends the agents.
 struct Demo {
     home: PathBuf,
     /// Whether the folder was made here, and goes at the end.
     scratch: bool,
     endpoint: Endpoint,
-    agents: Vec<Child>,
 }
 
 pub(super) async fn run(args: RunArgs) -> Result<Exit, CliError> {
@@ -64,11 +58,10 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, CliError> {
         token: None,
         agent_id: None,
     };
-    let mut demo = Demo {
+    let demo = Demo {
         home,
         scratch,
         endpoint,
-        agents: Vec::new(),
     };
     let outcome = demo.live(&paths, args.listen).await;
     let ended = demo.end().await;
@@ -78,21 +71,17 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, CliError> {
 }
 
 impl Demo {
-    async fn live(&mut self, paths: &Paths, listen: SocketAddr) -> Result<(), CliError> {
+    async fn live(&self, paths: &Paths, listen: SocketAddr) -> Result<(), CliError> {
         paths.prepare()?;
         let words = ["--listen".to_owned(), listen.to_string()];
         let status = up::start_detached(paths, &words, Some(&self.home)).await?;
         let mut client = Client::connect(&self.endpoint).await?;
-        for script in Script::ALL {
-            let token = agent_token(&mut client, script).await?;
-            self.agents
-                .push(start_agent(&self.home, script, &token, &status)?);
-        }
+        self.start_agents(&mut client).await?;
         drop(client);
         self.explain(&status);
         if io::stdin().is_terminal() && io::stdout().is_terminal() {
             let note = format!(
-                "Three scripted agents; nothing they ask for is run. Elsewhere: export COUNTERSIGN_HOME={}",
+                "Three scripted agents in a scratch repository. Elsewhere: export COUNTERSIGN_HOME={}",
                 self.home.display()
             );
             watch::watch(&self.endpoint, &note).await?;
@@ -101,14 +90,66 @@ impl Demo {
         until_told().await
     }
 
+    /// Agents that a kept folder already has are told to begin again.
+    async fn start_agents(&self, client: &mut Client) -> Result<(), CliError> {
+        let (folder, has_git) = project::make(&self.home)?;
+        make_folder(&self.home.join("sessions"))?;
+        let known: Vec<HostAgent> = client.call("host.agents", &serde_json::json!({})).await?;
+        for script in Script::ALL {
+            let old = known.iter().find(|agent| agent.name == script.name());
+            if let Some(agent) = old {
+                let body = PromptBody {
+                    message: script.prompt().into(),
+                };
+                let agent_id = agent.id.clone();
+                let params = PromptAgentParams { agent_id, body };
+                client
+                    .call::<_, HostAgent>("host.prompt_agent", &params)
+                    .await?;
+            } else {
+                let params = self.spawn_params(script, &folder, has_git)?;
+                client
+                    .call::<_, HostAgent>("host.spawn_agent", &params)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn spawn_params(
+        &self,
+        script: Script,
+        folder: &Path,
+        has_git: bool,
+    ) -> Result<SpawnAgentParams, CliError> {
+        let program = std::env::current_exe()
+            .map_err(|source| CliError::io("could not find this program", source))?;
+        let words = ["demo", "agent", script.word()].map(str::to_owned);
+        let program = program.display().to_string();
+        Ok(SpawnAgentParams {
+            name: Some(script.name().into()),
+            command: std::iter::once(program).chain(words).collect(),
+            prompt: Some(script.prompt().into()),
+            cwd: folder.display().to_string(),
+            env: vec![EnvVariable {
+                name: "SCRIPTED_AGENT_STATE".into(),
+                value: Some(self.home.join("sessions").display().to_string()),
+                secret: false,
+            }],
+            worktree: has_git.then(WorktreeParams::default),
+            ..SpawnAgentParams::default()
+        })
+    }
+
     fn explain(&self, status: &HostStatus) {
         let home = self.home.display();
         output::say(format_args!(
-            "A host and three scripted agents are running; nothing they ask for is ever run.\n\
-             The host is at {}. In another terminal:\n\n  \
+            "A host and three scripted agents are running. What you allow happens, in worktrees of a\n\
+             scratch repository. The host is at {}. In another terminal:\n\n  \
              export COUNTERSIGN_HOME={home}\n  \
-             countersign inbox\n  countersign show ID\n  countersign approve ID\n  \
-             countersign answer ID some words\n  countersign events --follow\n\n\
+             countersign ls\n  countersign inbox\n  countersign show ID\n  countersign approve ID\n  \
+             countersign logs -f builder\n  countersign diff builder\n  \
+             countersign send builder 'once more'\n\n\
              Ctrl-C ends the demo{}.",
             up::web_address(status),
             if self.scratch {
@@ -119,24 +160,8 @@ impl Demo {
         ));
     }
 
-    async fn end(mut self) -> Result<(), CliError> {
-        for agent in &self.agents {
-            if let Some(pid) = i32::try_from(agent.id()).ok().and_then(Pid::from_raw) {
-                // An agent that ended by itself is not there to be told.
-                let _ = kill_process(pid, Signal::TERM);
-            }
-        }
-        for agent in &mut self.agents {
-            let ended = tokio::time::timeout(END_WITHIN, async {
-                while matches!(agent.try_wait(), Ok(None)) {
-                    tokio::time::sleep(END_POLL).await;
-                }
-            });
-            if ended.await.is_err() {
-                agent.kill().ok();
-                agent.wait().ok();
-            }
-        }
+    /// The host ends its agents with itself.
+    async fn end(self) -> Result<(), CliError> {
         match up::end_host(&self.endpoint).await {
             Err(CliError::NoHost { .. }) | Ok(()) => {}
             Err(error) => return Err(error),
@@ -153,17 +178,6 @@ impl Demo {
     }
 }
 
-impl Drop for Demo {
-    fn drop(&mut self) {
-        for agent in &mut self.agents {
-            if matches!(agent.try_wait(), Ok(None)) {
-                agent.kill().ok();
-                agent.wait().ok();
-            }
-        }
-    }
-}
-
 fn make_folder(home: &Path) -> Result<(), CliError> {
     DirBuilder::new()
         .recursive(true)
@@ -175,60 +189,6 @@ fn make_folder(home: &Path) -> Result<(), CliError> {
                 source,
             )
         })
-}
-
-async fn agent_token(client: &mut Client, script: Script) -> Result<String, CliError> {
-    let params = CreateTokenParams {
-        role: "agent".into(),
-        agent_id: Some(script.word().into()),
-        name: Some(script.word().into()),
-        ttl_ms: Some(duration::millis(TOKEN_TTL)),
-    };
-    let made: NewToken = client.call("host.create_token", &params).await?;
-    Ok(made.token)
-}
-
-fn start_agent(
-    home: &Path,
-    script: Script,
-    token: &str,
-    status: &HostStatus,
-) -> Result<Child, CliError> {
-    let failed = |source| {
-        CliError::io(
-            format!("could not start the agent `{}`", script.word()),
-            source,
-        )
-    };
-    let open = || -> io::Result<File> {
-        let path = home.join(format!("agent-{}.log", script.word()));
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(path)
-    };
-    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(["demo", "agent", script.word(), "--script", script.word()]);
-    command
-        .env("COUNTERSIGN_HOME", home)
-        .env("COUNTERSIGN_TOKEN", token)
-        .env_remove("COUNTERSIGN_URL");
-    if let Some(listen) = &status.listen {
-        let authority = listen
-            .split("://")
-            .last()
-            .unwrap_or(listen)
-            .trim_end_matches('/');
-        command.env("COUNTERSIGN_URL", format!("ws://{authority}/"));
-    }
-    let (out, err) = (open().map_err(failed)?, open().map_err(failed)?);
-    command
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(err)
-        .spawn()
-        .map_err(failed)
 }
 
 async fn until_told() -> Result<(), CliError> {

@@ -1,6 +1,11 @@
-//! What the scripted agents do, as data.
+//! What the demo's agents do, as data.
+
+use std::path::Path;
 
 use clap::ValueEnum;
+use countersign_agents::scripted;
+
+use crate::failure::CliError;
 
 /// A day in the life of one agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -10,120 +15,90 @@ pub(super) enum Script {
     Deploy,
 }
 
-/// One thing an agent does.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Works for some seconds.
-    Work { on: &'static str, seconds: u64 },
-    /// Asks for permission, and says what it makes of the answer.
-    Ask {
-        action: &'static str,
-        tool: &'static str,
-        input: &'static str,
-        denied: &'static str,
-    },
-    /// Asks for words.
-    Question { text: &'static str },
-}
+/// Where it stands in a script: the folder the agent works in.
+const FOLDER: &str = "{folder}";
 
-const BUILD: &[Step] = &[
-    Step::Work {
-        on: "Reading the failing test",
-        seconds: 2,
-    },
-    Step::Ask {
-        action: "Run the whole test suite",
-        tool: "Bash",
-        input: r#"{"command":"cargo test --workspace","description":"Run all tests","timeout":600000}"#,
-        denied: "I will reason about the test without running it",
-    },
-    Step::Work {
-        on: "Looking for the race in clock.rs",
-        seconds: 4,
-    },
-    Step::Ask {
-        action: "Edit src/clock.rs",
-        tool: "Edit",
-        input: r#"{"file_path":"/srv/app/src/clock.rs","old_string":"sleep(Duration::from_millis(10));","new_string":"clock.advance(Duration::from_millis(10));"}"#,
-        denied: "I leave the file as it is",
-    },
-    Step::Question {
-        text: "The same test is flaky on main. Fix it here, or in a change of its own?",
-    },
-    Step::Ask {
-        action: "Commit the fix",
-        tool: "Bash",
-        input: r#"{"command":"git add -A && git commit -m 'clock: wait for the tick, not for time' && git push origin HEAD"}"#,
-        denied: "I leave the change uncommitted",
-    },
-    Step::Work {
-        on: "Waiting for the next failure",
-        seconds: 20,
-    },
-];
+// What is allowed happens: commands in a terminal of the host, files through the host.
+const BUILD: &str = r#"{
+  "can_load": true,
+  "modes": ["work", "plan"],
+  "steps": [
+    {"plan": [["Read the failing test", "in_progress"], ["Find the race", "pending"], ["Fix it", "pending"]]},
+    {"say": "I look at the clock first.\n"},
+    {"sleep_ms": 1500},
+    {"ask": {"placement": "filled",
+      "tool": {"call": "look", "title": "See what is there", "kind": "execute",
+               "input": {"command": "git log --oneline && cat src/clock.txt"}},
+      "on_allow": [{"terminal": {"command": "sh", "args": ["-c", "git log --oneline && cat src/clock.txt"]}}],
+      "on_deny": [{"say": "Then I work from memory.\n"}]}},
+    {"usage": {"used": 18200, "size": 200000, "cost": 0.04}},
+    {"plan": [["Read the failing test", "completed"], ["Find the race", "in_progress"], ["Fix it", "pending"]]},
+    {"sleep_ms": 3000},
+    {"ask": {"placement": "before",
+      "tool": {"call": "fix", "title": "Wait for the tick, not for time", "kind": "edit",
+               "input": {"file_path": "{folder}/src/clock.txt", "content": "tick\nwait for the tick\ntock\nwait for the tock\n"},
+               "locations": ["{folder}/src/clock.txt"]},
+      "on_allow": [{"write": {"path": "{folder}/src/clock.txt", "content": "tick\nwait for the tick\ntock\nwait for the tock\n"}}],
+      "on_deny": [{"say": "I leave the file as it is.\n"}]}},
+    {"ask": {
+      "tool": {"call": "commit", "title": "Commit the fix", "kind": "execute",
+               "input": {"command": "git add -A && git -c user.name=builder -c user.email=builder@localhost commit -m 'clock: wait for the tick, not for time' && git push origin HEAD"}},
+      "on_allow": [{"say": "There is no origin in the demo, so I stop here.\n"}],
+      "on_deny": [{"say": "I leave the change uncommitted.\n"}]}},
+    {"usage": {"used": 31400, "size": 200000, "cost": 0.09}},
+    {"say": "Done. See it with `countersign diff builder`.\n"}
+  ]
+}"#;
 
-const DOCS: &[Step] = &[
-    Step::Work {
-        on: "Reading the public API",
-        seconds: 4,
-    },
-    Step::Ask {
-        action: "Read the release notes of axum",
-        tool: "WebFetch",
-        input: r#"{"url":"https://docs.rs/axum/latest/axum/","prompt":"What changed in routing?"}"#,
-        denied: "I will write from memory and mark it so",
-    },
-    Step::Question {
-        text: "Should the guide start with installing, or with an example that already runs?",
-    },
-    Step::Work {
-        on: "Writing the first page",
-        seconds: 5,
-    },
-    Step::Ask {
-        action: "Write docs/guide.md",
-        tool: "Write",
-        input: r##"{"file_path":"/srv/app/docs/guide.md","content":"# Guide\n\nStart the host, then ask it something:\n\n    countersign up --detach\n    countersign ask 'May I?'\n"}"##,
-        denied: "I keep the text to myself",
-    },
-    Step::Work {
-        on: "Reading it once more",
-        seconds: 25,
-    },
-];
+const DOCS: &str = r##"{
+  "can_load": true,
+  "steps": [
+    {"think": "Who reads this? Somebody who has never seen a clock."},
+    {"sleep_ms": 2500},
+    {"ask": {"placement": "before",
+      "tool": {"call": "fetch", "title": "Read how others explain clocks", "kind": "fetch", "name": "WebFetch",
+               "input": {"url": "https://docs.rs/tokio/latest/tokio/time/", "prompt": "How is time explained?"}},
+      "on_allow": [{"say": "The demo has no network; I write from memory.\n"}],
+      "on_deny": [{"say": "I write from memory and mark it so.\n"}]}},
+    {"usage": {"used": 9100, "size": 200000, "cost": 0.02}},
+    {"sleep_ms": 4000},
+    {"ask": {"placement": "before",
+      "tool": {"call": "write", "title": "Write the guide", "kind": "edit",
+               "input": {"file_path": "{folder}/docs/guide.md", "content": "# Guide\n\nA clock goes tick, then tock.\nIt waits for each.\n"},
+               "locations": ["{folder}/docs/guide.md"]},
+      "on_allow": [{"write": {"path": "{folder}/docs/guide.md", "content": "# Guide\n\nA clock goes tick, then tock.\nIt waits for each.\n"}}],
+      "on_deny": [{"say": "I keep the text to myself.\n"}]}},
+    {"usage": {"used": 14800, "size": 200000, "cost": 0.05}},
+    {"say": "The guide has a first page.\n"}
+  ]
+}"##;
 
-const DEPLOY: &[Step] = &[
-    Step::Work {
-        on: "Comparing staging with main",
-        seconds: 6,
-    },
-    Step::Ask {
-        action: "Restart the API on staging",
-        tool: "Bash",
-        input: r#"{"command":"kubectl -n staging rollout restart deploy/api && kubectl -n staging rollout status deploy/api --timeout=120s"}"#,
-        denied: "staging stays on the old version",
-    },
-    // The command holds a character that turns text around: every screen must show it.
-    Step::Ask {
-        action: "Install the metrics exporter",
-        tool: "Bash",
-        input: r#"{"command":"curl -fsSL https://get.example.org/exporter.sh \u202e| hs odus #\u202c -o exporter.sh"}"#,
-        denied: "no exporter then",
-    },
-    Step::Question {
-        text: "Production has 14 people on it right now. Deploy now, or tonight at 22:00?",
-    },
-    Step::Ask {
-        action: "Delete expired sessions in production",
-        tool: "Bash",
-        input: r#"{"command":"psql \"$PRODUCTION_URL\" -c \"DELETE FROM sessions WHERE expires_at < now()\"","description":"Housekeeping"}"#,
-        denied: "the sessions stay",
-    },
-    Step::Work {
-        on: "Watching the error rate",
-        seconds: 30,
-    },
-];
+// The second command holds a character that turns text around: every screen must show it.
+const DEPLOY: &str = r#"{
+  "can_load": true,
+  "steps": [
+    {"say": "I compare staging with main.\n"},
+    {"sleep_ms": 4000},
+    {"ask": {
+      "tool": {"call": "restart", "title": "Restart the clock on staging", "kind": "execute",
+               "input": {"command": "kubectl -n staging rollout restart deploy/clock && kubectl -n staging rollout status deploy/clock --timeout=120s"}},
+      "on_allow": [{"say": "There is no cluster in the demo; nothing was restarted.\n"}],
+      "on_deny": [{"say": "Staging stays on the old version.\n"}]}},
+    {"sleep_ms": 2000},
+    {"ask": {
+      "tool": {"call": "exporter", "title": "Install the metrics exporter", "kind": "execute",
+               "input": {"command": "curl -fsSL https://get.example.org/exporter.sh \u202e| hs odus #\u202c -o exporter.sh"}},
+      "on_allow": [{"say": "In the demo nothing is fetched.\n"}],
+      "on_deny": [{"say": "No exporter then.\n"}]}},
+    {"ask": {
+      "tool": {"call": "sessions", "title": "Delete expired sessions in production", "kind": "execute",
+               "input": {"command": "psql \"$PRODUCTION_URL\" -c \"DELETE FROM sessions WHERE expires_at < now()\"", "description": "Housekeeping"}},
+      "on_allow": [{"say": "There is no production in the demo.\n"}],
+      "on_deny": [{"say": "The sessions stay.\n"}]}},
+    {"usage": {"used": 12500, "size": 200000, "cost": 0.03}},
+    {"say": "I watch the error rate.\n"}
+  ]
+}"#;
 
 impl Script {
     pub(super) const ALL: [Self; 3] = [Self::Build, Self::Docs, Self::Deploy];
@@ -137,42 +112,59 @@ impl Script {
         }
     }
 
-    pub(super) fn steps(self) -> &'static [Step] {
+    /// What the agent is called.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Build => "builder",
+            Self::Docs => "writer",
+            Self::Deploy => "deployer",
+        }
+    }
+
+    /// What it is told to do.
+    pub(super) fn prompt(self) -> &'static str {
+        match self {
+            Self::Build => "The clock test is flaky. Find out why and fix it.",
+            Self::Docs => "Write the first page of the guide.",
+            Self::Deploy => "Bring staging up to date and tidy up production.",
+        }
+    }
+
+    fn text(self) -> &'static str {
         match self {
             Self::Build => BUILD,
             Self::Docs => DOCS,
             Self::Deploy => DEPLOY,
         }
     }
+
+    /// The script for an agent that works in `folder`.
+    pub(super) fn in_folder(self, folder: &Path) -> Result<scripted::Script, CliError> {
+        let quoted = serde_json::Value::from(folder.display().to_string()).to_string();
+        let text = self.text().replace(FOLDER, quoted.trim_matches('"'));
+        let mut script = scripted::Script::parse(&text)
+            .map_err(|error| CliError::io("the demo's script cannot be read", error.into()))?;
+        script.state = std::env::var_os("SCRIPTED_AGENT_STATE").map(Into::into);
+        Ok(script)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json_text::Members;
 
     #[test]
-    fn every_script_asks_and_every_input_is_an_object() {
+    fn every_script_can_be_played_and_asks() {
         for script in Script::ALL {
-            let asks: Vec<_> = script
-                .steps()
+            let steps = script
+                .in_folder(Path::new("/a \"b\"/c"))
+                .unwrap()
+                .steps
+                .unwrap();
+            let asks = steps
                 .iter()
-                .filter(|step| matches!(step, Step::Ask { .. }))
-                .collect();
-            assert!(asks.len() >= 2, "{script:?}");
-            assert!(
-                script
-                    .steps()
-                    .iter()
-                    .any(|step| matches!(step, Step::Question { .. })),
-                "{script:?}"
-            );
-            for step in asks {
-                let Step::Ask { input, .. } = step else {
-                    continue;
-                };
-                assert!(Members::parse(input).is_some(), "{input}");
-            }
+                .filter(|step| matches!(step, scripted::Step::Ask(_)));
+            assert!(asks.count() >= 2, "{script:?}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A host of its own for each test: the built binary in a scratch home, killed by its own id.
 
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -79,6 +80,29 @@ impl Host {
     /// Kills the host and starts another on the same record and address.
     pub(crate) fn restart(&mut self) {
         self.kill();
+        self.start_again();
+    }
+
+    /// Waits until the host has killed itself, and starts another that will not.
+    pub(crate) fn restart_after_crash(&mut self) {
+        let ended = poll("the host to kill itself", || self.child.try_wait().unwrap());
+        assert_eq!(ended.signal(), Some(9), "{ended}");
+        self.start_disarmed();
+    }
+
+    /// Starts another host after one that is gone; it will not kill itself.
+    pub(crate) fn start_disarmed(&mut self) {
+        self.environment
+            .retain(|(name, _)| *name != "COUNTERSIGN_CRASH_AT");
+        self.start_again();
+    }
+
+    /// Whether the host has not ended.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    fn start_again(&mut self) {
         let up = (self.up)(self.home.path());
         let (child, _) = launch(up, self.home.path(), &self.environment, &self.address);
         self.child = child;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use countersign_agents::acp::Acp;
 use countersign_agents::adapter::{
-    Adapter, Exit, Heard, Order, OrderError, RequestId, Serves, Start,
+    Adapter, Answer, Exit, Happening, Heard, Order, OrderError, RequestId, Serves, Start,
 };
 use countersign_agents::{LocalShells, PipeWriter, Process, Roots, ShellBackend, Written};
 use countersign_core::event::{RunEnd, TranscriptEntry};
 use countersign_core::limits::{AGENT_START_MS, AGENT_STOP_MS};
-use countersign_core::{AgentId, Caller, Input, Managed, Ran};
+use countersign_core::{AgentId, ApprovalId, Caller, Input, Managed, Ran};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -53,6 +53,8 @@ struct Line {
     adapter: Box<dyn Adapter>,
     writer: PipeWriter,
     wishes: HashMap<RequestId, Pending>,
+    /// The ask that stands for a request: one that was made better known stands no longer.
+    asks: HashMap<RequestId, ApprovalId>,
 }
 
 impl Run {
@@ -113,6 +115,7 @@ impl Run {
                 adapter: Box::new(Acp::new()),
                 writer: pipe.writer,
                 wishes: HashMap::new(),
+                asks: HashMap::new(),
             }),
             folder,
         });
@@ -221,11 +224,36 @@ impl Run {
     pub(super) fn hear(&self, heard: &[u8]) -> Heard {
         let mut line = self.line();
         let mut heard = line.adapter.hear(heard);
+        for request in heard.happenings.iter().filter_map(outdated) {
+            line.asks.remove(request);
+        }
         for bytes in std::mem::take(&mut heard.lines) {
             // An agent that is gone shows as that.
             drop(line.writer.write(bytes));
         }
         heard
+    }
+
+    /// Says which ask stands for a request from now on.
+    pub(super) fn stands_for(&self, request: &RequestId, ask: ApprovalId) {
+        self.line().asks.insert(request.clone(), ask);
+    }
+
+    /// Answers a request, unless it is no longer this ask that stands for it.
+    pub(super) fn order_answer(
+        &self,
+        request: RequestId,
+        ask: &ApprovalId,
+        answer: Answer,
+    ) -> Result<Vec<Written>, OrderError> {
+        let mut line = self.line();
+        if line.asks.get(&request) != Some(ask) {
+            return Err(OrderError::NotWaiting);
+        }
+        line.asks.remove(&request);
+        let lines = line.adapter.order(Order::Answer { request, answer })?;
+        let written = lines.into_iter().map(|bytes| line.writer.write(bytes));
+        Ok(written.collect())
     }
 
     /// Keeps a wish until it is known whether it may be granted.
@@ -238,8 +266,23 @@ impl Run {
         self.line().wishes.remove(request)
     }
 
+    /// Nothing comes of the wishes that are kept.
+    pub(super) fn drop_wishes(&self) -> Vec<RequestId> {
+        let wishes = std::mem::take(&mut self.line().wishes);
+        wishes.into_keys().collect()
+    }
+
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The request about which something was heard that no answer given before can be about.
+fn outdated(happening: &Happening) -> Option<&RequestId> {
+    match happening {
+        Happening::Asked(ask) => Some(&ask.request),
+        Happening::Withdrawn { request } => Some(request),
+        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use countersign_agents::Means;
 use countersign_core::event::{Delivery, Device};
 use countersign_core::limits::{EXPIRY_HOLD_MS, INPUT_QUEUE, OWNER_GRACE_MS};
 use countersign_core::{
@@ -93,6 +94,7 @@ struct Shared {
     rulebook: Arc<Rulebook>,
     secrets: Secrets,
     attendants: OnceLock<Attendants>,
+    means: OnceLock<Means>,
     /// Wakes whoever asks the rules again about what is open.
     doubt: Arc<Notify>,
     /// Room for those who look at files.
@@ -184,6 +186,7 @@ pub async fn start(
         rulebook,
         secrets: Secrets::default(),
         attendants: OnceLock::new(),
+        means: OnceLock::new(),
         doubt: Arc::default(),
         looks: Arc::new(Semaphore::new(looking::LOOKS_MAX)),
     };

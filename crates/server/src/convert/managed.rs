@@ -2,7 +2,8 @@
 
 use countersign_core::event::{EnvVar, PlanStep, ToolStatus, TranscriptEntry, Usage, Worktree};
 use countersign_core::{Managed, Turn};
-use countersign_daemon::TranscriptPage;
+use countersign_daemon::catalog::Resolved;
+use countersign_daemon::{CatalogEntry, Diff, FileStatus, TranscriptPage, WorktreeOutcome};
 use countersign_protocol as wire;
 
 use super::{raw, time};
@@ -139,5 +140,62 @@ fn status_name(status: ToolStatus) -> &'static str {
         ToolStatus::Completed => "completed",
         ToolStatus::Failed => "failed",
         ToolStatus::Unknown => "unknown",
+    }
+}
+
+/// What an agent changed.
+pub(crate) fn diff(diff: Diff) -> wire::AgentDiff {
+    let files = diff.files.into_iter().map(|file| wire::DiffFileRow {
+        added: file.added,
+        binary: file.binary,
+        from: file.from,
+        path: file.path,
+        removed: file.removed,
+        status: file_status_name(file.status).to_owned(),
+    });
+    wire::AgentDiff {
+        files: files.collect(),
+        text: diff.text,
+        truncated: diff.truncated,
+    }
+}
+
+fn file_status_name(status: FileStatus) -> &'static str {
+    match status {
+        FileStatus::Added => "added",
+        FileStatus::Deleted => "deleted",
+        FileStatus::Renamed => "renamed",
+        FileStatus::TypeChanged => "type_changed",
+        FileStatus::Repository => "repository",
+        // The kinds of change may grow; whatever they are called, the file is different.
+        _ => "modified",
+    }
+}
+
+/// What became of a worktree.
+pub(crate) fn removed(outcome: WorktreeOutcome) -> wire::RemovedWorktree {
+    let (branch_kept, why) = match outcome {
+        WorktreeOutcome::Removed { branch_kept } => (branch_kept, None),
+        WorktreeOutcome::Kept { why } => (None, Some(why)),
+    };
+    wire::RemovedWorktree {
+        branch_kept,
+        removed: why.is_none(),
+        why,
+    }
+}
+
+/// A known agent.
+pub(crate) fn catalog_row(known: CatalogEntry) -> wire::CatalogRow {
+    let (command, hint) = match known.resolved {
+        Resolved::Found { command } => (command, known.entry.hint.to_owned()),
+        Resolved::Missing { advice } => (Vec::new(), advice),
+    };
+    wire::CatalogRow {
+        installed: !command.is_empty(),
+        command,
+        hint: Some(hint).filter(|hint| !hint.is_empty()),
+        name: known.entry.name.to_owned(),
+        title: known.entry.title.to_owned(),
     }
 }

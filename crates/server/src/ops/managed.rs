@@ -7,7 +7,7 @@ use std::time::Duration;
 use countersign_core::event::{EnvVar, SpawnOptions, WorktreeWish};
 use countersign_core::limits::WAIT_AGENTS_MAX;
 use countersign_core::{AgentId, Caller, Rejection, Seq};
-use countersign_daemon::{Service, SpawnRequest};
+use countersign_daemon::{Discard, Service, SpawnRequest};
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, Reason};
 
@@ -215,4 +215,38 @@ pub(crate) async fn transcript(
     let limit = page(query.limit, PARTS).max(1);
     let found = service.transcript(AgentId::new(id), query.after.map(Seq), limit);
     Ok(words::transcript(&found.await?))
+}
+
+/// What an agent changed in its worktree.
+pub(crate) async fn diff(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+) -> Result<wire::AgentDiff> {
+    refuse_agents(caller)?;
+    Ok(words::diff(service.agent_diff(AgentId::new(id)).await?))
+}
+
+/// Clears an agent's worktree away.
+pub(crate) async fn remove_worktree(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+    query: &wire::RemoveWorktreeQuery,
+) -> Result<wire::RemovedWorktree> {
+    require_operator(caller)?;
+    let discard = if query.discard {
+        Discard::Yes
+    } else {
+        Discard::No
+    };
+    let removed = service.remove_worktree(caller, AgentId::new(id), discard);
+    Ok(words::removed(removed.await?))
+}
+
+/// The agents that are known, and which of them can be started here.
+pub(crate) fn catalog(service: &Service, caller: &Caller) -> Result<Vec<wire::CatalogRow>> {
+    refuse_agents(caller)?;
+    let entries = service.catalog();
+    Ok(entries.into_iter().map(words::catalog_row).collect())
 }

@@ -28,6 +28,9 @@ pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
         .routes(routes!(configure_agent))
         .routes(routes!(wait_idle))
         .routes(routes!(transcript))
+        .routes(routes!(diff))
+        .routes(routes!(remove_worktree))
+        .routes(routes!(catalog))
 }
 
 /// Start an agent. It is listed at once, and ready some time later.
@@ -178,4 +181,42 @@ async fn transcript(
     managed::transcript(&doors.service, &caller, id, asked(query)?)
         .await
         .map(Json)
+}
+
+/// What an agent changed since its worktree was made.
+#[utoipa::path(get, path = "/api/v1/agents/{id}/diff", params(("id" = String, Path)),
+    responses((status = 200, body = wire::AgentDiff), (status = 403, description = "not for agents"),
+        (status = 404, description = "unknown agent"), (status = 409, description = "it has no worktree")))]
+async fn diff(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+) -> Answer<wire::AgentDiff> {
+    managed::diff(&doors.service, &caller, id).await.map(Json)
+}
+
+/// Clear an agent's worktree away. Work that is not committed keeps it, unless `discard` is true.
+#[utoipa::path(delete, path = "/api/v1/agents/{id}/worktree", params(("id" = String, Path), wire::RemoveWorktreeQuery),
+    responses((status = 200, body = wire::RemovedWorktree), (status = 403, description = "operators only"),
+        (status = 404, description = "unknown agent"), (status = 409, description = "it still runs, or has no worktree")))]
+async fn remove_worktree(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+    query: Asked<wire::RemoveWorktreeQuery>,
+) -> Answer<wire::RemovedWorktree> {
+    let query = asked(query)?;
+    managed::remove_worktree(&doors.service, &caller, id, &query)
+        .await
+        .map(Json)
+}
+
+/// The agents that are known, and which of them can be started here.
+#[utoipa::path(get, path = "/api/v1/catalog",
+    responses((status = 200, body = Vec<wire::CatalogRow>), (status = 403, description = "not for agents")))]
+async fn catalog(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+) -> Answer<Vec<wire::CatalogRow>> {
+    managed::catalog(&doors.service, &caller).map(Json)
 }

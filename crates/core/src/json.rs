@@ -78,7 +78,7 @@ impl Json {
     }
 }
 
-/// The value with the keys of every object in order. Whether serde_json's own map keeps them so
+/// The value with the keys of every object in order. Whether the parser's own map keeps them so
 /// depends on what else is built with it.
 fn sorted(value: Value) -> Value {
     match value {
@@ -88,7 +88,7 @@ fn sorted(value: Value) -> Value {
             Value::Object(fields.map(|(key, value)| (key, sorted(value))).collect())
         }
         Value::Array(values) => values.into_iter().map(sorted).collect(),
-        other => other,
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::event::{
     AgentReported, Delivery, Effect, Outcome, ProcessKey, RunEnd, SpawnOptions, ToolStatus,
     TranscriptEntry, TurnEnded, Usage,
 };
-use crate::limits::PASSES_KEPT;
+use crate::limits::PASSES_MAX;
 use crate::{Duty, ManagedAsk, ManagedInput, Ran, SpawnAgent};
 
 fn id() -> AgentId {
@@ -371,7 +371,7 @@ fn what_was_allowed_and_did_not_run_ends_with_its_turn() {
 #[test]
 fn what_was_allowed_long_ago_and_did_not_run_is_asked_again() {
     let mut host = working();
-    for number in 0..=PASSES_KEPT {
+    for number in 0..=PASSES_MAX {
         let mut ask = managed_ask(&number.to_string());
         ask.managed.as_mut().unwrap().passes = vec![format!("d{number}")];
         let approval = host.ask(ask);

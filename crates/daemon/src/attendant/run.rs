@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use countersign_agents::acp::Acp;
 use countersign_agents::adapter::{
-    Adapter, Exit, Heard, Order, OrderError, RequestId, Serves, Start,
+    Adapter, Answer, Exit, Happening, Heard, Order, OrderError, RequestId, Serves, Start,
 };
 use countersign_agents::{LocalShells, PipeWriter, Process, Roots, ShellBackend, Written};
 use countersign_core::event::{RunEnd, TranscriptEntry};
 use countersign_core::limits::{AGENT_START_MS, AGENT_STOP_MS};
-use countersign_core::{AgentId, Caller, Input, Managed, Ran};
+use countersign_core::{AgentId, ApprovalId, Caller, Input, Managed, Ran};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -52,7 +52,16 @@ pub(super) struct Run {
 struct Line {
     adapter: Box<dyn Adapter>,
     writer: PipeWriter,
-    wishes: HashMap<RequestId, Pending>,
+    /// Requests of the agent that wait for the loop's word. An agent may use an id again, so only the
+    /// ask that was made for this very request may answer it.
+    open: HashMap<RequestId, OpenRequest>,
+}
+
+/// A request that waits.
+struct OpenRequest {
+    ask: ApprovalId,
+    /// What is to be done for the agent, unless it only waits for an answer.
+    wish: Option<Pending>,
 }
 
 impl Run {
@@ -112,7 +121,7 @@ impl Run {
             line: Mutex::new(Line {
                 adapter: Box::new(Acp::new()),
                 writer: pipe.writer,
-                wishes: HashMap::new(),
+                open: HashMap::new(),
             }),
             folder,
         });
@@ -209,18 +218,17 @@ impl Run {
 
     /// Carries out an order: its lines are on their way, in order, when this returns.
     pub(super) fn order(&self, order: Order) -> Result<Vec<Written>, OrderError> {
-        let mut line = self.line();
-        let lines = line.adapter.order(order)?;
-        Ok(lines
-            .into_iter()
-            .map(|bytes| line.writer.write(bytes))
-            .collect())
+        self.line().order(order)
     }
 
-    /// What a line of the agent means. What has to be said at once is on its way.
+    /// What a line of the agent means. What has to be said at once is on its way; an answer to what the
+    /// line replaces or takes back no longer is.
     pub(super) fn hear(&self, heard: &[u8]) -> Heard {
         let mut line = self.line();
         let mut heard = line.adapter.hear(heard);
+        for request in heard.happenings.iter().filter_map(replaced) {
+            line.open.remove(request);
+        }
         for bytes in std::mem::take(&mut heard.lines) {
             // An agent that is gone shows as that.
             drop(line.writer.write(bytes));
@@ -228,24 +236,64 @@ impl Run {
         heard
     }
 
-    /// Keeps a wish until it is known whether it may be granted.
-    pub(super) fn keep_wish(&self, request: RequestId, wish: Pending) {
-        self.line().wishes.insert(request, wish);
+    /// Keeps a request until it is known how the ask for it ends.
+    pub(super) fn keep(&self, request: RequestId, ask: ApprovalId, wish: Option<Pending>) {
+        self.line().open.insert(request, OpenRequest { ask, wish });
     }
 
-    /// Takes it out again.
-    pub(super) fn take_wish(&self, request: &RequestId) -> Option<Pending> {
-        self.line().wishes.remove(request)
+    /// Takes a wish out again, if it is the one that this ask is about.
+    pub(super) fn take_wish(&self, request: &RequestId, ask: &ApprovalId) -> Option<Pending> {
+        let mut line = self.line();
+        let open = line.open.get_mut(request).filter(|open| open.ask == *ask)?;
+        let wish = open.wish.take()?;
+        line.open.remove(request);
+        Some(wish)
+    }
+
+    /// Answers a request, if it is the one that this ask is about.
+    pub(super) fn answer_request(
+        &self,
+        request: RequestId,
+        ask: &ApprovalId,
+        answer: Answer,
+    ) -> Result<Vec<Written>, OrderError> {
+        let mut line = self.line();
+        let open = line.open.get(&request);
+        if open.is_none_or(|open| open.ask != *ask) {
+            return Err(OrderError::NotWaiting);
+        }
+        line.open.remove(&request);
+        line.order(Order::Answer { request, answer })
     }
 
     /// Nothing comes of the wishes that are kept.
     pub(super) fn drop_wishes(&self) -> Vec<RequestId> {
-        let wishes = std::mem::take(&mut self.line().wishes);
-        wishes.into_keys().collect()
+        let mut line = self.line();
+        let wishes = line.open.extract_if(|_, open| open.wish.is_some());
+        wishes.map(|(request, _)| request).collect()
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    fn order(&mut self, order: Order) -> Result<Vec<Written>, OrderError> {
+        let lines = self.adapter.order(order)?;
+        Ok(lines
+            .into_iter()
+            .map(|bytes| self.writer.write(bytes))
+            .collect())
+    }
+}
+
+/// The request that something makes anew or takes back: what was asked for it before is over.
+fn replaced(happening: &Happening) -> Option<&RequestId> {
+    match happening {
+        Happening::Asked(ask) => Some(&ask.request),
+        Happening::Wanted { request, .. } | Happening::Withdrawn { request } => Some(request),
+        _ => None,
     }
 }
 

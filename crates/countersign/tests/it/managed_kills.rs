@@ -13,6 +13,9 @@ use crate::wire::Wire;
 /// How long nothing happens before a host is taken to be past its crash point.
 const QUIET: Duration = Duration::from_millis(1_500);
 
+/// How many hosts are killed at some moment unless `COUNTERSIGN_AGENT_KILLS` says so.
+const RANDOM_KILLS: u64 = 24;
+
 /// Ann asks and is never answered; Bea runs commands, the last of which leaves a daemon and stays;
 /// Cid runs one by himself, talks a lot and exits.
 fn cast(scene: &Scene) -> [(&'static str, Value); 3] {
@@ -191,6 +194,26 @@ async fn a_host_killed_anywhere_in_the_life_of_its_agents_leaves_nothing() {
 async fn a_host_killed_there_a_second_time_leaves_nothing() {
     for point in countersign_testkit::crash::AGENT_CRASH_POINTS {
         kill_at(point, 2).await;
+    }
+}
+
+/// Kills a host some time after its agents were wanted.
+async fn kill_after(time: Duration) {
+    let mut scene = Scene::begin(&[]);
+    if tokio::time::timeout(time, play(&mut scene)).await.is_err() {
+        scene.host.kill();
+    }
+    scene.host.start_disarmed();
+    check(&scene, &format!("after {} ms", time.as_millis())).await;
+}
+
+#[tokio::test]
+async fn a_host_killed_at_some_moment_leaves_nothing() {
+    let kills = std::env::var("COUNTERSIGN_AGENT_KILLS");
+    let kills = kills.map_or(RANDOM_KILLS, |kills| kills.parse().unwrap());
+    for round in 0..kills {
+        // Spread over all of what the cast does, differently each time.
+        kill_after(Duration::from_millis(round * 61 % 701)).await;
     }
 }
 

@@ -141,7 +141,6 @@ impl Run {
     }
 
     async fn withdrew(&self, request: RequestId, hearing: &mut Hearing) {
-        drop(self.take_wish(&request));
         self.commit_story(&mut hearing.story).await;
         self.say(Ran::Withdrew { request: request.0 }).await;
     }
@@ -166,7 +165,7 @@ impl Run {
             ..self.ask_request(ask.title, own, hearing)
         };
         let id = request.id.clone();
-        self.stands_for(&ask.request, id.clone());
+        self.keep(ask.request.clone(), id.clone(), None);
         let run = self.clone();
         match self.enter(request).await {
             Ok(asked) => {
@@ -185,7 +184,7 @@ impl Run {
         let message = Some(format!("this could not be asked: {why}"));
         let answer = Answer::Deny { message };
         // It may have been withdrawn meanwhile.
-        drop(self.order_answer(request, ask, answer));
+        drop(self.answer_request(request, ask, answer));
     }
 
     /// Sends an ask into the loop; what became of earlier answers comes right after it.

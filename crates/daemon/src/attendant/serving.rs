@@ -15,7 +15,7 @@ use countersign_core::event::{Delivery, Outcome};
 use countersign_core::limits::{
     SERVED_AT_ONCE_MAX, TERMINAL_OUTPUT_BYTES, TERMINAL_OUTPUT_BYTES_MAX,
 };
-use countersign_core::{Approval, AskRequest, Json, ManagedAsk};
+use countersign_core::{Approval, ApprovalId, AskRequest, Json, ManagedAsk};
 use serde_json::json;
 
 use crate::crash;
@@ -188,7 +188,8 @@ impl Run {
             tool_call: Some(format!("request {}", request.0)),
             ..self.ask_request(wish.action, own, hearing)
         };
-        self.keep_wish(request.clone(), wish.pending);
+        let id = ask.id.clone();
+        self.keep(request.clone(), id.clone(), Some(wish.pending));
         let run = self.clone();
         let entered = self.enter(ask).await;
         self.tasks.spawn(async move {
@@ -198,20 +199,21 @@ impl Run {
             };
             match reply {
                 // The rest is a duty.
-                Ok(Reply::Covered(_)) => run.go_ahead(request).await,
+                Ok(Reply::Covered(_)) => run.go_ahead(request, &id).await,
                 Ok(_) => {}
                 Err(error) => {
-                    drop(run.take_wish(&request));
                     let words = format!("this could not be asked: {error}");
-                    run.serve(request, Err(ServeError::NotPermitted(words)));
+                    if run.take_wish(&request, &id).is_some() {
+                        run.serve(request, Err(ServeError::NotPermitted(words)));
+                    }
                 }
             }
         });
     }
 
     /// Does what an earlier ask allowed.
-    async fn go_ahead(&self, request: RequestId) {
-        if let Some(wish) = self.take_wish(&request) {
+    async fn go_ahead(&self, request: RequestId, ask: &ApprovalId) {
+        if let Some(wish) = self.take_wish(&request, ask) {
             let served = self.fulfil(wish).await;
             self.serve(request, served);
         }

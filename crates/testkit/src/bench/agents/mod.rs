@@ -71,11 +71,15 @@ pub async fn run(options: &Options, mut on_rows: impl FnMut(&[Row])) -> Result<V
     crew.hire(1).await?;
     keep(vec![asks(options, &mut crew, &flushes, 0).await?]);
     crew.hire(options.agents.saturating_sub(1)).await?;
+    let hired = memory(&target, "hired", before, crew.len())?;
     let pause = options.pause_ms * 1000;
     for pause in [pause, 0] {
         keep(vec![asks(options, &mut crew, &flushes, pause).await?]);
     }
-    keep(vec![memory(&target, before, crew.len())?]);
+    keep(vec![
+        hired,
+        memory(&target, "having asked", before, crew.len())?,
+    ]);
     keep(flood::run(options, &mut crew, &flushes).await?);
     Ok(all)
 }
@@ -124,11 +128,14 @@ fn resident(target: &Target) -> Result<u64> {
     Ok(server.memory()?.resident_bytes)
 }
 
-fn memory(target: &Target, before: u64, agents: usize) -> Result<Row> {
+fn memory(target: &Target, when: &str, before: u64, agents: usize) -> Result<Row> {
     ensure!(agents > 0, "there are no agents");
     let megabytes = |bytes| super::measure::to_megabytes(bytes);
     let after = resident(target)?;
-    let mut row = Row::new("agents, memory", plural(agents, "agent"));
+    let mut row = Row::new(
+        "agents, memory",
+        format!("{}, {when}", plural(agents, "agent")),
+    );
     row.set(Metric::RssBeforeMb, megabytes(before));
     row.set(Metric::RssMb, megabytes(after));
     let each = megabytes(after.saturating_sub(before)) / to_number(agents as u64);

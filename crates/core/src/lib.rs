@@ -11,6 +11,7 @@ mod decide;
 #[cfg(test)]
 mod decide_tests;
 pub mod event;
+mod exact;
 mod grant;
 mod ids;
 mod input;
@@ -39,7 +40,7 @@ pub use input::{
     SetStatus, SpawnAgent,
 };
 pub use json::{Json, hex};
-pub use managed::{Duties, Duty, Life, Managed, Pass, Turn};
+pub use managed::{AllowedActions, Duties, Duty, Life, Managed, Pass, Turn};
 pub use principal::{By, Caller, Principal, Role};
 pub use question::{Question, QuestionEnded};
 pub use rejection::Rejection;

@@ -218,6 +218,20 @@ pub const TICKETS_MAX: usize = 64;
 /// Time that open connections get to finish when the host ends.
 pub const SHUTDOWN_MS: u64 = 3_000;
 
+/// Actions shown where something may already have run: the newest are what a person can look after.
+pub const ALLOWED_ACTIONS_SHOWN: usize = 5;
+
+/// How much of each is shown; the whole of it stands in its ask.
+pub const ALLOWED_CHARS_SHOWN: usize = 200;
+
+/// What an agent may do without another ask, at one time. Most agents run what was allowed by
+/// themselves and never come for it, so the oldest go; what came late would only be asked again.
+pub const PASSES_MAX: usize = 64;
+
+/// How long a starting host waits for what a killed one was just starting: until such a process runs
+/// its own program it holds the killed host's lock and sockets. That takes moments.
+pub const HANDOVER_MS: u64 = 1_000;
+
 /// How often a host whose record could not be written looks whether it can be again.
 pub const RECOVERY_MS: u64 = 1_000;
 

@@ -11,9 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
 use crate::approval::Approval;
-use crate::event::{AgentProfile, Message, Plan, ProcessKey, SpawnOptions, Usage, Worktree};
+use crate::event::{
+    AgentProfile, Message, Plan, ProcessKey, SpawnOptions, TranscriptEntry, Usage, Worktree,
+};
 use crate::ids::{AgentId, ApprovalId, Timestamp};
 use crate::json::Json;
+use crate::limits::{ALLOWED_ACTIONS_SHOWN, ALLOWED_CHARS_SHOWN, TOOL_CALLS_KNOWN_MAX};
 
 /// What the host knows of an agent that it runs. The store keeps it as one document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,6 +86,39 @@ pub struct Managed {
     /// How often its mode or model was changed by a person.
     #[serde(default)]
     pub configured: u32,
+    /// What it was allowed in the turn that runs.
+    #[serde(default)]
+    pub allowed: AllowedActions,
+}
+
+/// Actions that were allowed in one turn: all of them counted, the newest in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllowedActions {
+    /// How many.
+    pub count: u32,
+    /// The newest, the very newest first.
+    pub newest: VecDeque<String>,
+}
+
+impl AllowedActions {
+    pub(crate) fn add(&mut self, action: &str) {
+        self.count = self.count.saturating_add(1);
+        let shown = action.chars().take(ALLOWED_CHARS_SHOWN).collect();
+        self.newest.push_front(shown);
+        self.newest.truncate(ALLOWED_ACTIONS_SHOWN);
+    }
+
+    /// In words, if there is any.
+    pub(crate) fn words(&self) -> Option<String> {
+        let shown: Vec<&str> = self.newest.iter().map(String::as_str).collect();
+        let more = (self.count as usize).saturating_sub(shown.len());
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
+    }
 }
 
 /// One request that an allowed ask stands for.
@@ -125,6 +161,29 @@ pub struct Turn {
     /// Whether it is to be ended.
     #[serde(default)]
     pub interrupted: bool,
+    /// Tool calls whose end was not told yet, as far as they are kept.
+    #[serde(default)]
+    pub calls: Vec<String>,
+}
+
+impl Turn {
+    /// Takes in what was said: a call is open from its first mention to its result.
+    pub(crate) fn hear(&mut self, entry: &TranscriptEntry) {
+        match entry {
+            TranscriptEntry::ToolUse { id, .. } => {
+                if self.calls.len() < TOOL_CALLS_KNOWN_MAX && !self.calls.contains(id) {
+                    self.calls.push(id.clone());
+                }
+            }
+            TranscriptEntry::ToolResult { id, .. } => self.calls.retain(|call| call != id),
+            TranscriptEntry::User { .. }
+            | TranscriptEntry::Assistant { .. }
+            | TranscriptEntry::Thinking { .. }
+            | TranscriptEntry::Plan { .. }
+            | TranscriptEntry::Notice { .. }
+            | TranscriptEntry::Other { .. } => {}
+        }
+    }
 }
 
 /// What the world is owed for an agent. Performing one twice is the performer's to avoid; what was
@@ -197,6 +256,7 @@ impl Managed {
             last_activity: now,
             passes: Vec::new(),
             configured: 0,
+            allowed: AllowedActions::default(),
         }
     }
 

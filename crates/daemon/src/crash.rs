@@ -20,6 +20,22 @@ pub const CRASH_POINTS: [&str; 11] = [
     "after_turn",
 ];
 
+/// Every point in the life of a managed agent, in the order in which its attendant passes them.
+pub const AGENT_CRASH_POINTS: [&str; 12] = [
+    "tree_created",
+    "launch_recorded",
+    "process_started",
+    "process_recorded",
+    "session_recorded",
+    "prompt_written",
+    "answer_owed",
+    "answer_written",
+    "wish_allowed",
+    "wish_fulfilled",
+    "wish_served",
+    "run_over",
+];
+
 #[cfg(not(debug_assertions))]
 pub(crate) fn point(_name: &'static str) {}
 
@@ -78,7 +94,9 @@ mod armed {
     }
 
     fn find_due(name: &'static str) -> Option<&'static Armed> {
-        debug_assert!(super::CRASH_POINTS.contains(&name), "`{name}` is unlisted");
+        let listed =
+            super::CRASH_POINTS.contains(&name) || super::AGENT_CRASH_POINTS.contains(&name);
+        debug_assert!(listed, "`{name}` is unlisted");
         let armed = ARMED.as_ref().filter(|armed| armed.name == name)?;
         let passed = armed.passes.fetch_add(1, Ordering::Relaxed) + 1;
         (passed == armed.at).then_some(armed)

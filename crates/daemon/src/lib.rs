@@ -9,7 +9,6 @@ pub mod audit;
 mod board;
 mod clock;
 mod crash;
-mod exact;
 mod feed;
 mod gate;
 mod names;
@@ -22,6 +21,7 @@ mod supervisor;
 mod timekeeper;
 
 pub use clock::Clock;
+pub use countersign_agents::Means;
 pub use countersign_agents::catalog;
 pub use countersign_agents::worktree::{
     Diff, DiffFile, Discard, FileStatus, Outcome as WorktreeOutcome,
@@ -31,7 +31,7 @@ pub use countersign_rules::{Candidate, explain};
 pub use countersign_store::{
     ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
 };
-pub use crash::CRASH_POINTS;
+pub use crash::{AGENT_CRASH_POINTS, CRASH_POINTS};
 pub use feed::{Entry, Feed};
 pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};

@@ -184,12 +184,33 @@ fn say_system_prompt(state: &mut State, params: &mut Value) {
     }
 }
 
+/// Tools that Claude uses without a word where it finds them harmless. It is to ask about all of
+/// them, so that our denies hold for them too; what its own settings allow, our rules read.
+const CLAUDE_ASKS: [&str; 9] = [
+    "Bash",
+    "Edit",
+    "Glob",
+    "Grep",
+    "NotebookEdit",
+    "Read",
+    "WebFetch",
+    "WebSearch",
+    "Write",
+];
+
 fn say_tools(state: &mut State, params: &mut Value) {
     let opening = &state.opening;
+    let is_claude = state.abilities.name.as_deref() == Some(CLAUDE);
+    if is_claude {
+        let options = &mut params["_meta"]["claudeCode"]["options"];
+        options["settings"] = json!({"permissions": {"ask": CLAUDE_ASKS}});
+        // Whether anything is let through without an ask is decided here alone.
+        options["allowDangerouslySkipPermissions"] = json!(false);
+    }
     if opening.allowed_tools.is_empty() && opening.disallowed_tools.is_empty() {
         return;
     }
-    if state.abilities.name.as_deref() != Some(CLAUDE) {
+    if !is_claude {
         let warning = "the agent cannot be told which tools to use: only rules hold for it";
         state.warnings.push(warning.to_owned());
         return;

@@ -225,7 +225,10 @@ fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
             "cwd": "/p", "mcpServers": [],
             "systemPrompt": {"mode": "append", "content": [{"type": "text", "text": "be kind"}]},
             "_meta": {"claudeCode": {"options":
-                {"tools": ["Bash", "Read"], "disallowedTools": ["WebFetch"]}}},
+                {"settings": {"permissions": {"ask": ["Bash", "Edit", "Glob", "Grep", "NotebookEdit",
+                    "Read", "WebFetch", "WebSearch", "Write"]}},
+                 "allowDangerouslySkipPermissions": false,
+                 "tools": ["Bash", "Read"], "disallowedTools": ["WebFetch"]}}},
         })
     );
     let modes = json!({"currentModeId": "m", "availableModes": [{"id": "m", "name": "M"}, {"id": "plan", "name": "P"}]});

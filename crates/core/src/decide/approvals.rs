@@ -87,7 +87,7 @@ pub(super) fn request(
     let earlier = ask_key(&ask)
         .and_then(|key| state.ask_keys.get(&key))
         .and_then(|id| state.approvals.get(id));
-    events.extend(earlier.map(|earlier| ended(earlier, replaced(&caller), Delivery::Withdrawn)));
+    events.extend(earlier.map(|earlier| replace(earlier, &ask, &caller)));
     let opened = Seq(state.head().0 + events.len() as u64 + 1);
     let settled = settling::settle(state, context, (&ask, opened), judged.as_ref());
     // What ends at once takes no room, and what replaces another has its room.
@@ -404,11 +404,17 @@ fn check_bytes(state: &State, ask: &Ask) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn replaced(caller: &Caller) -> Ending {
-    cancelled(
-        caller,
-        Some("replaced by a later ask for the same tool call".to_owned()),
-    )
+/// The end of an ask that a later one takes the place of. An agent that waits for the earlier one
+/// under another id has to be told; under the same id the answer to the later one is its answer.
+fn replace(earlier: &Approval, later: &Ask, caller: &Caller) -> Event {
+    let words = "replaced by a later ask for the same tool call";
+    let delivery = if earlier.ask.request == later.request {
+        Delivery::Withdrawn
+    } else {
+        Delivery::Waiting
+    };
+    let ending = cancelled(caller, Some(words.to_owned()));
+    ended(earlier, ending, delivery)
 }
 
 pub(super) fn cancelled(caller: &Caller, message: Option<String>) -> Ending {

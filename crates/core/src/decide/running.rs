@@ -3,8 +3,10 @@
 //! Invariants: what is about a run that is over changes nothing; an agent's story is committed in
 //! the order it was heard; an end leaves nothing open, and says what may already have run.
 
+use std::collections::HashSet;
+
 use super::approvals::{attempted, cancelled, ended, settled};
-use super::managed::{begin_turn, dropped, status, withdraw_asks};
+use super::managed::{begin_run, begin_turn, dropped, status, withdraw_asks};
 use super::{Decision, Subject, questions};
 use crate::agent::{Agent, OpenCounts};
 use crate::event::{
@@ -18,9 +20,6 @@ use crate::json::Json;
 use crate::managed::{Life, Managed};
 use crate::principal::Caller;
 use crate::state::State;
-
-/// Actions shown where something may already have run.
-const SHOWN_ACTIONS: usize = 5;
 
 pub(super) fn ran(
     state: &State,
@@ -198,7 +197,8 @@ fn exited(
 ) -> Vec<Event> {
     let id = agent.id();
     let host = Caller::host();
-    let message = with_what_may_have_run(state, id, managed, message);
+    close_calls(managed, &mut entries);
+    let message = with_what_may_have_run(managed, message);
     entries.push(TranscriptEntry::Notice {
         text: message.clone(),
     });
@@ -216,9 +216,6 @@ fn exited(
             usage: None,
         })
     }));
-    if end == RunEnd::Killed {
-        events.extend(dropped(id, managed, "the agent was ended"));
-    }
     let exited = AgentExited {
         agent: id.clone(),
         run: managed.run,
@@ -233,42 +230,42 @@ fn exited(
     };
     let none = OpenCounts::default();
     events.push(status(&agent.profile, base, none, Some(message)));
+    if end == RunEnd::Killed && !managed.queue.is_empty() {
+        events.extend(begin_again(agent, managed));
+    }
     events
 }
 
-/// An end in the middle of a turn leaves open what became of what was allowed in it.
-fn with_what_may_have_run(
-    state: &State,
-    id: &AgentId,
-    managed: &Managed,
-    message: String,
-) -> String {
-    let Some(turn) = &managed.turn else {
-        return message;
+/// What was said to an agent after it was to be ended revives it.
+fn begin_again(agent: &Agent, managed: &Managed) -> Vec<Event> {
+    let dropped = || dropped(agent.id(), managed, "the agent cannot be resumed");
+    begin_run(agent, managed, &Caller::host()).unwrap_or_else(|_| dropped().into_iter().collect())
+}
+
+/// Nobody will hear what became of the calls that the turn leaves open.
+fn close_calls(managed: &Managed, entries: &mut Vec<TranscriptEntry>) {
+    let Some(mut turn) = managed.turn.clone() else {
+        return;
     };
-    let actions: Vec<&str> = state
-        .allowed_in_turn(id, turn.number)
-        .map(|approval| approval.ask.action.as_str())
-        .collect();
-    if actions.is_empty() {
-        return message;
+    for entry in entries.iter() {
+        turn.hear(entry);
     }
-    let shown: Vec<String> = actions
-        .iter()
-        .rev()
-        .take(SHOWN_ACTIONS)
-        .map(|action| action.chars().take(200).collect())
-        .collect();
-    let more = actions.len() - shown.len();
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
+    let closed = |id| TranscriptEntry::ToolResult {
+        id,
+        status: ToolStatus::Unknown,
+        text: String::new(),
     };
-    format!(
-        "{message}; allowed in this turn, and may already have run: {}{more}",
-        shown.join(", ")
-    )
+    entries.extend(turn.calls.into_iter().map(closed));
+}
+
+/// An end in the middle of a turn leaves open what became of what was allowed in it.
+fn with_what_may_have_run(managed: &Managed, message: String) -> String {
+    match managed.allowed.words() {
+        Some(actions) => {
+            format!("{message}; allowed in this turn, and may already have run: {actions}")
+        }
+        None => message,
+    }
 }
 
 /// What an earlier host left running is over: its processes were ended before this is decided.
@@ -285,29 +282,49 @@ pub(super) fn left_running(state: &State) -> Vec<Event> {
 
 /// Answers to managed agents are on their way from the commit that decides them: whoever wakes
 /// after it finds the attempt on the record.
+///
+/// Each attempt comes right after its answer: of many answers in one breath memory keeps only the
+/// newest, and what is no longer there cannot be owed.
 pub(super) fn attempt_answers(state: &State, events: &mut Vec<Event>) {
-    let owed: Vec<Event> = events
+    let attempted: HashSet<Seq> = events.iter().filter_map(attempts).collect();
+    let due: Vec<Option<Event>> = events
         .iter()
-        .filter_map(|event| {
-            let Event::ApprovalResolved(resolved) = event else {
-                return None;
-            };
-            let ask = find_ask(state, events, resolved)?;
-            let live = |(_, managed): (&Agent, &Managed)| managed.is_live();
-            let due = resolved.delivery == Delivery::Waiting
-                && ask.request.is_some()
-                && !is_attempted(events, resolved.opened)
-                && state.find_managed(ask.agent.as_ref()?).is_some_and(live);
-            due.then(|| attempted(&ask.id, resolved.opened, 1))
-        })
+        .map(|event| attempt_of(state, events, event, &attempted))
         .collect();
-    events.extend(owed);
+    if due.iter().all(Option::is_none) {
+        return;
+    }
+    let decided = std::mem::take(events);
+    for (event, attempt) in decided.into_iter().zip(due) {
+        events.push(event);
+        events.extend(attempt);
+    }
 }
 
-fn is_attempted(events: &[Event], opened: Seq) -> bool {
-    events
-        .iter()
-        .any(|event| matches!(event, Event::AnswerAttempted(e) if e.opened == opened))
+/// The attempt that follows from an event, if it ends an ask that a live agent waits for.
+fn attempt_of(
+    state: &State,
+    events: &[Event],
+    event: &Event,
+    made: &HashSet<Seq>,
+) -> Option<Event> {
+    let Event::ApprovalResolved(resolved) = event else {
+        return None;
+    };
+    let ask = find_ask(state, events, resolved)?;
+    let live = |(_, managed): (&Agent, &Managed)| managed.is_live();
+    let due = resolved.delivery == Delivery::Waiting
+        && ask.request.is_some()
+        && !made.contains(&resolved.opened)
+        && state.find_managed(ask.agent.as_ref()?).is_some_and(live);
+    due.then(|| attempted(&ask.id, resolved.opened, 1))
+}
+
+fn attempts(event: &Event) -> Option<Seq> {
+    let Event::AnswerAttempted(attempted) = event else {
+        return None;
+    };
+    Some(attempted.opened)
 }
 
 /// The ask that an end is about: open until now, or opened in the same breath.

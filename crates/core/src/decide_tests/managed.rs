@@ -4,10 +4,10 @@
 use super::rules::{in_file, judged};
 use super::*;
 use crate::event::{
-    AgentReported, Delivery, Effect, ProcessKey, RunEnd, SpawnOptions, TranscriptEntry, TurnEnded,
-    Usage,
+    AgentReported, Delivery, Effect, Outcome, ProcessKey, RunEnd, SpawnOptions, ToolStatus,
+    TranscriptEntry, TurnEnded, Usage,
 };
-use crate::limits::PASSES_KEPT;
+use crate::limits::PASSES_MAX;
 use crate::{Duty, ManagedAsk, ManagedInput, Ran, SpawnAgent};
 
 fn id() -> AgentId {
@@ -371,7 +371,7 @@ fn what_was_allowed_and_did_not_run_ends_with_its_turn() {
 #[test]
 fn what_was_allowed_long_ago_and_did_not_run_is_asked_again() {
     let mut host = working();
-    for number in 0..=PASSES_KEPT {
+    for number in 0..=PASSES_MAX {
         let mut ask = managed_ask(&number.to_string());
         ask.managed.as_mut().unwrap().passes = vec![format!("d{number}")];
         let approval = host.ask(ask);
@@ -418,6 +418,39 @@ fn an_ask_that_is_taken_back_ends_as_cancelled_alone() {
 }
 
 #[test]
+fn a_second_ask_for_a_tool_call_cancels_the_first_and_whoever_waits_for_it_is_told() {
+    let mut host = working();
+    host.ask(managed_ask("7"));
+    host.ask(AskRequest {
+        action: "now with its input".to_owned(),
+        ..managed_ask("7")
+    });
+    assert_eq!(
+        owed(&host),
+        [r#"prompt 1 ["go"]"#],
+        "the request is still open"
+    );
+    host.ask(AskRequest {
+        tool_call: Some("7".to_owned()),
+        ..managed_ask("8")
+    });
+    let open = host.state.open_approvals();
+    let open: Vec<_> = open
+        .map(|approval| approval.ask.request.as_deref())
+        .collect();
+    assert_eq!(open, [Some("8")]);
+    let answers = host.state.duties_of(&id()).into_iter().filter_map(|duty| {
+        let Duty::Answer(approval) = duty else {
+            return None;
+        };
+        let outcome = approval.ended.map(|ended| ended.ending.outcome);
+        Some((approval.ask.request.clone(), outcome))
+    });
+    let cancelled = (Some("7".to_owned()), Some(Outcome::Cancelled));
+    assert_eq!(answers.collect::<Vec<_>>(), [cancelled]);
+}
+
+#[test]
 fn one_that_is_killed_loses_what_it_has_open_and_is_over_when_its_process_is() {
     let mut host = working();
     host.ask(managed_ask("7"));
@@ -446,6 +479,26 @@ fn one_that_is_killed_loses_what_it_has_open_and_is_over_when_its_process_is() {
 }
 
 #[test]
+fn a_message_to_one_that_is_being_ended_revives_it() {
+    let mut host = working();
+    host.does(kill());
+    assert_eq!(
+        host.does(send("come back")),
+        ["agent.message_queued a by ann: come back"]
+    );
+    let events = host.does(exited(1, RunEnd::Killed));
+    assert_eq!(
+        events[3..],
+        [
+            "agent.status_changed a: Stopped, seen as Stopped, on none",
+            "agent.run_requested a, run 2 on s",
+            "agent.status_changed a: Starting, seen as Starting, on none",
+        ]
+    );
+    assert_eq!(owed(&host), ["launch 2"]);
+}
+
+#[test]
 fn a_host_that_ended_leaves_nothing_open_and_says_what_may_have_run() {
     let mut host = working();
     let allowed = host.ask(managed_ask("7"));
@@ -465,6 +518,33 @@ fn a_host_that_ended_leaves_nothing_open_and_says_what_may_have_run() {
             "agent.status_changed a: Stopped, seen as Stopped, on none".to_owned(),
         ]
     );
+}
+
+#[test]
+fn calls_that_an_end_leaves_open_are_closed_with_it() {
+    let uses = |call: &str| TranscriptEntry::ToolUse {
+        id: call.to_owned(),
+        title: None,
+        tool: None,
+        input: None,
+        status: None,
+    };
+    let result = |call: &str| TranscriptEntry::ToolResult {
+        id: call.to_owned(),
+        status: ToolStatus::Completed,
+        text: String::new(),
+    };
+    let mut host = working();
+    host.does(ran(1, Ran::Said(vec![uses("c1"), uses("c2"), uses("c3")])));
+    host.does(ran(1, Ran::Said(vec![result("c1"), uses("c2")])));
+    let open = |host: &Host| {
+        let agent = host.state.find_agent(&id()).unwrap();
+        let turn = agent.managed.as_ref().unwrap().turn.clone();
+        turn.map(|turn| turn.calls)
+    };
+    assert_eq!(open(&host), Some(vec!["c2".to_owned(), "c3".to_owned()]));
+    assert_eq!(host.restart()[1], "transcript.added a 1, 3 entries");
+    assert_eq!(open(&host), None);
 }
 
 #[test]
@@ -567,10 +647,10 @@ fn stopping_everything_denies_interrupts_and_begins_nothing_else() {
         events,
         [
             "approval.resolved ask-1: Denied `deny` by ann, Waiting",
+            "answer.attempted ask-1, time 1",
             "agent.interrupt_requested a by ann",
             "agent.messages_dropped a: everything was stopped",
             "turn.interrupted a 1 by ann",
-            "answer.attempted ask-1, time 1",
             "agent.status_changed a: Running, seen as Running, on none",
         ]
     );
@@ -643,4 +723,47 @@ fn a_story_is_read_as_it_was_written() {
     let event = Event::from(added);
     let bytes = event.encode().unwrap();
     assert_eq!(Event::decode(event.kind(), &bytes).unwrap().unwrap(), event);
+}
+
+#[test]
+fn everybody_is_told_however_many_asks_end_at_once() {
+    let mut host = working();
+    let Input::Managed(ManagedInput::Spawn(other)) = spawn_as(&person("ann"), None, Some("go"))
+    else {
+        unreachable!("it is a spawn");
+    };
+    let b = AgentId::new("b");
+    host.does(managed(ManagedInput::Spawn(Box::new(SpawnAgent {
+        id: b.clone(),
+        ..*other
+    }))));
+    let Input::Managed(ManagedInput::Ran(_, _, ready)) = ready(1) else {
+        unreachable!("it is about a run");
+    };
+    host.does(managed(ManagedInput::Ran(b.clone(), 1, ready)));
+    let each = limits::RECENT_ENDED_KEPT / 2 + 100;
+    for number in 0..each {
+        let request = number.to_string();
+        host.ask(managed_ask(&request));
+        host.ask(AskRequest {
+            caller: agent("b"),
+            ..managed_ask(&request)
+        });
+    }
+    host.does(Input::StopAll(person("ann")));
+    for agent in [id(), b] {
+        let duties = host.state.duties_of(&agent);
+        let answers = duties.iter().filter(|duty| matches!(duty, Duty::Answer(_)));
+        assert_eq!(answers.count(), each, "{agent}");
+    }
+}
+
+#[test]
+fn one_that_is_being_ended_runs_out_of_time_once() {
+    let mut host = working();
+    host.does(interrupt());
+    let deadline = |host: &Host| host.state.next_deadline(host.now);
+    assert!(deadline(&host).is_some());
+    host.does(kill());
+    assert_eq!(deadline(&host), None);
 }

@@ -80,7 +80,7 @@ impl State {
         approval.delivery = event.delivery;
         approval.lapses_at = None;
         self.changed.rest.approvals.push(approval.clone());
-        self.keep_passes(at, &approval);
+        self.note_allowed(at, &approval);
         self.keep_recent(approval);
         for used in &event.grants_used {
             self.apply_grant_used(at, used);

@@ -7,11 +7,12 @@ use crate::approval::Approval;
 use crate::event::{
     AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentPlaced, AgentProfile,
     AgentReady, AgentRenamed, AgentReported, AgentRunRequested, AgentSpawned, BaseState, Delivery,
-    MessageQueued, Outcome, PassUsed, SpawnOptions, TurnEnded, TurnInterrupted, TurnStarted, Usage,
+    MessageQueued, Outcome, PassUsed, SpawnOptions, TranscriptAdded, TurnEnded, TurnInterrupted,
+    TurnStarted, Usage,
 };
 use crate::ids::{AgentId, Seq, Timestamp};
-use crate::limits::PASSES_KEPT;
-use crate::managed::{Duty, Life, Managed, Pass, Turn, duties};
+use crate::limits::PASSES_MAX;
+use crate::managed::{AllowedActions, Duty, Life, Managed, Pass, Turn, duties};
 
 use super::{Deadline, State};
 
@@ -47,23 +48,6 @@ impl State {
             .get(agent)
             .into_iter()
             .flat_map(|owed| owed.values())
-    }
-
-    /// An ask that ended lately and was made in a turn of an agent.
-    pub(crate) fn allowed_in_turn(
-        &self,
-        agent: &AgentId,
-        turn: u32,
-    ) -> impl Iterator<Item = &Approval> {
-        let turn = turn.to_string();
-        self.recent.iter().filter(move |approval| {
-            approval.ask.agent.as_ref() == Some(agent)
-                && approval.ask.turn.as_deref() == Some(&turn)
-                && approval
-                    .ended
-                    .as_ref()
-                    .is_some_and(|ended| ended.ending.outcome == Outcome::Allowed)
-        })
     }
 
     /// An earlier ask of the agent for the very same thing that was allowed, and of which nobody
@@ -145,6 +129,7 @@ impl State {
             managed.process = None;
             managed.turn = None;
             managed.passes.clear();
+            managed.allowed = AllowedActions::default();
             managed.ended_at = Some(at);
             managed.message = Some(event.message.clone());
         });
@@ -214,6 +199,7 @@ impl State {
                 started_at: at,
                 deadline: event.deadline,
                 interrupted: false,
+                calls: Vec::new(),
             });
         });
     }
@@ -231,14 +217,22 @@ impl State {
         self.edit(&event.agent, at, |managed| {
             managed.turn = None;
             managed.passes.clear();
+            managed.allowed = AllowedActions::default();
             if let Some(usage) = event.usage {
                 managed.used = added(managed.used, usage);
             }
         });
     }
 
-    pub(super) fn apply_heard(&mut self, at: Timestamp, agent: &AgentId) {
-        self.edit(agent, at, |_| {});
+    pub(super) fn apply_heard(&mut self, at: Timestamp, event: &TranscriptAdded) {
+        self.edit(&event.agent, at, |managed| {
+            let turn = managed.turn.as_mut();
+            if let Some(turn) = turn.filter(|turn| turn.number == event.turn) {
+                for entry in &event.entries {
+                    turn.hear(entry);
+                }
+            }
+        });
     }
 
     pub(super) fn apply_pass_used(&mut self, at: Timestamp, event: &PassUsed) {
@@ -253,27 +247,25 @@ impl State {
         });
     }
 
-    /// What an ask stands for may run once it is allowed.
-    pub(super) fn keep_passes(&mut self, at: Timestamp, approval: &Approval) {
-        let allowed = approval
-            .ended
-            .as_ref()
-            .is_some_and(|ended| ended.ending.outcome == Outcome::Allowed);
-        if approval.ask.passes.is_empty() || !allowed {
-            return;
-        }
-        let Some(agent) = approval.ask.agent.clone() else {
+    /// What an ask stands for may run once it is allowed, and may have run from then on.
+    pub(super) fn note_allowed(&mut self, at: Timestamp, approval: &Approval) {
+        let ended = approval.ended.as_ref();
+        let allowed = ended.is_some_and(|ended| ended.ending.outcome == Outcome::Allowed);
+        let (Some(agent), Some(_)) = (&approval.ask.agent, &approval.ask.request) else {
             return;
         };
-        self.edit(&agent, at, |managed| {
+        if !allowed {
+            return;
+        }
+        self.edit(&agent.clone(), at, |managed| {
             let passes = approval.ask.passes.iter().map(|digest| Pass {
                 approval: approval.ask.id.clone(),
                 digest: digest.clone(),
             });
-            let earlier = managed.passes.len();
-            let surplus = (earlier + passes.len()).saturating_sub(PASSES_KEPT);
-            managed.passes.drain(..surplus.min(earlier));
             managed.passes.extend(passes);
+            let surplus = managed.passes.len().saturating_sub(PASSES_MAX);
+            managed.passes.drain(..surplus);
+            managed.allowed.add(&approval.ask.action);
         });
     }
 
@@ -331,9 +323,12 @@ impl State {
     }
 }
 
-/// When the host ends an agent's turn, or the agent itself.
+/// When the host ends an agent's turn, or the agent itself. One that is being ended has no more time
+/// to run out of.
 pub(super) fn turn_deadline(managed: &Managed) -> Option<Timestamp> {
-    managed.turn.as_ref().and_then(|turn| turn.deadline)
+    let turn = managed.turn.as_ref();
+    let turn = turn.filter(|_| managed.life != Life::Stopping);
+    turn.and_then(|turn| turn.deadline)
 }
 
 /// What a session used only rises; less than before means that it is counted from the beginning

@@ -3,11 +3,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use countersign_core::limits::HANDOVER_MS;
 use countersign_protocol::HostStatus;
 use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
@@ -99,7 +101,7 @@ pub(super) async fn up(args: UpArgs) -> Result<Exit, CliError> {
     }
     let paths = Paths::from_environment()?;
     paths.prepare()?;
-    refuse_second(&paths)?;
+    refuse_second(&paths).await?;
     if args.detach {
         let home = std::env::var_os("COUNTERSIGN_HOME")
             .is_some()
@@ -133,16 +135,32 @@ pub(super) async fn up(args: UpArgs) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-fn refuse_second(paths: &Paths) -> Result<(), CliError> {
-    if std::os::unix::net::UnixStream::connect(&paths.socket).is_err() {
-        return Ok(());
+/// Refuses to be the second host. A host that was killed leaves its socket for a moment to what it was
+/// just starting.
+async fn refuse_second(paths: &Paths) -> Result<(), CliError> {
+    let deadline = Instant::now() + Duration::from_millis(HANDOVER_MS);
+    while let Ok(connected) = UnixStream::connect(&paths.socket) {
+        if is_served(&connected) || Instant::now() > deadline {
+            return Err(second_host(paths));
+        }
+        tokio::time::sleep(GONE_POLL).await;
     }
-    Err(CliError::Failed {
+    Ok(())
+}
+
+/// Whether whoever listens is still there.
+fn is_served(connected: &UnixStream) -> bool {
+    let listens = rustix::net::sockopt::socket_peercred(connected);
+    listens.is_ok_and(|listens| rustix::process::test_kill_process(listens.pid).is_ok())
+}
+
+fn second_host(paths: &Paths) -> CliError {
+    CliError::Failed {
         what: format!("a host is already running at `{}`", paths.socket.display()),
         hint: Some(
             "look at it with `countersign status`, or end it with `countersign down`".into(),
         ),
-    })
+    }
 }
 
 fn start_log() {

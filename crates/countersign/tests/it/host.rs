@@ -1,6 +1,7 @@
 //! A host of its own for each test: the built binary in a scratch home, killed by its own id.
 
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Host {
     home: TempDir,
     environment: Vec<(&'static str, String)>,
+    up: fn(&Path) -> Command,
     child: Child,
     /// `127.0.0.1:PORT`.
     pub(crate) address: String,
@@ -39,6 +41,15 @@ impl Host {
         Self::launched(home, environment, up)
     }
 
+    /// In a home that was prepared, with nothing of this process's environment, so that neither have
+    /// the agents it runs.
+    pub(crate) fn start_apart(home: TempDir) -> Self {
+        let up = command_apart(home.path());
+        let mut host = Self::launched(home, Vec::new(), up);
+        host.up = command_apart;
+        host
+    }
+
     /// With a bound on the size of its files, in blocks of 512 bytes: writes past it fail, as on a full disk.
     pub(crate) fn start_bounded(blocks: u32) -> Self {
         let home = tempfile::tempdir().unwrap();
@@ -60,6 +71,7 @@ impl Host {
         Self {
             home,
             environment,
+            up: command,
             child,
             address,
         }
@@ -68,7 +80,30 @@ impl Host {
     /// Kills the host and starts another on the same record and address.
     pub(crate) fn restart(&mut self) {
         self.kill();
-        let up = command(self.home.path());
+        self.start_again();
+    }
+
+    /// Waits until the host has killed itself, and starts another that will not.
+    pub(crate) fn restart_after_crash(&mut self) {
+        let ended = poll("the host to kill itself", || self.child.try_wait().unwrap());
+        assert_eq!(ended.signal(), Some(9), "{ended}");
+        self.start_disarmed();
+    }
+
+    /// Starts another host after one that is gone; it will not kill itself.
+    pub(crate) fn start_disarmed(&mut self) {
+        self.environment
+            .retain(|(name, _)| *name != "COUNTERSIGN_CRASH_AT");
+        self.start_again();
+    }
+
+    /// Whether the host has not ended.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    fn start_again(&mut self) {
+        let up = (self.up)(self.home.path());
         let (child, _) = launch(up, self.home.path(), &self.environment, &self.address);
         self.child = child;
     }
@@ -128,6 +163,15 @@ pub(crate) fn command(home: &Path) -> Command {
         .env_remove("COUNTERSIGN_URL")
         .env_remove("COUNTERSIGN_LOG")
         .stdin(Stdio::null());
+    command
+}
+
+fn command_apart(home: &Path) -> Command {
+    let mut command = command(home);
+    command
+        .env_clear()
+        .env("COUNTERSIGN_HOME", home)
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin");
     command
 }
 

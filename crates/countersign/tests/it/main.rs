@@ -10,6 +10,7 @@
 mod agent;
 mod host;
 mod http;
+mod scene;
 mod shape;
 mod wire;
 
@@ -20,8 +21,14 @@ mod browsers;
 mod cli;
 mod crash;
 mod host_wire;
+mod managed;
+mod managed_cli;
+mod managed_gate;
+mod managed_kills;
 mod managed_load;
+mod managed_terminals;
 mod owners;
+mod real_agents;
 mod replay;
 mod rest;
 mod rules;

@@ -18,11 +18,12 @@ const PREFIXES: [&str; 6] = [
 ];
 const ID_DIGITS: usize = 12;
 const NUMBERS: [&str; 3] = ["sequence", "event_sequence", "pid"];
-const TIMES: [&str; 8] = [
+const TIMES: [&str; 9] = [
     "created_at",
     "resolved_at",
     "updated_at",
     "ended_at",
+    "last_activity",
     "expires_at",
     "started_at",
     "deadline",

@@ -168,6 +168,41 @@ impl Wire {
         reply["result"].take()
     }
 
+    /// The whole reply to a request, unless the host is gone before it comes.
+    pub(crate) async fn try_reply(&mut self, method: &str, params: Value) -> Option<Value> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.socket
+            .send(Message::text(frame.to_string()))
+            .await
+            .ok()?;
+        loop {
+            let frame = self.try_next().await?;
+            if frame["method"] == "host.event" {
+                self.events.push_back(frame);
+            } else {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// The next event, unless the host is gone before it comes.
+    pub(crate) async fn try_event(&mut self) -> Option<Value> {
+        let mut frame = match self.events.pop_front() {
+            Some(frame) => frame,
+            None => self.try_next().await?,
+        };
+        Some(frame["params"].take())
+    }
+
+    async fn try_next(&mut self) -> Option<Value> {
+        match self.next_message().await? {
+            Message::Text(text) => serde_json::from_str(&text).ok(),
+            _ => None,
+        }
+    }
+
     /// The error of a request that is refused.
     pub(crate) async fn no(&mut self, method: &str, params: Value) -> Value {
         let mut reply = self.reply(method, params).await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use countersign_agents::PipeEvent;
 use countersign_agents::adapter::{
-    Answer, Exit, Happening, Order, PermissionAsk, Ready, Report, RequestId, TurnEnd,
+    Answer, Exit, Happening, PermissionAsk, Ready, Report, RequestId, TurnEnd,
 };
 use countersign_core::event::TurnEnded;
 use countersign_core::limits::{AGENT_LOG_BYTES_KEPT, MANAGED_ASK_TIMEOUT_MS};
@@ -15,6 +15,7 @@ use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk, 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::crash;
 use crate::names::random_hex;
 use crate::service::Asked;
 
@@ -120,6 +121,7 @@ impl Run {
             resumable: ready.resumable,
         })
         .await;
+        crash::point("session_recorded");
         self.ready.send_replace(true);
     }
 
@@ -166,25 +168,27 @@ impl Run {
             options: options.map(|(_, option)| option.to_owned()).collect(),
             ..self.ask_request(ask.title, own, hearing)
         };
+        let id = request.id.clone();
+        self.stands_for(&ask.request, id.clone());
         let run = self.clone();
         match self.enter(request).await {
             Ok(asked) => {
                 self.tasks.spawn(async move {
                     if let Err(error) = asked.accepted().await {
-                        run.refuse(ask.request, &error.to_string());
+                        run.refuse(ask.request, &id, &error.to_string());
                     }
                 });
             }
-            Err(error) => self.refuse(ask.request, &error.to_string()),
+            Err(error) => self.refuse(ask.request, &id, &error.to_string()),
         }
     }
 
     /// An ask that cannot even be asked is denied, with the reason.
-    fn refuse(&self, request: RequestId, why: &str) {
+    fn refuse(&self, request: RequestId, ask: &ApprovalId, why: &str) {
         let message = Some(format!("this could not be asked: {why}"));
         let answer = Answer::Deny { message };
         // It may have been withdrawn meanwhile.
-        drop(self.order(Order::Answer { request, answer }));
+        drop(self.order_answer(request, ask, answer));
     }
 
     /// Sends an ask into the loop; what became of earlier answers comes right after it.

@@ -8,6 +8,7 @@ use countersign_agents::{LaunchSpec, Pipe, Process, Tree, launch, worktree};
 use countersign_core::event::SpawnOptions;
 use countersign_core::{AgentId, Json, Managed, ManagedInput, Ran};
 
+use crate::crash;
 use crate::reply::ServiceError;
 use crate::service::Service;
 use crate::supervisor::chain;
@@ -59,13 +60,15 @@ pub(super) async fn launch_agent(
     );
     let command = command_of(&managed.options, &env)?;
     let id = format!("{agent}-{run}");
-    let tree = Tree::create(&id, &service.host_key()).map_err(|error| failure(&error))?;
+    let tree = Tree::create(&id, &host_key()).map_err(|error| failure(&error))?;
+    crash::point("tree_created");
     let record = Json::from_value(&tree.record()).map_err(|error| failure(&error))?;
     let launched = |process| Ran::Launched {
         process,
         tree: record.clone(),
     };
     say(launched(None)).await?;
+    crash::point("launch_recorded");
     let (program, args) = command.split_first().ok_or_else(no_command)?;
     let spec = LaunchSpec {
         program: program.into(),
@@ -75,7 +78,9 @@ pub(super) async fn launch_agent(
         tree: &tree,
     };
     let (pipe, process) = launch(&spec).map_err(|error| failure(&error))?;
+    crash::point("process_started");
     let recorded = say(launched(Some(process.key()))).await;
+    crash::point("process_recorded");
     if let Err(error) = recorded {
         // It may not run if nobody knows that it does.
         drop(tree.kill_all().await);
@@ -108,6 +113,11 @@ async fn place(managed: &Managed, name: &str) -> Result<Place, Failure> {
             Ok(Place::Made(made, folder))
         }
     }
+}
+
+/// Whose agents these are, for people who look at what holds them.
+fn host_key() -> String {
+    format!("uid-{}", rustix::process::getuid().as_raw())
 }
 
 fn no_command() -> Failure {

@@ -15,13 +15,16 @@ mod story;
 mod telling;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_agents::TreeRecord;
+use countersign_core::limits::RECOVERY_MS;
 use countersign_core::{Agent, AgentId, Duty, ManagedInput, Ran, Snapshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::board::{Board, Owed};
+use crate::crash;
 use crate::service::Service;
 
 /// Everybody who attends to an agent.
@@ -67,13 +70,28 @@ async fn attend(service: Service, agent: AgentId, mut owed: Owed, all: Attendant
     loop {
         if let Some(launch) = launch_in(&owed) {
             let over = run::Run::perform(&service, &agent, launch, &mut owed, &all).await;
-            let said = ManagedInput::Ran(agent.clone(), over.run, over.exited);
-            if let Err(error) = service.want(said).await {
-                tracing::warn!(agent = %agent, %error, "the end of an agent was not recorded");
-            }
+            crash::point("run_over");
+            record_end(&service, &agent, over, &all).await;
         }
         tokio::select! {
             changed = owed.changed() => if changed.is_err() { return },
+            () = all.ending.cancelled() => return,
+        }
+    }
+}
+
+/// Says that a run is over until it is on the record, since one that is gone must not seem to live: what
+/// it had open would stay open.
+async fn record_end(service: &Service, agent: &AgentId, over: Over, all: &Attendants) {
+    loop {
+        let said = ManagedInput::Ran(agent.clone(), over.run, over.exited.clone());
+        let Err(error) = service.want(said).await else {
+            return;
+        };
+        tracing::warn!(agent = %agent, %error, "the end of an agent was not recorded");
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(RECOVERY_MS)) => {}
+            // The next host finds that it is gone.
             () = all.ending.cancelled() => return,
         }
     }
@@ -121,7 +139,7 @@ pub(crate) async fn sweep(snapshot: &Snapshot) {
             match record.sweep(root).await {
                 Ok(0) => {}
                 Ok(ended) => {
-                    tracing::warn!(agent = %agent.id(), ended, "ended what an earlier host left")
+                    tracing::warn!(agent = %agent.id(), ended, "ended what an earlier host left");
                 }
                 Err(error) => {
                     tracing::error!(agent = %agent.id(), %error, "processes of an agent may still run");

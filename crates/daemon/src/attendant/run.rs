@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use countersign_agents::acp::Acp;
 use countersign_agents::adapter::{
-    Adapter, Exit, Heard, Order, OrderError, RequestId, Serves, Start,
+    Adapter, Answer, Exit, Happening, Heard, Order, OrderError, RequestId, Serves, Start,
 };
 use countersign_agents::{LocalShells, PipeWriter, Process, Roots, ShellBackend, Written};
 use countersign_core::event::{RunEnd, TranscriptEntry};
 use countersign_core::limits::{AGENT_START_MS, AGENT_STOP_MS};
-use countersign_core::{AgentId, Caller, Input, Managed, Ran};
+use countersign_core::{
+    AgentId, ApprovalId, Caller, Input, Managed, Principal, PrincipalKey, Ran, Role,
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -53,6 +55,8 @@ struct Line {
     adapter: Box<dyn Adapter>,
     writer: PipeWriter,
     wishes: HashMap<RequestId, Pending>,
+    /// The ask that stands for a request: one that was made better known stands no longer.
+    asks: HashMap<RequestId, ApprovalId>,
 }
 
 impl Run {
@@ -98,7 +102,7 @@ impl Run {
         let run = Arc::new(Self {
             service: service.clone(),
             agent: agent.clone(),
-            caller: service.agent_caller(agent, name),
+            caller: agent_caller(agent, name),
             number,
             roots: Roots::resolve([folder.clone()]),
             env,
@@ -113,6 +117,7 @@ impl Run {
                 adapter: Box::new(Acp::new()),
                 writer: pipe.writer,
                 wishes: HashMap::new(),
+                asks: HashMap::new(),
             }),
             folder,
         });
@@ -171,7 +176,7 @@ impl Run {
                     return Why::Useless(words.clone().unwrap_or_default());
                 }
                 // Its duties changed with it, or will soon.
-                Ok(_) = ready.changed() => {}
+                Ok(()) = ready.changed() => {}
                 () = &mut late, if !*self.ready.borrow() => return Why::Useless(too_late()),
                 () = all.ending.cancelled() => return Why::HostEnds,
             }
@@ -221,11 +226,36 @@ impl Run {
     pub(super) fn hear(&self, heard: &[u8]) -> Heard {
         let mut line = self.line();
         let mut heard = line.adapter.hear(heard);
+        for request in heard.happenings.iter().filter_map(outdated) {
+            line.asks.remove(request);
+        }
         for bytes in std::mem::take(&mut heard.lines) {
             // An agent that is gone shows as that.
             drop(line.writer.write(bytes));
         }
         heard
+    }
+
+    /// Says which ask stands for a request from now on.
+    pub(super) fn stands_for(&self, request: &RequestId, ask: ApprovalId) {
+        self.line().asks.insert(request.clone(), ask);
+    }
+
+    /// Answers a request, unless it is no longer this ask that stands for it.
+    pub(super) fn order_answer(
+        &self,
+        request: RequestId,
+        ask: &ApprovalId,
+        answer: Answer,
+    ) -> Result<Vec<Written>, OrderError> {
+        let mut line = self.line();
+        if line.asks.get(&request) != Some(ask) {
+            return Err(OrderError::NotWaiting);
+        }
+        line.asks.remove(&request);
+        let lines = line.adapter.order(Order::Answer { request, answer })?;
+        let written = lines.into_iter().map(|bytes| line.writer.write(bytes));
+        Ok(written.collect())
     }
 
     /// Keeps a wish until it is known whether it may be granted.
@@ -238,8 +268,36 @@ impl Run {
         self.line().wishes.remove(request)
     }
 
+    /// Nothing comes of the wishes that are kept.
+    pub(super) fn drop_wishes(&self) -> Vec<RequestId> {
+        let wishes = std::mem::take(&mut self.line().wishes);
+        wishes.into_keys().collect()
+    }
+
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The request about which something was heard that no answer given before can be about.
+fn outdated(happening: &Happening) -> Option<&RequestId> {
+    match happening {
+        Happening::Asked(ask) => Some(&ask.request),
+        Happening::Withdrawn { request } => Some(request),
+        _ => None,
+    }
+}
+
+/// How an agent itself asks.
+fn agent_caller(agent: &AgentId, name: &str) -> Caller {
+    let principal = Principal {
+        role: Role::Agent(agent.clone()),
+        name: name.into(),
+        key: PrincipalKey::new(format!("agent:{agent}")),
+    };
+    Caller {
+        principal: Arc::new(principal),
+        client: None,
     }
 }
 

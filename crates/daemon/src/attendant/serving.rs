@@ -18,6 +18,7 @@ use countersign_core::limits::{
 use countersign_core::{Approval, AskRequest, Json, ManagedAsk};
 use serde_json::json;
 
+use crate::crash;
 use crate::reply::Reply;
 use crate::supervisor::chain;
 
@@ -227,13 +228,23 @@ impl Run {
             None => self.fulfil(wish).await,
             Some(words) => Err(ServeError::NotPermitted(words)),
         };
-        match self.order(Order::Serve { request, served }) {
+        let ordered = self.order(Order::Serve { request, served });
+        let delivery = match ordered {
             Ok(written) => all_written(written).await,
             Err(_) => Delivery::Withdrawn,
-        }
+        };
+        crash::point("wish_served");
+        delivery
     }
 
     async fn fulfil(&self, wish: Pending) -> Result<Served, ServeError> {
+        crash::point("wish_allowed");
+        let served = self.do_it(wish).await;
+        crash::point("wish_fulfilled");
+        served
+    }
+
+    async fn do_it(&self, wish: Pending) -> Result<Served, ServeError> {
         match wish {
             Pending::Run {
                 run,
@@ -329,7 +340,7 @@ impl Run {
         served.map_err(|error| shell_error(&error))
     }
 
-    fn serve(&self, request: RequestId, served: Result<Served, ServeError>) {
+    pub(super) fn serve(&self, request: RequestId, served: Result<Served, ServeError>) {
         // It may have been withdrawn meanwhile.
         drop(self.order(Order::Serve { request, served }));
     }
@@ -340,7 +351,7 @@ fn with_variables(run: &RunRequest) -> String {
     let mut command = String::new();
     for (name, value) in &run.env {
         let value = value.replace('\'', r"'\''");
-        command.push_str(&format!("export {name}='{value}'; "));
+        command.push_str(&["export ", name, "='", &value, "'; "].concat());
     }
     command.push_str(&run.command);
     command

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_agents::adapter::{Answer, Order, OrderError, RequestId};
+use countersign_agents::adapter::{Answer, Order, OrderError, RequestId, ServeError};
 use countersign_agents::{WriteError, Written};
 use countersign_core::event::{Delivery, Outcome, TurnEnded};
 use countersign_core::limits::TOLD_MS_HELD;
 use countersign_core::{Approval, Duty, Input, Managed, ManagedInput, Ran, Seq};
 
 use crate::board::Owed;
+use crate::crash;
 
 use super::run::Run;
 
@@ -83,7 +84,9 @@ impl Run {
     }
 
     fn prompt(self: &Arc<Self>, turn: u32, messages: Vec<String>) {
-        if let Err(error) = self.order(Order::Prompt { turn, messages }) {
+        let ordered = self.order(Order::Prompt { turn, messages });
+        crash::point("prompt_written");
+        if let Err(error) = ordered {
             let run = self.clone();
             self.tasks.spawn(async move {
                 run.say(Ran::TurnEnded {
@@ -105,6 +108,12 @@ impl Run {
     fn interrupt(&self) {
         // Its session may not be open any more; then there is nothing to end.
         drop(self.order(Order::Interrupt));
+        // The protocol cancels asks for permission with their turn; whatever else waits for a person
+        // was cancelled as well, and an agent that waits for it would never end its turn.
+        for request in self.drop_wishes() {
+            let words = "the turn was interrupted".to_owned();
+            self.serve(request, Err(ServeError::Cancelled(words)));
+        }
     }
 
     fn configure(&self, mode: Option<String>, model: Option<String>) {
@@ -127,8 +136,9 @@ impl Run {
             });
             return;
         }
+        crash::point("answer_owed");
         let answer = answer_of(approval);
-        match self.order(Order::Answer { request, answer }) {
+        match self.order_answer(request, &approval.ask.id, answer) {
             Ok(written) => self.when_written(approval.clone(), written),
             Err(OrderError::NotWaiting | OrderError::NotReady | OrderError::Unsupported(_)) => {
                 self.told(approval, Delivery::Withdrawn);
@@ -140,6 +150,7 @@ impl Run {
         let run = self.clone();
         self.tasks.spawn(async move {
             let delivery = all_written(written).await;
+            crash::point("answer_written");
             run.told(&approval, delivery);
         });
     }

@@ -7,9 +7,11 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::Read as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use countersign_core::hex;
+use countersign_core::limits::HANDOVER_MS;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -30,6 +32,8 @@ const APPLICATION_ID: i64 = 0x4353_676e;
 
 /// How long a lock of a foreign program is waited for.
 const BUSY: Duration = Duration::from_secs(5);
+
+const LOCK_POLL: Duration = Duration::from_millis(5);
 
 /// Pages in the write-ahead log before they are moved to the file: 16 MB. Rare enough that
 /// pages written again and again are moved once, small enough to be read through on start.
@@ -107,12 +111,18 @@ fn lock(path: &Path) -> Result<File, StoreError> {
         .mode(0o600)
         .open(lock_path(path))
         .map_err(fail)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
-            path: path.to_path_buf(),
-        }),
-        Err(TryLockError::Error(error)) => Err(fail(error)),
+    let deadline = Instant::now() + Duration::from_millis(HANDOVER_MS);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(LOCK_POLL),
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::InUse {
+                    path: path.to_path_buf(),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(fail(error)),
+        }
     }
 }
 

@@ -1,0 +1,329 @@
+//! Agents that the host runs, as a person at a terminal meets them.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::host::{Host, command, poll};
+use crate::managed::{PROGRAM, script};
+
+/// A host, and a repository to work in.
+struct Desk {
+    host: Host,
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self {
+            host: Host::start(),
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let repo = desk.repo();
+        std::fs::create_dir(&repo).unwrap();
+        std::fs::write(repo.join("a"), "one\n").unwrap();
+        for words in [
+            &["init", "-q", "-b", "main"] as &[&str],
+            &["add", "-A"],
+            &["commit", "-qm", "one"],
+        ] {
+            git(&repo, words);
+        }
+        desk
+    }
+
+    fn repo(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("repo")
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = command(self.host.home());
+        command.args(words).current_dir(self.repo());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let output = self.run(&[words, &["--json"]].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    }
+
+    /// The exit code and what was printed, data first.
+    fn text(&self, words: &[&str]) -> (Option<i32>, String) {
+        let output = self.run(words);
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    }
+
+    /// Starts a scripted agent.
+    fn spawn(&self, words: &[&str], steps: &Value) -> (Option<i32>, String) {
+        let line = format!("'{PROGRAM}' demo agent");
+        let state = format!("SCRIPTED_AGENT_STATE={}", self.folder.path().display());
+        let prompt = script(steps);
+        let start = ["spawn", "--command", &line, "--env", &state];
+        self.text(&[&start, words, &[&prompt]].concat())
+    }
+}
+
+fn git(folder: &Path, words: &[&str]) {
+    let done = Command::new("git")
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.org"])
+        .args(words)
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .status();
+    assert!(done.unwrap().success(), "{words:?}");
+}
+
+#[test]
+fn a_person_starts_an_agent_lets_it_work_and_reads_what_it_did() {
+    let desk = Desk::new();
+    let line = "echo two > b";
+    let steps = json!([
+        { "say": "hello\n" },
+        { "ask": {
+            "tool": { "call": "c1", "title": "Harmless", "kind": "execute", "input": { "command": line } },
+            "on_allow": [{ "terminal": { "command": "sh", "args": ["-c", line] } }],
+        } },
+    ]);
+    let (code, said) = desk.spawn(&["--name", "ann", "--worktree"], &steps);
+    assert_eq!(
+        (code, said.as_str()),
+        (Some(0), "ann\nfollow it with `countersign logs -f ann`\n")
+    );
+    let ask = poll("the ask", || {
+        desk.json(&["inbox"])["approvals"].get(0).cloned()
+    });
+    let tree = desk.repo().with_file_name("repo.worktrees").join("ann");
+    assert_eq!(ask["cwd"], tree.to_str().unwrap());
+    let (_, inbox) = desk.text(&["inbox"]);
+    assert!(
+        inbox.contains("ann") && inbox.contains(&format!("Bash: {line}")),
+        "{inbox}"
+    );
+    let (_, listed) = desk.text(&["ls"]);
+    assert!(
+        listed.contains("awaiting_permission") && listed.ends_with("1 agent, 1 needs you\n"),
+        "{listed}"
+    );
+    assert_eq!(desk.text(&["wait", "ann", "--timeout", "1s"]).0, Some(13));
+    assert_eq!(
+        desk.text(&["approve", ask["id"].as_str().unwrap()]).0,
+        Some(0)
+    );
+    assert_eq!(
+        desk.text(&["wait", "ann"]),
+        (Some(0), "ann is idle\n".into())
+    );
+    let (_, logs) = desk.text(&["logs", "ann"]);
+    assert!(
+        logs.contains("| hello\n") && logs.contains("* Bash: echo two > b"),
+        "{logs}"
+    );
+    let diff = desk.json(&["diff", "ann"]);
+    let file = json!({ "path": "b", "status": "added", "added": 1, "removed": 0 });
+    assert_eq!(
+        (&diff["files"], &diff["truncated"]),
+        (&json!([file]), &json!(false))
+    );
+    let (code, text) = desk.text(&["diff", "ann"]);
+    assert!(
+        code == Some(0) && text.contains("+++ b/b\n@@ -0,0 +1 @@\n+two\n"),
+        "{text}"
+    );
+    let (_, text) = desk.text(&["diff", "ann", "--stat"]);
+    assert_eq!(
+        text,
+        "STATUS  ADDED  REMOVED  FILE\nadded   +1     -0       b\n"
+    );
+}
+
+#[test]
+fn a_worktree_with_work_is_kept_until_it_may_go() {
+    let desk = Desk::new();
+    let steps = json!([{ "run": "echo two > b" }]);
+    assert_eq!(
+        desk.spawn(&["--name", "ann", "--worktree", "--wait"], &steps)
+            .0,
+        Some(0)
+    );
+    let (code, said) = desk.text(&["worktree", "remove", "ann"]);
+    assert!(
+        code == Some(1) && said.contains("countersign kill"),
+        "{said}"
+    );
+    assert_eq!(desk.text(&["kill", "ann"]).0, Some(0));
+    poll("the end", || {
+        (desk.json(&["ls"])[0]["state"] == "stopped").then_some(())
+    });
+    let (code, said) = desk.text(&["worktree", "remove", "ann"]);
+    assert_eq!(
+        (code, said.as_str()),
+        (
+            Some(1),
+            "error: the worktree was kept: `b` is not committed\n\nhint: commit it there, or delete it with --discard\n"
+        )
+    );
+    let (code, said) = desk.text(&["worktree", "remove", "--discard", "ann"]);
+    assert_eq!((code, said.as_str()), (Some(0), "the worktree is gone\n"));
+    assert!(
+        !desk
+            .repo()
+            .with_file_name("repo.worktrees")
+            .join("ann")
+            .exists()
+    );
+}
+
+#[test]
+fn agents_are_told_interrupted_ended_renamed_and_put_away_by_name() {
+    let desk = Desk::new();
+    assert_eq!(
+        desk.spawn(&["--name", "ann"], &json!(["silence"])).0,
+        Some(0)
+    );
+    let turn = || desk.json(&["ls"])[0]["managed"]["turn"]["number"].as_u64();
+    poll("the turn", || turn().filter(|turn| *turn == 1));
+    let (code, said) = desk.text(&["send", "ann", "second"]);
+    assert_eq!(
+        (code, said.as_str()),
+        (Some(0), "ann is told when its turn ends\n")
+    );
+    let (code, said) = desk.text(&["interrupt", "ann", "--reason", "enough"]);
+    assert_eq!(
+        (code, said.as_str()),
+        (Some(0), "ann was told to end its turn\n")
+    );
+    assert_eq!(desk.text(&["wait", "ann"]).0, Some(0));
+    let (code, said) = desk.text(&["send", "--wait", "ann", "third"]);
+    assert_eq!((code, said.as_str()), (Some(0), "You said: third\n"));
+    assert_eq!(
+        desk.text(&["rename", "ann", "bea"]).1,
+        "bea is the new name of ann\n"
+    );
+    let (code, said) = desk.text(&["kill", "ann"]);
+    assert!(
+        code == Some(11) && said.contains("hint: see the agents"),
+        "{said}"
+    );
+    assert_eq!(
+        desk.text(&["kill", "bea"]),
+        (Some(0), "bea is being ended\n".into())
+    );
+    poll("the end", || {
+        (desk.json(&["ls"])[0]["state"] == "stopped").then_some(())
+    });
+    assert_eq!(desk.text(&["archive", "bea"]).1, "bea was put away\n");
+    assert_eq!(
+        (
+            desk.json(&["ls"]),
+            desk.json(&["ls", "--all"])[0]["name"].clone()
+        ),
+        (json!([]), json!("bea"))
+    );
+    assert_eq!(desk.text(&["archive", "--undo", "bea"]).1, "bea is back\n");
+    assert_eq!(
+        desk.text(&["resume", "bea"]).1,
+        "bea is being started again\n"
+    );
+    let (code, said) = desk.text(&["send", "--wait", "bea", "fourth"]);
+    assert_eq!((code, said.as_str()), (Some(0), "You said: fourth\n"));
+}
+
+#[test]
+fn a_story_is_followed_as_it_happens() {
+    let desk = Desk::new();
+    assert_eq!(
+        desk.spawn(&["--name", "ann", "--wait"], &json!([{ "say": "first" }]))
+            .1,
+        "first\n"
+    );
+    let mut follow = desk.command(&["logs", "-f", "ann"]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+    let mut until = |wanted: &str| {
+        let mut lines = lines.by_ref().map(Result::unwrap);
+        assert!(lines.any(|line| line == wanted), "{wanted}");
+    };
+    until("| first");
+    assert_eq!(desk.text(&["send", "ann", "second"]).0, Some(0));
+    until("> second");
+    until("| You said: second");
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+}
+
+#[test]
+fn an_agent_that_cannot_be_started_fails_with_words() {
+    let desk = Desk::new();
+    let (code, said) = desk.text(&["spawn", "--command", "/nowhere/agent", "--wait", "hi"]);
+    assert!(code == Some(1) && said.contains("/nowhere/agent"), "{said}");
+    let (code, said) = desk.text(&["spawn", "--agent", "nobody", "hi"]);
+    assert!(code == Some(2), "{said}");
+    assert_eq!(desk.text(&["spawn", "hi"]).0, Some(2));
+    let known = desk.json(&["agents"]);
+    assert!(
+        known
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|row| row["name"] == "claude"),
+        "{known}"
+    );
+}
+
+#[test]
+fn the_demo_runs_real_agents_and_leaves_nothing_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = home.path().join("demo");
+    let mut run = command(home.path())
+        .args(["demo", "run", "--home"])
+        .arg(&demo)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let json = |words: &[&str]| -> Value {
+        let output = command(&demo).args(words).arg("--json").output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    };
+    poll("three asks", || {
+        (json(&["inbox"])["approvals"].as_array()?.len() == 3).then_some(())
+    });
+    let agents = json(&["ls"]);
+    let mut names: Vec<_> = agents
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["name"])
+        .collect();
+    names.sort_by_key(|name| name.as_str());
+    assert_eq!(names, ["builder", "deployer", "writer"]);
+    let pids: Vec<PathBuf> = children_of(&demo);
+    assert_eq!(pids.len(), 3, "{pids:?}");
+    let told = Command::new("kill")
+        .args(["-INT", &run.id().to_string()])
+        .status();
+    assert!(told.unwrap().success());
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+    poll("the agents' end", || {
+        pids.iter().all(|pid| !pid.exists()).then_some(())
+    });
+}
+
+/// Processes that play an agent in a folder.
+fn children_of(folder: &Path) -> Vec<PathBuf> {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let plays = |process: &PathBuf| {
+        let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        let place = std::fs::read_link(process.join("cwd")).unwrap_or_default();
+        words.contains(" demo agent ") && place.starts_with(folder.canonicalize().unwrap())
+    };
+    processes.map(|entry| entry.path()).filter(plays).collect()
+}

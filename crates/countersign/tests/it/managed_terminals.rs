@@ -1,0 +1,132 @@
+//! Terminals of an agent on the real binary: whatever a command prints or leaves, the host stands.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::host::poll;
+use crate::scene::{Scene, rested, told};
+use crate::wire::Wire;
+
+/// Everything may run here: these stories are about what comes of it.
+const RULES: &str = "allow = [\"Bash\", \"Edit(**)\", \"Read(**)\"]\n";
+
+/// Plays one turn, and gives what the agent said of it. It is still there afterwards.
+async fn play(scene: &Scene, wire: &mut Wire, steps: &Value) -> (Value, String) {
+    let id = scene.spawn(wire, "ann", steps).await;
+    allow_all(wire, &id).await;
+    let said = told(wire, &id).await;
+    (id, said)
+}
+
+/// Allows whatever the rules leave to a person until the agent rests.
+async fn allow_all(wire: &mut Wire, id: &Value) {
+    loop {
+        let event = wire.event().await;
+        if event["kind"] == "approval.requested" {
+            let params = json!({ "approval_id": event["payload"]["id"], "resolution": "approve" });
+            // A rule may have been faster.
+            wire.reply("host.resolve_approval", params).await;
+        }
+        if event["kind"] == "turn.ended" {
+            rested(wire, id).await;
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_prints_a_gigabyte_costs_the_host_only_its_bound() {
+    let scene = Scene::begin_with_rules(RULES);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let before = scene.host.resident();
+    let command = "head -c 1073741824 /dev/zero | tr '\\0' x; echo; echo the end";
+    let steps = json!([{ "terminal": { "command": command, "output_byte_limit": 1000 } }]);
+    let (_, said) = play(&scene, &mut wire, &steps).await;
+    assert!(
+        said.contains(r#"terminal/wait_for_exit: {"exitCode":0,"signal":null}"#)
+            && said.contains(r#"the end\n","truncated":true,"#),
+        "{said}"
+    );
+    assert!(said.len() < 3_000, "{} bytes", said.len());
+    let more = scene.host.resident().saturating_sub(before);
+    assert!(more < 64 * 1024 * 1024, "{more} bytes more");
+    scene.end_all(&mut wire).await;
+}
+
+#[tokio::test]
+async fn invalid_utf8_and_what_comes_after_it_survive() {
+    let scene = Scene::begin_with_rules(RULES);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let command = r"printf 'a\377\376b\n'; printf 'c\303\n'; exit 7";
+    let steps = json!([{ "terminal": { "command": command } }]);
+    let (_, said) = play(&scene, &mut wire, &steps).await;
+    let output = "a\u{fffd}\u{fffd}b\\nc\u{fffd}\\n";
+    assert!(
+        said.contains(r#"{"exitCode":7,"signal":null}"#) && said.contains(output),
+        "{said}"
+    );
+    scene.end_all(&mut wire).await;
+}
+
+#[tokio::test]
+async fn a_command_that_leaves_a_daemon_exits_at_once_and_its_release_ends_the_daemon() {
+    let scene = Scene::begin_with_rules(RULES);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let pid = scene.path("pid");
+    // It holds the pipe of the terminal.
+    let daemon = format!("(setsid sh -c 'echo $$ > {pid}.new; mv {pid}.new {pid}; sleep 1000' &)");
+    let command = format!("{daemon}; until [ -e {pid} ]; do sleep 0.01; done; echo started");
+    let begin = Instant::now();
+    let steps = json!([{ "terminal": { "command": command, "keep": true } }]);
+    let (id, said) = play(&scene, &mut wire, &steps).await;
+    assert!(said.contains("started\\n"), "{said}");
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    let left: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    assert!(
+        scene.processes().contains(&left),
+        "it lives while its terminal does"
+    );
+    let call = json!({ "method": "terminal/release", "params": { "terminalId": "term-1" } });
+    let message = crate::managed::script(&json!([{ "call": call }]));
+    let params = json!({ "agent_id": id, "message": message });
+    wire.ok("host.prompt_agent", params).await;
+    rested(&mut wire, &id).await;
+    poll("the daemon to end", || {
+        (!scene.processes().contains(&left)).then_some(())
+    });
+    scene.end_all(&mut wire).await;
+}
+
+#[tokio::test]
+async fn a_command_that_ignores_sigterm_is_killed_with_everything_it_started() {
+    let scene = Scene::begin_with_rules(RULES);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let command = "trap '' TERM HUP INT; (trap '' TERM; sleep 1000) & sleep 1000";
+    let steps = json!([{ "terminal": { "command": command, "kill": true } }]);
+    let (_, said) = play(&scene, &mut wire, &steps).await;
+    let end = r#"terminal/wait_for_exit: {"exitCode":null,"signal":"SIGKILL"}"#;
+    assert!(said.contains(end), "{said}");
+    assert_eq!(scene.processes().len(), 1, "{:?}", scene.described());
+    scene.end_all(&mut wire).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_is_ended_takes_its_stubborn_commands_along() {
+    let scene = Scene::begin_with_rules(RULES);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let ready = scene.path("ready");
+    let command = format!("trap '' TERM HUP INT; (setsid sleep 1000 &); touch {ready}; sleep 1000");
+    let steps = json!([{ "terminal": { "command": command } }]);
+    let id = scene.spawn(&mut wire, "ann", &steps).await;
+    let asked = wire.event_of("approval.requested").await;
+    let params = json!({ "approval_id": asked["payload"]["id"], "resolution": "approve" });
+    wire.reply("host.resolve_approval", params).await;
+    poll("the command to run", || {
+        fs::exists(&ready).unwrap().then_some(())
+    });
+    wire.ok("host.kill_agent", json!({ "agent_id": id })).await;
+    rested(&mut wire, &id).await;
+    assert_eq!(scene.described(), Vec::<String>::new());
+}

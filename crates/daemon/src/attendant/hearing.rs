@@ -10,15 +10,17 @@ use countersign_agents::adapter::{
     Answer, Exit, Happening, PermissionAsk, Ready, Report, RequestId, TurnEnd,
 };
 use countersign_core::event::TurnEnded;
-use countersign_core::limits::{AGENT_LOG_BYTES_KEPT, HEARD_IN_A_ROW, MANAGED_ASK_TIMEOUT_MS};
+use countersign_core::limits::{AGENT_LOG_BYTES_KEPT, MANAGED_ASK_TIMEOUT_MS};
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk, Ran};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::crash;
 use crate::names::random_hex;
 use crate::service::Asked;
 
 use super::binding;
+use super::pace::Pace;
 use super::run::{Last, Run};
 use super::story::Story;
 
@@ -34,7 +36,7 @@ impl Run {
     /// Hears an agent to its end.
     pub(super) async fn hear_all(self: Arc<Self>, mut events: mpsc::Receiver<PipeEvent>) -> Last {
         let mut hearing = Hearing::default();
-        let mut in_a_row = 0;
+        let mut pace = Pace::begin(Instant::now());
         let exit = loop {
             match next(&mut events, &hearing.story).await {
                 Next::Due => {
@@ -43,12 +45,13 @@ impl Run {
                 }
                 Next::Came(Some(PipeEvent::Exited(exit))) => break exit,
                 Next::Came(None) => break Exit::default(),
-                Next::Came(Some(event)) => self.take(event, &mut hearing).await,
-            }
-            // A loud agent lets others have their turn.
-            in_a_row += 1;
-            if in_a_row % HEARD_IN_A_ROW == 0 {
-                tokio::task::yield_now().await;
+                Next::Came(Some(event)) => {
+                    let rest = pace.heard(size_of(&event), Instant::now());
+                    self.take(event, &mut hearing).await;
+                    if let Some(until) = rest {
+                        tokio::time::sleep_until(until).await;
+                    }
+                }
             }
         };
         self.commit_report(&mut hearing.story).await;
@@ -256,6 +259,14 @@ async fn next(events: &mut mpsc::Receiver<PipeEvent>, story: &Story) -> Next {
     tokio::select! {
         event = events.recv() => Next::Came(event),
         () = tokio::time::sleep_until(due) => Next::Due,
+    }
+}
+
+fn size_of(event: &PipeEvent) -> usize {
+    match event {
+        PipeEvent::Line(line) => line.len(),
+        PipeEvent::Stderr(text) => text.len(),
+        PipeEvent::Oversized { .. } | PipeEvent::Exited(_) => 0,
     }
 }
 

@@ -8,6 +8,7 @@ mod binding;
 mod environment;
 mod hearing;
 mod launching;
+mod pace;
 mod run;
 mod serving;
 mod story;

@@ -15,14 +15,14 @@ run: ## Build, then start a host in a scratch home with three demo agents to ans
 	target/debug/countersign demo run
 
 test: lint deny agents ## Everything that CI runs
-	cargo test --locked --workspace
+	COUNTERSIGN_AGENTS_REQUIRED=1 cargo test --locked --workspace
 
 agents: ## Fetch the agents that tests run, at pinned versions, into the cache
 	scripts/agents
 
 test-agents: ## The tests with real agents, with defect among them, which is built once
 	scripts/agents --defect
-	cargo test --locked -p countersign --test it -- real_agents
+	COUNTERSIGN_AGENTS_REQUIRED=all cargo test --locked -p countersign --test it -- real_agents
 
 check: lint ## Format, lints and the fast tests
 	cargo test --locked --workspace --lib --bins

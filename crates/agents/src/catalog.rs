@@ -42,7 +42,7 @@ const ALL: &[Entry] = &[
             "CLAUDE_CODE_OAUTH_TOKEN",
             "CLAUDE_CONFIG_DIR",
         ],
-        install: "npm install -g @agentclientprotocol/claude-agent-acp (needs Node 22)",
+        install: "install it with `npm install -g @agentclientprotocol/claude-agent-acp` (needs Node 22)",
         hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
     },
     Entry {
@@ -52,7 +52,7 @@ const ALL: &[Entry] = &[
         package: Some(("@zed-industries/codex-acp", "bin/codex-acp.js")),
         recognised_by: &["codex-acp"],
         environment: &["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"],
-        install: "npm install -g @zed-industries/codex-acp (on Linux also bubblewrap)",
+        install: "install it with `npm install -g @zed-industries/codex-acp` (on Linux also bubblewrap)",
         hint: "modes read-only, auto, full-access",
     },
     Entry {
@@ -67,7 +67,7 @@ const ALL: &[Entry] = &[
             "GOOGLE_CLOUD_PROJECT",
             "GOOGLE_GENAI_USE_VERTEXAI",
         ],
-        install: "npm install -g @google/gemini-cli",
+        install: "install it with `npm install -g @google/gemini-cli`",
         hint: "log in once by starting `gemini` in a terminal",
     },
     Entry {
@@ -77,7 +77,7 @@ const ALL: &[Entry] = &[
         package: None,
         recognised_by: &["OpenCode", "opencode"],
         environment: &["OPENCODE_CONFIG"],
-        install: "npm install -g opencode-ai",
+        install: "install it with `npm install -g opencode-ai`",
         hint: "log in once with `opencode auth login`",
     },
     Entry {
@@ -87,7 +87,7 @@ const ALL: &[Entry] = &[
         package: None,
         recognised_by: &["goose"],
         environment: &["GOOSE_PROVIDER", "GOOSE_MODEL"],
-        install: "see block.github.io/goose, then choose a provider with `goose configure`",
+        install: "install it as its project says, then choose a provider with `goose configure`",
         hint: "provider and model come from `goose configure`",
     },
     Entry {
@@ -97,7 +97,7 @@ const ALL: &[Entry] = &[
         package: None,
         recognised_by: &["defect"],
         environment: &["XDG_CONFIG_HOME"],
-        install: "cargo install defect-cli --version 0.1.0-alpha.6 --locked",
+        install: "install it with `cargo install defect-cli --version 0.1.0-alpha.6 --locked`",
         hint: "uses the host's terminals and files; provider and model come from its config.toml",
     },
 ];
@@ -188,7 +188,7 @@ pub fn resolve(entry: &Entry, environment: &Environment) -> Resolved {
         },
         _ => Resolved::Missing {
             advice: format!(
-                "install it with `{}`, or set {} to its command",
+                "{}, or set {} to its command",
                 entry.install,
                 variable(entry)
             ),
@@ -260,8 +260,8 @@ mod tests {
         assert_eq!(
             resolve(claude, &environment),
             Resolved::Missing {
-                advice: "install it with `npm install -g @agentclientprotocol/claude-agent-acp \
-                         (needs Node 22)`, or set COUNTERSIGN_AGENT_CLAUDE to its command"
+                advice: "install it with `npm install -g @agentclientprotocol/claude-agent-acp` \
+                         (needs Node 22), or set COUNTERSIGN_AGENT_CLAUDE to its command"
                     .to_owned()
             }
         );

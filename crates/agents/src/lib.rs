@@ -28,4 +28,4 @@ pub use shells::{
     CommandSpec, LocalShells, NoShells, PtySize, ShellBackend, ShellError, ShellFuture, TerminalId,
     TerminalOutput,
 };
-pub use tree::{Means, Tree, TreeError, TreeRecord, means};
+pub use tree::{Means, Tree, TreeError, TreeRecord, marks_of, means};

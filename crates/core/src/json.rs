@@ -3,12 +3,16 @@
 //! Invariant: the text inside is valid JSON. It is never parsed and printed again on the way
 //! to the log, so what is shown, hashed and answered is what was sent.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
+
+use crate::exact;
 
 /// A JSON value as its sender wrote it. Equality is equality of text.
 #[derive(Clone)]
@@ -65,13 +69,33 @@ impl Json {
         deepest
     }
 
+    /// What it says, unless a key stands twice in it: then two readers may read two things.
+    pub fn read_exactly(&self) -> Option<Value> {
+        exact::parse(self.text())
+    }
+
     /// SHA-256 over the value with sorted keys and no blanks, so that two spellings of one
     /// value have one digest. In hexadecimal.
     pub fn canonical_digest(&self) -> String {
-        // serde_json's map sorts its keys, so printing a parsed value is canonical.
-        let canonical = serde_json::from_str::<serde_json::Value>(self.text())
-            .map_or_else(|_| self.text().to_owned(), |value| value.to_string());
+        let canonical = serde_json::from_str(self.text()).map_or_else(
+            |_| self.text().to_owned(),
+            |value| sorted(value).to_string(),
+        );
         hex(&Sha256::digest(canonical.as_bytes()))
+    }
+}
+
+/// The value with the keys of every object in order. Whether the parser's own map keeps them so
+/// depends on what else is built with it.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let fields: BTreeMap<String, Value> = map.into_iter().collect();
+            let fields = fields.into_iter();
+            Value::Object(fields.map(|(key, value)| (key, sorted(value))).collect())
+        }
+        Value::Array(values) => values.into_iter().map(sorted).collect(),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
     }
 }
 

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
 use crate::approval::Approval;
-use crate::event::{AgentProfile, Message, Plan, ProcessKey, SpawnOptions, Usage, Worktree};
+use crate::event::{
+    AgentProfile, Message, Plan, ProcessKey, SpawnOptions, TranscriptEntry, Usage, Worktree,
+};
 use crate::ids::{AgentId, ApprovalId, Timestamp};
 use crate::json::Json;
-use crate::limits::{ALLOWED_ACTIONS_SHOWN, ALLOWED_CHARS_SHOWN};
+use crate::limits::{ALLOWED_ACTIONS_SHOWN, ALLOWED_CHARS_SHOWN, TOOL_CALLS_KNOWN_MAX};
 
 /// What the host knows of an agent that it runs. The store keeps it as one document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -159,6 +161,29 @@ pub struct Turn {
     /// Whether it is to be ended.
     #[serde(default)]
     pub interrupted: bool,
+    /// Tool calls whose end was not told yet, as far as they are kept.
+    #[serde(default)]
+    pub calls: Vec<String>,
+}
+
+impl Turn {
+    /// Takes in what was said: a call is open from its first mention to its result.
+    pub(crate) fn hear(&mut self, entry: &TranscriptEntry) {
+        match entry {
+            TranscriptEntry::ToolUse { id, .. } => {
+                if self.calls.len() < TOOL_CALLS_KNOWN_MAX && !self.calls.contains(id) {
+                    self.calls.push(id.clone());
+                }
+            }
+            TranscriptEntry::ToolResult { id, .. } => self.calls.retain(|call| call != id),
+            TranscriptEntry::User { .. }
+            | TranscriptEntry::Assistant { .. }
+            | TranscriptEntry::Thinking { .. }
+            | TranscriptEntry::Plan { .. }
+            | TranscriptEntry::Notice { .. }
+            | TranscriptEntry::Other { .. } => {}
+        }
+    }
 }
 
 /// What the world is owed for an agent. Performing one twice is the performer's to avoid; what was

@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use countersign_protocol::{HostApproval, HostQuestion, Time, Who};
+use serde_json::value::RawValue;
 
 use crate::json_text::{self, Members};
 use crate::{duration, edits, rules_text, shown};
@@ -75,6 +76,35 @@ fn command(row: &HostApproval) -> Option<String> {
     Members::parse(row.input.as_ref()?.text())?.only_text("command")
 }
 
+/// What else was sent, without a second copy of the input.
+fn details(row: &HostApproval) -> Option<String> {
+    let text = row.details.text();
+    if text == "null" {
+        return None;
+    }
+    let input = row
+        .input
+        .as_ref()
+        .map(|input| json_text::pretty(input.text()));
+    let members = Members::parse(text).filter(|members| members.repeated().is_none());
+    let Some(mut members) = members else {
+        return Some(json_text::pretty(text));
+    };
+    let before = members.0.len();
+    let is_copy = |raw: &str| Some(json_text::pretty(raw)) == input;
+    members
+        .0
+        .retain(|(name, value)| name != "rawInput" || !is_copy(value.get()));
+    if members.0.len() == before {
+        return Some(json_text::pretty(text));
+    }
+    let line = |(name, value): &(String, Box<RawValue>)| {
+        format!("{}: {}", shown::line(name), json_text::pretty(value.get()))
+    };
+    let lines: Vec<String> = members.0.iter().map(line).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
 /// Why what an agent says of its ask cannot be relied upon, where the host found a reason.
 fn doubt(row: &HostApproval) -> Option<String> {
     let doubt = Members::parse(row.details.text())?.only_text("doubt")?;
@@ -120,10 +150,7 @@ pub(crate) fn ask_fields(row: &HostApproval, now: Time) -> Vec<(&'static str, St
         row.cwd.as_deref().map(|cwd| shown::line(cwd).into_owned()),
     );
     add("rules", row.verdict.as_ref().map(rules_text::verdict));
-    add(
-        "details",
-        (row.details.text() != "null").then(|| json_text::pretty(row.details.text())),
-    );
+    add("details", details(row));
     add("warning", warning(row));
     add(
         "asked by",
@@ -307,6 +334,18 @@ mod tests {
         ]
         .map(|(name, value)| (name, value.to_owned()));
         assert_eq!(ask_fields(&row, Time(120_000_000)), expected);
+    }
+
+    #[test]
+    fn a_copy_of_the_input_is_not_shown_twice_and_another_is() {
+        let with = |details: &str| HostApproval {
+            details: sample::raw(details),
+            ..sample::approval()
+        };
+        let same = r#"{"kind":"execute","rawInput":{ "command" : "cargo test --workspace" }}"#;
+        assert_eq!(details(&with(same)).unwrap(), r#"kind: "execute""#);
+        let other = r#"{"rawInput":{"command":"rm"}}"#;
+        assert!(details(&with(other)).unwrap().contains("rm"));
     }
 
     #[test]

@@ -16,6 +16,9 @@ const CONTEXT: usize = 3;
 /// Above this many comparisons a change is shown as one block: all lines that go, all that come.
 const COMPARISONS_MAX: usize = 1_000_000;
 
+/// Beside a path, where the text that is there now is not from the input.
+const BY_ITS_WORD: &str = " (against what the agent says is there)";
+
 /// One file's change.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,13 +30,21 @@ struct Edit {
 }
 
 /// The change an ask would make, if it would make one that is known: from the input where it says
-/// so, else from what the agent shows beside it.
+/// so, else from what the agent shows beside it. What the input cannot know, the text that is there
+/// now, is marked as the agent's word.
 pub(crate) fn diff(row: &HostApproval) -> Option<String> {
-    let edits = match from_input(row) {
-        Some(edit) => vec![edit],
-        None => from_details(row)?,
+    let shown = from_details(row);
+    let text: String = match from_input(row) {
+        Some(edit) if edit.old_text.is_some() => show(&edit, ""),
+        Some(edit) => {
+            let same = |other: &&Edit| other.path == edit.path && other.new_text == edit.new_text;
+            match shown.iter().find(same) {
+                Some(other) => show(other, BY_ITS_WORD),
+                None => show(&edit, " (the whole file)"),
+            }
+        }
+        None => shown.iter().map(|edit| show(edit, BY_ITS_WORD)).collect(),
     };
-    let text: String = edits.iter().map(show).collect();
     (!text.is_empty()).then(|| text.trim_end_matches('\n').to_owned())
 }
 
@@ -57,16 +68,16 @@ fn from_input(row: &HostApproval) -> Option<Edit> {
     })
 }
 
-fn from_details(row: &HostApproval) -> Option<Vec<Edit>> {
+fn from_details(row: &HostApproval) -> Vec<Edit> {
     #[derive(Deserialize)]
     struct Details {
         diffs: Vec<Edit>,
     }
-    let details: Details = serde_json::from_str(row.details.text()).ok()?;
-    Some(details.diffs)
+    let details = serde_json::from_str::<Details>(row.details.text());
+    details.map(|details| details.diffs).unwrap_or_default()
 }
 
-fn show(edit: &Edit) -> String {
+fn show(edit: &Edit, note: &str) -> String {
     let old: Vec<&str> = edit
         .old_text
         .as_deref()
@@ -75,7 +86,7 @@ fn show(edit: &Edit) -> String {
         .collect();
     let new: Vec<&str> = edit.new_text.split_inclusive('\n').collect();
     let mut text = String::new();
-    let _ = writeln!(text, "{}", shown::line(&edit.path));
+    let _ = writeln!(text, "{}{note}", shown::line(&edit.path));
     let lines = compare(&old, &new);
     let mut skipped = false;
     for (index, (mark, line)) in lines.iter().enumerate() {
@@ -180,17 +191,18 @@ mod tests {
         );
         assert_eq!(diff(&row).unwrap(), "/p/a\n x\n-y\n+Y\\u{202e}\n z");
         let row = ask(r#"{"file_path":"/p/new","content":"1\n2\n"}"#, "null");
-        assert_eq!(diff(&row).unwrap(), "/p/new\n+1\n+2");
+        assert_eq!(diff(&row).unwrap(), "/p/new (the whole file)\n+1\n+2");
     }
 
     #[test]
     fn what_an_agent_shows_is_used_where_the_input_says_nothing() {
-        let old: String = (0..20).map(|n| format!("l{n}\\n")).collect();
+        let old: Vec<String> = (0..20).map(|n| format!("l{n}\\n")).collect();
+        let old = old.concat();
         let new = old.replace("l15", "fifteen").replace("l2\\n", "");
         let details = format!(
             r#"{{"kind":"edit","diffs":[{{"path":"/p/a","oldText":"{old}","newText":"{new}"}}]}}"#
         );
-        let expected = "/p/a\n l0\n l1\n-l2\n l3\n l4\n l5\n@@\n l12\n l13\n l14\n-l15\n+fifteen\n \
+        let expected = "/p/a (against what the agent says is there)\n l0\n l1\n-l2\n l3\n l4\n l5\n@@\n l12\n l13\n l14\n-l15\n+fifteen\n \
                         l16\n l17\n l18";
         let row = ask(r#"{"file_path":"/p/a"}"#, &details);
         assert_eq!(diff(&row).unwrap(), expected);
@@ -201,7 +213,7 @@ mod tests {
 
     #[test]
     fn many_lines_are_still_all_shown() {
-        let lines = compare(&["old"; 2_000], &["new"; 2_000]);
+        let lines = compare(&vec!["old"; 2_000], &vec!["new"; 2_000]);
         assert_eq!(lines.iter().filter(|(mark, _)| *mark == '-').count(), 2_000);
         assert_eq!(lines.len(), 4_000);
     }

@@ -9,7 +9,6 @@ pub mod audit;
 mod board;
 mod clock;
 mod crash;
-mod exact;
 mod feed;
 mod gate;
 mod names;
@@ -22,6 +21,7 @@ mod supervisor;
 mod timekeeper;
 
 pub use clock::Clock;
+pub use countersign_agents::Means;
 pub use countersign_agents::catalog;
 pub use countersign_agents::worktree::{
     Diff, DiffFile, Discard, FileStatus, Outcome as WorktreeOutcome,

@@ -13,6 +13,7 @@ mod params;
 mod rows;
 mod rules;
 mod scalar;
+mod transcript;
 
 pub use envelope::{ErrorObject, Notification, Request};
 pub use error::{ErrorCode, Reason};
@@ -21,6 +22,7 @@ pub use params::*;
 pub use rows::*;
 pub use rules::*;
 pub use scalar::{Raw, Time};
+pub use transcript::*;
 
 /// The host wire's protocol version that this crate speaks.
 pub const PROTOCOL_VERSION: u64 = 3;

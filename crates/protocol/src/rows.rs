@@ -357,6 +357,9 @@ pub struct HostStatus {
     pub bypassed: Vec<BypassRow>,
     /// Connections open now.
     pub connections: usize,
+    /// What holds the processes of agents together, in words; absent where it was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containment: Option<Containment>,
     /// The database.
     pub database: String,
     /// The newest event.
@@ -385,6 +388,15 @@ pub struct HostStatus {
     pub version: String,
     /// Who the caller is to the host.
     pub you: Who,
+}
+
+/// What holds the processes of an agent together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Containment {
+    /// In words.
+    pub means: String,
+    /// Whether a process that detaches itself is still held.
+    pub holds_detached: bool,
 }
 
 /// What `stop_all` did.

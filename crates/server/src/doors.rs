@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use countersign_core::Caller;
 use countersign_core::limits::{CONNECTIONS_MAX, UNIX_CONNECTIONS_MAX};
-use countersign_daemon::Service;
-use countersign_protocol::{HostStatus, LoginTicket};
+use countersign_daemon::{Means, Service};
+use countersign_protocol::{Containment, HostStatus, LoginTicket};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,14 @@ pub(crate) struct Doors {
     pub(crate) database: PathBuf,
 }
 
+async fn containment(service: &Service) -> Option<Containment> {
+    let means = service.means().await?;
+    Some(Containment {
+        means: means.to_string(),
+        holds_detached: matches!(means, Means::Cgroup { .. }),
+    })
+}
+
 impl Doors {
     /// Connections open now.
     pub(crate) fn connections(&self) -> usize {
@@ -46,6 +54,7 @@ impl Doors {
             agents: overview.agents.len(),
             bypassed: ops::rules::bypassed(&overview.agents, self.service.now()),
             connections: self.connections(),
+            containment: containment(&self.service).await,
             database: self.database.display().to_string(),
             event_sequence: overview.head.0,
             listen: self.address.map(|address| address.to_string()),

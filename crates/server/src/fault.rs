@@ -114,18 +114,17 @@ impl From<Rejection> for Fault {
             Rejection::NotManaged(_) => Self::refused(Reason::NotManaged, words),
             Rejection::RunByHost(_) => Self::refused(Reason::RunByHost, words),
             Rejection::NameTaken(_) => Self::refused(Reason::NameTaken, words),
-            Rejection::UnknownKind(_) | Rejection::NothingToRun => {
-                Self::plain(Reason::InvalidParams, words)
-            }
+            Rejection::UnknownKind(_)
+            | Rejection::NothingToRun
+            | Rejection::BadName(_)
+            | Rejection::NotAbsolute(_) => Self::plain(Reason::InvalidParams, words),
             Rejection::StillRuns(_) => Self::refused(Reason::StillRuns, words),
             Rejection::NoWorktree(_) => Self::refused(Reason::NoWorktree, words),
-            Rejection::BadName(_) => Self::plain(Reason::InvalidParams, words),
             Rejection::NoTurn(_) => Self::refused(Reason::NoTurn, words),
             Rejection::CannotResume(_) => Self::refused(Reason::CannotResume, words),
             Rejection::BypassTooLong { limit_ms } => {
                 Self::plain(Reason::InvalidParams, words).with("limit_ms", limit_ms)
             }
-            Rejection::NotAbsolute(_) => Self::plain(Reason::InvalidParams, words),
             Rejection::UnknownEvent(_) => Self::plain(Reason::UnknownEvent, words),
             Rejection::AlreadyResolved(approval) => already_resolved(&approval, words),
             Rejection::AlreadyAnswered(question) => {

@@ -78,7 +78,7 @@ pub(super) struct Call {
 impl Call {
     /// Takes in what one message says.
     pub(super) fn learn(&mut self, update: &CallUpdate<'_>) {
-        if let Some(title) = &update.title {
+        if let Some(title) = update.title.as_ref().filter(|title| !title.is_empty()) {
             self.title = Some(title.clone());
         }
         if let Some(kind) = &update.kind {
@@ -234,9 +234,12 @@ impl Calls {
         self.known.get(id)
     }
 
-    /// Begins a call anew: agents use their ids again.
+    /// Begins a call: anew if an earlier one of that id is over, because agents use their ids again,
+    /// and otherwise with what is known of it, because some tell the end of a call as another begin.
     pub(super) fn begin(&mut self, update: &CallUpdate<'_>) -> &Call {
-        self.known.remove(&update.tool_call_id);
+        if self.find(&update.tool_call_id).is_some_and(Call::is_over) {
+            self.known.remove(&update.tool_call_id);
+        }
         self.learn(update)
     }
 

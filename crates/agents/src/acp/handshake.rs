@@ -6,19 +6,18 @@
 use std::collections::BTreeSet;
 
 use agent_client_protocol_schema::v1::{
-    AGENT_METHOD_NAMES as METHODS, AuthMethod, InitializeResponse, SessionConfigKind,
-    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOptions, SessionModeState,
+    AGENT_METHOD_NAMES as METHODS, AuthMethod, InitializeResponse,
 };
 use countersign_core::Json;
-use countersign_core::event::TranscriptEntry;
 use countersign_core::limits::AGENT_CHOICES_MAX;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::choice;
 use super::envelope::{self, Failure};
-use super::state::{Abilities, Choice, Opening, Ours, Phase, State};
-use crate::adapter::{Happening, Heard, Line, OrderError, Ready, Report, Start};
+use super::state::{Abilities, Opening, Ours, Phase, State};
+use crate::adapter::{Happening, Heard, Line, OrderError, Ready, Start};
 
 /// The one agent that is known to take tools in `_meta`.
 const CLAUDE: &str = "@agentclientprotocol/claude-agent-acp";
@@ -185,12 +184,33 @@ fn say_system_prompt(state: &mut State, params: &mut Value) {
     }
 }
 
+/// Tools that Claude uses without a word where it finds them harmless. It is to ask about all of
+/// them, so that our denies hold for them too; what its own settings allow, our rules read.
+const CLAUDE_ASKS: [&str; 9] = [
+    "Bash",
+    "Edit",
+    "Glob",
+    "Grep",
+    "NotebookEdit",
+    "Read",
+    "WebFetch",
+    "WebSearch",
+    "Write",
+];
+
 fn say_tools(state: &mut State, params: &mut Value) {
     let opening = &state.opening;
+    let is_claude = state.abilities.name.as_deref() == Some(CLAUDE);
+    if is_claude {
+        let options = &mut params["_meta"]["claudeCode"]["options"];
+        options["settings"] = json!({"permissions": {"ask": CLAUDE_ASKS}});
+        // Whether anything is let through without an ask is decided here alone.
+        options["allowDangerouslySkipPermissions"] = json!(false);
+    }
     if opening.allowed_tools.is_empty() && opening.disallowed_tools.is_empty() {
         return;
     }
-    if state.abilities.name.as_deref() != Some(CLAUDE) {
+    if !is_claude {
         let warning = "the agent cannot be told which tools to use: only rules hold for it";
         state.warnings.push(warning.to_owned());
         return;
@@ -207,17 +227,18 @@ fn say_tools(state: &mut State, params: &mut Value) {
     }
 }
 
+/// What is said of a session when it is open, or when its options changed.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Opened {
+pub(super) struct Opened {
     #[serde(default)]
-    session_id: Option<String>,
+    pub(super) session_id: Option<String>,
     #[serde(default)]
-    modes: Option<Value>,
+    pub(super) modes: Option<Value>,
     #[serde(default)]
-    models: Option<Value>,
+    pub(super) models: Option<Value>,
     #[serde(default)]
-    config_options: Option<Vec<Value>>,
+    pub(super) config_options: Option<Vec<Value>>,
 }
 
 /// The session is open, or is not.
@@ -243,9 +264,9 @@ pub(super) fn take_session(
         return fail(state, heard, message);
     }
     state.calls.close();
-    read_choices(state, opened.modes, opened.models, opened.config_options);
+    choice::read_choices(state, opened.modes, opened.models, opened.config_options);
     state.phase = Phase::Configuring;
-    configure(state, heard);
+    choice::configure(state, heard);
     finish(state, heard);
 }
 
@@ -273,246 +294,8 @@ fn refusal(state: &State, failure: &Failure) -> String {
     }
 }
 
-fn read_choices(
-    state: &mut State,
-    modes: Option<Value>,
-    models: Option<Value>,
-    options: Option<Vec<Value>>,
-) {
-    for option in options.into_iter().flatten() {
-        if let Ok(option) = serde_json::from_value(option) {
-            read_option(state, option);
-        }
-    }
-    let modes: Option<SessionModeState> =
-        modes.and_then(|modes| serde_json::from_value(modes).ok());
-    if let Some(modes) = modes {
-        let all = modes.available_modes.iter().take(AGENT_CHOICES_MAX);
-        state.modes = Choice {
-            option: None,
-            values: all.map(|mode| mode.id.0.to_string()).collect(),
-            current: Some(modes.current_mode_id.0.to_string()),
-        };
-    }
-    // Models had a list of their own before they became an option of the session.
-    if let Some(models) = models.filter(|_| state.models.option.is_none()) {
-        let all = models.get("availableModels").and_then(Value::as_array);
-        let id = |model: &Value| Some(model.get("modelId")?.as_str()?.to_owned());
-        let current = models.get("currentModelId").and_then(Value::as_str);
-        state.models = Choice {
-            option: None,
-            values: all.into_iter().flatten().filter_map(id).collect(),
-            current: current.map(str::to_owned),
-        };
-    }
-}
-
-fn read_option(state: &mut State, option: SessionConfigOption) {
-    let SessionConfigKind::Select(select) = option.kind else {
-        return;
-    };
-    let values: Vec<String> = match select.options {
-        SessionConfigSelectOptions::Ungrouped(all) => {
-            let values = all.into_iter().take(AGENT_CHOICES_MAX);
-            values.map(|one| one.value.0.to_string()).collect()
-        }
-        SessionConfigSelectOptions::Grouped(groups) => {
-            let all = groups.into_iter().flat_map(|group| group.options);
-            let values = all.take(AGENT_CHOICES_MAX);
-            values.map(|one| one.value.0.to_string()).collect()
-        }
-        _ => return,
-    };
-    let choice = Choice {
-        option: Some(option.id.0.to_string()),
-        values,
-        current: Some(select.current_value.0.to_string()),
-    };
-    match option.category {
-        Some(SessionConfigOptionCategory::Mode) => state.modes = choice,
-        Some(SessionConfigOptionCategory::Model) => state.models = choice,
-        _ => {}
-    }
-}
-
-fn configure(state: &mut State, heard: &mut Heard) {
-    if let Some(mode) = state.opening.mode.take() {
-        match set_mode_line(state, &mode) {
-            Ok(line) => heard.lines.extend(line),
-            Err(words) => state.warnings.push(words),
-        }
-    }
-    if let Some(model) = state.opening.model.take() {
-        match set_model_line(state, &model) {
-            Ok(line) => heard.lines.extend(line),
-            Err(words) => state.warnings.push(words),
-        }
-    }
-}
-
-/// Nothing if the session is in that mode already.
-fn set_mode_line(state: &mut State, mode: &str) -> Result<Option<Line>, String> {
-    let modes = &state.modes;
-    if modes.current.as_deref() == Some(mode) {
-        return Ok(None);
-    }
-    // An agent that lists none may have some all the same; it will say so.
-    if !modes.values.is_empty() && !modes.values.iter().any(|one| one == mode) {
-        let all = modes.values.join(", ");
-        return Err(format!("the agent has no mode `{mode}`; it has {all}"));
-    }
-    let option = modes.option.clone();
-    let mode = mode.to_owned();
-    let id = state.expect(Ours::SetMode { mode: mode.clone() });
-    let session = &state.session;
-    Ok(Some(match option {
-        Some(option) => {
-            let params = json!({"sessionId": session, "configId": option, "value": mode});
-            envelope::request(id, METHODS.session_set_config_option, &params)
-        }
-        None => {
-            let params = json!({"sessionId": session, "modeId": mode});
-            envelope::request(id, METHODS.session_set_mode, &params)
-        }
-    }))
-}
-
-fn set_model_line(state: &mut State, model: &str) -> Result<Option<Line>, String> {
-    let models = &state.models;
-    if models.current.as_deref() == Some(model) {
-        return Ok(None);
-    }
-    if models.values.is_empty() {
-        return Err("the agent does not let its model be chosen".to_owned());
-    }
-    if !models.values.iter().any(|one| one == model) {
-        let all = models.values.join(", ");
-        return Err(format!("the agent has no model `{model}`; it has {all}"));
-    }
-    let option = models.option.clone();
-    let model = model.to_owned();
-    let id = state.expect(Ours::SetModel {
-        model: model.clone(),
-    });
-    let session = &state.session;
-    Ok(Some(match option {
-        Some(option) => {
-            let params = json!({"sessionId": session, "configId": option, "value": model});
-            envelope::request(id, METHODS.session_set_config_option, &params)
-        }
-        None => {
-            let params = json!({"sessionId": session, "modelId": model});
-            envelope::request(id, "session/set_model", &params)
-        }
-    }))
-}
-
-pub(super) fn set_mode(state: &mut State, mode: String) -> Result<Vec<Line>, OrderError> {
-    if state.phase != Phase::Open {
-        return Err(OrderError::NotReady);
-    }
-    let line = set_mode_line(state, &mode).map_err(OrderError::Unsupported)?;
-    Ok(line.into_iter().collect())
-}
-
-pub(super) fn set_model(state: &mut State, model: String) -> Result<Vec<Line>, OrderError> {
-    if state.phase != Phase::Open {
-        return Err(OrderError::NotReady);
-    }
-    let line = set_model_line(state, &model).map_err(OrderError::Unsupported)?;
-    Ok(line.into_iter().collect())
-}
-
-pub(super) fn take_mode(
-    state: &mut State,
-    heard: &mut Heard,
-    mode: String,
-    outcome: Result<&RawValue, Failure>,
-) {
-    match outcome {
-        Ok(result) => {
-            reread_options(state, result);
-            state.modes.current = Some(mode.clone());
-            let report = Report {
-                mode: Some(mode),
-                ..Report::default()
-            };
-            heard.happenings.push(Happening::Reported(report));
-        }
-        Err(failure) => warn(state, heard, "mode", &mode, &failure),
-    }
-    finish(state, heard);
-}
-
-pub(super) fn take_model(
-    state: &mut State,
-    heard: &mut Heard,
-    model: String,
-    outcome: Result<&RawValue, Failure>,
-) {
-    match outcome {
-        Ok(result) => {
-            reread_options(state, result);
-            state.models.current = Some(model.clone());
-            let report = Report {
-                model: Some(model),
-                ..Report::default()
-            };
-            heard.happenings.push(Happening::Reported(report));
-        }
-        Err(failure) => warn(state, heard, "model", &model, &failure),
-    }
-    finish(state, heard);
-}
-
-fn warn(state: &mut State, heard: &mut Heard, what: &str, wanted: &str, failure: &Failure) {
-    let words = failure.words();
-    let text = format!("the agent did not take the {what} `{wanted}`: {words}");
-    if state.phase == Phase::Configuring {
-        state.warnings.push(text);
-    } else {
-        let notice = TranscriptEntry::Notice { text };
-        heard.happenings.push(Happening::Said(notice));
-    }
-}
-
-fn reread_options(state: &mut State, result: &RawValue) {
-    let opened: Opened = serde_json::from_str(result.get()).unwrap_or_default();
-    read_options(state, opened.config_options);
-}
-
-/// Options that came later. Modes that are set as such stay so.
-fn read_options(state: &mut State, options: Option<Vec<Value>>) {
-    let modes = state.modes.clone();
-    read_choices(state, None, None, options);
-    if modes.option.is_none() && !modes.values.is_empty() {
-        let current = state.modes.current.take();
-        state.modes = Choice { current, ..modes };
-    }
-}
-
-/// `config_option_update`.
-pub(super) fn take_options(state: &mut State, heard: &mut Heard, update: &RawValue) -> Option<()> {
-    let opened: Opened = serde_json::from_str(update.get()).ok()?;
-    let (mode, model) = (state.modes.current.clone(), state.models.current.clone());
-    read_options(state, opened.config_options);
-    let changed = |before: Option<String>, now: &Choice| {
-        let now = now.current.clone();
-        now.filter(|now| before.as_ref() != Some(now))
-    };
-    let report = Report {
-        mode: changed(mode, &state.modes),
-        model: changed(model, &state.models),
-        ..Report::default()
-    };
-    if report != Report::default() {
-        heard.happenings.push(Happening::Reported(report));
-    }
-    Some(())
-}
-
 /// Everything that was asked for was done or became a warning.
-fn finish(state: &mut State, heard: &mut Heard) {
+pub(super) fn finish(state: &mut State, heard: &mut Heard) {
     let is_busy = state
         .ours
         .values()

@@ -14,12 +14,12 @@
 //! order knows already and need not wait for it.
 
 mod call;
+mod choice;
 mod command;
 mod envelope;
 mod handshake;
 mod permission;
 mod state;
-mod strict;
 mod tool;
 mod translate;
 mod want;
@@ -62,7 +62,7 @@ impl Acp {
         })
     }
 
-    fn take_request(&mut self, heard: &mut Heard, request: Request<'_>) {
+    fn take_request(&mut self, heard: &mut Heard, request: &Request<'_>) {
         let state = &mut self.state;
         if state.theirs.remove(&request.id).is_some() {
             heard.happenings.push(Happening::Withdrawn {
@@ -78,9 +78,9 @@ impl Acp {
             };
             heard.lines.push(refusal);
         } else if is_permission {
-            permission::take(state, heard, &request);
+            permission::take(state, heard, request);
         } else {
-            want::take(state, heard, &request);
+            want::take(state, heard, request);
         }
     }
 
@@ -128,8 +128,8 @@ impl Acp {
         match ours {
             Ours::Initialize => handshake::take_initialized(state, heard, outcome),
             Ours::OpenSession => handshake::take_session(state, heard, outcome),
-            Ours::SetMode { mode } => handshake::take_mode(state, heard, mode, outcome),
-            Ours::SetModel { model } => handshake::take_model(state, heard, model, outcome),
+            Ours::SetMode { mode } => choice::take_mode(state, heard, mode, outcome),
+            Ours::SetModel { model } => choice::take_model(state, heard, model, outcome),
             Ours::Prompt { turn } => end_turn(state, heard, turn, outcome),
         }
     }
@@ -193,7 +193,7 @@ impl Adapter for Acp {
         match envelope::parse(line) {
             Ok(Message::Request { id, method, params }) => {
                 let method = &method;
-                self.take_request(&mut heard, Request { id, method, params });
+                self.take_request(&mut heard, &Request { id, method, params });
             }
             Ok(Message::Notification { method, params }) => {
                 self.take_notification(&mut heard, &method, params);
@@ -213,8 +213,8 @@ impl Adapter for Acp {
             Order::Answer { request, answer } => permission::answer(state, &request, answer),
             Order::Serve { request, served } => want::answer(state, &request, served),
             Order::Interrupt => Ok(self.interrupt()),
-            Order::SetMode(mode) => handshake::set_mode(state, mode),
-            Order::SetModel(model) => handshake::set_model(state, model),
+            Order::SetMode(mode) => choice::set_mode(state, &mode),
+            Order::SetModel(model) => choice::set_model(state, &model),
         }
     }
 

@@ -196,13 +196,13 @@ pub(super) fn answer(
         return Err(OrderError::NotWaiting);
     };
     let (option, message) = match answer {
-        Answer::Allow => match allow.clone().filter(|_| *shown) {
-            Some(option) => (Some(option), None),
-            None => {
+        Answer::Allow => {
+            let Some(option) = allow.clone().filter(|_| *shown) else {
                 let words = "it offers no way to allow this once, or it could not be shown";
                 return Err(OrderError::Unsupported(words.to_owned()));
-            }
-        },
+            };
+            (Some(option), None)
+        }
         Answer::Deny { message } => (deny.clone(), message),
         Answer::Cancelled => (None, None),
     };

@@ -225,7 +225,10 @@ fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
             "cwd": "/p", "mcpServers": [],
             "systemPrompt": {"mode": "append", "content": [{"type": "text", "text": "be kind"}]},
             "_meta": {"claudeCode": {"options":
-                {"tools": ["Bash", "Read"], "disallowedTools": ["WebFetch"]}}},
+                {"settings": {"permissions": {"ask": ["Bash", "Edit", "Glob", "Grep", "NotebookEdit",
+                    "Read", "WebFetch", "WebSearch", "Write"]}},
+                 "allowDangerouslySkipPermissions": false,
+                 "tools": ["Bash", "Read"], "disallowedTools": ["WebFetch"]}}},
         })
     );
     let modes = json!({"currentModeId": "m", "availableModes": [{"id": "m", "name": "M"}, {"id": "plan", "name": "P"}]});
@@ -891,4 +894,30 @@ fn an_ask_that_cannot_be_read_is_never_an_error_and_never_allowed() {
     let odd = json!({"toolCallId": "c", "title": 5, "rawInput": {"command": "ls"}});
     let (happenings, _) = hear(&mut acp, &permission(&json!(1), &odd, &ONCE));
     assert!(matches!(&asked(&happenings)[..], [ask] if !ask.can_allow && ask.input.is_none()));
+}
+
+#[test]
+fn a_call_that_is_begun_again_to_say_that_it_failed_keeps_its_title() {
+    let mut acp = in_turn();
+    let mut begins = call("ls");
+    begins["sessionUpdate"] = json!("tool_call");
+    begins["title"] = json!("list");
+    update(&mut acp, &begins);
+    let content = json!([{"type": "content", "content": {"type": "text", "text": "denied"}}]);
+    let failed = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "",
+        "status": "failed", "content": content});
+    let result = TranscriptEntry::ToolResult {
+        id: "c".into(),
+        status: ToolStatus::Failed,
+        text: "denied".into(),
+    };
+    assert_eq!(update(&mut acp, &failed), [Happening::Said(result)]);
+    assert!(matches!(
+        update(&mut acp, &begins).as_slice(),
+        [Happening::Said(TranscriptEntry::ToolUse {
+            title: Some(_),
+            input: Some(_),
+            ..
+        })]
+    ));
 }

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::call::{Call, CallUpdate, kept};
 use super::state::{Phase, State};
-use super::{envelope, handshake, permission, tool};
+use super::{choice, envelope, permission, tool};
 use crate::adapter::{Happening, Heard, Report};
 
 #[derive(Deserialize)]
@@ -72,7 +72,7 @@ fn take_update(state: &mut State, heard: &mut Heard, update: &RawValue) {
         Ok("plan") => plan(heard, update),
         Ok("usage_update") => usage(heard, update),
         Ok("current_mode_update") => mode(state, heard, update),
-        Ok("config_option_update") => handshake::take_options(state, heard, update),
+        Ok("config_option_update") => choice::take_options(state, heard, update),
         Ok("session_info_update") => title(heard, update),
         Ok("notice") => notice(heard, update),
         Ok("compaction_update") => compaction(heard, update),
@@ -164,7 +164,8 @@ fn shown(call: &Call, cwd: &str) -> (Option<String>, Option<String>, Option<Tool
 /// Takes in what is said of a tool call: for the transcript, and for the asks about it.
 pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_>, begins: bool) {
     let id = update.tool_call_id.clone();
-    let known = state.calls.find(&id).filter(|_| !begins);
+    let known = state.calls.find(&id);
+    let known = known.filter(|call| !(begins && call.is_over()));
     let before = known
         .map(|call| shown(call, &state.cwd))
         .unwrap_or_default();

@@ -5,9 +5,12 @@
 //! either it answers politely. If it is given a folder for its sessions, a later process can go on
 //! with them.
 
+mod ask;
+mod many;
 mod play;
 mod script;
 mod wire;
+mod wish;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader};
 use tokio_util::task::TaskTracker;
 
-pub use script::{Ask, OptionKind, Placement, Script, Step, Terminal, Tool};
+pub use script::{Ask, AskMany, OptionKind, Placement, Script, Step, Terminal, Tool};
 
 use play::Stage;
 use wire::Wire;
@@ -202,16 +205,10 @@ impl Agent {
             let refusal = Err((-32602, "no session".to_owned()));
             return self.wire.answer(&id, refusal).await;
         };
-        if !stage.begin_turn() {
+        if !stage.begin_turn(&id) {
             let refusal = Err((-32600, "a turn runs already".to_owned()));
             return self.wire.answer(&id, refusal).await;
         }
-        let wire = self.wire.clone();
-        self.turns.spawn(async move {
-            let answer = stage.play(&params).await;
-            if let Some(answer) = answer {
-                wire.answer(&id, answer).await;
-            }
-        });
+        self.turns.spawn(async move { stage.play(&params).await });
     }
 }

@@ -3,15 +3,13 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::process::Command;
 use tokio::sync::watch;
 
-use super::script::{Ask, OptionKind, Placement, Script, Step, Terminal, Tool};
+use super::script::{Script, Step, Tool};
 use super::wire::Wire;
 
 /// What is written at a time when updates are streamed: as much as a pipe holds.
@@ -21,18 +19,19 @@ const FLOOD_WRITE_BYTES: usize = 64 * 1024;
 type Answer = Result<Value, (i64, String)>;
 
 /// Whether the turn goes on. An end without an answer is silence.
-enum Flow {
+pub(super) enum Flow {
     Next,
     End(Option<Answer>),
 }
 
 pub(super) struct Stage {
-    wire: Arc<Wire>,
-    session: String,
-    cwd: String,
+    pub(super) wire: Arc<Wire>,
+    pub(super) session: String,
+    pub(super) cwd: String,
     script: Script,
     cancelled: watch::Sender<bool>,
-    running: AtomicBool,
+    /// The prompt that is to be answered, while a turn runs.
+    prompt: Mutex<Option<Value>>,
 }
 
 impl Stage {
@@ -43,7 +42,7 @@ impl Stage {
             cwd,
             script,
             cancelled: watch::Sender::new(false),
-            running: AtomicBool::new(false),
+            prompt: Mutex::new(None),
         }
     }
 
@@ -53,35 +52,53 @@ impl Stage {
         }
     }
 
-    /// Refuses while a turn runs.
-    pub(super) fn begin_turn(&self) -> bool {
-        let begins = !self.running.swap(true, Ordering::SeqCst);
-        if begins {
-            self.cancelled.send_replace(false);
-        }
-        begins
+    pub(super) fn is_cancelled(&self) -> bool {
+        *self.cancelled.borrow()
     }
 
-    /// Plays a turn. Without an answer the prompt stays unanswered.
-    pub(super) async fn play(&self, params: &Value) -> Option<Answer> {
+    /// Refuses while a turn runs.
+    pub(super) fn begin_turn(&self, id: &Value) -> bool {
+        let mut prompt = self.prompt.lock().unwrap_or_else(PoisonError::into_inner);
+        if prompt.is_some() {
+            return false;
+        }
+        *prompt = Some(id.clone());
+        self.cancelled.send_replace(false);
+        true
+    }
+
+    /// Answers the prompt, once. The next one may come before this answer is written.
+    async fn answer(&self, answer: Answer) {
+        let prompt = self
+            .prompt
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(id) = prompt {
+            self.wire.answer(&id, answer).await;
+        }
+    }
+
+    /// Plays a turn, and answers the prompt unless the script is silent.
+    pub(super) async fn play(&self, params: &Value) {
         let text = prompt_text(params);
         self.remember(Some(&text)).await;
         let flow = match steps_of(&self.script, &text) {
             Ok(steps) => self.steps(&steps).await,
             Err(error) => Flow::End(Some(Err((-32602, format!("bad script: {error}"))))),
         };
-        let answer = match flow {
-            Flow::End(answer) => answer,
-            Flow::Next if *self.cancelled.borrow() => Some(stop("cancelled")),
-            Flow::Next => Some(stop("end_turn")),
-        };
-        if answer.is_some() {
-            self.running.store(false, Ordering::SeqCst);
+        match flow {
+            Flow::End(None) => {}
+            Flow::End(Some(answer)) => self.answer(answer).await,
+            Flow::Next if self.is_cancelled() => self.answer(Ok(stop("cancelled"))).await,
+            Flow::Next => self.answer(Ok(stop("end_turn"))).await,
         }
-        answer
     }
 
-    fn steps<'a>(&'a self, steps: &'a [Step]) -> Pin<Box<dyn Future<Output = Flow> + Send + 'a>> {
+    pub(super) fn steps<'a>(
+        &'a self,
+        steps: &'a [Step],
+    ) -> Pin<Box<dyn Future<Output = Flow> + Send + 'a>> {
         Box::pin(async move {
             for step in steps {
                 if let Flow::End(answer) = self.step(step).await {
@@ -106,6 +123,7 @@ impl Stage {
             Step::Tool(tool) => self.tool(tool).await,
             Step::Ask(ask) => return self.ask(ask).await,
             Step::Parallel(asks) => return self.parallel(asks).await,
+            Step::AskMany(many) => return self.ask_many(many).await,
             Step::Terminal(terminal) => self.terminal(terminal).await,
             Step::Write { path, content } => {
                 let params = json!({"path": path, "content": content});
@@ -143,13 +161,14 @@ impl Stage {
             Step::Abort => {
                 let me = rustix::process::getpid();
                 let killed = rustix::process::kill_process(me, rustix::process::Signal::KILL);
-                return self.exit(if killed.is_ok() { 0 } else { 1 }).await;
+                return self.exit(u8::from(killed.is_err())).await;
             }
             Step::Silence => return self.silence().await,
             Step::Error { code, message } => {
                 return Flow::End(Some(Err((*code, message.clone()))));
             }
-            Step::Stop(reason) => return Flow::End(Some(stop(reason))),
+            Step::Stop(reason) => return Flow::End(Some(Ok(stop(reason)))),
+            Step::StopEarly(reason) => self.answer(Ok(stop(reason))).await,
             _ => {}
         }
         Flow::Next
@@ -165,19 +184,19 @@ impl Stage {
     async fn silence(&self) -> Flow {
         let mut cancelled = self.cancelled.subscribe();
         match cancelled.wait_for(|cancelled| *cancelled).await {
-            Ok(_) => Flow::End(Some(stop("cancelled"))),
+            Ok(_) => Flow::End(Some(Ok(stop("cancelled")))),
             Err(_) => Flow::End(None),
         }
     }
 
-    async fn sleep(&self, time: Duration) -> Flow {
+    pub(super) async fn sleep(&self, time: Duration) -> Flow {
         tokio::select! {
             flow = self.silence() => flow,
             () = tokio::time::sleep(time) => Flow::Next,
         }
     }
 
-    async fn update(&self, update: &Value) {
+    pub(super) async fn update(&self, update: &Value) {
         let params = json!({"sessionId": self.session, "update": update});
         self.wire.notify("session/update", &params).await;
     }
@@ -238,7 +257,7 @@ impl Stage {
         self.finish(tool, tool.ends.as_deref()).await;
     }
 
-    async fn finish(&self, tool: &Tool, status: Option<&str>) {
+    pub(super) async fn finish(&self, tool: &Tool, status: Option<&str>) {
         let Some(status) = status else {
             return;
         };
@@ -250,172 +269,6 @@ impl Stage {
             "content": [content],
         });
         self.update(&update).await;
-    }
-
-    async fn parallel(&self, asks: &[Ask]) -> Flow {
-        let mut waits = Vec::new();
-        for ask in asks {
-            waits.push((ask, self.request_permission(ask).await));
-        }
-        for (ask, (id, response)) in waits {
-            let response = response.await.unwrap_or_default();
-            if let Flow::End(answer) = self.answered(ask, &id, &response).await {
-                return Flow::End(answer);
-            }
-        }
-        Flow::Next
-    }
-
-    async fn ask(&self, ask: &Ask) -> Flow {
-        let (id, mut response) = self.request_permission(ask).await;
-        let response = match ask.withdraw_after_ms {
-            None => response.await,
-            Some(ms) => {
-                tokio::select! {
-                    response = &mut response => response,
-                    () = tokio::time::sleep(Duration::from_millis(ms)) => {
-                        self.wire.notify("$/cancel_request", &json!({"requestId": id})).await;
-                        response.await
-                    }
-                }
-            }
-        };
-        self.answered(ask, &id, &response.unwrap_or_default()).await
-    }
-
-    async fn request_permission(
-        &self,
-        ask: &Ask,
-    ) -> (Value, tokio::sync::oneshot::Receiver<Value>) {
-        let tool = &ask.tool;
-        let empty = Tool {
-            input: json!({}),
-            title: "Tool".to_owned(),
-            ..tool.clone()
-        };
-        match ask.placement {
-            Placement::Before => self.update(&tool_call(tool, "tool_call", "pending")).await,
-            Placement::Filled => {
-                self.update(&tool_call(&empty, "tool_call", "pending"))
-                    .await;
-                self.update(&tool_call(tool, "tool_call_update", "pending"))
-                    .await;
-            }
-            Placement::InRequest | Placement::After | Placement::Never => {}
-        }
-        let mut call = match ask.placement {
-            Placement::InRequest => tool_call(tool, "", "pending"),
-            _ => json!({"toolCallId": tool.call}),
-        };
-        if let Some(call) = call.as_object_mut() {
-            call.remove("sessionUpdate");
-        }
-        let params = json!({
-            "sessionId": self.session,
-            "toolCall": call,
-            "options": options(&ask.options),
-        });
-        let id = ask.id.clone().unwrap_or_else(|| self.wire.next_id());
-        let response = self
-            .wire
-            .request(&id, "session/request_permission", &params)
-            .await;
-        if ask.placement == Placement::After {
-            self.update(&tool_call(tool, "tool_call", "pending")).await;
-        }
-        (id, response)
-    }
-
-    async fn answered(&self, ask: &Ask, id: &Value, response: &Value) -> Flow {
-        let option = response.pointer("/result/outcome/optionId");
-        let option = option.and_then(Value::as_str);
-        if ask.echo {
-            let outcome = &response["result"];
-            self.say(&format!("{id} was answered: {outcome}")).await;
-        }
-        let (status, steps) = match option {
-            Some(option) if option.starts_with("allow") => ("completed", &ask.on_allow),
-            Some(_) => ("failed", &ask.on_deny),
-            None => ("failed", &ask.on_cancel),
-        };
-        let flow = self.steps(steps).await;
-        let status = ask.tool.ends.as_deref().unwrap_or(status);
-        self.finish(&ask.tool, Some(status).filter(|status| *status != "never"))
-            .await;
-        flow
-    }
-
-    async fn send(&self, method: &str, mut params: Value) -> Value {
-        params["sessionId"] = json!(self.session);
-        let id = self.wire.next_id();
-        let response = self.wire.request(&id, method, &params).await;
-        response.await.unwrap_or_default()
-    }
-
-    async fn call_and_say(&self, method: &str, params: Value) -> Value {
-        let response = self.send(method, params).await;
-        let what = match response.get("result") {
-            Some(result) => format!("{method}: {result}"),
-            None => format!("{method} failed: {}", response["error"]),
-        };
-        self.say(&what).await;
-        response
-    }
-
-    async fn call(&self, method: &str, params: &Value, notification: bool) {
-        if notification {
-            self.wire.notify(method, params).await;
-        } else {
-            let params = if params.is_object() {
-                params.clone()
-            } else {
-                json!({})
-            };
-            self.call_and_say(method, params).await;
-        }
-    }
-
-    async fn terminal(&self, terminal: &Terminal) {
-        let env = terminal.env.iter();
-        let env: Vec<Value> = env
-            .map(|(name, value)| json!({"name": name, "value": value}))
-            .collect();
-        let mut params = json!({"command": terminal.command, "args": terminal.args, "env": env});
-        if let Some(cwd) = &terminal.cwd {
-            params["cwd"] = json!(cwd);
-        }
-        if let Some(limit) = terminal.output_byte_limit {
-            params["outputByteLimit"] = json!(limit);
-        }
-        let created = self.call_and_say("terminal/create", params).await;
-        let Some(id) = created.pointer("/result/terminalId").cloned() else {
-            return;
-        };
-        let named = || json!({"terminalId": id});
-        if terminal.kill {
-            self.call_and_say("terminal/kill", named()).await;
-        }
-        self.call_and_say("terminal/wait_for_exit", named()).await;
-        self.call_and_say("terminal/output", named()).await;
-        if !terminal.keep {
-            self.call_and_say("terminal/release", named()).await;
-        }
-    }
-
-    async fn run(&self, command: &str) {
-        let ran = Command::new("sh")
-            .args(["-c", command])
-            .current_dir(&self.cwd)
-            .stdin(std::process::Stdio::null())
-            .output()
-            .await;
-        match ran {
-            Ok(output) => {
-                let text = String::from_utf8_lossy(&output.stdout);
-                self.say(&format!("ran: {}", text.trim_end())).await;
-            }
-            Err(error) => self.say(&format!("could not run: {error}")).await,
-        }
     }
 
     /// Adds a prompt to what a later process can go on with.
@@ -469,11 +322,11 @@ fn steps_of(script: &Script, prompt: &str) -> Result<Vec<Step>, serde_json::Erro
     }
 }
 
-fn stop(reason: &str) -> Answer {
-    Ok(json!({"stopReason": reason}))
+fn stop(reason: &str) -> Value {
+    json!({"stopReason": reason})
 }
 
-fn tool_call(tool: &Tool, kind: &str, status: &str) -> Value {
+pub(super) fn tool_call(tool: &Tool, kind: &str, status: &str) -> Value {
     let locations: Vec<Value> = tool
         .locations
         .iter()
@@ -492,19 +345,4 @@ fn tool_call(tool: &Tool, kind: &str, status: &str) -> Value {
         call["name"] = json!(name);
     }
     call
-}
-
-fn options(kinds: &[OptionKind]) -> Vec<Value> {
-    let polite = [OptionKind::AllowOnce, OptionKind::RejectOnce];
-    let kinds = if kinds.is_empty() { &polite } else { kinds };
-    let options = kinds.iter().map(|kind| {
-        let (id, kind) = match kind {
-            OptionKind::AllowOnce => ("allow", "allow_once"),
-            OptionKind::AllowAlways => ("allow-always", "allow_always"),
-            OptionKind::RejectOnce => ("reject", "reject_once"),
-            OptionKind::RejectAlways => ("reject-always", "reject_always"),
-        };
-        json!({"optionId": id, "kind": kind, "name": id})
-    });
-    options.collect()
 }

@@ -10,6 +10,10 @@ use serde_json::Value;
 /// What the agent is like, and what it does in each turn.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a quirk of its own that a script switches on"
+)]
 pub struct Script {
     /// What it does when it is prompted, unless the prompt carries a script of its own.
     pub steps: Option<Vec<Step>>,
@@ -102,6 +106,8 @@ pub enum Step {
     Ask(Box<Ask>),
     /// Asks for several permissions at once, and waits for all of them.
     Parallel(Vec<Ask>),
+    /// Asks many times, and keeps a ledger of what came of it.
+    AskMany(AskMany),
     /// Runs a command in a terminal of the host, and says what came of it.
     Terminal(Terminal),
     /// Writes a file through the host, and says what came of it.
@@ -161,6 +167,8 @@ pub enum Step {
     },
     /// Answers the prompt with this stop reason.
     Stop(String),
+    /// Answers the prompt with this stop reason, and goes on all the same.
+    StopEarly(String),
 }
 
 /// A tool call.
@@ -222,6 +230,24 @@ pub struct Ask {
     pub on_deny: Vec<Step>,
     /// What to do when it is cancelled.
     pub on_cancel: Vec<Step>,
+}
+
+/// Many asks for permission to run a command, for load.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AskMany {
+    /// How many; a cancelled turn ends them earlier.
+    pub count: u64,
+    /// The command; `{n}` in it is the number of the ask, from 0.
+    pub command: String,
+    /// The file to which a line is added for each answer, in the session's folder.
+    pub ledger: String,
+    /// How many are open together.
+    #[serde(default)]
+    pub at_once: u64,
+    /// Microseconds of rest after they were answered.
+    #[serde(default)]
+    pub pause_us: u64,
 }
 
 /// Where a tool call is told that is asked about.

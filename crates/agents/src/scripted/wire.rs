@@ -14,6 +14,7 @@ pub(super) struct Wire {
     out: Mutex<Box<dyn AsyncWrite + Send + Unpin>>,
     answers: StdMutex<Answers>,
     next_id: AtomicU64,
+    unasked: AtomicU64,
     string_ids: bool,
     end: watch::Sender<Option<u8>>,
 }
@@ -24,6 +25,7 @@ impl Wire {
             out: Mutex::new(Box::new(out)),
             answers: StdMutex::default(),
             next_id: AtomicU64::new(0),
+            unasked: AtomicU64::new(0),
             string_ids,
             end: watch::Sender::new(None),
         }
@@ -99,7 +101,14 @@ impl Wire {
         if let Some(waiter) = waiter {
             // Whoever waited may have gone with its turn.
             let _gone = waiter.send(response).is_err();
+        } else {
+            self.unasked.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Answers that came without a request, or a second time.
+    pub(super) fn unasked(&self) -> u64 {
+        self.unasked.load(Ordering::Relaxed)
     }
 
     fn waiting<T>(&self, act: impl FnOnce(&mut Answers) -> T) -> T {

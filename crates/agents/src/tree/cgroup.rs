@@ -197,7 +197,7 @@ fn find_own() -> Option<PathBuf> {
 }
 
 /// The folder of the group a process is in.
-fn find_position(pid: u32) -> Option<PathBuf> {
+pub(super) fn find_position(pid: u32) -> Option<PathBuf> {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;

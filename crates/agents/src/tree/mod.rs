@@ -32,6 +32,7 @@ pub(crate) use procfs::read_stat;
 
 const TREE_VARIABLE: &str = "COUNTERSIGN_TREE";
 const TERMINAL_VARIABLE: &str = "COUNTERSIGN_TERMINAL";
+const AGENT_PREFIX: &str = "agent-";
 const NAME_BYTES_MAX: usize = 64;
 
 /// Why what an agent started could not be ended.
@@ -107,7 +108,7 @@ impl Tree {
     /// `id` names the agent and its run, `host_key` the host; both only for people who look.
     pub fn create(id: &str, host_key: &str) -> Result<Self, TreeError> {
         let mark = new_mark()?;
-        let name = format!("agent-{}-{mark}", to_file_name(id));
+        let name = format!("{AGENT_PREFIX}{}-{mark}", to_file_name(id));
         let cgroup = Cgroup::create(&to_file_name(host_key), &name);
         Ok(Self::new(TREE_VARIABLE, mark, cgroup, None))
     }
@@ -312,6 +313,18 @@ impl TreeRecord {
     fn variable(&self) -> String {
         format!("{TREE_VARIABLE}={}", self.mark)
     }
+}
+
+/// The marks of trees that a process is in, by what it was started with and by where it is held. They
+/// may be of any host, and of runs that are over.
+pub fn marks_of(pid: u32) -> Vec<String> {
+    let own = procfs::find_value(pid, TREE_VARIABLE);
+    let held = cgroup::find_position(pid).unwrap_or_default();
+    let held = held.components().filter_map(|part| {
+        let name = part.as_os_str().to_str()?.strip_prefix(AGENT_PREFIX)?;
+        Some(name.rsplit('-').next()?.to_owned())
+    });
+    held.chain(own).collect()
 }
 
 /// Everything by which the processes of a tree are found.

@@ -105,6 +105,16 @@ pub(super) fn has_variable(pid: u32, variable: &str) -> bool {
     false
 }
 
+/// The value of a variable that a process was started with.
+pub(super) fn find_value(pid: u32, name: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut entries = environment.split(|&byte| byte == 0);
+    entries.find_map(|entry| {
+        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        String::from_utf8(value.to_vec()).ok()
+    })
+}
+
 /// Whether that process is there, be it as a zombie.
 pub(super) fn exists(key: ProcessKey) -> bool {
     read_stat(key.pid).is_some_and(|stat| stat.start_time == key.start_time)

@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn what_git_lists_is_read_with_moves_and_bytes() {
         let text = ":100644 100644 1 0 M\0a b\0:100644 100644 1 0 R090\0old\0new\0:000000 100644 0 0 A\0bin\0\
-                    1\t2\ta b\0003\t4\t\0old\0new\0-\t-\tbin\0";
+                    1\t2\ta b\x003\t4\t\0old\0new\0-\t-\tbin\0";
         let file = |path: &str, status, added, removed| DiffFile {
             path: path.into(),
             from: None,

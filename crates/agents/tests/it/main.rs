@@ -6,6 +6,7 @@
     reason = "a test that cannot go on stops, and one that is skipped says so"
 )]
 
+mod acp;
 mod files;
 mod pipe;
 mod shells;

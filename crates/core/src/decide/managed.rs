@@ -218,13 +218,13 @@ fn prompt(
     events.push(queue(&id, message.clone()));
     match managed.life {
         Life::Gone => events.extend(begin_run(agent, managed, caller)?),
-        Life::Stopping => return Err(Rejection::AgentEnded(id)),
         Life::Ready if managed.turn.is_none() => {
             let next = managed.queue.front().unwrap_or(&message);
             let open = state.open_of(&id);
             events.extend(begin_turn(context, agent, managed, (next, open)));
         }
-        Life::Requested | Life::Launched | Life::Ready => {}
+        // One that is being ended begins again once it has.
+        Life::Requested | Life::Launched | Life::Ready | Life::Stopping => {}
     }
     Ok(Decision::new(events, Subject::Agent(id)))
 }
@@ -344,7 +344,11 @@ fn resume(state: &State, caller: &Caller, id: AgentId) -> Result<Decision, Rejec
 
 /// The facts that start an agent again: on its session, or from the beginning if it never had one
 /// and nothing of it would be lost.
-fn begin_run(agent: &Agent, managed: &Managed, caller: &Caller) -> Result<Vec<Event>, Rejection> {
+pub(super) fn begin_run(
+    agent: &Agent,
+    managed: &Managed,
+    caller: &Caller,
+) -> Result<Vec<Event>, Rejection> {
     let session = managed.session.clone().filter(|_| managed.resumable);
     if session.is_none() && managed.turns > 0 {
         return Err(Rejection::CannotResume(agent.id().clone()));

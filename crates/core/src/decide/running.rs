@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::approvals::{attempted, cancelled, ended, settled};
-use super::managed::{begin_turn, dropped, status, withdraw_asks};
+use super::managed::{begin_run, begin_turn, dropped, status, withdraw_asks};
 use super::{Decision, Subject, questions};
 use crate::agent::{Agent, OpenCounts};
 use crate::event::{
@@ -202,6 +202,7 @@ fn exited(
 ) -> Vec<Event> {
     let id = agent.id();
     let host = Caller::host();
+    close_calls(managed, &mut entries);
     let message = with_what_may_have_run(managed, message);
     entries.push(TranscriptEntry::Notice {
         text: message.clone(),
@@ -220,9 +221,6 @@ fn exited(
             usage: None,
         })
     }));
-    if end == RunEnd::Killed {
-        events.extend(dropped(id, managed, "the agent was ended"));
-    }
     let exited = AgentExited {
         agent: id.clone(),
         run: managed.run,
@@ -237,7 +235,32 @@ fn exited(
     };
     let none = OpenCounts::default();
     events.push(status(&agent.profile, base, none, Some(message)));
+    if end == RunEnd::Killed && !managed.queue.is_empty() {
+        events.extend(begin_again(agent, managed));
+    }
     events
+}
+
+/// What was said to an agent after it was to be ended revives it.
+fn begin_again(agent: &Agent, managed: &Managed) -> Vec<Event> {
+    let dropped = || dropped(agent.id(), managed, "the agent cannot be resumed");
+    begin_run(agent, managed, &Caller::host()).unwrap_or_else(|_| dropped().into_iter().collect())
+}
+
+/// Nobody will hear what became of the calls that the turn leaves open.
+fn close_calls(managed: &Managed, entries: &mut Vec<TranscriptEntry>) {
+    let Some(mut turn) = managed.turn.clone() else {
+        return;
+    };
+    for entry in entries.iter() {
+        turn.hear(entry);
+    }
+    let closed = |id| TranscriptEntry::ToolResult {
+        id,
+        status: ToolStatus::Unknown,
+        text: String::new(),
+    };
+    entries.extend(turn.calls.into_iter().map(closed));
 }
 
 /// An end in the middle of a turn leaves open what became of what was allowed in it.

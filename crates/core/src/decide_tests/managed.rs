@@ -4,9 +4,10 @@
 use super::rules::{in_file, judged};
 use super::*;
 use crate::event::{
-    AgentReported, Delivery, Effect, Outcome, ProcessKey, RunEnd, SpawnOptions, TranscriptEntry,
-    TurnEnded, Usage,
+    AgentReported, Delivery, Effect, Outcome, ProcessKey, RunEnd, SpawnOptions, ToolStatus,
+    TranscriptEntry, TurnEnded, Usage,
 };
+use crate::limits::PASSES_MAX;
 use crate::{Duty, ManagedAsk, ManagedInput, Ran, SpawnAgent};
 
 fn id() -> AgentId {
@@ -368,6 +369,24 @@ fn what_was_allowed_and_did_not_run_ends_with_its_turn() {
 }
 
 #[test]
+fn what_was_allowed_long_ago_and_did_not_run_is_asked_again() {
+    let mut host = working();
+    for number in 0..=PASSES_MAX {
+        let mut ask = managed_ask(&number.to_string());
+        ask.managed.as_mut().unwrap().passes = vec![format!("d{number}")];
+        let approval = host.ask(ask);
+        host.does(resolve(&person("ann"), &approval, "approve"));
+    }
+    let mut subject = |digest: &str| {
+        let mut ask = managed_ask("last");
+        ask.managed.as_mut().unwrap().covered_by = Some(digest.to_owned());
+        host.decide(ask_input(ask)).unwrap().subject
+    };
+    assert!(matches!(subject("d0"), Subject::Approval(_)));
+    assert!(matches!(subject("d1"), Subject::Covered(_)));
+}
+
+#[test]
 fn an_interrupt_cancels_what_is_open_and_is_owed() {
     let mut host = working();
     host.ask(managed_ask("7"));
@@ -460,6 +479,26 @@ fn one_that_is_killed_loses_what_it_has_open_and_is_over_when_its_process_is() {
 }
 
 #[test]
+fn a_message_to_one_that_is_being_ended_revives_it() {
+    let mut host = working();
+    host.does(kill());
+    assert_eq!(
+        host.does(send("come back")),
+        ["agent.message_queued a by ann: come back"]
+    );
+    let events = host.does(exited(1, RunEnd::Killed));
+    assert_eq!(
+        events[3..],
+        [
+            "agent.status_changed a: Stopped, seen as Stopped, on none",
+            "agent.run_requested a, run 2 on s",
+            "agent.status_changed a: Starting, seen as Starting, on none",
+        ]
+    );
+    assert_eq!(owed(&host), ["launch 2"]);
+}
+
+#[test]
 fn a_host_that_ended_leaves_nothing_open_and_says_what_may_have_run() {
     let mut host = working();
     let allowed = host.ask(managed_ask("7"));
@@ -479,6 +518,33 @@ fn a_host_that_ended_leaves_nothing_open_and_says_what_may_have_run() {
             "agent.status_changed a: Stopped, seen as Stopped, on none".to_owned(),
         ]
     );
+}
+
+#[test]
+fn calls_that_an_end_leaves_open_are_closed_with_it() {
+    let uses = |call: &str| TranscriptEntry::ToolUse {
+        id: call.to_owned(),
+        title: None,
+        tool: None,
+        input: None,
+        status: None,
+    };
+    let result = |call: &str| TranscriptEntry::ToolResult {
+        id: call.to_owned(),
+        status: ToolStatus::Completed,
+        text: String::new(),
+    };
+    let mut host = working();
+    host.does(ran(1, Ran::Said(vec![uses("c1"), uses("c2"), uses("c3")])));
+    host.does(ran(1, Ran::Said(vec![result("c1"), uses("c2")])));
+    let open = |host: &Host| {
+        let agent = host.state.find_agent(&id()).unwrap();
+        let turn = agent.managed.as_ref().unwrap().turn.clone();
+        turn.map(|turn| turn.calls)
+    };
+    assert_eq!(open(&host), Some(vec!["c2".to_owned(), "c3".to_owned()]));
+    assert_eq!(host.restart()[1], "transcript.added a 1, 3 entries");
+    assert_eq!(open(&host), None);
 }
 
 #[test]

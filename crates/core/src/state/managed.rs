@@ -7,7 +7,8 @@ use crate::approval::Approval;
 use crate::event::{
     AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentPlaced, AgentProfile,
     AgentReady, AgentRenamed, AgentReported, AgentRunRequested, AgentSpawned, BaseState, Delivery,
-    MessageQueued, Outcome, PassUsed, SpawnOptions, TurnEnded, TurnInterrupted, TurnStarted, Usage,
+    MessageQueued, Outcome, PassUsed, SpawnOptions, TranscriptAdded, TurnEnded, TurnInterrupted,
+    TurnStarted, Usage,
 };
 use crate::ids::{AgentId, Seq, Timestamp};
 use crate::limits::PASSES_MAX;
@@ -197,6 +198,7 @@ impl State {
                 started_at: at,
                 deadline: event.deadline,
                 interrupted: false,
+                calls: Vec::new(),
             });
         });
     }
@@ -221,8 +223,15 @@ impl State {
         });
     }
 
-    pub(super) fn apply_heard(&mut self, at: Timestamp, agent: &AgentId) {
-        self.edit(agent, at, |_| {});
+    pub(super) fn apply_heard(&mut self, at: Timestamp, event: &TranscriptAdded) {
+        self.edit(&event.agent, at, |managed| {
+            let turn = managed.turn.as_mut();
+            if let Some(turn) = turn.filter(|turn| turn.number == event.turn) {
+                for entry in &event.entries {
+                    turn.hear(entry);
+                }
+            }
+        });
     }
 
     pub(super) fn apply_pass_used(&mut self, at: Timestamp, event: &PassUsed) {

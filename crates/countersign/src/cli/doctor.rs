@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anstyle::Style;
-use countersign_protocol::HostStatus;
+use countersign_protocol::{Containment, HostStatus};
 use countersign_rules::{FileKind, parse_file};
 use serde::Serialize;
 use serde_json::json;
@@ -299,6 +299,7 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<Check> {
         Some(listen) => ok("listen", listen),
         None => ok("listen", "no TCP: only the socket"),
     });
+    checks.extend(status.containment.as_ref().map(containment));
     if let Some(error) = &status.store_error {
         checks.push(fail(
             "record",
@@ -307,6 +308,20 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<Check> {
         ));
     }
     checks
+}
+
+fn containment(held: &Containment) -> Check {
+    const WHAT: &str = "agents";
+    let found = format!("held by {}", held.means);
+    if held.holds_detached {
+        ok(WHAT, found)
+    } else {
+        warn(
+            WHAT,
+            found,
+            "start the host in a cgroup of its own that it may write, such as a systemd user service",
+        )
+    }
 }
 
 fn port(config: &Config) -> Check {

@@ -15,7 +15,7 @@ use crate::{duration, output, shown};
   countersign ls --all --json | jq -r '.[].id'
 
 What needs a person stands on top, then what runs, is idle, failed and ended; the most recent first.
-Tokens and cost are what the agents say themselves.")]
+Tokens and cost are what the agents say themselves: some only tell what is in their context.")]
 pub(crate) struct LsArgs {
     /// Also those that were put away
     #[arg(long, short)]
@@ -146,9 +146,10 @@ fn task(agent: &HostAgent) -> String {
     words.join(": ")
 }
 
+/// Tokens it used; those in its context where it says no more.
 fn tokens(usage: UsageRow) -> Option<u64> {
     match (usage.tokens_in, usage.tokens_out) {
-        (None, None) => None,
+        (None, None) => usage.context_used,
         (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
     }
 }

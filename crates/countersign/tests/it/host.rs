@@ -15,6 +15,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Host {
     home: TempDir,
     environment: Vec<(&'static str, String)>,
+    up: fn(&Path) -> Command,
     child: Child,
     /// `127.0.0.1:PORT`.
     pub(crate) address: String,
@@ -40,6 +41,15 @@ impl Host {
         Self::launched(home, environment, up)
     }
 
+    /// In a home that was prepared, with nothing of this process's environment, so that neither have
+    /// the agents it runs.
+    pub(crate) fn start_apart(home: TempDir) -> Self {
+        let up = command_apart(home.path());
+        let mut host = Self::launched(home, Vec::new(), up);
+        host.up = command_apart;
+        host
+    }
+
     /// With a bound on the size of its files, in blocks of 512 bytes: writes past it fail, as on a full disk.
     pub(crate) fn start_bounded(blocks: u32) -> Self {
         let home = tempfile::tempdir().unwrap();
@@ -61,6 +71,7 @@ impl Host {
         Self {
             home,
             environment,
+            up: command,
             child,
             address,
         }
@@ -92,7 +103,7 @@ impl Host {
     }
 
     fn start_again(&mut self) {
-        let up = command(self.home.path());
+        let up = (self.up)(self.home.path());
         let (child, _) = launch(up, self.home.path(), &self.environment, &self.address);
         self.child = child;
     }
@@ -152,6 +163,15 @@ pub(crate) fn command(home: &Path) -> Command {
         .env_remove("COUNTERSIGN_URL")
         .env_remove("COUNTERSIGN_LOG")
         .stdin(Stdio::null());
+    command
+}
+
+fn command_apart(home: &Path) -> Command {
+    let mut command = command(home);
+    command
+        .env_clear()
+        .env("COUNTERSIGN_HOME", home)
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin");
     command
 }
 

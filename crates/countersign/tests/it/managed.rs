@@ -93,7 +93,6 @@ async fn an_agent_is_started_asks_and_goes_on_when_it_is_allowed() {
         )
         .await;
     let id = spawned["id"].clone();
-    let mut names = Names::default();
     let managed = json!({
         "archived": false, "command": [PROGRAM, "demo", "agent"], "cwd": cwd,
         "env": [{ "name": "SCRIPTED_AGENT_STATE", "value": cwd }, { "name": "KEY", "secret": true }],
@@ -104,11 +103,7 @@ async fn an_agent_is_started_asks_and_goes_on_when_it_is_allowed() {
         "metadata": null, "status": "running", "state": "starting", "updated_at": "<time>",
         "open_approvals": 0, "open_questions": 0, "project": cwd, "managed": managed,
     });
-    let mut found = names.plain(spawned);
-    if found.get("project").is_none() {
-        found["project"] = cwd.into();
-    }
-    assert_eq!(found, row);
+    assert_eq!(Names::default().plain(spawned), row);
 
     let asked = wire.event_of("approval.requested").await;
     let ask = &asked["payload"];
@@ -233,6 +228,42 @@ async fn a_killed_agent_is_gone_on_with_by_a_message() {
 }
 
 #[tokio::test]
+async fn the_brake_ends_every_turn_and_denies_what_was_asked() {
+    let (_host, mut wire, folder) = begin().await;
+    let mut ids = Vec::new();
+    for (name, steps) in [("ann", json!([asks("ls")])), ("bea", json!(["silence"]))] {
+        let params = spawn_params(folder.path(), name, &steps);
+        ids.push(wire.ok("host.spawn_agent", params).await["id"].take());
+        wire.event_of("turn.started").await;
+    }
+    let mut states = Vec::new();
+    while states.first() != Some(&json!("awaiting_permission")) {
+        let agents = wire.ok("host.agents", json!({})).await;
+        states = agents
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|agent| agent["state"].clone())
+            .collect();
+    }
+    let stopped = wire.ok("host.stop_all", json!({})).await;
+    assert_eq!(stopped["interrupted"], 2, "{stopped}");
+    for id in &ids {
+        let agent = idle(&mut wire, id).await;
+        assert_eq!(
+            (&agent["state"], &agent["open_approvals"]),
+            (&json!("idle"), &json!(0))
+        );
+    }
+    let told = story(&mut wire, &ids[0]).await;
+    assert_eq!(
+        told[2],
+        json!({ "type": "assistant", "text": "denied" }),
+        "{told}"
+    );
+}
+
+#[tokio::test]
 async fn agents_are_renamed_put_away_and_taken_out_again() {
     let (_host, mut wire, folder) = begin().await;
     let params = spawn_params(folder.path(), "ann", &json!([{ "say": "hi" }]));
@@ -354,11 +385,11 @@ async fn agents_reach_none_of_it_and_observers_only_read() {
 
 #[tokio::test]
 async fn an_agents_own_process_is_that_agent() {
-    let (_host, mut wire, folder) = begin().await;
+    let (host, mut wire, folder) = begin().await;
     let steps =
         json!([{ "run": format!("{PROGRAM} ls 2>&1; {PROGRAM} spawn --command x 2>&1; echo $?") }]);
     let mut params = spawn_params(folder.path(), "ann", &steps);
-    let home = json!({ "name": "COUNTERSIGN_HOME", "value": _host.home() });
+    let home = json!({ "name": "COUNTERSIGN_HOME", "value": host.home() });
     params["env"].as_array_mut().unwrap().push(home);
     let id = wire.ok("host.spawn_agent", params).await["id"].take();
     idle(&mut wire, &id).await;

@@ -276,3 +276,54 @@ fn an_agent_that_cannot_be_started_fails_with_words() {
         "{known}"
     );
 }
+
+#[test]
+fn the_demo_runs_real_agents_and_leaves_nothing_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = home.path().join("demo");
+    let mut run = command(home.path())
+        .args(["demo", "run", "--home"])
+        .arg(&demo)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let json = |words: &[&str]| -> Value {
+        let output = command(&demo).args(words).arg("--json").output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    };
+    poll("three asks", || {
+        (json(&["inbox"])["approvals"].as_array()?.len() == 3).then_some(())
+    });
+    let agents = json(&["ls"]);
+    let mut names: Vec<_> = agents
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["name"])
+        .collect();
+    names.sort_by_key(|name| name.as_str());
+    assert_eq!(names, ["builder", "deployer", "writer"]);
+    let pids: Vec<PathBuf> = children_of(&demo);
+    assert_eq!(pids.len(), 3, "{pids:?}");
+    let told = Command::new("kill")
+        .args(["-INT", &run.id().to_string()])
+        .status();
+    assert!(told.unwrap().success());
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+    poll("the agents' end", || {
+        pids.iter().all(|pid| !pid.exists()).then_some(())
+    });
+}
+
+/// Processes that play an agent in a folder.
+fn children_of(folder: &Path) -> Vec<PathBuf> {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let plays = |process: &PathBuf| {
+        let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        let place = std::fs::read_link(process.join("cwd")).unwrap_or_default();
+        words.contains(" demo agent ") && place.starts_with(folder.canonicalize().unwrap())
+    };
+    processes.map(|entry| entry.path()).filter(plays).collect()
+}

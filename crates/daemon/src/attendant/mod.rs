@@ -138,7 +138,7 @@ pub(crate) async fn sweep(snapshot: &Snapshot) {
             match record.sweep(root).await {
                 Ok(0) => {}
                 Ok(ended) => {
-                    tracing::warn!(agent = %agent.id(), ended, "ended what an earlier host left")
+                    tracing::warn!(agent = %agent.id(), ended, "ended what an earlier host left");
                 }
                 Err(error) => {
                     tracing::error!(agent = %agent.id(), %error, "processes of an agent may still run");

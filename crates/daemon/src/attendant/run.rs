@@ -12,7 +12,9 @@ use countersign_agents::adapter::{
 use countersign_agents::{LocalShells, PipeWriter, Process, Roots, ShellBackend, Written};
 use countersign_core::event::{RunEnd, TranscriptEntry};
 use countersign_core::limits::{AGENT_START_MS, AGENT_STOP_MS};
-use countersign_core::{AgentId, ApprovalId, Caller, Input, Managed, Ran};
+use countersign_core::{
+    AgentId, ApprovalId, Caller, Input, Managed, Principal, PrincipalKey, Ran, Role,
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -107,7 +109,7 @@ impl Run {
         let run = Arc::new(Self {
             service: service.clone(),
             agent: agent.clone(),
-            caller: service.agent_caller(agent, name),
+            caller: agent_caller(agent, name),
             number,
             roots: Roots::resolve([folder.clone()]),
             env,
@@ -180,7 +182,7 @@ impl Run {
                     return Why::Useless(words.clone().unwrap_or_default());
                 }
                 // Its duties changed with it, or will soon.
-                Ok(_) = ready.changed() => {}
+                Ok(()) = ready.changed() => {}
                 () = &mut late, if !*self.ready.borrow() => return Why::Useless(too_late()),
                 () = all.ending.cancelled() => return Why::HostEnds,
             }
@@ -294,6 +296,19 @@ fn replaced(happening: &Happening) -> Option<&RequestId> {
         Happening::Asked(ask) => Some(&ask.request),
         Happening::Wanted { request, .. } | Happening::Withdrawn { request } => Some(request),
         _ => None,
+    }
+}
+
+/// How an agent itself asks.
+fn agent_caller(agent: &AgentId, name: &str) -> Caller {
+    let principal = Principal {
+        role: Role::Agent(agent.clone()),
+        name: name.into(),
+        key: PrincipalKey::new(format!("agent:{agent}")),
+    };
+    Caller {
+        principal: Arc::new(principal),
+        client: None,
     }
 }
 

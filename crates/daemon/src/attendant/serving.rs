@@ -353,7 +353,7 @@ fn with_variables(run: &RunRequest) -> String {
     let mut command = String::new();
     for (name, value) in &run.env {
         let value = value.replace('\'', r"'\''");
-        command.push_str(&format!("export {name}='{value}'; "));
+        command.push_str(&["export ", name, "='", &value, "'; "].concat());
     }
     command.push_str(&run.command);
     command

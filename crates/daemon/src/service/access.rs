@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use countersign_agents::marks_of;
 use countersign_core::event::ProcessKey;
 use countersign_core::{
-    AgentId, Caller, CreateToken, Input, Principal, PrincipalKey, Rejection, Role, Token, TokenId,
-    hex,
+    Agent, AgentId, Caller, CreateToken, Input, Principal, PrincipalKey, Rejection, Role, State,
+    Token, TokenId, hex,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -133,14 +134,32 @@ impl Service {
             .await
     }
 
-    /// The agent that one of these processes is, nearest first.
+    /// The agent that one of these processes is, nearest first: by descent, or by what holds the
+    /// processes of a managed agent, which one that detached itself is still in.
     pub async fn agent_among(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {
-        self.read(move |view| {
-            processes
-                .iter()
-                .find_map(|process| view.state.find_mark(process).cloned())
-        })
-        .await
+        let wanted = processes.clone();
+        let found = self.read(move |view| {
+            let marked = wanted.iter().find_map(|one| view.state.find_mark(one));
+            (marked.cloned(), has_trees(view.state))
+        });
+        match found.await? {
+            (None, true) => self.agent_holding(processes).await,
+            (marked, _) => Ok(marked),
+        }
+    }
+
+    async fn agent_holding(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {
+        let look = move || {
+            let marks = processes.iter().map(|process| marks_of(process.pid));
+            marks.flatten().collect::<Vec<String>>()
+        };
+        let marks = tokio::task::spawn_blocking(look).await;
+        let marks = marks.map_err(|_| ServiceError::ShuttingDown)?;
+        if marks.is_empty() {
+            return Ok(None);
+        }
+        self.read(move |view| marks.iter().find_map(|mark| holder(view.state, mark)))
+            .await
     }
 
     /// Rises whenever a process is marked or a token withdrawn: who a caller was found to be
@@ -148,6 +167,21 @@ impl Service {
     pub fn trust_version(&self) -> u64 {
         self.shared.trust.load(Ordering::Acquire)
     }
+}
+
+fn has_trees(state: &State) -> bool {
+    state.agents().any(|agent| agent.managed.is_some())
+}
+
+/// The agent whose last run had this mark.
+fn holder(state: &State, mark: &str) -> Option<AgentId> {
+    let has_it = |agent: &&Agent| {
+        let managed = agent.managed.as_ref();
+        managed.is_some_and(|managed| managed.tree.text().contains(mark))
+    };
+    let long_enough = mark.len() >= 16;
+    let found = state.agents().find(has_it).filter(|_| long_enough)?;
+    Some(found.id().clone())
 }
 
 /// An agent is one principal, whatever token it shows and however it was found out.

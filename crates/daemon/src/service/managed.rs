@@ -1,13 +1,12 @@
 //! Managed agents: wanted, told, ended, gone on with, read.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_agents::catalog;
 use countersign_core::event::{SpawnOptions, TranscriptAdded};
 use countersign_core::{
-    Agent, AgentId, Caller, Event, Input, ManagedInput, OpenCounts, Principal, PrincipalKey,
-    Rejection, Role, Seq, SpawnAgent, State, Timestamp,
+    Agent, AgentId, Caller, Event, Input, ManagedInput, OpenCounts, Rejection, Seq, SpawnAgent,
+    State, Timestamp,
 };
 use countersign_store::EventQuery;
 
@@ -179,27 +178,9 @@ impl Service {
         .await
     }
 
-    /// How a managed agent itself asks.
-    pub(crate) fn agent_caller(&self, agent: &AgentId, name: &str) -> Caller {
-        let principal = Principal {
-            role: Role::Agent(agent.clone()),
-            name: name.into(),
-            key: PrincipalKey::new(format!("agent:{agent}")),
-        };
-        Caller {
-            principal: Arc::new(principal),
-            client: None,
-        }
-    }
-
     /// Values of an agent's variables that are not on the record.
     pub(crate) fn secrets_of(&self, agent: &AgentId) -> Vec<(String, String)> {
         self.shared.secrets.of(agent)
-    }
-
-    /// Whose agents these are, for people who look at what holds them.
-    pub(crate) fn host_key(&self) -> String {
-        format!("uid-{}", rustix::process::getuid().as_raw())
     }
 
     /// Sends an input whose result nobody waits for.

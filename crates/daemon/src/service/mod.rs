@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use countersign_agents::Means;
 use countersign_core::event::{Delivery, Device};
 use countersign_core::limits::{EXPIRY_HOLD_MS, INPUT_QUEUE, OWNER_GRACE_MS};
 use countersign_core::{
@@ -93,6 +94,7 @@ struct Shared {
     rulebook: Arc<Rulebook>,
     secrets: Secrets,
     attendants: OnceLock<Attendants>,
+    means: OnceLock<Means>,
     /// Wakes whoever asks the rules again about what is open.
     doubt: Arc<Notify>,
     /// Room for those who look at files.
@@ -163,14 +165,7 @@ pub async fn start(
         waiters: Waiters::default(),
         board: board.clone(),
     };
-    let (ended, stopped) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("supervisor".to_owned())
-        .spawn(move || {
-            supervisor.run(inputs);
-            drop(ended);
-        })
-        .map_err(|error| ServiceError::Store(error.to_string().into()))?;
+    let stopped = run_apart(supervisor, inputs)?;
     // The timekeeper ends with the supervisor, so nobody needs to wait for it.
     TaskTracker::new().spawn(timekeeper::keep(clock, deadline_seen, commands.clone()));
     let shared = Shared {
@@ -184,6 +179,7 @@ pub async fn start(
         rulebook,
         secrets: Secrets::default(),
         attendants: OnceLock::new(),
+        means: OnceLock::new(),
         doubt: Arc::default(),
         looks: Arc::new(Semaphore::new(looking::LOOKS_MAX)),
     };
@@ -194,7 +190,20 @@ pub async fn start(
     service.attend(board);
     // Ends with the supervisor too.
     TaskTracker::new().spawn(service.clone().settle_whenever_rules_change());
-    Ok((service, Stopped(stopped)))
+    Ok((service, stopped))
+}
+
+/// Runs the loop on a thread of its own.
+fn run_apart(supervisor: Supervisor, inputs: mpsc::Receiver<Command>) -> Result<Stopped> {
+    let (ended, stopped) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("supervisor".to_owned())
+        .spawn(move || {
+            supervisor.run(inputs);
+            drop(ended);
+        })
+        .map_err(|error| ServiceError::Store(error.to_string().into()))?;
+    Ok(Stopped(stopped))
 }
 
 /// Tells the rulebook which files were trusted, and as what.

@@ -84,14 +84,13 @@ impl Service {
             Some(_) => self.assess(unread).await,
             None => None,
         };
-        let wait = match assessed {
-            Some(assessed) => self.send_assessed(request, assessed).await?,
-            None => {
-                let (answer, wait) = oneshot::channel();
-                let input = Input::RequestApproval(Box::new(request));
-                self.send(Command::Input(input, Some(answer))).await?;
-                wait
-            }
+        let wait = if let Some(assessed) = assessed {
+            self.send_assessed(request, assessed).await?
+        } else {
+            let (answer, wait) = oneshot::channel();
+            let input = Input::RequestApproval(Box::new(request));
+            self.send(Command::Input(input, Some(answer))).await?;
+            wait
         };
         Ok(Asked {
             service: self.clone(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use countersign_agents::Means;
 use countersign_agents::catalog::{self, Entry, Environment, Resolved};
 use countersign_agents::worktree::{self, Diff, Discard, Outcome};
 use countersign_core::event::Worktree;
@@ -61,6 +62,17 @@ impl Service {
         let worktree = managed.worktree.clone();
         let worktree = worktree.ok_or(Rejection::NoWorktree(agent))?;
         Ok((managed, worktree))
+    }
+
+    /// What holds the processes of agents together here. Nothing if it cannot be found out.
+    pub async fn means(&self) -> Option<Means> {
+        if let Some(means) = self.shared.means.get() {
+            return Some(means.clone());
+        }
+        let found = tokio::task::spawn_blocking(countersign_agents::means).await;
+        found
+            .ok()
+            .map(|means| self.shared.means.get_or_init(|| means).clone())
     }
 
     /// Every known agent, and whether it is installed where the host looks.

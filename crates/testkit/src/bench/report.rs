@@ -26,6 +26,10 @@ pub enum Metric {
     P99Ms,
     P50Us,
     P99Us,
+    /// What the disk took to flush 4 KiB at the same time.
+    FlushP50Ms,
+    /// The median beyond one such flush.
+    OverFlushMs,
     /// Server CPU microseconds for each round trip or delivery.
     ServerCpuUs,
     /// The same for this client, to see when it is the limit itself.
@@ -37,6 +41,13 @@ pub enum Metric {
     RssBeforeMb,
     RssMb,
     RssPeakMb,
+    /// What each agent added to the host's memory.
+    RssEachMb,
+    /// Asks that were answered as the rules say.
+    Asks,
+    UpdatesPerS,
+    /// Rows in which all of them are stored.
+    Rows,
     /// Deliveries that never came.
     Lost,
     /// Deliveries that came twice.
@@ -81,7 +92,12 @@ impl Metric {
     fn decimals(self) -> usize {
         match self {
             Self::RateRatio => 2,
-            Self::P50Ms | Self::P99Ms | Self::SubscribeMs => 3,
+            Self::P50Ms
+            | Self::P99Ms
+            | Self::FlushP50Ms
+            | Self::OverFlushMs
+            | Self::RssEachMb
+            | Self::SubscribeMs => 3,
             Self::ServerCpuUs
             | Self::ClientCpuUs
             | Self::SubscribeKb
@@ -95,6 +111,9 @@ impl Metric {
             Self::RatePerS
             | Self::DeliveriesPerS
             | Self::NotifiesPerS
+            | Self::Asks
+            | Self::UpdatesPerS
+            | Self::Rows
             | Self::LagMs
             | Self::Lost
             | Self::Repeated

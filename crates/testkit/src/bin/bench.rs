@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use countersign_testkit::bench::report::{Report, Row, to_table};
 use countersign_testkit::bench::suite::{self, SuiteOptions};
-use countersign_testkit::bench::{Target, hosts, verdicts, yardstick};
+use countersign_testkit::bench::{Target, agents, hosts, verdicts, yardstick};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -28,6 +28,8 @@ enum Command {
     Run(RunArgs),
     /// Measure this build: against memory in the same run, fan-out, a slow reader, memory, start-up
     All(AllArgs),
+    /// Measure managed agents: asks that rules settle, memory of each, and a flood beside them
+    Agents(AgentsArgs),
     /// Measure verdicts with 500 and with 5,000 rules
     Verdicts,
     /// Serve from memory until ended: the yardstick
@@ -70,6 +72,15 @@ struct AllArgs {
     yardstick: yardstick::Options,
 }
 
+#[derive(Debug, Args)]
+struct AgentsArgs {
+    /// Write the report there as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    agents: agents::Options,
+}
+
 #[expect(clippy::print_stderr, reason = "a failed run says why")]
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
@@ -85,6 +96,7 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Run(args) => load(args),
         Command::All(args) => measure_all(args),
+        Command::Agents(args) => measure_agents(args),
         Command::Verdicts => {
             print_rows(&verdicts::run()?);
             Ok(())
@@ -113,6 +125,15 @@ fn measure_all(args: AllArgs) -> Result<()> {
     let verdicts = verdicts::run()?;
     print_rows(&verdicts);
     rows.extend(verdicts);
+    let report = Report {
+        label: "countersign".to_owned(),
+        rows,
+    };
+    args.json.map_or(Ok(()), |path| report.save(&path))
+}
+
+fn measure_agents(args: AgentsArgs) -> Result<()> {
+    let rows = runtime(1)?.block_on(Box::pin(agents::run(&args.agents, print_rows)))?;
     let report = Report {
         label: "countersign".to_owned(),
         rows,

@@ -3,16 +3,17 @@
 //! Threads and blocking reads are used for want of anything more: a test has a handful of agents,
 //! and whoever starts the model needs no runtime.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::conversation::{self, Conversation, Reply};
+use super::conversation::{self, Conversation, Item, Reply};
 use super::http::{self, Request};
 use super::message::{Frame, Message};
 use super::{anthropic, chat, responses};
@@ -20,20 +21,28 @@ use super::{anthropic, chat, responses};
 /// How long a client may take to send its request, or to read what is sent to it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// Requests that are remembered: more than any story makes, and no load for a model that runs on.
+const RECEIVED_MAX: usize = 200;
+
 /// A model that listens until it is dropped.
 #[derive(Debug)]
 pub struct ScriptedModel {
     /// Where it listens, on 127.0.0.1.
     pub port: u16,
     stopped: Arc<AtomicBool>,
+    received: Arc<Received>,
     accepting: Option<JoinHandle<()>>,
 }
 
 /// Hears of every request, in one line.
 type Observer = Box<dyn Fn(&str) + Send + Sync>;
 
+/// The texts of the newest requests.
+type Received = Mutex<VecDeque<Vec<String>>>;
+
 struct Shared {
     observe: Observer,
+    received: Arc<Received>,
     /// Sets the ids of this model apart from those of every other.
     nonce: u64,
     messages: AtomicU64,
@@ -77,8 +86,10 @@ impl ScriptedModel {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let port = listener.local_addr()?.port();
         let stopped = Arc::new(AtomicBool::new(false));
+        let received = Arc::new(Received::default());
         let shared = Arc::new(Shared {
             observe: Box::new(observe),
+            received: Arc::clone(&received),
             nonce: nonce(),
             messages: AtomicU64::new(0),
         });
@@ -89,8 +100,17 @@ impl ScriptedModel {
         Ok(Self {
             port,
             stopped,
+            received,
             accepting: Some(accepting),
         })
+    }
+
+    /// What each of the newest requests carried in the user's role or as a tool's result, oldest
+    /// first. Side questions, which offer no tools, are left out.
+    pub fn received(&self) -> Vec<Vec<String>> {
+        let received = self.received.lock();
+        let received = received.unwrap_or_else(PoisonError::into_inner);
+        received.iter().cloned().collect()
     }
 
     /// Waits for ever.
@@ -180,6 +200,7 @@ fn speak(
         return send(stream, 400, &(dialect.failure)(400));
     };
     let conversation = (dialect.read)(&body);
+    remember(shared, &conversation);
     let reply = conversation::reply(&conversation);
     tell(shared, request, &format!("{reply:?}"));
     let parts = match reply {
@@ -197,6 +218,21 @@ fn speak(
     }
     thread::sleep(message.pauses());
     send(stream, 200, &(dialect.whole)(&message))
+}
+
+fn remember(shared: &Shared, conversation: &Conversation) {
+    if conversation.offers.is_empty() {
+        return;
+    }
+    let texts = conversation.items.iter().map(|item| match item {
+        Item::User(text) | Item::Result(text) => text.clone(),
+    });
+    let received = shared.received.lock();
+    let mut received = received.unwrap_or_else(PoisonError::into_inner);
+    while received.len() >= RECEIVED_MAX {
+        received.pop_front();
+    }
+    received.push_back(texts.collect());
 }
 
 fn send(mut stream: &TcpStream, status: u16, body: &Value) -> io::Result<()> {

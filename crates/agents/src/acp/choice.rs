@@ -1,0 +1,260 @@
+//! What can be chosen in a session: its mode and its model.
+//!
+//! Invariant: a choice the agent does not offer is never sent; it becomes a warning or a refusal.
+
+use agent_client_protocol_schema::v1::{
+    AGENT_METHOD_NAMES as METHODS, SessionConfigKind, SessionConfigOption,
+    SessionConfigOptionCategory, SessionConfigSelectOptions, SessionModeState,
+};
+use countersign_core::event::TranscriptEntry;
+use countersign_core::limits::AGENT_CHOICES_MAX;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::envelope::{self, Failure};
+use super::handshake::{self, Opened};
+use super::state::{Choice, Ours, Phase, State};
+use crate::adapter::{Happening, Heard, Line, OrderError, Report};
+
+/// Takes in what an open session lets be chosen.
+pub(super) fn read_choices(
+    state: &mut State,
+    modes: Option<Value>,
+    models: Option<Value>,
+    options: Option<Vec<Value>>,
+) {
+    for option in options.into_iter().flatten() {
+        if let Ok(option) = serde_json::from_value(option) {
+            read_option(state, option);
+        }
+    }
+    let modes: Option<SessionModeState> =
+        modes.and_then(|modes| serde_json::from_value(modes).ok());
+    if let Some(modes) = modes {
+        let all = modes.available_modes.iter().take(AGENT_CHOICES_MAX);
+        state.modes = Choice {
+            option: None,
+            values: all.map(|mode| mode.id.0.to_string()).collect(),
+            current: Some(modes.current_mode_id.0.to_string()),
+        };
+    }
+    // Models had a list of their own before they became an option of the session.
+    if let Some(models) = models.filter(|_| state.models.option.is_none()) {
+        let all = models.get("availableModels").and_then(Value::as_array);
+        let id = |model: &Value| Some(model.get("modelId")?.as_str()?.to_owned());
+        let current = models.get("currentModelId").and_then(Value::as_str);
+        state.models = Choice {
+            option: None,
+            values: all.into_iter().flatten().filter_map(id).collect(),
+            current: current.map(str::to_owned),
+        };
+    }
+}
+
+fn read_option(state: &mut State, option: SessionConfigOption) {
+    let SessionConfigKind::Select(select) = option.kind else {
+        return;
+    };
+    let values: Vec<String> = match select.options {
+        SessionConfigSelectOptions::Ungrouped(all) => {
+            let values = all.into_iter().take(AGENT_CHOICES_MAX);
+            values.map(|one| one.value.0.to_string()).collect()
+        }
+        SessionConfigSelectOptions::Grouped(groups) => {
+            let all = groups.into_iter().flat_map(|group| group.options);
+            let values = all.take(AGENT_CHOICES_MAX);
+            values.map(|one| one.value.0.to_string()).collect()
+        }
+        _ => return,
+    };
+    let choice = Choice {
+        option: Some(option.id.0.to_string()),
+        values,
+        current: Some(select.current_value.0.to_string()),
+    };
+    match option.category {
+        Some(SessionConfigOptionCategory::Mode) => state.modes = choice,
+        Some(SessionConfigOptionCategory::Model) => state.models = choice,
+        _ => {}
+    }
+}
+
+/// Sets the mode and model that were asked for, or warns.
+pub(super) fn configure(state: &mut State, heard: &mut Heard) {
+    if let Some(mode) = state.opening.mode.take() {
+        match set_mode_line(state, &mode) {
+            Ok(line) => heard.lines.extend(line),
+            Err(words) => state.warnings.push(words),
+        }
+    }
+    if let Some(model) = state.opening.model.take() {
+        match set_model_line(state, &model) {
+            Ok(line) => heard.lines.extend(line),
+            Err(words) => state.warnings.push(words),
+        }
+    }
+}
+
+/// Nothing if the session is in that mode already.
+fn set_mode_line(state: &mut State, mode: &str) -> Result<Option<Line>, String> {
+    let modes = &state.modes;
+    if modes.current.as_deref() == Some(mode) {
+        return Ok(None);
+    }
+    // An agent that lists none may have some all the same; it will say so.
+    if !modes.values.is_empty() {
+        check(modes, "mode", mode)?;
+    }
+    let option = modes.option.clone();
+    let id = state.expect(Ours::SetMode {
+        mode: mode.to_owned(),
+    });
+    let plain = (METHODS.session_set_mode, "modeId");
+    Ok(Some(set_line(state, id, option, plain, mode)))
+}
+
+fn set_model_line(state: &mut State, model: &str) -> Result<Option<Line>, String> {
+    let models = &state.models;
+    if models.current.as_deref() == Some(model) {
+        return Ok(None);
+    }
+    if models.values.is_empty() {
+        return Err("the agent does not let its model be chosen".to_owned());
+    }
+    check(models, "model", model)?;
+    let option = models.option.clone();
+    let id = state.expect(Ours::SetModel {
+        model: model.to_owned(),
+    });
+    let plain = ("session/set_model", "modelId");
+    Ok(Some(set_line(state, id, option, plain, model)))
+}
+
+fn check(choice: &Choice, what: &str, value: &str) -> Result<(), String> {
+    if choice.values.iter().any(|one| one == value) {
+        return Ok(());
+    }
+    let all = choice.values.join(", ");
+    Err(format!("the agent has no {what} `{value}`; it has {all}"))
+}
+
+/// By the option if it is one, else by a method of its own.
+fn set_line(
+    state: &State,
+    id: u64,
+    option: Option<String>,
+    (method, field): (&str, &str),
+    value: &str,
+) -> Line {
+    let session = &state.session;
+    if let Some(option) = option {
+        let params = json!({"sessionId": session, "configId": option, "value": value});
+        envelope::request(id, METHODS.session_set_config_option, &params)
+    } else {
+        envelope::request(id, method, &json!({"sessionId": session, field: value}))
+    }
+}
+
+pub(super) fn set_mode(state: &mut State, mode: &str) -> Result<Vec<Line>, OrderError> {
+    if state.phase != Phase::Open {
+        return Err(OrderError::NotReady);
+    }
+    let line = set_mode_line(state, mode).map_err(OrderError::Unsupported)?;
+    Ok(line.into_iter().collect())
+}
+
+pub(super) fn set_model(state: &mut State, model: &str) -> Result<Vec<Line>, OrderError> {
+    if state.phase != Phase::Open {
+        return Err(OrderError::NotReady);
+    }
+    let line = set_model_line(state, model).map_err(OrderError::Unsupported)?;
+    Ok(line.into_iter().collect())
+}
+
+pub(super) fn take_mode(
+    state: &mut State,
+    heard: &mut Heard,
+    mode: String,
+    outcome: Result<&RawValue, Failure>,
+) {
+    match outcome {
+        Ok(result) => {
+            reread_options(state, result);
+            state.modes.current = Some(mode.clone());
+            let report = Report {
+                mode: Some(mode),
+                ..Report::default()
+            };
+            heard.happenings.push(Happening::Reported(report));
+        }
+        Err(failure) => warn(state, heard, "mode", &mode, &failure),
+    }
+    handshake::finish(state, heard);
+}
+
+pub(super) fn take_model(
+    state: &mut State,
+    heard: &mut Heard,
+    model: String,
+    outcome: Result<&RawValue, Failure>,
+) {
+    match outcome {
+        Ok(result) => {
+            reread_options(state, result);
+            state.models.current = Some(model.clone());
+            let report = Report {
+                model: Some(model),
+                ..Report::default()
+            };
+            heard.happenings.push(Happening::Reported(report));
+        }
+        Err(failure) => warn(state, heard, "model", &model, &failure),
+    }
+    handshake::finish(state, heard);
+}
+
+fn warn(state: &mut State, heard: &mut Heard, what: &str, wanted: &str, failure: &Failure) {
+    let words = failure.words();
+    let text = format!("the agent did not take the {what} `{wanted}`: {words}");
+    if state.phase == Phase::Configuring {
+        state.warnings.push(text);
+    } else {
+        let notice = TranscriptEntry::Notice { text };
+        heard.happenings.push(Happening::Said(notice));
+    }
+}
+
+fn reread_options(state: &mut State, result: &RawValue) {
+    let opened: Opened = serde_json::from_str(result.get()).unwrap_or_default();
+    read_options(state, opened.config_options);
+}
+
+/// Options that came later. Modes that are set as such stay so.
+fn read_options(state: &mut State, options: Option<Vec<Value>>) {
+    let modes = state.modes.clone();
+    read_choices(state, None, None, options);
+    if modes.option.is_none() && !modes.values.is_empty() {
+        let current = state.modes.current.take();
+        state.modes = Choice { current, ..modes };
+    }
+}
+
+/// `config_option_update`.
+pub(super) fn take_options(state: &mut State, heard: &mut Heard, update: &RawValue) -> Option<()> {
+    let opened: Opened = serde_json::from_str(update.get()).ok()?;
+    let (mode, model) = (state.modes.current.clone(), state.models.current.clone());
+    read_options(state, opened.config_options);
+    let changed = |before: Option<String>, now: &Choice| {
+        let now = now.current.clone();
+        now.filter(|now| before.as_ref() != Some(now))
+    };
+    let report = Report {
+        mode: changed(mode, &state.modes),
+        model: changed(model, &state.models),
+        ..Report::default()
+    };
+    if report != Report::default() {
+        heard.happenings.push(Happening::Reported(report));
+    }
+    Some(())
+}

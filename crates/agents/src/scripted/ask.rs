@@ -1,0 +1,116 @@
+//! The scripted agent's asks for permission.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::play::{Flow, Stage, tool_call};
+use super::script::{Ask, OptionKind, Placement, Tool};
+
+impl Stage {
+    pub(super) async fn parallel(&self, asks: &[Ask]) -> Flow {
+        let mut waits = Vec::new();
+        for ask in asks {
+            waits.push((ask, self.request_permission(ask).await));
+        }
+        for (ask, (id, response)) in waits {
+            let response = response.await.unwrap_or_default();
+            if let Flow::End(answer) = self.answered(ask, &id, &response).await {
+                return Flow::End(answer);
+            }
+        }
+        Flow::Next
+    }
+
+    pub(super) async fn ask(&self, ask: &Ask) -> Flow {
+        let (id, mut response) = self.request_permission(ask).await;
+        let response = match ask.withdraw_after_ms {
+            None => response.await,
+            Some(ms) => {
+                tokio::select! {
+                    response = &mut response => response,
+                    () = tokio::time::sleep(Duration::from_millis(ms)) => {
+                        self.wire.notify("$/cancel_request", &json!({"requestId": id})).await;
+                        response.await
+                    }
+                }
+            }
+        };
+        self.answered(ask, &id, &response.unwrap_or_default()).await
+    }
+
+    pub(super) async fn request_permission(&self, ask: &Ask) -> (Value, oneshot::Receiver<Value>) {
+        let tool = &ask.tool;
+        let empty = Tool {
+            input: json!({}),
+            title: "Tool".to_owned(),
+            ..tool.clone()
+        };
+        match ask.placement {
+            Placement::Before => self.update(&tool_call(tool, "tool_call", "pending")).await,
+            Placement::Filled => {
+                self.update(&tool_call(&empty, "tool_call", "pending"))
+                    .await;
+                self.update(&tool_call(tool, "tool_call_update", "pending"))
+                    .await;
+            }
+            Placement::InRequest | Placement::After | Placement::Never => {}
+        }
+        let mut call = match ask.placement {
+            Placement::InRequest => tool_call(tool, "", "pending"),
+            _ => json!({"toolCallId": tool.call}),
+        };
+        if let Some(call) = call.as_object_mut() {
+            call.remove("sessionUpdate");
+        }
+        let params = json!({
+            "sessionId": self.session,
+            "toolCall": call,
+            "options": options(&ask.options),
+        });
+        let id = ask.id.clone().unwrap_or_else(|| self.wire.next_id());
+        let response = self
+            .wire
+            .request(&id, "session/request_permission", &params)
+            .await;
+        if ask.placement == Placement::After {
+            self.update(&tool_call(tool, "tool_call", "pending")).await;
+        }
+        (id, response)
+    }
+
+    async fn answered(&self, ask: &Ask, id: &Value, response: &Value) -> Flow {
+        let option = response.pointer("/result/outcome/optionId");
+        let option = option.and_then(Value::as_str);
+        if ask.echo {
+            let outcome = &response["result"];
+            self.say(&format!("{id} was answered: {outcome}")).await;
+        }
+        let (status, steps) = match option {
+            Some(option) if option.starts_with("allow") => ("completed", &ask.on_allow),
+            Some(_) => ("failed", &ask.on_deny),
+            None => ("failed", &ask.on_cancel),
+        };
+        let flow = self.steps(steps).await;
+        let status = ask.tool.ends.as_deref().unwrap_or(status);
+        self.finish(&ask.tool, Some(status).filter(|status| *status != "never"))
+            .await;
+        flow
+    }
+}
+
+fn options(kinds: &[OptionKind]) -> Vec<Value> {
+    let polite = [OptionKind::AllowOnce, OptionKind::RejectOnce];
+    let kinds = if kinds.is_empty() { &polite } else { kinds };
+    let options = kinds.iter().map(|kind| {
+        let (id, kind) = match kind {
+            OptionKind::AllowOnce => ("allow", "allow_once"),
+            OptionKind::AllowAlways => ("allow-always", "allow_always"),
+            OptionKind::RejectOnce => ("reject", "reject_once"),
+            OptionKind::RejectAlways => ("reject-always", "reject_always"),
+        };
+        json!({"optionId": id, "kind": kind, "name": id})
+    });
+    options.collect()
+}

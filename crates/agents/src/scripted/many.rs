@@ -1,0 +1,100 @@
+//! Many asks of the scripted agent, with a ledger of what came of each: for load.
+//!
+//! A line of the ledger is `NUMBER ANSWER BEGAN MICROS`: which ask, `allow`, `deny` or `cancel`, when it
+//! was written (microseconds since 1970), and how long it took until its answer was read. The last
+//! line is `unasked N`: answers that nobody waited for, such as second ones.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::play::{Flow, Stage};
+use super::script::{Ask, AskMany, Tool};
+
+/// An ask that waits for its answer.
+struct Open {
+    number: u64,
+    began: Duration,
+    since: Instant,
+    answer: oneshot::Receiver<Value>,
+}
+
+impl Stage {
+    pub(super) async fn ask_many(&self, many: &AskMany) -> Flow {
+        let file = Path::new(&self.cwd).join(&many.ledger);
+        let opened = File::options().create(true).append(true).open(&file);
+        let mut ledger = match opened {
+            Ok(ledger) => ledger,
+            Err(error) => return Flow::End(Some(Err((-32603, format!("no ledger: {error}"))))),
+        };
+        let at_once = many.at_once.max(1);
+        let mut number = 0;
+        while number < many.count && !self.is_cancelled() {
+            let end = many.count.min(number + at_once);
+            let mut open = Vec::new();
+            for number in number..end {
+                open.push(self.open_one(many, number).await);
+            }
+            number = end;
+            for one in open {
+                note(&mut ledger, &one.answered().await);
+            }
+            if many.pause_us > 0
+                && let Flow::End(answer) = self.sleep(Duration::from_micros(many.pause_us)).await
+            {
+                return Flow::End(answer);
+            }
+        }
+        note(&mut ledger, &format!("unasked {}\n", self.wire.unasked()));
+        Flow::Next
+    }
+
+    async fn open_one(&self, many: &AskMany, number: u64) -> Open {
+        let command = many.command.replace("{n}", &number.to_string());
+        let ask = Ask {
+            tool: Tool {
+                call: format!("many-{number}"),
+                title: command.clone(),
+                input: json!({"command": command}),
+                ..Tool::default()
+            },
+            ..Ask::default()
+        };
+        let began = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = Instant::now();
+        let (_, answer) = self.request_permission(&ask).await;
+        Open {
+            number,
+            began: began.unwrap_or_default(),
+            since,
+            answer,
+        }
+    }
+}
+
+impl Open {
+    /// What came of it, as a line.
+    async fn answered(self) -> String {
+        let response = self.answer.await.unwrap_or_default();
+        let micros = self.since.elapsed().as_micros();
+        let option = response.pointer("/result/outcome/optionId");
+        let answer = match option.and_then(Value::as_str) {
+            Some(option) if option.starts_with("allow") => "allow",
+            Some(_) => "deny",
+            None => "cancel",
+        };
+        let (number, began) = (self.number, self.began.as_micros());
+        format!("{number} {answer} {began} {micros}\n")
+    }
+}
+
+/// One write for each line, so that a ledger is whole whenever the agent ends.
+fn note(ledger: &mut File, line: &str) {
+    if let Err(error) = ledger.write_all(line.as_bytes()) {
+        tracing::error!(%error, "could not write the ledger");
+    }
+}

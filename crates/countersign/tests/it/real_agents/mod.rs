@@ -1,0 +1,37 @@
+//! Agents that others wrote, on the built binary, against the scripted model.
+//!
+//! Each story is told of every agent; what they do differently stands in `told.rs`. An agent that is
+//! not in the cache is said and left out (`make agents` and `make test-agents` fill it).
+
+mod rules;
+mod served;
+mod stage;
+mod stories;
+mod told;
+
+/// A test of its own for each agent and story.
+macro_rules! told_of {
+    ($($module:ident, $agent:ident: $($story:ident)+;)+) => {
+        $(
+            mod $module {
+                use countersign_testkit::real::RealAgent;
+
+                $(
+                    #[tokio::test]
+                    async fn $story() {
+                        if let Some(stage) = super::stage::Stage::set(RealAgent::$agent).await {
+                            super::stories::$story(stage).await;
+                        }
+                    }
+                )+
+            }
+        )+
+    };
+}
+
+told_of! {
+    example, Example: allowed denied_with_words interrupted two_at_once struck host_killed;
+    claude, Claude: allowed denied_with_words interrupted two_at_once struck host_killed;
+    codex, Codex: allowed denied_with_words interrupted two_at_once struck host_killed;
+    defect, Defect: allowed denied_with_words interrupted two_at_once struck host_killed;
+}

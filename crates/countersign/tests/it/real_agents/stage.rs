@@ -1,0 +1,345 @@
+//! A stage for agents that others wrote: a host, the scripted model, and for each agent an empty
+//! home and a folder to work in.
+//!
+//! Invariant: an agent that is missing is said on stderr, past the test runner's capture; where all
+//! must be there, it fails the test.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Output;
+
+use countersign_testkit::model::ScriptedModel;
+use countersign_testkit::real::RealAgent;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::host::{Host, command};
+use crate::wire::Wire;
+
+/// `1` where every agent must be there but defect, which is a long build; `all` where that too.
+const REQUIRED: &str = "COUNTERSIGN_AGENTS_REQUIRED";
+
+/// What a stage hears of; more would only be read and dropped.
+const KINDS: [&str; 8] = [
+    "agent.launched",
+    "agent.exited",
+    "approval.requested",
+    "approval.resolved",
+    "approval.pass_used",
+    "turn.started",
+    "turn.ended",
+    "transcript.added",
+];
+
+pub(super) struct Stage {
+    pub(super) kind: RealAgent,
+    pub(super) host: Host,
+    pub(super) wire: Wire,
+    pub(super) model: ScriptedModel,
+    seen: Vec<Value>,
+    scratch: TempDir,
+}
+
+/// An agent on the stage.
+pub(super) struct Actor {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) work: PathBuf,
+    home: PathBuf,
+}
+
+impl Stage {
+    /// Nothing, with a line that says so, if the agent is not there.
+    pub(super) async fn set(kind: RealAgent) -> Option<Self> {
+        Self::set_with(kind, "").await
+    }
+
+    /// With these rules of the user.
+    pub(super) async fn set_with(kind: RealAgent, rules: &str) -> Option<Self> {
+        if !is_there(kind) {
+            return None;
+        }
+        let home = tempfile::tempdir().unwrap();
+        if !rules.is_empty() {
+            std::fs::write(home.path().join("rules.toml"), rules).unwrap();
+        }
+        let host = Host::start_apart(home);
+        Some(Self {
+            kind,
+            wire: listen(&host).await,
+            host,
+            model: ScriptedModel::start().unwrap(),
+            seen: Vec::new(),
+            scratch: tempfile::tempdir().unwrap(),
+        })
+    }
+
+    /// The host dies at once, and another takes its place.
+    pub(super) async fn restart_host(&mut self) {
+        self.host.restart();
+        self.seen.clear();
+        self.wire = listen(&self.host).await;
+    }
+
+    /// A folder that no agent works in.
+    pub(super) fn outside(&self) -> PathBuf {
+        let outside = self.scratch.path().canonicalize().unwrap().join("outside");
+        std::fs::create_dir_all(&outside).unwrap();
+        outside
+    }
+
+    pub(super) fn spawn(&mut self, name: &str, prompt: &str) -> Actor {
+        self.spawn_with(name, prompt, &[])
+    }
+
+    /// With more words on the command line.
+    pub(super) fn spawn_with(&mut self, name: &str, prompt: &str, more: &[&str]) -> Actor {
+        let own = self.scratch.path().canonicalize().unwrap().join(name);
+        let (home, work) = (own.join("home"), own.join("work"));
+        for folder in [&home, &work] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let recipe = self.kind.prepare(&home, self.model.port).unwrap();
+        let line: Vec<String> = recipe.command.iter().map(|w| format!("'{w}'")).collect();
+        let (line, cwd) = (line.join(" "), work.to_str().unwrap());
+        let mut words = vec!["spawn", "--json", "--name", name, "--cwd", cwd];
+        words.extend(["--command", &line]);
+        let env: Vec<String> = recipe.env.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        words.extend(env.iter().flat_map(|pair| ["--env", pair]));
+        words.extend(more);
+        words.extend(["--", prompt]);
+        let row: Value = serde_json::from_str(&self.ok(&words)).unwrap();
+        Actor {
+            id: row["id"].as_str().unwrap().to_owned(),
+            name: name.to_owned(),
+            work,
+            home,
+        }
+    }
+
+    pub(super) fn run(&self, words: &[&str]) -> Output {
+        command(self.host.home()).args(words).output().unwrap()
+    }
+
+    /// What a command prints that succeeds.
+    pub(super) fn ok(&self, words: &[&str]) -> String {
+        let ended = self.run(words);
+        assert!(ended.status.success(), "{words:?}: {ended:?}");
+        String::from_utf8(ended.stdout).unwrap()
+    }
+
+    /// The next event that fits; those before it are kept.
+    pub(super) async fn event(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.seen.iter().position(&fits) {
+            return self.seen.remove(at);
+        }
+        loop {
+            let event = self.wire.event().await;
+            if fits(&event) {
+                return event;
+            }
+            self.seen.push(event);
+        }
+    }
+
+    /// The next event of a kind about an agent.
+    pub(super) async fn next(&mut self, actor: &Actor, kind: &str) -> Value {
+        let fits = |event: &Value| event["kind"] == kind && event["agent_id"] == actor.id;
+        self.event(fits).await["payload"].take()
+    }
+
+    /// The next ask of an agent that waits for a person.
+    pub(super) async fn ask(&mut self, actor: &Actor) -> Value {
+        self.next(actor, "approval.requested").await
+    }
+
+    pub(super) async fn approval(&mut self, ask: &Value) -> Value {
+        let params = json!({ "approval_id": ask["id"] });
+        self.wire.ok("host.approval", params).await
+    }
+
+    pub(super) fn approve(&self, ask: &Value) {
+        self.ok(&["approve", ask["id"].as_str().unwrap()]);
+    }
+
+    /// Every ask of an agent that ended, oldest first.
+    pub(super) async fn asks_of(&mut self, actor: &Actor) -> Vec<Value> {
+        let params = json!({ "status": "resolved", "agent_id": actor.id });
+        let mut rows = self.wire.ok("host.approvals", params).await;
+        let rows = rows.as_array_mut().map(std::mem::take);
+        let mut rows = rows.unwrap_or_default();
+        rows.sort_by_key(|row| row["sequence"].as_u64());
+        rows
+    }
+
+    /// The end of a turn, and why it ended.
+    pub(super) async fn turn_ended(&mut self, actor: &Actor, turn: u64) -> Value {
+        loop {
+            let ended = self.next(actor, "turn.ended").await;
+            if ended["turn"] == turn {
+                return ended;
+            }
+        }
+    }
+
+    pub(super) async fn row(&mut self, actor: &Actor) -> Value {
+        let agents = self.wire.ok("host.agents", json!({})).await;
+        let mut agents = agents.as_array().unwrap().iter();
+        agents.find(|row| row["id"] == actor.id).unwrap().clone()
+    }
+
+    /// Waits until the transcript has this text in an entry of this type.
+    pub(super) async fn hears(&mut self, actor: &Actor, entry: &str, text: &str) {
+        while !self.has_said(actor, entry, text).await {
+            self.next(actor, "transcript.added").await;
+        }
+    }
+
+    async fn has_said(&mut self, actor: &Actor, entry: &str, text: &str) -> bool {
+        let story = self.story(actor).await;
+        let has =
+            |row: &Value| row["type"] == entry && row["text"].as_str().unwrap().contains(text);
+        story.iter().any(has)
+    }
+
+    /// Everything an agent said and did, text that belongs together in one piece.
+    pub(super) async fn story(&mut self, actor: &Actor) -> Vec<Value> {
+        let params = json!({ "agent_id": actor.id, "limit": 1000 });
+        let page = self.wire.ok("host.transcript", params).await;
+        assert_eq!(page["more"], false);
+        let mut story: Vec<Value> = Vec::new();
+        for part in page["parts"].as_array().unwrap() {
+            for entry in part["entries"].as_array().unwrap() {
+                let is_text = entry["type"] == "assistant";
+                let last = story
+                    .last_mut()
+                    .filter(|last| is_text && last["type"] == "assistant");
+                match last {
+                    Some(last) => {
+                        let both =
+                            [&last["text"], &entry["text"]].map(|text| text.as_str().unwrap());
+                        last["text"] = both.concat().into();
+                    }
+                    None => story.push(entry.clone()),
+                }
+            }
+        }
+        story
+    }
+
+    /// Whether a request to the model carried this text.
+    pub(super) fn model_received(&self, text: &str) -> bool {
+        let received = self.model.received();
+        received.iter().flatten().any(|said| said.contains(text))
+    }
+
+    /// Kills an agent's process as the machine would.
+    pub(super) async fn strike(&mut self, actor: &Actor) {
+        let launched = loop {
+            let launched = self.next(actor, "agent.launched").await;
+            if launched["process"].is_object() {
+                break launched;
+            }
+        };
+        let pid = launched["process"]["pid"].to_string();
+        let killed = std::process::Command::new("kill")
+            .args(["-9", &pid])
+            .status();
+        assert!(killed.unwrap().success());
+    }
+
+    /// Ends an agent, unless it ended, and looks at what it leaves behind: no process, no call that
+    /// was not closed.
+    pub(super) async fn end(&mut self, actor: &Actor) {
+        let state = self.row(actor).await["state"].take();
+        if !["stopped", "error", "done"].contains(&state.as_str().unwrap()) {
+            self.ok(&["kill", &actor.name]);
+            while self.row(actor).await["state"] != "stopped" {
+                self.next(actor, "agent.exited").await;
+            }
+        }
+        assert_eq!(actor.processes(), Vec::<String>::new());
+        let story = self.story(actor).await;
+        assert_eq!(open_calls(&story), Vec::<Value>::new());
+        let nameless = story.iter().find(|entry| entry["title"] == "");
+        assert_eq!(nameless, None, "a call that was named keeps its name");
+    }
+}
+
+impl Drop for Stage {
+    /// A story that failed leaves agents behind; a host that goes in order takes them with it.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            drop(command(self.host.home()).arg("down").output());
+        }
+    }
+}
+
+impl Actor {
+    /// What runs with this agent's home, by its command line.
+    pub(super) fn processes(&self) -> Vec<String> {
+        let home = format!("HOME={}", self.home.display());
+        let folders = std::fs::read_dir("/proc").unwrap().flatten();
+        let found = folders.filter_map(|folder| {
+            let environ = std::fs::read(folder.path().join("environ")).ok()?;
+            let mut variables = environ.split(|byte| *byte == 0);
+            variables.find(|variable| *variable == home.as_bytes())?;
+            let line = std::fs::read(folder.path().join("cmdline")).ok()?;
+            Some(String::from_utf8_lossy(&line).replace('\0', " "))
+        });
+        found.collect()
+    }
+
+    /// Whether a process of this agent has this in its command line.
+    pub(super) fn runs(&self, words: &str) -> bool {
+        self.processes().iter().any(|line| line.contains(words))
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.work.join(name)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.file(name).exists()
+    }
+}
+
+/// Calls whose end nobody told.
+fn open_calls(story: &[Value]) -> Vec<Value> {
+    let mut open: Vec<Value> = Vec::new();
+    for entry in story {
+        let id = &entry["id"];
+        match entry["type"].as_str().unwrap() {
+            "tool_use" if !open.contains(id) => open.push(id.clone()),
+            "tool_result" => open.retain(|one| one != id),
+            _ => {}
+        }
+    }
+    open
+}
+
+async fn listen(host: &Host) -> Wire {
+    let mut wire = Wire::operator(host).await;
+    wire.ok("host.subscribe", json!({ "kinds": KINDS })).await;
+    wire
+}
+
+fn is_there(kind: RealAgent) -> bool {
+    let Err(why) = kind.available() else {
+        return true;
+    };
+    let required = std::env::var(REQUIRED).unwrap_or_default();
+    let may_miss = match required.as_str() {
+        "" | "0" => true,
+        "1" => kind == RealAgent::Defect,
+        _ => false,
+    };
+    assert!(may_miss, "{why}");
+    let thread = std::thread::current();
+    let story = thread.name().unwrap_or("a story of real agents");
+    writeln!(std::io::stderr(), "skipped {story}: {why}").unwrap();
+    false
+}
+
+/// How long the command line waits for an agent.
+pub(super) const WAIT: &str = "90s";

@@ -1,0 +1,88 @@
+//! What is told of an agent: prompts that make it do something, and what it does in its own way.
+
+use countersign_testkit::real::RealAgent;
+use serde_json::{Value, json};
+
+/// A prompt that carries a script for the model. The example follows none: it has one story.
+pub(super) fn script(steps: &Value) -> String {
+    format!("Follow the script. <script>{steps}</script>")
+}
+
+/// A prompt on which the agent says something and asks to make a file, and nothing else.
+pub(super) fn makes(file: &str) -> String {
+    script(&json!([{ "say": "First words. " }, { "shell": command(file) }]))
+}
+
+/// What it asks then.
+pub(super) fn command(file: &str) -> String {
+    format!("touch {file} && echo made")
+}
+
+/// A prompt on which the agent runs something without an end, once it is allowed.
+pub(super) fn runs_on(file: &str) -> String {
+    script(&json!([{ "shell": format!("touch {file} && tail -f /dev/null") }]))
+}
+
+/// Words of the agent before it asks.
+pub(super) fn first_words(kind: RealAgent) -> &'static str {
+    match kind {
+        RealAgent::Example => "Let me start by reading some files",
+        _ => "First words. ",
+    }
+}
+
+/// Words of the agent once it did what it was allowed.
+pub(super) fn words_when_allowed(kind: RealAgent) -> &'static str {
+    match kind {
+        RealAgent::Example => "The changes have been applied.",
+        _ => "The script is over. The last result: ",
+    }
+}
+
+/// How a turn ends in which an ask was denied.
+pub(super) fn stop_when_denied(kind: RealAgent) -> &'static str {
+    match kind {
+        RealAgent::Codex => "cancelled",
+        _ => "end_turn",
+    }
+}
+
+/// How a turn ends that was interrupted while an ask was open.
+pub(super) fn stop_when_asked_and_interrupted(kind: RealAgent) -> &'static str {
+    match kind {
+        // It takes the end of its ask for an answer.
+        RealAgent::Example => "end_turn",
+        _ => "cancelled",
+    }
+}
+
+/// Whether the agent can do what a script says.
+pub(super) fn follows_scripts(kind: RealAgent) -> bool {
+    kind != RealAgent::Example
+}
+
+/// Whether the agent ends a command when its turn is interrupted. Codex may leave it running, and it
+/// ends with codex.
+pub(super) fn ends_what_it_ran(kind: RealAgent) -> bool {
+    kind != RealAgent::Codex
+}
+
+/// Whether the agent goes on with an earlier session.
+pub(super) fn can_resume(kind: RealAgent) -> bool {
+    kind != RealAgent::Example
+}
+
+/// What an agent says it used: the names of what is known.
+pub(super) fn accounts(kind: RealAgent) -> &'static [&'static str] {
+    match kind {
+        RealAgent::Claude => &[
+            "context_size",
+            "context_used",
+            "cost_micro_usd",
+            "tokens_in",
+            "tokens_out",
+        ],
+        RealAgent::Codex => &["context_size", "context_used"],
+        RealAgent::Example | RealAgent::Defect => &[],
+    }
+}

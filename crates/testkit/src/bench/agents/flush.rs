@@ -1,0 +1,99 @@
+//! The yardstick: how long this disk takes to flush 4 KiB, measured all the time beside the load.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::bench::Latencies;
+
+/// Between two flushes: often enough for a median, seldom enough to leave the disk to the host.
+const BETWEEN: Duration = Duration::from_millis(10);
+const BLOCK: usize = 4096;
+/// The file is written from its beginning again after so many blocks, as a write-ahead log is.
+const BLOCKS: u64 = 1024;
+
+/// Flushes until it is dropped.
+pub(super) struct Flushes {
+    seen: Arc<Mutex<Vec<Duration>>>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What was measured in some time.
+pub(super) struct Seen(Vec<Duration>);
+
+impl Flushes {
+    pub(super) fn begin(folder: &Path) -> Result<Self> {
+        let file = File::create(folder.join("flushed"))?;
+        for block in 0..BLOCKS {
+            file.write_all_at(&[1; BLOCK], block * BLOCK as u64)?;
+        }
+        file.sync_all()?;
+        let seen = Arc::new(Mutex::default());
+        let over = Arc::new(AtomicBool::new(false));
+        let (own_seen, own_over) = (seen.clone(), over.clone());
+        let thread = std::thread::spawn(move || flush_until(&own_over, &file, &own_seen));
+        Ok(Self {
+            seen,
+            over,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where a time begins.
+    pub(super) fn mark(&self) -> usize {
+        self.held().len()
+    }
+
+    /// What was measured since.
+    pub(super) fn since(&self, mark: usize) -> Seen {
+        Seen(self.held().get(mark..).unwrap_or_default().to_vec())
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Vec<Duration>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    pub(super) fn p50_ms(self) -> Result<f64> {
+        let mut latencies = Latencies::default();
+        for flush in self.0 {
+            latencies.record(flush);
+        }
+        let p50 = latencies.percentile_ms(500);
+        p50.context("the disk was not measured in this time")
+    }
+}
+
+impl Drop for Flushes {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // It ends by itself; that it failed shows in what it measured.
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+fn flush_until(over: &AtomicBool, file: &File, seen: &Mutex<Vec<Duration>>) {
+    let mut block = 0;
+    while !over.load(Ordering::Relaxed) {
+        let byte = u8::try_from(block % 251).unwrap_or_default();
+        let began = Instant::now();
+        let at = block % BLOCKS * BLOCK as u64;
+        if file.write_all_at(&[byte; BLOCK], at).is_err() || file.sync_data().is_err() {
+            return;
+        }
+        let took = began.elapsed();
+        seen.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(took);
+        block += 1;
+        std::thread::sleep(BETWEEN);
+    }
+}

@@ -197,6 +197,32 @@ async fn a_host_killed_there_a_second_time_leaves_nothing() {
     }
 }
 
+#[tokio::test]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "only builds with debug assertions have crash points"
+)]
+async fn whoever_is_asked_again_is_told_that_it_may_already_have_run() {
+    let mut scene = Scene::begin(&[("COUNTERSIGN_CRASH_AT", "answer_written:1")]);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let steps = json!([asks("a1", "make deploy", &json!([]))]);
+    let id = scene.spawn(&mut wire, "ann", &steps).await;
+    let first = wire.event_of("approval.requested").await["payload"].take();
+    let params = json!({ "approval_id": first["id"], "resolution": "approve" });
+    wire.try_reply("host.resolve_approval", params).await;
+    scene.host.restart_after_crash();
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let message = crate::managed::script(&steps);
+    let params = json!({ "agent_id": id, "message": message });
+    wire.ok("host.prompt_agent", params).await;
+    let again = wire.event_of("approval.requested").await["payload"].take();
+    assert_eq!(
+        (&first["repeats"], &again["repeats"]),
+        (&Value::Null, &first["id"])
+    );
+    scene.end_all(&mut wire).await;
+}
+
 /// Kills a host some time after its agents were wanted.
 async fn kill_after(time: Duration) {
     let mut scene = Scene::begin(&[]);

@@ -60,11 +60,6 @@ pub const STORY_MS_HELD: u64 = 300;
 /// How long the fact that an answer was told waits for something to be committed with.
 pub const TOLD_MS_HELD: u64 = 50;
 
-/// What an agent may run or write because it was allowed, and did not yet: more than it can have asked
-/// at once. An agent that runs things by itself uses none, and its row is written with every ask. What
-/// is dropped is asked again.
-pub const PASSES_KEPT: usize = 32;
-
 /// How long it takes at the least to hear the lines and bytes below of one agent. Nobody's words come
 /// faster; whoever floods waits, and leaves the processors to others.
 pub const PACE_MS: u64 = 8;

@@ -248,7 +248,7 @@ pub struct AskMany {
     /// How many are open together.
     #[serde(default)]
     pub at_once: u64,
-    /// Microseconds of rest after they were answered.
+    /// About so many microseconds of rest after they were answered.
     #[serde(default)]
     pub pause_us: u64,
 }

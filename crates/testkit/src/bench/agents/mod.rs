@@ -38,8 +38,8 @@ pub struct Options {
     /// Asks of each
     #[arg(long, default_value_t = 300)]
     pub asks: u64,
-    /// Milliseconds for which an agent does something else between two asks
-    #[arg(long, default_value_t = 25)]
+    /// Milliseconds for which an agent does something else between two asks, about
+    #[arg(long, default_value_t = 50)]
     pub pause_ms: u64,
     /// Updates that one agent streams
     #[arg(long, default_value_t = 50_000)]
@@ -103,7 +103,7 @@ async fn asks(options: &Options, crew: &mut Crew, flushes: &Flushes, pause_us: u
     let how = if pause_us == 0 {
         "one after the other".to_owned()
     } else {
-        format!("{} ms between", pause_us / 1000)
+        format!("about {} ms between", pause_us / 1000)
     };
     let mut row = Row::new("agents", format!("{}, {how}", plural(crew.len(), "agent")));
     row.set(Metric::RatePerS, answers.rate_per_s());

@@ -24,7 +24,8 @@ in `countersign inbox`.")]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct SpawnArgs {
     /// What it is to do; `-` reads it from stdin
-    prompt: Option<String>,
+    #[arg(value_name = "PROMPT", num_args = 0..=2, hide_possible_values = true)]
+    words: Vec<String>,
     /// A known agent, by its name in `countersign agents`
     #[arg(long, value_name = "NAME", group = "what")]
     agent: Option<String>,
@@ -55,7 +56,7 @@ pub(crate) struct SpawnArgs {
     /// A variable for it. Without a value: yours, which then stays out of the record; can be repeated
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     env: Vec<String>,
-    /// A git worktree of its own, on a branch named after it or on this one
+    /// A git worktree of its own, on a branch named after it or on this one, which goes before PROMPT
     #[arg(long, value_name = "BRANCH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     worktree: Option<String>,
     /// Interrupt a turn that takes longer: 90s, 30m, 1h
@@ -87,14 +88,34 @@ pub(super) async fn spawn(common: &Common, args: SpawnArgs) -> Result<Exit, CliE
     Ok(Exit::Ok)
 }
 
+/// The prompt and the branch. A branch may stand for itself after `--worktree`; a single word there is
+/// the prompt.
+fn prompt_and_branch(
+    mut words: Vec<String>,
+    worktree: Option<String>,
+) -> Result<(Option<String>, Option<String>), CliError> {
+    if words.len() < 2 {
+        return Ok((words.pop(), worktree));
+    }
+    if worktree.as_deref() != Some("") {
+        return Err(CliError::Usage {
+            what: "there is more than one prompt".into(),
+            hint: Some("put the prompt in quotes".into()),
+        });
+    }
+    let prompt = words.pop();
+    Ok((prompt, words.pop()))
+}
+
 fn params(args: SpawnArgs) -> Result<SpawnAgentParams, CliError> {
+    let (prompt, worktree) = prompt_and_branch(args.words, args.worktree)?;
     let command = args.command.as_deref().map(words::split).transpose()?;
     let env: Result<Vec<_>, _> = args.env.iter().map(|text| variable(text)).collect();
     Ok(SpawnAgentParams {
         name: args.name,
         agent: args.agent,
         command: command.unwrap_or_default(),
-        prompt: args.prompt.map(text).transpose()?,
+        prompt: prompt.map(text).transpose()?,
         cwd: words::folder(args.cwd.as_deref())?,
         model: args.model,
         mode: args.mode,
@@ -102,7 +123,7 @@ fn params(args: SpawnArgs) -> Result<SpawnAgentParams, CliError> {
         allowed_tools: args.allow_tools,
         disallowed_tools: args.disallow_tools,
         env: env?,
-        worktree: args.worktree.map(|branch| WorktreeParams {
+        worktree: worktree.map(|branch| WorktreeParams {
             branch: Some(branch).filter(|branch| !branch.is_empty()),
         }),
         turn_timeout_ms: args.turn_timeout.map(duration::millis),
@@ -192,13 +213,25 @@ mod tests {
             ..SpawnAgentParams::default()
         };
         assert_eq!(parsed(&words), Ok(expected));
-        let branch = parsed(&["--agent", "x", "--worktree=b"]).unwrap().worktree;
-        assert_eq!(
-            branch,
-            Some(WorktreeParams {
-                branch: Some("b".into())
-            })
-        );
+    }
+
+    #[test]
+    fn a_branch_is_told_from_a_prompt() {
+        let of = |branch: &str| {
+            let branch = Some(branch.to_owned()).filter(|branch| !branch.is_empty());
+            Some(WorktreeParams { branch })
+        };
+        let cases: [(&[&str], _, _); 4] = [
+            (&["--worktree=b"], None, of("b")),
+            (&["--worktree", "b", "fix it"], Some("fix it"), of("b")),
+            (&["--worktree", "fix"], Some("fix"), of("")),
+            (&["--worktree=b", "fix"], Some("fix"), of("b")),
+        ];
+        for (words, prompt, worktree) in cases {
+            let found = parsed(&[&["--agent", "x"], words].concat()).unwrap();
+            let expected = (prompt.map(str::to_owned), worktree);
+            assert_eq!((found.prompt, found.worktree), expected, "{words:?}");
+        }
     }
 
     #[test]
@@ -210,6 +243,7 @@ mod tests {
             &["--command", " "],
             &["--agent", "a", "--env", "NO_SUCH_VARIABLE_HERE"],
             &["--agent", "a", "--turn-timeout", "0s"],
+            &["--agent", "a", "fix", "it"],
         ] {
             assert!(parsed(words).is_err(), "{words:?}");
         }

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::envelope;
+
 /// What an agent says of a tool call in one message. Absent and `null` fields say nothing.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -79,10 +81,10 @@ impl Call {
     /// Takes in what one message says.
     pub(super) fn learn(&mut self, update: &CallUpdate<'_>) {
         if let Some(title) = update.title.as_ref().filter(|title| !title.is_empty()) {
-            self.title = Some(title.clone());
+            self.title = Some(envelope::shorten(title));
         }
         if let Some(kind) = &update.kind {
-            self.kind = Some(kind.clone());
+            self.kind = Some(envelope::shorten(kind));
         }
         if let Some(status) = update.status() {
             self.status = Some(status);
@@ -111,7 +113,7 @@ impl Call {
             Some(name.as_str()?.to_owned())
         });
         if let Some(name) = name.filter(|name| !name.is_empty()) {
-            self.name = Some(name);
+            self.name = Some(envelope::shorten(&name));
         }
     }
 

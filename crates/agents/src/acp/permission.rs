@@ -10,7 +10,7 @@ use agent_client_protocol_schema::v1::{
 };
 use countersign_core::Json;
 use countersign_core::event::TranscriptEntry;
-use countersign_core::limits::{JSON_BYTES_MAX, OPTIONS_MAX};
+use countersign_core::limits::{JSON_BYTES_MAX, OPTIONS_MAX, WORD_BYTES_MAX};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -50,7 +50,9 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) 
         return refuse(heard, request, "the agent asked for another session");
     }
     let call = params.tool_call.get();
-    let Ok(JustId { tool_call_id }) = serde_json::from_str(call) else {
+    let named = serde_json::from_str(call).ok();
+    let named = named.filter(|named: &JustId| named.tool_call_id.len() <= WORD_BYTES_MAX);
+    let Some(JustId { tool_call_id }) = named else {
         return refuse(heard, request, "the agent asked without naming a tool call");
     };
     if state.interrupted {

@@ -142,6 +142,15 @@ impl State {
         id
     }
 
+    /// Whether a request comes too late: the turn was interrupted, and nothing new begins in it.
+    pub(super) fn is_over_for(&self, theirs: &Theirs) -> bool {
+        let begins = matches!(
+            theirs,
+            Theirs::Read | Theirs::Write | Theirs::CreateTerminal
+        );
+        self.interrupted && begins
+    }
+
     /// Whether a message of the agent may be about this session. Before it is known, any may.
     pub(super) fn is_ours(&self, session: &str) -> bool {
         self.session.as_deref().is_none_or(|ours| ours == session)

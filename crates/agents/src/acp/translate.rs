@@ -8,7 +8,7 @@ use agent_client_protocol_schema::v1::{
     EmbeddedResourceResource, Notice, Plan as WirePlan, UsageUpdate,
 };
 use countersign_core::event::{Plan, PlanStep, ToolStatus, TranscriptEntry, Usage};
-use countersign_core::limits::{TOOL_RESULT_BYTES_MAX, WORD_BYTES_MAX};
+use countersign_core::limits::{PLAN_STEPS_MAX, TOOL_RESULT_BYTES_MAX, WORD_BYTES_MAX};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -152,6 +152,9 @@ fn shape_of(block: &ContentBlock) -> String {
 
 fn tool_call(state: &mut State, heard: &mut Heard, update: &RawValue, begins: bool) -> Option<()> {
     let update: CallUpdate<'_> = serde_json::from_str(update.get()).ok()?;
+    if update.tool_call_id.len() > WORD_BYTES_MAX {
+        return None;
+    }
     learn(state, heard, &update, begins);
     Some(())
 }
@@ -207,15 +210,21 @@ pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_
 
 fn plan(heard: &mut Heard, update: &RawValue) -> Option<()> {
     let plan: WirePlan = parse(update)?;
-    let steps = plan.entries.into_iter().map(|entry| {
+    let surplus = plan.entries.len().saturating_sub(PLAN_STEPS_MAX);
+    let steps = plan.entries.into_iter().take(PLAN_STEPS_MAX);
+    let steps = steps.map(|entry| {
         let status = serde_json::to_value(&entry.status).unwrap_or_default();
         PlanStep {
-            text: entry.content,
+            text: envelope::cut(&entry.content, WORD_BYTES_MAX),
             status: status.as_str().unwrap_or("pending").to_owned(),
         }
     });
+    let more = (surplus > 0).then(|| PlanStep {
+        text: format!("… and {surplus} more"),
+        status: "pending".to_owned(),
+    });
     let plan = Plan {
-        steps: steps.collect(),
+        steps: steps.chain(more).collect(),
     };
     report(
         heard,
@@ -259,7 +268,7 @@ fn micro(amount: f64) -> Option<u64> {
 
 fn mode(state: &mut State, heard: &mut Heard, update: &RawValue) -> Option<()> {
     let update: CurrentModeUpdate = parse(update)?;
-    let mode = update.current_mode_id.0.to_string();
+    let mode = envelope::cut(&update.current_mode_id.0, WORD_BYTES_MAX);
     state.modes.current = Some(mode.clone());
     report(
         heard,

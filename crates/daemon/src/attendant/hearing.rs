@@ -141,7 +141,7 @@ impl Run {
     }
 
     async fn withdrew(&self, request: RequestId, hearing: &mut Hearing) {
-        drop(self.take_wish(&request));
+        self.drop_wish(&request);
         self.commit_story(&mut hearing.story).await;
         self.say(Ran::Withdrew { request: request.0 }).await;
     }

@@ -54,7 +54,8 @@ pub(super) struct Run {
 struct Line {
     adapter: Box<dyn Adapter>,
     writer: PipeWriter,
-    wishes: HashMap<RequestId, Pending>,
+    /// Each with its ask: an agent may use an id again, for something that nobody allowed.
+    wishes: HashMap<RequestId, (ApprovalId, Pending)>,
     /// The ask that stands for a request: one that was made better known stands no longer.
     asks: HashMap<RequestId, ApprovalId>,
 }
@@ -259,13 +260,28 @@ impl Run {
     }
 
     /// Keeps a wish until it is known whether it may be granted.
-    pub(super) fn keep_wish(&self, request: RequestId, wish: Pending) {
-        self.line().wishes.insert(request, wish);
+    pub(super) fn keep_wish(&self, request: RequestId, ask: ApprovalId, wish: Pending) {
+        self.line().wishes.insert(request, (ask, wish));
     }
 
-    /// Takes it out again.
-    pub(super) fn take_wish(&self, request: &RequestId) -> Option<Pending> {
-        self.line().wishes.remove(request)
+    /// Takes it out again, if it is still the one that was asked about.
+    pub(super) fn take_wish(&self, request: &RequestId, ask: &ApprovalId) -> Option<Pending> {
+        let mut line = self.line();
+        let (kept_for, _) = line.wishes.get(request)?;
+        if kept_for != ask {
+            return None;
+        }
+        line.wishes.remove(request).map(|(_, wish)| wish)
+    }
+
+    /// How many are kept.
+    pub(super) fn wishes_kept(&self) -> usize {
+        self.line().wishes.len()
+    }
+
+    /// Nothing comes of the wish that was made with a request.
+    pub(super) fn drop_wish(&self, request: &RequestId) {
+        self.line().wishes.remove(request);
     }
 
     /// Nothing comes of the wishes that are kept.

@@ -128,7 +128,7 @@ impl Run {
     /// Tells the agent how its ask ended, or does what it wished for.
     fn answer(self: &Arc<Self>, approval: &Approval) {
         let request = RequestId(approval.ask.request.clone().unwrap_or_default());
-        if let Some(wish) = self.take_wish(&request) {
+        if let Some(wish) = self.take_wish(&request, &approval.ask.id) {
             let (run, approval) = (self.clone(), approval.clone());
             self.tasks.spawn(async move {
                 let delivery = run.grant(request, wish, &approval).await;

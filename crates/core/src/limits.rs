@@ -63,6 +63,9 @@ pub const TOLD_MS_HELD: u64 = 50;
 /// Lines of one agent that are heard before others have their turn.
 pub const HEARD_IN_A_ROW: u32 = 32;
 
+/// The same in microseconds, for lines that take long to understand.
+pub const HEARD_US_IN_A_ROW: u64 = 500;
+
 /// The end of what an agent wrote for its log: what explains how it ended.
 pub const AGENT_LOG_BYTES_KEPT: usize = 1024;
 
@@ -324,6 +327,10 @@ pub const TOOL_RESULT_BYTES_MAX: usize = TEXT_BYTES_MAX;
 
 /// What is kept of a line that is not of an agent's protocol: enough to recognise it.
 pub const NOISE_BYTES_MAX: usize = 2 * 1024;
+
+/// How often an ask is shown anew because its agent says more of it: real ones fill in an input once
+/// or twice, and each time is a row in the record.
+pub const ASK_CHANGES_MAX: u32 = 32;
 
 /// Steps of a plan that are kept: the plan is written with its agent again and again.
 pub const PLAN_STEPS_MAX: usize = 100;

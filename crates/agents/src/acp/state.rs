@@ -59,6 +59,9 @@ pub(super) enum Theirs {
         asked: String,
         /// Whether all of it could be shown.
         shown: bool,
+        /// How often it was handed up.
+        #[serde(default)]
+        times: u32,
     },
     Read,
     Write,

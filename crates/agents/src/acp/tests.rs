@@ -974,3 +974,33 @@ fn what_an_agent_says_of_itself_is_bounded() {
     assert_eq!(asked(&happenings), Vec::new());
     assert!(acp.state().text().len() < 20_000);
 }
+
+#[test]
+fn an_ask_is_shown_anew_only_for_news_and_not_for_ever() {
+    let mut acp = in_turn();
+    let more = |acp: &mut Acp, fields: Value| {
+        let mut said = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c"});
+        let fields = fields.as_object().unwrap().clone();
+        said.as_object_mut().unwrap().extend(fields);
+        let params = json!({"sessionId": "s", "update": said});
+        hear(acp, &json!({"method": "session/update", "params": params}))
+    };
+    let call = json!({"toolCallId": "c", "kind": "execute", "rawInput": {"command": "ls"}});
+    let (happenings, _) = hear(&mut acp, &permission(&json!(1), &call, &["allow_once"]));
+    assert_eq!(asked(&happenings).len(), 1);
+    let (happenings, _) = more(&mut acp, json!({"kind": "execute", "title": "x"}));
+    assert_eq!(asked(&happenings), Vec::new());
+    let mut shown = 1;
+    loop {
+        let (happenings, lines) = more(&mut acp, json!({"rawInput": {"command": shown}}));
+        if lines == [cancelled(&json!(1))] {
+            assert!(happenings.contains(&Happening::Withdrawn { request: id("1") }));
+            break;
+        }
+        assert_eq!(asked(&happenings).len(), 1);
+        shown += 1;
+    }
+    assert_eq!(shown, countersign_core::limits::ASK_CHANGES_MAX);
+    let (happenings, lines) = more(&mut acp, json!({"kind": "other"}));
+    assert_eq!((asked(&happenings), lines), (Vec::new(), Vec::new()));
+}

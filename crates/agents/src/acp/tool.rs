@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use countersign_core::Json;
+use countersign_core::limits::AGENT_LINE_BYTES_SHORT;
 use serde_json::{Map, Value};
 
 use super::call::Call;
@@ -103,6 +104,17 @@ pub(super) fn name(call: &Call, cwd: &str) -> Named {
         (Class::Shell, Some(fields)) => shell(named, fields, cwd),
         (Class::Read | Class::Edit, fields) => file(named, class, fields, call, cwd),
         (_, fields) => plain(named, fields),
+    }
+}
+
+/// What a call is called in the transcript, told again with every word about it: so a large input is
+/// not read for it.
+pub(super) fn label(call: &Call, cwd: &str) -> Option<String> {
+    let bytes = call.raw_input.as_ref().map_or(0, |raw| raw.text().len());
+    if bytes > AGENT_LINE_BYTES_SHORT {
+        default_name(call, class(call, None))
+    } else {
+        name(call, cwd).tool
     }
 }
 

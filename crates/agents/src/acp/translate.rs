@@ -161,7 +161,7 @@ fn tool_call(state: &mut State, heard: &mut Heard, update: &RawValue, begins: bo
 
 /// What of a call stands in the transcript.
 fn shown(call: &Call, cwd: &str) -> (Option<String>, Option<String>, Option<ToolStatus>) {
-    (call.title.clone(), tool::name(call, cwd).tool, call.status)
+    (call.title.clone(), tool::label(call, cwd), call.status)
 }
 
 /// Takes in what is said of a tool call: for the transcript, and for the asks about it.
@@ -173,7 +173,9 @@ pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_
         .map(|call| shown(call, &state.cwd))
         .unwrap_or_default();
     let was_over = known.is_some_and(Call::is_over);
-    let input_before = known.and_then(|call| call.raw_input.clone());
+    let input_before = known.and_then(|call| call.raw_input.as_ref());
+    let input = update.input().filter(|input| Some(input) != input_before);
+    let revision = known.map(|call| call.revision);
     let call = if begins {
         state.calls.begin(update)
     } else {
@@ -181,9 +183,7 @@ pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_
     };
     let after = shown(call, &state.cwd);
     let is_over = call.is_over();
-    let input = update
-        .input()
-        .filter(|input| Some(input) != input_before.as_ref());
+    let is_news = revision != Some(call.revision);
     let title = after.0.filter(|title| Some(title) != before.0.as_ref());
     let tool = after.1.filter(|tool| Some(tool) != before.1.as_ref());
     let status = after
@@ -200,7 +200,9 @@ pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_
         };
         say(heard, entry);
     }
-    permission::ask_about(state, heard, &id);
+    if is_news {
+        permission::ask_about(state, heard, &id);
+    }
     if let (Some(status), true, false) = (update.status(), is_over, was_over) {
         let text = envelope::cut(&update.output(), TOOL_RESULT_BYTES_MAX);
         state.calls.settle(&id);

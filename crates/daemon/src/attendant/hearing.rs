@@ -4,14 +4,19 @@
 //! and is not waited for.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use countersign_agents::PipeEvent;
 use countersign_agents::adapter::{
     Answer, Exit, Happening, PermissionAsk, Ready, Report, RequestId, TurnEnd,
 };
 use countersign_core::event::TurnEnded;
-use countersign_core::limits::{AGENT_LOG_BYTES_KEPT, HEARD_IN_A_ROW, MANAGED_ASK_TIMEOUT_MS};
+use countersign_core::limits::{
+    AGENT_LINE_BYTES_SHORT, AGENT_LOG_BYTES_KEPT, HEARD_IN_A_ROW, HEARD_US_IN_A_ROW,
+    MANAGED_ASK_TIMEOUT_MS,
+};
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk, Ran};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 
 use crate::crash;
@@ -34,7 +39,7 @@ impl Run {
     /// Hears an agent to its end.
     pub(super) async fn hear_all(self: Arc<Self>, mut events: mpsc::Receiver<PipeEvent>) -> Last {
         let mut hearing = Hearing::default();
-        let mut in_a_row = 0;
+        let (mut in_a_row, mut since) = (0, Instant::now());
         let exit = loop {
             match next(&mut events, &hearing.story).await {
                 Next::Due => {
@@ -47,8 +52,10 @@ impl Run {
             }
             // A loud agent lets others have their turn.
             in_a_row += 1;
-            if in_a_row % HEARD_IN_A_ROW == 0 {
+            let long = since.elapsed() > Duration::from_micros(HEARD_US_IN_A_ROW);
+            if in_a_row >= HEARD_IN_A_ROW || long {
                 tokio::task::yield_now().await;
+                (in_a_row, since) = (0, Instant::now());
             }
         };
         self.commit_report(&mut hearing.story).await;
@@ -63,7 +70,8 @@ impl Run {
     async fn take(self: &Arc<Self>, event: PipeEvent, hearing: &mut Hearing) {
         match event {
             PipeEvent::Line(line) => {
-                for happening in self.hear(&line).happenings {
+                let heard = aside(line.len(), || self.hear(&line));
+                for happening in heard.happenings {
                     self.happen(happening, hearing).await;
                 }
             }
@@ -242,6 +250,16 @@ impl Run {
         if let Some(report) = story.take_report(&self.agent) {
             self.say(Ran::Reported(Box::new(report))).await;
         }
+    }
+}
+
+/// What takes long to understand must not hold up whoever shares the thread.
+fn aside<T>(bytes: usize, understand: impl FnOnce() -> T) -> T {
+    let shares = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    if shares && bytes > AGENT_LINE_BYTES_SHORT {
+        tokio::task::block_in_place(understand)
+    } else {
+        understand()
     }
 }
 

@@ -372,11 +372,21 @@ fn archive(state: &State, caller: &Caller, id: AgentId, away: bool) -> Result<De
     let events = if managed.archived == away {
         Vec::new()
     } else if away {
-        vec![archived(&id, away, caller)]
+        put_away(state, caller, &id, managed)
     } else {
         vec![taken_out(state, caller, agent)?]
     };
     Ok(Decision::new(events, Subject::Agent(id)))
+}
+
+/// The facts that put an agent away. Nothing that runs is out of sight, so it ends.
+fn put_away(state: &State, caller: &Caller, id: &AgentId, managed: &Managed) -> Vec<Event> {
+    let mut events = match managed.life {
+        Life::Gone | Life::Stopping => Vec::new(),
+        Life::Requested | Life::Launched | Life::Ready => stopped(state, caller, id, managed),
+    };
+    events.push(archived(id, true, caller));
+    events
 }
 
 /// The fact that an agent is no longer put away. Another may have got its name meanwhile.

@@ -422,6 +422,20 @@ fn a_deny_that_came_later_holds_over_what_was_allowed() {
 }
 
 #[test]
+fn an_agent_that_is_put_away_while_it_works_ends() {
+    let mut host = working();
+    host.ask(managed_ask("7"));
+    let archive = ManagedInput::Archive {
+        caller: person("ann"),
+        agent: id(),
+        archived: true,
+    };
+    let lines = host.does(managed(archive));
+    assert!(lines[0].starts_with("approval.resolved ask-1: Cancelled"));
+    assert_eq!(owed(&host), ["stop 1"]);
+}
+
+#[test]
 fn an_agent_that_was_put_away_comes_back_only_if_its_name_is_free() {
     let mut host = Host::new();
     let archive = |archived| {

@@ -247,6 +247,8 @@ pub enum Bound {
         path: PathBuf,
         /// What is written.
         content: String,
+        /// What it takes the place of, if only that was shown: the file must still hold it.
+        old: Option<String>,
     },
 }
 

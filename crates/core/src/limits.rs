@@ -76,6 +76,9 @@ pub const AGENT_LOG_BYTES_KEPT: usize = 1024;
 /// Requests of one agent that are served at one time, waits for terminals among them.
 pub const SERVED_AT_ONCE_MAX: usize = 512;
 
+/// Wishes of one agent that wait for an answer: each may hold a file open.
+pub const AGENT_WISHES_MAX: usize = 128;
+
 /// Output of a terminal that is kept unless its agent wants another amount.
 pub const TERMINAL_OUTPUT_BYTES: usize = 256 * 1024;
 
@@ -328,6 +331,13 @@ pub const TOOL_RESULT_BYTES_MAX: usize = TEXT_BYTES_MAX;
 
 /// What is kept of a line that is not of an agent's protocol: enough to recognise it.
 pub const NOISE_BYTES_MAX: usize = 2 * 1024;
+
+/// How often an ask is shown anew because its agent says more of it: real ones fill in an input once
+/// or twice, and each time is a row in the record.
+pub const ASK_CHANGES_MAX: u32 = 32;
+
+/// Steps of a plan that are kept: the plan is written with its agent again and again.
+pub const PLAN_STEPS_MAX: usize = 100;
 
 /// Modes, models or ways to log in of one agent: what fits into a list for a person.
 pub const AGENT_CHOICES_MAX: usize = 256;

@@ -51,13 +51,14 @@ pub(crate) fn asker(agent_id: Option<&str>, asked_by: Option<&Who>) -> String {
     shown::line(name).into_owned()
 }
 
-/// What would happen, in one line: from the input where there is one.
+/// What would happen, in one line: from the input where there is one. A tool without one is known by
+/// its agent's words alone, which must not look like a command.
 pub(crate) fn summary(row: &HostApproval) -> String {
-    let told = subject(row);
-    let what = told.as_deref().unwrap_or(&row.action);
-    let text = match &row.tool {
-        Some(tool) => format!("{tool}: {what}"),
-        None => what.to_owned(),
+    let text = match (&row.tool, subject(row)) {
+        (Some(tool), Some(what)) => format!("{tool}: {what}"),
+        (Some(tool), None) => format!("{tool}, in its words: {}", row.action),
+        (None, Some(what)) => what,
+        (None, None) => row.action.clone(),
     };
     shown::line(&text).into_owned()
 }
@@ -364,6 +365,12 @@ mod tests {
         };
         assert_eq!(summary(&twice), r#"Bash: {"command":"ls","command":"rm"}"#);
         assert!(warning(&twice).is_some());
+        let unknown = HostApproval {
+            action: "ls".into(),
+            input: None,
+            ..sample::approval()
+        };
+        assert_eq!(summary(&unknown), "Bash, in its words: ls");
     }
 
     #[test]

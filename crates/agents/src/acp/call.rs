@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::envelope;
+
 /// What an agent says of a tool call in one message. Absent and `null` fields say nothing.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -70,6 +72,9 @@ pub(super) struct Call {
     pub(super) diffs: Vec<Diff>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) locations: Vec<String>,
+    /// Rises whenever something becomes known that an ask would show.
+    #[serde(default)]
+    pub(super) revision: u64,
     /// Why what is known cannot be relied upon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) doubt: Option<String>,
@@ -79,40 +84,40 @@ impl Call {
     /// Takes in what one message says.
     pub(super) fn learn(&mut self, update: &CallUpdate<'_>) {
         if let Some(title) = update.title.as_ref().filter(|title| !title.is_empty()) {
-            self.title = Some(title.clone());
-        }
-        if let Some(kind) = &update.kind {
-            self.kind = Some(kind.clone());
+            self.title = Some(envelope::shorten(title));
         }
         if let Some(status) = update.status() {
             self.status = Some(status);
         }
-        self.learn_name(update);
+        let mut changed = self.learn_name(update);
+        if let Some(kind) = &update.kind {
+            changed |= put(&mut self.kind, Some(envelope::shorten(kind)));
+        }
         if let Some(raw) = update.raw_input {
-            self.raw_input = kept(raw);
-            self.doubt = self
-                .raw_input
-                .is_none()
-                .then(|| "the input is too large to be shown".to_owned());
+            changed |= put(&mut self.raw_input, kept(raw));
+            let is_lost = self.raw_input.is_none();
+            let doubt = is_lost.then(|| "the input is too large to be shown".to_owned());
+            changed |= put(&mut self.doubt, doubt);
         }
         if let Some(content) = update.contents() {
-            self.diffs = diffs(content);
+            changed |= put(&mut self.diffs, diffs(content));
         }
         if let Some(locations) = update.locations {
             let all: Vec<Value> = serde_json::from_str(locations.get()).unwrap_or_default();
-            self.locations = all.into_iter().filter_map(location).collect();
+            let all = all.into_iter().filter_map(location).collect();
+            changed |= put(&mut self.locations, all);
         }
+        self.revision += u64::from(changed);
     }
 
-    fn learn_name(&mut self, update: &CallUpdate<'_>) {
+    fn learn_name(&mut self, update: &CallUpdate<'_>) -> bool {
         let name = update.name.clone().or_else(|| {
             let meta = update.meta.as_ref()?;
             let name = meta.pointer("/claudeCode/toolName")?;
             Some(name.as_str()?.to_owned())
         });
-        if let Some(name) = name.filter(|name| !name.is_empty()) {
-            self.name = Some(name);
-        }
+        let name = name.filter(|name| !name.is_empty());
+        name.is_some_and(|name| put(&mut self.name, Some(envelope::shorten(&name))))
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -196,6 +201,13 @@ impl CallUpdate<'_> {
     }
 }
 
+/// Whether that is another value than before.
+fn put<T: PartialEq>(place: &mut T, value: T) -> bool {
+    let changed = *place != value;
+    *place = value;
+    changed
+}
+
 fn diffs(content: Vec<ToolCallContent>) -> Vec<Diff> {
     let known = content.into_iter().filter_map(|piece| match piece {
         ToolCallContent::Diff(diff) => Some(Diff {
@@ -261,6 +273,7 @@ impl Calls {
         if others + call.bytes() > TOOL_CALL_BYTES_KNOWN_MAX {
             call.slim();
             call.doubt = Some("too much is under way to remember the input".to_owned());
+            call.revision += 1;
         }
         self.bytes = others + call.bytes();
         call
@@ -279,6 +292,7 @@ impl Calls {
         self.make_room(id);
         let call = self.known.entry(id.to_owned()).or_default();
         call.doubt = Some("what the agent sent with its ask cannot be read".to_owned());
+        call.revision += 1;
     }
 
     /// The oldest one that is over goes first, then the oldest.

@@ -7,7 +7,7 @@ use agent_client_protocol_schema::v1::{
     SessionConfigOptionCategory, SessionConfigSelectOptions, SessionModeState,
 };
 use countersign_core::event::TranscriptEntry;
-use countersign_core::limits::AGENT_CHOICES_MAX;
+use countersign_core::limits::{AGENT_CHOICES_MAX, WORD_BYTES_MAX};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -34,21 +34,27 @@ pub(super) fn read_choices(
         let all = modes.available_modes.iter().take(AGENT_CHOICES_MAX);
         state.modes = Choice {
             option: None,
-            values: all.map(|mode| mode.id.0.to_string()).collect(),
-            current: Some(modes.current_mode_id.0.to_string()),
+            values: all.map(|mode| word(&mode.id.0)).collect(),
+            current: Some(word(&modes.current_mode_id.0)),
         };
     }
     // Models had a list of their own before they became an option of the session.
     if let Some(models) = models.filter(|_| state.models.option.is_none()) {
         let all = models.get("availableModels").and_then(Value::as_array);
-        let id = |model: &Value| Some(model.get("modelId")?.as_str()?.to_owned());
+        let all = all.into_iter().flatten().take(AGENT_CHOICES_MAX);
+        let id = |model: &Value| Some(word(model.get("modelId")?.as_str()?));
         let current = models.get("currentModelId").and_then(Value::as_str);
         state.models = Choice {
             option: None,
-            values: all.into_iter().flatten().filter_map(id).collect(),
-            current: current.map(str::to_owned),
+            values: all.filter_map(id).collect(),
+            current: current.map(word),
         };
     }
+}
+
+/// One longer than a word is nothing that a person could choose.
+fn word(text: &str) -> String {
+    envelope::cut(text, WORD_BYTES_MAX)
 }
 
 fn read_option(state: &mut State, option: SessionConfigOption) {
@@ -58,19 +64,19 @@ fn read_option(state: &mut State, option: SessionConfigOption) {
     let values: Vec<String> = match select.options {
         SessionConfigSelectOptions::Ungrouped(all) => {
             let values = all.into_iter().take(AGENT_CHOICES_MAX);
-            values.map(|one| one.value.0.to_string()).collect()
+            values.map(|one| word(&one.value.0)).collect()
         }
         SessionConfigSelectOptions::Grouped(groups) => {
             let all = groups.into_iter().flat_map(|group| group.options);
             let values = all.take(AGENT_CHOICES_MAX);
-            values.map(|one| one.value.0.to_string()).collect()
+            values.map(|one| word(&one.value.0)).collect()
         }
         _ => return,
     };
     let choice = Choice {
         option: Some(option.id.0.to_string()),
         values,
-        current: Some(select.current_value.0.to_string()),
+        current: Some(word(&select.current_value.0)),
     };
     match option.category {
         Some(SessionConfigOptionCategory::Mode) => state.modes = choice,

@@ -9,7 +9,7 @@ use agent_client_protocol_schema::v1::{
     AGENT_METHOD_NAMES as METHODS, AuthMethod, InitializeResponse,
 };
 use countersign_core::Json;
-use countersign_core::limits::AGENT_CHOICES_MAX;
+use countersign_core::limits::{AGENT_CHOICES_MAX, WORD_BYTES_MAX};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -106,12 +106,16 @@ pub(super) fn take_initialized(
             .resume
             .is_some(),
         system_prompt: is_there("/agentCapabilities/sessionCapabilities/systemPrompt"),
-        name: response.agent_info.as_ref().map(|info| info.name.clone()),
-        version: response.agent_info.map(|info| info.version),
+        name: response.agent_info.as_ref().map(|info| word(&info.name)),
+        version: response.agent_info.map(|info| word(&info.version)),
         logins: logins(&response.auth_methods),
     };
     leave_out_servers(state, http, sse);
     open_session(state, heard);
+}
+
+fn word(text: &str) -> String {
+    envelope::cut(text, WORD_BYTES_MAX)
 }
 
 fn logins(methods: &[AuthMethod]) -> Vec<String> {
@@ -119,7 +123,7 @@ fn logins(methods: &[AuthMethod]) -> Vec<String> {
     names
         .filter_map(|method| {
             let method = serde_json::to_value(method).ok()?;
-            Some(method.get("name")?.as_str()?.to_owned())
+            Some(word(method.get("name")?.as_str()?))
         })
         .collect()
 }
@@ -259,8 +263,12 @@ pub(super) fn take_session(
     if state.session.is_none() {
         state.session = opened.session_id;
     }
-    if state.session.is_none() {
-        let message = "the agent opened a session without saying which".to_owned();
+    if state
+        .session
+        .as_ref()
+        .is_none_or(|session| session.len() > WORD_BYTES_MAX)
+    {
+        let message = "the agent opened a session without an id that can be kept".to_owned();
         return fail(state, heard, message);
     }
     state.calls.close();

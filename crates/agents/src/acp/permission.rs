@@ -10,7 +10,7 @@ use agent_client_protocol_schema::v1::{
 };
 use countersign_core::Json;
 use countersign_core::event::TranscriptEntry;
-use countersign_core::limits::{JSON_BYTES_MAX, OPTIONS_MAX};
+use countersign_core::limits::{ASK_CHANGES_MAX, JSON_BYTES_MAX, OPTIONS_MAX, WORD_BYTES_MAX};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -50,7 +50,9 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) 
         return refuse(heard, request, "the agent asked for another session");
     }
     let call = params.tool_call.get();
-    let Ok(JustId { tool_call_id }) = serde_json::from_str(call) else {
+    let named = serde_json::from_str(call).ok();
+    let named = named.filter(|named: &JustId| named.tool_call_id.len() <= WORD_BYTES_MAX);
+    let Some(JustId { tool_call_id }) = named else {
         return refuse(heard, request, "the agent asked without naming a tool call");
     };
     if state.interrupted {
@@ -72,6 +74,7 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) 
         deny: find(PermissionOptionKind::RejectOnce),
         asked: String::new(),
         shown: false,
+        times: 0,
     };
     state.theirs.insert(request.id.clone(), theirs);
     ask_about(state, heard, &tool_call_id);
@@ -96,6 +99,7 @@ pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
     let unknown = Call::default();
     let call = state.calls.find(tool_call).unwrap_or(&unknown);
     let mut described = None;
+    let mut restless = Vec::new();
     for (request, theirs) in &mut state.theirs {
         let Theirs::Permission {
             tool_call: about,
@@ -103,6 +107,7 @@ pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
             deny,
             asked,
             shown,
+            times,
         } = theirs
         else {
             continue;
@@ -112,6 +117,11 @@ pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
         }
         let (digest, ask) = described.get_or_insert_with(|| describe(call, tool_call, &state.cwd));
         if digest == asked {
+            continue;
+        }
+        *times += 1;
+        if *times > ASK_CHANGES_MAX {
+            restless.push(request.clone());
             continue;
         }
         asked.clone_from(digest);
@@ -124,6 +134,14 @@ pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
                 can_deny: deny.is_some(),
                 ..ask.clone()
             })));
+    }
+    for request in restless {
+        state.theirs.remove(&request);
+        heard.lines.push(cancelled(&request));
+        let text = "an ask that changed again and again was cancelled".to_owned();
+        let notice = TranscriptEntry::Notice { text };
+        heard.happenings.push(Happening::Withdrawn { request });
+        heard.happenings.push(Happening::Said(notice));
     }
 }
 

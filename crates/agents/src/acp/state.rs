@@ -59,6 +59,9 @@ pub(super) enum Theirs {
         asked: String,
         /// Whether all of it could be shown.
         shown: bool,
+        /// How often it was handed up.
+        #[serde(default)]
+        times: u32,
     },
     Read,
     Write,
@@ -140,6 +143,15 @@ impl State {
         self.next_id += 1;
         self.ours.insert(id, ours);
         id
+    }
+
+    /// Whether a request comes too late: the turn was interrupted, and nothing new begins in it.
+    pub(super) fn is_over_for(&self, theirs: &Theirs) -> bool {
+        let begins = matches!(
+            theirs,
+            Theirs::Read | Theirs::Write | Theirs::CreateTerminal
+        );
+        self.interrupted && begins
     }
 
     /// Whether a message of the agent may be about this session. Before it is known, any may.

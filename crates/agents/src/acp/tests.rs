@@ -921,3 +921,86 @@ fn a_call_that_is_begun_again_to_say_that_it_failed_keeps_its_title() {
         })]
     ));
 }
+
+#[test]
+fn nothing_new_begins_in_a_turn_that_was_interrupted() {
+    let mut acp = in_turn();
+    order(&mut acp, Order::Interrupt);
+    let refused = |acp: &mut Acp, method: &str, params: Value| {
+        let (happenings, lines) = hear(acp, &json!({"id": 9, "method": method, "params": params}));
+        (happenings, lines[0]["error"]["code"].clone())
+    };
+    let late = (Vec::new(), json!(-32800));
+    let file = json!({"sessionId": "s", "path": "/p/a", "content": "x"});
+    for (method, params) in [
+        (
+            "terminal/create",
+            json!({"sessionId": "s", "command": "ls"}),
+        ),
+        ("fs/write_text_file", file.clone()),
+        ("fs/read_text_file", file),
+    ] {
+        assert_eq!(refused(&mut acp, method, params), late, "{method}");
+    }
+    let terminal = json!({"sessionId": "s", "terminalId": "t"});
+    let (happenings, lines) = hear(
+        &mut acp,
+        &json!({"id": 9, "method": "terminal/release", "params": terminal}),
+    );
+    assert_eq!((happenings.len(), lines), (1, Vec::new()));
+}
+
+#[test]
+fn what_an_agent_says_of_itself_is_bounded() {
+    let mut acp = in_turn();
+    let long = "m".repeat(100_000);
+    let entry = json!({"content": long, "priority": "low", "status": "pending"});
+    let plan = json!({"sessionUpdate": "plan", "entries": vec![entry; 1_000]});
+    let call =
+        json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": long, "kind": long});
+    let mode = json!({"sessionUpdate": "current_mode_update", "currentModeId": long});
+    for said in [plan, call, mode] {
+        let happenings = format!("{:?}", update(&mut acp, &said));
+        assert!(happenings.len() < 200_000, "{}", happenings.len());
+    }
+    let call = json!({"sessionUpdate": "tool_call", "toolCallId": long, "title": "t"});
+    assert!(matches!(
+        update(&mut acp, &call)[..],
+        [Happening::Said(TranscriptEntry::Other { .. })]
+    ));
+    let call = json!({"toolCallId": long, "rawInput": {"command": "ls"}});
+    let (happenings, lines) = hear(&mut acp, &permission(&json!(1), &call, &["allow_once"]));
+    assert_eq!(lines, [cancelled(&json!(1))]);
+    assert_eq!(asked(&happenings), Vec::new());
+    assert!(acp.state().text().len() < 20_000);
+}
+
+#[test]
+fn an_ask_is_shown_anew_only_for_news_and_not_for_ever() {
+    let mut acp = in_turn();
+    let more = |acp: &mut Acp, fields: Value| {
+        let mut said = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c"});
+        let fields = fields.as_object().unwrap().clone();
+        said.as_object_mut().unwrap().extend(fields);
+        let params = json!({"sessionId": "s", "update": said});
+        hear(acp, &json!({"method": "session/update", "params": params}))
+    };
+    let call = json!({"toolCallId": "c", "kind": "execute", "rawInput": {"command": "ls"}});
+    let (happenings, _) = hear(&mut acp, &permission(&json!(1), &call, &["allow_once"]));
+    assert_eq!(asked(&happenings).len(), 1);
+    let (happenings, _) = more(&mut acp, json!({"kind": "execute", "title": "x"}));
+    assert_eq!(asked(&happenings), Vec::new());
+    let mut shown = 1;
+    loop {
+        let (happenings, lines) = more(&mut acp, json!({"rawInput": {"command": shown}}));
+        if lines == [cancelled(&json!(1))] {
+            assert!(happenings.contains(&Happening::Withdrawn { request: id("1") }));
+            break;
+        }
+        assert_eq!(asked(&happenings).len(), 1);
+        shown += 1;
+    }
+    assert_eq!(shown, countersign_core::limits::ASK_CHANGES_MAX);
+    let (happenings, lines) = more(&mut acp, json!({"kind": "other"}));
+    assert_eq!((asked(&happenings), lines), (Vec::new(), Vec::new()));
+}

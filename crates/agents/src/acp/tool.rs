@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use countersign_core::Json;
+use countersign_core::limits::AGENT_LINE_BYTES_SHORT;
 use serde_json::{Map, Value};
 
 use super::call::Call;
@@ -68,6 +69,7 @@ const CODEX_BESIDE: [&str; 10] = [
 ];
 
 type Fields = Map<String, Value>;
+type Content = (String, Option<String>);
 
 /// Names a call. `cwd` is the session's folder.
 pub(super) fn name(call: &Call, cwd: &str) -> Named {
@@ -87,10 +89,31 @@ pub(super) fn name(call: &Call, cwd: &str) -> Named {
     if is_worse(call.kind.as_deref(), class) {
         return doubtful(named, "the tool's name and its kind disagree");
     }
+    let edits = matches!(
+        class,
+        Class::Edit | Class::Delete | Class::Move | Class::Other
+    );
+    if !edits && !call.diffs.is_empty() {
+        return doubtful(
+            named,
+            "it shows a change of a file, which that tool does not make",
+        );
+    }
     match (class, fields) {
         (Class::Shell, Some(fields)) => shell(named, fields, cwd),
         (Class::Read | Class::Edit, fields) => file(named, class, fields, call, cwd),
         (_, fields) => plain(named, fields),
+    }
+}
+
+/// What a call is called in the transcript, told again with every word about it: so a large input is
+/// not read for it.
+pub(super) fn label(call: &Call, cwd: &str) -> Option<String> {
+    let bytes = call.raw_input.as_ref().map_or(0, |raw| raw.text().len());
+    if bytes > AGENT_LINE_BYTES_SHORT {
+        default_name(call, class(call, None))
+    } else {
+        name(call, cwd).tool
     }
 }
 
@@ -262,15 +285,16 @@ fn file(
     let path = absolute(&path, cwd);
     Named {
         binds: content
-            .map(|content| Bound::Write { path, content })
+            .map(|(content, old)| Bound::Write { path, content, old })
             .into_iter()
             .collect(),
         ..plain(tool, Some(fields))
     }
 }
 
-/// The whole content that would be written, if one is known. Fails if the agent shows another.
-fn content_of(fields: &Fields, call: &Call) -> Result<Option<String>, &'static str> {
+/// What would be written, and in the place of what if that is all that is known: a change that is
+/// shown may be a part of its file. Fails if the agent shows another.
+fn content_of(fields: &Fields, call: &Call) -> Result<Option<Content>, &'static str> {
     let is_part = ["old_string", "oldString", "old_text", "oldText", "edits"]
         .iter()
         .any(|name| fields.get(*name).is_some_and(|value| !value.is_null()));
@@ -279,8 +303,10 @@ fn content_of(fields: &Fields, call: &Call) -> Result<Option<String>, &'static s
         (Some(sent), [diff]) if !is_part && diff.new_text != sent => {
             Err("what is shown and what would be written differ")
         }
-        (Some(sent), _) if !is_part => Ok(Some(sent.to_owned())),
-        (_, [diff]) => Ok(Some(diff.new_text.clone())),
+        (Some(sent), _) if !is_part => Ok(Some((sent.to_owned(), None))),
+        // Without an old text a change is the whole file, unless the input says otherwise.
+        (_, [diff]) if is_part && diff.old_text.is_none() => Ok(None),
+        (_, [diff]) => Ok(Some((diff.new_text.clone(), diff.old_text.clone()))),
         _ => Ok(None),
     }
 }

@@ -28,6 +28,7 @@ fn write(path: &str, content: &str) -> Vec<Bound> {
     vec![Bound::Write {
         path: path.into(),
         content: content.into(),
+        old: None,
     }]
 }
 
@@ -153,6 +154,29 @@ fn kinds_stand_in_for_names() {
 }
 
 #[test]
+fn a_change_that_is_shown_stands_for_the_file_it_was_shown_of() {
+    let diff =
+        |old: Value| json!([{"type": "diff", "path": "/p/a", "oldText": old, "newText": "b"}]);
+    let part = json!({"path": "/p/a", "old_string": "a", "new_string": "b"});
+    let bound = |old: Option<&str>| {
+        vec![Bound::Write {
+            path: "/p/a".into(),
+            content: "b".into(),
+            old: old.map(str::to_owned),
+        }]
+    };
+    for (input, old, binds) in [
+        (json!({"path": "/p/a"}), json!("a"), bound(Some("a"))),
+        (json!({"path": "/p/a"}), json!(null), bound(None)),
+        (part.clone(), json!("a"), bound(Some("a"))),
+        (part, json!(null), Vec::new()),
+    ] {
+        let call = json!({"kind": "edit", "rawInput": input, "content": diff(old)});
+        assert_eq!(named(&call).2, binds, "{call}");
+    }
+}
+
+#[test]
 fn what_is_not_certain_has_no_input() {
     for (call, tool) in [
         (json!({"kind": "execute", "title": "ls"}), "Bash"),
@@ -191,6 +215,11 @@ fn what_is_not_certain_has_no_input() {
             "Edit",
         ),
         (json!({"kind": "read"}), "Read"),
+        (
+            json!({"kind": "execute", "rawInput": {"command": "ls"},
+                "content": [{"type": "diff", "path": "/p/a", "newText": "y"}]}),
+            "Bash",
+        ),
     ] {
         assert_eq!(
             named(&call),

@@ -8,7 +8,7 @@ use agent_client_protocol_schema::v1::{
     EmbeddedResourceResource, Notice, Plan as WirePlan, UsageUpdate,
 };
 use countersign_core::event::{Plan, PlanStep, ToolStatus, TranscriptEntry, Usage};
-use countersign_core::limits::{TOOL_RESULT_BYTES_MAX, WORD_BYTES_MAX};
+use countersign_core::limits::{PLAN_STEPS_MAX, TOOL_RESULT_BYTES_MAX, WORD_BYTES_MAX};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -152,13 +152,16 @@ fn shape_of(block: &ContentBlock) -> String {
 
 fn tool_call(state: &mut State, heard: &mut Heard, update: &RawValue, begins: bool) -> Option<()> {
     let update: CallUpdate<'_> = serde_json::from_str(update.get()).ok()?;
+    if update.tool_call_id.len() > WORD_BYTES_MAX {
+        return None;
+    }
     learn(state, heard, &update, begins);
     Some(())
 }
 
 /// What of a call stands in the transcript.
 fn shown(call: &Call, cwd: &str) -> (Option<String>, Option<String>, Option<ToolStatus>) {
-    (call.title.clone(), tool::name(call, cwd).tool, call.status)
+    (call.title.clone(), tool::label(call, cwd), call.status)
 }
 
 /// Takes in what is said of a tool call: for the transcript, and for the asks about it.
@@ -170,7 +173,9 @@ pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_
         .map(|call| shown(call, &state.cwd))
         .unwrap_or_default();
     let was_over = known.is_some_and(Call::is_over);
-    let input_before = known.and_then(|call| call.raw_input.clone());
+    let input_before = known.and_then(|call| call.raw_input.as_ref());
+    let input = update.input().filter(|input| Some(input) != input_before);
+    let revision = known.map(|call| call.revision);
     let call = if begins {
         state.calls.begin(update)
     } else {
@@ -178,9 +183,7 @@ pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_
     };
     let after = shown(call, &state.cwd);
     let is_over = call.is_over();
-    let input = update
-        .input()
-        .filter(|input| Some(input) != input_before.as_ref());
+    let is_news = revision != Some(call.revision);
     let title = after.0.filter(|title| Some(title) != before.0.as_ref());
     let tool = after.1.filter(|tool| Some(tool) != before.1.as_ref());
     let status = after
@@ -197,7 +200,9 @@ pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_
         };
         say(heard, entry);
     }
-    permission::ask_about(state, heard, &id);
+    if is_news {
+        permission::ask_about(state, heard, &id);
+    }
     if let (Some(status), true, false) = (update.status(), is_over, was_over) {
         let text = envelope::cut(&update.output(), TOOL_RESULT_BYTES_MAX);
         state.calls.settle(&id);
@@ -207,15 +212,21 @@ pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_
 
 fn plan(heard: &mut Heard, update: &RawValue) -> Option<()> {
     let plan: WirePlan = parse(update)?;
-    let steps = plan.entries.into_iter().map(|entry| {
+    let surplus = plan.entries.len().saturating_sub(PLAN_STEPS_MAX);
+    let steps = plan.entries.into_iter().take(PLAN_STEPS_MAX);
+    let steps = steps.map(|entry| {
         let status = serde_json::to_value(&entry.status).unwrap_or_default();
         PlanStep {
-            text: entry.content,
+            text: envelope::cut(&entry.content, WORD_BYTES_MAX),
             status: status.as_str().unwrap_or("pending").to_owned(),
         }
     });
+    let more = (surplus > 0).then(|| PlanStep {
+        text: format!("… and {surplus} more"),
+        status: "pending".to_owned(),
+    });
     let plan = Plan {
-        steps: steps.collect(),
+        steps: steps.chain(more).collect(),
     };
     report(
         heard,
@@ -259,7 +270,7 @@ fn micro(amount: f64) -> Option<u64> {
 
 fn mode(state: &mut State, heard: &mut Heard, update: &RawValue) -> Option<()> {
     let update: CurrentModeUpdate = parse(update)?;
-    let mode = update.current_mode_id.0.to_string();
+    let mode = envelope::cut(&update.current_mode_id.0, WORD_BYTES_MAX);
     state.modes.current = Some(mode.clone());
     report(
         heard,

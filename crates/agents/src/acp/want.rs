@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 
 use agent_client_protocol_schema::v1::{
-    CLIENT_METHOD_NAMES as METHODS, CreateTerminalRequest, ReadTextFileRequest,
+    CLIENT_METHOD_NAMES as METHODS, CreateTerminalRequest, EnvVariable, ReadTextFileRequest,
     TerminalOutputRequest, WriteTextFileRequest,
 };
+use countersign_core::limits::WORD_BYTES_MAX;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -33,6 +34,10 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) 
         return refuse(heard, envelope::METHOD_NOT_FOUND, &words);
     }
     match read(method, request.params, &state.cwd) {
+        Ok((session, theirs, _)) if state.is_ours(&session) && state.is_over_for(&theirs) => {
+            let words = "the turn was interrupted";
+            refuse(heard, envelope::REQUEST_CANCELLED, words);
+        }
         Ok((session, theirs, want)) if state.is_ours(&session) => {
             state.theirs.insert(request.id.clone(), theirs);
             heard.happenings.push(Happening::Wanted {
@@ -93,6 +98,10 @@ fn read_create(params: Option<&RawValue>, cwd: &str) -> Result<Read, String> {
     let wish: CreateTerminalRequest = parse(params)?;
     let given = wish.cwd.map(absolute).transpose()?;
     let given = given.as_deref().and_then(Path::to_str);
+    if let Some(var) = wish.env.iter().find(|var| !is_variable(var)) {
+        let name = envelope::cut(&var.name, WORD_BYTES_MAX);
+        return Err(format!("`{name}` cannot be a variable with that value"));
+    }
     let env = wish.env.into_iter().map(|var| (var.name, var.value));
     let run = command::run_request(&wish.command, &wish.args, env.collect(), given, cwd);
     let want = Want::CreateTerminal {
@@ -100,6 +109,13 @@ fn read_create(params: Option<&RawValue>, cwd: &str) -> Result<Read, String> {
         output_bytes_max: wish.output_byte_limit,
     };
     Ok((wish.session_id.to_string(), Theirs::CreateTerminal, want))
+}
+
+/// Names that a shell would not take for one could hide from rules and people what is run.
+fn is_variable(var: &EnvVariable) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let begins = |c: char| !c.is_ascii_digit();
+    var.name.chars().all(plain) && var.name.starts_with(begins) && !var.value.contains('\0')
 }
 
 fn parse<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, String> {

@@ -152,7 +152,10 @@ impl Stage {
 
     async fn rude(&self, step: &Step) -> Flow {
         match step {
-            Step::Raw(text) => self.wire.write(text.as_bytes()).await,
+            Step::Raw(text) => {
+                let text = text.replace("{session}", &self.session);
+                self.wire.write(text.as_bytes()).await;
+            }
             Step::RawBytes(bytes) => self.wire.write(bytes).await,
             Step::HugeLine(bytes) => self.say(&"x".repeat(*bytes)).await,
             Step::HalfFrame => {

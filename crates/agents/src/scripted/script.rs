@@ -147,7 +147,7 @@ pub enum Step {
         #[serde(default)]
         notification: bool,
     },
-    /// Writes anything.
+    /// Writes anything; `{session}` in it is the session's id.
     Raw(String),
     /// Writes any bytes.
     RawBytes(Vec<u8>),

@@ -19,13 +19,13 @@ use crate::event::{
     Attachment, Delivery, Effect, Ending, Event, GrantUse, Outcome, PassUsed,
 };
 use crate::ids::{AgentId, ApprovalId, ClientId, GrantId, PrincipalKey, Seq, Timestamp};
-use crate::input::{Answer, AskRequest, Context, GrantDraft, ResolveApproval};
+use crate::input::{Answer, AskRequest, Context, GrantDraft, Judged, ResolveApproval};
 use crate::json::{Json, hex};
 use crate::limits::{
     AGENT_OPEN_ASKS_MAX, AGENT_OPEN_BYTES_MAX, OPEN_ASKS_MAX, OPEN_BYTES_MAX, OPTIONS_MAX,
     PATH_BYTES_MAX, TIMEOUT_MS_MAX,
 };
-use crate::managed::Life;
+use crate::managed::{Life, Pass};
 use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
 use crate::state::{State, ask_key};
@@ -127,12 +127,17 @@ impl ManagedPart {
         else {
             return Err(Rejection::AgentEnded(id));
         };
+        // A turn that is being ended begins nothing more, and would never end if it waited for a person.
+        if managed.turn.as_ref().is_some_and(|turn| turn.interrupted) {
+            return Err(Rejection::NoTurn(id));
+        }
         request.turn = Some(managed.turns.to_string());
         let said = running::said(&id, managed, std::mem::take(&mut own.said));
-        let pass = own
-            .covered_by
-            .as_ref()
-            .and_then(|digest| managed.passes.iter().find(|pass| pass.digest == *digest));
+        // Rules may have changed since it was allowed, and a deny holds.
+        let denies = |judged: &Judged| judged.verdict.effect == Effect::Deny;
+        let denied = request.judged.as_ref().is_some_and(denies);
+        let covers = |pass: &&Pass| !denied && own.covered_by.contains(&pass.digest);
+        let pass = managed.passes.iter().find(covers);
         let covered = pass.map(|pass| {
             let used = PassUsed {
                 agent: id.clone(),

@@ -208,7 +208,7 @@ fn prompt(
     }
     let mut events = Vec::new();
     if managed.archived {
-        events.push(archived(&id, false, caller));
+        events.push(taken_out(state, caller, agent)?);
     }
     let message = Message {
         text,
@@ -334,7 +334,7 @@ fn resume(state: &State, caller: &Caller, id: AgentId) -> Result<Decision, Rejec
     let (agent, managed) = load(state, caller, &id)?;
     let mut events = Vec::new();
     if managed.archived {
-        events.push(archived(&id, false, caller));
+        events.push(taken_out(state, caller, agent)?);
     }
     if !managed.is_live() {
         events.extend(begin_run(agent, managed, caller)?);
@@ -365,15 +365,33 @@ pub(super) fn begin_run(
 
 fn archive(state: &State, caller: &Caller, id: AgentId, away: bool) -> Result<Decision, Rejection> {
     let (agent, managed) = load(state, caller, &id)?;
-    if !away && managed.archived && is_taken(state, &agent.profile.name, Some(&id)) {
-        return Err(Rejection::NameTaken(agent.profile.name.clone()));
-    }
     let events = if managed.archived == away {
         Vec::new()
+    } else if away {
+        put_away(state, caller, &id, managed)
     } else {
-        vec![archived(&id, away, caller)]
+        vec![taken_out(state, caller, agent)?]
     };
     Ok(Decision::new(events, Subject::Agent(id)))
+}
+
+/// The facts that put an agent away. Nothing that runs is out of sight, so it ends.
+fn put_away(state: &State, caller: &Caller, id: &AgentId, managed: &Managed) -> Vec<Event> {
+    let mut events = match managed.life {
+        Life::Gone | Life::Stopping => Vec::new(),
+        Life::Requested | Life::Launched | Life::Ready => stopped(state, caller, id, managed),
+    };
+    events.push(archived(id, true, caller));
+    events
+}
+
+/// The fact that an agent is no longer put away. Another may have got its name meanwhile.
+fn taken_out(state: &State, caller: &Caller, agent: &Agent) -> Result<Event, Rejection> {
+    let name = &agent.profile.name;
+    if is_taken(state, name, Some(agent.id())) {
+        return Err(Rejection::NameTaken(name.clone()));
+    }
+    Ok(archived(agent.id(), false, caller))
 }
 
 fn rename(

@@ -340,7 +340,7 @@ fn exactly_what_was_allowed_runs_once_without_another_ask() {
     let approval = host.ask(ask);
     let covered = |digest: &str| {
         let mut ask = managed_ask("8");
-        ask.managed.as_mut().unwrap().covered_by = Some(digest.to_owned());
+        ask.managed.as_mut().unwrap().covered_by = vec![digest.to_owned()];
         ask_input(ask)
     };
     let asked = |decision: Decision| matches!(decision.subject, Subject::Approval(_));
@@ -364,8 +364,101 @@ fn what_was_allowed_and_did_not_run_ends_with_its_turn() {
     host.does(send("more"));
     host.does(turn_ended(1, 1));
     let mut ask = managed_ask("8");
-    ask.managed.as_mut().unwrap().covered_by = Some("d".to_owned());
+    ask.managed.as_mut().unwrap().covered_by = vec!["d".to_owned()];
     assert_eq!(host.asks(ask).0.as_str(), "ask-2");
+}
+
+/// A host whose agent was allowed what has digest `d` and has not done it yet.
+fn with_pass() -> Host {
+    let mut host = working();
+    let mut ask = managed_ask("7");
+    ask.managed.as_mut().unwrap().passes = vec!["d".to_owned()];
+    let approval = host.ask(ask);
+    host.does(resolve(&person("ann"), &approval, "approve"));
+    host
+}
+
+fn covered() -> AskRequest {
+    let mut ask = managed_ask("8");
+    ask.managed.as_mut().unwrap().covered_by = vec!["d".to_owned()];
+    ask
+}
+
+#[test]
+fn nothing_is_asked_and_nothing_allowed_runs_in_a_turn_that_was_interrupted() {
+    let mut host = with_pass();
+    host.does(interrupt());
+    for ask in [covered(), managed_ask("9")] {
+        assert_eq!(host.refuses(ask_input(ask)), Rejection::NoTurn(id()));
+    }
+    host.does(turn_ended(1, 1));
+    host.does(send("more"));
+    assert_eq!(host.asks(covered()).0.as_str(), "ask-2");
+}
+
+#[test]
+fn what_was_allowed_between_turns_is_asked_again_in_the_next() {
+    let mut host = working();
+    host.does(turn_ended(1, 1));
+    let mut ask = managed_ask("7");
+    ask.managed.as_mut().unwrap().passes = vec!["d".to_owned()];
+    let approval = host.ask(ask);
+    host.does(resolve(&person("ann"), &approval, "approve"));
+    host.does(send("more"));
+    assert_eq!(host.asks(covered()).0.as_str(), "ask-2");
+}
+
+#[test]
+fn a_deny_that_came_later_holds_over_what_was_allowed() {
+    let mut host = with_pass();
+    let denied = AskRequest {
+        tool: Some("Bash".to_owned()),
+        judged: Some(judged(vec![in_file(Effect::Deny, "Bash(x)")])),
+        ..covered()
+    };
+    let decision = host.decide(ask_input(denied)).unwrap();
+    let lines: Vec<_> = decision.events.iter().map(line).collect();
+    assert!(lines[1].contains("Denied"), "{lines:?}");
+}
+
+#[test]
+fn an_agent_that_is_put_away_while_it_works_ends() {
+    let mut host = working();
+    host.ask(managed_ask("7"));
+    let archive = ManagedInput::Archive {
+        caller: person("ann"),
+        agent: id(),
+        archived: true,
+    };
+    let lines = host.does(managed(archive));
+    assert!(lines[0].starts_with("approval.resolved ask-1: Cancelled"));
+    assert_eq!(owed(&host), ["stop 1"]);
+}
+
+#[test]
+fn an_agent_that_was_put_away_comes_back_only_if_its_name_is_free() {
+    let mut host = Host::new();
+    let archive = |archived| {
+        managed(ManagedInput::Archive {
+            caller: person("ann"),
+            agent: id(),
+            archived,
+        })
+    };
+    host.does(spawn_as(&person("ann"), Some("bea"), None));
+    host.does(exited(1, RunEnd::Done));
+    host.does(archive(true));
+    let Input::Managed(ManagedInput::Spawn(mut other)) =
+        spawn_as(&person("ann"), Some("bea"), None)
+    else {
+        unreachable!();
+    };
+    other.id = AgentId::new("b");
+    host.does(managed(ManagedInput::Spawn(other)));
+    let taken = Rejection::NameTaken("bea".to_owned());
+    for input in [send("go on"), resume(), archive(false)] {
+        assert_eq!(host.refuses(input), taken);
+    }
 }
 
 #[test]
@@ -379,7 +472,7 @@ fn what_was_allowed_long_ago_and_did_not_run_is_asked_again() {
     }
     let mut subject = |digest: &str| {
         let mut ask = managed_ask("last");
-        ask.managed.as_mut().unwrap().covered_by = Some(digest.to_owned());
+        ask.managed.as_mut().unwrap().covered_by = vec![digest.to_owned()];
         host.decide(ask_input(ask)).unwrap().subject
     };
     assert!(matches!(subject("d0"), Subject::Approval(_)));

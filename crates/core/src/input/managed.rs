@@ -159,6 +159,6 @@ pub struct ManagedAsk {
     pub said: Vec<TranscriptEntry>,
     /// Digests of what may run or be written without another ask if this one is allowed, each once.
     pub passes: Vec<String>,
-    /// The digest of the request itself: if it was allowed before, it is not asked again.
-    pub covered_by: Option<String>,
+    /// Digests that the request itself has: if one was allowed before, it is not asked again.
+    pub covered_by: Vec<String>,
 }

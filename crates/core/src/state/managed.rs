@@ -193,6 +193,8 @@ impl State {
         self.edit(&event.agent, at, |managed| {
             let count = (event.messages as usize).min(managed.queue.len());
             managed.turns = event.turn;
+            // What was allowed between turns was not allowed for this one.
+            managed.passes.clear();
             managed.turn = Some(Turn {
                 number: event.turn,
                 messages: managed.queue.drain(..count).collect(),
@@ -210,6 +212,7 @@ impl State {
                 turn.interrupted = true;
                 turn.deadline = event.deadline;
             }
+            managed.passes.clear();
         });
     }
 

@@ -22,6 +22,7 @@ mod cli;
 mod crash;
 mod host_wire;
 mod managed;
+mod managed_attacks;
 mod managed_cli;
 mod managed_gate;
 mod managed_kills;

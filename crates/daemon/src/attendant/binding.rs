@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 pub(super) fn digest(bound: &Bound, folder: &Path) -> String {
     match bound {
         Bound::Run(run) => digest_run(run, folder),
-        Bound::Write { path, content } => digest_write(path, content),
+        Bound::Write { path, content, old } => digest_write(path, content, old.as_deref()),
     }
 }
 
@@ -28,9 +28,11 @@ pub(super) fn digest_run(run: &RunRequest, folder: &Path) -> String {
     hash(&parts)
 }
 
-/// The digest of a file's whole content.
-pub(super) fn digest_write(path: &Path, content: &str) -> String {
-    hash(&["write".to_owned(), shown(&plain(path)), content.to_owned()])
+/// The digest of a file's whole content, and of what it takes the place of if that counts.
+pub(super) fn digest_write(path: &Path, content: &str, old: Option<&str>) -> String {
+    let mut parts = vec!["write".to_owned(), shown(&plain(path)), content.to_owned()];
+    parts.extend(old.map(str::to_owned));
+    hash(&parts)
 }
 
 fn hash(parts: &[String]) -> String {
@@ -91,8 +93,10 @@ mod tests {
             digest_run(&run("ls", None, &[("A", "b")]), folder),
             digest_run(&run("ls", None, &[("Ab", "")]), folder),
             digest_run(&run("ls", None, &[("A", "b"), ("C", "")]), folder),
-            digest_write(Path::new("/srv/app"), "ls"),
-            digest_write(Path::new("/srv/app"), "ls\n"),
+            digest_write(Path::new("/srv/app"), "ls", None),
+            digest_write(Path::new("/srv/app"), "ls\n", None),
+            digest_write(Path::new("/srv/app"), "ls", Some("")),
+            digest_write(Path::new("/srv/app"), "", Some("ls")),
         ];
         for (index, one) in all.iter().enumerate() {
             assert!(!all[..index].contains(one), "{index}");

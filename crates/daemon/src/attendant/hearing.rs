@@ -10,8 +10,11 @@ use countersign_agents::adapter::{
     Answer, Exit, Happening, PermissionAsk, Ready, Report, RequestId, TurnEnd,
 };
 use countersign_core::event::TurnEnded;
-use countersign_core::limits::{AGENT_LOG_BYTES_KEPT, MANAGED_ASK_TIMEOUT_MS};
+use countersign_core::limits::{
+    AGENT_LINE_BYTES_SHORT, AGENT_LOG_BYTES_KEPT, MANAGED_ASK_TIMEOUT_MS,
+};
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk, Ran};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -63,7 +66,8 @@ impl Run {
     async fn take(self: &Arc<Self>, event: PipeEvent, hearing: &mut Hearing) {
         match event {
             PipeEvent::Line(line) => {
-                for happening in self.hear(&line).happenings {
+                let heard = aside(line.len(), || self.hear(&line));
+                for happening in heard.happenings {
                     self.happen(happening, hearing).await;
                 }
             }
@@ -241,6 +245,16 @@ impl Run {
         if let Some(report) = story.take_report(&self.agent) {
             self.say(Ran::Reported(Box::new(report))).await;
         }
+    }
+}
+
+/// What takes long to understand must not hold up whoever shares the thread.
+fn aside<T>(bytes: usize, understand: impl FnOnce() -> T) -> T {
+    let shares = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    if shares && bytes > AGENT_LINE_BYTES_SHORT {
+        tokio::task::block_in_place(understand)
+    } else {
+        understand()
     }
 }
 

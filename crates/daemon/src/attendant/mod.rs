@@ -6,6 +6,7 @@
 
 mod binding;
 mod environment;
+mod found;
 mod hearing;
 mod launching;
 mod pace;

@@ -268,6 +268,15 @@ impl Run {
         line.order(Order::Answer { request, answer })
     }
 
+    /// How many wishes are kept.
+    pub(super) fn wishes_kept(&self) -> usize {
+        let line = self.line();
+        line.open
+            .values()
+            .filter(|open| open.wish.is_some())
+            .count()
+    }
+
     /// Nothing comes of the wishes that are kept.
     pub(super) fn drop_wishes(&self) -> Vec<RequestId> {
         let mut line = self.line();

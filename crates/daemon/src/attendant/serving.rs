@@ -3,17 +3,17 @@
 //! Invariants: nothing runs and nothing is read or written before the loop allowed exactly that; the
 //! file that was judged is the file that is used; what was withdrawn is not answered.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_agents::adapter::{Order, RequestId, RunRequest, ServeError, Served, Want};
 use countersign_agents::{
-    CommandSpec, FileError, Opened, Roots, ShellError, TerminalId, WriteTarget, open_for_read,
+    CommandSpec, FileError, Opened, ShellError, TerminalId, WriteTarget, open_for_read,
     open_for_write, read_text, write_text,
 };
 use countersign_core::event::{Delivery, Outcome};
 use countersign_core::limits::{
-    SERVED_AT_ONCE_MAX, TERMINAL_OUTPUT_BYTES, TERMINAL_OUTPUT_BYTES_MAX,
+    AGENT_WISHES_MAX, SERVED_AT_ONCE_MAX, TERMINAL_OUTPUT_BYTES, TERMINAL_OUTPUT_BYTES_MAX,
 };
 use countersign_core::{Approval, ApprovalId, AskRequest, Json, ManagedAsk};
 use serde_json::json;
@@ -23,6 +23,7 @@ use crate::reply::Reply;
 use crate::supervisor::chain;
 
 use super::binding::{digest_run, digest_write};
+use super::found::Found;
 use super::hearing::Hearing;
 use super::run::Run;
 use super::telling::all_written;
@@ -44,54 +45,13 @@ pub(super) enum Pending {
     },
 }
 
-/// A file that was found, or one outside the agent's folders that somebody may admit.
-pub(super) enum Found<T> {
-    Here(T),
-    Outside { asked: PathBuf, real: PathBuf },
-}
-
-impl<T> Found<T> {
-    fn of(asked: &Path, found: Result<T, FileError>) -> Result<Self, FileError> {
-        match found {
-            Ok(file) => Ok(Self::Here(file)),
-            Err(FileError::Outside { path }) => Ok(Self::Outside {
-                asked: asked.to_owned(),
-                real: path,
-            }),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The file itself, once it was allowed.
-    fn open(
-        self,
-        roots: &Roots,
-        open: impl FnOnce(&Path, &Roots) -> Result<T, FileError>,
-    ) -> Result<T, FileError> {
-        match self {
-            Self::Here(file) => Ok(file),
-            Self::Outside { asked, real } => {
-                let roots = roots.clone().admit_exact(real);
-                open(&asked, &roots)
-            }
-        }
-    }
-
-    fn real<'a>(&'a self, path: impl FnOnce(&'a T) -> &'a Path) -> &'a Path {
-        match self {
-            Self::Here(file) => path(file),
-            Self::Outside { real, .. } => real,
-        }
-    }
-}
-
 /// An ask for a wish, as rules and people see it.
 struct Wish {
     pending: Pending,
     action: String,
     tool: &'static str,
     input: serde_json::Value,
-    covered_by: Option<String>,
+    covered_by: Vec<String>,
 }
 
 impl Run {
@@ -107,6 +67,9 @@ impl Run {
             | Want::WaitForExit { .. }
             | Want::Kill { .. }
             | Want::Release { .. } => return self.serve_terminal(request, want),
+            _ if self.wishes_kept() >= AGENT_WISHES_MAX => Err(ServeError::Failed(
+                "too many requests wait for an answer".to_owned(),
+            )),
             Want::CreateTerminal {
                 run,
                 output_bytes_max,
@@ -132,7 +95,7 @@ impl Run {
             action: command,
             tool: "Bash",
             input,
-            covered_by: Some(digest_run(&run, &self.folder)),
+            covered_by: vec![digest_run(&run, &self.folder)],
             pending: Pending::Run {
                 run,
                 output_bytes_max: output_bytes_max.min(TERMINAL_OUTPUT_BYTES_MAX),
@@ -153,7 +116,7 @@ impl Run {
             action: format!("Read {real}"),
             tool: "Read",
             input: json!({ "file_path": real }),
-            covered_by: None,
+            covered_by: Vec::new(),
             pending: Pending::Read { file, line, limit },
         })
     }
@@ -161,10 +124,20 @@ impl Run {
     async fn wish_to_write(&self, path: PathBuf, content: String) -> Result<Wish, ServeError> {
         let roots = self.roots.clone();
         let asked = path.clone();
-        let file = blocking(move || Found::of(&path, open_for_write(&path, &roots))).await?;
+        let look = move || {
+            let file = Found::of(&path, open_for_write(&path, &roots))?;
+            // What cannot be read as text was not shown as such either.
+            let old = open_for_read(&path, &roots).and_then(|old| read_text(old, None, None));
+            Ok((file, old.ok()))
+        };
+        let (file, old) = blocking(look).await?;
         let real = file.real(WriteTarget::real_path);
         // What was allowed by name holds only where the name leads to itself.
-        let covered_by = (real == asked).then(|| digest_write(&asked, &content));
+        let olds = [None, old.as_deref()].into_iter().filter(|_| real == asked);
+        let mut covered_by: Vec<_> = olds
+            .map(|old| digest_write(&asked, &content, old))
+            .collect();
+        covered_by.dedup();
         let real = real.to_string_lossy().into_owned();
         Ok(Wish {
             action: format!("Write {real}"),

@@ -1,0 +1,48 @@
+//! Files that an agent wants, as far as they may be looked at before anybody allowed them.
+//!
+//! Invariant: what is opened once it was allowed is what was asked about.
+
+use std::path::{Path, PathBuf};
+
+use countersign_agents::{FileError, Roots};
+
+/// A file that was found, or one outside the agent's folders that somebody may admit.
+pub(super) enum Found<T> {
+    Here(T),
+    Outside { asked: PathBuf, real: PathBuf },
+}
+
+impl<T> Found<T> {
+    pub(super) fn of(asked: &Path, found: Result<T, FileError>) -> Result<Self, FileError> {
+        match found {
+            Ok(file) => Ok(Self::Here(file)),
+            Err(FileError::Outside { path }) => Ok(Self::Outside {
+                asked: asked.to_owned(),
+                real: path,
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The file itself, once it was allowed.
+    pub(super) fn open(
+        self,
+        roots: &Roots,
+        open: impl FnOnce(&Path, &Roots) -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        match self {
+            Self::Here(file) => Ok(file),
+            Self::Outside { asked, real } => {
+                let roots = roots.clone().admit_exact(real);
+                open(&asked, &roots)
+            }
+        }
+    }
+
+    pub(super) fn real<'a>(&'a self, path: impl FnOnce(&'a T) -> &'a Path) -> &'a Path {
+        match self {
+            Self::Here(file) => path(file),
+            Self::Outside { real, .. } => real,
+        }
+    }
+}

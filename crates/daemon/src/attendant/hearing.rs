@@ -39,10 +39,7 @@ impl Run {
         let mut pace = Pace::begin(Instant::now());
         let exit = loop {
             match next(&mut events, &hearing.story).await {
-                Next::Due => {
-                    self.commit_story(&mut hearing.story).await;
-                    continue;
-                }
+                Next::Due => self.commit_story(&mut hearing.story).await,
                 Next::Came(Some(PipeEvent::Exited(exit))) => break exit,
                 Next::Came(None) => break Exit::default(),
                 Next::Came(Some(event)) => {

@@ -99,8 +99,6 @@ struct Shared {
     doubt: Arc<Notify>,
     /// Room for those who look at files.
     looks: Arc<Semaphore>,
-    /// Turns of those who look at files that answer.
-    turns: Arc<Semaphore>,
 }
 
 /// Resolves when the loop has ended, orderly or not.
@@ -184,7 +182,6 @@ pub async fn start(
         means: OnceLock::new(),
         doubt: Arc::default(),
         looks: Arc::new(Semaphore::new(looking::LOOKS_MAX)),
-        turns: Arc::new(Semaphore::new(looking::LOOKS_AT_ONCE)),
     };
     let service = Service {
         shared: Arc::new(shared),

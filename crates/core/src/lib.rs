@@ -11,6 +11,7 @@ mod decide;
 #[cfg(test)]
 mod decide_tests;
 pub mod event;
+mod exact;
 mod grant;
 mod ids;
 mod input;

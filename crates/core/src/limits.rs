@@ -60,11 +60,15 @@ pub const STORY_MS_HELD: u64 = 300;
 /// How long the fact that an answer was told waits for something to be committed with.
 pub const TOLD_MS_HELD: u64 = 50;
 
-/// Lines of one agent that are heard before others have their turn.
-pub const HEARD_IN_A_ROW: u32 = 32;
+/// How long it takes at the least to hear the lines and bytes below of one agent. Nobody's words come
+/// faster; whoever floods waits, and leaves the processors to others.
+pub const PACE_MS: u64 = 8;
 
-/// The same in microseconds, for lines that take long to understand.
-pub const HEARD_US_IN_A_ROW: u64 = 500;
+/// See [`PACE_MS`]: 32,000 lines each second.
+pub const PACE_LINES: usize = 256;
+
+/// See [`PACE_MS`]: 32 MB each second.
+pub const PACE_BYTES: usize = 256 * 1024;
 
 /// The end of what an agent wrote for its log: what explains how it ended.
 pub const AGENT_LOG_BYTES_KEPT: usize = 1024;

@@ -9,6 +9,8 @@
 
 #[path = "properties/check.rs"]
 mod check;
+#[path = "properties/managed.rs"]
+mod managed;
 #[path = "properties/models.rs"]
 mod models;
 #[path = "properties/steps.rs"]

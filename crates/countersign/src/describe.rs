@@ -236,7 +236,14 @@ fn warning(row: &HostApproval) -> Option<String> {
             shown::line(key)
         )
     });
-    let words: Vec<String> = repeated.into_iter().chain(hidden_warning(hidden)).collect();
+    let again = row.repeats.as_deref().map(|earlier| {
+        format!(
+            "this may already have run: {} allowed the very same, and nobody knows what became of it",
+            shown::line(earlier)
+        )
+    });
+    let words = again.into_iter().chain(repeated);
+    let words: Vec<String> = words.chain(hidden_warning(hidden)).collect();
     (!words.is_empty()).then(|| words.join("\n"))
 }
 

@@ -42,6 +42,7 @@ pub(crate) fn approval() -> HostApproval {
         options: vec!["approve".into(), "deny".into()],
         passed_to_owner: None,
         remembered: Vec::new(),
+        repeats: None,
         resolution: None,
         resolved_at: None,
         resolved_by: None,

@@ -14,7 +14,6 @@ use countersign_rules::{
     Request, RuleSet, Verdict, VerdictPart, assess, judge, suggest,
 };
 
-use crate::exact;
 use crate::rulebook::{Chapter, ChapterLayer, Rulebook};
 
 /// How often a verdict is sought anew because a grant had too few uses left: each time at least one
@@ -55,7 +54,7 @@ impl Assessed {
     /// Takes an ask apart.
     pub(crate) fn read(rulebook: &Rulebook, unread: &Unread) -> Self {
         let given = unread.input.as_ref();
-        let exact = given.and_then(|input| exact::parse(input.text()));
+        let exact = given.and_then(Json::read_exactly);
         let ambiguous = given.is_some() && exact.is_none();
         // Of several readings one is enough to deny.
         let input = exact.or_else(|| serde_json::from_str(given?.text()).ok());

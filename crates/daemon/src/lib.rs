@@ -9,7 +9,6 @@ pub mod audit;
 mod board;
 mod clock;
 mod crash;
-mod exact;
 mod feed;
 mod gate;
 mod names;

@@ -157,6 +157,10 @@ pub struct HostApproval {
     /// In the reply to a resolution: what is remembered of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remembered: Vec<GrantRow>,
+    /// An earlier ask of the agent for the very same thing that was allowed, and of which nobody knows
+    /// whether the agent heard of it: it may already have run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<String>,
     /// The option chosen, or `cancelled`, `expired`, `agent_gone`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<String>,

@@ -161,6 +161,7 @@ pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
         options: ask.options.clone(),
         passed_to_owner: None,
         remembered: Vec::new(),
+        repeats: ask.repeats.as_ref().map(ToString::to_string),
         resolution: None,
         resolved_at: None,
         resolved_by: None,

@@ -239,6 +239,9 @@ pub(super) fn kept(raw: &RawValue) -> Option<Json> {
 pub(super) struct Calls {
     known: BTreeMap<String, Call>,
     born: u64,
+    /// What all of them carry: counted along, because every word about a call needs it.
+    #[serde(default)]
+    bytes: usize,
 }
 
 impl Calls {
@@ -250,7 +253,7 @@ impl Calls {
     /// and otherwise with what is known of it, because some tell the end of a call as another begin.
     pub(super) fn begin(&mut self, update: &CallUpdate<'_>) -> &Call {
         if self.find(&update.tool_call_id).is_some_and(Call::is_over) {
-            self.known.remove(&update.tool_call_id);
+            self.forget(&update.tool_call_id);
         }
         self.learn(update)
     }
@@ -261,24 +264,25 @@ impl Calls {
         self.make_room(&id);
         self.born += 1;
         let born = self.born;
-        let others: usize = self.known.values().map(Call::bytes).sum();
         let call = self.known.entry(id).or_insert_with(|| Call {
             born,
             ..Call::default()
         });
-        let before = call.bytes();
+        let others = self.bytes.saturating_sub(call.bytes());
         call.learn(update);
-        if others - before + call.bytes() > TOOL_CALL_BYTES_KNOWN_MAX {
+        if others + call.bytes() > TOOL_CALL_BYTES_KNOWN_MAX {
             call.slim();
             call.doubt = Some("too much is under way to remember the input".to_owned());
             call.revision += 1;
         }
+        self.bytes = others + call.bytes();
         call
     }
 
     /// Forgets what a call that is over carried.
     pub(super) fn settle(&mut self, id: &str) {
         if let Some(call) = self.known.get_mut(id).filter(|call| call.is_over()) {
+            self.bytes = self.bytes.saturating_sub(call.bytes());
             call.slim();
         }
     }
@@ -300,15 +304,22 @@ impl Calls {
                 .min_by_key(|(_, call)| (!call.is_over(), call.born))
                 .map(|(id, _)| id.clone());
             match oldest {
-                Some(oldest) => self.known.remove(&oldest),
+                Some(oldest) => self.forget(&oldest),
                 None => return,
-            };
+            }
         }
+    }
+
+    fn forget(&mut self, id: &str) {
+        let forgotten = self.known.remove(id);
+        let carried = forgotten.as_ref().map_or(0, Call::bytes);
+        self.bytes = self.bytes.saturating_sub(carried);
     }
 
     /// Forgets them all; gives those that were never said to have ended, in the order they began.
     pub(super) fn close(&mut self) -> Vec<(String, ToolStatus)> {
         let known = std::mem::take(&mut self.known);
+        self.bytes = 0;
         let mut open: Vec<(u64, String)> = known
             .into_iter()
             .filter(|(_, call)| !call.is_over() && call.is_told())
@@ -376,5 +387,12 @@ mod tests {
         let text = format!(r#"{{"toolCallId":"6","rawInput":{{"command":"{big}{big}"}}}}"#);
         let call = calls.learn(&update(&text));
         assert!(call.raw_input.is_none() && call.doubt.is_some());
+        let carried: usize = calls.known.values().map(Call::bytes).sum();
+        assert_eq!(calls.bytes, carried);
+        calls.begin(&update(r#"{"toolCallId":"3","status":"completed"}"#));
+        calls.settle("3");
+        calls.begin(&update(r#"{"toolCallId":"3","rawInput":{}}"#));
+        let carried: usize = calls.known.values().map(Call::bytes).sum();
+        assert_eq!(calls.bytes, carried);
     }
 }

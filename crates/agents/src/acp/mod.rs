@@ -20,7 +20,6 @@ mod envelope;
 mod handshake;
 mod permission;
 mod state;
-mod strict;
 mod tool;
 mod translate;
 mod want;

@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 
 use super::call::Call;
 use super::command::{absolute, folder, text_of_words};
-use super::strict;
 use crate::adapter::{Bound, RunRequest};
 
 /// A call in the words of rules.
@@ -122,12 +121,12 @@ fn read_fields(call: &Call) -> Result<Option<Fields>, &'static str> {
     let Some(raw) = &call.raw_input else {
         return Ok(None);
     };
-    match strict::parse(raw.text()) {
-        Ok(Value::Object(fields)) if fields.is_empty() => Ok(None),
-        Ok(Value::Object(fields)) => Ok(Some(fields)),
-        Ok(Value::Null) => Ok(None),
-        Ok(_) => Err("the input is not an object"),
-        Err(_) => Err("the input names a field twice or cannot be read"),
+    match raw.read_exactly() {
+        Some(Value::Object(fields)) if fields.is_empty() => Ok(None),
+        Some(Value::Object(fields)) => Ok(Some(fields)),
+        Some(Value::Null) => Ok(None),
+        Some(_) => Err("the input is not an object"),
+        None => Err("the input names a field twice or cannot be read"),
     }
 }
 

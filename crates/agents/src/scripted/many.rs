@@ -44,7 +44,7 @@ impl Stage {
                 note(&mut ledger, &one.answered().await);
             }
             if many.pause_us > 0
-                && let Flow::End(answer) = self.sleep(Duration::from_micros(many.pause_us)).await
+                && let Flow::End(answer) = self.sleep(pause(many.pause_us, number)).await
             {
                 return Flow::End(answer);
             }
@@ -90,6 +90,14 @@ impl Open {
         let (number, began) = (self.number, self.began.as_micros());
         format!("{number} {answer} {began} {micros}\n")
     }
+}
+
+/// Between half of it and one and a half, other for each process: agents that rest equally long would
+/// ask all at once for ever, since they are answered together.
+fn pause(about_us: u64, number: u64) -> Duration {
+    let seed = u64::from(std::process::id()).wrapping_add(number);
+    let mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    Duration::from_micros(about_us / 2 + mixed % about_us.max(1))
 }
 
 /// One write for each line, so that a ledger is whole whenever the agent ends.

@@ -9,6 +9,7 @@ mod ask;
 mod many;
 mod play;
 mod script;
+mod stdio;
 mod wire;
 mod wish;
 
@@ -74,7 +75,7 @@ pub async fn run_with_arguments(arguments: impl Iterator<Item = String>) -> u8 {
         _ => return 2,
     };
     script.state = std::env::var_os("SCRIPTED_AGENT_STATE").map(PathBuf::from);
-    run(script, tokio::io::stdin(), tokio::io::stdout()).await
+    run(script, stdio::input(), stdio::output()).await
 }
 
 struct Agent {

@@ -79,6 +79,10 @@ impl Stage {
         }
     }
 
+    pub(super) fn is_quiet(&self) -> bool {
+        self.script.quiet
+    }
+
     /// Plays a turn, and answers the prompt unless the script is silent.
     pub(super) async fn play(&self, params: &Value) {
         let text = prompt_text(params);

@@ -31,6 +31,8 @@ pub struct Script {
     pub update_before_session: bool,
     /// Whether it answers something before it was asked.
     pub response_before_request: bool,
+    /// Whether it says only what a person wants to hear of what it got from the host.
+    pub quiet: bool,
     /// Whether it offers `session/load`.
     pub can_load: bool,
     /// Whether it offers `session/resume`.
@@ -53,6 +55,7 @@ impl Default for Script {
             wants_login: false,
             update_before_session: false,
             response_before_request: false,
+            quiet: false,
             can_load: true,
             can_resume: false,
             modes: Vec::new(),
@@ -245,7 +248,7 @@ pub struct AskMany {
     /// How many are open together.
     #[serde(default)]
     pub at_once: u64,
-    /// Microseconds of rest after they were answered.
+    /// About so many microseconds of rest after they were answered.
     #[serde(default)]
     pub pause_us: u64,
 }

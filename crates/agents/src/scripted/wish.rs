@@ -17,10 +17,13 @@ impl Stage {
     pub(super) async fn call_and_say(&self, method: &str, params: Value) -> Value {
         let response = self.send(method, params).await;
         let what = match response.get("result") {
-            Some(result) => format!("{method}: {result}"),
-            None => format!("{method} failed: {}", response["error"]),
+            Some(result) if self.is_quiet() => result["output"].as_str().map(str::to_owned),
+            Some(result) => Some(format!("{method}: {result}")),
+            None => Some(format!("{method} failed: {}", response["error"])),
         };
-        self.say(&what).await;
+        if let Some(what) = what {
+            self.say(&what).await;
+        }
         response
     }
 

@@ -682,7 +682,9 @@ pub(super) fn tell(state: &State, approval: Approval) -> Decision {
         .find_approval(&approval.ask.id)
         .cloned()
         .unwrap_or(approval);
-    if newest.is_pending() {
+    // A managed agent hears its answers from the host that runs it, once; whoever else looks does not
+    // count, and must not bring that answer about again.
+    if newest.is_pending() || newest.ask.request.is_some() {
         return Decision::new(Vec::new(), Subject::Told(Box::new(newest)));
     }
     told(newest)

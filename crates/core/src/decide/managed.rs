@@ -220,7 +220,8 @@ fn prompt(
         Life::Gone => events.extend(begin_run(agent, managed, caller)?),
         Life::Ready if managed.turn.is_none() => {
             let next = managed.queue.front().unwrap_or(&message);
-            events.extend(begin_turn(context, agent, managed, next));
+            let open = state.open_of(&id);
+            events.extend(begin_turn(context, agent, managed, (next, open)));
         }
         // One that is being ended begins again once it has.
         Life::Requested | Life::Launched | Life::Ready | Life::Stopping => {}
@@ -228,12 +229,12 @@ fn prompt(
     Ok(Decision::new(events, Subject::Agent(id)))
 }
 
-/// The facts that start the next turn with the message in front.
+/// The facts that start the next turn with the message in front, given what the agent has open.
 pub(super) fn begin_turn(
     context: Context<'_>,
     agent: &Agent,
     managed: &Managed,
-    message: &Message,
+    (message, open): (&Message, OpenCounts),
 ) -> Vec<Event> {
     let turn = managed.turns + 1;
     let timeout = managed.options.turn_timeout_ms.unwrap_or(TURN_TIMEOUT_MS);
@@ -250,12 +251,7 @@ pub(super) fn begin_turn(
             text: message.text.clone(),
         }],
     };
-    let running = status(
-        &agent.profile,
-        BaseState::Running,
-        OpenCounts::default(),
-        None,
-    );
+    let running = status(&agent.profile, BaseState::Running, open, None);
     vec![started.into(), said.into(), running]
 }
 

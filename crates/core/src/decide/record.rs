@@ -161,7 +161,14 @@ pub(super) fn prune(state: &State, caller: &Caller, before: Seq) -> Result<Decis
     ))
 }
 
+/// What is open, and what an agent is being told: both events of its ask and answer.
 fn needed(state: &State) -> impl Iterator<Item = Seq> {
     let asks = state.approvals.values().map(|approval| approval.opened);
-    asks.chain(state.questions.values().map(|question| question.opened))
+    let owed = state.owed.values().flat_map(|owed| owed.values());
+    let owed = owed.flat_map(|approval| {
+        let ended = approval.ended.as_ref().map(|ended| ended.seq);
+        std::iter::once(approval.opened).chain(ended)
+    });
+    asks.chain(owed)
+        .chain(state.questions.values().map(|question| question.opened))
 }

@@ -37,7 +37,11 @@ pub(super) fn ran(
     let events = match ran {
         Ran::Placed(worktree) => vec![placed(id, Some(worktree))],
         Ran::Launched { process, tree } => launched(id, run, process, tree),
-        Ran::Ready { session, resumable } => ready(context, agent, managed, (session, resumable)),
+        // A session opens once.
+        Ran::Ready { .. } if managed.life == Life::Ready => Vec::new(),
+        Ran::Ready { session, resumable } => {
+            ready(state, context, (agent, managed), (session, resumable))
+        }
         Ran::Reported(report) => reported(id, *report),
         Ran::Said(entries) => said(id, managed, entries).into_iter().collect(),
         Ran::TurnEnded {
@@ -80,9 +84,9 @@ fn launched(id: &AgentId, run: u32, process: Option<ProcessKey>, tree: Json) -> 
 }
 
 fn ready(
+    state: &State,
     context: Context<'_>,
-    agent: &Agent,
-    managed: &Managed,
+    (agent, managed): (&Agent, &Managed),
     (session, resumable): (String, bool),
 ) -> Vec<Event> {
     let event = AgentReady {
@@ -93,7 +97,8 @@ fn ready(
     };
     let mut events = vec![event.into()];
     if managed.life != Life::Stopping {
-        events.extend(go_on(context, agent, managed, OpenCounts::default()));
+        let open = state.open_of(agent.id());
+        events.extend(go_on(context, agent, managed, open));
     }
     events
 }
@@ -101,7 +106,7 @@ fn ready(
 /// The next turn, or a rest.
 fn go_on(context: Context<'_>, agent: &Agent, managed: &Managed, open: OpenCounts) -> Vec<Event> {
     match managed.queue.front() {
-        Some(next) => begin_turn(context, agent, managed, next),
+        Some(next) => begin_turn(context, agent, managed, (next, open)),
         None => vec![status(&agent.profile, BaseState::Idle, open, None)],
     }
 }

@@ -1,6 +1,6 @@
 //! What the host's start, lost connections and time itself lead to. Never to an allow.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::approvals::ended;
 use super::{Decision, Subject, grants, managed, questions, running};
@@ -101,7 +101,23 @@ pub(super) fn time_arrived(state: &State, context: Context<'_>) -> Decision {
     if !leaving.is_empty() {
         make_room(state, &leaving, &mut events);
     }
+    keep_first_ends(&mut events);
     Decision::new(events, Subject::Nothing)
+}
+
+/// What runs out of time may do so together with the turn or the connection it belongs to.
+fn keep_first_ends(events: &mut Vec<Event>) {
+    let mut approvals = HashSet::new();
+    let mut questions = HashSet::new();
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "only these two end something that others end as well"
+    )]
+    events.retain(|event| match event {
+        Event::ApprovalResolved(ended) => approvals.insert(ended.approval.clone()),
+        Event::QuestionEnded(ended) => questions.insert(ended.question.clone()),
+        _ => true,
+    });
 }
 
 fn run_out(state: &State, context: Context<'_>, what: &Deadline) -> Vec<Event> {

@@ -179,6 +179,10 @@ impl State {
         self.recent
             .retain(|approval| approval.opened != event.opened);
         self.recount_recent();
+        let owed = self.owed.values_mut();
+        for approval in owed.filter_map(|owed| owed.get_mut(&event.opened)) {
+            approval.dismissed = true;
+        }
         self.changed.rest.dismissed.push(event.opened);
     }
 

@@ -54,9 +54,10 @@ impl State {
     /// knows whether the agent heard of it.
     pub(crate) fn find_unknown_twin(&self, agent: &AgentId, digest: &str) -> Option<&Approval> {
         self.recent.iter().rev().find(|approval| {
-            approval.ask.agent.as_ref() == Some(agent)
+            // The rarest comes first: nearly always nothing is compared but this.
+            approval.delivery == Delivery::Unknown
+                && approval.ask.agent.as_ref() == Some(agent)
                 && approval.ask.input_digest.as_deref() == Some(digest)
-                && approval.delivery == Delivery::Unknown
                 && approval
                     .ended
                     .as_ref()

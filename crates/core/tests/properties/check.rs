@@ -8,10 +8,11 @@ use countersign_core::event::{
     QuestionOutcome, Verdict,
 };
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Ask, Caller, Context, Decision, Ended, GrantId, Input,
+    AgentId, Approval, ApprovalId, Ask, Caller, Context, Decision, Ended, GrantId, Input, Life,
     OpenCounts, Question, Rejection, Role, Seq, State, Timestamp, limits,
 };
 
+use crate::managed::Book;
 use crate::world::{SEATS, World, agent_id, principal};
 
 /// What the events have said so far.
@@ -27,6 +28,7 @@ pub(crate) struct Checks {
     grants: BTreeMap<GrantId, (Arc<Grant>, u32)>,
     /// Grants that ended.
     over: BTreeSet<GrantId>,
+    managed: Book,
 }
 
 impl Checks {
@@ -76,6 +78,7 @@ impl Checks {
 
     /// Keeps what an event says, to compare with what the state shows.
     pub(crate) fn applied(&mut self, seq: Seq, at: Timestamp, event: &Event) {
+        self.managed.note(seq, event);
         match event {
             Event::ApprovalRequested(e) => {
                 assert!(self.open.insert(e.ask.id.clone()));
@@ -137,7 +140,8 @@ impl Checks {
                 .is_none_or(|client| world.presence.is_connected(client));
             assert_eq!(agent.lapses_at.is_none(), connected, "{agent:?}");
         }
-        self.states_are_derived_and_announced(state);
+        self.states_are_derived_and_announced(world);
+        self.managed.stands(state);
         self.grants_are_kept(state);
         keys_are_unique(state);
         bounds_hold(state);
@@ -260,8 +264,9 @@ impl Checks {
         })
     }
 
-    fn states_are_derived_and_announced(&self, state: &State) {
-        for agent in (0..3).map(agent_id) {
+    fn states_are_derived_and_announced(&self, world: &World) {
+        let state = &world.folded;
+        for agent in (0..3).map(agent_id).chain(world.managed.iter().cloned()) {
             let approvals = state
                 .open_approvals()
                 .filter(|approval| approval.ask.agent.as_ref() == Some(&agent));
@@ -316,7 +321,9 @@ fn within_an_agents_reach(event: &Event) -> bool {
         | Event::AnswerAttempted(_)
         | Event::QuestionAsked(_)
         | Event::ConnectionLost(_)
-        | Event::Notified(_) => true,
+        | Event::Notified(_)
+        | Event::TranscriptAdded(_)
+        | Event::PassUsed(_) => true,
         _ => false,
     }
 }
@@ -335,7 +342,7 @@ fn names_only_what_is_known(
         Event::ApprovalResolveRequested(e) => is_open(&e.approval),
         Event::ApprovalResolveRefused(e) => state.find_approval(&e.approval).is_some(),
         Event::AnswerAttempted(e) => {
-            opened.contains_key(&e.approval) || checks.endings.contains_key(&e.approval)
+            is_open(&e.approval) || checks.endings.contains_key(&e.approval)
         }
         Event::GrantRemoved(e) => state.find_grant(&e.grant).is_some(),
         Event::AgentBypassChanged(e) => state.find_agent(&e.agent).is_some(),
@@ -387,7 +394,13 @@ fn next_deadline(state: &State, held_until: Timestamp) -> Option<Timestamp> {
         .filter_map(|question| question.text.deadline);
     let grants = state.grants().filter_map(|grant| grant.grant.expires_at);
     let bypasses = state.agents().filter_map(|agent| agent.bypass_until);
+    let turns = state.agents().filter_map(|agent| {
+        let managed = agent.managed.as_ref()?;
+        let turn = managed.turn.as_ref()?;
+        turn.deadline.filter(|_| managed.life != Life::Stopping)
+    });
     let expiries = asks.chain(questions).chain(grants).chain(bypasses);
+    let expiries = expiries.chain(turns);
     let expiries = expiries.map(|at| at.max(held_until));
     let lapses = state
         .open_approvals()
@@ -424,8 +437,9 @@ pub(crate) fn same(world: &World) {
             .collect::<Vec<_>>()
     };
     assert_eq!(trusted(folded), trusted(restored));
-    for agent in (0..3).map(agent_id) {
+    for agent in (0..3).map(agent_id).chain(world.managed.iter().cloned()) {
         assert_eq!(folded.open_of(&agent), restored.open_of(&agent));
+        assert_eq!(folded.duties_of(&agent), restored.duties_of(&agent));
         assert_eq!(
             folded.operator_name_of(&agent, world.now),
             restored.operator_name_of(&agent, world.now)
@@ -487,13 +501,13 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         Input::AskQuestion(input) => Some(&input.caller),
         Input::CreateToken(input) => Some(&input.caller),
         Input::CreateGrant(input) => Some(&input.caller),
+        Input::Managed(input) => crate::managed::caller_of(input),
         Input::HostStarted { .. }
         | Input::TimeArrived
         | Input::ConnectionLost(_)
         | Input::SettleByRules { .. }
         | Input::TellAnswer(_)
         | Input::SettleAnswer { .. }
-        | Input::Managed(_)
         | Input::MarkProcess { .. }
         | Input::ForgetProcesses(_) => None,
     }

@@ -93,7 +93,7 @@ impl Models {
             .filter(|approval| !approval.dismissed)
             .cloned()
             .partition(Approval::is_pending);
-        let half_told = ended.iter().filter(|approval| {
+        let half_told = self.approvals.values().filter(|approval| {
             approval.delivery == Delivery::Attempted && approval.ask.request.is_some()
         });
         let half_told = half_told.cloned().collect();

@@ -3,6 +3,10 @@
 use countersign_core::event::{BaseState, Delivery, Effect};
 use proptest::prelude::*;
 
+use crate::managed::{
+    ManagedAskStep, ManagedCall, RanStep, When, any_managed_ask, any_managed_call, any_ran,
+};
+
 /// Which of the callers in [`crate::world`] speaks.
 pub(crate) type Seat = usize;
 
@@ -75,6 +79,8 @@ pub(crate) enum Step {
     Mark { process: u32, agent: usize },
     Forget { process: u32 },
     Rejudge(Pick, VerdictStep),
+    Ran(Pick, When, RanStep),
+    ManagedAsk(ManagedAskStep, AskStep),
 }
 
 #[derive(Clone, Debug)]
@@ -100,6 +106,7 @@ pub(crate) enum Call {
     RevokeToken(Pick),
     Redact(Pick),
     Prune(Pick),
+    Managed(ManagedCall),
 }
 
 pub(crate) fn any_step() -> impl Strategy<Value = Step> {
@@ -123,6 +130,8 @@ pub(crate) fn any_step() -> impl Strategy<Value = Step> {
         1 => (0..3_u32, 0..3_usize).prop_map(|(process, agent)| Step::Mark { process, agent }),
         1 => (0..3_u32).prop_map(|process| Step::Forget { process }),
         4 => (pick(), any_verdict()).prop_map(|(ask, verdict)| Step::Rejudge(ask, verdict)),
+        24 => any_ran().prop_map(|(agent, when, ran)| Step::Ran(agent, when, ran)),
+        16 => (any_managed_ask(), any_ask()).prop_map(|(own, ask)| Step::ManagedAsk(own, ask)),
     ]
 }
 
@@ -150,6 +159,7 @@ fn any_call() -> impl Strategy<Value = Call> {
         1 => pick().prop_map(Call::RevokeToken),
         2 => pick().prop_map(Call::Redact),
         1 => pick().prop_map(Call::Prune),
+        20 => any_managed_call().prop_map(Call::Managed),
     ]
 }
 

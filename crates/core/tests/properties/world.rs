@@ -34,6 +34,7 @@ pub(crate) struct World {
     pub(crate) questions: Vec<QuestionId>,
     pub(crate) tokens: Vec<TokenId>,
     pub(crate) grants: Vec<GrantId>,
+    pub(crate) managed: Vec<AgentId>,
     ids: usize,
     pub(crate) checks: Checks,
 }
@@ -52,6 +53,7 @@ impl World {
             questions: Vec::new(),
             tokens: Vec::new(),
             grants: Vec::new(),
+            managed: Vec::new(),
             ids: 0,
             checks: Checks::default(),
         }
@@ -104,6 +106,15 @@ impl World {
                 approval: self.ask_id(pick),
                 judged: self.judged(&verdict),
             }),
+            Step::Ran(agent, when, ran) => {
+                let input = self.ran(agent, when, &ran);
+                self.feed(&input);
+            }
+            Step::ManagedAsk(own, ask) => {
+                let plain = self.request(Caller::host(), &ask);
+                let request = self.managed_ask(&own, plain);
+                self.feed(&Input::RequestApproval(Box::new(request)));
+            }
         }
     }
 
@@ -207,6 +218,7 @@ impl World {
             Event::QuestionAsked(e) => self.questions.push(e.question.id.clone()),
             Event::TokenCreated(e) => self.tokens.push(e.token.clone()),
             Event::GrantCreated(e) => self.grants.push(e.grant.id.clone()),
+            Event::AgentSpawned(e) => self.managed.push(e.agent.id.clone()),
             _ => {}
         }
     }
@@ -223,12 +235,12 @@ impl World {
         }
     }
 
-    fn next_id(&mut self, kind: &str) -> String {
+    pub(crate) fn next_id(&mut self, kind: &str) -> String {
         self.ids += 1;
         format!("{kind}-{}", self.ids)
     }
 
-    fn pick<T: Clone>(made: &[T], pick: usize) -> Option<T> {
+    pub(crate) fn pick<T: Clone>(made: &[T], pick: usize) -> Option<T> {
         let from_the_end = made.len().checked_sub(pick.checked_add(1)?)?;
         made.get(from_the_end).cloned()
     }
@@ -357,6 +369,7 @@ impl World {
                 caller,
                 before: self.seq_of(pick),
             },
+            Call::Managed(call) => self.managed_call(caller, &call),
         }
     }
 

@@ -21,6 +21,7 @@ const FOLDER: &str = "{folder}";
 // What is allowed happens: commands in a terminal of the host, files through the host.
 const BUILD: &str = r#"{
   "can_load": true,
+  "quiet": true,
   "modes": ["work", "plan"],
   "steps": [
     {"plan": [["Read the failing test", "in_progress"], ["Find the race", "pending"], ["Fix it", "pending"]]},
@@ -52,6 +53,7 @@ const BUILD: &str = r#"{
 
 const DOCS: &str = r##"{
   "can_load": true,
+  "quiet": true,
   "steps": [
     {"think": "Who reads this? Somebody who has never seen a clock."},
     {"sleep_ms": 2500},
@@ -76,6 +78,7 @@ const DOCS: &str = r##"{
 // The second command holds a character that turns text around: every screen must show it.
 const DEPLOY: &str = r#"{
   "can_load": true,
+  "quiet": true,
   "steps": [
     {"say": "I compare staging with main.\n"},
     {"sleep_ms": 4000},

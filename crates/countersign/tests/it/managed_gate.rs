@@ -345,3 +345,31 @@ async fn two_asks_for_one_tool_call_are_both_answered() {
     assert_eq!(said, "same was cancelledsecond and went on");
     scene.end_all(&mut wire).await;
 }
+
+#[tokio::test]
+async fn an_id_that_is_used_again_does_not_carry_the_answer_along() {
+    let scene = Scene::begin_with_rules("allow = [\"Bash(true:*)\"]\n");
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let ask = |call: usize, command: &str, on_allow: &Value| {
+        let mut ask = asks(&format!("c{call}"), command, on_allow)["ask"].take();
+        ask["id"] = json!(7_000);
+        ask
+    };
+    // Of each pair a rule allows the first, and nobody the second.
+    let evil = json!([{ "run": scene.adds("evil") }]);
+    let pairs = (0..40).flat_map(|pair| {
+        [
+            ask(2 * pair, "true", &json!([])),
+            ask(2 * pair + 1, "evil", &evil),
+        ]
+    });
+    let steps = json!([{ "parallel": pairs.collect::<Vec<_>>() }]);
+    let id = scene.spawn(&mut wire, "ann", &steps).await;
+    // Whether it is still open or already cancelled: the pairs before it are over.
+    while wire.event_of("approval.requested").await["payload"]["tool_call_id"] != "c79" {}
+    wire.ok("host.interrupt_agent", json!({ "agent_id": id }))
+        .await;
+    wire.event_of("turn.ended").await;
+    assert_eq!(scene.effects(), Vec::<String>::new());
+    scene.end_all(&mut wire).await;
+}

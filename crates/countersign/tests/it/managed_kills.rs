@@ -13,6 +13,9 @@ use crate::wire::Wire;
 /// How long nothing happens before a host is taken to be past its crash point.
 const QUIET: Duration = Duration::from_millis(1_500);
 
+/// How many hosts are killed at some moment unless `COUNTERSIGN_AGENT_KILLS` says so.
+const RANDOM_KILLS: u64 = 24;
+
 /// Ann asks and is never answered; Bea runs commands, the last of which leaves a daemon and stays;
 /// Cid runs one by himself, talks a lot and exits.
 fn cast(scene: &Scene) -> [(&'static str, Value); 3] {
@@ -191,6 +194,52 @@ async fn a_host_killed_anywhere_in_the_life_of_its_agents_leaves_nothing() {
 async fn a_host_killed_there_a_second_time_leaves_nothing() {
     for point in countersign_testkit::crash::AGENT_CRASH_POINTS {
         kill_at(point, 2).await;
+    }
+}
+
+#[tokio::test]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "only builds with debug assertions have crash points"
+)]
+async fn whoever_is_asked_again_is_told_that_it_may_already_have_run() {
+    let mut scene = Scene::begin(&[("COUNTERSIGN_CRASH_AT", "answer_written:1")]);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let steps = json!([asks("a1", "make deploy", &json!([]))]);
+    let id = scene.spawn(&mut wire, "ann", &steps).await;
+    let first = wire.event_of("approval.requested").await["payload"].take();
+    let params = json!({ "approval_id": first["id"], "resolution": "approve" });
+    wire.try_reply("host.resolve_approval", params).await;
+    scene.host.restart_after_crash();
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let message = crate::managed::script(&steps);
+    let params = json!({ "agent_id": id, "message": message });
+    wire.ok("host.prompt_agent", params).await;
+    let again = wire.event_of("approval.requested").await["payload"].take();
+    assert_eq!(
+        (&first["repeats"], &again["repeats"]),
+        (&Value::Null, &first["id"])
+    );
+    scene.end_all(&mut wire).await;
+}
+
+/// Kills a host some time after its agents were wanted.
+async fn kill_after(time: Duration) {
+    let mut scene = Scene::begin(&[]);
+    if tokio::time::timeout(time, play(&mut scene)).await.is_err() {
+        scene.host.kill();
+    }
+    scene.host.start_disarmed();
+    check(&scene, &format!("after {} ms", time.as_millis())).await;
+}
+
+#[tokio::test]
+async fn a_host_killed_at_some_moment_leaves_nothing() {
+    let kills = std::env::var("COUNTERSIGN_AGENT_KILLS");
+    let kills = kills.map_or(RANDOM_KILLS, |kills| kills.parse().unwrap());
+    for round in 0..kills {
+        // Spread over all of what the cast does, differently each time.
+        kill_after(Duration::from_millis(round * 61 % 701)).await;
     }
 }
 

@@ -238,7 +238,10 @@ async fn tokens_status_and_stop_have_their_routes() {
         .await;
     rest.send("POST", "/api/v1/approvals", json!({ "action": "x" }))
         .await;
-    let status = Names::default().plain(rest.get("/api/v1/status").await.json());
+    let mut status = Names::default().plain(rest.get("/api/v1/status").await.json());
+    // What holds agents depends on the machine.
+    let held = status.as_object_mut().unwrap().remove("containment");
+    assert!(held.unwrap()["means"].is_string());
     assert_eq!(
         status,
         json!({

@@ -4,7 +4,6 @@
 //! and is not waited for.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use countersign_agents::PipeEvent;
 use countersign_agents::adapter::{
@@ -12,18 +11,19 @@ use countersign_agents::adapter::{
 };
 use countersign_core::event::TurnEnded;
 use countersign_core::limits::{
-    AGENT_LINE_BYTES_SHORT, AGENT_LOG_BYTES_KEPT, HEARD_IN_A_ROW, HEARD_US_IN_A_ROW,
-    MANAGED_ASK_TIMEOUT_MS,
+    AGENT_LINE_BYTES_SHORT, AGENT_LOG_BYTES_KEPT, MANAGED_ASK_TIMEOUT_MS,
 };
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk, Ran};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::crash;
 use crate::names::random_hex;
 use crate::service::Asked;
 
 use super::binding;
+use super::pace::Pace;
 use super::run::{Last, Run};
 use super::story::Story;
 
@@ -39,23 +39,19 @@ impl Run {
     /// Hears an agent to its end.
     pub(super) async fn hear_all(self: Arc<Self>, mut events: mpsc::Receiver<PipeEvent>) -> Last {
         let mut hearing = Hearing::default();
-        let (mut in_a_row, mut since) = (0, Instant::now());
+        let mut pace = Pace::begin(Instant::now());
         let exit = loop {
             match next(&mut events, &hearing.story).await {
-                Next::Due => {
-                    self.commit_story(&mut hearing.story).await;
-                    continue;
-                }
+                Next::Due => self.commit_story(&mut hearing.story).await,
                 Next::Came(Some(PipeEvent::Exited(exit))) => break exit,
                 Next::Came(None) => break Exit::default(),
-                Next::Came(Some(event)) => self.take(event, &mut hearing).await,
-            }
-            // A loud agent lets others have their turn.
-            in_a_row += 1;
-            let long = since.elapsed() > Duration::from_micros(HEARD_US_IN_A_ROW);
-            if in_a_row >= HEARD_IN_A_ROW || long {
-                tokio::task::yield_now().await;
-                (in_a_row, since) = (0, Instant::now());
+                Next::Came(Some(event)) => {
+                    let rest = pace.heard(size_of(&event), Instant::now());
+                    self.take(event, &mut hearing).await;
+                    if let Some(until) = rest {
+                        tokio::time::sleep_until(until).await;
+                    }
+                }
             }
         };
         self.commit_report(&mut hearing.story).await;
@@ -149,7 +145,6 @@ impl Run {
     }
 
     async fn withdrew(&self, request: RequestId, hearing: &mut Hearing) {
-        self.drop_wish(&request);
         self.commit_story(&mut hearing.story).await;
         self.say(Ran::Withdrew { request: request.0 }).await;
     }
@@ -174,7 +169,7 @@ impl Run {
             ..self.ask_request(ask.title, own, hearing)
         };
         let id = request.id.clone();
-        self.stands_for(&ask.request, id.clone());
+        self.keep(ask.request.clone(), id.clone(), None);
         let run = self.clone();
         match self.enter(request).await {
             Ok(asked) => {
@@ -193,7 +188,7 @@ impl Run {
         let message = Some(format!("this could not be asked: {why}"));
         let answer = Answer::Deny { message };
         // It may have been withdrawn meanwhile.
-        drop(self.order_answer(request, ask, answer));
+        drop(self.answer_request(request, ask, answer));
     }
 
     /// Sends an ask into the loop; what became of earlier answers comes right after it.
@@ -275,6 +270,14 @@ async fn next(events: &mut mpsc::Receiver<PipeEvent>, story: &Story) -> Next {
     tokio::select! {
         event = events.recv() => Next::Came(event),
         () = tokio::time::sleep_until(due) => Next::Due,
+    }
+}
+
+fn size_of(event: &PipeEvent) -> usize {
+    match event {
+        PipeEvent::Line(line) => line.len(),
+        PipeEvent::Stderr(text) => text.len(),
+        PipeEvent::Oversized { .. } | PipeEvent::Exited(_) => 0,
     }
 }
 

@@ -9,6 +9,7 @@ mod environment;
 mod found;
 mod hearing;
 mod launching;
+mod pace;
 mod run;
 mod serving;
 mod story;

@@ -54,10 +54,16 @@ pub(super) struct Run {
 struct Line {
     adapter: Box<dyn Adapter>,
     writer: PipeWriter,
-    /// Each with its ask: an agent may use an id again, for something that nobody allowed.
-    wishes: HashMap<RequestId, (ApprovalId, Pending)>,
-    /// The ask that stands for a request: one that was made better known stands no longer.
-    asks: HashMap<RequestId, ApprovalId>,
+    /// Requests of the agent that wait for the loop's word. An agent may use an id again, so only the
+    /// ask that was made for this very request may answer it.
+    open: HashMap<RequestId, OpenRequest>,
+}
+
+/// A request that waits.
+struct OpenRequest {
+    ask: ApprovalId,
+    /// What is to be done for the agent, unless it only waits for an answer.
+    wish: Option<Pending>,
 }
 
 impl Run {
@@ -117,8 +123,7 @@ impl Run {
             line: Mutex::new(Line {
                 adapter: Box::new(Acp::new()),
                 writer: pipe.writer,
-                wishes: HashMap::new(),
-                asks: HashMap::new(),
+                open: HashMap::new(),
             }),
             folder,
         });
@@ -215,20 +220,16 @@ impl Run {
 
     /// Carries out an order: its lines are on their way, in order, when this returns.
     pub(super) fn order(&self, order: Order) -> Result<Vec<Written>, OrderError> {
-        let mut line = self.line();
-        let lines = line.adapter.order(order)?;
-        Ok(lines
-            .into_iter()
-            .map(|bytes| line.writer.write(bytes))
-            .collect())
+        self.line().order(order)
     }
 
-    /// What a line of the agent means. What has to be said at once is on its way.
+    /// What a line of the agent means. What has to be said at once is on its way; an answer to what the
+    /// line replaces or takes back no longer is.
     pub(super) fn hear(&self, heard: &[u8]) -> Heard {
         let mut line = self.line();
         let mut heard = line.adapter.hear(heard);
-        for request in heard.happenings.iter().filter_map(outdated) {
-            line.asks.remove(request);
+        for request in heard.happenings.iter().filter_map(replaced) {
+            line.open.remove(request);
         }
         for bytes in std::mem::take(&mut heard.lines) {
             // An agent that is gone shows as that.
@@ -237,57 +238,50 @@ impl Run {
         heard
     }
 
-    /// Says which ask stands for a request from now on.
-    pub(super) fn stands_for(&self, request: &RequestId, ask: ApprovalId) {
-        self.line().asks.insert(request.clone(), ask);
+    /// Keeps a request until it is known how the ask for it ends.
+    pub(super) fn keep(&self, request: RequestId, ask: ApprovalId, wish: Option<Pending>) {
+        self.line().open.insert(request, OpenRequest { ask, wish });
     }
 
-    /// Answers a request, unless it is no longer this ask that stands for it.
-    pub(super) fn order_answer(
+    /// How many wishes are kept.
+    pub(super) fn wishes_kept(&self) -> usize {
+        let line = self.line();
+        line.open
+            .values()
+            .filter(|open| open.wish.is_some())
+            .count()
+    }
+
+    /// Takes a wish out again, if it is the one that this ask is about.
+    pub(super) fn take_wish(&self, request: &RequestId, ask: &ApprovalId) -> Option<Pending> {
+        let mut line = self.line();
+        let open = line.open.get_mut(request).filter(|open| open.ask == *ask)?;
+        let wish = open.wish.take()?;
+        line.open.remove(request);
+        Some(wish)
+    }
+
+    /// Answers a request, if it is the one that this ask is about.
+    pub(super) fn answer_request(
         &self,
         request: RequestId,
         ask: &ApprovalId,
         answer: Answer,
     ) -> Result<Vec<Written>, OrderError> {
         let mut line = self.line();
-        if line.asks.get(&request) != Some(ask) {
+        let open = line.open.get(&request);
+        if open.is_none_or(|open| open.ask != *ask) {
             return Err(OrderError::NotWaiting);
         }
-        line.asks.remove(&request);
-        let lines = line.adapter.order(Order::Answer { request, answer })?;
-        let written = lines.into_iter().map(|bytes| line.writer.write(bytes));
-        Ok(written.collect())
-    }
-
-    /// Keeps a wish until it is known whether it may be granted.
-    pub(super) fn keep_wish(&self, request: RequestId, ask: ApprovalId, wish: Pending) {
-        self.line().wishes.insert(request, (ask, wish));
-    }
-
-    /// Takes it out again, if it is still the one that was asked about.
-    pub(super) fn take_wish(&self, request: &RequestId, ask: &ApprovalId) -> Option<Pending> {
-        let mut line = self.line();
-        let (kept_for, _) = line.wishes.get(request)?;
-        if kept_for != ask {
-            return None;
-        }
-        line.wishes.remove(request).map(|(_, wish)| wish)
-    }
-
-    /// How many are kept.
-    pub(super) fn wishes_kept(&self) -> usize {
-        self.line().wishes.len()
-    }
-
-    /// Nothing comes of the wish that was made with a request.
-    pub(super) fn drop_wish(&self, request: &RequestId) {
-        self.line().wishes.remove(request);
+        line.open.remove(&request);
+        line.order(Order::Answer { request, answer })
     }
 
     /// Nothing comes of the wishes that are kept.
     pub(super) fn drop_wishes(&self) -> Vec<RequestId> {
-        let wishes = std::mem::take(&mut self.line().wishes);
-        wishes.into_keys().collect()
+        let mut line = self.line();
+        let wishes = line.open.extract_if(|_, open| open.wish.is_some());
+        wishes.map(|(request, _)| request).collect()
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
@@ -295,11 +289,21 @@ impl Run {
     }
 }
 
-/// The request about which something was heard that no answer given before can be about.
-fn outdated(happening: &Happening) -> Option<&RequestId> {
+impl Line {
+    fn order(&mut self, order: Order) -> Result<Vec<Written>, OrderError> {
+        let lines = self.adapter.order(order)?;
+        Ok(lines
+            .into_iter()
+            .map(|bytes| self.writer.write(bytes))
+            .collect())
+    }
+}
+
+/// The request that something makes anew or takes back: what was asked for it before is over.
+fn replaced(happening: &Happening) -> Option<&RequestId> {
     match happening {
         Happening::Asked(ask) => Some(&ask.request),
-        Happening::Withdrawn { request } => Some(request),
+        Happening::Wanted { request, .. } | Happening::Withdrawn { request } => Some(request),
         _ => None,
     }
 }

@@ -162,7 +162,7 @@ impl Run {
             ..self.ask_request(wish.action, own, hearing)
         };
         let id = ask.id.clone();
-        self.keep_wish(request.clone(), id.clone(), wish.pending);
+        self.keep(request.clone(), id.clone(), Some(wish.pending));
         let run = self.clone();
         let entered = self.enter(ask).await;
         self.tasks.spawn(async move {
@@ -175,8 +175,8 @@ impl Run {
                 Ok(Reply::Covered(_)) => run.go_ahead(request, &id).await,
                 Ok(_) => {}
                 Err(error) => {
+                    let words = format!("this could not be asked: {error}");
                     if run.take_wish(&request, &id).is_some() {
-                        let words = format!("this could not be asked: {error}");
                         run.serve(request, Err(ServeError::NotPermitted(words)));
                     }
                 }

@@ -24,10 +24,11 @@ impl Story {
     pub(super) fn add(&mut self, entry: TranscriptEntry) {
         self.begin();
         self.bytes += entry.weight();
-        let last = self.entries.last_mut();
-        if let Some(entry) = last.map_or(Some(entry.clone()), |last| join(last, entry)) {
-            self.entries.push(entry);
-        }
+        let apart = match self.entries.last_mut() {
+            Some(last) => join(last, entry),
+            None => Some(entry),
+        };
+        self.entries.extend(apart);
     }
 
     pub(super) fn note(&mut self, text: impl Into<String>) {

@@ -138,7 +138,7 @@ impl Run {
         }
         crash::point("answer_owed");
         let answer = answer_of(approval);
-        match self.order_answer(request, &approval.ask.id, answer) {
+        match self.answer_request(request, &approval.ask.id, answer) {
             Ok(written) => self.when_written(approval.clone(), written),
             Err(OrderError::NotWaiting | OrderError::NotReady | OrderError::Unsupported(_)) => {
                 self.told(approval, Delivery::Withdrawn);

@@ -99,6 +99,8 @@ struct Shared {
     doubt: Arc<Notify>,
     /// Room for those who look at files.
     looks: Arc<Semaphore>,
+    /// Turns of those who look at files that answer.
+    turns: Arc<Semaphore>,
 }
 
 /// Resolves when the loop has ended, orderly or not.
@@ -165,14 +167,7 @@ pub async fn start(
         waiters: Waiters::default(),
         board: board.clone(),
     };
-    let (ended, stopped) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("supervisor".to_owned())
-        .spawn(move || {
-            supervisor.run(inputs);
-            drop(ended);
-        })
-        .map_err(|error| ServiceError::Store(error.to_string().into()))?;
+    let stopped = run_apart(supervisor, inputs)?;
     // The timekeeper ends with the supervisor, so nobody needs to wait for it.
     TaskTracker::new().spawn(timekeeper::keep(clock, deadline_seen, commands.clone()));
     let shared = Shared {
@@ -189,6 +184,7 @@ pub async fn start(
         means: OnceLock::new(),
         doubt: Arc::default(),
         looks: Arc::new(Semaphore::new(looking::LOOKS_MAX)),
+        turns: Arc::new(Semaphore::new(looking::LOOKS_AT_ONCE)),
     };
     let service = Service {
         shared: Arc::new(shared),
@@ -197,7 +193,20 @@ pub async fn start(
     service.attend(board);
     // Ends with the supervisor too.
     TaskTracker::new().spawn(service.clone().settle_whenever_rules_change());
-    Ok((service, Stopped(stopped)))
+    Ok((service, stopped))
+}
+
+/// Runs the loop on a thread of its own.
+fn run_apart(supervisor: Supervisor, inputs: mpsc::Receiver<Command>) -> Result<Stopped> {
+    let (ended, stopped) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("supervisor".to_owned())
+        .spawn(move || {
+            supervisor.run(inputs);
+            drop(ended);
+        })
+        .map_err(|error| ServiceError::Store(error.to_string().into()))?;
+    Ok(Stopped(stopped))
 }
 
 /// Tells the rulebook which files were trusted, and as what.

@@ -3,6 +3,7 @@
 //! Each story is told of every agent; what they do differently stands in `told.rs`. An agent that is
 //! not in the cache is said and left out (`make agents` and `make test-agents` fill it).
 
+mod claudes_own;
 mod rules;
 mod served;
 mod stage;

@@ -83,27 +83,6 @@ fn trace(ask: &Value) -> Value {
     })
 }
 
-/// Spawn's own list of tools leaves the gate as it is: a tool that is named there still asks.
-#[tokio::test]
-async fn a_tool_that_claude_may_use_is_still_asked_about() {
-    let Some(mut stage) = Stage::set(RealAgent::Claude).await else {
-        return;
-    };
-    let tools = ["--allow-tool", "Bash", "--disallow-tool", "Read"];
-    let steps = json!([{ "shell": told::command("made") }]);
-    let actor = stage.spawn_with("ann", &told::script(&steps), &tools);
-    let ask = stage.ask(&actor).await;
-    assert_eq!(ask["tool"], "Bash", "{ask}");
-    stage.ok(&["deny", ask["id"].as_str().unwrap()]);
-    stage.turn_ended(&actor, 1).await;
-    assert!(!actor.has("made"));
-    let write = json!([{ "write": { "path": actor.file("made"), "content": "x" } }]);
-    stage.ok(&["send", "ann", &told::script(&write)]);
-    stage.hears(&actor, "assistant", "no tool fits Write").await;
-    assert_eq!(stage.asks_of(&actor).await.len(), 1);
-    stage.end(&actor).await;
-}
-
 macro_rules! ruled {
     ($($module:ident $agent:ident;)+) => {
         $(

@@ -92,13 +92,19 @@ impl Stage {
         self.spawn_with(name, prompt, &[])
     }
 
-    /// With more words on the command line.
-    pub(super) fn spawn_with(&mut self, name: &str, prompt: &str, more: &[&str]) -> Actor {
+    /// The home and the working folder of an agent that may not be there yet.
+    pub(super) fn folders_of(&self, name: &str) -> [PathBuf; 2] {
         let own = self.scratch.path().canonicalize().unwrap().join(name);
-        let (home, work) = (own.join("home"), own.join("work"));
-        for folder in [&home, &work] {
+        let folders = [own.join("home"), own.join("work")];
+        for folder in &folders {
             std::fs::create_dir_all(folder).unwrap();
         }
+        folders
+    }
+
+    /// With more words on the command line.
+    pub(super) fn spawn_with(&mut self, name: &str, prompt: &str, more: &[&str]) -> Actor {
+        let [home, work] = self.folders_of(name);
         let recipe = self.kind.prepare(&home, self.model.port).unwrap();
         let line: Vec<String> = recipe.command.iter().map(|w| format!("'{w}'")).collect();
         let (line, cwd) = (line.join(" "), work.to_str().unwrap());
@@ -337,7 +343,8 @@ fn is_there(kind: RealAgent) -> bool {
     assert!(may_miss, "{why}");
     let thread = std::thread::current();
     let story = thread.name().unwrap_or("a story of real agents");
-    writeln!(std::io::stderr(), "skipped {story}: {why}").unwrap();
+    let line = format!("skipped {story}: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
     false
 }
 

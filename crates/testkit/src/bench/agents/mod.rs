@@ -38,8 +38,8 @@ pub struct Options {
     /// Asks of each
     #[arg(long, default_value_t = 300)]
     pub asks: u64,
-    /// Milliseconds for which an agent does something else between two asks
-    #[arg(long, default_value_t = 25)]
+    /// Milliseconds for which an agent does something else between two asks, about
+    #[arg(long, default_value_t = 50)]
     pub pause_ms: u64,
     /// Updates that one agent streams
     #[arg(long, default_value_t = 50_000)]
@@ -51,6 +51,9 @@ pub struct Options {
 
 /// What the rules of the measured host allow.
 const RULES: &str = "allow = [\"Bash(git status:*)\"]\n";
+/// The first agent asks at least so often, so that what the host keeps of its newest history is kept
+/// before the memory of more agents is measured.
+const ASKS_ALONE: u64 = 2_000;
 /// What agents ask about.
 const COMMAND: &str = "git status --short src/{n}";
 
@@ -66,16 +69,22 @@ pub async fn run(options: &Options, mut on_rows: impl FnMut(&[Row])) -> Result<V
         on_rows(&rows);
         all.extend(rows);
     };
-    let before = resident(&target)?;
     let mut crew = Crew::begin(&target, &options.countersign).await?;
     crew.hire(1).await?;
-    keep(vec![asks(options, &mut crew, &flushes, 0).await?]);
-    crew.hire(options.agents.saturating_sub(1)).await?;
+    let alone = Options {
+        asks: options.asks.max(ASKS_ALONE),
+        ..options.clone()
+    };
+    keep(vec![asks(&alone, &mut crew, &flushes, 0).await?]);
+    let before = resident(&target)?;
+    let more = options.agents.saturating_sub(1);
+    crew.hire(more).await?;
+    let hired = memory(&target, "hired", before, more)?;
     let pause = options.pause_ms * 1000;
     for pause in [pause, 0] {
         keep(vec![asks(options, &mut crew, &flushes, pause).await?]);
     }
-    keep(vec![memory(&target, before, crew.len())?]);
+    keep(vec![hired, memory(&target, "having asked", before, more)?]);
     keep(flood::run(options, &mut crew, &flushes).await?);
     Ok(all)
 }
@@ -94,7 +103,7 @@ async fn asks(options: &Options, crew: &mut Crew, flushes: &Flushes, pause_us: u
     let how = if pause_us == 0 {
         "one after the other".to_owned()
     } else {
-        format!("{} ms between", pause_us / 1000)
+        format!("about {} ms between", pause_us / 1000)
     };
     let mut row = Row::new("agents", format!("{}, {how}", plural(crew.len(), "agent")));
     row.set(Metric::RatePerS, answers.rate_per_s());
@@ -124,11 +133,14 @@ fn resident(target: &Target) -> Result<u64> {
     Ok(server.memory()?.resident_bytes)
 }
 
-fn memory(target: &Target, before: u64, agents: usize) -> Result<Row> {
+fn memory(target: &Target, when: &str, before: u64, agents: usize) -> Result<Row> {
     ensure!(agents > 0, "there are no agents");
     let megabytes = |bytes| super::measure::to_megabytes(bytes);
     let after = resident(target)?;
-    let mut row = Row::new("agents, memory", plural(agents, "agent"));
+    let mut row = Row::new(
+        "agents, memory",
+        format!("{}, {when}", plural(agents, "more agent")),
+    );
     row.set(Metric::RssBeforeMb, megabytes(before));
     row.set(Metric::RssMb, megabytes(after));
     let each = megabytes(after.saturating_sub(before)) / to_number(agents as u64);

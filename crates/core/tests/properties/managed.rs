@@ -1,0 +1,449 @@
+//! Managed agents: what people want of them, what those who run them say, late or not, and the
+//! promises about both.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use countersign_core::event::{
+    AgentReported, Event, Outcome, ProcessKey, RunEnd, SpawnOptions, TranscriptEntry, TurnEnded,
+};
+use countersign_core::{
+    AgentId, Approval, ApprovalId, Ask, AskRequest, Caller, Duty, Input, Json, Life, Managed,
+    ManagedAsk, ManagedInput, Principal, PrincipalKey, Ran, Role, Seq, SpawnAgent, State, limits,
+};
+use proptest::prelude::*;
+
+use crate::world::World;
+
+/// One of the agents spawned so far, counted from the newest; beyond them, an unknown one.
+type Pick = usize;
+
+/// Which run something is said about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    Now,
+    Late,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ManagedCall {
+    Spawn { name: Option<usize>, prompt: bool },
+    Prompt(Pick),
+    Interrupt(Pick),
+    Kill(Pick),
+    Resume(Pick),
+    Archive(Pick, bool),
+    Rename(Pick, usize),
+    Configure(Pick),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum RanStep {
+    Launched(bool),
+    Ready(bool),
+    Reported,
+    Said,
+    /// The turn that runs, or one that is over.
+    TurnEnded(When),
+    Withdrew(usize),
+    Exited(RunEnd),
+}
+
+/// An ask of a managed agent: for permission, or for something it wants done.
+#[derive(Clone, Debug)]
+pub(crate) struct ManagedAskStep {
+    pub(crate) agent: Pick,
+    pub(crate) when: When,
+    pub(crate) request: usize,
+    pub(crate) call: usize,
+    pub(crate) input: usize,
+    /// What it stands for if it is allowed.
+    pub(crate) passes: Vec<usize>,
+    /// What it is itself.
+    pub(crate) covered_by: Option<usize>,
+    pub(crate) timeout_s: Option<u64>,
+}
+
+pub(crate) fn any_managed_call() -> impl Strategy<Value = ManagedCall> {
+    let agent = || 0..3_usize;
+    prop_oneof![
+        4 => (prop::option::of(0..2_usize), prop::bool::weighted(0.8))
+            .prop_map(|(name, prompt)| ManagedCall::Spawn { name, prompt }),
+        6 => agent().prop_map(ManagedCall::Prompt),
+        2 => agent().prop_map(ManagedCall::Interrupt),
+        1 => agent().prop_map(ManagedCall::Kill),
+        3 => agent().prop_map(ManagedCall::Resume),
+        1 => (agent(), any::<bool>()).prop_map(|(agent, away)| ManagedCall::Archive(agent, away)),
+        1 => (agent(), 0..2_usize).prop_map(|(agent, name)| ManagedCall::Rename(agent, name)),
+        1 => agent().prop_map(ManagedCall::Configure),
+    ]
+}
+
+pub(crate) fn any_ran() -> impl Strategy<Value = (Pick, When, RanStep)> {
+    let ran = prop_oneof![
+        3 => any::<bool>().prop_map(RanStep::Launched),
+        8 => prop::bool::weighted(0.8).prop_map(RanStep::Ready),
+        1 => Just(RanStep::Reported),
+        1 => Just(RanStep::Said),
+        4 => any_when().prop_map(RanStep::TurnEnded),
+        2 => (0..4_usize).prop_map(RanStep::Withdrew),
+        2 => any_end().prop_map(RanStep::Exited),
+    ];
+    (0..3_usize, any_when(), ran)
+}
+
+pub(crate) fn any_managed_ask() -> impl Strategy<Value = ManagedAskStep> {
+    (
+        0..3_usize,
+        any_when(),
+        0..4_usize,
+        0..3_usize,
+        0..2_usize,
+        prop::collection::vec(0..2_usize, 0..3),
+        prop::option::weighted(0.4, 0..2_usize),
+        prop::option::weighted(0.3, 0..100_u64),
+    )
+        .prop_map(
+            |(agent, when, request, call, input, passes, covered_by, timeout_s)| ManagedAskStep {
+                agent,
+                when,
+                request,
+                call,
+                input,
+                passes,
+                covered_by,
+                timeout_s,
+            },
+        )
+}
+
+fn any_when() -> impl Strategy<Value = When> {
+    prop_oneof![9 => Just(When::Now), 1 => Just(When::Late)]
+}
+
+fn any_end() -> impl Strategy<Value = RunEnd> {
+    prop_oneof![
+        Just(RunEnd::Done),
+        Just(RunEnd::Failed),
+        Just(RunEnd::Killed),
+    ]
+}
+
+/// Making inputs.
+impl World {
+    pub(crate) fn managed_call(&mut self, caller: Caller, call: &ManagedCall) -> Input {
+        let agent = |world: &Self, pick: &Pick| world.managed_id(*pick);
+        Input::Managed(match call {
+            ManagedCall::Spawn { name, prompt } => self.spawn(caller, *name, *prompt),
+            ManagedCall::Prompt(pick) => ManagedInput::Prompt {
+                caller,
+                agent: agent(self, pick),
+                text: "go on".to_owned(),
+            },
+            ManagedCall::Interrupt(pick) => ManagedInput::Interrupt {
+                caller,
+                agent: agent(self, pick),
+                reason: None,
+            },
+            ManagedCall::Kill(pick) => ManagedInput::Kill {
+                caller,
+                agent: agent(self, pick),
+            },
+            ManagedCall::Resume(pick) => ManagedInput::Resume {
+                caller,
+                agent: agent(self, pick),
+            },
+            ManagedCall::Archive(pick, archived) => ManagedInput::Archive {
+                caller,
+                agent: agent(self, pick),
+                archived: *archived,
+            },
+            ManagedCall::Rename(pick, name) => ManagedInput::Rename {
+                caller,
+                agent: agent(self, pick),
+                name: format!("name-{name}"),
+            },
+            ManagedCall::Configure(pick) => ManagedInput::Configure {
+                caller,
+                agent: agent(self, pick),
+                mode: Some("plan".to_owned()),
+                model: None,
+            },
+        })
+    }
+
+    fn spawn(&mut self, caller: Caller, name: Option<usize>, prompt: bool) -> ManagedInput {
+        let id = AgentId::new(self.next_id("managed"));
+        ManagedInput::Spawn(Box::new(SpawnAgent {
+            caller,
+            id,
+            name: name.map(|name| format!("name-{name}")),
+            kind: "scripted".to_owned(),
+            options: SpawnOptions {
+                command: vec!["agent".to_owned()],
+                cwd: "/".to_owned(),
+                turn_timeout_ms: Some(90_000),
+                ..SpawnOptions::default()
+            },
+            prompt: prompt.then(|| "go".to_owned()),
+        }))
+    }
+
+    pub(crate) fn ran(&self, pick: Pick, when: When, step: &RanStep) -> Input {
+        let agent = self.managed_id(pick);
+        let managed = self.managed_of(&agent);
+        let run = run_at(managed, when);
+        let turns = managed.map_or(0, |managed| managed.turns);
+        let ran = match step {
+            RanStep::Launched(started) => Ran::Launched {
+                process: started.then_some(ProcessKey {
+                    pid: 100 + run,
+                    start_time: turns.into(),
+                }),
+                tree: Json::null(),
+            },
+            RanStep::Ready(resumable) => Ran::Ready {
+                session: "session".to_owned(),
+                resumable: *resumable,
+            },
+            RanStep::Reported => Ran::Reported(Box::new(AgentReported {
+                agent: agent.clone(),
+                mode: Some("plan".to_owned()),
+                model: None,
+                plan: None,
+                title: None,
+                usage: None,
+            })),
+            RanStep::Said => Ran::Said(said()),
+            RanStep::TurnEnded(when) => turn_ended(&agent, turns, *when),
+            RanStep::Withdrew(request) => Ran::Withdrew {
+                request: request.to_string(),
+            },
+            RanStep::Exited(end) => Ran::Exited {
+                said: said(),
+                end: *end,
+                message: "it ended".to_owned(),
+            },
+        };
+        Input::Managed(ManagedInput::Ran(agent, run, ran))
+    }
+
+    pub(crate) fn managed_ask(&mut self, ask: &ManagedAskStep, plain: AskRequest) -> AskRequest {
+        let agent = self.managed_id(ask.agent);
+        let run = run_at(self.managed_of(&agent), ask.when);
+        let digest = |number: &usize| format!("digest {number}");
+        AskRequest {
+            caller: Caller {
+                principal: std::sync::Arc::new(Principal {
+                    role: Role::Agent(agent.clone()),
+                    name: "managed".into(),
+                    key: PrincipalKey::new(format!("agent:{agent}")),
+                }),
+                client: None,
+            },
+            agent: Some(agent),
+            tool_call: Some(format!("call {}", ask.call)),
+            input: Json::from_value(&ask.input).ok(),
+            timeout_ms: ask.timeout_s.map(|s| s * 1000),
+            idempotency_key: None,
+            keyed: None,
+            managed: Some(Box::new(ManagedAsk {
+                run,
+                request: ask.request.to_string(),
+                hears_words: ask.covered_by.is_some(),
+                said: said(),
+                passes: ask.passes.iter().map(digest).collect(),
+                covered_by: ask.covered_by.as_ref().map(digest),
+            })),
+            ..plain
+        }
+    }
+
+    fn managed_id(&self, pick: Pick) -> AgentId {
+        let known = Self::pick(&self.managed, pick);
+        known.unwrap_or_else(|| AgentId::new("unknown"))
+    }
+
+    fn managed_of(&self, agent: &AgentId) -> Option<&Managed> {
+        self.folded.find_agent(agent)?.managed.as_deref()
+    }
+}
+
+fn run_at(managed: Option<&Managed>, when: When) -> u32 {
+    let run = managed.map_or(1, |managed| managed.run);
+    match when {
+        When::Now => run,
+        When::Late => run.wrapping_sub(1),
+    }
+}
+
+fn turn_ended(agent: &AgentId, turns: u32, when: When) -> Ran {
+    let turn = match when {
+        When::Now => turns,
+        When::Late => turns.wrapping_sub(1),
+    };
+    Ran::TurnEnded {
+        said: said(),
+        end: Box::new(TurnEnded {
+            agent: agent.clone(),
+            turn,
+            reason: "end_turn".to_owned(),
+            message: None,
+            usage: None,
+        }),
+        left_open: Vec::new(),
+    }
+}
+
+fn said() -> Vec<TranscriptEntry> {
+    vec![TranscriptEntry::Notice {
+        text: "said".to_owned(),
+    }]
+}
+
+/// What the events have said of managed agents, kept apart from the state.
+#[derive(Default)]
+pub(crate) struct Book {
+    asks: BTreeMap<Seq, std::sync::Arc<Ask>>,
+    /// Answers that are on their way, by the event that opened their ask.
+    owed: BTreeMap<Seq, AgentId>,
+    /// What was allowed and may still run, with the ask that allowed it.
+    passes: BTreeMap<AgentId, Vec<(ApprovalId, String)>>,
+    /// The turn that each agent is in.
+    turns: BTreeMap<AgentId, u32>,
+}
+
+impl Book {
+    pub(crate) fn note(&mut self, seq: Seq, event: &Event) {
+        match event {
+            Event::ApprovalRequested(e) if e.ask.request.is_some() => {
+                self.asks.insert(seq, e.ask.clone());
+            }
+            Event::ApprovalResolved(e) if e.ending.outcome == Outcome::Allowed => {
+                self.allowed(e.opened);
+            }
+            Event::AnswerAttempted(e) => {
+                if let Some(ask) = self.asks.get(&e.opened) {
+                    let agent = ask.agent.clone().unwrap();
+                    let again = self.owed.insert(e.opened, agent);
+                    assert!(again.is_none() || e.deliveries > 1, "owed twice: {event:?}");
+                }
+            }
+            Event::AnswerSettled(e) => {
+                self.owed.remove(&e.opened);
+            }
+            Event::PassUsed(e) => {
+                let passes = self.passes.get_mut(&e.agent).unwrap();
+                let used = (e.approval.clone(), e.digest.clone());
+                let place = passes.iter().position(|pass| *pass == used);
+                passes.remove(place.unwrap());
+            }
+            Event::TurnStarted(e) => {
+                let earlier = self.turns.insert(e.agent.clone(), e.turn);
+                assert_eq!(earlier, None, "two turns at once: {event:?}");
+            }
+            Event::TurnEnded(e) => {
+                assert_eq!(self.turns.remove(&e.agent), Some(e.turn), "{event:?}");
+                self.passes.remove(&e.agent);
+            }
+            Event::AgentExited(e) => {
+                self.passes.remove(&e.agent);
+                assert!(!self.turns.contains_key(&e.agent), "{event:?}");
+                let left = self.owed.values().find(|agent| **agent == e.agent);
+                assert_eq!(left, None, "an answer is on its way to nobody");
+            }
+            _ => {}
+        }
+    }
+
+    fn allowed(&mut self, opened: Seq) {
+        if let Some(ask) = self.asks.get(&opened) {
+            let passes = self.passes.entry(ask.agent.clone().unwrap()).or_default();
+            let new = ask.passes.iter().map(|pass| (ask.id.clone(), pass.clone()));
+            passes.extend(new);
+        }
+    }
+
+    /// What holds between inputs.
+    pub(crate) fn stands(&self, state: &State) {
+        for approval in state.open_approvals() {
+            waits_for_somebody(state, approval);
+        }
+        let mut names = BTreeSet::new();
+        for agent in state.agents() {
+            let Some(managed) = agent.managed.as_deref() else {
+                continue;
+            };
+            if !managed.archived {
+                assert!(names.insert(&agent.profile.name), "two of one name");
+            }
+            self.lives_rightly(agent.id(), managed);
+            self.is_owed_rightly(state, agent.id(), managed);
+        }
+    }
+
+    fn lives_rightly(&self, agent: &AgentId, managed: &Managed) {
+        let turn = managed.turn.as_ref().map(|turn| turn.number);
+        assert_eq!(turn, self.turns.get(agent).copied());
+        assert!(turn.is_none_or(|turn| turn == managed.turns), "{managed:?}");
+        let in_session = matches!(managed.life, Life::Ready | Life::Stopping);
+        assert!(turn.is_none() || in_session, "{managed:?}");
+        let kept = managed.passes.len();
+        assert!(kept <= limits::PASSES_MAX);
+        let known = self.passes.get(agent).map_or(&[][..], Vec::as_slice);
+        for pass in &managed.passes {
+            let pass = (pass.approval.clone(), pass.digest.clone());
+            assert!(known.contains(&pass), "never allowed: {pass:?}");
+        }
+        if managed.life == Life::Ready && turn.is_none() {
+            assert!(managed.queue.is_empty(), "nobody tells it: {managed:?}");
+        }
+    }
+
+    /// Each answer is owed once, from its attempt until it is settled, and to nobody who is gone.
+    fn is_owed_rightly(&self, state: &State, agent: &AgentId, managed: &Managed) {
+        let duties = state.duties_of(agent);
+        let answers: Vec<Seq> = duties.iter().filter_map(answered).collect();
+        let owed = self.owed.iter().filter(|(_, whom)| *whom == agent);
+        let owed: Vec<Seq> = owed.map(|(opened, _)| *opened).collect();
+        match managed.life {
+            Life::Ready => assert_eq!(answers, owed),
+            Life::Gone => assert_eq!((duties.len(), owed.len()), (0, 0)),
+            Life::Requested | Life::Launched | Life::Stopping => assert_eq!(duties.len(), 1),
+        }
+    }
+}
+
+fn answered(duty: &Duty) -> Option<Seq> {
+    match duty {
+        Duty::Answer(approval) => {
+            assert!(!approval.is_pending(), "nobody decided: {approval:?}");
+            Some(approval.opened)
+        }
+        _ => None,
+    }
+}
+
+/// An ask that an agent waits for is open only while its session is.
+fn waits_for_somebody(state: &State, approval: &Approval) {
+    if approval.ask.request.is_none() {
+        return;
+    }
+    let agent = state.find_agent(approval.ask.agent.as_ref().unwrap());
+    let managed = agent.and_then(|agent| agent.managed.as_ref()).unwrap();
+    assert_eq!(managed.life, Life::Ready, "left open: {approval:?}");
+}
+
+/// Whoever wants something of a managed agent; those who run it are nobody.
+pub(crate) fn caller_of(input: &ManagedInput) -> Option<&Caller> {
+    match input {
+        ManagedInput::Spawn(spawn) => Some(&spawn.caller),
+        ManagedInput::Prompt { caller, .. }
+        | ManagedInput::Interrupt { caller, .. }
+        | ManagedInput::Kill { caller, .. }
+        | ManagedInput::Resume { caller, .. }
+        | ManagedInput::Archive { caller, .. }
+        | ManagedInput::Rename { caller, .. }
+        | ManagedInput::Configure { caller, .. } => Some(caller),
+        ManagedInput::Ran(..) | ManagedInput::WorktreeRemoved(_) => None,
+    }
+}

@@ -1,0 +1,106 @@
+//! Claude has a gate of its own. Nothing that opens it opens ours.
+
+use countersign_testkit::real::RealAgent;
+use serde_json::{Value, json};
+
+use super::stage::Stage;
+use super::told;
+
+/// Spawn's own list of tools leaves the gate as it is: a tool that is named there still asks.
+#[tokio::test]
+async fn a_tool_that_it_may_use_is_still_asked_about() {
+    let Some(mut stage) = Stage::set(RealAgent::Claude).await else {
+        return;
+    };
+    let tools = ["--allow-tool", "Bash", "--disallow-tool", "Read"];
+    let steps = json!([{ "shell": told::command("made") }]);
+    let actor = stage.spawn_with("ann", &told::script(&steps), &tools);
+    let ask = stage.ask(&actor).await;
+    assert_eq!(ask["tool"], "Bash", "{ask}");
+    stage.ok(&["deny", ask["id"].as_str().unwrap()]);
+    stage.turn_ended(&actor, 1).await;
+    assert!(!actor.has("made"));
+    let write = json!([{ "write": { "path": actor.file("made"), "content": "x" } }]);
+    stage.ok(&["send", "ann", &told::script(&write)]);
+    stage.hears(&actor, "assistant", "no tool fits Write").await;
+    assert_eq!(stage.asks_of(&actor).await.len(), 1);
+    stage.end(&actor).await;
+}
+
+/// What it would read and run without a word is asked about like the rest, so that a deny holds.
+#[tokio::test]
+async fn what_it_finds_harmless_is_asked_about() {
+    let rules = "allow = [\"Bash(ls)\"]\ndeny = [\"Read(./secret)\"]\n";
+    let Some(mut stage) = Stage::set_with(RealAgent::Claude, rules).await else {
+        return;
+    };
+    let [_, work] = stage.folders_of("ann");
+    std::fs::write(work.join("secret"), "hidden text").unwrap();
+    let read = json!({ "read": { "path": work.join("secret") } });
+    let steps = json!([read, { "shell": "cat secret" }, { "shell": "ls" }]);
+    let actor = stage.spawn("ann", &told::script(&steps));
+    stage.turn_ended(&actor, 1).await;
+    let asks = stage.asks_of(&actor).await;
+    let ends = asks.iter().map(|ask| (&ask["tool"], &ask["state"]));
+    let ends: Vec<(&Value, &Value)> = ends.collect();
+    let [read, bash, denied, allowed] =
+        ["Read", "Bash", "denied", "allowed"].map(|word| json!(word));
+    let expected = [(&read, &denied), (&bash, &denied), (&bash, &allowed)];
+    assert_eq!(ends, expected);
+    assert!(!stage.model_received("hidden text"));
+    stage.end(&actor).await;
+}
+
+/// Neither a person's settings, nor a repository's, nor a mode let it act without us.
+#[tokio::test]
+async fn its_settings_and_modes_do_not_let_it_act_unasked() {
+    let Some(mut stage) = Stage::set(RealAgent::Claude).await else {
+        return;
+    };
+    let allow = json!({ "permissions": {
+        "allow": ["Bash", "Bash(touch:*)", "Write", "Edit", "Read"], "defaultMode": "acceptEdits",
+    } });
+    for folder in stage.folders_of("ann") {
+        let folder = folder.join(".claude");
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["settings.json", "settings.local.json"] {
+            std::fs::write(folder.join(name), allow.to_string()).unwrap();
+        }
+    }
+    let [_, work] = stage.folders_of("ann");
+    let write = json!({ "write": { "path": work.join("made"), "content": "x" } });
+    let steps = json!([{ "shell": told::command("made") }, write]);
+    let actor = stage.spawn_with("ann", &told::script(&steps), &["--mode", "acceptEdits"]);
+    for tool in ["Bash", "Write"] {
+        let ask = stage.ask(&actor).await;
+        assert_eq!(ask["tool"], tool, "{ask}");
+        stage.ok(&["deny", ask["id"].as_str().unwrap()]);
+    }
+    stage.turn_ended(&actor, 1).await;
+    assert!(!actor.has("made"));
+    stage.end(&actor).await;
+}
+
+/// A repository's hook cannot answer for a person. That the hook itself runs is Claude's own doing, and
+/// none of ours to see.
+#[tokio::test]
+async fn a_repositorys_hook_does_not_let_it_act_unasked() {
+    let Some(mut stage) = Stage::set(RealAgent::Claude).await else {
+        return;
+    };
+    let [_, work] = stage.folders_of("ann");
+    let says = json!({ "hookSpecificOutput": {
+        "hookEventName": "PreToolUse", "permissionDecision": "allow", "permissionDecisionReason": "x",
+    } });
+    let hook = format!("touch {}/hooked; echo '{says}'", work.display());
+    let hook = json!([{ "matcher": "", "hooks": [{ "type": "command", "command": hook }] }]);
+    let settings = json!({ "hooks": { "PreToolUse": hook } });
+    std::fs::create_dir_all(work.join(".claude")).unwrap();
+    std::fs::write(work.join(".claude/settings.json"), settings.to_string()).unwrap();
+    let actor = stage.spawn("ann", &told::makes("made"));
+    let ask = stage.ask(&actor).await;
+    stage.ok(&["deny", ask["id"].as_str().unwrap()]);
+    stage.turn_ended(&actor, 1).await;
+    assert!(!actor.has("made"));
+    stage.end(&actor).await;
+}

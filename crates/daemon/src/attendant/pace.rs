@@ -1,0 +1,55 @@
+//! The pace at which one agent is heard. A loud one waits in its own pipe, so that hearing it leaves
+//! the machine to whoever asks meanwhile.
+
+use std::time::Duration;
+
+use countersign_core::limits::{PACE_BYTES, PACE_LINES, PACE_MS};
+use tokio::time::Instant;
+
+/// See the module.
+pub(super) struct Pace {
+    since: Instant,
+    lines: usize,
+    bytes: usize,
+}
+
+impl Pace {
+    pub(super) fn begin(now: Instant) -> Self {
+        Self {
+            since: now,
+            lines: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Counts a line. Gives the time until which nothing more is heard, if it was too much at once.
+    pub(super) fn heard(&mut self, bytes: usize, now: Instant) -> Option<Instant> {
+        self.lines += 1;
+        self.bytes += bytes;
+        if self.lines < PACE_LINES && self.bytes < PACE_BYTES {
+            return None;
+        }
+        let rest = self.since + Duration::from_millis(PACE_MS);
+        *self = Self::begin(rest.max(now));
+        (rest > now).then_some(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_comes_too_fast_waits() {
+        let begin = Instant::now();
+        let after = |paces: u64| begin + Duration::from_millis(paces * PACE_MS);
+        let mut pace = Pace::begin(begin);
+        for _ in 1..PACE_LINES {
+            assert_eq!(pace.heard(1, begin), None);
+        }
+        assert_eq!(pace.heard(1, begin), Some(after(1)));
+        assert_eq!(pace.heard(PACE_BYTES, after(1)), Some(after(2)));
+        assert_eq!(pace.heard(PACE_BYTES, after(5)), None);
+        assert_eq!(pace.heard(PACE_BYTES, after(5)), Some(after(6)));
+    }
+}

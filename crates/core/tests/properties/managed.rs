@@ -252,7 +252,7 @@ impl World {
                 hears_words: ask.covered_by.is_some(),
                 said: said(),
                 passes: ask.passes.iter().map(digest).collect(),
-                covered_by: ask.covered_by.as_ref().map(digest),
+                covered_by: ask.covered_by.as_ref().map(digest).into_iter().collect(),
             })),
             ..plain
         }

@@ -727,7 +727,12 @@ fn updates_become_reports_and_entries() {
             "agent_thought_chunk",
             TranscriptEntry::Thinking { text: hi() },
         ),
-        ("user_message_chunk", TranscriptEntry::User { text: hi() }),
+        (
+            "user_message_chunk",
+            TranscriptEntry::Notice {
+                text: format!("the agent says that it was told: {}", hi()),
+            },
+        ),
     ] {
         assert_eq!(update(&mut acp, &chunk(kind)), [Happening::Said(entry)]);
     }
@@ -1003,4 +1008,15 @@ fn an_ask_is_shown_anew_only_for_news_and_not_for_ever() {
     assert_eq!(shown, countersign_core::limits::ASK_CHANGES_MAX);
     let (happenings, lines) = more(&mut acp, json!({"kind": "other"}));
     assert_eq!((asked(&happenings), lines), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_notice_of_the_agents_does_not_read_as_one_of_the_hosts() {
+    let mut acp = in_turn();
+    let notice = json!({"sessionUpdate": "notice", "title": "it was ended", "severity": "info"});
+    let text = "the agent notes: it was ended".to_owned();
+    assert_eq!(
+        update(&mut acp, &notice),
+        [Happening::Said(TranscriptEntry::Notice { text })]
+    );
 }

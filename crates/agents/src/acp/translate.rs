@@ -60,7 +60,10 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, params: Option<&RawValu
 fn take_update(state: &mut State, heard: &mut Heard, update: &RawValue) {
     let kind = serde_json::from_str::<Kind>(update.get()).map(|kind| kind.session_update);
     let understood = match kind.as_deref() {
-        Ok("user_message_chunk") => chunk(heard, update, |text| TranscriptEntry::User { text }),
+        // What it was told is recorded where it is told: an agent puts no words into a person's mouth.
+        Ok("user_message_chunk") => chunk(heard, update, |text| TranscriptEntry::Notice {
+            text: format!("the agent says that it was told: {text}"),
+        }),
         Ok("agent_message_chunk") => {
             chunk(heard, update, |text| TranscriptEntry::Assistant { text })
         }
@@ -299,8 +302,8 @@ fn title(heard: &mut Heard, update: &RawValue) -> Option<()> {
 fn notice(heard: &mut Heard, update: &RawValue) -> Option<()> {
     let notice: Notice = parse(update)?;
     let text = match notice.description {
-        Some(description) => format!("{}: {description}", notice.title),
-        None => notice.title,
+        Some(description) => format!("the agent notes: {}: {description}", notice.title),
+        None => format!("the agent notes: {}", notice.title),
     };
     say(heard, TranscriptEntry::Notice { text });
     Some(())
@@ -317,7 +320,7 @@ fn compaction(heard: &mut Heard, update: &RawValue) -> Option<()> {
 
 fn compaction_summary(heard: &mut Heard, update: &RawValue) -> Option<()> {
     let update: CompactionSummaryChunk = parse(update)?;
-    let text = text_of(&update.content)?;
+    let text = format!("the agent remembers: {}", text_of(&update.content)?);
     say(heard, TranscriptEntry::Notice { text });
     Some(())
 }

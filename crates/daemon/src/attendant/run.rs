@@ -243,6 +243,15 @@ impl Run {
         self.line().open.insert(request, OpenRequest { ask, wish });
     }
 
+    /// How many wishes are kept.
+    pub(super) fn wishes_kept(&self) -> usize {
+        let line = self.line();
+        line.open
+            .values()
+            .filter(|open| open.wish.is_some())
+            .count()
+    }
+
     /// Takes a wish out again, if it is the one that this ask is about.
     pub(super) fn take_wish(&self, request: &RequestId, ask: &ApprovalId) -> Option<Pending> {
         let mut line = self.line();
@@ -266,15 +275,6 @@ impl Run {
         }
         line.open.remove(&request);
         line.order(Order::Answer { request, answer })
-    }
-
-    /// How many wishes are kept.
-    pub(super) fn wishes_kept(&self) -> usize {
-        let line = self.line();
-        line.open
-            .values()
-            .filter(|open| open.wish.is_some())
-            .count()
     }
 
     /// Nothing comes of the wishes that are kept.

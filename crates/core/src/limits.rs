@@ -223,8 +223,9 @@ pub const ALLOWED_ACTIONS_SHOWN: usize = 5;
 pub const ALLOWED_CHARS_SHOWN: usize = 200;
 
 /// What an agent may do without another ask, at one time. Most agents run what was allowed by
-/// themselves and never come for it, so the oldest go; what came late would only be asked again.
-pub const PASSES_MAX: usize = 64;
+/// themselves and never come for it, so the oldest go; what came late would only be asked again. They
+/// are written with the agent, on every ask.
+pub const PASSES_MAX: usize = 16;
 
 /// How long a starting host waits for what a killed one was just starting: until such a process runs
 /// its own program it holds the killed host's lock and sockets. That takes moments.

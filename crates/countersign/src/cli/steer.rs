@@ -61,7 +61,8 @@ pub(crate) struct InterruptArgs {
   countersign archive builder
   countersign archive --undo builder
 
-It is no longer listed by `ls`, and its name is free again. Nothing of its record is lost.")]
+It is no longer listed by `ls`, and its name is free again; one that still runs is ended first.
+Nothing of its record is lost.")]
 pub(crate) struct ArchiveArgs {
     /// The agent: its name, or its id
     agent: String,

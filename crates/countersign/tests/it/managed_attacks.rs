@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::host::poll;
-use crate::scene::{Scene, answer_next, asks, rested, terminal, told};
+use crate::scene::{Scene, answer_next, asks, next_ask, rested, terminal, told};
 use crate::wire::Wire;
 
 /// A request for a terminal under an id of the agent's choice, as a line.
@@ -118,5 +118,66 @@ async fn an_agent_that_boasts_costs_no_more_than_others() {
     let agent = rested(&mut wire, &id).await;
     assert_eq!(agent["state"], "idle");
     assert!(agent.to_string().len() < 128 * 1024);
+    scene.end_all(&mut wire).await;
+}
+
+/// Ways to run a command from inside an agent, each writing what it said to a file.
+fn ways_to_run(command: &str, folder: &str, clears: bool) -> Vec<(String, String)> {
+    let mut ways = vec![
+        (
+            "plain".to_owned(),
+            format!("{command} > {folder}/plain 2>&1; true"),
+        ),
+        (
+            "child".to_owned(),
+            format!("sh -c '{command}' > {folder}/child 2>&1; true"),
+        ),
+    ];
+    let mut detached = vec![("detached", "")];
+    if clears {
+        detached.push(("cleared", "env -i PATH=/usr/bin:/bin "));
+    }
+    for (name, prefix) in detached {
+        let inner = format!(
+            "{prefix}{command} > {folder}/.{name} 2>&1; mv {folder}/.{name} {folder}/{name}"
+        );
+        let line = format!(
+            "setsid -f sh -c '(({inner}) &)'; until [ -e {folder}/{name} ]; do sleep 0.01; done"
+        );
+        ways.push((name.to_owned(), line));
+    }
+    ways
+}
+
+#[tokio::test]
+async fn an_agent_answers_no_ask_from_wherever_it_runs() {
+    let scene = Scene::begin(&[]);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let asking = json!([asks("a1", "touch made", &json!([]))]);
+    let victim = scene.spawn(&mut wire, "ann", &asking).await;
+    let ask = next_ask(&mut wire).await;
+    let home = scene.host.home().display().to_string();
+    let program = env!("CARGO_BIN_EXE_countersign");
+    let id = ask["id"].as_str().unwrap();
+    let approve = format!("env COUNTERSIGN_HOME={home} {program} approve {id}");
+    // Where nothing holds a process that clears its environment and detaches, SECURITY.md says so.
+    let status = wire.ok("host.status", json!({})).await;
+    let clears = status["containment"]["holds_detached"] == true;
+    let ways = ways_to_run(&approve, &scene.path(""), clears);
+    let steps: Vec<Value> = ways
+        .iter()
+        .map(|(_, line)| json!({ "run": line }))
+        .collect();
+    let attacker = scene.spawn(&mut wire, "bob", &json!(steps)).await;
+    rested(&mut wire, &attacker).await;
+    for (name, _) in &ways {
+        let said = fs::read_to_string(scene.path(name)).unwrap();
+        assert!(said.contains("agents ask and never answer"), "{name}: {said}");
+    }
+    let params = json!({ "approval_id": id });
+    let still = wire.ok("host.approval", params).await;
+    assert_eq!(still["state"], "pending");
+    wire.ok("host.kill_agent", json!({ "agent_id": victim }))
+        .await;
     scene.end_all(&mut wire).await;
 }

@@ -172,7 +172,10 @@ async fn an_agent_answers_no_ask_from_wherever_it_runs() {
     rested(&mut wire, &attacker).await;
     for (name, _) in &ways {
         let said = fs::read_to_string(scene.path(name)).unwrap();
-        assert!(said.contains("agents ask and never answer"), "{name}: {said}");
+        assert!(
+            said.contains("agents ask and never answer"),
+            "{name}: {said}"
+        );
     }
     let params = json!({ "approval_id": id });
     let still = wire.ok("host.approval", params).await;

@@ -61,11 +61,16 @@ fn claude(cache: &Cache, model: &str) -> Parts {
 
 fn codex(cache: &Cache, home: &Path, model: &str) -> io::Result<Parts> {
     let folder = home.join(".codex");
+    // Its sandbox guards `.git` in every folder that may be written, and makes one where there is none:
+    // in the machine's temporary folder that would stay, and make a repository of all below.
     let config = format!(
         r#"model = "gpt-5.4"
 model_provider = "mock"
 approval_policy = "untrusted"
 sandbox_mode = "workspace-write"
+[sandbox_workspace_write]
+exclude_slash_tmp = true
+exclude_tmpdir_env_var = true
 [model_providers.mock]
 name = "Mock"
 base_url = "{model}/v1"

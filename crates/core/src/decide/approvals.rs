@@ -88,6 +88,8 @@ pub(super) fn request(
         .and_then(|key| state.ask_keys.get(&key))
         .and_then(|id| state.approvals.get(id));
     events.extend(earlier.map(|earlier| replace(earlier, &ask, &caller)));
+    // Whatever goes before the ask has to be there before its place is counted.
+    running::attempt_answers(state, &mut events);
     let opened = Seq(state.head().0 + events.len() as u64 + 1);
     let settled = settling::settle(state, context, (&ask, opened), judged.as_ref());
     // What ends at once takes no room, and what replaces another has its room.

@@ -298,6 +298,32 @@ fn what_a_rule_settles_is_asked_ended_and_attempted_in_one_decision() {
 }
 
 #[test]
+fn an_ask_that_replaces_another_and_ends_at_once_ends_itself() {
+    let mut host = working();
+    host.ask(managed_ask("7"));
+    let ask = AskRequest {
+        tool: Some("Bash".to_owned()),
+        tool_call: Some("7".to_owned()),
+        judged: Some(judged(vec![in_file(Effect::Allow, "Bash(ls)")])),
+        ..managed_ask("8")
+    };
+    let head = host.state.head();
+    let (_, events) = host.asks(ask);
+    assert_eq!(
+        events[..4],
+        [
+            "approval.resolved ask-1: Cancelled `cancelled` by a, Waiting",
+            "answer.attempted ask-1, time 1",
+            "approval.requested ask-2 of a by a, None, until ever",
+            "approval.resolved ask-2: Allowed `approve` by rules, Waiting",
+        ]
+    );
+    let ended = host.state.find_approval(&ApprovalId::new("ask-2")).unwrap();
+    assert_eq!(ended.opened.0, head.0 + 3);
+    assert_eq!(owed(&host).len(), 3);
+}
+
+#[test]
 fn an_agent_never_answers_its_own_ask_and_nobody_edits_what_it_will_run() {
     let mut host = working();
     let approval = host.ask(AskRequest {

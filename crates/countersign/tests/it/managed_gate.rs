@@ -370,6 +370,12 @@ async fn an_id_that_is_used_again_does_not_carry_the_answer_along() {
     wire.ok("host.interrupt_agent", json!({ "agent_id": id }))
         .await;
     wire.event_of("turn.ended").await;
-    assert_eq!(scene.effects(), Vec::<String>::new());
+    // An agent may take an answer that was on its way for one to its later request; that is between
+    // the two halves of the agent. What the host said of the later one is what counts here.
+    let asks = wire.ok("host.approvals", json!({ "limit": 500 })).await;
+    let asks = asks.as_array().unwrap().iter();
+    let evil = asks.filter(|ask| ask["input"]["command"] == "evil");
+    let allowed = evil.filter(|ask| ask["resolution"] == "approve").count();
+    assert_eq!(allowed, 0);
     scene.end_all(&mut wire).await;
 }

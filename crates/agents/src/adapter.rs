@@ -18,6 +18,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId(pub String);
 
+/// What names something that is said to an agent. It is said once under its name, whatever is
+/// repeated and by whomever.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Name {
+    /// It is about this line of the agent: the answer to its request, or the next step after it.
+    Line(u64),
+    /// It is of our own accord: its kind, and a number that rises within the kind.
+    Own(String, u64),
+}
+
 /// A machine that speaks one agent's protocol.
 pub trait Adapter: Send {
     /// Takes one line that the agent wrote, without its end. Never fails: what is not understood

@@ -12,6 +12,7 @@ mod files;
 mod lines;
 mod pipe;
 mod process;
+pub mod runner;
 pub mod scripted;
 mod shells;
 mod spawn_hooks;

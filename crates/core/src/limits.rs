@@ -342,3 +342,25 @@ pub const PLAN_STEPS_MAX: usize = 100;
 
 /// Modes, models or ways to log in of one agent: what fits into a list for a person.
 pub const AGENT_CHOICES_MAX: usize = 256;
+
+/// What a runner keeps in memory of what its agent said and no host has committed; more goes to a
+/// file. A runner is to stay small.
+pub const RUNNER_BYTES_HELD: usize = 256 * 1024;
+
+/// What a runner keeps in its file; then its agent waits. Some minutes of a busy agent without a host.
+pub const RUNNER_SPILL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// How long a runner goes on without a host unless it is told otherwise.
+pub const RUNNER_PATIENCE_MS: u64 = 30 * 60 * 1000;
+
+/// How long a runner waits to be told what to start: whoever started it may have been killed.
+pub const RUNNER_LAUNCH_MS: u64 = 30_000;
+
+/// How often a runner looks whether its socket is still there.
+pub const RUNNER_SOCKET_CHECK_MS: u64 = 5_000;
+
+/// How long a host tries to reach a runner that lives.
+pub const LINK_CONNECT_MS: u64 = 10_000;
+
+/// The longest frame on a link: everything that may be written at once, and what is said about it.
+pub const LINK_FRAME_BYTES_MAX: usize = AGENT_WRITE_BYTES_QUEUED + 1024 * 1024;

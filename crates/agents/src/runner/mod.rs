@@ -7,10 +7,32 @@
 //! what a host says is written to the agent once, whatever is repeated; of everything that was said
 //! to the agent the runner knows whether it was written.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the runner follows"))]
+mod agent;
+mod backlog;
+mod calls;
 mod frame;
+mod hosts;
+mod hub;
+mod items;
+mod last_words;
+mod names;
+mod peers;
 mod record;
-#[expect(dead_code, reason = "the runner follows")]
+mod run;
+mod socket;
+mod state;
 mod wire;
 
+use hub::Runner;
+pub use last_words::{LastWords, read_last_words};
 pub use record::RunnerRecord;
+pub use run::{RunnerFailure, run};
+
+/// The record of a runner, in its folder.
+const RECORD_FILE: &str = "record.json";
+
+/// What a runner could not keep in memory.
+const SPILL_FILE: &str = "spill";
+
+/// Everything that may lie in the folder of a runner; `runner` is its process, by whoever started it.
+const FILES: [&str; 4] = [RECORD_FILE, SPILL_FILE, last_words::FILE, "runner"];

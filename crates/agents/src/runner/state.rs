@@ -285,8 +285,27 @@ impl State {
         self.tell_host(&ToHost::Log { text });
     }
 
-    /// A host committed everything up to there.
-    pub(super) fn committed(&mut self, through: u64, open: &[u64]) {
+    /// The host committed everything up to there. It cannot have committed what it was not sent.
+    pub(super) fn host_committed(
+        &mut self,
+        number: u64,
+        through: u64,
+        open: &[u64],
+    ) -> Result<(), String> {
+        let host = self.host.as_ref().filter(|host| host.joined.number == number);
+        match host {
+            Some(host) if host.sent < through => {
+                Err("the host committed what it was not sent".to_owned())
+            }
+            Some(_) => {
+                self.committed(through, open);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn committed(&mut self, through: u64, open: &[u64]) {
         self.backlog.release(through);
         self.items.forget(through, open);
         self.claimed.forget(through, open);

@@ -9,6 +9,7 @@
 mod acp;
 mod files;
 mod pipe;
+mod runner;
 mod shells;
 mod support;
 mod tree;

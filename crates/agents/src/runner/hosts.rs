@@ -104,12 +104,7 @@ async fn obey_all(runner: &Arc<Runner>, joined: &Joined, mut from: BufReader<Own
     }
 }
 
-fn obey(
-    runner: &Arc<Runner>,
-    joined: &Joined,
-    order: ToRunner,
-    body: &[u8],
-) -> Result<(), String> {
+fn obey(runner: &Arc<Runner>, joined: &Joined, order: ToRunner, body: &[u8]) -> Result<(), String> {
     let number = joined.number;
     match order {
         ToRunner::Hello { .. } => return Err("a host says hello once".to_owned()),

@@ -51,7 +51,10 @@ impl Running {
     pub(crate) fn start_with(patience_ms: u64, tree: TreeRecord) -> Self {
         let dir = TempDir::new().unwrap();
         let folder = dir.path().join("run");
-        std::fs::DirBuilder::new().mode(0o700).create(&folder).unwrap();
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
+            .unwrap();
         let record = RunnerRecord {
             tree,
             folder: folder.clone(),
@@ -162,7 +165,9 @@ impl Host {
     }
 
     pub(crate) async fn say_with(&mut self, head: Value, body: &[u8]) {
-        guarded(self.stream.write_all(&frame(&head, body))).await.unwrap();
+        guarded(self.stream.write_all(&frame(&head, body)))
+            .await
+            .unwrap();
     }
 
     pub(crate) async fn hear(&mut self) -> (Value, Vec<u8>) {
@@ -230,7 +235,8 @@ impl Host {
 
     /// Ends the agent, and gives its end.
     pub(crate) async fn stop(&mut self, grace_ms: u64) -> Value {
-        self.say(json!({"type": "stop", "grace_ms": grace_ms})).await;
+        self.say(json!({"type": "stop", "grace_ms": grace_ms}))
+            .await;
         self.hear_kind("exited").await
     }
 }

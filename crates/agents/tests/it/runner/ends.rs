@@ -1,22 +1,26 @@
 //! How runners and agents end.
 
-use countersign_agents::runner::{LastWords, read_last_words};
 use countersign_agents::adapter::Name;
+use countersign_agents::runner::{LastWords, read_last_words};
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::client::{LONG_MS, Running, exited, marks, until};
-use crate::support::{cgroup_tree, code, daemonise, is_alive, key_of};
+use crate::support::{code, daemonise, is_alive, key_of, trees};
 
 #[tokio::test]
 async fn without_a_host_a_runner_ends_its_agent_and_leaves_last_words() {
     let running = Running::start_with(1_000, marks());
-    let (mut host, agent) = running.shell("echo one; echo two; echo log >&2; cat; exit 3").await;
+    let (mut host, agent) = running
+        .shell("echo one; echo two; echo log >&2; cat; exit 3")
+        .await;
     assert_eq!(host.output(8).await, b"one\ntwo\n");
     host.write(json!({"line": 4}), "allow", "three\n").await;
     host.output(6).await;
-    host.say(json!({"type": "committed", "through": 4, "open": [4]})).await;
-    host.say(json!({"type": "claim", "id": 1, "name": {"line": 8}})).await;
+    host.say(json!({"type": "committed", "through": 4, "open": [4]}))
+        .await;
+    host.say(json!({"type": "claim", "id": 1, "name": {"line": 8}}))
+        .await;
     host.hear_kind("claimed").await;
     drop(host);
     let sockets = running.record.sockets.clone();
@@ -34,6 +38,17 @@ async fn without_a_host_a_runner_ends_its_agent_and_leaves_last_words() {
     };
     let found = read_last_words(&dir.path().join("run")).unwrap();
     assert_eq!(found, Some(expected));
+}
+
+#[tokio::test]
+async fn a_runner_that_is_never_told_what_to_start_leaves_nothing() {
+    let running = Running::start_with(300, marks());
+    let record = running.record.clone();
+    drop(running.connect().await);
+    let (status, dir) = running.wait().await;
+    assert!(status.success());
+    assert!(!record.folder.exists() && !record.sockets[0].exists());
+    drop(dir);
 }
 
 #[tokio::test]
@@ -81,13 +96,18 @@ async fn last_words_of_somebody_else_are_not_believed() {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(&file, open).unwrap();
     let error = read_last_words(dir.path()).unwrap_err();
-    assert_eq!(error.to_string(), "the last words of a runner are not ours alone");
+    assert_eq!(
+        error.to_string(),
+        "the last words of a runner are not ours alone"
+    );
 }
 
 #[tokio::test]
 async fn a_killed_runner_takes_its_agent_and_terminals_along() {
     let running = Running::start();
-    let (mut host, agent) = running.shell("trap '' TERM HUP; echo up; while :; do sleep 1; done").await;
+    let (mut host, agent) = running
+        .shell("trap '' TERM HUP; echo up; while :; do sleep 1; done")
+        .await;
     assert_eq!(host.line().await, "up");
     let create = super::terminals::create(1, "echo $$; exec sleep 1000", running.dir.path());
     host.say(create).await;
@@ -102,10 +122,8 @@ async fn a_killed_runner_takes_its_agent_and_terminals_along() {
 
 #[tokio::test]
 async fn a_daemon_that_left_its_environment_and_parents_behind_is_ended() {
-    let mut trees = vec![marks()];
-    trees.extend(cgroup_tree("runner").map(|tree| tree.record()));
-    for tree in trees {
-        let running = Running::start_with(LONG_MS, tree);
+    for tree in trees("runner") {
+        let running = Running::start_with(LONG_MS, tree.record());
         let script = daemonise("fifo", "env -i PATH=/usr/bin:/bin");
         let (mut host, agent) = running.shell(&format!("{script}; cat")).await;
         let daemon = key_of(host.line().await.parse().unwrap());
@@ -137,11 +155,19 @@ async fn orphans_do_not_stay_as_zombies() {
 }
 
 fn children(pid: u32) -> Vec<u32> {
-    let stats = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
-        let child: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.to_owned();
-        (parent == pid.to_string()).then_some(child)
-    });
+    let stats = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| {
+            let child: u32 = entry.file_name().to_str()?.parse().ok()?;
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            let parent = stat
+                .rsplit_once(')')?
+                .1
+                .split_whitespace()
+                .nth(1)?
+                .to_owned();
+            (parent == pid.to_string()).then_some(child)
+        });
     stats.collect()
 }

@@ -8,8 +8,11 @@ use crate::support::is_alive;
 #[tokio::test]
 async fn an_agent_is_started_heard_told_and_ended() {
     let running = Running::start();
-    let (mut host, agent) = running.shell("echo log >&2; read a; echo got $a; cat").await;
-    host.write(json!({"own": ["prompt", 1]}), "first", "hello\n").await;
+    let (mut host, agent) = running
+        .shell("echo log >&2; read a; echo got $a; cat")
+        .await;
+    host.write(json!({"own": ["prompt", 1]}), "first", "hello\n")
+        .await;
     let written = json!({
         "type": "written", "name": {"own": ["prompt", 1]}, "meaning": "first", "outcome": "written",
     });
@@ -42,8 +45,10 @@ async fn a_name_is_written_once_whoever_repeats_it() {
     };
     assert_eq!(next.hear_kind("written").await, written(7, "allow"));
     assert_eq!(next.hear_kind("written").await, written(8, "deny"));
-    next.say(json!({"type": "claim", "id": 1, "name": {"line": 9}})).await;
-    next.say(json!({"type": "claim", "id": 2, "name": {"line": 9}})).await;
+    next.say(json!({"type": "claim", "id": 1, "name": {"line": 9}}))
+        .await;
+    next.say(json!({"type": "claim", "id": 2, "name": {"line": 9}}))
+        .await;
     let claimed = |id: u64, fresh: bool| json!({"type": "claimed", "id": id, "fresh": fresh});
     assert_eq!(next.hear_kind("claimed").await, claimed(1, true));
     assert_eq!(next.hear_kind("claimed").await, claimed(2, false));

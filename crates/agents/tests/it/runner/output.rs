@@ -25,7 +25,9 @@ async fn it_is_whole_and_in_order_over_hosts_that_come_and_go() {
     let running = Running::start();
     let (first, _) = running.shell("seq 200000; head -c 3000000 /dev/zero").await;
     drop(first);
-    let mut expected: Vec<u8> = (1..=200_000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+    let mut expected: Vec<u8> = (1..=200_000)
+        .flat_map(|n| format!("{n}\n").into_bytes())
+        .collect();
     expected.extend(vec![0; 3_000_000]);
     let mut random = Random(42);
     let mut heard: Vec<u8> = Vec::new();
@@ -37,8 +39,10 @@ async fn it_is_whole_and_in_order_over_hosts_that_come_and_go() {
         take(&mut host, &mut heard, random.below(400_000)).await;
         committed += random.below(heard.len() as u64 - committed + 1);
         if random.below(2) == 0 {
-            host.say(json!({"type": "committed", "through": committed, "open": []})).await;
-            host.say(json!({"type": "claim", "id": 1, "name": {"line": 1}})).await;
+            host.say(json!({"type": "committed", "through": committed, "open": []}))
+                .await;
+            host.say(json!({"type": "claim", "id": 1, "name": {"line": 1}}))
+                .await;
             take_until_claimed(&mut host, &mut heard).await;
         }
     }
@@ -84,7 +88,9 @@ async fn take_until_claimed(host: &mut Host, heard: &mut Vec<u8>) {
 async fn a_host_that_does_not_take_it_holds_the_agent_back() {
     let running = Running::start();
     let said = 40_000_000;
-    let (mut host, _) = running.shell(&format!("head -c {said} /dev/zero; echo end >&2")).await;
+    let (mut host, _) = running
+        .shell(&format!("head -c {said} /dev/zero; echo end >&2"))
+        .await;
     let spill = running.record.folder.join("spill");
     let length = || fs::metadata(&spill).map_or(0, |found| found.len());
     until(|| length() >= limits::AGENT_LINE_BYTES_MAX as u64).await;
@@ -95,11 +101,13 @@ async fn a_host_that_does_not_take_it_holds_the_agent_back() {
     }
     assert!(private_bytes(running.key.pid) < 8 * 1024 * 1024);
     // Frames are heard although none is taken.
-    host.say(json!({"type": "committed", "through": 0, "open": []})).await;
+    host.say(json!({"type": "committed", "through": 0, "open": []}))
+        .await;
     let output = guarded(host.output(said)).await;
     assert!(output == vec![0; said]);
     assert_eq!(host.hear_kind("exited").await, super::client::exited(0));
-    host.say(json!({"type": "committed", "through": said, "open": []})).await;
+    host.say(json!({"type": "committed", "through": said, "open": []}))
+        .await;
     until(|| !spill.exists()).await;
 }
 
@@ -116,7 +124,8 @@ async fn a_line_too_long_does_not_stop_the_agent() {
 async fn an_agent_that_does_not_read_is_heard_and_can_be_stopped() {
     let running = Running::start();
     let (mut host, _) = running.shell("while :; do echo tick; done").await;
-    host.write(json!({"own": ["prompt", 1]}), "", &"x".repeat(1_000_000)).await;
+    host.write(json!({"own": ["prompt", 1]}), "", &"x".repeat(1_000_000))
+        .await;
     assert!(host.output(100_000).await.starts_with(b"tick\ntick\n"));
     host.say(json!({"type": "stop", "grace_ms": 0})).await;
     let gone = loop {

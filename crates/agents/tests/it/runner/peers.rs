@@ -43,8 +43,12 @@ async fn a_process_of_an_agent_is_refused_whatever_it_does() {
     let running = Running::start();
     let other = Running::start();
     let socket = &running.record.sockets[0];
-    let (mut host, agent) = running.shell("while read line; do eval \"$line\"; done").await;
-    let (mut stranger, _) = other.shell("while read line; do eval \"$line\"; done").await;
+    let (mut host, agent) = running
+        .shell("while read line; do eval \"$line\"; done")
+        .await;
+    let (mut stranger, _) = other
+        .shell("while read line; do eval \"$line\"; done")
+        .await;
     let mut turn = 0;
     for from_other in [false, true] {
         for detach in ["", "setsid "] {
@@ -57,12 +61,17 @@ async fn a_process_of_an_agent_is_refused_whatever_it_does() {
                 _ => format!("({detach}{call} </dev/null >/dev/null 2>&1 &)\n"),
             };
             let agents = if from_other { &mut stranger } else { &mut host };
-            agents.write(json!({"own": ["prompt", turn]}), "", &line).await;
+            agents
+                .write(json!({"own": ["prompt", turn]}), "", &line)
+                .await;
             until(|| answer.exists()).await;
             let told = std::fs::read_to_string(&answer).unwrap();
             let words = "an agent does not drive a runner";
             let refused = json!({"type": "refused", "why": words});
-            assert_eq!(serde_json::from_str::<serde_json::Value>(&told).unwrap(), refused);
+            assert_eq!(
+                serde_json::from_str::<serde_json::Value>(&told).unwrap(),
+                refused
+            );
         }
     }
     assert!(is_alive(agent));

@@ -65,7 +65,10 @@ async fn terminals_go_on_from_host_to_host() {
     let output = json!({"done": "output", "truncated": false, "exit": {"code": 5, "signal": null}});
     assert_eq!((head, body), (done(4, &output), b"up\nran\n".to_vec()));
     next.say(call(5, "release", "term-1")).await;
-    assert_eq!(next.hear_kind("shell").await, done(5, &json!({"done": "done"})));
+    assert_eq!(
+        next.hear_kind("shell").await,
+        done(5, &json!({"done": "done"}))
+    );
     next.say(call(6, "output", "term-1")).await;
     let absent = json!({"Err": {"error": "not_found", "words": "term-1"}});
     let expected = json!({"type": "shell", "id": 6, "result": absent});

@@ -364,3 +364,10 @@ pub const LINK_CONNECT_MS: u64 = 10_000;
 
 /// The longest frame on a link: everything that may be written at once, and what is said about it.
 pub const LINK_FRAME_BYTES_MAX: usize = AGENT_WRITE_BYTES_QUEUED + 1024 * 1024;
+
+/// What waits on a link because its host does not take it: the longest line and what comes with it.
+/// Then nothing more is read.
+pub const LINK_BYTES_WAITING_MAX: usize = AGENT_LINE_BYTES_MAX + 1024 * 1024;
+
+/// What is read of a runner's record: some paths.
+pub const RUNNER_RECORD_BYTES_MAX: u64 = 64 * 1024;

@@ -7,10 +7,22 @@
 //! what a host says is written to the agent once, whatever is repeated; of everything that was said
 //! to the agent the runner knows whether it was written.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the runner follows"))]
+mod alive;
+mod folder;
 mod frame;
+mod last_words;
+mod link;
 mod record;
-#[expect(dead_code, reason = "the runner follows")]
+mod shells;
+mod start;
 mod wire;
 
+pub use folder::{clear, find_left};
+pub use last_words::LastWords;
+pub use link::{
+    LaunchRefused, Line, Link, LinkError, LinkEvent, LinkLine, Receipt, WriteError, Written,
+    connect,
+};
 pub use record::RunnerRecord;
+pub use shells::RunnerShells;
+pub use start::{RunnerProcess, StartError, StartSpec, default_command, end_left, start};

@@ -1,6 +1,7 @@
 //! Terminals.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_agents::{
     CommandSpec, LocalShells, NoShells, PtySize, ShellBackend, ShellError, TerminalId,
@@ -10,8 +11,11 @@ use tempfile::TempDir;
 
 use crate::support::{code, daemonise, env, guarded, is_alive, key_of, signal, trees};
 
+/// Each with a key of its own.
 fn spec(cwd: &Path, command: &str) -> CommandSpec {
+    static KEYS: AtomicU64 = AtomicU64::new(1);
     CommandSpec {
+        key: KEYS.fetch_add(1, Ordering::Relaxed),
         command: command.to_owned(),
         cwd: cwd.to_owned(),
         env: env(),

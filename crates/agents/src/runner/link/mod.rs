@@ -12,6 +12,8 @@ mod outbox;
 mod over;
 mod reach;
 mod reading;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -67,7 +67,8 @@ pub async fn connect(
 }
 
 /// A runner that said hello.
-struct Greeted {
+#[derive(Debug)]
+pub(super) struct Greeted {
     stream: UnixStreamHalves,
     agent: Option<ProcessKey>,
     log: String,
@@ -111,7 +112,8 @@ async fn try_all(
     }
 }
 
-enum Trouble {
+#[derive(Debug)]
+pub(super) enum Trouble {
     Refused(String),
     Failed(io::Error),
 }
@@ -122,7 +124,11 @@ impl From<io::Error> for Trouble {
     }
 }
 
-async fn try_one(socket: &Path, runner: ProcessKey, hello: &ToRunner) -> Result<Greeted, Trouble> {
+pub(super) async fn try_one(
+    socket: &Path,
+    runner: ProcessKey,
+    hello: &ToRunner,
+) -> Result<Greeted, Trouble> {
     let stream = UnixStream::connect(socket).await?;
     check_peer(&stream, runner)?;
     let (reader, mut writer) = stream.into_split();

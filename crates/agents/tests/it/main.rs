@@ -8,6 +8,7 @@
 
 mod acp;
 mod files;
+mod link;
 mod pipe;
 mod shells;
 mod support;

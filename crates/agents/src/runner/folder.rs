@@ -84,7 +84,7 @@ pub fn clear(record: &RunnerRecord) {
             note(&record.folder, fs::remove_dir_all(&record.folder));
         }
         Some(_) => {
-            tracing::warn!(folder = ?record.folder, "a runner's folder holds another's record")
+            tracing::warn!(folder = ?record.folder, "a runner's folder holds another's record");
         }
         // Nothing ever ran there if the record was not written.
         None => {

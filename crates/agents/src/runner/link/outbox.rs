@@ -323,9 +323,10 @@ impl State {
 
 impl Write {
     fn tell(self) {
-        let told = match self.gone {
-            true => Err(WriteError::Gone),
-            false => Ok(self.receipts),
+        let told = if self.gone {
+            Err(WriteError::Gone)
+        } else {
+            Ok(self.receipts)
         };
         // Nobody may be waiting for it, which is their choice.
         drop(self.told.send(told));

@@ -39,14 +39,61 @@ pub(super) enum Ours {
     Initialize,
     OpenSession,
     Prompt { turn: u32 },
-    SetMode { mode: String },
-    SetModel { model: String },
+    SetMode { mode: String, stage: Stage },
+    SetModel { model: String, stage: Stage },
 }
 
-/// A request of the agent that was not answered yet, with what an answer needs.
+/// When a mode or a model is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Stage {
+    /// While the session is being opened.
+    Opening,
+    /// By an order with this revision.
+    Revision(u32),
+}
+
+impl Ours {
+    /// What it is for and nothing else says its id, so that a second process that sends it again
+    /// understands the response to the first.
+    pub(super) fn id(&self) -> u64 {
+        let of = |number: &u32, kind: u64| 8 * u64::from(*number) + 8 + kind;
+        match self {
+            Self::Initialize => 0,
+            Self::OpenSession => 1,
+            Self::SetMode {
+                stage: Stage::Opening,
+                ..
+            } => 2,
+            Self::SetModel {
+                stage: Stage::Opening,
+                ..
+            } => 3,
+            Self::Prompt { turn } => of(turn, 0),
+            Self::SetMode {
+                stage: Stage::Revision(revision),
+                ..
+            } => of(revision, 1),
+            Self::SetModel {
+                stage: Stage::Revision(revision),
+                ..
+            } => of(revision, 2),
+        }
+    }
+}
+
+/// A request of the agent that was not answered yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Theirs {
+    /// The number of its line, which its answer is named after.
+    pub(super) line: u64,
+    pub(super) wish: Wish,
+}
+
+/// What a request of the agent is for, with what an answer needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Theirs {
+pub(super) enum Wish {
     Permission {
         tool_call: String,
         /// The option that means "this once".
@@ -70,6 +117,12 @@ pub(super) enum Theirs {
     WaitForExit,
     Kill,
     Release,
+}
+
+impl Wish {
+    pub(super) fn is_permission(&self) -> bool {
+        matches!(self, Self::Permission { .. })
+    }
 }
 
 /// What is needed to open the session once the agent said what it can do.
@@ -109,7 +162,6 @@ pub(super) struct Choice {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) phase: Phase,
-    pub(super) next_id: u64,
     pub(super) ours: BTreeMap<u64, Ours>,
     pub(super) theirs: BTreeMap<RequestId, Theirs>,
     pub(super) cwd: String,
@@ -137,20 +189,29 @@ impl State {
         })
     }
 
-    /// Notes a request of ours and gives its id.
+    /// Forgets what was said of tool calls between turns, because agents use their ids again. With
+    /// an ask open it belongs to this turn already: the order to begin it was given again, and late.
+    pub(super) fn begin_turn(&mut self) {
+        if !self
+            .theirs
+            .values()
+            .any(|theirs| theirs.wish.is_permission())
+        {
+            self.calls.close();
+        }
+        self.interrupted = false;
+    }
+
+    /// Notes a request of ours and gives its id, which is the same whoever sends it and when.
     pub(super) fn expect(&mut self, ours: Ours) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
+        let id = ours.id();
         self.ours.insert(id, ours);
         id
     }
 
     /// Whether a request comes too late: the turn was interrupted, and nothing new begins in it.
-    pub(super) fn is_over_for(&self, theirs: &Theirs) -> bool {
-        let begins = matches!(
-            theirs,
-            Theirs::Read | Theirs::Write | Theirs::CreateTerminal
-        );
+    pub(super) fn is_over_for(&self, wish: &Wish) -> bool {
+        let begins = matches!(wish, Wish::Read | Wish::Write | Wish::CreateTerminal);
         self.interrupted && begins
     }
 

@@ -69,6 +69,8 @@ fn begin(state: &mut State, start: Start) -> Result<(), OrderError> {
 
 fn fail(state: &mut State, heard: &mut Heard, message: String) {
     state.phase = Phase::Failed;
+    state.opening = Opening::default();
+    state.abilities = Abilities::default();
     heard.happenings.push(Happening::StartFailed { message });
 }
 
@@ -324,7 +326,7 @@ pub(super) fn finish(state: &mut State, heard: &mut Heard) {
         return;
     }
     state.phase = Phase::Open;
-    let abilities = &state.abilities;
+    let abilities = std::mem::take(&mut state.abilities);
     let agent = abilities.name.as_ref().map(|name| {
         let version = abilities.version.as_deref().unwrap_or_default();
         format!("{name} {version}").trim_end().to_owned()

@@ -62,7 +62,11 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) 
         return refuse(heard, request, &words);
     }
     match serde_json::from_str::<CallUpdate<'_>>(call) {
-        Ok(update) => translate::learn(state, heard, &update, false),
+        Ok(update) => {
+            // Agents use their ids again: what is asked about is not what is over.
+            let begins = state.calls.find(&tool_call_id).is_some_and(Call::is_over);
+            translate::learn(state, heard, &update, begins);
+        }
         Err(_) => state.calls.doubt(&tool_call_id),
     }
     let options = options(params.options);

@@ -127,6 +127,7 @@ impl Wish {
 
 /// What is needed to open the session once the agent said what it can do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Opening {
     pub(super) session: Option<String>,
     pub(super) mode: Option<String>,
@@ -139,6 +140,7 @@ pub(super) struct Opening {
 
 /// What the agent said it can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Abilities {
     pub(super) load: bool,
     pub(super) resume: bool,
@@ -152,32 +154,56 @@ pub(super) struct Abilities {
 
 /// One thing of the session that can be chosen: its mode, or its model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Choice {
     /// The config option it is set with; absent for modes that are set as such.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) option: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) values: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) current: Option<String>,
 }
 
+/// All of it. What is empty is not stored: this is written with every commit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct State {
     pub(super) phase: Phase,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) ours: BTreeMap<u64, Ours>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) theirs: BTreeMap<RequestId, Theirs>,
     pub(super) cwd: String,
     pub(super) serves_files: bool,
     pub(super) serves_terminals: bool,
+    /// Needed until the session is open.
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) opening: Opening,
+    /// Needed until the session is open.
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) abilities: Abilities,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session: Option<String>,
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) modes: Choice,
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) models: Choice,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) calls: Calls,
     /// Whether the running turn was interrupted.
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) interrupted: bool,
     /// Asks that ended by an interrupt and were not told upwards yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) withdrawn: Vec<RequestId>,
+}
+
+/// Whether there is nothing to store.
+fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl State {

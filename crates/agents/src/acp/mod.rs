@@ -25,6 +25,10 @@ mod translate;
 mod want;
 
 #[cfg(test)]
+mod names_tests;
+#[cfg(test)]
+mod replay_tests;
+#[cfg(test)]
 mod tests;
 
 use agent_client_protocol_schema::v1::{AGENT_METHOD_NAMES, CLIENT_METHOD_NAMES};

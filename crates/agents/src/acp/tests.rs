@@ -9,7 +9,7 @@ use crate::adapter::{
     Want,
 };
 
-fn start() -> Start {
+pub(super) fn start() -> Start {
     Start {
         cwd: "/p".into(),
         session: None,
@@ -29,7 +29,7 @@ fn start() -> Start {
 /// The number of every line that [`hear`] hears; where numbers matter a test gives its own.
 const LINE: u64 = 100;
 
-fn text(lines: &[Line]) -> Vec<Value> {
+pub(super) fn text(lines: &[Line]) -> Vec<Value> {
     let parsed = lines.iter().flat_map(|line| {
         assert_eq!(line.bytes.last(), Some(&b'\n'));
         let messages = line.bytes.trim_ascii_end().split(|byte| *byte == b'\n');
@@ -38,17 +38,17 @@ fn text(lines: &[Line]) -> Vec<Value> {
     parsed.collect()
 }
 
-fn hear(acp: &mut Acp, message: &Value) -> (Vec<Happening>, Vec<Value>) {
+pub(super) fn hear(acp: &mut Acp, message: &Value) -> (Vec<Happening>, Vec<Value>) {
     let heard = acp.hear(message.to_string().as_bytes(), LINE);
     (heard.happenings, text(&heard.lines))
 }
 
-fn order(acp: &mut Acp, order: Order) -> Vec<Value> {
+pub(super) fn order(acp: &mut Acp, order: Order) -> Vec<Value> {
     text(&acp.order(order).unwrap())
 }
 
 /// What an update came to.
-fn update(acp: &mut Acp, update: &Value) -> Vec<Happening> {
+pub(super) fn update(acp: &mut Acp, update: &Value) -> Vec<Happening> {
     let params = json!({"sessionId": "s", "update": update});
     let (happenings, lines) = hear(acp, &json!({"method": "session/update", "params": params}));
     assert_eq!(lines, Vec::<Value>::new());
@@ -61,7 +61,7 @@ fn initialized(acp: &mut Acp, start: Start, result: &Value) -> (Vec<Happening>, 
 }
 
 /// A connection with the session `s` open.
-fn open() -> Acp {
+pub(super) fn open() -> Acp {
     let mut acp = Acp::new();
     initialized(&mut acp, start(), &json!({"protocolVersion": 1}));
     hear(&mut acp, &json!({"id": 1, "result": {"sessionId": "s"}}));
@@ -69,7 +69,7 @@ fn open() -> Acp {
 }
 
 /// The same with turn 7 running.
-fn in_turn() -> Acp {
+pub(super) fn in_turn() -> Acp {
     let mut acp = open();
     prompt(&mut acp, 7);
     acp
@@ -80,7 +80,7 @@ fn prompt(acp: &mut Acp, turn: u32) -> Vec<Value> {
     order(acp, Order::Prompt { turn, messages })
 }
 
-fn id(text: &str) -> RequestId {
+pub(super) fn id(text: &str) -> RequestId {
     RequestId(text.to_owned())
 }
 
@@ -91,12 +91,12 @@ fn options(kinds: &[&str]) -> Value {
     options.collect()
 }
 
-fn permission(request: &Value, call: &Value, kinds: &[&str]) -> Value {
+pub(super) fn permission(request: &Value, call: &Value, kinds: &[&str]) -> Value {
     json!({"id": request, "method": "session/request_permission", "params":
         {"sessionId": "s", "toolCall": call, "options": options(kinds)}})
 }
 
-const ONCE: [&str; 2] = ["allow_once", "reject_once"];
+pub(super) const ONCE: [&str; 2] = ["allow_once", "reject_once"];
 
 fn ask(request: &str, command: &str) -> PermissionAsk {
     PermissionAsk {
@@ -126,7 +126,7 @@ fn asked(happenings: &[Happening]) -> Vec<PermissionAsk> {
     asks.collect()
 }
 
-fn call(command: &str) -> Value {
+pub(super) fn call(command: &str) -> Value {
     json!({"toolCallId": "c", "kind": "execute", "rawInput": {"command": command}})
 }
 

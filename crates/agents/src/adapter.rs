@@ -6,7 +6,8 @@
 //! the same connection.
 //!
 //! Invariants: an adapter writes nothing by itself; dropping one says nothing to the agent; each
-//! request of the agent is answered at most once.
+//! request of the agent is answered at most once, and each thing that is said has a [`Name`] of its
+//! own.
 
 use std::path::PathBuf;
 

@@ -9,6 +9,11 @@
 //! answered with an error; a line that is no message is never answered; an allow is written only
 //! for [`Order::Answer`] and only as the agent's option for "this once".
 //!
+//! Names and ids are made of what a message is about, and never counted: a second [`Acp`] that goes
+//! on from an earlier state says the same under the same names, in whatever order it is told to, and
+//! understands the responses to what the first one sent. An order must be given again before the
+//! response to it is heard again.
+//!
 //! Asks that end because of [`Order::Interrupt`] are answered as cancelled at once and told as
 //! [`Happening::Withdrawn`] before anything else by the next [`Adapter::hear`]; whoever gives the
 //! order knows already and need not wait for it.

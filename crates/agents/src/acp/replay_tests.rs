@@ -424,7 +424,7 @@ fn repeat(acp: &mut Acp, first: &Written) {
 #[test]
 fn whoever_goes_on_from_an_earlier_line_says_the_same_under_the_same_names() {
     let mut said = 0;
-    for seed in 0..300 {
+    for seed in 0..100 {
         let mut first = Conversation::record(seed);
         let (taken, state) = first.dice.pick(&first.states).unwrap();
         let mut all = Written::new();
@@ -450,5 +450,5 @@ fn whoever_goes_on_from_an_earlier_line_says_the_same_under_the_same_names() {
         assert_eq!(outcome(&second), outcome(&first.acp), "seed {seed}");
         said += written.len();
     }
-    assert!(said > 1_000, "{said}");
+    assert!(said > 500, "{said}");
 }

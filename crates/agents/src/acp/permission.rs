@@ -69,23 +69,28 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) 
         }
         Err(_) => state.calls.doubt(&tool_call_id),
     }
-    let options = options(params.options);
+    let wish = wish(&tool_call_id, params.options);
+    let line = request.line;
+    let theirs = Theirs { line, wish };
+    state.theirs.insert(request.id.clone(), theirs);
+    ask_about(state, heard, &tool_call_id);
+}
+
+/// An ask that was not handed up yet.
+fn wish(tool_call: &str, offered: Vec<Value>) -> Wish {
+    let options = options(offered);
     let find = |kind| {
         let found = options.iter().find(|option| option.kind == kind);
         found.map(|option| option.option_id.0.to_string())
     };
-    let wish = Wish::Permission {
-        tool_call: tool_call_id.clone(),
+    Wish::Permission {
+        tool_call: tool_call.to_owned(),
         allow: find(PermissionOptionKind::AllowOnce),
         deny: find(PermissionOptionKind::RejectOnce),
         asked: String::new(),
         shown: false,
         times: 0,
-    };
-    let line = request.line;
-    let theirs = Theirs { line, wish };
-    state.theirs.insert(request.id.clone(), theirs);
-    ask_about(state, heard, &tool_call_id);
+    }
 }
 
 fn options(options: Vec<Value>) -> Vec<PermissionOption> {
@@ -145,13 +150,17 @@ pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
             })));
     }
     for (request, line) in restless {
-        state.theirs.remove(&request);
-        heard.lines.push(cancelled(&request, line));
-        let text = "an ask that changed again and again was cancelled".to_owned();
-        let notice = TranscriptEntry::Notice { text };
-        heard.happenings.push(Happening::Withdrawn { request });
-        heard.happenings.push(Happening::Said(notice));
+        give_up(state, heard, request, line);
     }
+}
+
+fn give_up(state: &mut State, heard: &mut Heard, request: RequestId, line: u64) {
+    state.theirs.remove(&request);
+    heard.lines.push(cancelled(&request, line));
+    let text = "an ask that changed again and again was cancelled".to_owned();
+    let notice = TranscriptEntry::Notice { text };
+    heard.happenings.push(Happening::Withdrawn { request });
+    heard.happenings.push(Happening::Said(notice));
 }
 
 /// An ask without its request, and the digest by which a change is seen.

@@ -319,6 +319,10 @@ pub const WAIT_AGENTS_MAX: usize = 100;
 /// its call before. The oldest ones that ended make room.
 pub const TOOL_CALLS_KNOWN_MAX: usize = 512;
 
+/// Of those, the ones that ended: they are known only so that an end that is told twice counts once,
+/// and what is known is stored with each commit.
+pub const TOOL_CALLS_OVER_KNOWN_MAX: usize = 32;
+
 /// What the inputs and diffs of those calls may carry together. A call that does not fit is known by
 /// its id alone, and an ask about it goes to a person who is told so.
 pub const TOOL_CALL_BYTES_KNOWN_MAX: usize = 4 * 1024 * 1024;

@@ -363,6 +363,33 @@ pub const RUNNER_LAUNCH_MS: u64 = 30_000;
 /// How often a runner looks whether its socket is still there.
 pub const RUNNER_SOCKET_CHECK_MS: u64 = 5_000;
 
+/// Calls of the shell backend that a runner has under way: every terminal's, twice.
+pub const RUNNER_CALLS_MAX: usize = 256;
+
+/// What a runner has to tell a host that does not take it; then that host is left.
+pub const RUNNER_FRAMES_QUEUED: usize = 8_192;
+
+/// Of these, how many may wait before more of an agent's log is left out.
+pub const RUNNER_LOG_QUEUED: usize = 256;
+
+/// Names a runner remembers: far more than an agent has requests open at a time.
+pub const RUNNER_NAMES_MAX: usize = 65_536;
+
+/// Callers of a runner that have not said who they are yet.
+pub const RUNNER_GREETINGS_MAX: usize = 16;
+
+/// How long a runner that ends its agent waits before each next step.
+pub const RUNNER_GRACE_MS: u64 = 2_000;
+
+/// How often an agent that is being stopped can be told to stop more quickly.
+pub const RUNNER_STOPS_MAX: usize = 8;
+
+/// What a runner left when it ended: everything it may have kept, and what it knew.
+pub const RUNNER_LAST_WORDS_BYTES_MAX: u64 = RUNNER_SPILL_BYTES_MAX + 32 * 1024 * 1024;
+
+/// Keys of terminals that are remembered: a host that comes after repeats only the newest.
+pub const TERMINAL_KEYS_KEPT: usize = 4_096;
+
 /// How long a host tries to reach a runner that lives.
 pub const LINK_CONNECT_MS: u64 = 10_000;
 

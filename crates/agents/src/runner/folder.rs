@@ -13,12 +13,8 @@ use countersign_core::limits;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::RunnerRecord;
 use super::alive::is_alive;
-
-const RECORD_FILE: &str = "record.json";
-const RUNNER_FILE: &str = "runner";
-const LOG_FILE: &str = "log";
+use super::{FILES, LOG_FILE, RECORD_FILE, RUNNER_FILE, RunnerRecord};
 
 /// Makes the folder with the record in it.
 pub(super) fn make(record: &RunnerRecord) -> io::Result<()> {
@@ -86,13 +82,18 @@ pub fn clear(record: &RunnerRecord) {
         Some(_) => {
             tracing::warn!(folder = ?record.folder, "a runner's folder holds another's record");
         }
-        // Nothing ever ran there if the record was not written.
-        None => {
-            let half = temporary(&record.folder, RECORD_FILE);
-            note(&half, fs::remove_file(&half));
-            note(&record.folder, fs::remove_dir(&record.folder));
-        }
+        // It was never written, or the runner has begun to clear up itself.
+        None => clear_known(&record.folder),
     }
+}
+
+/// Whatever else is there, the folder stays with it.
+fn clear_known(folder: &Path) {
+    let halves = [RECORD_FILE, RUNNER_FILE].map(|name| temporary(folder, name));
+    for file in FILES.map(|name| folder.join(name)).iter().chain(&halves) {
+        note(file, fs::remove_file(file));
+    }
+    note(folder, fs::remove_dir(folder));
 }
 
 fn note(path: &Path, removed: io::Result<()>) {

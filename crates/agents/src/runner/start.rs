@@ -20,12 +20,14 @@ use tokio_util::task::TaskTracker;
 
 use super::{RunnerRecord, folder};
 use crate::child::Child;
+use crate::lines::Cutter;
 use crate::spawn_hooks::{self, Placement};
 use crate::stream::Source;
 use crate::tree::TreeError;
 
-/// What a runner says when it can be reached.
-const LISTENING: &[u8] = b"listening\n";
+/// What a runner says when it can be reached, and what it begins with when it never will be.
+const LISTENING: &str = "listening";
+const FAILED: &str = "failed: ";
 
 const OWN_PROGRAM: &str = "/proc/self/exe";
 const PROGRAM_NAME: &str = "countersign";
@@ -65,12 +67,12 @@ pub enum StartError {
         source: io::Error,
     },
     /// It was started and is of no use; it was ended.
-    #[error("the agent's runner {what}: {log}")]
+    #[error("the agent's runner {what}: {words}")]
     Useless {
         /// What it did instead of listening.
         what: &'static str,
-        /// The end of its log, or words that say there is none.
-        log: String,
+        /// What it said, or words that say that it said nothing.
+        words: String,
     },
 }
 
@@ -126,11 +128,7 @@ pub async fn start(spec: &StartSpec) -> Result<RunnerProcess, StartError> {
 
 fn spawn(spec: &StartSpec) -> io::Result<(Child, Source)> {
     let mut command = build(spec)?;
-    let placement = Placement {
-        cgroup: None,
-        terminal: false,
-    };
-    spawn_hooks::place(&mut command, placement);
+    spawn_hooks::place(&mut command, Placement::default());
     let mut started = command.spawn()?;
     let child = Child::watch(&started, &TaskTracker::new());
     let absent = || io::Error::other("its output is missing");
@@ -169,30 +167,34 @@ fn build(spec: &StartSpec) -> io::Result<Command> {
 
 async fn wait_until_listening(record: &RunnerRecord, stdout: &Source) -> Result<(), StartError> {
     let limit = Duration::from_millis(limits::LINK_CONNECT_MS);
-    let what = match timeout(limit, says_listening(stdout)).await {
-        Ok(true) => return Ok(()),
-        Ok(false) => "ended at once",
-        Err(_) => "did not become ready in time",
+    let (what, said) = match timeout(limit, hear_line(stdout)).await {
+        Ok(line) if line == LISTENING => return Ok(()),
+        Ok(line) => ("did not begin", line),
+        Err(_) => ("did not begin in time", String::new()),
     };
-    let log = match folder::read_log(record) {
-        log if log.is_empty() => "it did not say why".to_owned(),
-        log => log,
+    let words = match said.strip_prefix(FAILED) {
+        Some(words) => words.to_owned(),
+        None => folder::read_log(record),
     };
-    Err(StartError::Useless { what, log })
+    let words = match words {
+        none if none.is_empty() => "it did not say why".to_owned(),
+        words => words,
+    };
+    Err(StartError::Useless { what, words })
 }
 
-/// False if it says something else or nothing more.
-async fn says_listening(stdout: &Source) -> bool {
-    let mut said = Vec::with_capacity(LISTENING.len());
-    while said.len() < LISTENING.len() {
-        let mut buffer = [0; LISTENING.len()];
-        let room = LISTENING.len() - said.len();
-        match stdout.read(&mut buffer[..room]).await {
-            Ok(read) if read > 0 => said.extend_from_slice(&buffer[..read]),
-            _ => return false,
+/// The first line, as far as it goes.
+async fn hear_line(stdout: &Source) -> String {
+    let mut cutter = Cutter::new(limits::AGENT_LOG_LINE_BYTES_MAX);
+    let mut buffer = [0; 256];
+    while let Ok(read) = stdout.read(&mut buffer).await
+        && read > 0
+    {
+        if let Some(line) = cutter.take(&mut &buffer[..read]) {
+            return line;
         }
     }
-    said == LISTENING
+    cutter.finish().unwrap_or_default()
 }
 
 /// Ends a runner and everything its agent started, and returns how many processes that were. The

@@ -103,10 +103,20 @@ async fn a_runner_that_ends_at_once_says_why() {
     let script = "echo 'there is no room' >&2; exit 1";
     let error = guarded(start(&shell(&record, script))).await;
     let error = error.expect_err("no runner");
-    let words = "the agent's runner ended at once: there is no room";
+    let words = "the agent's runner did not begin: there is no room";
     assert_eq!(error.to_string(), words);
     clear(&record);
     assert!(!record.folder.exists());
+}
+
+#[tokio::test]
+async fn a_runner_that_fails_says_why_on_its_own() {
+    let dir = TempDir::new().expect("a folder");
+    let record = record(dir.path(), "failing");
+    let script = "echo 'failed: there is no socket'; exec sleep 1000";
+    let error = guarded(start(&shell(&record, script))).await;
+    let words = "the agent's runner did not begin: there is no socket";
+    assert_eq!(error.expect_err("no runner").to_string(), words);
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ use countersign_core::event::ProcessKey;
 use tokio::sync::{mpsc, oneshot};
 
 use super::wire::{Launch, ShellCall, ShellFailure, ToHost, ToRunner};
-use crate::adapter::{Exit, Name};
+use crate::adapter::{Exit, Line, Name};
 use outbox::Outbox;
 use over::Over;
 
@@ -73,17 +73,6 @@ pub enum LinkEvent {
     },
     /// The connection ended and not by the agent's end. Last event.
     Lost,
-}
-
-/// One thing to write, with its newline.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// It is written once under this name.
-    pub name: Name,
-    /// A word for whoever asks later what was written.
-    pub meaning: String,
-    /// What is written.
-    pub bytes: Vec<u8>,
 }
 
 /// What was written under a name, now or before.

@@ -13,8 +13,8 @@ use countersign_core::limits;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Notify, oneshot};
 
-use super::{LaunchRefused, Line, Receipt, WriteError};
-use crate::adapter::Name;
+use super::{LaunchRefused, Receipt, WriteError};
+use crate::adapter::{Line, Name};
 use crate::runner::frame::encode;
 use crate::runner::wire::{Item, Outcome, ToHost, ToRunner};
 

@@ -7,14 +7,15 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::hearing::Hearing;
-use super::{Line, Link, LinkEvent, LinkLine, Receipt, Way, WriteError};
-use crate::adapter::Name;
+use super::{Link, LinkEvent, LinkLine, Receipt, Way, WriteError};
+use crate::adapter::Line;
 use crate::runner::last_words::LastWords;
+use crate::runner::names::Names;
 
 /// What is known of what was said to the agent.
 #[derive(Debug)]
 pub(super) struct Over {
-    written: Vec<(Name, String)>,
+    written: Names,
 }
 
 impl LastWords {
@@ -35,7 +36,10 @@ impl LastWords {
         let (tell, events) = mpsc::channel(limits::AGENT_LINES_QUEUED);
         // It ends with the receiver at the latest.
         TaskTracker::new().spawn(async move { hearing.give_all(&tell).await });
-        let written = self.written;
+        let mut written = Names::default();
+        for (name, meaning) in self.written {
+            written.take(name, meaning);
+        }
         Link {
             events,
             line: LinkLine(Way::Over(Over { written }.into())),
@@ -54,25 +58,10 @@ fn skip(mut output: Vec<u8>, heard: u64, from: u64) -> Vec<u8> {
 impl Over {
     pub(super) fn write(&self, lines: Vec<Line>) -> Result<Vec<Receipt>, WriteError> {
         let receipts = lines.into_iter().map(|line| {
-            let meaning = self.find(&line.name)?;
+            let meaning = self.written.find(&line.name)?.to_owned();
             let name = line.name;
             Some(Receipt { name, meaning })
         });
         receipts.collect::<Option<_>>().ok_or(WriteError::Gone)
-    }
-
-    /// Of our own accord only the newest of a kind is kept, and what came before it was written too.
-    fn find(&self, name: &Name) -> Option<String> {
-        let exact = self.written.iter().find(|(written, _)| written == name);
-        if let Some((_, meaning)) = exact {
-            return Some(meaning.clone());
-        }
-        let before = |(written, _): &&(Name, String)| match (written, name) {
-            (Name::Own(kind, newest), Name::Own(wanted, number)) => {
-                kind == wanted && number < newest
-            }
-            _ => false,
-        };
-        self.written.iter().find(before).map(|_| String::new())
     }
 }

@@ -109,9 +109,8 @@ impl Reading {
                 self.outbox.note_exit();
                 self.hearing.take_end(LinkEvent::Exited { exit, why });
             }
-            ToHost::Hello { .. } | ToHost::Refused { .. } => {
-                return Err(invalid("the runner greets a second time"));
-            }
+            ToHost::Refused { why } => return Err(invalid(&format!("it was refused: {why}"))),
+            ToHost::Hello { .. } => return Err(invalid("the runner greets a second time")),
         }
         Ok(())
     }

@@ -1,4 +1,6 @@
-//! Starting runners and reaching them. Here a shell stands for the runner.
+//! Starting runners, where a shell stands for the runner, and driving real ones.
+
+mod real;
 
 use std::ffi::OsString;
 use std::fs;
@@ -40,7 +42,7 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> T {
     serde_json::from_slice(&fs::read(path).expect("a file")).expect("its content")
 }
 
-async fn wait_until_reaped(key: ProcessKey) {
+pub(crate) async fn wait_until_reaped(key: ProcessKey) {
     let stat = format!("/proc/{}/stat", key.pid);
     guarded(async {
         while fs::exists(&stat).is_ok_and(|there| there) {

@@ -160,7 +160,9 @@ async fn log_all(runner: Arc<Runner>, stderr: Source, quiet: CancellationToken) 
         }
     };
     if quiet.run_until_cancelled(hearing).await.is_none() {
-        drain(&stderr, &mut buffer, |bytes| log(&runner, &mut cutter, bytes));
+        drain(&stderr, &mut buffer, |bytes| {
+            log(&runner, &mut cutter, bytes)
+        });
     }
     if let Some(text) = cutter.finish() {
         runner.state().logged(text);

@@ -78,10 +78,12 @@ impl Backlog {
         self.place_late();
     }
 
-    /// What comes from `offset` on, up to `max` bytes. Nothing at the end; what was released cannot
-    /// be had.
+    /// What comes from `offset` on, up to `max` bytes. Nothing at the end; an error for what
+    /// was released.
     pub(super) fn read_from(&self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
-        let offset = offset.max(self.from);
+        if offset < self.from {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let mut read = Vec::new();
         if offset < self.memory_end() {
             let skip = to_size(offset - self.from);

@@ -104,18 +104,15 @@ async fn obey_all(runner: &Arc<Runner>, joined: &Joined, mut from: BufReader<Own
     }
 }
 
-fn obey(
-    runner: &Arc<Runner>,
-    joined: &Joined,
-    order: ToRunner,
-    body: &[u8],
-) -> Result<(), String> {
+fn obey(runner: &Arc<Runner>, joined: &Joined, order: ToRunner, body: &[u8]) -> Result<(), String> {
     let number = joined.number;
     match order {
         ToRunner::Hello { .. } => return Err("a host says hello once".to_owned()),
         ToRunner::Launch(launch) => launch_once(runner, number, launch),
         ToRunner::Write { items } => return runner.queue_items(number, items, body),
-        ToRunner::Committed { through, open } => runner.state().committed(through, &open),
+        ToRunner::Committed { through, open } => {
+            return runner.state().host_committed(number, through, &open);
+        }
         ToRunner::Claim { id, name } => return claim(runner, number, id, name),
         ToRunner::Shell { id, call } => calls::call(runner, joined, id, call),
         ToRunner::Stop { grace_ms } => runner.stop(Duration::from_millis(grace_ms)),

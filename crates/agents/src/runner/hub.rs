@@ -181,7 +181,12 @@ impl Runner {
             why: not_launched.or(why).or(trouble),
             log: state.log.clone(),
             written: state.items.list(),
-            claimed: state.claimed.list().into_iter().map(|(name, _)| name).collect(),
+            claimed: state
+                .claimed
+                .list()
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect(),
         };
         last_words::write(&self.record.folder, &head, &state.backlog)
     }

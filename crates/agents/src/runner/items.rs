@@ -202,8 +202,12 @@ mod tests {
     fn more_than_may_wait_is_refused() {
         let mut items = Items::default();
         let body = vec![0; limits::AGENT_WRITE_BYTES_QUEUED];
-        items.queue(1, vec![item(1, "", body.len())], &body).unwrap();
-        items.queue(1, vec![item(1, "", body.len())], &body).unwrap();
+        items
+            .queue(1, vec![item(1, "", body.len())], &body)
+            .unwrap();
+        items
+            .queue(1, vec![item(1, "", body.len())], &body)
+            .unwrap();
         assert!(items.queue(1, vec![item(2, "", 1)], b"x").is_err());
         assert!(items.queue(1, vec![item(3, "", 9)], b"x").is_err());
     }

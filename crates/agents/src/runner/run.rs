@@ -203,7 +203,11 @@ impl Life {
             let deadline = self.runner.deadline();
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 let launched = self.runner.state().launched.is_some();
-                return if launched { End::NobodyHome } else { End::NeverUsed };
+                return if launched {
+                    End::NobodyHome
+                } else {
+                    End::NeverUsed
+                };
             }
             // Far away where there is a host: it is looked at again when the host has gone.
             let deadline = deadline.unwrap_or_else(|| Instant::now() + every);

@@ -4,7 +4,9 @@
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
@@ -32,7 +34,10 @@ impl Socket {
 
     fn bind_at(path: &Path) -> io::Result<Self> {
         let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
         check_folder(folder)?;
         remove_old(path)?;
         let listener = UnixListener::bind(path)?;

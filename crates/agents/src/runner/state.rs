@@ -193,7 +193,11 @@ impl State {
         body: &[u8],
         room: Option<OwnedSemaphorePermit>,
     ) {
-        let Some(host) = self.host.as_mut().filter(|host| host.joined.number == number) else {
+        let Some(host) = self
+            .host
+            .as_mut()
+            .filter(|host| host.joined.number == number)
+        else {
             return;
         };
         match encode(head, body) {
@@ -215,14 +219,22 @@ impl State {
     /// The host did what it may not; it is told and left.
     pub(super) fn refuse(&mut self, number: u64, why: String) {
         self.tell(number, &ToHost::Refused { why }, &[], None);
-        if let Some(host) = self.host.as_mut().filter(|host| host.joined.number == number) {
+        if let Some(host) = self
+            .host
+            .as_mut()
+            .filter(|host| host.joined.number == number)
+        {
             host.refused = true;
         }
     }
 
     /// What that host is sent next.
     pub(super) fn next(&mut self, number: u64) -> io::Result<Next> {
-        let Some(host) = self.host.as_mut().filter(|host| host.joined.number == number) else {
+        let Some(host) = self
+            .host
+            .as_mut()
+            .filter(|host| host.joined.number == number)
+        else {
             return Ok(Next::Leave);
         };
         if let Some(frame) = host.frames.pop_front() {
@@ -285,8 +297,30 @@ impl State {
         self.tell_host(&ToHost::Log { text });
     }
 
-    /// A host committed everything up to there.
-    pub(super) fn committed(&mut self, through: u64, open: &[u64]) {
+    /// The host committed everything up to there. It cannot have committed what it was not sent.
+    pub(super) fn host_committed(
+        &mut self,
+        number: u64,
+        through: u64,
+        open: &[u64],
+    ) -> Result<(), String> {
+        let host = self
+            .host
+            .as_ref()
+            .filter(|host| host.joined.number == number);
+        match host {
+            Some(host) if host.sent < through => {
+                Err("the host committed what it was not sent".to_owned())
+            }
+            Some(_) => {
+                self.committed(through, open);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn committed(&mut self, through: u64, open: &[u64]) {
         self.backlog.release(through);
         self.items.forget(through, open);
         self.claimed.forget(through, open);

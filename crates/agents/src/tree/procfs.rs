@@ -87,7 +87,9 @@ pub(super) fn list() -> Vec<u32> {
 pub(crate) fn children() -> Vec<(u32, Stat)> {
     let us = std::process::id();
     let listed = list_children().unwrap_or_else(list);
-    let stats = listed.into_iter().filter_map(|pid| Some((pid, read_stat(pid)?)));
+    let stats = listed
+        .into_iter()
+        .filter_map(|pid| Some((pid, read_stat(pid)?)));
     stats.filter(|(_, stat)| stat.parent == us).collect()
 }
 
@@ -96,7 +98,11 @@ fn list_children() -> Option<Vec<u32>> {
     let mut pids = Vec::new();
     for thread in fs::read_dir("/proc/self/task").ok()?.flatten() {
         let listed = fs::read_to_string(thread.path().join("children")).ok()?;
-        pids.extend(listed.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        pids.extend(
+            listed
+                .split_ascii_whitespace()
+                .filter_map(|pid| pid.parse::<u32>().ok()),
+        );
     }
     Some(pids)
 }

@@ -10,6 +10,7 @@ mod acp;
 mod files;
 mod link;
 mod pipe;
+mod runner;
 mod shells;
 mod support;
 mod tree;

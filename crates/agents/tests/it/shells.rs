@@ -282,8 +282,14 @@ async fn no_shells_permit_nothing() {
 async fn a_key_starts_one_command_ever() {
     let room = Room::marks();
     let wanted = spec(room.dir.path(), "echo run >>ran; cat ran");
-    let first = room.shells.create(wanted.clone()).await.expect("a terminal");
-    guarded(room.shells.wait_for_exit(&first)).await.expect("exit");
+    let first = room
+        .shells
+        .create(wanted.clone())
+        .await
+        .expect("a terminal");
+    guarded(room.shells.wait_for_exit(&first))
+        .await
+        .expect("exit");
     let second = room.shells.create(wanted.clone()).await.expect("the same");
     assert_eq!(second, first);
     assert_eq!(room.output(&first).await, output("run\n", code(0)));
@@ -297,7 +303,10 @@ async fn a_key_starts_one_command_ever() {
 async fn variables_are_added_to_those_of_the_agent() {
     let room = Room::marks();
     let wanted = CommandSpec {
-        env: vec![("ADDED".into(), "yes".into()), ("PATH".into(), "/bin".into())],
+        env: vec![
+            ("ADDED".into(), "yes".into()),
+            ("PATH".into(), "/bin".into()),
+        ],
         ..spec(room.dir.path(), "echo $ADDED $PATH")
     };
     assert_eq!(room.run_spec(wanted).await, output("yes /bin\n", code(0)));

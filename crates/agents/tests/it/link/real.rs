@@ -122,7 +122,7 @@ async fn a_line_goes_to_the_agent_and_its_words_come_back() {
     let written = link.line.write(vec![to_write(prompt.clone(), "go", "one")]);
     assert_eq!(guarded(written).await, Ok(vec![receipt(prompt, "go")]));
     assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
-    link.line.stop(Duration::from_secs(60));
+    link.line.stop(Duration::from_mins(1));
     assert_eq!(next(&mut link).await, Some(exited(code(0))));
     let late = vec![to_write(Name::Line(10), "", "late")];
     assert_eq!(guarded(link.line.write(late)).await, Err(WriteError::Gone));

@@ -13,6 +13,7 @@ mod record;
 mod rules;
 mod time;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::event::{AgentProfile, BaseState, Event};
@@ -115,6 +116,7 @@ impl Host {
         self.does(Input::HostStarted {
             version: "1".to_owned(),
             pid: 7,
+            adopted: BTreeSet::new(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! The world around the host: callers, connections, a clock, and a store.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use countersign_core::event::{
@@ -186,6 +187,7 @@ impl World {
         self.feed(&Input::HostStarted {
             version: "1".to_owned(),
             pid: 1,
+            adopted: BTreeSet::new(),
         });
     }
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Bookmark, Changes, Committed, PrincipalKey, Question, QuestionId, Seq,
-    Snapshot, Timestamp,
+    AgentId, Approval, ApprovalId, Bookmark, Changes, Committed, PrincipalKey, Question,
+    QuestionId, Seq, Snapshot, Timestamp,
 };
 
 /// The one writer of a log.

@@ -6,8 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use countersign_core::event::{Delivery, Device, ProcessKey};
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
-    Agent, AgentId, Approval, ApprovalId, Ask, Bookmark, Changes, Committed, DeviceId, Event, GrantId,
-    GrantState, Mark, PrincipalKey, Question, QuestionId, Seq, Snapshot, Timestamp, Token, TokenId,
+    Agent, AgentId, Approval, ApprovalId, Ask, Bookmark, Changes, Committed, DeviceId, Event,
+    GrantId, GrantState, Mark, PrincipalKey, Question, QuestionId, Seq, Snapshot, Timestamp, Token,
+    TokenId,
 };
 
 use crate::fault::Refusal;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use countersign_core::limits::PAGE_BYTES_MAX;
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Ask, Bookmark, Committed, Event, PrincipalKey, Question, QuestionId, Seq,
-    Timestamp,
+    AgentId, Approval, ApprovalId, Ask, Bookmark, Committed, Event, PrincipalKey, Question,
+    QuestionId, Seq, Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
 

@@ -212,7 +212,7 @@ impl Service {
     }
 
     /// How the runners of agents are started and found.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the attendants follow"))]
+    #[expect(dead_code, reason = "the attendants follow")]
     pub(crate) fn runners(&self) -> &RunnerSettings {
         &self.shared.runners
     }

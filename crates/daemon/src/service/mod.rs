@@ -449,3 +449,6 @@ fn mismatch(reply: &Reply) -> ServiceError {
     debug_assert!(false, "the loop answered with {reply:?}");
     ServiceError::Store("the host answered itself with something it did not ask for".into())
 }
+
+#[cfg(test)]
+mod adopting_tests;

@@ -108,3 +108,7 @@ impl Bookmarks {
         self.0.into_iter().collect()
     }
 }
+
+#[cfg(test)]
+#[path = "heard_tests.rs"]
+mod tests;

@@ -32,7 +32,6 @@ type Answer<T> = oneshot::Sender<Result<T, ServiceError>>;
 type Release = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
 
 /// What reaches the supervisor.
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are inputs")]
 pub(crate) enum Command {
     /// Something to decide.
     Input(Input, Option<Answer<Reply>>),

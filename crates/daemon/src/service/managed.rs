@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use countersign_agents::catalog;
 use countersign_core::event::{SpawnOptions, TranscriptAdded};
+use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
     Agent, AgentId, Caller, Event, Input, ManagedInput, OpenCounts, Rejection, Seq, SpawnAgent,
     State, Timestamp,
@@ -11,6 +12,7 @@ use countersign_core::{
 use countersign_store::EventQuery;
 
 use crate::names::random_hex;
+use crate::reply::ServiceError;
 use crate::subscription::Filter;
 use crate::supervisor::Command;
 
@@ -116,6 +118,45 @@ impl Service {
     pub async fn kill_agent(&self, caller: &Caller, agent: AgentId) -> Result<(Agent, OpenCounts)> {
         let caller = caller.clone();
         self.want(ManagedInput::Kill { caller, agent }).await
+    }
+
+    /// Ends every managed agent and waits until none is left; gives back those that still run when
+    /// too much time has passed.
+    pub async fn end_agents(&self, caller: &Caller) -> Result<Vec<Agent>> {
+        let limit = Duration::from_millis(AGENTS_END_MS);
+        match within(Some(limit), self.until_ended(caller)).await {
+            Some(ended) => ended.map(|()| Vec::new()),
+            None => self.live_agents().await,
+        }
+    }
+
+    async fn until_ended(&self, caller: &Caller) -> Result<()> {
+        let filter = Filter {
+            kinds: Some(vec!["agent.exited".to_owned()]),
+            agent: None,
+        };
+        let mut events = self.subscription(self.head(), filter);
+        loop {
+            // Looked at anew each time: somebody may start another meanwhile.
+            let live = self.live_agents().await?;
+            if live.is_empty() {
+                return Ok(());
+            }
+            for agent in live {
+                match self.kill_agent(caller, agent.id().clone()).await {
+                    Ok(_) | Err(ServiceError::Rejected(Rejection::AgentEnded(_))) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            events.next().await?;
+        }
+    }
+
+    /// Managed agents that run, or are about to.
+    pub async fn live_agents(&self) -> Result<Vec<Agent>> {
+        let live = |agent: &&Agent| agent.managed.as_ref().is_some_and(|run| run.is_live());
+        self.read(move |view| view.state.agents().filter(live).cloned().collect())
+            .await
     }
 
     /// Starts an agent again on its session; one that runs is given as it is.

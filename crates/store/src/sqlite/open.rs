@@ -59,6 +59,17 @@ pub(super) fn writer(path: &Path) -> Result<Opened, StoreError> {
     Ok(Opened { conn, lock })
 }
 
+/// Whether a writer of this version could open the file, as far as that shows without writing: a
+/// host may be using it. A file that is not there yet is as good as one of ours.
+pub fn check(path: &Path) -> Result<(), StoreError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    check_header(path)?;
+    let conn = reader(path).map_err(|fault| fault.into_error(path, DOING))?;
+    check_schema(&conn, path).map(|_| ())
+}
+
 /// Opens the file to read what is committed.
 pub(super) fn reader(path: &Path) -> Result<Connection, Fault> {
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;

@@ -298,7 +298,7 @@ mod tests {
         std::fs::set_permissions(&paths.runtime_dir, std::fs::Permissions::from_mode(0o755))
             .unwrap();
         assert!(paths.check_runtime_dir().is_err());
-        std::fs::remove_dir(&paths.runtime_dir).unwrap();
+        std::fs::remove_dir_all(&paths.runtime_dir).unwrap();
         std::os::unix::fs::symlink(scratch.path(), &paths.runtime_dir).unwrap();
         assert!(paths.check_runtime_dir().is_err());
     }

@@ -20,6 +20,7 @@ mod remember;
 mod replace;
 mod rules;
 pub(crate) mod runner;
+mod runners;
 mod spawn;
 mod status;
 mod steer;

@@ -193,7 +193,7 @@ impl Run {
 
     /// Sends an ask into the loop; what became of earlier answers comes right after it.
     pub(super) async fn enter(&self, request: AskRequest) -> Result<Asked, crate::ServiceError> {
-        let asked = self.service.send_ask(request).await;
+        let asked = self.service.send_ask(request, Vec::new(), None).await;
         self.settle_told().await;
         asked
     }

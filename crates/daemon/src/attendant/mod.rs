@@ -15,6 +15,7 @@ mod serving;
 mod story;
 mod telling;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::board::{Board, Owed};
 use crate::crash;
-use crate::service::Service;
+use crate::service::{RunnerSettings, Service};
 
 /// Everybody who attends to an agent.
 #[derive(Clone)]
@@ -37,7 +38,9 @@ pub(crate) struct Attendants {
 
 impl Attendants {
     /// Attends to whatever appears on the board.
-    pub(crate) fn begin(service: Service, board: Arc<Board>) -> Self {
+    pub(crate) fn begin(service: Service, board: Arc<Board>, adopted: Adopted) -> Self {
+        // Nobody was adopted, so everybody on the board is new.
+        drop(adopted);
         let attendants = Self {
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
@@ -133,8 +136,27 @@ struct Over {
     exited: Ran,
 }
 
+/// Agents that outlived an earlier host.
+pub(crate) struct Adopted {
+    agents: BTreeSet<AgentId>,
+}
+
+impl Adopted {
+    pub(crate) fn agents(&self) -> BTreeSet<AgentId> {
+        self.agents.clone()
+    }
+}
+
+/// Finds the agents that outlived an earlier host, and takes the bookmarks to go on from.
+pub(crate) async fn find_runners(snapshot: &mut Snapshot, _runners: &RunnerSettings) -> Adopted {
+    snapshot.bookmarks.clear();
+    sweep(snapshot).await;
+    let agents = BTreeSet::new();
+    Adopted { agents }
+}
+
 /// Ends the processes that an earlier host left, before anybody is told that they are gone.
-pub(crate) async fn sweep(snapshot: &Snapshot) {
+async fn sweep(snapshot: &Snapshot) {
     for agent in &snapshot.agents {
         if let Some((record, root)) = left_by(agent) {
             match record.sweep(root).await {

@@ -6,17 +6,18 @@ use countersign_agents::catalog;
 use countersign_core::event::{SpawnOptions, TranscriptAdded};
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
-    Agent, AgentId, Caller, Event, Input, ManagedInput, OpenCounts, Rejection, Seq, SpawnAgent,
-    State, Timestamp,
+    Agent, AgentId, Bookmark, Caller, Event, Input, ManagedInput, OpenCounts, Rejection, Seq,
+    SpawnAgent, State, Timestamp,
 };
 use countersign_store::EventQuery;
+use tokio::sync::oneshot;
 
 use crate::names::random_hex;
 use crate::reply::ServiceError;
 use crate::subscription::Filter;
 use crate::supervisor::Command;
 
-use super::{Result, Service, agent, within};
+use super::{Result, RunnerSettings, Service, agent, within};
 
 /// Facts after which an agent may have come to rest.
 const RESTING: [&str; 4] = [
@@ -227,6 +228,34 @@ impl Service {
     /// Sends an input whose result nobody waits for.
     pub(crate) async fn send_input(&self, input: Input) -> Result<()> {
         self.send(Command::Input(input, None)).await
+    }
+
+    /// What an agent was heard to say, and how far it was heard with that: on the record when this
+    /// returns. If any of it is refused, the rest is on the record and the bookmark is not. One about
+    /// a run that is over is dropped.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the attendants follow"))]
+    pub(crate) async fn heard(&self, inputs: Vec<Input>, bookmark: Bookmark) -> Result<()> {
+        let (answer, wait) = oneshot::channel();
+        self.send(Command::Heard {
+            inputs,
+            bookmark,
+            answer,
+        })
+        .await?;
+        wait.await.map_err(|_| self.unavailable())?.map(drop)
+    }
+
+    /// How far an agent was heard, as it is on the record.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the attendants follow"))]
+    pub(crate) async fn find_bookmark(&self, agent: AgentId) -> Result<Option<Bookmark>> {
+        self.history(move |history| history.find_bookmark(&agent))
+            .await
+    }
+
+    /// How the runners of agents are started and found.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the attendants follow"))]
+    pub(crate) fn runners(&self) -> &RunnerSettings {
+        &self.shared.runners
     }
 
     pub(crate) async fn want(&self, input: ManagedInput) -> Result<(Agent, OpenCounts)> {

@@ -22,6 +22,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("../../migrations/0001.sql")),
     (2, include_str!("../../migrations/0002.sql")),
     (3, include_str!("../../migrations/0003.sql")),
+    (4, include_str!("../../migrations/0004.sql")),
 ];
 
 /// The newest schema known here.

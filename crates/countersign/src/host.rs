@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use countersign_core::{Caller, Role, TokenId};
-use countersign_daemon::{Rulebook, Service, Settings};
+use countersign_daemon::{Rulebook, RunnerSettings, Service, Settings};
 use countersign_server::{Options, Server};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -52,8 +52,7 @@ pub(crate) async fn run(
         agents_alone_ms,
     } = options;
     raise_file_limit();
-    let mut settings = settings_from_environment();
-    settings.rulebook = Rulebook::open(rule_files::rulebook_config(&paths))?;
+    let settings = settings(&paths, agents_alone_ms)?;
     let (service, mut stopped) = countersign_daemon::open(&paths.database, settings).await?;
     let ending = CancellationToken::new();
     let doors = Options {
@@ -73,15 +72,14 @@ pub(crate) async fn run(
     let kept = see_to_agents(&service, agents_ended_by).await;
     service.stop().await;
     stopped.wait().await;
-    if orderly {
-        if kept > 0 {
-            output::say("the host has ended");
-            output::say(down::alone_words(kept, Some(agents_alone_ms)));
-        }
-        Ok(())
-    } else {
+    if !orderly {
         anyhow::bail!("the loop ended on its own; the record is whole, start again")
     }
+    if kept > 0 {
+        output::say("the host has ended");
+        output::say(down::alone_words(kept, Some(agents_alone_ms)));
+    }
+    Ok(())
 }
 
 /// Ends what was started after somebody wanted every agent to end; how many agents go on.
@@ -124,16 +122,23 @@ async fn until_told_to_end(
     Ok(orderly)
 }
 
-/// The usual times, or shorter ones where a test says so.
-fn settings_from_environment() -> Settings {
+/// The files of this user and the usual times, or shorter ones where a test says so.
+fn settings(paths: &Paths, agents_alone_ms: u64) -> anyhow::Result<Settings> {
     let mut settings = Settings::new(env!("CARGO_PKG_VERSION"));
+    settings.rulebook = Rulebook::open(rule_files::rulebook_config(paths))?;
+    settings.runners = RunnerSettings {
+        folder: paths.runners.clone(),
+        sockets: paths.runner_sockets.clone(),
+        patience_ms: agents_alone_ms,
+        ..RunnerSettings::default()
+    };
     if let Some(ms) = from_environment("COUNTERSIGN_OWNER_GRACE_MS") {
         settings.owner_grace_ms = ms;
     }
     if let Some(ms) = from_environment("COUNTERSIGN_EXPIRY_HOLD_MS") {
         settings.expiry_hold_ms = ms;
     }
-    settings
+    Ok(settings)
 }
 
 fn from_environment(name: &str) -> Option<u64> {

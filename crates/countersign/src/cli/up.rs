@@ -30,6 +30,10 @@ use crate::paths::Paths;
 
 What is not given here is read from config.toml: `listen` and `allow_hosts`; how long agents go on
 without a host is `alone_minutes` there, under `[agents]`.")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of its own on the line"
+)]
 pub(crate) struct UpArgs {
     /// Return as soon as the host is ready, and leave it running
     #[arg(long)]

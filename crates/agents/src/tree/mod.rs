@@ -24,11 +24,11 @@ use countersign_core::limits;
 use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
 
-use crate::spawn_hooks::{self, Placement};
+use crate::spawn_hooks::{self, Placement, Ward};
 use cgroup::Cgroup;
 pub use means::{Means, means};
 use members::Members;
-pub(crate) use procfs::read_stat;
+pub(crate) use procfs::{children, read_stat};
 
 const TREE_VARIABLE: &str = "COUNTERSIGN_TREE";
 const TERMINAL_VARIABLE: &str = "COUNTERSIGN_TERMINAL";
@@ -77,6 +77,8 @@ struct Shared {
     variable: &'static str,
     mark: String,
     parent: Option<Tree>,
+    /// What every process in it owes to us, if we are its runner.
+    ward: Option<Ward>,
     gate: Mutex<Gate>,
     tasks: TaskTracker,
 }
@@ -110,13 +112,32 @@ impl Tree {
         let mark = new_mark()?;
         let name = format!("{AGENT_PREFIX}{}-{mark}", to_file_name(id));
         let cgroup = Cgroup::create(&to_file_name(host_key), &name);
-        Ok(Self::new(TREE_VARIABLE, mark, cgroup, None))
+        Ok(Self::new(TREE_VARIABLE, mark, cgroup, None, None))
+    }
+
+    /// The tree that a host recorded for this process, its runner: everything below this process
+    /// belongs to it. A cgroup that is not there any more is made do without.
+    pub(crate) fn from_record(record: &TreeRecord, ward: Ward) -> Self {
+        let cgroup = match &record.means {
+            Means::Cgroup { path } => {
+                let gone = || format!("`{}` is gone", path.display());
+                Cgroup::from_record(path).ok_or_else(gone)
+            }
+            Means::Marks { why } => Err(why.clone()),
+        };
+        let mark = record.mark.clone();
+        Self::new(TREE_VARIABLE, mark, cgroup, None, Some(ward))
+    }
+
+    /// Whether this very process was started in the tree and is not reaped yet.
+    pub(crate) fn has_started(&self, key: ProcessKey) -> bool {
+        self.gate().roots.contains(&key)
     }
 
     /// A tree that uses marks even where a cgroup could be had.
     pub fn create_with_marks() -> Result<Self, TreeError> {
         let cgroup = Err("not wanted".to_owned());
-        Ok(Self::new(TREE_VARIABLE, new_mark()?, cgroup, None))
+        Ok(Self::new(TREE_VARIABLE, new_mark()?, cgroup, None, None))
     }
 
     /// A tree inside this one, for one terminal. Ending this one ends it too.
@@ -126,7 +147,9 @@ impl Tree {
             _ => Err(self.0.why.clone()),
         };
         let parent = Some(self.clone());
-        Ok(Self::new(TERMINAL_VARIABLE, new_mark()?, cgroup, parent))
+        let mark = new_mark()?;
+        let ward = self.0.ward;
+        Ok(Self::new(TERMINAL_VARIABLE, mark, cgroup, parent, ward))
     }
 
     fn new(
@@ -134,6 +157,7 @@ impl Tree {
         mark: String,
         cgroup: Result<Cgroup, String>,
         parent: Option<Self>,
+        ward: Option<Ward>,
     ) -> Self {
         let (cgroup, why) = match cgroup {
             Ok(cgroup) => (Some(cgroup), String::new()),
@@ -147,6 +171,7 @@ impl Tree {
             variable,
             mark,
             parent,
+            ward,
             gate: Mutex::default(),
             tasks: tasks.unwrap_or_default(),
         }))
@@ -191,12 +216,13 @@ impl Tree {
             gate.ended = true;
             gate.roots.clone()
         };
+        let holds_all = self.0.parent.is_none() && self.0.ward.is_some();
         let held = Held {
             cgroup: self.0.cgroup.clone(),
             // A terminal in a cgroup needs no look at every process of the machine; what moved
             // itself elsewhere ends with the agent.
             marked: (self.0.parent.is_none() || self.0.cgroup.is_none() || self.leaks())
-                .then(|| Members::new(self.variable(), roots)),
+                .then(|| Members::new(self.variable(), roots).with_all_below_us(holds_all)),
         };
         held.end(&self.0.tasks).await.map(drop)
     }
@@ -260,7 +286,12 @@ impl Tree {
         if let Some(parent) = &self.0.parent {
             command.env(parent.0.variable, &parent.0.mark);
         }
-        spawn_hooks::place(&mut command, Placement { cgroup, terminal });
+        let placement = Placement {
+            cgroup,
+            terminal,
+            ward: self.0.ward,
+        };
+        spawn_hooks::place(&mut command, placement);
         command.spawn()
     }
 

@@ -41,11 +41,13 @@ impl Host {
         Self::launched(home, environment, up)
     }
 
-    /// In a home that was prepared, with nothing of this process's environment, so that neither have
-    /// the agents it runs.
-    pub(crate) fn start_apart(home: TempDir) -> Self {
+    /// In a home that was prepared, with nothing of this process's environment but these variables, so
+    /// that neither have the agents it runs.
+    pub(crate) fn start_apart(home: TempDir, environment: &[(&'static str, &str)]) -> Self {
+        let owned = |(name, value): &(&'static str, &str)| (*name, (*value).to_owned());
+        let environment = environment.iter().map(owned).collect();
         let up = command_apart(home.path());
-        let mut host = Self::launched(home, Vec::new(), up);
+        let mut host = Self::launched(home, environment, up);
         host.up = command_apart;
         host
     }
@@ -83,6 +85,15 @@ impl Host {
         self.start_again();
     }
 
+    /// Has another host take over from this one, as `up --replace` does.
+    pub(crate) fn replace(&mut self) {
+        let up = (self.up)(self.home.path());
+        let words = ["up", "--replace", "--listen", &self.address];
+        let (child, _) = launch_as(up, self.home.path(), &self.environment, &words);
+        let ended = std::mem::replace(&mut self.child, child).wait().unwrap();
+        assert!(ended.success(), "{ended}");
+    }
+
     /// Waits until the host has killed itself, and starts another that will not.
     pub(crate) fn restart_after_crash(&mut self) {
         let ended = poll("the host to kill itself", || self.child.try_wait().unwrap());
@@ -102,7 +113,8 @@ impl Host {
         self.child.try_wait().unwrap().is_none()
     }
 
-    fn start_again(&mut self) {
+    /// Starts another host on the same record and address, after one that is gone.
+    pub(crate) fn start_again(&mut self) {
         let up = (self.up)(self.home.path());
         let (child, _) = launch(up, self.home.path(), &self.environment, &self.address);
         self.child = child;
@@ -176,14 +188,25 @@ fn command_apart(home: &Path) -> Command {
 }
 
 fn launch(
-    mut up: Command,
+    up: Command,
     home: &Path,
     environment: &[(&'static str, String)],
     listen: &str,
 ) -> (Child, String) {
+    launch_as(up, home, environment, &["up", "--listen", listen])
+}
+
+fn launch_as(
+    mut up: Command,
+    home: &Path,
+    environment: &[(&'static str, String)],
+    words: &[&str],
+) -> (Child, String) {
     let log = home.join("stderr.log");
+    // A host that is being replaced still writes to its own file: this one is another.
+    drop(std::fs::remove_file(&log));
     let mut child = up
-        .args(["up", "--listen", listen])
+        .args(words)
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdout(Stdio::null())
         .stderr(File::create(&log).unwrap())

@@ -1,6 +1,6 @@
 //! An agent on the stage: its folders, and its processes as the kernel shows them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(super) struct Actor {
     pub(super) id: String,
@@ -69,4 +69,16 @@ impl Actor {
         let text = std::fs::read_to_string(self.file(name)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
+}
+
+/// The runners of a host's home that live now, by their command lines.
+pub(super) fn runners(home: &Path) -> Vec<String> {
+    let folders = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = folders.filter_map(|folder| {
+        let line = std::fs::read(folder.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&line).replace('\0', " "))
+    });
+    let home = home.to_string_lossy();
+    let ours = |line: &String| line.contains(" runner --folder ") && line.contains(&*home);
+    lines.filter(ours).collect()
 }

@@ -4,6 +4,7 @@
 //! not in the cache is said and left out (`make agents` and `make test-agents` fill it).
 
 mod actor;
+mod alike;
 mod claudes_own;
 mod outlive;
 mod rules;

@@ -5,6 +5,7 @@ use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
 
 use super::actor::Actor;
+use super::alike;
 use super::stage::{Stage, WAIT};
 use super::stories::{ended, ending};
 use super::told;
@@ -43,22 +44,18 @@ async fn ran_once(stage: &mut Stage, actor: &Actor, ask: &Value) {
     let told = ended("allowed", "operator", "delivered");
     assert_eq!(ending(stage, ask).await, told);
     assert_eq!(stage.asks_of(actor).await.len(), 1);
-    let spoken = spoken(stage, actor).await;
-    let last = "The script is over. The last result: ";
-    let heard: Vec<bool> = spoken.iter().map(|text| text.contains(last)).collect();
-    assert_eq!(
-        (spoken[0].as_str(), heard),
-        ("First words. ", vec![false, true]),
-        "{spoken:?}"
-    );
-    assert_eq!(spoken[1].matches(last).count(), 1, "{spoken:?}");
-}
-
-async fn spoken(stage: &mut Stage, actor: &Actor) -> Vec<String> {
+    // Defect says its last words when its turn is over.
+    let last = told::words_when_allowed(stage.kind);
+    stage.hears(actor, "assistant", last).await;
     let story = stage.story(actor).await;
     let spoken = story.iter().filter(|entry| entry["type"] == "assistant");
-    let text = |entry: &Value| entry["text"].as_str().unwrap().to_owned();
-    spoken.map(text).collect()
+    let spoken: Vec<&str> = spoken
+        .map(|entry| entry["text"].as_str().unwrap())
+        .collect();
+    let first = told::first_words(stage.kind);
+    let told = spoken.concat();
+    let times = [first, last].map(|words| told.matches(words).count());
+    assert_eq!((spoken[0], times), (first, [1, 1]), "{spoken:?}");
 }
 
 async fn an_ask_is_approved_at_the_next_host(mut stage: Stage) {
@@ -198,50 +195,55 @@ async fn a_command_runs_on_while_the_host_is_replaced(stage: Stage) {
     a_command_runs_on(stage, Change::Replaced).await;
 }
 
-/// Two agents do the same, and one of them under one host: what is told of them is the same.
+/// Two agents do the same, one of them under one host: what is told of them is the same.
 async fn a_command_runs_on(mut stage: Stage, change: Change) {
-    let actors = ["ann", "bob"].map(|name| stage.spawn(name, &told::waits()));
-    for actor in &actors {
-        let ask = stage.ask(actor).await;
-        stage.approve(&ask);
-        poll("the command to begin", || actor.has("ran").then_some(()));
-    }
-    let [ann, bob] = &actors;
-    let go = |actor: &Actor| std::fs::write(actor.file("go"), "").unwrap();
-    go(bob);
-    stage.turn_ended(bob, 1).await;
+    let bob = begins(&mut stage, "bob").await;
+    go_on(&bob);
+    stage.turn_ended(&bob, 1).await;
+    let ann = begins(&mut stage, "ann").await;
     match change {
         Change::Absent => {
             let heard = results(&stage);
             stage.host.kill();
-            go(ann);
+            go_on(&ann);
             poll("the command to end", || ann.has("over").then_some(()));
             if told::runs_commands_itself(stage.kind) {
-                poll("its model to hear", || {
-                    (results(&stage) > heard).then_some(())
-                });
+                let hears = || (results(&stage) > heard).then_some(());
+                poll("its model to hear", hears);
             }
             stage.host.start_again();
         }
         Change::Replaced => {
             stage.host.replace();
-            go(ann);
+            go_on(&ann);
         }
     }
     stage.listen_again().await;
-    let end = stage.turn_ended(ann, 1).await;
+    let end = stage.turn_ended(&ann, 1).await;
     assert_eq!(end["reason"], "end_turn", "{end}");
-    for actor in &actors {
-        assert_eq!(
-            ["ran", "over"].map(|name| actor.lines_of(name)),
-            [["ran"], ["over"]]
-        );
+    let mut stories = Vec::new();
+    for actor in [&ann, &bob] {
+        let effects = ["ran", "over"].map(|name| actor.lines_of(name));
+        assert_eq!(effects, [["ran"], ["over"]]);
+        let last = told::words_when_allowed(stage.kind);
+        stage.hears(actor, "assistant", last).await;
         stage.end(actor).await;
+        stories.push(alike::story(&mut stage, actor).await);
     }
-    assert_eq!(
-        plain_story(&mut stage, ann).await,
-        plain_story(&mut stage, bob).await
-    );
+    assert_eq!(stories[0], stories[1]);
+}
+
+/// An agent whose command has begun, and waits.
+async fn begins(stage: &mut Stage, name: &str) -> Actor {
+    let actor = stage.spawn(name, &told::waits());
+    let ask = stage.ask(&actor).await;
+    stage.approve(&ask);
+    poll("the command to begin", || actor.has("ran").then_some(()));
+    actor
+}
+
+fn go_on(actor: &Actor) {
+    std::fs::write(actor.file("go"), "").unwrap();
 }
 
 /// How often a model heard what the command printed last.
@@ -249,26 +251,6 @@ fn results(stage: &Stage) -> usize {
     let received = stage.model.received();
     let has = |texts: &&Vec<String>| texts.iter().any(|text| text.contains("199\n200"));
     received.iter().filter(has).count()
-}
-
-/// What an agent said and did, without what sets it apart from another that did the same.
-async fn plain_story(stage: &mut Stage, actor: &Actor) -> Vec<Value> {
-    let mut story = stage.story(actor).await;
-    let mut ids: Vec<Value> = Vec::new();
-    for entry in &mut story {
-        let Some(id) = entry.get_mut("id") else {
-            continue;
-        };
-        let known = ids.iter().position(|one| one == id);
-        let at = known.unwrap_or_else(|| {
-            ids.push(id.clone());
-            ids.len() - 1
-        });
-        *id = json!(at);
-    }
-    let text = json!(story).to_string();
-    let text = text.replace(actor.work.to_str().unwrap(), "WORK");
-    serde_json::from_str(&text).unwrap()
 }
 
 macro_rules! outlived_by {

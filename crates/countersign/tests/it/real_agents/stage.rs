@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::actor::Actor;
-use crate::host::{Host, command};
+use super::actor::{Actor, runners};
+use crate::host::{Host, command, poll};
 use crate::wire::Wire;
 
 /// `1` where every agent must be there but defect, which is a long build; `all` where that too.
@@ -279,8 +279,7 @@ impl Stage {
     /// Ends an agent, unless it ended, and looks at what it leaves behind: no process, no call that
     /// was not closed.
     pub(super) async fn end(&mut self, actor: &Actor) {
-        let state = self.row(actor).await["state"].take();
-        if !["stopped", "error", "done"].contains(&state.as_str().unwrap()) {
+        if !has_ended(&self.row(actor).await) {
             self.ok(&["kill", &actor.name]);
             while self.row(actor).await["state"] != "stopped" {
                 self.next(actor, "agent.exited").await;
@@ -291,6 +290,11 @@ impl Stage {
         assert_eq!(open_calls(&story), Vec::<Value>::new());
         let nameless = story.iter().find(|entry| entry["title"] == "");
         assert_eq!(nameless, None, "a call that was named keeps its name");
+        let agents = self.wire.ok("host.agents", json!({})).await;
+        if agents.as_array().unwrap().iter().all(has_ended) {
+            let gone = || runners(self.host.home()).is_empty().then_some(());
+            poll("the runners to go", gone);
+        }
     }
 }
 
@@ -301,6 +305,10 @@ impl Drop for Stage {
             drop(self.run(&["down", "--all"]));
         }
     }
+}
+
+fn has_ended(row: &Value) -> bool {
+    ["stopped", "error", "done"].contains(&row["state"].as_str().unwrap())
 }
 
 /// Calls whose end nobody told.

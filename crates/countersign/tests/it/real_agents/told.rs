@@ -35,6 +35,11 @@ pub(super) fn waits() -> String {
     script(&steps)
 }
 
+/// What that prints before it waits.
+pub(super) fn first_lines() -> String {
+    (1..=100).map(|number| format!("{number}\n")).collect()
+}
+
 /// A prompt on which the agent runs something without an end, once it is allowed.
 pub(super) fn runs_on(file: &str) -> String {
     script(&json!([{ "shell": format!("touch {file} && tail -f /dev/null") }]))

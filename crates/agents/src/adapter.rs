@@ -277,7 +277,7 @@ pub enum Bound {
 }
 
 /// A command as it is to be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRequest {
     /// The text a shell runs.
     pub command: String,
@@ -288,7 +288,8 @@ pub struct RunRequest {
 }
 
 /// What an agent wants the host to do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "want", rename_all = "snake_case")]
 pub enum Want {
     /// Read a text file.
     Read {

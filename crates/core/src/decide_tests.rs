@@ -2,6 +2,7 @@
 //!
 //! Each case reads its events as lines: kind, subject, and everything that matters of the rest.
 
+mod adopted;
 mod agents;
 mod answers;
 mod asks;
@@ -110,11 +111,17 @@ impl Host {
 
     /// The host was killed and comes back; nothing expires for a minute.
     fn restart(&mut self) -> Vec<String> {
+        self.restart_with(&[])
+    }
+
+    /// As [`Host::restart`], with agents that outlived the kill.
+    fn restart_with(&mut self, adopted: &[&str]) -> Vec<String> {
         self.presence = Presence::default();
         self.expiry_held_until = self.now.plus_ms(limits::EXPIRY_HOLD_MS);
         self.does(Input::HostStarted {
             version: "1".to_owned(),
             pid: 7,
+            adopted: adopted.iter().copied().map(AgentId::new).collect(),
         })
     }
 

@@ -7,6 +7,7 @@
 
 mod agent;
 mod approval;
+mod bookmark;
 mod decide;
 #[cfg(test)]
 mod decide_tests;
@@ -27,6 +28,7 @@ mod visible;
 
 pub use agent::{Agent, OpenCounts};
 pub use approval::{APPROVE, Approval, DENY, Ended};
+pub use bookmark::Bookmark;
 pub use decide::{Decision, Subject, answer_again, decide};
 pub use event::{Ask, Committed, Event};
 pub use grant::{Asking, GrantState};

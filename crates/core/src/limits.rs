@@ -357,6 +357,13 @@ pub const RUNNER_SPILL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How long a runner goes on without a host unless it is told otherwise.
 pub const RUNNER_PATIENCE_MS: u64 = 30 * 60 * 1000;
 
+/// The longest that may be: after a week nobody remembers what was left running.
+pub const RUNNER_PATIENCE_MS_MAX: u64 = 7 * 24 * 60 * 60 * 1000;
+
+/// How long a host that ends its agents first waits for them: an agent that does not go by itself is
+/// killed after some seconds, and all of them end at the same time.
+pub const AGENTS_END_MS: u64 = 60_000;
+
 /// How long a runner waits to be told what to start: whoever started it may have been killed.
 pub const RUNNER_LAUNCH_MS: u64 = 30_000;
 

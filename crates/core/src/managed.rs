@@ -16,7 +16,9 @@ use crate::event::{
 };
 use crate::ids::{AgentId, ApprovalId, Timestamp};
 use crate::json::Json;
-use crate::limits::{ALLOWED_ACTIONS_SHOWN, ALLOWED_CHARS_SHOWN, TOOL_CALLS_KNOWN_MAX};
+use crate::limits::{
+    AGENT_WISHES_MAX, ALLOWED_ACTIONS_SHOWN, ALLOWED_CHARS_SHOWN, TOOL_CALLS_KNOWN_MAX,
+};
 
 /// What the host knows of an agent that it runs. The store keeps it as one document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,6 +85,10 @@ pub struct Managed {
     /// What may run or be written without another ask, each once.
     #[serde(default)]
     pub passes: Vec<Pass>,
+    /// Requests of the turn that runs which an earlier ask covers, so that they may go ahead; the
+    /// newest last. A host that comes after finds here what was already said yes to.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub covered: VecDeque<ApprovalId>,
     /// How often its mode or model was changed by a person.
     #[serde(default)]
     pub configured: u32,
@@ -255,9 +261,23 @@ impl Managed {
             message: None,
             last_activity: now,
             passes: Vec::new(),
+            covered: VecDeque::new(),
             configured: 0,
             allowed: AllowedActions::default(),
         }
+    }
+
+    /// What was allowed is no longer.
+    pub(crate) fn forget_allowed(&mut self) {
+        self.passes.clear();
+        self.covered.clear();
+    }
+
+    /// A request may go ahead, as far as that is kept.
+    pub(crate) fn cover(&mut self, request: ApprovalId) {
+        self.covered.push_back(request);
+        let surplus = self.covered.len().saturating_sub(AGENT_WISHES_MAX);
+        self.covered.drain(..surplus);
     }
 
     /// Whether it has, or is about to have, a process.

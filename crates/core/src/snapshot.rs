@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::agent::Agent;
 use crate::approval::Approval;
+use crate::bookmark::Bookmark;
 use crate::event::{Delivery, Device, ProcessKey};
 use crate::grant::GrantState;
 use crate::ids::{AgentId, GrantId, Seq, Timestamp, TokenId};
@@ -64,6 +65,9 @@ pub struct Snapshot {
     pub grants: Vec<GrantState>,
     /// Trusted rule files, each with the digest of the content that was trusted last.
     pub trusted: Vec<(String, String)>,
+    /// How far each live agent was heard. [`State::restore`](crate::State::restore) ignores them:
+    /// they are for those who hear agents.
+    pub bookmarks: Vec<Bookmark>,
 }
 
 /// What became of the answer to an approval that may no longer be in memory.
@@ -102,6 +106,9 @@ pub struct Changes {
     pub grants: Vec<(GrantId, Option<GrantState>)>,
     /// Rule files that were trusted, each with the digest of its content.
     pub trusted: Vec<(String, String)>,
+    /// How far agents were heard, or that it no longer matters. [`State`](crate::State) never names
+    /// any; the host adds them to what it commits.
+    pub bookmarks: Vec<(AgentId, Option<Bookmark>)>,
     /// Events whose payload is to be erased.
     pub redacted: Vec<Seq>,
     /// The oldest event to keep; everything before it is to be erased.

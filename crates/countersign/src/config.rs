@@ -1,9 +1,10 @@
-//! The configuration file: where to listen, and under which names.
+//! The configuration file: where to listen, under which names, and what holds for agents.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use countersign_core::limits::{RUNNER_PATIENCE_MS, RUNNER_PATIENCE_MS_MAX};
 use serde::Deserialize;
 
 use crate::failure::CliError;
@@ -11,6 +12,8 @@ use crate::failure::CliError;
 /// Where a host listens unless told otherwise.
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7766);
+
+const MINUTE_MS: u64 = 60 * 1000;
 
 /// What the file may say. Unknown words are errors: a misspelt one must not be ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -22,6 +25,52 @@ pub(crate) struct Config {
     /// Names besides loopback under which the host may be reached.
     #[serde(default)]
     pub(crate) allow_hosts: Vec<String>,
+    #[serde(default)]
+    pub(crate) agents: AgentsConfig,
+}
+
+/// What holds for agents that the host runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AgentsConfig {
+    /// How long they go on without a host.
+    #[serde(default)]
+    pub(crate) alone_minutes: AloneMinutes,
+}
+
+/// At least a minute and at most a week.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "i64")]
+pub(crate) struct AloneMinutes(u64);
+
+impl AloneMinutes {
+    const MAX: u64 = RUNNER_PATIENCE_MS_MAX / MINUTE_MS;
+
+    pub(crate) fn as_ms(self) -> u64 {
+        self.0 * MINUTE_MS
+    }
+}
+
+impl Default for AloneMinutes {
+    fn default() -> Self {
+        Self(RUNNER_PATIENCE_MS / MINUTE_MS)
+    }
+}
+
+impl TryFrom<i64> for AloneMinutes {
+    type Error = String;
+
+    fn try_from(minutes: i64) -> Result<Self, String> {
+        let fits = |minutes: &u64| (1..=Self::MAX).contains(minutes);
+        let minutes = u64::try_from(minutes).ok().filter(fits);
+        minutes.map(Self).ok_or_else(|| {
+            format!(
+                "`alone_minutes` is between 1 and {}: agents without a host end some time; \
+                 `countersign down --all` ends them at once",
+                Self::MAX
+            )
+        })
+    }
 }
 
 /// Where to listen for TCP.
@@ -98,11 +147,15 @@ mod tests {
 
     #[test]
     fn an_address_and_names_are_read() {
-        let config =
-            Config::parse("listen = \"127.0.0.1:8000\"\nallow_hosts = [\"desk\"]\n").unwrap();
+        let text =
+            "listen = \"127.0.0.1:8000\"\nallow_hosts = [\"desk\"]\n[agents]\nalone_minutes = 5\n";
+        let config = Config::parse(text).unwrap();
         let expected = Config {
             listen: Some(Listen::At("127.0.0.1:8000".parse().unwrap())),
             allow_hosts: vec!["desk".into()],
+            agents: AgentsConfig {
+                alone_minutes: AloneMinutes(5),
+            },
         };
         assert_eq!(config, expected);
         assert_eq!(Config::parse("").unwrap().listen(), Some(DEFAULT_LISTEN));
@@ -114,8 +167,26 @@ mod tests {
         let error = Config::parse("allow_hosts = []\nlisten_on = \"x\"\n").unwrap_err();
         assert_eq!(
             error,
-            "line 2: unknown field `listen_on`, expected `listen` or `allow_hosts`"
+            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `agents`"
         );
+    }
+
+    #[test]
+    fn agents_are_alone_for_a_minute_to_a_week() {
+        let read = |minutes: &str| {
+            let text = format!("[agents]\nalone_minutes = {minutes}\n");
+            Config::parse(&text).map(|config| config.agents.alone_minutes.as_ms())
+        };
+        assert_eq!(read("1"), Ok(60_000));
+        assert_eq!(read("10080"), Ok(RUNNER_PATIENCE_MS_MAX));
+        for wrong in ["0", "-1", "10081"] {
+            let error = read(wrong).unwrap_err();
+            assert!(
+                error.starts_with("line 2: `alone_minutes` is between 1 and 10080"),
+                "{error}"
+            );
+        }
+        assert_eq!(AloneMinutes::default().as_ms(), RUNNER_PATIENCE_MS);
     }
 
     #[test]

@@ -79,6 +79,16 @@ pub(crate) fn until(now: Time, then: Time) -> String {
     }
 }
 
+/// A span in whole words: `30 minutes`.
+pub(crate) fn whole(ms: u64) -> String {
+    match ms / 1_000 {
+        1 => "1 second".to_owned(),
+        seconds @ 0..60 => format!("{seconds} seconds"),
+        60..120 => "1 minute".to_owned(),
+        seconds => format!("{} minutes", seconds / 60),
+    }
+}
+
 fn span(micros: u64) -> String {
     let seconds = micros / 1_000_000;
     match seconds {

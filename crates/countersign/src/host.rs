@@ -8,14 +8,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use countersign_core::{Role, TokenId};
-use countersign_daemon::{Rulebook, Service, Settings};
+use countersign_core::{Caller, Role, TokenId};
+use countersign_daemon::{Rulebook, RunnerSettings, Service, Settings};
 use countersign_server::{Options, Server};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::cli::down;
+use crate::config::Config;
 use crate::paths::Paths;
-use crate::rule_files;
+use crate::{output, rule_files};
 
 /// How long the token in the file is good for; each start makes a new one.
 const FILE_TOKEN_LIFE: Duration = Duration::from_hours(30 * 24);
@@ -28,6 +30,14 @@ pub(crate) struct HostOptions {
     pub(crate) listen: Option<SocketAddr>,
     /// Names besides loopback under which it may be reached.
     pub(crate) allow_hosts: Vec<String>,
+    /// How long its agents go on without a host.
+    pub(crate) agents_alone_ms: u64,
+}
+
+/// What the file says, or a test.
+pub(crate) fn agents_alone_ms(config: &Config) -> u64 {
+    from_environment("COUNTERSIGN_RUNNER_PATIENCE_MS")
+        .unwrap_or_else(|| config.agents.alone_minutes.as_ms())
 }
 
 /// Runs until it is told to end; calls `ready` with the TCP address once every door is open.
@@ -39,10 +49,10 @@ pub(crate) async fn run(
         paths,
         listen,
         allow_hosts,
+        agents_alone_ms,
     } = options;
     raise_file_limit();
-    let mut settings = settings_from_environment();
-    settings.rulebook = Rulebook::open(rule_files::rulebook_config(&paths))?;
+    let settings = settings(&paths, agents_alone_ms)?;
     let (service, mut stopped) = countersign_daemon::open(&paths.database, settings).await?;
     let ending = CancellationToken::new();
     let doors = Options {
@@ -50,21 +60,35 @@ pub(crate) async fn run(
         listen,
         allow_hosts,
         database: paths.database.clone(),
+        agents_alone_ms,
     };
     let server = Server::open(doors, service.clone(), ending.clone()).await?;
     write_token_file(&service, &paths.auth_token).await?;
     tracing::info!(socket = %paths.socket.display(), address = ?server.address, "the doors are open");
     ready(server.address);
     let orderly = until_told_to_end(&ending, &mut stopped).await?;
-    server.closed().await;
+    let agents_ended_by = server.closed().await;
     drop(std::fs::remove_file(&paths.auth_token));
+    let kept = see_to_agents(&service, agents_ended_by).await;
     service.stop().await;
     stopped.wait().await;
-    if orderly {
-        Ok(())
-    } else {
+    if !orderly {
         anyhow::bail!("the loop ended on its own; the record is whole, start again")
     }
+    if kept > 0 {
+        output::say("the host has ended");
+        output::say(down::alone_words(kept, Some(agents_alone_ms)));
+    }
+    Ok(())
+}
+
+/// Ends what was started after somebody wanted every agent to end; how many agents go on.
+async fn see_to_agents(service: &Service, ended_by: Option<Caller>) -> usize {
+    let live = match ended_by {
+        Some(caller) => service.end_agents(&caller).await,
+        None => service.live_agents().await,
+    };
+    live.map_or(0, |live| live.len())
 }
 
 /// As many open files as the system lets us have: finding out who calls needs some to spare,
@@ -98,17 +122,27 @@ async fn until_told_to_end(
     Ok(orderly)
 }
 
-/// The usual times, or shorter ones where a test says so.
-fn settings_from_environment() -> Settings {
+/// The files of this user and the usual times, or shorter ones where a test says so.
+fn settings(paths: &Paths, agents_alone_ms: u64) -> anyhow::Result<Settings> {
     let mut settings = Settings::new(env!("CARGO_PKG_VERSION"));
-    let read = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    if let Some(ms) = read("COUNTERSIGN_OWNER_GRACE_MS") {
+    settings.rulebook = Rulebook::open(rule_files::rulebook_config(paths))?;
+    settings.runners = RunnerSettings {
+        folder: paths.runners.clone(),
+        sockets: paths.runner_sockets.clone(),
+        patience_ms: agents_alone_ms,
+        ..RunnerSettings::default()
+    };
+    if let Some(ms) = from_environment("COUNTERSIGN_OWNER_GRACE_MS") {
         settings.owner_grace_ms = ms;
     }
-    if let Some(ms) = read("COUNTERSIGN_EXPIRY_HOLD_MS") {
+    if let Some(ms) = from_environment("COUNTERSIGN_EXPIRY_HOLD_MS") {
         settings.expiry_hold_ms = ms;
     }
-    settings
+    Ok(settings)
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
 /// A fresh operator's token for clients that look for a file. Its bearer is the same as under the

@@ -16,6 +16,7 @@ mod json_text;
 mod nonce;
 mod output;
 mod paths;
+mod reconnect;
 mod rule_files;
 mod rules_text;
 #[cfg(test)]
@@ -26,13 +27,22 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use tokio::runtime::Builder;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // There is one for each agent, so it is not to hold the whole command line in memory.
+    if let Some(args) = cli::runner::arguments(std::env::args_os().skip(1)) {
+        return run(
+            &mut Builder::new_current_thread(),
+            cli::runner::runner(args),
+        );
+    }
     match cli::Cli::try_parse() {
-        Ok(cli) => run(cli),
+        Ok(cli) if cli.command.needs_threads() => run(&mut Builder::new_multi_thread(), cli.run()),
+        Ok(cli) => run(&mut Builder::new_current_thread(), cli.run()),
         Err(error) => {
             error.print().ok();
             u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
@@ -40,18 +50,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: cli::Cli) -> ExitCode {
-    let mut builder = if cli.command.needs_threads() {
-        tokio::runtime::Builder::new_multi_thread()
-    } else {
-        tokio::runtime::Builder::new_current_thread()
-    };
-    let outcome = builder
+fn run(
+    runtime: &mut Builder,
+    command: impl Future<Output = Result<exit::Exit, failure::CliError>>,
+) -> ExitCode {
+    let outcome = runtime
         .enable_all()
         .build()
         .map_err(|source| failure::CliError::io("could not start", source))
         .and_then(|runtime| {
-            let outcome = runtime.block_on(cli.run());
+            let outcome = runtime.block_on(command);
             // A read of stdin cannot be interrupted; it must not hold the exit either.
             runtime.shutdown_background();
             outcome

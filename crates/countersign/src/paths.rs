@@ -15,6 +15,9 @@ use crate::failure::CliError;
 /// The longest path a Unix socket can have.
 const SOCKET_BYTES_MAX: usize = 107;
 
+/// A runner's socket in its folder: a name, and `.sock`.
+const RUNNER_SOCKET_NAME_BYTES_MAX: usize = 40 + ".sock".len();
+
 /// Every file of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Paths {
@@ -28,6 +31,10 @@ pub(crate) struct Paths {
     pub(crate) runtime_dir: PathBuf,
     pub(crate) socket: PathBuf,
     pub(crate) auth_token: PathBuf,
+    /// The folder of what runners keep, one folder each.
+    pub(crate) runners: PathBuf,
+    /// Folders for the sockets of runners, the best first: one may vanish when its user logs out.
+    pub(crate) runner_sockets: Vec<PathBuf>,
 }
 
 impl Paths {
@@ -83,12 +90,12 @@ impl Paths {
     }
 
     fn assemble(config: &Path, data: &Path, runtime: PathBuf, uid: u32) -> Self {
-        let socket_bytes = runtime.join("host.sock").as_os_str().as_bytes().len();
-        let runtime = if socket_bytes > SOCKET_BYTES_MAX {
-            short_folder(&runtime, uid)
-        } else {
-            runtime
-        };
+        let runtime = with_room(runtime, "host.sock".len(), uid);
+        let runners = data.join("runners");
+        let mut runner_sockets: Vec<_> = [runtime.join("runners"), runners.clone()]
+            .map(|folder| with_room(folder, RUNNER_SOCKET_NAME_BYTES_MAX, uid))
+            .into();
+        runner_sockets.dedup();
         Self {
             config: config.join("config.toml"),
             rules: config.join("rules.toml"),
@@ -98,12 +105,15 @@ impl Paths {
             socket: runtime.join("host.sock"),
             auth_token: runtime.join("auth-token"),
             runtime_dir: runtime,
+            runners,
+            runner_sockets,
         }
     }
 
     /// Makes the folders a host needs, closed to others, and refuses those that are not ours.
     pub(crate) fn prepare(&self) -> Result<(), CliError> {
-        for folder in [&self.data_dir, &self.runtime_dir] {
+        let folders = [&self.data_dir, &self.runtime_dir, &self.runners];
+        for folder in folders.into_iter().chain(&self.runner_sockets) {
             let failed = |source| {
                 CliError::io(
                     format!("could not make the folder `{}`", folder.display()),
@@ -116,25 +126,31 @@ impl Paths {
                 .create(folder)
                 .map_err(failed)?;
         }
-        self.check_runtime_dir()
+        self.check_runtime_dir()?;
+        self.runner_sockets
+            .iter()
+            .chain([&self.runners])
+            .try_for_each(|folder| check_private(folder))
     }
 
     /// Refuses a socket folder that somebody else could have put there.
     pub(crate) fn check_runtime_dir(&self) -> Result<(), CliError> {
-        match std::fs::symlink_metadata(&self.runtime_dir) {
-            Ok(found) => private_folder(&found, current_uid()).map_err(|why| CliError::Failed {
-                what: format!("`{}` cannot be trusted: {why}", self.runtime_dir.display()),
-                hint: Some(format!(
-                    "`chmod 700 {0}` if it is yours, or set COUNTERSIGN_HOME",
-                    self.runtime_dir.display()
-                )),
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(CliError::io(
-                format!("could not look at `{}`", self.runtime_dir.display()),
-                source,
+        check_private(&self.runtime_dir)
+    }
+}
+
+/// Refuses a folder that somebody else could have put there; one that is not there is no harm.
+fn check_private(folder: &Path) -> Result<(), CliError> {
+    let shown = folder.display();
+    match std::fs::symlink_metadata(folder) {
+        Ok(found) => private_folder(&found, current_uid()).map_err(|why| CliError::Failed {
+            what: format!("`{shown}` cannot be trusted: {why}"),
+            hint: Some(format!(
+                "`chmod 700 {shown}` if it is yours, or set COUNTERSIGN_HOME"
             )),
-        }
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(CliError::io(format!("could not look at `{shown}`"), source)),
     }
 }
 
@@ -158,6 +174,15 @@ pub(crate) fn private_folder(found: &Metadata, uid: u32) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// The folder, or a short one in its place where the path of a socket in it would be too long.
+fn with_room(folder: PathBuf, name_bytes: usize, uid: u32) -> PathBuf {
+    if folder.as_os_str().as_bytes().len() + 1 + name_bytes > SOCKET_BYTES_MAX {
+        short_folder(&folder, uid)
+    } else {
+        folder
+    }
 }
 
 /// A folder whose socket has a path short enough, the same for everyone who asks.
@@ -202,6 +227,8 @@ mod tests {
             runtime_dir: "/h/run".into(),
             socket: "/h/run/host.sock".into(),
             auth_token: "/h/run/auth-token".into(),
+            runners: "/h/runners".into(),
+            runner_sockets: vec!["/h/run/runners".into(), "/h/runners".into()],
         };
         assert_eq!(
             resolve(&[("COUNTERSIGN_HOME", "/h"), ("HOME", "/x")]).unwrap(),
@@ -221,6 +248,11 @@ mod tests {
             runtime_dir: "/home/ada/.local/share/countersign/run".into(),
             socket: "/home/ada/.local/share/countersign/run/host.sock".into(),
             auth_token: "/home/ada/.local/share/countersign/run/auth-token".into(),
+            runners: "/home/ada/.local/share/countersign/runners".into(),
+            runner_sockets: vec![
+                "/home/ada/.local/share/countersign/run/runners".into(),
+                "/home/ada/.local/share/countersign/runners".into(),
+            ],
         };
         assert_eq!(paths, expected);
         let paths =
@@ -240,6 +272,20 @@ mod tests {
     }
 
     #[test]
+    fn every_runner_has_room_for_its_socket() {
+        for length in [1, 40, 50, 60, 90, 120] {
+            let home = format!("/{}", "d".repeat(length));
+            let paths = resolve(&[("COUNTERSIGN_HOME", &home)]).unwrap();
+            assert_eq!(paths.runners, Path::new(&home).join("runners"));
+            assert_eq!(paths.runner_sockets.len(), 2, "{paths:?}");
+            for folder in &paths.runner_sockets {
+                let longest = folder.join("n".repeat(40)).with_extension("sock");
+                assert!(longest.as_os_str().len() <= SOCKET_BYTES_MAX, "{folder:?}");
+            }
+        }
+    }
+
+    #[test]
     fn nowhere_to_go_is_an_error() {
         assert!(resolve(&[]).is_err());
     }
@@ -252,7 +298,7 @@ mod tests {
         std::fs::set_permissions(&paths.runtime_dir, std::fs::Permissions::from_mode(0o755))
             .unwrap();
         assert!(paths.check_runtime_dir().is_err());
-        std::fs::remove_dir(&paths.runtime_dir).unwrap();
+        std::fs::remove_dir_all(&paths.runtime_dir).unwrap();
         std::os::unix::fs::symlink(scratch.path(), &paths.runtime_dir).unwrap();
         assert!(paths.check_runtime_dir().is_err());
     }

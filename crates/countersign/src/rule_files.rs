@@ -20,12 +20,13 @@ pub(crate) fn rulebook_config(paths: &Paths) -> RulebookConfig {
     }
 }
 
-/// The database, the log, the socket, the token, the configuration and the rules. Folders of our
+/// The database, the log, the sockets, the token, the configuration, the rules and what runners keep. Folders of our
 /// own are named whole, because they can be copied or moved with all that is in them. A folder that
 /// `COUNTERSIGN_HOME` names may hold other things, so there our files are named one by one.
 fn host_paths(paths: &Paths) -> Vec<PathBuf> {
     let config = paths.config.parent().unwrap_or(&paths.config);
-    let mut own = vec![paths.runtime_dir.clone()];
+    let mut own = vec![paths.runtime_dir.clone(), paths.runners.clone()];
+    own.extend(paths.runner_sockets.clone());
     if config == paths.data_dir {
         let endings = ["", "-wal", "-shm", "-journal", ".lock"];
         own.extend(endings.map(|ending| beside(&paths.database, ending)));

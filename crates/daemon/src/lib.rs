@@ -41,8 +41,8 @@ pub use rulebook::{
 };
 pub use service::{
     Backtest, CatalogEntry, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined,
-    OpenError, Overview, RulesOverview, Service, Settings, SpawnRequest, Stopped, TranscriptPage,
-    open, start,
+    OpenError, Overview, RulesOverview, RunnerSettings, Service, Settings, SpawnRequest, Stopped,
+    TranscriptPage, open, start,
 };
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

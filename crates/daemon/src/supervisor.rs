@@ -4,14 +4,16 @@
 //! The state runs ahead of the disk only inside one turn; when a commit fails, the state is
 //! loaded again from what was committed and everybody in that turn is told so.
 
+mod heard;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS, WAITERS_PER_SUBJECT_MAX};
 use countersign_core::{
-    AgentId, Approval, ApprovalId, AskRequest, ClientId, Committed, Context, Event, Input,
-    Presence, Question, QuestionId, Rejection, Seq, State, Subject, Timestamp, decide,
+    Agent, AgentId, Approval, ApprovalId, Bookmark, Changes, ClientId, Committed, Context, Event,
+    Input, Presence, Question, QuestionId, Rejection, Seq, State, Subject, Timestamp, decide,
 };
 use countersign_store::{Log, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -23,18 +25,22 @@ use crate::feed::{Entry, Feed};
 use crate::gate::{Assessed, Gate};
 use crate::reply::{Reply, ServiceError};
 
+use heard::Bookmarks;
+pub(crate) use heard::Raised;
+
 type Answer<T> = oneshot::Sender<Result<T, ServiceError>>;
 type Release = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
 
 /// What reaches the supervisor.
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are inputs")]
 pub(crate) enum Command {
     /// Something to decide.
     Input(Input, Option<Answer<Reply>>),
     /// Something to ask the rules about and then to decide.
-    Ask {
-        request: Box<AskRequest>,
-        assessed: Box<Assessed>,
+    Ask(Raised, Answer<Reply>),
+    /// What an agent was heard to say, all of it to decide, and how far it was heard with that.
+    Heard {
+        inputs: Vec<Input>,
+        bookmark: Option<Bookmark>,
         answer: Answer<Reply>,
     },
     /// An open ask about which the rules are to be asked again.
@@ -118,6 +124,7 @@ pub(crate) struct Waiters {
 #[derive(Default)]
 struct Turn {
     entries: Vec<Committed>,
+    bookmarks: Bookmarks,
     held: Vec<Release>,
     replies: Vec<(Answer<Reply>, Result<Pending, ServiceError>)>,
     stop: bool,
@@ -175,7 +182,8 @@ impl Supervisor {
             Command::Subscribed(client) => self.presence.subscribed(client),
             Command::Disconnected(client) => self.presence.disconnected(client),
             Command::Input(..)
-            | Command::Ask { .. }
+            | Command::Ask(..)
+            | Command::Heard { .. }
             | Command::Settle { .. }
             | Command::Read(_)
             | Command::WaitApproval { .. }
@@ -198,8 +206,7 @@ impl Supervisor {
                 self.state = State::restore(snapshot);
                 self.gate = Gate::of(&self.state);
                 self.trouble.send_replace(None);
-                let live: Vec<AgentId> = self.state.live_agents().map(|a| a.id().clone()).collect();
-                self.post_duties(live.iter());
+                self.post_all_duties();
                 let holding = self.state.holding_clients().cloned();
                 Ok(holding
                     .filter(|client| !self.presence.is_connected(client))
@@ -215,11 +222,12 @@ impl Supervisor {
     fn take(&mut self, command: Command, turn: &mut Turn) {
         match command {
             Command::Input(input, answer) => self.take_input(input, answer, turn),
-            Command::Ask {
-                request,
-                assessed,
+            Command::Ask(raised, answer) => self.ask(raised, answer, turn),
+            Command::Heard {
+                inputs,
+                bookmark,
                 answer,
-            } => self.ask(request, &assessed, answer, turn),
+            } => self.hear(inputs, bookmark, answer, turn),
             Command::Settle {
                 approval,
                 assessed,
@@ -249,22 +257,6 @@ impl Supervisor {
         }
     }
 
-    /// The rules are asked against the very state the ask is then decided on, so that nothing
-    /// they rest on can change in between.
-    fn ask(
-        &mut self,
-        mut request: Box<AskRequest>,
-        assessed: &Assessed,
-        answer: Answer<Reply>,
-        turn: &mut Turn,
-    ) {
-        let now = self.clock.now();
-        let agent = request.asking_agent();
-        let judged = self.gate.judge(&self.state, assessed, agent, now);
-        request.judged = Some(judged);
-        self.take_input(Input::RequestApproval(request), Some(answer), turn);
-    }
-
     fn settle(
         &mut self,
         approval: ApprovalId,
@@ -281,14 +273,19 @@ impl Supervisor {
     }
 
     fn take_input(&mut self, input: Input, answer: Option<Answer<Reply>>, turn: &mut Turn) {
-        let result = self.decide_and_apply(input, turn);
-        if result.is_err() {
-            self.counters.rejections.fetch_add(1, Ordering::Relaxed);
-        }
+        let result = self.decide_one(input, turn);
         if let Some(answer) = answer {
             turn.replies
                 .push((answer, result.map_err(ServiceError::Rejected)));
         }
+    }
+
+    fn decide_one(&mut self, input: Input, turn: &mut Turn) -> Result<Pending, Rejection> {
+        let result = self.decide_and_apply(input, turn);
+        if result.is_err() {
+            self.counters.rejections.fetch_add(1, Ordering::Relaxed);
+        }
+        result
     }
 
     fn decide_and_apply(&mut self, input: Input, turn: &mut Turn) -> Result<Pending, Rejection> {
@@ -308,6 +305,7 @@ impl Supervisor {
             let seq = self.state.head().next();
             let ask = self.state.apply(seq, now, &event);
             self.gate.note(&event);
+            turn.bookmarks.note(&event);
             self.wake_waiters(seq, now, &event, ended_question.as_mut(), turn);
             turn.entries.push(Committed {
                 seq,
@@ -465,14 +463,15 @@ impl Supervisor {
     fn finish(&mut self, turn: Turn) {
         let Turn {
             entries,
+            bookmarks,
             held,
             replies,
             ..
         } = turn;
-        let committed = if entries.is_empty() {
+        let committed = if entries.is_empty() && bookmarks.is_empty() {
             Ok(Vec::new())
         } else {
-            self.commit(entries)
+            self.commit(entries, bookmarks)
         };
         crash::point("before_replies");
         match &committed {
@@ -509,6 +508,15 @@ impl Supervisor {
             .filter_map(|entry| entry.committed.event.agent())
             .collect();
         self.post_duties(touched.into_iter());
+        let started = |entry: &Arc<Entry>| matches!(entry.committed.event, Event::HostStarted(_));
+        if entries.iter().any(started) {
+            self.post_all_duties();
+        }
+    }
+
+    /// Says what is owed to every live agent: to those, too, that no new event is about.
+    fn post_all_duties(&self) {
+        self.post_duties(self.state.live_agents().map(Agent::id));
     }
 
     fn post_duties<'a>(&self, agents: impl Iterator<Item = &'a AgentId>) {
@@ -520,8 +528,15 @@ impl Supervisor {
         }
     }
 
-    fn commit(&mut self, entries: Vec<Committed>) -> Result<Vec<Arc<Entry>>, ServiceError> {
-        let changes = self.state.take_changes();
+    fn commit(
+        &mut self,
+        entries: Vec<Committed>,
+        bookmarks: Bookmarks,
+    ) -> Result<Vec<Arc<Entry>>, ServiceError> {
+        let changes = Changes {
+            bookmarks: bookmarks.into_changes(),
+            ..self.state.take_changes()
+        };
         crash::point("before_append");
         crash::during("during_append");
         if let Err(error) = self.log.append(&entries, &changes) {
@@ -533,7 +548,10 @@ impl Supervisor {
             .events
             .fetch_add(entries.len() as u64, Ordering::Relaxed);
         let entries: Vec<_> = entries.into_iter().map(Entry::new).collect();
-        self.feed.push(entries.iter().cloned());
+        // A bookmark alone is nothing that a reader would wake for.
+        if !entries.is_empty() {
+            self.feed.push(entries.iter().cloned());
+        }
         for seq in changes.redacted {
             self.feed
                 .forget(|committed| committed.seq == seq || committed.event.opened() == Some(seq));
@@ -629,7 +647,8 @@ fn refuse_with<T>(answer: Answer<T>, error: ServiceError) {
 fn refuse(command: Command, error: &ServiceError) {
     match command {
         Command::Input(_, Some(answer))
-        | Command::Ask { answer, .. }
+        | Command::Ask(_, answer)
+        | Command::Heard { answer, .. }
         | Command::Settle { answer, .. } => refuse_with(answer, error.clone()),
         Command::WaitApproval { answer, .. } => refuse_with(answer, error.clone()),
         Command::WaitQuestion { answer, .. } => refuse_with(answer, error.clone()),

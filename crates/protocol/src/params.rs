@@ -43,6 +43,25 @@ pub struct HandshakeParams {
     pub client_version: Option<String>,
 }
 
+/// `host.shutdown`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShutdownParams {
+    /// What becomes of the agents that the host runs.
+    #[serde(default)]
+    pub agents: AgentsAtShutdown,
+}
+
+/// What becomes of the agents that the host runs when it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentsAtShutdown {
+    /// They go on, and the next host takes them up.
+    #[default]
+    Keep,
+    /// They are ended first; the reply comes when none of them is left.
+    End,
+}
+
 /// `host.subscribe`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SubscribeParams {

@@ -356,6 +356,9 @@ pub struct NewToken {
 pub struct HostStatus {
     /// Agents on the list.
     pub agents: usize,
+    /// How long agents go on without a host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents_alone_ms: Option<u64>,
     /// Agents whose asks are let through without a person.
     #[serde(default)]
     pub bypassed: Vec<BypassRow>,

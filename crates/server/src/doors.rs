@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use countersign_core::Caller;
 use countersign_core::limits::{CONNECTIONS_MAX, UNIX_CONNECTIONS_MAX};
 use countersign_daemon::{Means, Service};
-use countersign_protocol::{Containment, HostStatus, LoginTicket};
+use countersign_protocol::{
+    AgentsAtShutdown, Containment, HostStatus, LoginTicket, Reason, ShutdownParams,
+};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +31,9 @@ pub(crate) struct Doors {
     pub(crate) address: Option<SocketAddr>,
     pub(crate) socket: PathBuf,
     pub(crate) database: PathBuf,
+    pub(crate) agents_alone_ms: u64,
+    /// Who wanted the agents to end with the host, if somebody did.
+    pub(crate) agents_ended_by: Arc<OnceLock<Caller>>,
 }
 
 async fn containment(service: &Service) -> Option<Containment> {
@@ -52,6 +57,7 @@ impl Doors {
         let rule_problems = ops::rules::problems(&self.service).await;
         Ok(HostStatus {
             agents: overview.agents.len(),
+            agents_alone_ms: Some(self.agents_alone_ms),
             bypassed: ops::rules::bypassed(&overview.agents, self.service.now()),
             connections: self.connections(),
             containment: containment(&self.service).await,
@@ -77,9 +83,27 @@ impl Doors {
         })
     }
 
-    pub(crate) fn shut_down(&self, caller: &Caller) -> Result<(), Fault> {
+    /// Ends the host. If the agents are to end too, nothing ends before they are gone.
+    pub(crate) async fn shut_down(
+        &self,
+        caller: &Caller,
+        params: ShutdownParams,
+    ) -> Result<(), Fault> {
         ops::require_operator(caller)?;
-        tracing::info!(by = %caller.principal.name, "told to end");
+        tracing::info!(by = %caller.principal.name, agents = ?params.agents, "told to end");
+        if params.agents == AgentsAtShutdown::End {
+            let left = self.service.end_agents(caller).await?;
+            if let Some(agent) = left.first() {
+                let words = format!(
+                    "{} agents still run, `{}` among them: the host stays",
+                    left.len(),
+                    agent.profile.name
+                );
+                return Err(Fault::plain(Reason::StillRuns, words));
+            }
+            // Somebody else who also wants it was first.
+            drop(self.agents_ended_by.set(caller.clone()));
+        }
         self.ending.cancel();
         Ok(())
     }

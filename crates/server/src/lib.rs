@@ -24,7 +24,9 @@ mod web;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
+use countersign_core::Caller;
 use countersign_daemon::Service;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +43,8 @@ pub struct Options {
     pub allow_hosts: Vec<String>,
     /// The database, to be named in the status.
     pub database: PathBuf,
+    /// How long agents go on without a host, to be named in the status.
+    pub agents_alone_ms: u64,
 }
 
 /// Why the doors could not be opened.
@@ -75,6 +79,7 @@ pub struct Server {
     ending: CancellationToken,
     tasks: tokio_util::task::TaskTracker,
     socket: PathBuf,
+    agents_ended_by: Arc<OnceLock<Caller>>,
 }
 
 impl Server {
@@ -87,8 +92,10 @@ impl Server {
         listen::open(options, service, ending).await
     }
 
-    /// Waits until the doors are told to close, then until those inside have left or their time is over.
-    pub async fn closed(self) {
+    /// Waits until the doors are told to close, then until those inside have left or their time is
+    /// over. Gives back who wanted the agents to end too, if somebody did: some may have been started
+    /// while the last doors closed.
+    pub async fn closed(self) -> Option<Caller> {
         self.ending.cancelled().await;
         self.tasks.close();
         let limit = std::time::Duration::from_millis(countersign_core::limits::SHUTDOWN_MS);
@@ -100,5 +107,6 @@ impl Server {
         }
         // Somebody may have removed it already.
         drop(std::fs::remove_file(&self.socket));
+        self.agents_ended_by.get().cloned()
     }
 }

@@ -73,7 +73,10 @@ pub(crate) async fn open(
         address,
         socket: options.socket.clone(),
         database: options.database,
+        agents_alone_ms: options.agents_alone_ms,
+        agents_ended_by: Arc::default(),
     });
+    let agents_ended_by = doors.agents_ended_by.clone();
     let router = router(&doors);
     let tasks = TaskTracker::new();
     let door = Door {
@@ -90,6 +93,7 @@ pub(crate) async fn open(
         ending,
         tasks,
         socket: options.socket,
+        agents_ended_by,
     })
 }
 

@@ -179,7 +179,7 @@ impl Session {
         }
         let waits = matches!(
             call.method,
-            "host.wait_approval" | "host.wait_question" | "host.wait_idle"
+            "host.wait_approval" | "host.wait_question" | "host.wait_idle" | "host.shutdown"
         );
         if waits && frame.text.len() > WAIT_FRAME_BYTES_MAX {
             let rejection = Rejection::TooLarge {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Changes, Committed, PrincipalKey, Question, QuestionId, Seq,
-    Snapshot, Timestamp,
+    AgentId, Approval, ApprovalId, Bookmark, Changes, Committed, PrincipalKey, Question,
+    QuestionId, Seq, Snapshot, Timestamp,
 };
 
 /// The one writer of a log.
@@ -16,7 +16,8 @@ pub trait Log: Send {
     /// What memory must hold, as of the newest commit.
     fn load(&mut self) -> Result<Snapshot, StoreError>;
 
-    /// Commits events and the read models they led to.
+    /// Commits events and the read models they led to. There may be bookmarks and no events: that
+    /// is a commit like any other.
     fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError>;
 }
 
@@ -38,8 +39,12 @@ pub trait History: Send + Sync {
     /// Approvals, newest first.
     fn approvals(&self, query: &ApprovalQuery) -> Result<Vec<Approval>, StoreError>;
 
-    /// Ended approvals whose asker was being told and may or may not have heard; a page of them.
-    fn attempted_answers(&self) -> Result<Vec<Approval>, StoreError>;
+    /// Ended approvals whose asker was being told and may or may not have heard: those opened after
+    /// an event, in that order; a page of them, empty if there are no more.
+    fn attempted_answers(&self, after: Option<Seq>) -> Result<Vec<Approval>, StoreError>;
+
+    /// How far an agent was heard, if it is live and was heard at all.
+    fn find_bookmark(&self, agent: &AgentId) -> Result<Option<Bookmark>, StoreError>;
 
     /// The first event that was decided at or after an instant.
     fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError>;

@@ -12,4 +12,4 @@ mod sqlite;
 
 pub use audit::{AuditReport, ExportedEvent, Problem, export, verify};
 pub use contract::{ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError};
-pub use sqlite::{SqliteHistory, SqliteLog, open};
+pub use sqlite::{SqliteHistory, SqliteLog, check, open};

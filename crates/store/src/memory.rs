@@ -6,8 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use countersign_core::event::{Delivery, Device, ProcessKey};
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
-    Agent, AgentId, Approval, ApprovalId, Ask, Changes, Committed, DeviceId, Event, GrantId,
-    GrantState, Mark, PrincipalKey, Question, QuestionId, Seq, Snapshot, Timestamp, Token, TokenId,
+    Agent, AgentId, Approval, ApprovalId, Ask, Bookmark, Changes, Committed, DeviceId, Event,
+    GrantId, GrantState, Mark, PrincipalKey, Question, QuestionId, Seq, Snapshot, Timestamp, Token,
+    TokenId,
 };
 
 use crate::fault::Refusal;
@@ -50,6 +51,7 @@ struct Tables {
     marks: BTreeMap<ProcessKey, Mark>,
     grants: BTreeMap<GrantId, GrantState>,
     trusted: BTreeMap<String, String>,
+    bookmarks: BTreeMap<AgentId, Bookmark>,
 }
 
 impl Log for MemoryLog {
@@ -101,6 +103,7 @@ impl Tables {
             marks: self.marks.values().cloned().collect(),
             grants: self.grants.values().cloned().collect(),
             trusted: self.trusted.clone().into_iter().collect(),
+            bookmarks: self.bookmarks.values().cloned().collect(),
         }
     }
 
@@ -219,6 +222,7 @@ impl Tables {
         put(&mut self.agents, &changes.agents);
         put(&mut self.tokens, &changes.tokens);
         put(&mut self.grants, &changes.grants);
+        put(&mut self.bookmarks, &changes.bookmarks);
         self.trusted.extend(changes.trusted.iter().cloned());
         self.devices.extend(
             changes
@@ -393,17 +397,23 @@ impl History for MemoryHistory {
         Ok(wanted.take(query.limit).cloned().collect())
     }
 
-    fn attempted_answers(&self) -> Result<Vec<Approval>, StoreError> {
+    fn attempted_answers(&self, after: Option<Seq>) -> Result<Vec<Approval>, StoreError> {
         let tables = self.tables();
+        let first = after.map_or(Seq(0), |after| Seq(after.0.saturating_add(1)));
         let ended = tables
             .approvals
-            .values()
+            .range(first..)
+            .map(|(_, approval)| approval)
             .filter(|approval| !approval.is_pending());
         let attempted = ended.filter(|approval| approval.delivery == Delivery::Attempted);
         Ok(attempted
             .filter(|approval| tables.is_whole(approval))
             .cloned()
             .collect())
+    }
+
+    fn find_bookmark(&self, agent: &AgentId) -> Result<Option<Bookmark>, StoreError> {
+        Ok(self.tables().bookmarks.get(agent).cloned())
     }
 
     fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError> {

@@ -161,7 +161,7 @@ async fn log_all(runner: Arc<Runner>, stderr: Source, quiet: CancellationToken) 
     };
     if quiet.run_until_cancelled(hearing).await.is_none() {
         drain(&stderr, &mut buffer, |bytes| {
-            log(&runner, &mut cutter, bytes)
+            log(&runner, &mut cutter, bytes);
         });
     }
     if let Some(text) = cutter.finish() {

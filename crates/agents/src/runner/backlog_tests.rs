@@ -37,6 +37,11 @@ impl Random {
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 % bound as u64).unwrap()
     }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let byte = |_| u8::try_from(self.below(256)).unwrap();
+        (0..count).map(byte).collect()
+    }
 }
 
 #[test]
@@ -53,7 +58,7 @@ fn whatever_is_done_nothing_is_lost_or_changed() {
                     let over = random.below(8) == 0;
                     let room = usize::try_from(backlog.room(70)).unwrap();
                     let size = random.below(40).min(if over { 40 } else { room });
-                    let piece: Vec<u8> = (0..size).map(|_| random.below(256) as u8).collect();
+                    let piece = random.bytes(size);
                     backlog.append(&piece);
                     said.extend(piece);
                 }

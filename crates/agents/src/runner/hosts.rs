@@ -91,13 +91,12 @@ async fn tell_all(runner: &Runner, joined: &Joined, mut to: OwnedWriteHalf) -> i
 async fn obey_all(runner: &Arc<Runner>, joined: &Joined, mut from: BufReader<OwnedReadHalf>) {
     loop {
         let why = match read_frame(&mut from).await {
-            Ok(None) => return,
             Ok(Some((order, body))) => match obey(runner, joined, order, &body) {
                 Ok(()) => continue,
                 Err(why) => why,
             },
             Err(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
-            Err(_) => return,
+            Ok(None) | Err(_) => return,
         };
         runner.state().refuse(joined.number, why);
         return std::future::pending().await;

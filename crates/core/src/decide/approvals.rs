@@ -145,6 +145,7 @@ impl ManagedPart {
                 agent: id.clone(),
                 approval: pass.approval.clone(),
                 digest: pass.digest.clone(),
+                covers: Some(request.id.clone()),
             };
             let events = said.clone().into_iter().chain([used.into()]);
             Decision::new(events.collect(), Subject::Covered(pass.approval.clone()))

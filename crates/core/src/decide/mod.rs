@@ -84,7 +84,11 @@ impl Decision {
 /// Says what follows from `input`, or why nothing does.
 pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decision, Rejection> {
     let mut decision = match input {
-        Input::HostStarted { version, pid } => Ok(time::host_started(state, context, version, pid)),
+        Input::HostStarted {
+            version,
+            pid,
+            adopted,
+        } => Ok(time::host_started(state, context, (version, pid), &adopted)),
         Input::TimeArrived => Ok(time::time_arrived(state, context)),
         Input::ConnectionLost(client) => Ok(time::connection_lost(state, context, client)),
         Input::RegisterAgent(input) => agents::register(state, context, input),

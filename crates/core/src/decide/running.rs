@@ -3,7 +3,7 @@
 //! Invariants: what is about a run that is over changes nothing; an agent's story is committed in
 //! the order it was heard; an end leaves nothing open, and says what may already have run.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::approvals::{attempted, cancelled, ended, settled};
 use super::managed::{begin_run, begin_turn, dropped, status, withdraw_asks};
@@ -273,10 +273,14 @@ fn with_what_may_have_run(managed: &Managed, message: String) -> String {
     }
 }
 
-/// What an earlier host left running is over: its processes were ended before this is decided.
-pub(super) fn left_running(state: &State) -> Vec<Event> {
+/// What an earlier host left running is over unless it was adopted: its processes were ended before
+/// this is decided. An adopted agent goes on as it is, with what it asked and what it is owed.
+pub(super) fn left_running(state: &State, adopted: &BTreeSet<AgentId>) -> Vec<Event> {
     let words = "the host that ran it ended";
-    let left = state.live_agents().filter_map(|agent| {
+    let left = state
+        .live_agents()
+        .filter(|agent| !adopted.contains(agent.id()));
+    let left = left.filter_map(|agent| {
         let managed = agent.managed.as_deref()?;
         let words = words.to_owned();
         let events = exited(state, agent, managed, Vec::new(), RunEnd::HostEnded, words);

@@ -19,8 +19,8 @@ use crate::state::{Deadline, State};
 pub(super) fn host_started(
     state: &State,
     context: Context<'_>,
-    version: String,
-    pid: u32,
+    (version, pid): (String, u32),
+    adopted: &BTreeSet<AgentId>,
 ) -> Decision {
     let lapses_at = context.now.plus_ms(context.owner_grace_ms);
     let started = HostStarted {
@@ -29,7 +29,7 @@ pub(super) fn host_started(
         lapses_at,
     };
     let mut events = vec![started.into()];
-    events.extend(running::left_running(state));
+    events.extend(running::left_running(state, adopted));
     Decision::new(events, Subject::Nothing)
 }
 

@@ -10,7 +10,7 @@ use crate::event::{
 use crate::limits::PASSES_MAX;
 use crate::{Duty, ManagedAsk, ManagedInput, Ran, SpawnAgent};
 
-fn id() -> AgentId {
+pub(super) fn id() -> AgentId {
     AgentId::new("a")
 }
 
@@ -33,7 +33,7 @@ fn spawn_as(caller: &Caller, name: Option<&str>, prompt: Option<&str>) -> Input 
     })))
 }
 
-fn send(text: &str) -> Input {
+pub(super) fn send(text: &str) -> Input {
     managed(ManagedInput::Prompt {
         caller: person("ann"),
         agent: id(),
@@ -41,7 +41,7 @@ fn send(text: &str) -> Input {
     })
 }
 
-fn interrupt() -> Input {
+pub(super) fn interrupt() -> Input {
     managed(ManagedInput::Interrupt {
         caller: person("ann"),
         agent: id(),
@@ -77,7 +77,7 @@ fn ready(run: u32) -> Input {
     )
 }
 
-fn turn_ended(run: u32, turn: u32) -> Input {
+pub(super) fn turn_ended(run: u32, turn: u32) -> Input {
     ran(
         run,
         Ran::TurnEnded {
@@ -94,7 +94,7 @@ fn turn_ended(run: u32, turn: u32) -> Input {
     )
 }
 
-fn exited(run: u32, end: RunEnd) -> Input {
+pub(super) fn exited(run: u32, end: RunEnd) -> Input {
     ran(
         run,
         Ran::Exited {
@@ -106,14 +106,14 @@ fn exited(run: u32, end: RunEnd) -> Input {
 }
 
 /// A host with an agent whose first turn runs.
-fn working() -> Host {
+pub(super) fn working() -> Host {
     let mut host = Host::new();
     host.does(spawn_as(&person("ann"), None, Some("go")));
     host.does(ready(1));
     host
 }
 
-fn managed_ask(request: &str) -> AskRequest {
+pub(super) fn managed_ask(request: &str) -> AskRequest {
     AskRequest {
         tool_call: Some(request.to_owned()),
         managed: Some(Box::new(ManagedAsk {
@@ -125,7 +125,7 @@ fn managed_ask(request: &str) -> AskRequest {
     }
 }
 
-fn owed(host: &Host) -> Vec<String> {
+pub(super) fn owed(host: &Host) -> Vec<String> {
     let duties = host.state.duties_of(&id());
     let words = duties.iter().map(|duty| match duty {
         Duty::Launch { run, .. } => format!("launch {run}"),
@@ -395,7 +395,7 @@ fn what_was_allowed_and_did_not_run_ends_with_its_turn() {
 }
 
 /// A host whose agent was allowed what has digest `d` and has not done it yet.
-fn with_pass() -> Host {
+pub(super) fn with_pass() -> Host {
     let mut host = working();
     let mut ask = managed_ask("7");
     ask.managed.as_mut().unwrap().passes = vec!["d".to_owned()];
@@ -404,7 +404,7 @@ fn with_pass() -> Host {
     host
 }
 
-fn covered() -> AskRequest {
+pub(super) fn covered() -> AskRequest {
     let mut ask = managed_ask("8");
     ask.managed.as_mut().unwrap().covered_by = vec!["d".to_owned()];
     ask

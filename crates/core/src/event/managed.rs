@@ -472,6 +472,10 @@ pub struct PassUsed {
     pub approval: ApprovalId,
     /// The digest of what ran or was written.
     pub digest: String,
+    /// The request that may go ahead. Hosts before this was recorded ended with their agents, so
+    /// nobody looks for theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covers: Option<ApprovalId>,
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 mod managed;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::approval::Approval;
@@ -24,6 +24,9 @@ pub enum Input {
         version: String,
         /// Its process.
         pid: u32,
+        /// Managed agents that outlived the host before it and are heard again. Everybody else
+        /// that was live is gone.
+        adopted: BTreeSet<AgentId>,
     },
     /// The instant the state asked to be woken at may have come.
     TimeArrived,

@@ -128,7 +128,7 @@ impl State {
             managed.life = Life::Gone;
             managed.process = None;
             managed.turn = None;
-            managed.passes.clear();
+            managed.forget_allowed();
             managed.allowed = AllowedActions::default();
             managed.ended_at = Some(at);
             managed.message = Some(event.message.clone());
@@ -194,7 +194,7 @@ impl State {
             let count = (event.messages as usize).min(managed.queue.len());
             managed.turns = event.turn;
             // What was allowed between turns was not allowed for this one.
-            managed.passes.clear();
+            managed.forget_allowed();
             managed.turn = Some(Turn {
                 number: event.turn,
                 messages: managed.queue.drain(..count).collect(),
@@ -212,14 +212,14 @@ impl State {
                 turn.interrupted = true;
                 turn.deadline = event.deadline;
             }
-            managed.passes.clear();
+            managed.forget_allowed();
         });
     }
 
     pub(super) fn apply_turn_ended(&mut self, at: Timestamp, event: &TurnEnded) {
         self.edit(&event.agent, at, |managed| {
             managed.turn = None;
-            managed.passes.clear();
+            managed.forget_allowed();
             managed.allowed = AllowedActions::default();
             if let Some(usage) = event.usage {
                 managed.used = added(managed.used, usage);
@@ -246,6 +246,9 @@ impl State {
                 .position(|pass| pass.approval == event.approval && pass.digest == event.digest);
             if let Some(used) = used {
                 managed.passes.remove(used);
+            }
+            if let Some(request) = &event.covers {
+                managed.cover(request.clone());
             }
         });
     }

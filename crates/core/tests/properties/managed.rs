@@ -7,8 +7,9 @@ use countersign_core::event::{
     AgentReported, Event, Outcome, ProcessKey, RunEnd, SpawnOptions, TranscriptEntry, TurnEnded,
 };
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Ask, AskRequest, Caller, Duty, Input, Json, Life, Managed,
-    ManagedAsk, ManagedInput, Principal, PrincipalKey, Ran, Role, Seq, SpawnAgent, State, limits,
+    Agent, AgentId, Approval, ApprovalId, Ask, AskRequest, Caller, Duty, Input, Json, Life,
+    Managed, ManagedAsk, ManagedInput, Principal, PrincipalKey, Ran, Role, Seq, SpawnAgent, State,
+    limits,
 };
 use proptest::prelude::*;
 
@@ -308,6 +309,8 @@ pub(crate) struct Book {
     owed: BTreeMap<Seq, AgentId>,
     /// What was allowed and may still run, with the ask that allowed it.
     passes: BTreeMap<AgentId, Vec<(ApprovalId, String)>>,
+    /// Requests that an earlier ask covered.
+    covered: BTreeMap<AgentId, Vec<ApprovalId>>,
     /// The turn that each agent is in.
     turns: BTreeMap<AgentId, u32>,
 }
@@ -336,17 +339,25 @@ impl Book {
                 let used = (e.approval.clone(), e.digest.clone());
                 let place = passes.iter().position(|pass| *pass == used);
                 passes.remove(place.unwrap());
+                let covered = self.covered.entry(e.agent.clone()).or_default();
+                covered.push(e.covers.clone().unwrap());
+            }
+            Event::TurnInterrupted(e) => {
+                self.covered.remove(&e.agent);
             }
             Event::TurnStarted(e) => {
                 let earlier = self.turns.insert(e.agent.clone(), e.turn);
                 assert_eq!(earlier, None, "two turns at once: {event:?}");
+                self.covered.remove(&e.agent);
             }
             Event::TurnEnded(e) => {
                 assert_eq!(self.turns.remove(&e.agent), Some(e.turn), "{event:?}");
                 self.passes.remove(&e.agent);
+                self.covered.remove(&e.agent);
             }
             Event::AgentExited(e) => {
                 self.passes.remove(&e.agent);
+                self.covered.remove(&e.agent);
                 assert!(!self.turns.contains_key(&e.agent), "{event:?}");
                 let left = self.owed.values().find(|agent| **agent == e.agent);
                 assert_eq!(left, None, "an answer is on its way to nobody");
@@ -394,6 +405,9 @@ impl Book {
             let pass = (pass.approval.clone(), pass.digest.clone());
             assert!(known.contains(&pass), "never allowed: {pass:?}");
         }
+        let covered = self.covered.get(agent).map_or(&[][..], Vec::as_slice);
+        let newest = covered.len().saturating_sub(limits::AGENT_WISHES_MAX);
+        assert!(managed.covered.iter().eq(&covered[newest..]), "{managed:?}");
         if managed.life == Life::Ready && turn.is_none() {
             assert!(managed.queue.is_empty(), "nobody tells it: {managed:?}");
         }
@@ -411,6 +425,34 @@ impl Book {
             Life::Requested | Life::Launched | Life::Stopping => assert_eq!(duties.len(), 1),
         }
     }
+}
+
+/// All that a live agent is, has open and is owed.
+pub(crate) type Lives = BTreeMap<AgentId, (Agent, Vec<Duty>, BTreeSet<Seq>)>;
+
+/// The live ones among these agents.
+pub(crate) fn lives_of(state: &State, agents: &BTreeSet<AgentId>) -> Lives {
+    let live = state
+        .live_agents()
+        .filter(|agent| agents.contains(agent.id()));
+    live.map(|agent| {
+        let id = agent.id();
+        let asks = state.open_approvals();
+        let asks = asks.filter(|approval| approval.ask.agent.as_ref() == Some(id));
+        let questions = state.open_questions();
+        let questions = questions.filter(|question| question.text.agent.as_ref() == Some(id));
+        let opened = asks.map(|approval| approval.opened);
+        let opened = opened.chain(questions.map(|question| question.opened));
+        let all = (agent.clone(), state.duties_of(id), opened.collect());
+        (id.clone(), all)
+    })
+    .collect()
+}
+
+/// A host that starts leaves those it adopted as they were, and nobody else alive.
+pub(crate) fn only_these_live(state: &State, before: &Lives) {
+    let live = state.live_agents().map(|agent| agent.id().clone());
+    assert_eq!(&lives_of(state, &live.collect()), before);
 }
 
 fn answered(duty: &Duty) -> Option<Seq> {

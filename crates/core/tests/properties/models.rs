@@ -122,6 +122,7 @@ impl Models {
                 .collect(),
             grants: self.grants.values().cloned().collect(),
             trusted: self.trusted.clone().into_iter().collect(),
+            bookmarks: Vec::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The world around the host: callers, connections, a clock, and a store.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use countersign_core::event::{
@@ -75,7 +76,7 @@ impl World {
                 }
             }
             Step::Commit => self.commit(),
-            Step::Restart => self.restart(),
+            Step::Restart(adopted) => self.restart(adopted),
             Step::Call(seat, door, call) => {
                 let caller = self.caller(seat, door);
                 let input = self.input(caller, call);
@@ -178,15 +179,23 @@ impl World {
         crate::check::same(self);
     }
 
-    /// Killed right after a commit, and started again.
-    fn restart(&mut self) {
+    /// Killed right after a commit, and started again. Agents may have outlived that.
+    fn restart(&mut self, adopted: u8) {
         self.commit();
+        let bits = (0..u8::BITS).map(|place| adopted >> place & 1 == 1);
+        let adopted: BTreeSet<AgentId> = (self.managed.iter().zip(bits))
+            .filter(|(_, adopted)| *adopted)
+            .map(|(agent, _)| agent.clone())
+            .collect();
+        let before = crate::managed::lives_of(&self.folded, &adopted);
         self.presence = Presence::default();
         self.expiry_held_until = self.now.plus_ms(limits::EXPIRY_HOLD_MS);
         self.feed(&Input::HostStarted {
             version: "1".to_owned(),
             pid: 1,
+            adopted,
         });
+        crate::managed::only_these_live(&self.folded, &before);
     }
 
     fn feed(&mut self, input: &Input) {

@@ -20,6 +20,7 @@ use crate::duration::{self, Limit};
 use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::nonce::nonce;
+use crate::reconnect::is_lost;
 use crate::{describe, output, shown};
 
 /// How long one call waits; short enough that a connection that died unseen is noticed.
@@ -178,12 +179,7 @@ async fn ask_again(
             },
             Err(error) => error,
         };
-        let may_pass = match &error {
-            CliError::NoHost { .. } | CliError::Handshake { .. } => true,
-            CliError::Call(error) => error.is_connection(),
-            _ => false,
-        };
-        if !may_pass || give_up.is_some_and(|at| Instant::now() >= at) {
+        if !is_lost(&error) || give_up.is_some_and(|at| Instant::now() >= at) {
             return Err(error);
         }
     }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Common;
+use super::runners::runners;
 use crate::client::Client;
 use crate::config::Config;
 use crate::exit::Exit;
@@ -26,7 +27,7 @@ const FREE_BYTES_MIN: u64 = 32 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Grade {
+pub(super) enum Grade {
     Ok,
     Warn,
     Fail,
@@ -34,15 +35,15 @@ enum Grade {
 
 /// What was looked at, what was found, and what to do.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Check {
-    grade: Grade,
-    what: &'static str,
-    found: String,
+pub(super) struct Check {
+    pub(super) grade: Grade,
+    pub(super) what: &'static str,
+    pub(super) found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    advice: Option<String>,
+    pub(super) advice: Option<String>,
 }
 
-fn ok(what: &'static str, found: impl Into<String>) -> Check {
+pub(super) fn ok(what: &'static str, found: impl Into<String>) -> Check {
     Check {
         grade: Grade::Ok,
         what,
@@ -51,7 +52,11 @@ fn ok(what: &'static str, found: impl Into<String>) -> Check {
     }
 }
 
-fn warn(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
+pub(super) fn warn(
+    what: &'static str,
+    found: impl Into<String>,
+    advice: impl Into<String>,
+) -> Check {
     Check {
         grade: Grade::Warn,
         what,
@@ -95,6 +100,7 @@ pub(super) async fn doctor(common: &Common) -> Result<Exit, CliError> {
     if status.is_err() {
         checks.push(port(&config));
     }
+    checks.extend(runners(&paths, status.is_ok()));
     checks.extend(guarantees());
     if common.json {
         output::put_json(&checks)?;
@@ -292,7 +298,7 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<Check> {
         warn(
             "version",
             format!("the host is {}, this is {own}", status.version),
-            "restart the host: `countersign down`, `countersign up --detach`",
+            "put this one in its place: `countersign up --replace --detach`; agents go on meanwhile",
         )
     });
     checks.push(match &status.listen {

@@ -1,7 +1,5 @@
 //! `events`: the record as it grows.
 
-use std::time::Duration;
-
 use clap::Args;
 use countersign_protocol::{EventsParams, HostEvent, HostSnapshot, Kinds, SubscribeParams, Time};
 
@@ -9,10 +7,9 @@ use super::Common;
 use crate::client::{CallError, Client};
 use crate::exit::Exit;
 use crate::failure::CliError;
+use crate::reconnect::{Patience, is_lost, reconnect};
 use crate::{duration, output, shown};
 
-/// How long to wait before a new try to reach the host.
-const RETRY: Duration = Duration::from_secs(1);
 /// Events shown before following, unless told.
 const FOLLOW_FROM: u64 = 10;
 
@@ -50,13 +47,10 @@ pub(super) async fn events(common: &Common, args: EventsArgs) -> Result<Exit, Cl
     }
     loop {
         let lost = follow(common, &args, &mut client, &mut cursor).await;
-        match lost {
-            CliError::Call(error) if error.is_connection() => {}
-            other => return Err(other),
+        if !is_lost(&lost) {
+            return Err(lost);
         }
-        output::say("the host is gone; waiting for it");
-        client = reconnect(common).await?;
-        output::say("the host is back");
+        client = reconnect(&common.endpoint()?, Patience::Endless).await?;
     }
 }
 
@@ -111,18 +105,6 @@ async fn follow(
             }
         }
         *cursor = Some(event.sequence);
-    }
-}
-
-/// Tries until a host answers.
-async fn reconnect(common: &Common) -> Result<Client, CliError> {
-    loop {
-        tokio::time::sleep(RETRY).await;
-        match common.connect().await {
-            Err(CliError::NoHost { .. }) => {}
-            Err(CliError::Call(error)) if error.is_connection() => {}
-            other => return other,
-        }
     }
 }
 

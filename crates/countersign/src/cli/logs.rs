@@ -3,8 +3,6 @@
 //! Invariant: every line begins with a mark of ours, so that nothing an agent writes can look like
 //! a line that it did not write.
 
-use std::time::Duration;
-
 use clap::Args;
 use countersign_protocol::{
     HostSnapshot, Raw, SubscribeParams, TranscriptParams, TranscriptPart, TranscriptQuery,
@@ -16,10 +14,8 @@ use crate::client::{CallError, Client};
 use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::json_text::Members;
+use crate::reconnect::{Patience, is_lost, reconnect};
 use crate::{output, shown};
-
-/// How long to wait before a new try to reach the host.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Facts after which there may be more to read.
 const WAKING: [&str; 3] = ["transcript.added", "turn.ended", "agent.exited"];
@@ -56,13 +52,11 @@ pub(super) async fn logs(common: &Common, args: LogsArgs) -> Result<Exit, CliErr
         return Ok(Exit::Ok);
     }
     loop {
-        match follow(common, &mut reader, &mut client).await {
-            CliError::Call(error) if error.is_connection() => {}
-            other => return Err(other),
+        let lost = follow(common, &mut reader, &mut client).await;
+        if !is_lost(&lost) {
+            return Err(lost);
         }
-        output::say("the host is gone; waiting for it");
-        client = reconnect(common).await?;
-        output::say("the host is back");
+        client = reconnect(&common.endpoint()?, Patience::Endless).await?;
     }
 }
 
@@ -91,18 +85,6 @@ async fn follow(common: &Common, reader: &mut Reader, client: &mut Client) -> Cl
                 Ok(_) => {}
                 Err(error) => return error.into(),
             }
-        }
-    }
-}
-
-/// Tries until a host answers.
-async fn reconnect(common: &Common) -> Result<Client, CliError> {
-    loop {
-        tokio::time::sleep(RETRY).await;
-        match common.connect().await {
-            Err(CliError::NoHost { .. }) => {}
-            Err(CliError::Call(error)) if error.is_connection() => {}
-            other => return other,
         }
     }
 }

@@ -5,21 +5,28 @@ pub(crate) mod ask;
 mod audit;
 mod bypass;
 mod decide;
+pub(crate) mod detach;
 mod doctor;
+pub(crate) mod down;
+pub(crate) mod ending;
 mod events;
 mod inbox;
+mod left;
 mod logs;
 mod ls;
 mod named;
 mod open;
 mod remember;
+mod replace;
 mod rules;
+pub(crate) mod runner;
+mod runners;
 mod spawn;
 mod status;
 mod steer;
 mod stop;
 mod token;
-pub(crate) mod up;
+mod up;
 mod words;
 pub(crate) mod worktree;
 
@@ -61,9 +68,8 @@ pub(crate) struct Common {
 pub(crate) enum Command {
     /// Start the host
     Up(up::UpArgs),
-    /// End the host, and wait until it is gone
-    #[command(after_help = "Open asks stay in the record: the next host goes on with them.")]
-    Down,
+    /// End the host, and wait until it is gone; agents stay unless told
+    Down(down::DownArgs),
     /// Show the host at a glance
     #[command(
         after_help = "Examples:\n  countersign status\n  countersign status --json | jq .pending_approvals"
@@ -158,6 +164,9 @@ pub(crate) enum Command {
     },
     #[command(subcommand, hide = true)]
     Demo(demo::DemoCommand),
+    /// Stand between the host and one agent
+    #[command(hide = true)]
+    Runner(runner::RunnerArgs),
 }
 
 impl Command {
@@ -171,8 +180,8 @@ impl Cli {
     pub(crate) async fn run(self) -> Result<Exit, CliError> {
         let common = &self.common;
         match self.command {
-            Command::Up(args) => up::up(args).await,
-            Command::Down => up::down(common).await,
+            Command::Up(args) => Box::pin(up::up(args)).await,
+            Command::Down(args) => down::down(common, args).await,
             Command::Status => status::status(common).await,
             Command::Doctor => doctor::doctor(common).await,
             Command::Agents => agents::agents(common).await,
@@ -205,6 +214,7 @@ impl Cli {
             Command::Open => open::open(common).await,
             Command::Completions { shell } => completions(shell),
             Command::Demo(command) => Box::pin(demo::run(command)).await,
+            Command::Runner(args) => runner::runner(args).await,
         }
     }
 }

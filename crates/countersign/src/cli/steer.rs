@@ -15,6 +15,7 @@ use super::{Common, logs, named, spawn};
 use crate::client::Client;
 use crate::exit::Exit;
 use crate::failure::CliError;
+use crate::reconnect::{Patience, reconnect};
 use crate::{duration, output, shown};
 
 /// How long one call waits; after it, the next one does. Keeps a silent connection alive.
@@ -198,7 +199,7 @@ pub(super) async fn wait(common: &Common, args: WaitArgs) -> Result<Exit, CliErr
     for word in &args.agents {
         ids.push(named::agent(&mut client, word).await?.id);
     }
-    let found = wait_for(&mut client, ids, args.timeout).await?;
+    let found = wait_for(common, &mut client, ids, args.timeout).await?;
     if common.json {
         output::put_json(&found)?;
     } else {
@@ -219,8 +220,9 @@ fn exit_of(found: &WaitIdleResult) -> Exit {
     }
 }
 
-/// Waits in steps until the agents are idle or time ran out.
+/// Waits in steps until the agents are idle or time ran out, also while the host is replaced.
 async fn wait_for(
+    common: &Common,
     client: &mut Client,
     ids: Vec<String>,
     limit: Option<Duration>,
@@ -235,9 +237,15 @@ async fn wait_for(
             agent_id: None,
         };
         let patience = step + WAIT_STEP;
-        let found: WaitIdleResult = client
-            .call_within(patience, "host.wait_idle", &params)
-            .await?;
+        let found = client.call_within(patience, "host.wait_idle", &params);
+        let found: WaitIdleResult = match found.await {
+            Ok(found) => found,
+            Err(error) if error.is_connection() => {
+                *client = reconnect(&common.endpoint()?, Patience::Short).await?;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         if found.idle || left.is_some_and(|left| left <= step) {
             return Ok(found);
         }
@@ -250,7 +258,7 @@ pub(super) async fn wait_and_print(
     client: &mut Client,
     agent: &HostAgent,
 ) -> Result<Exit, CliError> {
-    let found = wait_for(client, vec![agent.id.clone()], None).await?;
+    let found = wait_for(common, client, vec![agent.id.clone()], None).await?;
     let exit = exit_of(&found);
     let [agent] = found.agents.as_slice() else {
         return Ok(exit);

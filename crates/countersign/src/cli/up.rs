@@ -1,21 +1,18 @@
-//! `up` and `down`: the host's beginning and end.
+//! `up`: the host's beginning.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use countersign_core::limits::HANDOVER_MS;
-use countersign_protocol::HostStatus;
-use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
 
-use super::Common;
-use crate::client::{Address, Client, Endpoint};
+use super::replace::{self, Replaced};
+use super::{detach, ending};
 use crate::config::{Config, Listen};
 use crate::exit::Exit;
 use crate::failure::CliError;
@@ -23,26 +20,27 @@ use crate::host::{self, HostOptions};
 use crate::output;
 use crate::paths::Paths;
 
-/// How long an ending host may take: its own deadline for connections, and the last flush.
-const GONE_WITHIN: Duration = Duration::from_secs(20);
-const GONE_POLL: Duration = Duration::from_millis(20);
-/// A log larger than this is put aside when a host starts.
-const LOG_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How much of a failed host's log is shown.
-const TAIL_BYTES_MAX: u64 = 8 * 1024;
-
 #[derive(Args)]
 #[command(after_help = "Examples:
   countersign up
   countersign up --detach
   COUNTERSIGN_HOME=/tmp/try countersign up --detach --listen 127.0.0.1:9100
   countersign up --allow-host desk.example.ts.net   # reached through a tunnel
+  countersign up --replace --detach                 # after an upgrade: agents go on meanwhile
 
-What is not given here is read from config.toml: `listen` and `allow_hosts`.")]
+What is not given here is read from config.toml: `listen` and `allow_hosts`; how long agents go on
+without a host is `alone_minutes` there, under `[agents]`.")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of its own on the line"
+)]
 pub(crate) struct UpArgs {
     /// Return as soon as the host is ready, and leave it running
     #[arg(long)]
     detach: bool,
+    /// Take the place of the host that runs; its agents go on, and clients come back by themselves
+    #[arg(long)]
+    replace: bool,
     /// Where to listen for TCP; loopback only [default: 127.0.0.1:7766]
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "no_listen")]
     listen: Option<Listen>,
@@ -73,7 +71,8 @@ impl UpArgs {
         words
     }
 
-    fn options(self, paths: Paths) -> Result<HostOptions, CliError> {
+    /// What the line and the file together say.
+    pub(super) fn options(&self, paths: &Paths) -> Result<HostOptions, CliError> {
         let config = Config::load(&paths.config)?;
         let listen = match self.listen {
             Some(Listen::At(address)) => Some(address),
@@ -81,57 +80,90 @@ impl UpArgs {
             None if self.no_listen => None,
             None => config.listen(),
         };
-        let allow_hosts = config
-            .allow_hosts
-            .into_iter()
-            .chain(self.allow_host)
-            .collect();
+        let names = config.allow_hosts.iter().chain(&self.allow_host);
         Ok(HostOptions {
-            paths,
+            paths: paths.clone(),
             listen,
-            allow_hosts,
+            allow_hosts: names.cloned().collect(),
+            agents_alone_ms: host::agents_alone_ms(&config),
         })
+    }
+
+    /// Listens where the host before did, unless something else was said.
+    pub(super) fn stay_at(
+        &mut self,
+        paths: &Paths,
+        address: Option<SocketAddr>,
+    ) -> Result<(), CliError> {
+        let said = self.listen.is_some() || self.no_listen;
+        if !said && Config::load(&paths.config)?.listen.is_none() {
+            self.listen = Some(address.map_or(Listen::None, Listen::At));
+        }
+        Ok(())
     }
 }
 
-pub(super) async fn up(args: UpArgs) -> Result<Exit, CliError> {
+pub(super) async fn up(mut args: UpArgs) -> Result<Exit, CliError> {
     if args.detached {
         // Fails only for the leader of a group, which then has a session to itself anyway.
         let _ = rustix::process::setsid();
     }
     let paths = Paths::from_environment()?;
     paths.prepare()?;
+    let replaced = if args.replace {
+        replace::take_place(&paths, &mut args).await?
+    } else {
+        None
+    };
     refuse_second(&paths).await?;
     if args.detach {
-        let home = std::env::var_os("COUNTERSIGN_HOME")
-            .is_some()
-            .then(|| paths.data_dir.clone());
-        let status = start_detached(&paths, &args.for_child(), home.as_deref()).await?;
-        output::put(&format!("{}\n", web_address(&status)))?;
-        output::say(format_args!(
-            "the host is ready (pid {}); end it with `countersign down`",
-            status.pid
-        ));
-        return Ok(Exit::Ok);
+        start_apart(&args, &paths, replaced).await
+    } else {
+        run_here(&args, &paths, replaced).await
     }
+}
+
+async fn start_apart(
+    args: &UpArgs,
+    paths: &Paths,
+    replaced: Option<Replaced>,
+) -> Result<Exit, CliError> {
+    let home = std::env::var_os("COUNTERSIGN_HOME")
+        .is_some()
+        .then(|| paths.data_dir.clone());
+    let started = detach::start_detached(paths, &args.for_child(), home.as_deref()).await;
+    let status = started.inspect_err(|_| replace::say_how_to_go_back(replaced.as_ref()))?;
+    output::put(&format!("{}\n", detach::web_address(&status)))?;
+    output::say(format_args!(
+        "the host is ready (pid {}); end it with `countersign down`",
+        status.pid
+    ));
+    Ok(Exit::Ok)
+}
+
+async fn run_here(
+    args: &UpArgs,
+    paths: &Paths,
+    replaced: Option<Replaced>,
+) -> Result<Exit, CliError> {
     start_log();
-    let detached = args.detached;
-    let options = args.options(paths)?;
-    let socket = options.paths.socket.clone();
-    let ready = move |address: Option<std::net::SocketAddr>| match address {
-        _ if detached => tell_parent(),
-        Some(address) => output::say(format_args!(
-            "the host is ready: http://{address}, socket {}",
-            socket.display()
-        )),
-        None => output::say(format_args!(
-            "the host is ready: socket {}",
-            socket.display()
-        )),
+    let started = Cell::new(false);
+    let ready = |address: Option<SocketAddr>| {
+        started.set(true);
+        let socket = paths.socket.display();
+        match address {
+            _ if args.detached => tell_parent(),
+            Some(address) => output::say(format_args!(
+                "the host is ready: http://{address}, socket {socket}"
+            )),
+            None => output::say(format_args!("the host is ready: socket {socket}")),
+        }
     };
-    host::run(options, ready)
-        .await
-        .map_err(|error| CliError::Host(error.into()))?;
+    let ran = host::run(args.options(paths)?, ready).await;
+    if ran.is_err() && !started.get() {
+        replace::say_how_to_go_back(replaced.as_ref());
+    }
+    ran.map_err(|error| CliError::Host(error.into()))?;
     Ok(Exit::Ok)
 }
 
@@ -143,7 +175,7 @@ async fn refuse_second(paths: &Paths) -> Result<(), CliError> {
         if is_served(&connected) || Instant::now() > deadline {
             return Err(second_host(paths));
         }
-        tokio::time::sleep(GONE_POLL).await;
+        tokio::time::sleep(ending::GONE_POLL).await;
     }
     Ok(())
 }
@@ -158,7 +190,9 @@ fn second_host(paths: &Paths) -> CliError {
     CliError::Failed {
         what: format!("a host is already running at `{}`", paths.socket.display()),
         hint: Some(
-            "look at it with `countersign status`, or end it with `countersign down`".into(),
+            "look at it with `countersign status`, take its place with `countersign up --replace`, \
+             or end it with `countersign down`"
+                .into(),
         ),
     }
 }
@@ -184,160 +218,6 @@ fn tell_parent() {
     }
 }
 
-/// Starts a host in a session of its own and waits until it is ready.
-pub(crate) async fn start_detached(
-    paths: &Paths,
-    words: &[String],
-    home: Option<&Path>,
-) -> Result<HostStatus, CliError> {
-    let failed = |source| CliError::io("could not start the host", source);
-    let (log, begin) = open_log(&paths.log)?;
-    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command
-        .args(["up", "--detached"])
-        .args(words)
-        .current_dir(&paths.data_dir);
-    command
-        .env_remove("COUNTERSIGN_TOKEN")
-        .env_remove("COUNTERSIGN_URL");
-    if let Some(home) = home {
-        command.env("COUNTERSIGN_HOME", home);
-    }
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(log)
-        .spawn()
-        .map_err(failed)?;
-    let mut line = String::new();
-    if let Some(pipe) = child.stdout.take() {
-        io::BufReader::new(pipe)
-            .read_line(&mut line)
-            .map_err(failed)?;
-    }
-    if line.trim() != "ready" {
-        let ended = child.wait().map_err(failed)?;
-        let what = format!(
-            "the host did not start ({ended})\n{}",
-            log_since(&paths.log, begin).trim_end()
-        );
-        return Err(CliError::Failed {
-            what,
-            hint: Some("see what is in the way with `countersign doctor`".into()),
-        });
-    }
-    let endpoint = Endpoint {
-        address: Address::Socket(paths.socket.clone()),
-        token: None,
-        agent_id: None,
-    };
-    Ok(Client::connect(&endpoint)
-        .await?
-        .call("host.status", &json!({}))
-        .await?)
-}
-
-/// The log for appending, and where it ends now.
-fn open_log(path: &Path) -> Result<(File, u64), CliError> {
-    let failed = |source| {
-        CliError::io(
-            format!("could not open the log `{}`", path.display()),
-            source,
-        )
-    };
-    if path
-        .metadata()
-        .is_ok_and(|found| found.len() > LOG_BYTES_MAX)
-    {
-        std::fs::rename(path, path.with_extension("log.old")).map_err(failed)?;
-    }
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(failed)?;
-    let begin = file.metadata().map_err(failed)?.len();
-    Ok((file, begin))
-}
-
-fn log_since(path: &Path, begin: u64) -> String {
-    let read = || -> io::Result<String> {
-        let mut file = File::open(path)?;
-        let end = file.metadata()?.len();
-        file.seek(SeekFrom::Start(
-            begin.max(end.saturating_sub(TAIL_BYTES_MAX)),
-        ))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL_BYTES_MAX).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    read().unwrap_or_default()
-}
-
-/// What a person opens, or the socket where there is no TCP.
-pub(crate) fn web_address(status: &HostStatus) -> String {
-    match &status.listen {
-        Some(listen) if listen.contains("://") => listen.clone(),
-        Some(listen) => format!("http://{listen}"),
-        None => status.socket.clone(),
-    }
-}
-
-pub(super) async fn down(common: &Common) -> Result<Exit, CliError> {
-    end_host(&common.endpoint()?).await?;
-    output::say("the host is gone");
-    Ok(Exit::Ok)
-}
-
-/// Tells the host to end, and waits until it did.
-pub(crate) async fn end_host(endpoint: &Endpoint) -> Result<(), CliError> {
-    let mut client = Client::connect(endpoint).await?;
-    let status: HostStatus = client.call("host.status", &json!({})).await?;
-    let told: Result<Value, _> = client.call("host.shutdown", &json!({})).await;
-    match told {
-        Err(error) if !error.is_connection() => return Err(error.into()),
-        _ => drop(client),
-    }
-    let waited = tokio::time::timeout(GONE_WITHIN, async {
-        while !is_gone(endpoint, status.pid).await {
-            tokio::time::sleep(GONE_POLL).await;
-        }
-    });
-    waited.await.map_err(|_| CliError::Failed {
-        what: format!(
-            "the host (pid {}) was told to end and is still there",
-            status.pid
-        ),
-        hint: Some("its log says why; see `countersign doctor` for where it is".into()),
-    })
-}
-
-async fn is_gone(endpoint: &Endpoint, pid: u32) -> bool {
-    match endpoint.address {
-        Address::Socket(_) => !is_running(pid),
-        Address::Tcp { .. } => matches!(
-            Client::connect(endpoint).await,
-            Err(CliError::NoHost { .. })
-        ),
-    }
-}
-
-/// Whether a process still does anything: one that only waits to be collected does not.
-fn is_running(pid: u32) -> bool {
-    if let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        let state = stat
-            .rsplit(')')
-            .next()
-            .and_then(|rest| rest.trim_start().chars().next());
-        return !matches!(state, Some('Z' | 'X'));
-    }
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,6 +226,7 @@ mod tests {
     fn the_child_is_told_what_the_parent_was() {
         let args = UpArgs {
             detach: true,
+            replace: true,
             listen: Some("127.0.0.1:9100".parse().unwrap()),
             no_listen: false,
             allow_host: vec!["desk".into()],
@@ -368,31 +249,16 @@ mod tests {
         .unwrap();
         let args = UpArgs {
             detach: false,
+            replace: false,
             listen: None,
             no_listen: true,
             allow_host: vec!["b".into()],
             detached: false,
         };
-        let options = args.options(paths).unwrap();
+        let options = args.options(&paths).unwrap();
         assert_eq!(
             (options.listen, options.allow_hosts),
             (None, vec!["a".to_owned(), "b".to_owned()])
         );
-    }
-
-    #[test]
-    fn only_what_a_start_added_to_the_log_is_shown() {
-        let scratch = tempfile::tempdir().unwrap();
-        let path = scratch.path().join("host.log");
-        std::fs::write(&path, "old\n").unwrap();
-        let (mut log, begin) = open_log(&path).unwrap();
-        log.write_all(b"error: new\n").unwrap();
-        assert_eq!(log_since(&path, begin), "error: new\n");
-    }
-
-    #[test]
-    fn this_process_is_running() {
-        assert!(is_running(std::process::id()));
-        assert!(!is_running(u32::MAX));
     }
 }

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use countersign_protocol::{
-    EnvVariable, HostAgent, HostStatus, PromptAgentParams, PromptBody, SpawnAgentParams,
-    WorktreeParams,
+    AgentsAtShutdown, EnvVariable, HostAgent, HostStatus, PromptAgentParams, PromptBody,
+    SpawnAgentParams, WorktreeParams,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::project;
 use super::script::Script;
-use crate::cli::up;
+use crate::cli::{detach, ending};
 use crate::client::{Address, Client, Endpoint};
 use crate::exit::Exit;
 use crate::failure::CliError;
@@ -74,7 +74,7 @@ impl Demo {
     async fn live(&self, paths: &Paths, listen: SocketAddr) -> Result<(), CliError> {
         paths.prepare()?;
         let words = ["--listen".to_owned(), listen.to_string()];
-        let status = up::start_detached(paths, &words, Some(&self.home)).await?;
+        let status = detach::start_detached(paths, &words, Some(&self.home)).await?;
         let mut client = Client::connect(&self.endpoint).await?;
         self.start_agents(&mut client).await?;
         drop(client);
@@ -151,7 +151,7 @@ impl Demo {
              countersign logs -f builder\n  countersign diff builder\n  \
              countersign send builder 'once more'\n\n\
              Ctrl-C ends the demo{}.",
-            up::web_address(status),
+            detach::web_address(status),
             if self.scratch {
                 ", and the folder with it"
             } else {
@@ -160,9 +160,9 @@ impl Demo {
         ));
     }
 
-    /// The host ends its agents with itself.
+    /// The agents end first, and the host with them.
     async fn end(self) -> Result<(), CliError> {
-        match up::end_host(&self.endpoint).await {
+        match ending::end_host(&self.endpoint, AgentsAtShutdown::End).await {
             Err(CliError::NoHost { .. }) | Ok(()) => {}
             Err(error) => return Err(error),
         }

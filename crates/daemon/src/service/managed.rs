@@ -4,17 +4,20 @@ use std::time::Duration;
 
 use countersign_agents::catalog;
 use countersign_core::event::{SpawnOptions, TranscriptAdded};
+use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
-    Agent, AgentId, Caller, Event, Input, ManagedInput, OpenCounts, Rejection, Seq, SpawnAgent,
-    State, Timestamp,
+    Agent, AgentId, Bookmark, Caller, Event, Input, ManagedInput, OpenCounts, Rejection, Seq,
+    SpawnAgent, State, Timestamp,
 };
 use countersign_store::EventQuery;
+use tokio::sync::oneshot;
 
 use crate::names::random_hex;
+use crate::reply::ServiceError;
 use crate::subscription::Filter;
-use crate::supervisor::Command;
+use crate::supervisor::{Command, View};
 
-use super::{Result, Service, agent, within};
+use super::{Result, RunnerSettings, Service, agent, within};
 
 /// Facts after which an agent may have come to rest.
 const RESTING: [&str; 4] = [
@@ -118,6 +121,45 @@ impl Service {
         self.want(ManagedInput::Kill { caller, agent }).await
     }
 
+    /// Ends every managed agent and waits until none is left; gives back those that still run when
+    /// too much time has passed.
+    pub async fn end_agents(&self, caller: &Caller) -> Result<Vec<Agent>> {
+        let limit = Duration::from_millis(AGENTS_END_MS);
+        match within(Some(limit), self.until_ended(caller)).await {
+            Some(ended) => ended.map(|()| Vec::new()),
+            None => self.live_agents().await,
+        }
+    }
+
+    async fn until_ended(&self, caller: &Caller) -> Result<()> {
+        let filter = Filter {
+            kinds: Some(vec!["agent.exited".to_owned()]),
+            agent: None,
+        };
+        let mut events = self.subscription(self.head(), filter);
+        loop {
+            // Looked at anew each time: somebody may start another meanwhile.
+            let live = self.live_agents().await?;
+            if live.is_empty() {
+                return Ok(());
+            }
+            for agent in live {
+                match self.kill_agent(caller, agent.id().clone()).await {
+                    Ok(_) | Err(ServiceError::Rejected(Rejection::AgentEnded(_))) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            events.next().await?;
+        }
+    }
+
+    /// Managed agents that run, or are about to.
+    pub async fn live_agents(&self) -> Result<Vec<Agent>> {
+        let live = |agent: &&Agent| agent.managed.as_ref().is_some_and(|run| run.is_live());
+        self.read(move |view| view.state.agents().filter(live).cloned().collect())
+            .await
+    }
+
     /// Starts an agent again on its session; one that runs is given as it is.
     pub async fn resume_agent(
         &self,
@@ -186,6 +228,39 @@ impl Service {
     /// Sends an input whose result nobody waits for.
     pub(crate) async fn send_input(&self, input: Input) -> Result<()> {
         self.send(Command::Input(input, None)).await
+    }
+
+    /// What an agent was heard to say, and how far it was heard with that: on the record when this
+    /// returns. If any of it is refused, the rest is on the record and the bookmark is not. One about
+    /// a run that is over is dropped.
+    pub(crate) async fn heard(&self, inputs: Vec<Input>, bookmark: Option<Bookmark>) -> Result<()> {
+        let (answer, wait) = oneshot::channel();
+        self.send(Command::Heard {
+            inputs,
+            bookmark,
+            answer,
+        })
+        .await?;
+        wait.await.map_err(|_| self.unavailable())?.map(drop)
+    }
+
+    /// How far an agent was heard, as it is on the record.
+    pub(crate) async fn find_bookmark(&self, agent: AgentId) -> Result<Option<Bookmark>> {
+        self.history(move |history| history.find_bookmark(&agent))
+            .await
+    }
+
+    /// How the runners of agents are started and found.
+    pub(crate) fn runners(&self) -> &RunnerSettings {
+        &self.shared.runners
+    }
+
+    /// Looks at the state inside the loop.
+    pub(crate) async fn look_at<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(View<'_>) -> T + Send + 'static,
+    ) -> Result<T> {
+        self.read(look).await
     }
 
     pub(crate) async fn want(&self, input: ManagedInput) -> Result<(Agent, OpenCounts)> {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: each operation has its one implementation here or below; doors only translate.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -9,16 +10,16 @@ use std::time::Duration;
 
 use countersign_agents::Means;
 use countersign_core::event::{Delivery, Device};
-use countersign_core::limits::{EXPIRY_HOLD_MS, INPUT_QUEUE, OWNER_GRACE_MS};
+use countersign_core::limits::INPUT_QUEUE;
 use countersign_core::{
     Agent, AgentId, Approval, Caller, GrantState, Input, OpenCounts, Presence, Principal, Question,
-    Seq, State, Timestamp,
+    Seq, Snapshot, State, Timestamp,
 };
 use countersign_store::{History, Log, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use crate::attendant::{self, Attendants};
+use crate::attendant::{self, Adopted, Attendants, TakenUp};
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::crash;
@@ -40,42 +41,17 @@ mod questions;
 mod record;
 mod replay;
 mod rules;
+mod settings;
 mod settling;
 mod worktrees;
-
-pub(crate) use settling::Asked;
 
 pub use managed::{SpawnRequest, TranscriptPage};
 pub use replay::{Backtest, Contradiction, Mined};
 pub use rules::{CheckRequest, Checked, GrantAdded, RulesOverview};
+pub use settings::{RunnerSettings, Settings};
 pub use worktrees::CatalogEntry;
 
 type Result<T> = std::result::Result<T, ServiceError>;
-
-/// What a host is started with.
-#[derive(Clone)]
-pub struct Settings {
-    /// The version the record shows.
-    pub version: String,
-    /// The time a lost owner has to come back.
-    pub owner_grace_ms: u64,
-    /// Nothing expires in this time after the start.
-    pub expiry_hold_ms: u64,
-    /// The rule files.
-    pub rulebook: Arc<Rulebook>,
-}
-
-impl Settings {
-    /// The usual times.
-    pub fn new(version: impl Into<String>) -> Self {
-        Self {
-            version: version.into(),
-            owner_grace_ms: OWNER_GRACE_MS,
-            expiry_hold_ms: EXPIRY_HOLD_MS,
-            rulebook: Rulebook::empty(),
-        }
-    }
-}
 
 /// The only way in. Cheap to clone.
 #[derive(Clone)]
@@ -93,6 +69,7 @@ struct Shared {
     trust: AtomicU64,
     rulebook: Arc<Rulebook>,
     secrets: Secrets,
+    runners: RunnerSettings,
     attendants: OnceLock<Attendants>,
     means: OnceLock<Means>,
     /// Wakes whoever asks the rules again about what is open.
@@ -139,8 +116,24 @@ pub async fn start(
     settings: Settings,
 ) -> Result<(Service, Stopped)> {
     let clock = Clock::start();
-    let snapshot = log.load().map_err(|error| store_error(&error))?;
-    attendant::sweep(&snapshot).await;
+    let mut snapshot = log.load().map_err(|error| store_error(&error))?;
+    let adopted = attendant::find_runners(&mut snapshot, &settings.runners).await;
+    let version = settings.version.clone();
+    let (service, board, stopped) = assemble((log, history), snapshot, settings, clock)?;
+    service.begin(version, adopted.agents()).await?;
+    service.attend(board, adopted).await?;
+    // Ends with the supervisor too.
+    TaskTracker::new().spawn(service.clone().settle_whenever_rules_change());
+    Ok((service, stopped))
+}
+
+/// A loop that runs and has not decided anything yet.
+fn assemble(
+    (log, history): (Box<dyn Log>, Arc<dyn History>),
+    snapshot: Snapshot,
+    settings: Settings,
+    clock: Clock,
+) -> Result<(Service, Arc<Board>, Stopped)> {
     let (commands, inputs) = mpsc::channel(INPUT_QUEUE);
     let (trouble, trouble_seen) = watch::channel(None);
     let (deadline, deadline_seen) = watch::channel(None);
@@ -178,6 +171,7 @@ pub async fn start(
         trust: AtomicU64::new(0),
         rulebook,
         secrets: Secrets::default(),
+        runners: settings.runners,
         attendants: OnceLock::new(),
         means: OnceLock::new(),
         doubt: Arc::default(),
@@ -186,11 +180,7 @@ pub async fn start(
     let service = Service {
         shared: Arc::new(shared),
     };
-    service.begin(settings.version).await?;
-    service.attend(board);
-    // Ends with the supervisor too.
-    TaskTracker::new().spawn(service.clone().settle_whenever_rules_change());
-    Ok((service, stopped))
+    Ok((service, board, stopped))
 }
 
 /// Runs the loop on a thread of its own.
@@ -261,21 +251,27 @@ pub struct Identified {
 
 /// The loop's side: commands and how their answers come back.
 impl Service {
-    async fn begin(&self, version: String) -> Result<()> {
+    /// Whoever was being told an answer may or may not have heard it, and nobody is left to ask. Only
+    /// an adopted agent's runner knows: such an answer stays owed until its attendant asked there.
+    async fn begin(&self, version: String, adopted: BTreeSet<AgentId>) -> Result<()> {
         self.submit(Input::HostStarted {
             version,
             pid: std::process::id(),
+            adopted: adopted.clone(),
         })
         .await?;
         crash::point("host_started");
+        let mut after = None;
         loop {
-            let half_told = self.history(|history| history.attempted_answers()).await?;
-            if half_told.is_empty() {
+            let page = self.history(move |history| history.attempted_answers(after));
+            let half_told = page.await?;
+            let Some(last) = half_told.last() else {
                 return Ok(());
-            }
-            for approval in half_told {
+            };
+            after = Some(last.opened);
+            for approval in half_told.iter().filter(|owed| !is_for(owed, &adopted)) {
                 crash::point("before_settling");
-                self.submit(settled(&approval, Delivery::Unknown)).await?;
+                self.submit(settled(approval, Delivery::Unknown)).await?;
             }
         }
     }
@@ -344,13 +340,20 @@ impl Service {
         &self.shared.counters
     }
 
-    fn attend(&self, board: Arc<Board>) {
+    /// Attends to everybody whom the host runs, those first whom an earlier one left.
+    async fn attend(&self, board: Arc<Board>, adopted: Adopted) -> Result<()> {
+        let columns = board.clone();
+        let left = self
+            .read(move |view| take_up(view, &columns, adopted))
+            .await?;
         self.shared
             .attendants
-            .get_or_init(|| Attendants::begin(self.clone(), board));
+            .get_or_init(|| Attendants::begin(self, board, left));
+        Ok(())
     }
 
-    /// Ends every managed agent, finishes what is queued and ends the loop.
+    /// Lets go of every managed agent, finishes what is queued and ends the loop. Runners go on with
+    /// their agents.
     pub async fn stop(&self) {
         if let Some(attendants) = self.shared.attendants.get() {
             attendants.end().await;
@@ -358,6 +361,24 @@ impl Service {
         // A loop that is gone already has nothing left to stop.
         drop(self.send(Command::Stop).await);
     }
+}
+
+/// Whether the host itself tells one of these agents this answer.
+fn is_for(approval: &Approval, agents: &BTreeSet<AgentId>) -> bool {
+    let agent = approval.ask.agent.as_ref();
+    approval.ask.request.is_some() && agent.is_some_and(|agent| agents.contains(agent))
+}
+
+/// Agents that an earlier host left, each with what is owed to it. Their columns are made inside the
+/// loop, so that nothing that is owed later can be missed.
+fn take_up(view: View<'_>, board: &Board, mut adopted: Adopted) -> Vec<TakenUp> {
+    let left = adopted.agents().into_iter().filter_map(|id| {
+        let agent = view.state.find_agent(&id)?;
+        let managed = agent.managed.clone()?;
+        let owed = board.column(&id, view.state.duties_of(&id));
+        adopted.take_up(id, (agent.profile.name.clone(), managed), owed)
+    });
+    left.collect()
 }
 
 fn settled(approval: &Approval, delivery: Delivery) -> Input {
@@ -445,3 +466,6 @@ fn mismatch(reply: &Reply) -> ServiceError {
     debug_assert!(false, "the loop answered with {reply:?}");
     ServiceError::Store("the host answered itself with something it did not ask for".into())
 }
+
+#[cfg(test)]
+mod adopting_tests;

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::limits::RECOVERY_MS;
-use countersign_core::{Approval, ApprovalId, Ask, AskRequest, Input, Rejection};
+use countersign_core::{Approval, ApprovalId, Ask, AskRequest, Bookmark, Input, Rejection};
 use tokio::sync::oneshot;
 
 use crate::gate::{Assessed, Unread};
 use crate::reply::{Reply, ServiceError};
 use crate::rulebook::Rulebook;
-use crate::supervisor::{Command, View};
+use crate::supervisor::{Command, Raised, View};
 
 use super::{Result, Service, approval};
 
@@ -52,7 +52,7 @@ impl Service {
         let Some(assessed) = self.assess(unread).await else {
             return self.ask_a_person(request).await;
         };
-        let wait = self.send_assessed(request, assessed).await?;
+        let wait = self.send_raised(raised(request, Some(assessed))).await?;
         let asked = approval(wait.await.map_err(|_| self.unavailable())??)?;
         if asked.is_pending() && *self.shared.rulebook.changes().borrow() != seen {
             self.shared.doubt.notify_one();
@@ -60,42 +60,38 @@ impl Service {
         Ok(asked)
     }
 
-    async fn send_assessed(
-        &self,
-        request: AskRequest,
-        assessed: Box<Assessed>,
-    ) -> Result<oneshot::Receiver<Result<Reply>>> {
+    async fn send_raised(&self, raised: Raised) -> Result<oneshot::Receiver<Result<Reply>>> {
         let (answer, wait) = oneshot::channel();
-        self.send(Command::Ask {
-            request: Box::new(request),
-            assessed,
-            answer,
-        })
-        .await?;
+        self.send(Command::Ask(raised, answer)).await?;
         Ok(wait)
     }
 
     /// An ask of a managed agent enters the loop; what follows from it is a duty, so nobody has to
     /// wait for more than its acceptance. What is sent after this is decided after it.
-    pub(crate) async fn send_ask(&self, request: AskRequest) -> Result<Asked> {
+    ///
+    /// `before` is decided right before it, and if any of that is refused the ask is too. The bookmark
+    /// is committed with the ask if it is accepted: opened, settled by rules, or covered.
+    pub(crate) async fn send_ask(
+        &self,
+        request: AskRequest,
+        before: Vec<Input>,
+        bookmark: Option<Bookmark>,
+    ) -> Result<Asked> {
         let seen = *self.shared.rulebook.changes().borrow();
         let unread = self.unread_request(&request).await?;
         let assessed = match &request.tool {
             Some(_) => self.assess(unread).await,
             None => None,
         };
-        let wait = if let Some(assessed) = assessed {
-            self.send_assessed(request, assessed).await?
-        } else {
-            let (answer, wait) = oneshot::channel();
-            let input = Input::RequestApproval(Box::new(request));
-            self.send(Command::Input(input, Some(answer))).await?;
-            wait
+        let raised = Raised {
+            before,
+            bookmark,
+            ..raised(request, assessed)
         };
         Ok(Asked {
             service: self.clone(),
             seen,
-            wait,
+            wait: self.send_raised(raised).await?,
         })
     }
 
@@ -180,6 +176,15 @@ impl Service {
         })
         .await?;
         Ok(wait)
+    }
+}
+
+fn raised(request: AskRequest, assessed: Option<Box<Assessed>>) -> Raised {
+    Raised {
+        request: Box::new(request),
+        assessed,
+        before: Vec::new(),
+        bookmark: None,
     }
 }
 

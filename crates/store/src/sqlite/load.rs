@@ -5,8 +5,8 @@ use std::sync::Arc;
 use countersign_core::event::{Device, ProcessKey};
 use countersign_core::limits::{RECENT_ENDED_BYTES_KEPT, RECENT_ENDED_KEPT};
 use countersign_core::{
-    Agent, AgentId, Approval, ClientId, GrantState, Managed, Mark, PrincipalKey, Question, Seq,
-    Snapshot, Token, TokenId,
+    Agent, AgentId, Approval, Bookmark, ClientId, GrantState, Managed, Mark, PrincipalKey,
+    Question, Seq, Snapshot, Token, TokenId,
 };
 use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
@@ -31,6 +31,7 @@ pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, Fault> 
         trusted: all(conn, "SELECT * FROM trusted ORDER BY file", |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?,
+        bookmarks: all(conn, &format!("{BOOKMARKS} ORDER BY agent"), bookmark)?,
     })
 }
 
@@ -143,6 +144,24 @@ fn grant(row: &Row<'_>) -> Result<GrantState, Fault> {
         uses_left: row.get(3)?,
         fired: row.get::<_, i64>(4)?.cast_unsigned(),
         last_used: row.get::<_, Option<i64>>(5)?.map(timestamp),
+    })
+}
+
+const BOOKMARKS: &str = "SELECT agent, run, heard, kept FROM bookmarks";
+
+/// One agent's bookmark.
+pub(super) fn find_bookmark(conn: &Connection, agent: &AgentId) -> Result<Option<Bookmark>, Fault> {
+    let mut find = conn.prepare_cached(&format!("{BOOKMARKS} WHERE agent = ?1"))?;
+    let mut rows = find.query([agent.as_str()])?;
+    rows.next()?.map(bookmark).transpose()
+}
+
+fn bookmark(row: &Row<'_>) -> Result<Bookmark, Fault> {
+    Ok(Bookmark {
+        agent: AgentId::new(row.get::<_, String>(0)?),
+        run: row.get(1)?,
+        heard: row.get::<_, i64>(2)?.cast_unsigned(),
+        kept: json(row, 3)?,
     })
 }
 

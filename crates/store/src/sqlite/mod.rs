@@ -27,6 +27,7 @@ use countersign_core::{Changes, Committed, Seq, Snapshot, hex};
 use rusqlite::{Connection, OptionalExtension as _};
 
 pub(crate) use open::auditor;
+pub use open::check;
 
 use crate::chain::{self, Hash};
 use crate::fault::Fault;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use countersign_core::event::Delivery;
 use countersign_core::{
-    Agent, AgentId, AnswerChange, Approval, Changes, ClientId, GrantId, GrantState, Question, Seq,
-    Token, TokenId,
+    Agent, AgentId, AnswerChange, Approval, Bookmark, Changes, ClientId, GrantId, GrantState,
+    Question, Seq, Token, TokenId,
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -28,6 +28,7 @@ pub(super) fn write(
     }
     write_questions(conn, words, &changes.questions)?;
     write_agents(conn, &changes.agents)?;
+    write_bookmarks(conn, &changes.bookmarks)?;
     write_tokens(conn, &changes.tokens)?;
     write_grants(conn, &changes.grants)?;
     for (file, digest) in &changes.trusted {
@@ -214,6 +215,31 @@ fn write_agents(conn: &Connection, agents: &[(AgentId, Option<Agent>)]) -> Resul
                 .as_ref()
                 .map(serde_json::to_string)
                 .transpose()?,
+        ])?;
+    }
+    Ok(())
+}
+
+fn write_bookmarks(
+    conn: &Connection,
+    bookmarks: &[(AgentId, Option<Bookmark>)],
+) -> Result<(), Fault> {
+    for (agent, bookmark) in bookmarks {
+        let Some(bookmark) = bookmark else {
+            conn.prepare_cached("DELETE FROM bookmarks WHERE agent = ?1")?
+                .execute([agent.as_str()])?;
+            continue;
+        };
+        let mut put = conn.prepare_cached(
+            "INSERT INTO bookmarks (agent, run, heard, kept) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (agent) DO UPDATE SET run = excluded.run, heard = excluded.heard,
+                 kept = excluded.kept",
+        )?;
+        put.execute(params![
+            agent.as_str(),
+            bookmark.run,
+            bookmark.heard.cast_signed(),
+            bookmark.kept.text(),
         ])?;
     }
     Ok(())

@@ -22,6 +22,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("../../migrations/0001.sql")),
     (2, include_str!("../../migrations/0002.sql")),
     (3, include_str!("../../migrations/0003.sql")),
+    (4, include_str!("../../migrations/0004.sql")),
 ];
 
 /// The newest schema known here.
@@ -57,6 +58,17 @@ pub(super) fn writer(path: &Path) -> Result<Opened, StoreError> {
     check_schema(&conn, path)?;
     prepare(&conn).map_err(fail)?;
     Ok(Opened { conn, lock })
+}
+
+/// Whether a writer of this version could open the file, as far as that shows without writing: a
+/// host may be using it. A file that is not there yet is as good as one of ours.
+pub fn check(path: &Path) -> Result<(), StoreError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    check_header(path)?;
+    let conn = reader(path).map_err(|fault| fault.into_error(path, DOING))?;
+    check_schema(&conn, path).map(|_| ())
 }
 
 /// Opens the file to read what is committed.

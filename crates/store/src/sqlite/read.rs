@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use countersign_core::limits::PAGE_BYTES_MAX;
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Ask, Committed, Event, PrincipalKey, Question, QuestionId, Seq,
-    Timestamp,
+    AgentId, Approval, ApprovalId, Ask, Bookmark, Committed, Event, PrincipalKey, Question,
+    QuestionId, Seq, Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
 
 use super::rows::{self, APPROVAL, ApprovalRow, QUESTION, QuestionRow, bound, timestamp};
 use super::words::{self, Direction, Kinds, Sieve};
-use super::{SqliteHistory, ids};
+use super::{SqliteHistory, ids, load};
 use crate::fault::Fault;
 use crate::{ApprovalQuery, EventQuery, History, QuestionQuery, Status, StoreError};
 
@@ -46,18 +46,23 @@ impl History for SqliteHistory {
         self.read(|conn| approvals(conn, query))
     }
 
-    fn attempted_answers(&self) -> Result<Vec<Approval>, StoreError> {
+    fn attempted_answers(&self, after: Option<Seq>) -> Result<Vec<Approval>, StoreError> {
         self.read(|conn| {
             let sql = format!(
                 "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_attempted
-                 WHERE delivery = 1 AND ended IS NOT NULL ORDER BY opened"
+                 WHERE delivery = 1 AND ended IS NOT NULL AND opened > ?1 ORDER BY opened"
             );
+            let after = after.map_or(-1, |after| bound(after.0));
             let mut list = List::new(usize::MAX);
-            _ = list.fill(conn, &sql, &[], |row| {
+            _ = list.fill(conn, &sql, &[&after], |row| {
                 ApprovalRow::read(row)?.complete(conn)
             })?;
             Ok(list.found)
         })
+    }
+
+    fn find_bookmark(&self, agent: &AgentId) -> Result<Option<Bookmark>, StoreError> {
+        self.read(|conn| load::find_bookmark(conn, agent))
     }
 
     fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError> {

@@ -8,9 +8,9 @@ use countersign_core::event::{
 };
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
-    Agent, AgentId, AnswerChange, Approval, ApprovalId, Changes, ClientId, Committed, DeviceId,
-    GrantId, GrantState, Managed, Mark, PrincipalKey, QuestionId, Role, Seq, Snapshot, Timestamp,
-    Token, TokenId,
+    Agent, AgentId, AnswerChange, Approval, ApprovalId, Bookmark, Changes, ClientId, Committed,
+    DeviceId, GrantId, GrantState, Json, Managed, Mark, PrincipalKey, QuestionId, Role, Seq,
+    Snapshot, Timestamp, Token, TokenId,
 };
 use countersign_store::{ApprovalQuery, EventQuery, QuestionQuery, Status};
 
@@ -151,6 +151,15 @@ fn pair(file: &str, digest: &str) -> (String, String) {
     (file.to_owned(), digest.to_owned())
 }
 
+fn bookmark(agent: &str) -> Bookmark {
+    Bookmark {
+        agent: AgentId::new(agent),
+        run: 3,
+        heard: u64::MAX,
+        kept: json(r#"{"b": 1.50, "a": ["\u202e", ""], "b": 2}"#),
+    }
+}
+
 fn mark(pid: u32) -> Mark {
     Mark {
         process: ProcessKey {
@@ -178,6 +187,10 @@ fn lists() -> Changes {
             (GrantId::new("g1"), Some(grant("g1"))),
         ],
         trusted: vec![pair("/b", "00"), pair("/a", "ff")],
+        bookmarks: vec![
+            (AgentId::new("b"), Some(bookmark("b"))),
+            (AgentId::new("a"), Some(bookmark("a"))),
+        ],
         ..Changes::default()
     }
 }
@@ -203,6 +216,7 @@ pub(crate) fn load_gives_everything_that_lives_in_memory(mut script: Script) {
         marks: vec![mark(1), mark(2)],
         grants: vec![grant("g1"), grant("g2")],
         trusted: vec![pair("/a", "ff"), pair("/b", "00")],
+        bookmarks: vec![bookmark("a"), bookmark("b")],
     };
     assert_eq!(script.log.load().unwrap(), expected);
 }
@@ -268,6 +282,51 @@ pub(crate) fn things_change_and_go(mut script: Script) {
     assert_eq!(loaded.marks, [mark(2)]);
     assert_eq!(loaded.grants, [used]);
     assert_eq!(loaded.trusted, [pair("/a", "01"), pair("/b", "00")]);
+}
+
+pub(crate) fn bookmarks_are_committed_with_events_and_without(mut script: Script) {
+    let (ann, bob) = (AgentId::new("a"), AgentId::new("b"));
+    assert_eq!(script.history.find_bookmark(&ann).unwrap(), None);
+    script.tell(notified(None, "one"));
+    let only = |bookmarks| Changes {
+        bookmarks,
+        ..Changes::default()
+    };
+    let both = vec![
+        (bob.clone(), Some(bookmark("b"))),
+        (ann.clone(), Some(bookmark("a"))),
+    ];
+    script.append(&[], &only(both)).unwrap();
+    assert_eq!(
+        script.history.find_bookmark(&ann).unwrap(),
+        Some(bookmark("a"))
+    );
+    let further = Bookmark {
+        run: 4,
+        heard: 0,
+        kept: Json::null(),
+        ..bookmark("a")
+    };
+    let changes = only(vec![
+        (ann.clone(), Some(further.clone())),
+        (bob.clone(), None),
+        (AgentId::new("c"), None),
+    ]);
+    let two = committed(Seq(2), notified(None, "two"));
+    script.append(&[two], &changes).unwrap();
+    assert_eq!(script.history.find_bookmark(&bob).unwrap(), None);
+    assert_eq!(
+        script.history.find_bookmark(&ann).unwrap(),
+        Some(further.clone())
+    );
+    let expected = Snapshot {
+        head: Seq(2),
+        bookmarks: vec![further],
+        ..Snapshot::default()
+    };
+    assert_eq!(script.log.load().unwrap(), expected);
+    // The numbers go on where they were.
+    script.tell(notified(None, "three"));
 }
 
 pub(crate) fn opened_and_ended_in_one_append(mut script: Script) {
@@ -345,6 +404,8 @@ pub(crate) fn failed_append_leaves_nothing(mut script: Script) {
     script.append(&[two, three], &changes).unwrap_err();
     assert_eq!(script.log.load().unwrap(), before);
     assert_eq!(script.events().len(), 1);
+    let bookmark = script.history.find_bookmark(&AgentId::new("a"));
+    assert_eq!(bookmark.unwrap(), None);
     assert_eq!(
         script
             .history
@@ -774,9 +835,13 @@ pub(crate) fn answers_and_dismissals_change_what_ended(mut script: Script) {
     let two = script.settle(ask("approval-2", None));
     let open = script.open(ask("approval-3", None));
     assert_eq!(
-        script.history.attempted_answers().unwrap(),
+        script.history.attempted_answers(None).unwrap(),
         [one.clone(), two.clone()]
     );
+    let after = |seq| script.history.attempted_answers(Some(seq)).unwrap();
+    assert_eq!(after(one.opened), std::slice::from_ref(&two));
+    assert_eq!(after(two.opened), []);
+    assert_eq!(after(Seq(u64::MAX)), []);
     let (entry, three) = ending(Seq(6), &open);
     let answer = |opened, delivery, deliveries| AnswerChange {
         opened,
@@ -810,7 +875,7 @@ pub(crate) fn answers_and_dismissals_change_what_ended(mut script: Script) {
         ..three
     };
     assert_eq!(
-        script.history.attempted_answers().unwrap(),
+        script.history.attempted_answers(None).unwrap(),
         std::slice::from_ref(&two)
     );
     assert_eq!(

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use countersign_core::{Changes, Committed, Seq};
+use countersign_core::{AgentId, Bookmark, Changes, Committed, Json, Seq};
 use countersign_store::{EventQuery, History, Log, SqliteHistory, SqliteLog, StoreError, open};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -118,7 +118,7 @@ fn file_of_the_first_schema_is_brought_up_to_date() {
     let open = script.open(ask("approval-1", Some("a")));
     drop(script);
     host.tamper(
-        "DROP TABLE grants; DROP TABLE trusted; ALTER TABLE agents DROP COLUMN bypass_until;
+        "DROP TABLE grants; DROP TABLE trusted; DROP TABLE bookmarks; ALTER TABLE agents DROP COLUMN bypass_until;
          ALTER TABLE agents DROP COLUMN managed;
          INSERT INTO agents VALUES
              ('a', '{\"id\": \"a\", \"name\": \"Ann\"}', '\"idle\"', NULL, 'uid:1', NULL, NULL, 1, 2);
@@ -131,6 +131,31 @@ fn file_of_the_first_schema_is_brought_up_to_date() {
     assert_eq!(loaded.agents[0].managed, None);
     assert_eq!((loaded.grants, loaded.trusted), (Vec::new(), Vec::new()));
     assert_eq!(script.events().len(), 1);
+}
+
+/// A file as a host left it whose agents ended with it.
+#[test]
+fn file_of_the_third_schema_is_brought_up_to_date() {
+    let host = Host::new();
+    let mut script = host.script();
+    script.open(ask("approval-1", Some("a")));
+    let before = script.log.load().unwrap();
+    drop(script);
+    host.tamper("DROP TABLE bookmarks; PRAGMA user_version = 3");
+    let mut script = host.script();
+    assert_eq!(script.log.load().unwrap(), before);
+    let bookmark = Bookmark {
+        agent: AgentId::new("a"),
+        run: 1,
+        heard: 7,
+        kept: Json::null(),
+    };
+    let changes = Changes {
+        bookmarks: vec![(bookmark.agent.clone(), Some(bookmark.clone()))],
+        ..Changes::default()
+    };
+    script.append(&[], &changes).unwrap();
+    assert_eq!(script.log.load().unwrap().bookmarks, [bookmark]);
 }
 
 #[test]

@@ -150,6 +150,7 @@ pub async fn serve_from_memory(home: &Path, listen: SocketAddr) -> Result<()> {
         listen: Some(listen),
         allow_hosts: Vec::new(),
         database: PathBuf::from("memory"),
+        agents_alone_ms: countersign_core::limits::RUNNER_PATIENCE_MS,
     };
     let server = Server::open(options, service.clone(), CancellationToken::new()).await?;
     let made = service

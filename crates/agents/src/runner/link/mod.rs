@@ -147,6 +147,14 @@ impl LinkLine {
         Written(written)
     }
 
+    /// Whether the connection ended, and not by the agent's end.
+    pub fn is_lost(&self) -> bool {
+        match &self.0 {
+            Way::Live(outbox) => outbox.is_lost(),
+            Way::Over(_) => false,
+        }
+    }
+
     /// Says what is committed. Never waits, and only the newest counts.
     pub fn committed(&self, through: u64, open: Vec<u64>) {
         if let Way::Live(outbox) = &self.0 {

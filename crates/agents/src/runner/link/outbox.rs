@@ -225,6 +225,11 @@ impl Outbox {
         let _ = rustix::net::shutdown(self.socket.as_ref(), rustix::net::Shutdown::Both);
     }
 
+    pub(super) fn is_lost(&self) -> bool {
+        let state = self.state();
+        state.ended && !state.exited
+    }
+
     /// What to say of something that was not confirmed when the link ended.
     pub(super) fn why_ended(&self) -> WriteError {
         self.state().why_ended()

@@ -1,0 +1,256 @@
+//! `down`: the host ends, and its agents stay or go.
+//!
+//! Invariant: nobody's agents are ended, and nobody's agents are left, without being named.
+
+use clap::Args;
+use countersign_protocol::{
+    AgentsAtShutdown, HostAgent, HostApproval, HostQuestion, HostStatus, ListParams,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Common, ending, left};
+use crate::client::{Address, Client, Endpoint};
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::paths::Paths;
+use crate::{describe, duration, output, shown};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign down         # the agents go on, and the next `countersign up` takes them up
+  countersign down --all   # the agents end first, with everything they started
+
+Open asks stay in the record: the next host goes on with them. How long agents go on without a host
+is `alone_minutes` under `[agents]` in config.toml, 30 unless told. `countersign up --replace` puts
+another host in the place of one that runs.")]
+pub(crate) struct DownArgs {
+    /// End the agents too, also those that a host which is gone left behind
+    #[arg(long)]
+    all: bool,
+}
+
+/// What `down --json` prints.
+#[derive(Default, Serialize)]
+struct Done {
+    /// Agents that go on without a host.
+    kept: Vec<HostAgent>,
+    /// Agents that were ended with the host.
+    ended: Vec<HostAgent>,
+    /// Agents without a host that were ended.
+    left: usize,
+}
+
+pub(super) async fn down(common: &Common, args: DownArgs) -> Result<Exit, CliError> {
+    let endpoint = common.endpoint()?;
+    match Client::connect(&endpoint).await {
+        Ok(client) if args.all => end_all(common, &endpoint, client).await,
+        Ok(client) => keep_agents(common, &endpoint, client).await,
+        Err(gone @ CliError::NoHost { .. }) => without_host(common, &endpoint, args, gone).await,
+        Err(error) => Err(error),
+    }
+}
+
+async fn keep_agents(
+    common: &Common,
+    endpoint: &Endpoint,
+    mut client: Client,
+) -> Result<Exit, CliError> {
+    let status: HostStatus = client.call("host.status", &json!({})).await?;
+    let kept = ending::running(&mut client).await?;
+    if !common.json && !kept.is_empty() {
+        let waits = Waits::load(&mut client).await?;
+        output::put(&list(&kept, &waits, output::list_width()))?;
+    }
+    drop(client);
+    ending::end_host(endpoint, AgentsAtShutdown::Keep).await?;
+    output::say("the host is gone");
+    if !kept.is_empty() {
+        output::say(alone_words(kept.len(), status.agents_alone_ms));
+    }
+    if common.json {
+        output::put_json(&Done {
+            kept,
+            ..Done::default()
+        })?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn end_all(
+    common: &Common,
+    endpoint: &Endpoint,
+    mut client: Client,
+) -> Result<Exit, CliError> {
+    let ended = ending::running(&mut client).await?;
+    drop(client);
+    ending::end_host(endpoint, AgentsAtShutdown::End).await?;
+    // A host that was killed meanwhile has ended nobody.
+    let left = match &endpoint.address {
+        Address::Socket(_) => left::end_all(&Paths::from_environment()?).await?,
+        Address::Tcp { .. } => 0,
+    };
+    if common.json {
+        output::put_json(&Done {
+            ended,
+            left,
+            ..Done::default()
+        })?;
+    } else {
+        for agent in &ended {
+            output::put(&format!("{} was ended\n", shown::line(&agent.name)))?;
+        }
+    }
+    output::say("the host is gone, and every agent it ran");
+    Ok(Exit::Ok)
+}
+
+/// Agents may be left although no host is. Only whoever is on the same machine can see to them.
+async fn without_host(
+    common: &Common,
+    endpoint: &Endpoint,
+    args: DownArgs,
+    gone: CliError,
+) -> Result<Exit, CliError> {
+    let Address::Socket(_) = &endpoint.address else {
+        return Err(gone);
+    };
+    let paths = Paths::from_environment()?;
+    if !args.all {
+        let count = left::find(&paths).len();
+        if count > 0 {
+            output::say(left::words(count));
+        }
+        return Err(gone);
+    }
+    let left = left::end_all(&paths).await?;
+    if common.json {
+        output::put_json(&Done {
+            left,
+            ..Done::default()
+        })?;
+    }
+    output::say(match left {
+        0 => "no host is running, and no agent is left".to_owned(),
+        1 => "no host is running; ended 1 agent that was left".to_owned(),
+        count => format!("no host is running; ended {count} agents that were left"),
+    });
+    Ok(Exit::Ok)
+}
+
+/// What becomes of agents without a host, and what to do.
+pub(crate) fn alone_words(count: usize, alone_ms: Option<u64>) -> String {
+    let who = match count {
+        1 => "1 agent goes".to_owned(),
+        count => format!("{count} agents go"),
+    };
+    let time = alone_ms
+        .map(|ms| format!(" for up to {}", duration::whole(ms)))
+        .unwrap_or_default();
+    format!(
+        "{who} on without it{time}: `countersign up` takes them up again, \
+         `countersign down --all` ends them"
+    )
+}
+
+/// What waits for a person.
+struct Waits {
+    asks: Vec<HostApproval>,
+    questions: Vec<HostQuestion>,
+}
+
+impl Waits {
+    async fn load(client: &mut Client) -> Result<Self, CliError> {
+        let params = ListParams {
+            status: Some("pending".into()),
+            ..ListParams::default()
+        };
+        Ok(Self {
+            asks: client.call("host.approvals", &params).await?,
+            questions: client.call("host.questions", &params).await?,
+        })
+    }
+
+    /// What an agent waits for, the oldest first.
+    fn of(&self, agent: &HostAgent) -> String {
+        let is_its = |id: Option<&str>| id == Some(agent.id.as_str());
+        let asks = self
+            .asks
+            .iter()
+            .filter(|row| is_its(row.agent_id.as_deref()));
+        let questions = self.questions.iter();
+        let questions = questions.filter(|row| is_its(row.agent_id.as_deref()));
+        let asks = asks.map(|row| (row.sequence, describe::summary(row)));
+        let asked = |row: &HostQuestion| shown::line(&row.question).into_owned();
+        let oldest = asks
+            .chain(questions.map(|row| (row.sequence, asked(row))))
+            .min_by_key(|(sequence, _)| *sequence);
+        let open = agent.open_approvals + agent.open_questions;
+        match (oldest, open) {
+            (Some((_, words)), 0 | 1) => words,
+            (Some((_, words)), open) => format!("{words} (and {} more)", open - 1),
+            (None, 0) => "-".to_owned(),
+            (None, open) => format!("{open} answers"),
+        }
+    }
+}
+
+fn list(agents: &[HostAgent], waits: &Waits, width: usize) -> String {
+    let row = |agent: &HostAgent| {
+        vec![
+            shown::line(&agent.name).into_owned(),
+            shown::line(&agent.state).into_owned(),
+            waits.of(agent),
+        ]
+    };
+    let rows: Vec<_> = agents.iter().map(row).collect();
+    output::columns(&["NAME", "STATE", "WAITS FOR"], &rows, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn agents_that_stay_are_named_with_what_they_wait_for() {
+        let agent = |id: &str, state: &str, open| HostAgent {
+            id: id.into(),
+            name: format!("{id}-name"),
+            state: state.into(),
+            open_approvals: open,
+            ..sample::agent()
+        };
+        let ask = |agent: &str, sequence| HostApproval {
+            agent_id: Some(agent.into()),
+            sequence,
+            ..sample::approval()
+        };
+        let waits = Waits {
+            asks: vec![ask("a", 9), ask("a", 7)],
+            questions: Vec::new(),
+        };
+        let agents = [
+            agent("a", "awaiting_permission", 2),
+            agent("b", "running", 0),
+            agent("c", "awaiting_permission", 1),
+        ];
+        assert_eq!(
+            anstream::adapter::strip_str(&list(&agents, &waits, 100)).to_string(),
+            "NAME    STATE                WAITS FOR\n\
+             a-name  awaiting_permission  Bash: cargo test --workspace (and 1 more)\n\
+             b-name  running              -\n\
+             c-name  awaiting_permission  1 answers\n"
+        );
+    }
+
+    #[test]
+    fn the_words_say_how_long_and_what_to_do() {
+        assert_eq!(
+            alone_words(2, Some(1_800_000)),
+            "2 agents go on without it for up to 30 minutes: `countersign up` takes them up again, \
+             `countersign down --all` ends them"
+        );
+        assert!(alone_words(1, None).starts_with("1 agent goes on without it: "));
+    }
+}

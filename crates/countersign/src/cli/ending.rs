@@ -1,0 +1,131 @@
+//! The end of a host: told, watched, and gone.
+//!
+//! Invariant: whoever is told that the host is gone can start another one at once.
+
+use std::time::Duration;
+
+use countersign_core::limits::AGENTS_END_MS;
+use countersign_protocol::{AgentsAtShutdown, HostAgent, HostStatus, ShutdownParams};
+use serde_json::{Value, json};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::client::{Address, CallError, Client, Endpoint};
+use crate::failure::CliError;
+use crate::{output, shown};
+
+/// How long an ending host may take: its own deadline for connections, and the last flush.
+const GONE_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const GONE_POLL: Duration = Duration::from_millis(20);
+/// How long the host may take to say that its agents are gone: it gives up before.
+const AGENTS_WITHIN: Duration = Duration::from_millis(AGENTS_END_MS + 15_000);
+/// How often a person who waits for the end of agents is told which are left.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// Tells the host to end, and waits until it did.
+pub(crate) async fn end_host(
+    endpoint: &Endpoint,
+    agents: AgentsAtShutdown,
+) -> Result<(), CliError> {
+    let mut client = Client::connect(endpoint).await?;
+    let status: HostStatus = client.call("host.status", &json!({})).await?;
+    match tell(endpoint, &mut client, agents).await {
+        Err(error) if !ends_so(&error) => return Err(error.into()),
+        _ => drop(client),
+    }
+    let waited = tokio::time::timeout(GONE_WITHIN, async {
+        while !is_gone(endpoint, status.pid).await {
+            tokio::time::sleep(GONE_POLL).await;
+        }
+    });
+    waited.await.map_err(|_| CliError::Failed {
+        what: format!(
+            "the host (pid {}) was told to end and is still there",
+            status.pid
+        ),
+        hint: Some("its log says why; see `countersign doctor` for where it is".into()),
+    })
+}
+
+/// Whether a host that ends may answer so.
+fn ends_so(error: &CallError) -> bool {
+    error.is_connection() && !matches!(error, CallError::Slow { .. })
+}
+
+/// Waits for the reply, and says now and then what is still waited for.
+async fn tell(
+    endpoint: &Endpoint,
+    client: &mut Client,
+    agents: AgentsAtShutdown,
+) -> Result<Value, CallError> {
+    let params = ShutdownParams { agents };
+    let told = client.call_within(AGENTS_WITHIN, "host.shutdown", &params);
+    tokio::pin!(told);
+    let mut progress = tokio::time::interval_at(Instant::now() + PROGRESS_EVERY, PROGRESS_EVERY);
+    progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            reply = &mut told => return reply,
+            _ = progress.tick() => say_who_is_left(endpoint).await,
+        }
+    }
+}
+
+/// On a connection of its own: the other one waits. A host that is about to go need not answer.
+async fn say_who_is_left(endpoint: &Endpoint) {
+    let Ok(mut client) = Client::connect(endpoint).await else {
+        return;
+    };
+    if let Ok(left) = running(&mut client).await
+        && !left.is_empty()
+    {
+        let names: Vec<_> = left.iter().map(|agent| shown::line(&agent.name)).collect();
+        output::say(format_args!("waiting for the end of {}", names.join(", ")));
+    }
+}
+
+/// The agents that the host runs now.
+pub(super) async fn running(client: &mut Client) -> Result<Vec<HostAgent>, CallError> {
+    let mut agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
+    agents.retain(runs);
+    Ok(agents)
+}
+
+fn runs(agent: &HostAgent) -> bool {
+    agent.managed.is_some() && !matches!(agent.state.as_str(), "done" | "error" | "stopped")
+}
+
+async fn is_gone(endpoint: &Endpoint, pid: u32) -> bool {
+    match endpoint.address {
+        Address::Socket(_) => !is_running(pid),
+        Address::Tcp { .. } => matches!(
+            Client::connect(endpoint).await,
+            Err(CliError::NoHost { .. })
+        ),
+    }
+}
+
+/// Whether a process still does anything: one that only waits to be collected does not.
+fn is_running(pid: u32) -> bool {
+    if let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        let state = stat
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.trim_start().chars().next());
+        return !matches!(state, Some('Z' | 'X'));
+    }
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_running() {
+        assert!(is_running(std::process::id()));
+        assert!(!is_running(u32::MAX));
+    }
+}

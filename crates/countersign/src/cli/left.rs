@@ -1,0 +1,41 @@
+//! Agents whose host is gone: found by what their runners left in the data folder, and ended.
+
+use countersign_agents::runner::{RunnerRecord, end_left, find_left};
+use countersign_core::event::ProcessKey;
+
+use crate::failure::CliError;
+use crate::paths::Paths;
+
+/// Runners that live, with what is needed to end them.
+pub(super) fn find(paths: &Paths) -> Vec<(RunnerRecord, ProcessKey)> {
+    find_left(&paths.runners)
+}
+
+/// Ends every agent that a host left; how many there were.
+pub(super) async fn end_all(paths: &Paths) -> Result<usize, CliError> {
+    let left = find(paths);
+    for (record, runner) in &left {
+        end_left(record, Some(*runner))
+            .await
+            .map_err(|error| CliError::Failed {
+                what: format!("an agent that was left could not be ended: {error}"),
+                hint: Some(format!(
+                    "its runner is process {}; see what it started with `ps --ppid`",
+                    runner.pid
+                )),
+            })?;
+    }
+    Ok(left.len())
+}
+
+/// That they are there, and what to do.
+pub(super) fn words(count: usize) -> String {
+    let who = match count {
+        1 => "1 agent runs".to_owned(),
+        count => format!("{count} agents run"),
+    };
+    format!(
+        "{who} without a host: `countersign up` takes them up again, `countersign down --all` \
+         ends them"
+    )
+}

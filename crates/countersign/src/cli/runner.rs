@@ -1,0 +1,60 @@
+//! `runner`: what stands between the host and one agent. Started by the host, never by a person.
+//!
+//! Invariant: a runner is small. Nothing is built for it that it does not use: neither the command
+//! line as a whole, nor a configuration, nor a client.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::exit::Exit;
+use crate::failure::CliError;
+
+#[derive(Args)]
+pub(crate) struct RunnerArgs {
+    /// The runner's own folder, with its record in it
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// The arguments as a host gives them, read without building the whole command line. Anything else
+/// is left to it.
+pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<RunnerArgs> {
+    let (command, flag, folder) = (words.next()?, words.next()?, words.next()?);
+    let as_a_host_does = command == "runner" && flag == "--folder" && words.next().is_none();
+    as_a_host_does.then(|| RunnerArgs {
+        folder: folder.into(),
+    })
+}
+
+pub(crate) async fn runner(args: RunnerArgs) -> Result<Exit, CliError> {
+    let ran = countersign_agents::runner::run(&args.folder).await;
+    ran.map_err(|error| CliError::Failed {
+        what: error.to_string(),
+        hint: None,
+    })?;
+    Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hosts_words_are_read_at_once_and_others_are_not() {
+        let read = |words: &[&str]| {
+            let words = words.iter().map(OsString::from);
+            arguments(words).map(|args| args.folder)
+        };
+        assert_eq!(read(&["runner", "--folder", "/f"]), Some("/f".into()));
+        for other in [
+            &["runner"] as &[&str],
+            &["runner", "--help"],
+            &["runner", "--folder", "/f", "more"],
+            &["up", "--folder", "/f"],
+        ] {
+            assert_eq!(read(other), None, "{other:?}");
+        }
+    }
+}

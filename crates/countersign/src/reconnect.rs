@@ -1,0 +1,61 @@
+//! Finding the host again: it may be killed, upgraded or replaced while somebody waits.
+//!
+//! Invariant: only a connection that was lost is made anew; a host that says no has answered.
+
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, Endpoint};
+use crate::failure::CliError;
+use crate::output;
+
+/// The first pause before a new try; each next one is twice as long.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How long to look for a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// A replaced host is back long before: for whoever wants an answer.
+    Short,
+    /// For whoever follows until told to stop.
+    Endless,
+}
+
+impl Patience {
+    fn limit(self) -> Option<Duration> {
+        match self {
+            Self::Short => Some(Duration::from_secs(30)),
+            Self::Endless => None,
+        }
+    }
+}
+
+/// Whether a new connection may help.
+pub(crate) fn is_lost(error: &CliError) -> bool {
+    match error {
+        CliError::NoHost { .. } | CliError::Handshake { .. } => true,
+        CliError::Call(error) => error.is_connection(),
+        _ => false,
+    }
+}
+
+/// Tries until a host answers, and says so. When patience is over, gives the reason of the last try.
+pub(crate) async fn reconnect(endpoint: &Endpoint, patience: Patience) -> Result<Client, CliError> {
+    output::say("the host is gone; waiting for it");
+    let give_up = patience.limit().map(|limit| Instant::now() + limit);
+    let mut pause = PAUSE_FIRST;
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+        match Client::connect(endpoint).await {
+            Ok(client) => {
+                output::say("the host is back");
+                return Ok(client);
+            }
+            Err(error) if !is_lost(&error) => return Err(error),
+            Err(error) if give_up.is_some_and(|at| Instant::now() >= at) => return Err(error),
+            Err(_) => {}
+        }
+    }
+}

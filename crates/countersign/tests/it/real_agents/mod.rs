@@ -7,6 +7,7 @@ mod actor;
 mod alike;
 mod claudes_own;
 mod outlive;
+mod outlive_steps;
 mod rules;
 mod served;
 mod stage;

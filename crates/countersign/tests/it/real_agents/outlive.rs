@@ -12,7 +12,7 @@ use super::told;
 use crate::host::poll;
 
 /// The inbox has these asks and no others, under the ids they had.
-fn are_open(stage: &Stage, asks: &[&Value]) {
+pub(super) fn are_open(stage: &Stage, asks: &[&Value]) {
     let inbox: Value = serde_json::from_str(&stage.ok(&["inbox", "--json"])).unwrap();
     let mut open: Vec<&Value> = inbox["approvals"].as_array().unwrap().iter().collect();
     open.sort_by_key(|row| row["sequence"].as_u64());
@@ -37,7 +37,7 @@ async fn asked_and_killed(stage: &mut Stage) -> (Actor, Value) {
 }
 
 /// The allowed command ran once, the agent went on to the end, and nothing was told twice.
-async fn ran_once(stage: &mut Stage, actor: &Actor, ask: &Value) {
+pub(super) async fn ran_once(stage: &mut Stage, actor: &Actor, ask: &Value) {
     let end = stage.turn_ended(actor, 1).await;
     assert_eq!(end["reason"], "end_turn", "{end}");
     assert_eq!(actor.lines_of("ran"), ["ran"]);
@@ -163,21 +163,6 @@ async fn two_agents(stage: &mut Stage) {
     }
 }
 
-/// The host dies between the commit of an answer and the word that it was delivered.
-async fn an_answer_on_its_way_is_settled(kind: RealAgent, point: &str) {
-    let Some(mut stage) = Stage::set_to_crash(kind, point).await else {
-        return;
-    };
-    let actor = stage.spawn("ann", &told::adds());
-    let ask = stage.ask(&actor).await;
-    // Whether this is told that it succeeded depends on who is faster.
-    drop(stage.run(&["approve", ask["id"].as_str().unwrap()]));
-    stage.host.restart_after_crash();
-    stage.listen_again().await;
-    ran_once(&mut stage, &actor, &ask).await;
-    stage.end(&actor).await;
-}
-
 /// How a command that runs loses its host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
@@ -253,6 +238,25 @@ fn results(stage: &Stage) -> usize {
     received.iter().filter(has).count()
 }
 
+/// Whatever a command runs in is known to the next host, which can end it.
+async fn a_running_command_is_interrupted_at_the_next_host(mut stage: Stage) {
+    let actor = stage.spawn("ann", &told::runs_on("begun"));
+    let ask = stage.ask(&actor).await;
+    stage.approve(&ask);
+    poll("the command to begin", || actor.has("begun").then_some(()));
+    stage.restart_host().await;
+    stage.ok(&["interrupt", "ann"]);
+    let end = stage.turn_ended(&actor, 1).await;
+    assert_eq!(end["reason"], "cancelled", "{end}");
+    if told::ends_what_it_ran(stage.kind) {
+        let gone = || (!actor.runs("tail -f")).then_some(());
+        poll("the command to end", gone);
+    }
+    let told = ended("allowed", "operator", "delivered");
+    assert_eq!(ending(&mut stage, &ask).await, told);
+    stage.end(&actor).await;
+}
+
 macro_rules! outlived_by {
     ($($module:ident $agent:ident;)+) => {
         $(
@@ -265,22 +269,11 @@ macro_rules! outlived_by {
                     an_ask_is_approved_at_the_next_host
                     an_ask_is_denied_at_the_next_host
                     a_turn_is_interrupted_at_the_next_host
+                    a_running_command_is_interrupted_at_the_next_host
                     two_asks_are_answered_at_the_next_host
                     a_command_ends_without_a_host
                     a_command_runs_on_while_the_host_is_replaced
                 );
-
-                #[tokio::test]
-                #[cfg_attr(not(debug_assertions), ignore = "only builds with debug assertions have crash points")]
-                async fn an_answer_that_was_not_sent_is_settled() {
-                    super::an_answer_on_its_way_is_settled(RealAgent::$agent, "answer_owed:1").await;
-                }
-
-                #[tokio::test]
-                #[cfg_attr(not(debug_assertions), ignore = "only builds with debug assertions have crash points")]
-                async fn an_answer_that_was_sent_is_settled() {
-                    super::an_answer_on_its_way_is_settled(RealAgent::$agent, "answer_sent:1").await;
-                }
             }
         )+
     };

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::actor::{Actor, runners};
-use crate::host::{Host, command, poll};
+use crate::host::{CRASH_AT, Host, command, poll};
 use crate::wire::Wire;
 
 /// `1` where every agent must be there but defect, which is a long build; `all` where that too.
@@ -58,7 +58,7 @@ impl Stage {
 
     /// With a host that kills itself at this point.
     pub(super) async fn set_to_crash(kind: RealAgent, point: &str) -> Option<Self> {
-        Self::set_in(kind, "", &[("COUNTERSIGN_CRASH_AT", point)]).await
+        Self::set_in(kind, "", &[(CRASH_AT, point)]).await
     }
 
     async fn set_in(

@@ -21,7 +21,8 @@ pub(super) async fn story(stage: &mut Stage, actor: &Actor) -> Vec<Value> {
             }
             *id = json!(ids.iter().position(|known| known == id));
         }
-        if let Some(input) = entry["input"].as_object_mut() {
+        let input = entry.get_mut("input").and_then(Value::as_object_mut);
+        if let Some(input) = input {
             input.retain(|name, _| !OF_ONE_RUN.contains(&name.as_str()));
         }
         if stage.kind == RealAgent::Codex
@@ -35,14 +36,17 @@ pub(super) async fn story(stage: &mut Stage, actor: &Actor) -> Vec<Value> {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Codex tells how long a command took under a name of its own. Of what a command prints as it begins,
-/// the client is shown as much as codex is in time for, whichever host there is.
+/// Codex tells its model how long a command took under a name of its own. It shows its client what a
+/// command prints only from when it looks, and as code only if it looked before the end.
 fn codex_words(text: &str) -> String {
     let text = text.replace(&told::first_lines(), "");
+    let code = text.strip_prefix("```sh\n");
+    let code = code.and_then(|rest| rest.strip_suffix("```\n"));
+    let text = code.unwrap_or(&text);
     let own = text.split_once("Chunk ID: ");
     let own = own.and_then(|(before, rest)| Some((before, rest.split_once(" seconds\n")?.1)));
     match own {
         Some((before, after)) => [before, after].concat(),
-        None => text,
+        None => text.to_owned(),
     }
 }

@@ -37,7 +37,8 @@ pub(super) fn waits() -> String {
 
 /// What that prints before it waits.
 pub(super) fn first_lines() -> String {
-    (1..=100).map(|number| format!("{number}\n")).collect()
+    let numbers: Vec<String> = (1..=100).map(|number: u8| number.to_string()).collect();
+    numbers.join("\n") + "\n"
 }
 
 /// A prompt on which the agent runs something without an end, once it is allowed.

@@ -3,6 +3,7 @@
 //! Invariant: whatever can be known to keep the new host from starting is found before the old one is
 //! told to end.
 
+use std::error::Error;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 
@@ -46,8 +47,7 @@ pub(super) async fn take_place(
     };
     let status: HostStatus = client.call("host.status", &json!({})).await?;
     let address = status.listen.as_ref().and_then(|text| text.parse().ok());
-    args.stay_at(paths, address)?;
-    check(paths, args, address)?;
+    check(paths, args, address).map_err(|error| in_the_way(error.as_ref()))?;
     let replaced = Replaced {
         version: status.version,
         program: std::fs::read_link(format!("/proc/{}/exe", status.pid)).ok(),
@@ -65,33 +65,37 @@ pub(super) async fn take_place(
 }
 
 /// What would keep a host from starting, as far as that shows while another one runs.
-fn check(paths: &Paths, args: &UpArgs, address: Option<SocketAddr>) -> Result<(), CliError> {
-    let in_the_way = |error: &dyn std::error::Error| {
-        let mut what = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            what = format!("{what}: {error}");
-            cause = error.source();
+fn check(
+    paths: &Paths,
+    args: &mut UpArgs,
+    address: Option<SocketAddr>,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    args.stay_at(paths, address)?;
+    let options = args.options(paths)?;
+    Rulebook::open(rule_files::rulebook_config(paths))?;
+    audit::check(&paths.database)?;
+    match options.listen {
+        Some(wanted) if Some(wanted) != address => {
+            let failed = |source| CliError::io(format!("could not listen on `{wanted}`"), source);
+            TcpListener::bind(wanted).map_err(failed)?;
+            Ok(())
         }
-        CliError::Failed {
-            what,
-            hint: Some("mend that and try again; the host that runs was not touched".into()),
-        }
-    };
-    let options = args.options(paths).map_err(|error| in_the_way(&error))?;
-    Rulebook::open(rule_files::rulebook_config(paths)).map_err(|error| in_the_way(&error))?;
-    audit::check(&paths.database).map_err(|error| in_the_way(&error))?;
-    if let Some(wanted) = options.listen
-        && Some(wanted) != address
-    {
-        TcpListener::bind(wanted).map_err(|source| {
-            in_the_way(&CliError::io(
-                format!("could not listen on `{wanted}`"),
-                source,
-            ))
-        })?;
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// What was found, with its causes.
+fn in_the_way(error: &dyn Error) -> CliError {
+    let mut what = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        what = format!("{what}\n  because: {error}");
+        cause = error.source();
+    }
+    CliError::Failed {
+        what,
+        hint: Some("mend that and try again; the host that runs was not touched".into()),
+    }
 }
 
 /// Tells whoever is left without a host how to have the old one back.

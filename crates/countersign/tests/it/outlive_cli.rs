@@ -125,7 +125,7 @@ impl Drop for Desk {
         self.run(&["down", "--all"]);
         for (pid, _) in self.processes().into_iter().chain(self.runners()) {
             // What cannot be ended has ended meanwhile.
-            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+            let _ended = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
         }
     }
 }

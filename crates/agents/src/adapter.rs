@@ -6,7 +6,8 @@
 //! the same connection.
 //!
 //! Invariants: an adapter writes nothing by itself; dropping one says nothing to the agent; each
-//! request of the agent is answered at most once.
+//! request of the agent is answered at most once, and each thing that is said has a [`Name`] of its
+//! own.
 
 use std::path::PathBuf;
 
@@ -14,36 +15,34 @@ use countersign_core::Json;
 use countersign_core::event::{Plan, ToolStatus, TranscriptEntry, Usage};
 use serde::{Deserialize, Serialize};
 
+mod line;
+
+pub use line::{Line, Name, meaning};
+
 /// The agent's own id for one of its requests, as JSON text: `7` and `"7"` are two ids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId(pub String);
 
-/// What names something that is said to an agent. It is said once under its name, whatever is
-/// repeated and by whomever.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Name {
-    /// It is about this line of the agent: the answer to its request, or the next step after it.
-    Line(u64),
-    /// It is of our own accord: its kind, and a number that rises within the kind.
-    Own(String, u64),
-}
-
 /// A machine that speaks one agent's protocol.
 pub trait Adapter: Send {
-    /// Takes one line that the agent wrote, without its end. Never fails: what is not understood
-    /// is [`Happening::Noise`] or kept as it is.
-    fn hear(&mut self, line: &[u8]) -> Heard;
+    /// Takes one line that the agent wrote, without its end, and its number: how many bytes the
+    /// agent had written when the line ended. Never fails: what is not understood is
+    /// [`Happening::Noise`] or kept as it is.
+    fn hear(&mut self, line: &[u8], number: u64) -> Heard;
 
-    /// Gives the lines that carry out an order.
+    /// Gives the lines that carry out an order, which depend on the order and on what was heard,
+    /// and not on which other orders were given first.
+    ///
+    /// [`Order::Start`], [`Order::Prompt`] of the turn that runs, and [`Order::Interrupt`] can be
+    /// given again: they give the same lines under the same names, and change nothing.
     fn order(&mut self, order: Order) -> Result<Vec<Line>, OrderError>;
 
     /// Everything that is outstanding, for whoever goes on with this connection.
     fn state(&self) -> Json;
-}
 
-/// One line to write, with its newline.
-pub type Line = Vec<u8>;
+    /// The numbers of the lines whose requests still wait for an answer, rising.
+    fn open_requests(&self) -> Vec<u64>;
+}
 
 /// What one line of the agent came to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -98,9 +97,19 @@ pub enum Order {
     /// End the running turn. Open asks of it end as withdrawn.
     Interrupt,
     /// Change the session's mode.
-    SetMode(String),
+    SetMode {
+        /// Our number for the change.
+        revision: u32,
+        /// The mode, by the agent's own name for it.
+        mode: String,
+    },
     /// Change the model.
-    SetModel(String),
+    SetModel {
+        /// Our number for the change.
+        revision: u32,
+        /// The model, by the agent's own name for it.
+        model: String,
+    },
 }
 
 /// How a session is opened.
@@ -175,6 +184,8 @@ pub enum Happening {
     Wanted {
         /// The request to answer.
         request: RequestId,
+        /// The number of the request's line.
+        line: u64,
         /// What it wants.
         want: Want,
     },
@@ -228,6 +239,8 @@ pub struct Report {
 pub struct PermissionAsk {
     /// The request to answer.
     pub request: RequestId,
+    /// The number of the request's line, also if it is asked again because of a later one.
+    pub line: u64,
     /// The agent's id of the tool call.
     pub tool_call: String,
     /// What it wants to do, in its words.
@@ -264,7 +277,7 @@ pub enum Bound {
 }
 
 /// A command as it is to be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRequest {
     /// The text a shell runs.
     pub command: String,
@@ -275,7 +288,8 @@ pub struct RunRequest {
 }
 
 /// What an agent wants the host to do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "want", rename_all = "snake_case")]
 pub enum Want {
     /// Read a text file.
     Read {

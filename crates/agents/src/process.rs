@@ -80,12 +80,21 @@ pub fn launch(spec: &LaunchSpec<'_>) -> Result<(Pipe, Process), LaunchError> {
     start(spec).map_err(|error| explain(spec, error))
 }
 
-fn start(spec: &LaunchSpec<'_>) -> io::Result<(Pipe, Process)> {
+/// The same, with the bare ends of its pipes.
+pub(crate) fn launch_bare(spec: &LaunchSpec<'_>) -> Result<(Ends, Arc<Child>), LaunchError> {
+    start_bare(spec).map_err(|error| explain(spec, error))
+}
+
+fn start_bare(spec: &LaunchSpec<'_>) -> io::Result<(Ends, Arc<Child>)> {
     let mut started = spec.tree.spawn(false, &|| Ok(build(spec)))?;
-    let tasks = spec.tree.tasks();
-    let child = Arc::new(Child::watch(&started, tasks));
+    let child = Arc::new(Child::watch(&started, spec.tree.tasks()));
     let ends = take_ends(&mut started).inspect_err(|_| child.signal_group(Signal::KILL))?;
-    let pipe = Pipe::open(ends, child.clone(), tasks);
+    Ok((ends, child))
+}
+
+fn start(spec: &LaunchSpec<'_>) -> io::Result<(Pipe, Process)> {
+    let (ends, child) = start_bare(spec)?;
+    let pipe = Pipe::open(ends, child.clone(), spec.tree.tasks());
     let process = Process {
         child,
         writer: pipe.writer.clone(),

@@ -8,13 +8,27 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::process::Pid;
+
 /// Where a child begins its life.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Placement {
     /// The list of processes of the group it enters, open for writing.
     pub(crate) cgroup: Option<OwnedFd>,
     /// Whether its standard output becomes its controlling terminal.
     pub(crate) terminal: bool,
+    /// What it owes to the runner it is started by.
+    pub(crate) ward: Option<Ward>,
+}
+
+/// A child of a runner. It is killed when the thread that started it ends, so only a process that
+/// starts everything from its first thread may have wards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ward {
+    /// The runner.
+    pub(crate) parent: Pid,
+    /// The mask for new files that the runner itself was started with.
+    pub(crate) umask: rustix::fs::Mode,
 }
 
 /// Makes the child enter `placement` before it runs its program. If any of it fails the program is
@@ -38,8 +52,30 @@ fn enter(placement: &Placement) -> io::Result<()> {
         rustix::io::write(cgroup, b"0")?;
     }
     rustix::process::setsid()?;
+    if let Some(ward) = placement.ward {
+        rustix::process::umask(ward.umask);
+        die_with(ward.parent)?;
+    }
     if placement.terminal {
         rustix::process::ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn die_with(parent: Pid) -> io::Result<()> {
+    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have ended before it was asked to take us along.
+    if getppid() == Some(parent) {
+        Ok(())
+    } else {
+        Err(rustix::io::Errno::SRCH.into())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with(_parent: Pid) -> io::Result<()> {
     Ok(())
 }

@@ -319,6 +319,10 @@ pub const WAIT_AGENTS_MAX: usize = 100;
 /// its call before. The oldest ones that ended make room.
 pub const TOOL_CALLS_KNOWN_MAX: usize = 512;
 
+/// Of those, the ones that ended: they are known only so that an end that is told twice counts once,
+/// and what is known is stored with each commit.
+pub const TOOL_CALLS_OVER_KNOWN_MAX: usize = 32;
+
 /// What the inputs and diffs of those calls may carry together. A call that does not fit is known by
 /// its id alone, and an ask about it goes to a person who is told so.
 pub const TOOL_CALL_BYTES_KNOWN_MAX: usize = 4 * 1024 * 1024;
@@ -366,8 +370,45 @@ pub const RUNNER_LAUNCH_MS: u64 = 30_000;
 /// How often a runner looks whether its socket is still there.
 pub const RUNNER_SOCKET_CHECK_MS: u64 = 5_000;
 
+/// Calls of the shell backend that a runner has under way: every terminal's, twice.
+pub const RUNNER_CALLS_MAX: usize = 256;
+
+/// What a runner has to tell a host that does not take it; then that host is left.
+pub const RUNNER_FRAMES_QUEUED: usize = 8_192;
+
+/// Of these, how many may wait before more of an agent's log is left out.
+pub const RUNNER_LOG_QUEUED: usize = 256;
+
+/// Names a runner remembers: far more than an agent has requests open at a time.
+pub const RUNNER_NAMES_MAX: usize = 65_536;
+
+/// Callers of a runner that have not said who they are yet.
+pub const RUNNER_GREETINGS_MAX: usize = 16;
+
+/// How long a runner that ends its agent waits before each next step.
+pub const RUNNER_GRACE_MS: u64 = 2_000;
+
+/// How often an agent that is being stopped can be told to stop more quickly.
+pub const RUNNER_STOPS_MAX: usize = 8;
+
+/// What a runner left when it ended: everything it may have kept, and what it knew.
+pub const RUNNER_LAST_WORDS_BYTES_MAX: u64 = RUNNER_SPILL_BYTES_MAX + 32 * 1024 * 1024;
+
+/// How often, a second apart, a runner tries to write its last words.
+pub const RUNNER_LAST_WORDS_TRIES: usize = 30;
+
+/// Keys of terminals that are remembered: a host that comes after repeats only the newest.
+pub const TERMINAL_KEYS_KEPT: usize = 4_096;
+
 /// How long a host tries to reach a runner that lives.
 pub const LINK_CONNECT_MS: u64 = 10_000;
 
 /// The longest frame on a link: everything that may be written at once, and what is said about it.
 pub const LINK_FRAME_BYTES_MAX: usize = AGENT_WRITE_BYTES_QUEUED + 1024 * 1024;
+
+/// What waits on a link because its host does not take it: the longest line and what comes with it.
+/// Then nothing more is read.
+pub const LINK_BYTES_WAITING_MAX: usize = AGENT_LINE_BYTES_MAX + 1024 * 1024;
+
+/// What is read of a runner's record: some paths.
+pub const RUNNER_RECORD_BYTES_MAX: u64 = 64 * 1024;

@@ -39,6 +39,15 @@ impl Board {
         }
     }
 
+    /// A column for an agent that somebody attends to already.
+    pub(crate) fn column(&self, agent: &AgentId, duties: Vec<Duty>) -> Owed {
+        let (column, owed) = watch::channel(duties.into());
+        let mut columns = self.columns();
+        columns.agents.insert(agent.clone(), column);
+        columns.arrivals.retain(|(arrived, _)| arrived != agent);
+        owed
+    }
+
     /// Agents that nobody attends to yet.
     pub(crate) async fn arrivals(&self) -> Vec<(AgentId, Owed)> {
         loop {

@@ -21,15 +21,21 @@ pub const CRASH_POINTS: [&str; 11] = [
 ];
 
 /// Every point in the life of a managed agent, in the order in which its attendant passes them.
-pub const AGENT_CRASH_POINTS: [&str; 12] = [
+pub const AGENT_CRASH_POINTS: [&str; 18] = [
     "tree_created",
     "launch_recorded",
     "process_started",
     "process_recorded",
+    "agent_launched",
     "session_recorded",
     "prompt_written",
+    "ask_heard",
+    "ask_accepted",
+    "ask_acknowledged",
     "answer_owed",
+    "answer_sent",
     "answer_written",
+    "answer_settled",
     "wish_allowed",
     "wish_fulfilled",
     "wish_served",

@@ -32,7 +32,6 @@ type Answer<T> = oneshot::Sender<Result<T, ServiceError>>;
 type Release = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
 
 /// What reaches the supervisor.
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are inputs")]
 pub(crate) enum Command {
     /// Something to decide.
     Input(Input, Option<Answer<Reply>>),
@@ -41,7 +40,7 @@ pub(crate) enum Command {
     /// What an agent was heard to say, all of it to decide, and how far it was heard with that.
     Heard {
         inputs: Vec<Input>,
-        bookmark: Bookmark,
+        bookmark: Option<Bookmark>,
         answer: Answer<Reply>,
     },
     /// An open ask about which the rules are to be asked again.

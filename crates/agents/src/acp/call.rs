@@ -10,6 +10,7 @@ use countersign_core::Json;
 use countersign_core::event::ToolStatus;
 use countersign_core::limits::{
     JSON_BYTES_MAX, JSON_DEPTH_MAX, TOOL_CALL_BYTES_KNOWN_MAX, TOOL_CALLS_KNOWN_MAX,
+    TOOL_CALLS_OVER_KNOWN_MAX,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -73,7 +74,7 @@ pub(super) struct Call {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) locations: Vec<String>,
     /// Rises whenever something becomes known that an ask would show.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) revision: u64,
     /// Why what is known cannot be relied upon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,6 +202,14 @@ impl CallUpdate<'_> {
     }
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde wants"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// Whether that is another value than before.
 fn put<T: PartialEq>(place: &mut T, value: T) -> bool {
     let changed = *place != value;
@@ -279,11 +288,26 @@ impl Calls {
         call
     }
 
-    /// Forgets what a call that is over carried.
+    /// Forgets what a call that is over was: only that it is over still counts, so that its end is
+    /// told once. Of those that ended long ago nothing is kept.
     pub(super) fn settle(&mut self, id: &str) {
-        if let Some(call) = self.known.get_mut(id).filter(|call| call.is_over()) {
-            self.bytes = self.bytes.saturating_sub(call.bytes());
-            call.slim();
+        let Some(call) = self.known.get_mut(id).filter(|call| call.is_over()) else {
+            return;
+        };
+        self.bytes = self.bytes.saturating_sub(call.bytes());
+        *call = Call {
+            born: call.born,
+            status: call.status,
+            revision: call.revision,
+            doubt: call.doubt.take(),
+            ..Call::default()
+        };
+        let over = || self.known.iter().filter(|(_, call)| call.is_over());
+        if over().count() > TOOL_CALLS_OVER_KNOWN_MAX {
+            let oldest = over().min_by_key(|(_, call)| call.born);
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+                self.forget(&oldest);
+            }
         }
     }
 

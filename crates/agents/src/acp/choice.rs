@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::envelope::{self, Failure};
 use super::handshake::{self, Opened};
-use super::state::{Choice, Ours, Phase, State};
+use super::state::{Choice, Ours, Phase, Stage, State};
 use crate::adapter::{Happening, Heard, Line, OrderError, Report};
 
 /// Takes in what an open session lets be chosen.
@@ -85,24 +85,27 @@ fn read_option(state: &mut State, option: SessionConfigOption) {
     }
 }
 
-/// Sets the mode and model that were asked for, or warns.
-pub(super) fn configure(state: &mut State, heard: &mut Heard) {
+/// Sets the mode and model that were asked for, or warns. Gives what is to be written, which may be
+/// nothing.
+pub(super) fn configure(state: &mut State) -> Vec<u8> {
+    let mut bytes = Vec::new();
     if let Some(mode) = state.opening.mode.take() {
-        match set_mode_line(state, &mode) {
-            Ok(line) => heard.lines.extend(line),
+        match set_mode_line(state, &mode, Stage::Opening) {
+            Ok(line) => bytes.extend(line.unwrap_or_default()),
             Err(words) => state.warnings.push(words),
         }
     }
     if let Some(model) = state.opening.model.take() {
-        match set_model_line(state, &model) {
-            Ok(line) => heard.lines.extend(line),
+        match set_model_line(state, &model, Stage::Opening) {
+            Ok(line) => bytes.extend(line.unwrap_or_default()),
             Err(words) => state.warnings.push(words),
         }
     }
+    bytes
 }
 
 /// Nothing if the session is in that mode already.
-fn set_mode_line(state: &mut State, mode: &str) -> Result<Option<Line>, String> {
+fn set_mode_line(state: &mut State, mode: &str, stage: Stage) -> Result<Option<Vec<u8>>, String> {
     let modes = &state.modes;
     if modes.current.as_deref() == Some(mode) {
         return Ok(None);
@@ -114,12 +117,13 @@ fn set_mode_line(state: &mut State, mode: &str) -> Result<Option<Line>, String> 
     let option = modes.option.clone();
     let id = state.expect(Ours::SetMode {
         mode: mode.to_owned(),
+        stage,
     });
     let plain = (METHODS.session_set_mode, "modeId");
     Ok(Some(set_line(state, id, option, plain, mode)))
 }
 
-fn set_model_line(state: &mut State, model: &str) -> Result<Option<Line>, String> {
+fn set_model_line(state: &mut State, model: &str, stage: Stage) -> Result<Option<Vec<u8>>, String> {
     let models = &state.models;
     if models.current.as_deref() == Some(model) {
         return Ok(None);
@@ -131,6 +135,7 @@ fn set_model_line(state: &mut State, model: &str) -> Result<Option<Line>, String
     let option = models.option.clone();
     let id = state.expect(Ours::SetModel {
         model: model.to_owned(),
+        stage,
     });
     let plain = ("session/set_model", "modelId");
     Ok(Some(set_line(state, id, option, plain, model)))
@@ -151,7 +156,7 @@ fn set_line(
     option: Option<String>,
     (method, field): (&str, &str),
     value: &str,
-) -> Line {
+) -> Vec<u8> {
     let session = &state.session;
     if let Some(option) = option {
         let params = json!({"sessionId": session, "configId": option, "value": value});
@@ -161,19 +166,31 @@ fn set_line(
     }
 }
 
-pub(super) fn set_mode(state: &mut State, mode: &str) -> Result<Vec<Line>, OrderError> {
+pub(super) fn set_mode(
+    state: &mut State,
+    revision: u32,
+    mode: &str,
+) -> Result<Vec<Line>, OrderError> {
     if state.phase != Phase::Open {
         return Err(OrderError::NotReady);
     }
-    let line = set_mode_line(state, mode).map_err(OrderError::Unsupported)?;
+    let bytes = set_mode_line(state, mode, Stage::Revision(revision));
+    let bytes = bytes.map_err(OrderError::Unsupported)?;
+    let line = bytes.map(|bytes| Line::own("mode", revision, bytes));
     Ok(line.into_iter().collect())
 }
 
-pub(super) fn set_model(state: &mut State, model: &str) -> Result<Vec<Line>, OrderError> {
+pub(super) fn set_model(
+    state: &mut State,
+    revision: u32,
+    model: &str,
+) -> Result<Vec<Line>, OrderError> {
     if state.phase != Phase::Open {
         return Err(OrderError::NotReady);
     }
-    let line = set_model_line(state, model).map_err(OrderError::Unsupported)?;
+    let bytes = set_model_line(state, model, Stage::Revision(revision));
+    let bytes = bytes.map_err(OrderError::Unsupported)?;
+    let line = bytes.map(|bytes| Line::own("model", revision, bytes));
     Ok(line.into_iter().collect())
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::adapter::{Line, RequestId};
+use crate::adapter::RequestId;
 
 /// The codes of JSON-RPC and of the protocol.
 pub(super) const METHOD_NOT_FOUND: i64 = -32601;
@@ -149,28 +149,28 @@ pub(super) fn read_id(value: &RawValue) -> Option<RequestId> {
     parse_id(value)
 }
 
-pub(super) fn request(id: u64, method: &str, params: &Value) -> Line {
+pub(super) fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {
     line(&format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":{},"params":{params}}}"#,
         Value::from(method)
     ))
 }
 
-pub(super) fn notification(method: &str, params: &Value) -> Line {
+pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
     line(&format!(
         r#"{{"jsonrpc":"2.0","method":{},"params":{params}}}"#,
         Value::from(method)
     ))
 }
 
-pub(super) fn result(id: &RequestId, result: &Value) -> Line {
+pub(super) fn result(id: &RequestId, result: &Value) -> Vec<u8> {
     line(&format!(
         r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
         id.0
     ))
 }
 
-pub(super) fn error(id: &RequestId, code: i64, message: &str) -> Line {
+pub(super) fn error(id: &RequestId, code: i64, message: &str) -> Vec<u8> {
     line(&format!(
         r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":{}}}}}"#,
         id.0,
@@ -178,7 +178,7 @@ pub(super) fn error(id: &RequestId, code: i64, message: &str) -> Line {
     ))
 }
 
-fn line(text: &str) -> Line {
+fn line(text: &str) -> Vec<u8> {
     let mut line = Vec::with_capacity(text.len() + 1);
     line.extend_from_slice(text.as_bytes());
     line.push(b'\n');

@@ -22,11 +22,30 @@ use crate::adapter::{Happening, Heard, Line, OrderError, Ready, Start};
 /// The one agent that is known to take tools in `_meta`.
 const CLAUDE: &str = "@agentclientprotocol/claude-agent-acp";
 
-/// Says who we are.
+/// Says who we are, and says it again if it was said before.
 pub(super) fn start(state: &mut State, start: Start) -> Result<Vec<Line>, OrderError> {
-    if state.phase != Phase::New {
-        return Err(OrderError::NotReady);
+    if state.phase == Phase::New {
+        begin(state, start)?;
     }
+    let files = state.serves_files;
+    let params = json!({
+        "protocolVersion": 1,
+        "clientCapabilities": {
+            "fs": {"readTextFile": files, "writeTextFile": files},
+            "terminal": state.serves_terminals,
+            "session": {"compaction": {}, "notices": {}},
+        },
+        "clientInfo": {
+            "name": "countersign",
+            "title": "Countersign",
+            "version": env!("CARGO_PKG_VERSION"),
+        },
+    });
+    let bytes = envelope::request(Ours::Initialize.id(), METHODS.initialize, &params);
+    Ok(vec![Line::own("start", 0, bytes)])
+}
+
+fn begin(state: &mut State, start: Start) -> Result<(), OrderError> {
     let Some(cwd) = start.cwd.to_str().filter(|_| start.cwd.is_absolute()) else {
         let words = "its folder is not absolute or not text";
         return Err(OrderError::Unsupported(words.to_owned()));
@@ -44,26 +63,14 @@ pub(super) fn start(state: &mut State, start: Start) -> Result<Vec<Line>, OrderE
         mcp_servers: start.mcp_servers,
     };
     state.phase = Phase::Initializing;
-    let files = state.serves_files;
-    let params = json!({
-        "protocolVersion": 1,
-        "clientCapabilities": {
-            "fs": {"readTextFile": files, "writeTextFile": files},
-            "terminal": state.serves_terminals,
-            "session": {"compaction": {}, "notices": {}},
-        },
-        "clientInfo": {
-            "name": "countersign",
-            "title": "Countersign",
-            "version": env!("CARGO_PKG_VERSION"),
-        },
-    });
-    let id = state.expect(Ours::Initialize);
-    Ok(vec![envelope::request(id, METHODS.initialize, &params)])
+    state.expect(Ours::Initialize);
+    Ok(())
 }
 
 fn fail(state: &mut State, heard: &mut Heard, message: String) {
     state.phase = Phase::Failed;
+    state.opening = Opening::default();
+    state.abilities = Abilities::default();
     heard.happenings.push(Happening::StartFailed { message });
 }
 
@@ -71,6 +78,7 @@ fn fail(state: &mut State, heard: &mut Heard, message: String) {
 pub(super) fn take_initialized(
     state: &mut State,
     heard: &mut Heard,
+    line: u64,
     outcome: Result<&RawValue, Failure>,
 ) {
     let result = match outcome {
@@ -111,7 +119,7 @@ pub(super) fn take_initialized(
         logins: logins(&response.auth_methods),
     };
     leave_out_servers(state, http, sse);
-    open_session(state, heard);
+    open_session(state, heard, line);
 }
 
 fn word(text: &str) -> String {
@@ -147,7 +155,7 @@ fn leave_out_servers(state: &mut State, http: bool, sse: bool) {
     });
 }
 
-fn open_session(state: &mut State, heard: &mut Heard) {
+fn open_session(state: &mut State, heard: &mut Heard, line: u64) {
     let mut params = json!({"cwd": state.cwd, "mcpServers": state.opening.mcp_servers});
     say_system_prompt(state, &mut params);
     say_tools(state, &mut params);
@@ -170,7 +178,8 @@ fn open_session(state: &mut State, heard: &mut Heard) {
         Phase::Opening
     };
     let id = state.expect(Ours::OpenSession);
-    heard.lines.push(envelope::request(id, method, &params));
+    let bytes = envelope::request(id, method, &params);
+    heard.lines.push(Line::about(line, "", bytes));
 }
 
 fn say_system_prompt(state: &mut State, params: &mut Value) {
@@ -249,6 +258,7 @@ pub(super) struct Opened {
 pub(super) fn take_session(
     state: &mut State,
     heard: &mut Heard,
+    line: u64,
     outcome: Result<&RawValue, Failure>,
 ) {
     let result = match outcome {
@@ -274,7 +284,11 @@ pub(super) fn take_session(
     state.calls.close();
     choice::read_choices(state, opened.modes, opened.models, opened.config_options);
     state.phase = Phase::Configuring;
-    choice::configure(state, heard);
+    // Both go out as one thing, because only one thing is said about a line.
+    let bytes = choice::configure(state);
+    if !bytes.is_empty() {
+        heard.lines.push(Line::about(line, "", bytes));
+    }
     finish(state, heard);
 }
 
@@ -312,7 +326,7 @@ pub(super) fn finish(state: &mut State, heard: &mut Heard) {
         return;
     }
     state.phase = Phase::Open;
-    let abilities = &state.abilities;
+    let abilities = std::mem::take(&mut state.abilities);
     let agent = abilities.name.as_ref().map(|name| {
         let version = abilities.version.as_deref().unwrap_or_default();
         format!("{name} {version}").trim_end().to_owned()

@@ -9,6 +9,11 @@
 //! answered with an error; a line that is no message is never answered; an allow is written only
 //! for [`Order::Answer`] and only as the agent's option for "this once".
 //!
+//! Names and ids are made of what a message is about, and never counted: a second [`Acp`] that goes
+//! on from an earlier state says the same under the same names, in whatever order it is told to, and
+//! understands the responses to what the first one sent. An order must be given again before the
+//! response to it is heard again.
+//!
 //! Asks that end because of [`Order::Interrupt`] are answered as cancelled at once and told as
 //! [`Happening::Withdrawn`] before anything else by the next [`Adapter::hear`]; whoever gives the
 //! order knows already and need not wait for it.
@@ -25,6 +30,10 @@ mod translate;
 mod want;
 
 #[cfg(test)]
+mod names_tests;
+#[cfg(test)]
+mod replay_tests;
+#[cfg(test)]
 mod tests;
 
 use agent_client_protocol_schema::v1::{AGENT_METHOD_NAMES, CLIENT_METHOD_NAMES};
@@ -34,9 +43,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::adapter::{Adapter, Happening, Heard, Line, Order, OrderError, RequestId, TurnEnd};
+use crate::adapter::{
+    Adapter, Happening, Heard, Line, Order, OrderError, RequestId, TurnEnd, meaning,
+};
 use envelope::{Failure, Message};
-use state::{Ours, Phase, State, Theirs};
+use state::{Ours, Phase, State, Theirs, Wish};
 
 /// One connection to an ACP agent.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,9 +83,9 @@ impl Acp {
         let is_permission = request.method == CLIENT_METHOD_NAMES.session_request_permission;
         if state.theirs.len() >= AGENT_REQUESTS_MAX {
             let refusal = if is_permission {
-                permission::cancelled(&request.id)
+                permission::cancelled(&request.id, request.line)
             } else {
-                envelope::error(&request.id, envelope::FAILED, "too many requests are open")
+                want::refused(request, envelope::FAILED, "too many requests are open")
             };
             heard.lines.push(refusal);
         } else if is_permission {
@@ -100,10 +111,15 @@ impl Acp {
         let Some(request) = params.and_then(cancelled_id) else {
             return;
         };
-        let answer = match self.state.theirs.remove(&request) {
-            Some(Theirs::Permission { .. }) => permission::cancelled(&request),
-            Some(_) => envelope::error(&request, envelope::REQUEST_CANCELLED, "request cancelled"),
-            None => return,
+        let Some(Theirs { line, wish }) = self.state.theirs.remove(&request) else {
+            return;
+        };
+        let answer = if wish.is_permission() {
+            permission::cancelled(&request, line)
+        } else {
+            let words = "request cancelled";
+            let bytes = envelope::error(&request, envelope::REQUEST_CANCELLED, words);
+            Line::about(line, meaning::CANCELLED, bytes)
         };
         heard.lines.push(answer);
         heard.happenings.push(Happening::Withdrawn { request });
@@ -112,7 +128,7 @@ impl Acp {
     fn take_response(
         &mut self,
         heard: &mut Heard,
-        id: &RequestId,
+        (id, line): (&RequestId, u64),
         outcome: Result<&RawValue, Failure>,
     ) {
         let ours = id.0.parse().ok();
@@ -126,51 +142,52 @@ impl Acp {
         };
         let state = &mut self.state;
         match ours {
-            Ours::Initialize => handshake::take_initialized(state, heard, outcome),
-            Ours::OpenSession => handshake::take_session(state, heard, outcome),
-            Ours::SetMode { mode } => choice::take_mode(state, heard, mode, outcome),
-            Ours::SetModel { model } => choice::take_model(state, heard, model, outcome),
+            Ours::Initialize => handshake::take_initialized(state, heard, line, outcome),
+            Ours::OpenSession => handshake::take_session(state, heard, line, outcome),
+            Ours::SetMode { mode, .. } => choice::take_mode(state, heard, mode, outcome),
+            Ours::SetModel { model, .. } => choice::take_model(state, heard, model, outcome),
             Ours::Prompt { turn } => end_turn(state, heard, turn, outcome),
         }
     }
 
+    /// Begins a turn, or says again what began the one that runs.
     fn prompt(&mut self, turn: u32, messages: &[String]) -> Result<Vec<Line>, OrderError> {
         let state = &mut self.state;
         let Some(session) = state.session.clone() else {
             return Err(OrderError::NotReady);
         };
-        if state.phase != Phase::Open || state.turn().is_some() {
+        let running = state.turn();
+        if state.phase != Phase::Open || running.is_some_and(|running| running != turn) {
             return Err(OrderError::NotReady);
         }
-        state.calls.close();
-        state.interrupted = false;
+        if running.is_none() {
+            state.begin_turn();
+        }
         let blocks: Vec<Value> = messages
             .iter()
             .map(|text| json!({"type": "text", "text": text}))
             .collect();
         let id = state.expect(Ours::Prompt { turn });
         let params = json!({"sessionId": session, "prompt": blocks});
-        let method = AGENT_METHOD_NAMES.session_prompt;
-        Ok(vec![envelope::request(id, method, &params)])
+        let bytes = envelope::request(id, AGENT_METHOD_NAMES.session_prompt, &params);
+        Ok(vec![Line::own("prompt", turn, bytes)])
     }
 
     /// Cancels the turn, and with it every open ask: the protocol wants each of them answered so.
     fn interrupt(&mut self) -> Vec<Line> {
         let state = &mut self.state;
-        let (Some(session), Some(_)) = (&state.session, state.turn()) else {
+        let (Some(session), Some(turn)) = (&state.session, state.turn()) else {
             return Vec::new();
         };
         let params = json!({"sessionId": session});
-        let mut lines = vec![envelope::notification(
-            AGENT_METHOD_NAMES.session_cancel,
-            &params,
-        )];
+        let bytes = envelope::notification(AGENT_METHOD_NAMES.session_cancel, &params);
+        let mut lines = vec![Line::own("interrupt", turn, bytes)];
         state.interrupted = true;
         let asks = state
             .theirs
-            .extract_if(.., |_, theirs| matches!(theirs, Theirs::Permission { .. }));
-        for (request, _) in asks {
-            lines.push(permission::cancelled(&request));
+            .extract_if(.., |_, theirs| theirs.wish.is_permission());
+        for (request, theirs) in asks {
+            lines.push(permission::cancelled(&request, theirs.line));
             state.withdrawn.push(request);
         }
         lines
@@ -180,25 +197,34 @@ impl Acp {
 /// A request of the agent.
 struct Request<'a> {
     id: RequestId,
+    /// The number of its line.
+    line: u64,
     method: &'a str,
     params: Option<&'a RawValue>,
 }
 
 impl Adapter for Acp {
-    fn hear(&mut self, line: &[u8]) -> Heard {
+    fn hear(&mut self, line: &[u8], number: u64) -> Heard {
         let mut heard = Heard::default();
         for request in std::mem::take(&mut self.state.withdrawn) {
             heard.happenings.push(Happening::Withdrawn { request });
         }
         match envelope::parse(line) {
             Ok(Message::Request { id, method, params }) => {
-                let method = &method;
-                self.take_request(&mut heard, &Request { id, method, params });
+                let request = Request {
+                    id,
+                    line: number,
+                    method: &method,
+                    params,
+                };
+                self.take_request(&mut heard, &request);
             }
             Ok(Message::Notification { method, params }) => {
                 self.take_notification(&mut heard, &method, params);
             }
-            Ok(Message::Response { id, outcome }) => self.take_response(&mut heard, &id, outcome),
+            Ok(Message::Response { id, outcome }) => {
+                self.take_response(&mut heard, (&id, number), outcome);
+            }
             Err(noise) if noise.trim().is_empty() => {}
             Err(noise) => heard.happenings.push(Happening::Noise(noise)),
         }
@@ -213,13 +239,24 @@ impl Adapter for Acp {
             Order::Answer { request, answer } => permission::answer(state, &request, answer),
             Order::Serve { request, served } => want::answer(state, &request, served),
             Order::Interrupt => Ok(self.interrupt()),
-            Order::SetMode(mode) => choice::set_mode(state, &mode),
-            Order::SetModel(model) => choice::set_model(state, &model),
+            Order::SetMode { revision, mode } => choice::set_mode(state, revision, &mode),
+            Order::SetModel { revision, model } => choice::set_model(state, revision, &model),
         }
     }
 
     fn state(&self) -> Json {
         Json::from_value(&self.state).unwrap_or_default()
+    }
+
+    fn open_requests(&self) -> Vec<u64> {
+        let mut lines: Vec<u64> = self
+            .state
+            .theirs
+            .values()
+            .map(|theirs| theirs.line)
+            .collect();
+        lines.sort_unstable();
+        lines
     }
 }
 
@@ -239,8 +276,8 @@ fn cancelled_id(params: &RawValue) -> Option<RequestId> {
 fn end_turn(state: &mut State, heard: &mut Heard, turn: u32, outcome: Result<&RawValue, Failure>) {
     let left = state.theirs.extract_if(.., |_, theirs| {
         matches!(
-            theirs,
-            Theirs::Permission { .. } | Theirs::Read | Theirs::Write | Theirs::CreateTerminal
+            theirs.wish,
+            Wish::Permission { .. } | Wish::Read | Wish::Write | Wish::CreateTerminal
         )
     });
     for (request, _) in left {

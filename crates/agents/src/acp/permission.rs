@@ -16,9 +16,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::call::{Call, CallUpdate};
-use super::state::{State, Theirs};
+use super::state::{State, Theirs, Wish};
 use super::{Request, envelope, tool, translate};
-use crate::adapter::{Answer, Happening, Heard, Line, OrderError, PermissionAsk, RequestId};
+use crate::adapter::{
+    Answer, Happening, Heard, Line, OrderError, PermissionAsk, RequestId, meaning,
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -60,24 +62,35 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) 
         return refuse(heard, request, &words);
     }
     match serde_json::from_str::<CallUpdate<'_>>(call) {
-        Ok(update) => translate::learn(state, heard, &update, false),
+        Ok(update) => {
+            // Agents use their ids again: what is asked about is not what is over.
+            let begins = state.calls.find(&tool_call_id).is_some_and(Call::is_over);
+            translate::learn(state, heard, &update, begins);
+        }
         Err(_) => state.calls.doubt(&tool_call_id),
     }
-    let options = options(params.options);
+    let wish = wish(&tool_call_id, params.options);
+    let line = request.line;
+    let theirs = Theirs { line, wish };
+    state.theirs.insert(request.id.clone(), theirs);
+    ask_about(state, heard, &tool_call_id);
+}
+
+/// An ask that was not handed up yet.
+fn wish(tool_call: &str, offered: Vec<Value>) -> Wish {
+    let options = options(offered);
     let find = |kind| {
         let found = options.iter().find(|option| option.kind == kind);
         found.map(|option| option.option_id.0.to_string())
     };
-    let theirs = Theirs::Permission {
-        tool_call: tool_call_id.clone(),
+    Wish::Permission {
+        tool_call: tool_call.to_owned(),
         allow: find(PermissionOptionKind::AllowOnce),
         deny: find(PermissionOptionKind::RejectOnce),
         asked: String::new(),
         shown: false,
         times: 0,
-    };
-    state.theirs.insert(request.id.clone(), theirs);
-    ask_about(state, heard, &tool_call_id);
+    }
 }
 
 fn options(options: Vec<Value>) -> Vec<PermissionOption> {
@@ -88,7 +101,7 @@ fn options(options: Vec<Value>) -> Vec<PermissionOption> {
 }
 
 fn refuse(heard: &mut Heard, request: &Request<'_>, words: &str) {
-    heard.lines.push(cancelled(&request.id));
+    heard.lines.push(cancelled(&request.id, request.line));
     let text = envelope::shorten(words);
     let notice = TranscriptEntry::Notice { text };
     heard.happenings.push(Happening::Said(notice));
@@ -100,15 +113,15 @@ pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
     let call = state.calls.find(tool_call).unwrap_or(&unknown);
     let mut described = None;
     let mut restless = Vec::new();
-    for (request, theirs) in &mut state.theirs {
-        let Theirs::Permission {
+    for (request, Theirs { line, wish }) in &mut state.theirs {
+        let Wish::Permission {
             tool_call: about,
             allow,
             deny,
             asked,
             shown,
             times,
-        } = theirs
+        } = wish
         else {
             continue;
         };
@@ -121,7 +134,7 @@ pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
         }
         *times += 1;
         if *times > ASK_CHANGES_MAX {
-            restless.push(request.clone());
+            restless.push((request.clone(), *line));
             continue;
         }
         asked.clone_from(digest);
@@ -130,19 +143,24 @@ pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
             .happenings
             .push(Happening::Asked(Box::new(PermissionAsk {
                 request: request.clone(),
+                line: *line,
                 can_allow: ask.can_allow && allow.is_some(),
                 can_deny: deny.is_some(),
                 ..ask.clone()
             })));
     }
-    for request in restless {
-        state.theirs.remove(&request);
-        heard.lines.push(cancelled(&request));
-        let text = "an ask that changed again and again was cancelled".to_owned();
-        let notice = TranscriptEntry::Notice { text };
-        heard.happenings.push(Happening::Withdrawn { request });
-        heard.happenings.push(Happening::Said(notice));
+    for (request, line) in restless {
+        give_up(state, heard, request, line);
     }
+}
+
+fn give_up(state: &mut State, heard: &mut Heard, request: RequestId, line: u64) {
+    state.theirs.remove(&request);
+    heard.lines.push(cancelled(&request, line));
+    let text = "an ask that changed again and again was cancelled".to_owned();
+    let notice = TranscriptEntry::Notice { text };
+    heard.happenings.push(Happening::Withdrawn { request });
+    heard.happenings.push(Happening::Said(notice));
 }
 
 /// An ask without its request, and the digest by which a change is seen.
@@ -152,6 +170,7 @@ fn describe(call: &Call, tool_call: &str, cwd: &str) -> (String, PermissionAsk) 
     let is_shown = details.text().len() <= JSON_BYTES_MAX && call.doubt.is_none();
     let ask = PermissionAsk {
         request: RequestId(String::new()),
+        line: 0,
         tool_call: tool_call.to_owned(),
         title: envelope::shorten(call.title.as_deref().unwrap_or_default()),
         tool: named.tool,
@@ -207,34 +226,39 @@ pub(super) fn answer(
     request: &RequestId,
     answer: Answer,
 ) -> Result<Vec<Line>, OrderError> {
-    let Some(Theirs::Permission {
-        allow, deny, shown, ..
+    let Some(Theirs {
+        line,
+        wish: Wish::Permission {
+            allow, deny, shown, ..
+        },
     }) = state.theirs.get(request)
     else {
         return Err(OrderError::NotWaiting);
     };
-    let (option, message) = match answer {
+    let line = *line;
+    let (meaning, option, message) = match answer {
         Answer::Allow => {
             let Some(option) = allow.clone().filter(|_| *shown) else {
                 let words = "it offers no way to allow this once, or it could not be shown";
                 return Err(OrderError::Unsupported(words.to_owned()));
             };
-            (Some(option), None)
+            (meaning::ALLOW, Some(option), None)
         }
-        Answer::Deny { message } => (deny.clone(), message),
-        Answer::Cancelled => (None, None),
+        Answer::Deny { message } => (meaning::DENY, deny.clone(), message),
+        Answer::Cancelled => (meaning::CANCELLED, None, None),
     };
     state.theirs.remove(request);
-    Ok(vec![outcome(request, option, message)])
+    let bytes = outcome(request, option, message);
+    Ok(vec![Line::about(line, meaning, bytes)])
 }
 
 /// The answer that means neither yes nor no.
-pub(super) fn cancelled(request: &RequestId) -> Line {
-    outcome(request, None, None)
+pub(super) fn cancelled(request: &RequestId, line: u64) -> Line {
+    Line::about(line, meaning::CANCELLED, outcome(request, None, None))
 }
 
 /// Words travel in `_meta`, which agents that do not know them leave aside.
-fn outcome(request: &RequestId, option: Option<String>, message: Option<String>) -> Line {
+fn outcome(request: &RequestId, option: Option<String>, message: Option<String>) -> Vec<u8> {
     let outcome = match option {
         Some(option) => RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option)),
         None => RequestPermissionOutcome::Cancelled,

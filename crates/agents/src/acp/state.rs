@@ -39,14 +39,61 @@ pub(super) enum Ours {
     Initialize,
     OpenSession,
     Prompt { turn: u32 },
-    SetMode { mode: String },
-    SetModel { model: String },
+    SetMode { mode: String, stage: Stage },
+    SetModel { model: String, stage: Stage },
 }
 
-/// A request of the agent that was not answered yet, with what an answer needs.
+/// When a mode or a model is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Stage {
+    /// While the session is being opened.
+    Opening,
+    /// By an order with this revision.
+    Revision(u32),
+}
+
+impl Ours {
+    /// What it is for and nothing else says its id, so that a second process that sends it again
+    /// understands the response to the first.
+    pub(super) fn id(&self) -> u64 {
+        let of = |number: &u32, kind: u64| 8 * u64::from(*number) + 8 + kind;
+        match self {
+            Self::Initialize => 0,
+            Self::OpenSession => 1,
+            Self::SetMode {
+                stage: Stage::Opening,
+                ..
+            } => 2,
+            Self::SetModel {
+                stage: Stage::Opening,
+                ..
+            } => 3,
+            Self::Prompt { turn } => of(turn, 0),
+            Self::SetMode {
+                stage: Stage::Revision(revision),
+                ..
+            } => of(revision, 1),
+            Self::SetModel {
+                stage: Stage::Revision(revision),
+                ..
+            } => of(revision, 2),
+        }
+    }
+}
+
+/// A request of the agent that was not answered yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Theirs {
+    /// The number of its line, which its answer is named after.
+    pub(super) line: u64,
+    pub(super) wish: Wish,
+}
+
+/// What a request of the agent is for, with what an answer needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Theirs {
+pub(super) enum Wish {
     Permission {
         tool_call: String,
         /// The option that means "this once".
@@ -72,8 +119,15 @@ pub(super) enum Theirs {
     Release,
 }
 
+impl Wish {
+    pub(super) fn is_permission(&self) -> bool {
+        matches!(self, Self::Permission { .. })
+    }
+}
+
 /// What is needed to open the session once the agent said what it can do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Opening {
     pub(super) session: Option<String>,
     pub(super) mode: Option<String>,
@@ -86,6 +140,7 @@ pub(super) struct Opening {
 
 /// What the agent said it can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Abilities {
     pub(super) load: bool,
     pub(super) resume: bool,
@@ -99,33 +154,56 @@ pub(super) struct Abilities {
 
 /// One thing of the session that can be chosen: its mode, or its model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Choice {
     /// The config option it is set with; absent for modes that are set as such.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) option: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) values: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) current: Option<String>,
 }
 
+/// All of it. What is empty is not stored: this is written with every commit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct State {
     pub(super) phase: Phase,
-    pub(super) next_id: u64,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) ours: BTreeMap<u64, Ours>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) theirs: BTreeMap<RequestId, Theirs>,
     pub(super) cwd: String,
     pub(super) serves_files: bool,
     pub(super) serves_terminals: bool,
+    /// Needed until the session is open.
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) opening: Opening,
+    /// Needed until the session is open.
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) abilities: Abilities,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session: Option<String>,
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) modes: Choice,
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) models: Choice,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) calls: Calls,
     /// Whether the running turn was interrupted.
+    #[serde(skip_serializing_if = "is_empty")]
     pub(super) interrupted: bool,
     /// Asks that ended by an interrupt and were not told upwards yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) withdrawn: Vec<RequestId>,
+}
+
+/// Whether there is nothing to store.
+fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl State {
@@ -137,20 +215,29 @@ impl State {
         })
     }
 
-    /// Notes a request of ours and gives its id.
+    /// Forgets what was said of tool calls between turns, because agents use their ids again. With
+    /// an ask open it belongs to this turn already: the order to begin it was given again, and late.
+    pub(super) fn begin_turn(&mut self) {
+        if !self
+            .theirs
+            .values()
+            .any(|theirs| theirs.wish.is_permission())
+        {
+            self.calls.close();
+        }
+        self.interrupted = false;
+    }
+
+    /// Notes a request of ours and gives its id, which is the same whoever sends it and when.
     pub(super) fn expect(&mut self, ours: Ours) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
+        let id = ours.id();
         self.ours.insert(id, ours);
         id
     }
 
     /// Whether a request comes too late: the turn was interrupted, and nothing new begins in it.
-    pub(super) fn is_over_for(&self, theirs: &Theirs) -> bool {
-        let begins = matches!(
-            theirs,
-            Theirs::Read | Theirs::Write | Theirs::CreateTerminal
-        );
+    pub(super) fn is_over_for(&self, wish: &Wish) -> bool {
+        let begins = matches!(wish, Wish::Read | Wish::Write | Wish::CreateTerminal);
         self.interrupted && begins
     }
 

@@ -9,7 +9,7 @@ use crate::adapter::{
     Want,
 };
 
-fn start() -> Start {
+pub(super) fn start() -> Start {
     Start {
         cwd: "/p".into(),
         session: None,
@@ -26,25 +26,29 @@ fn start() -> Start {
     }
 }
 
-fn text(lines: &[Line]) -> Vec<Value> {
-    let parsed = lines.iter().map(|line| {
-        assert_eq!(line.last(), Some(&b'\n'));
-        serde_json::from_slice(line).unwrap()
+/// The number of every line that [`hear`] hears; where numbers matter a test gives its own.
+const LINE: u64 = 100;
+
+pub(super) fn text(lines: &[Line]) -> Vec<Value> {
+    let parsed = lines.iter().flat_map(|line| {
+        assert_eq!(line.bytes.last(), Some(&b'\n'));
+        let messages = line.bytes.trim_ascii_end().split(|byte| *byte == b'\n');
+        messages.map(|message| serde_json::from_slice(message).unwrap())
     });
     parsed.collect()
 }
 
-fn hear(acp: &mut Acp, message: &Value) -> (Vec<Happening>, Vec<Value>) {
-    let heard = acp.hear(message.to_string().as_bytes());
+pub(super) fn hear(acp: &mut Acp, message: &Value) -> (Vec<Happening>, Vec<Value>) {
+    let heard = acp.hear(message.to_string().as_bytes(), LINE);
     (heard.happenings, text(&heard.lines))
 }
 
-fn order(acp: &mut Acp, order: Order) -> Vec<Value> {
+pub(super) fn order(acp: &mut Acp, order: Order) -> Vec<Value> {
     text(&acp.order(order).unwrap())
 }
 
 /// What an update came to.
-fn update(acp: &mut Acp, update: &Value) -> Vec<Happening> {
+pub(super) fn update(acp: &mut Acp, update: &Value) -> Vec<Happening> {
     let params = json!({"sessionId": "s", "update": update});
     let (happenings, lines) = hear(acp, &json!({"method": "session/update", "params": params}));
     assert_eq!(lines, Vec::<Value>::new());
@@ -57,7 +61,7 @@ fn initialized(acp: &mut Acp, start: Start, result: &Value) -> (Vec<Happening>, 
 }
 
 /// A connection with the session `s` open.
-fn open() -> Acp {
+pub(super) fn open() -> Acp {
     let mut acp = Acp::new();
     initialized(&mut acp, start(), &json!({"protocolVersion": 1}));
     hear(&mut acp, &json!({"id": 1, "result": {"sessionId": "s"}}));
@@ -65,7 +69,7 @@ fn open() -> Acp {
 }
 
 /// The same with turn 7 running.
-fn in_turn() -> Acp {
+pub(super) fn in_turn() -> Acp {
     let mut acp = open();
     prompt(&mut acp, 7);
     acp
@@ -76,7 +80,7 @@ fn prompt(acp: &mut Acp, turn: u32) -> Vec<Value> {
     order(acp, Order::Prompt { turn, messages })
 }
 
-fn id(text: &str) -> RequestId {
+pub(super) fn id(text: &str) -> RequestId {
     RequestId(text.to_owned())
 }
 
@@ -87,16 +91,17 @@ fn options(kinds: &[&str]) -> Value {
     options.collect()
 }
 
-fn permission(request: &Value, call: &Value, kinds: &[&str]) -> Value {
+pub(super) fn permission(request: &Value, call: &Value, kinds: &[&str]) -> Value {
     json!({"id": request, "method": "session/request_permission", "params":
         {"sessionId": "s", "toolCall": call, "options": options(kinds)}})
 }
 
-const ONCE: [&str; 2] = ["allow_once", "reject_once"];
+pub(super) const ONCE: [&str; 2] = ["allow_once", "reject_once"];
 
 fn ask(request: &str, command: &str) -> PermissionAsk {
     PermissionAsk {
         request: id(request),
+        line: LINE,
         tool_call: "c".into(),
         title: String::new(),
         tool: Some("Bash".into()),
@@ -121,7 +126,7 @@ fn asked(happenings: &[Happening]) -> Vec<PermissionAsk> {
     asks.collect()
 }
 
-fn call(command: &str) -> Value {
+pub(super) fn call(command: &str) -> Value {
     json!({"toolCallId": "c", "kind": "execute", "rawInput": {"command": command}})
 }
 
@@ -317,7 +322,7 @@ fn another_process_goes_on_in_the_middle_of_a_turn() {
     );
     assert_eq!(second.order(allow()), Err(OrderError::NotWaiting));
     let usage = json!({"inputTokens": 5, "outputTokens": 6, "totalTokens": 11});
-    let response = json!({"id": 2, "result": {"stopReason": "end_turn", "usage": usage}});
+    let response = json!({"id": 64, "result": {"stopReason": "end_turn", "usage": usage}});
     assert_eq!(
         hear(&mut second, &response).0,
         [Happening::TurnEnded {
@@ -334,7 +339,7 @@ fn another_process_goes_on_in_the_middle_of_a_turn() {
             },
         }]
     );
-    assert_eq!(prompt(&mut second, 8)[0]["id"], 3);
+    assert_eq!(prompt(&mut second, 8)[0]["id"], 72);
 }
 
 #[test]
@@ -349,14 +354,14 @@ fn a_prompt_is_never_sent_while_one_runs() {
     assert_eq!(
         prompt(&mut acp, 7),
         [
-            json!({"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params":
+            json!({"jsonrpc": "2.0", "id": 64, "method": "session/prompt", "params":
             {"sessionId": "s", "prompt": [{"type": "text", "text": "do it"}]}})
         ]
     );
     assert_eq!(acp.order(again()), Err(OrderError::NotReady));
     let data = json!({"message": "no model"});
     let failed =
-        json!({"id": 2, "error": {"code": -32603, "message": "Internal error", "data": data}});
+        json!({"id": 64, "error": {"code": -32603, "message": "Internal error", "data": data}});
     assert_eq!(
         hear(&mut acp, &failed).0,
         [Happening::TurnEnded {
@@ -494,7 +499,7 @@ fn an_interrupt_answers_every_ask_as_cancelled_once() {
     assert_eq!(asked(&happenings), []);
     let (happenings, _) = hear(
         &mut acp,
-        &json!({"id": 2, "result": {"stopReason": "cancelled"}}),
+        &json!({"id": 64, "result": {"stopReason": "cancelled"}}),
     );
     assert!(matches!(
         &happenings[..],
@@ -547,7 +552,7 @@ fn what_a_turn_leaves_open_goes_with_it() {
     hear(&mut acp, &wait);
     let (happenings, lines) = hear(
         &mut acp,
-        &json!({"id": 2, "result": {"stopReason": "end_turn"}}),
+        &json!({"id": 64, "result": {"stopReason": "end_turn"}}),
     );
     assert_eq!(lines, Vec::<Value>::new());
     assert_eq!(happenings[0], Happening::Withdrawn { request: id("1") });
@@ -839,7 +844,7 @@ fn a_tool_call_is_told_as_it_becomes_known() {
     assert_eq!(update(&mut acp, &done), []);
     let (happenings, _) = hear(
         &mut acp,
-        &json!({"id": 2, "result": {"stopReason": "end_turn"}}),
+        &json!({"id": 64, "result": {"stopReason": "end_turn"}}),
     );
     let [Happening::TurnEnded { end, .. }] = happenings.as_slice() else {
         panic!("{happenings:?}");
@@ -861,7 +866,7 @@ fn noise_is_never_answered() {
         br#"{"method":"session/update","params":{"sessionId":"other","update":{}}}"#,
         br#"{"method":"other/thing"}"#,
     ] {
-        let heard = acp.hear(line);
+        let heard = acp.hear(line, LINE);
         assert!(
             matches!(heard.happenings.as_slice(), [Happening::Noise(_)]) && heard.lines.is_empty(),
             "{heard:?}"
@@ -873,7 +878,7 @@ fn noise_is_never_answered() {
         br#"{"method":"_auth/status_update"}"#,
         br#"{"method":"$/x"}"#,
     ] {
-        assert_eq!(acp.hear(line), Heard::default());
+        assert_eq!(acp.hear(line, LINE), Heard::default());
     }
 }
 

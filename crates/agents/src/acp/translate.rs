@@ -206,9 +206,9 @@ pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_
     if is_news {
         permission::ask_about(state, heard, &id);
     }
+    state.calls.settle(&id);
     if let (Some(status), true, false) = (update.status(), is_over, was_over) {
         let text = envelope::cut(&update.output(), TOOL_RESULT_BYTES_MAX);
-        state.calls.settle(&id);
         say(heard, TranscriptEntry::ToolResult { id, status, text });
     }
 }

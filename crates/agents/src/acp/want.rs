@@ -15,39 +15,55 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::state::{State, Theirs};
+use super::state::{State, Theirs, Wish};
 use super::{Request, command, envelope};
 use crate::adapter::{
-    Exit, Happening, Heard, Line, OrderError, RequestId, ServeError, Served, Want,
+    Exit, Happening, Heard, Line, OrderError, RequestId, ServeError, Served, Want, meaning,
 };
 
-type Read = (String, Theirs, Want);
+type Read = (String, Wish, Want);
 
 /// Hands a wish up, or refuses it.
 pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) {
     let method = request.method;
     let refuse = |heard: &mut Heard, code, words: &str| {
-        heard.lines.push(envelope::error(&request.id, code, words));
+        heard.lines.push(refused(request, code, words));
     };
     if !is_offered(state, method) {
         let words = format!("method not found: {}", envelope::shorten(method));
         return refuse(heard, envelope::METHOD_NOT_FOUND, &words);
     }
     match read(method, request.params, &state.cwd) {
-        Ok((session, theirs, _)) if state.is_ours(&session) && state.is_over_for(&theirs) => {
+        Ok((session, wish, _)) if state.is_ours(&session) && state.is_over_for(&wish) => {
             let words = "the turn was interrupted";
             refuse(heard, envelope::REQUEST_CANCELLED, words);
         }
-        Ok((session, theirs, want)) if state.is_ours(&session) => {
+        Ok((session, wish, want)) if state.is_ours(&session) => {
+            let line = request.line;
+            let theirs = Theirs { line, wish };
             state.theirs.insert(request.id.clone(), theirs);
-            heard.happenings.push(Happening::Wanted {
-                request: request.id.clone(),
+            let request = request.id.clone();
+            let wanted = Happening::Wanted {
+                request,
+                line,
                 want,
-            });
+            };
+            heard.happenings.push(wanted);
         }
         Ok(_) => refuse(heard, envelope::INVALID_PARAMS, "that session is not open"),
         Err(words) => refuse(heard, envelope::INVALID_PARAMS, &words),
     }
+}
+
+/// The answer to a request that nobody serves.
+pub(super) fn refused(request: &Request<'_>, code: i64, words: &str) -> Line {
+    let meaning = if code == envelope::REQUEST_CANCELLED {
+        meaning::CANCELLED
+    } else {
+        meaning::REFUSED
+    };
+    let bytes = envelope::error(&request.id, code, words);
+    Line::about(request.line, meaning, bytes)
 }
 
 fn is_offered(state: &State, method: &str) -> bool {
@@ -71,24 +87,24 @@ fn read(method: &str, params: Option<&RawValue>, cwd: &str) -> Result<Read, Stri
             line: wish.line,
             limit: wish.limit,
         };
-        Ok((wish.session_id.to_string(), Theirs::Read, want))
+        Ok((wish.session_id.to_string(), Wish::Read, want))
     } else if method == METHODS.fs_write_text_file {
         let wish: WriteTextFileRequest = parse(params)?;
         let want = Want::Write {
             path: absolute(wish.path)?,
             content: wish.content,
         };
-        Ok((wish.session_id.to_string(), Theirs::Write, want))
+        Ok((wish.session_id.to_string(), Wish::Write, want))
     } else if method == METHODS.terminal_create {
         read_create(params, cwd)
     } else {
         let wish: TerminalOutputRequest = parse(params)?;
         let terminal = wish.terminal_id.to_string();
         let (theirs, want) = match method {
-            "terminal/output" => (Theirs::Output, Want::Output { terminal }),
-            "terminal/wait_for_exit" => (Theirs::WaitForExit, Want::WaitForExit { terminal }),
-            "terminal/kill" => (Theirs::Kill, Want::Kill { terminal }),
-            _ => (Theirs::Release, Want::Release { terminal }),
+            "terminal/output" => (Wish::Output, Want::Output { terminal }),
+            "terminal/wait_for_exit" => (Wish::WaitForExit, Want::WaitForExit { terminal }),
+            "terminal/kill" => (Wish::Kill, Want::Kill { terminal }),
+            _ => (Wish::Release, Want::Release { terminal }),
         };
         Ok((wish.session_id.to_string(), theirs, want))
     }
@@ -108,7 +124,7 @@ fn read_create(params: Option<&RawValue>, cwd: &str) -> Result<Read, String> {
         run: run.ok_or("there is no command")?,
         output_bytes_max: wish.output_byte_limit,
     };
-    Ok((wish.session_id.to_string(), Theirs::CreateTerminal, want))
+    Ok((wish.session_id.to_string(), Wish::CreateTerminal, want))
 }
 
 /// Names that a shell would not take for one could hide from rules and people what is run.
@@ -137,14 +153,22 @@ pub(super) fn answer(
     request: &RequestId,
     served: Result<Served, ServeError>,
 ) -> Result<Vec<Line>, OrderError> {
-    match state.theirs.get(request) {
-        None | Some(Theirs::Permission { .. }) => return Err(OrderError::NotWaiting),
-        Some(_) => state.theirs.remove(request),
+    let line = match state.theirs.get(request) {
+        Some(Theirs { line, wish }) if !wish.is_permission() => *line,
+        _ => return Err(OrderError::NotWaiting),
     };
-    Ok(vec![match served {
-        Ok(served) => envelope::result(request, &shape(served)),
-        Err(error) => envelope::error(request, code(&error), &error.to_string()),
-    }])
+    state.theirs.remove(request);
+    let (meaning, bytes) = match served {
+        Ok(served) => {
+            let bytes = envelope::result(request, &shape(served));
+            (meaning::SERVED, bytes)
+        }
+        Err(error) => {
+            let bytes = envelope::error(request, code(&error), &error.to_string());
+            (meaning::REFUSED, bytes)
+        }
+    };
+    Ok(vec![Line::about(line, meaning, bytes)])
 }
 
 fn code(error: &ServeError) -> i64 {

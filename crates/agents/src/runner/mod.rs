@@ -7,8 +7,55 @@
 //! what a host says is written to the agent once, whatever is repeated; of everything that was said
 //! to the agent the runner knows whether it was written.
 
+mod agent;
+mod alive;
+mod backlog;
+mod calls;
+mod folder;
+mod frame;
+mod hosts;
+mod hub;
+mod items;
+mod last_words;
+mod link;
+mod names;
+mod peers;
 mod record;
-#[expect(dead_code, reason = "the runner follows")]
+mod run;
+mod shells;
+mod socket;
+mod start;
+mod state;
 mod wire;
 
+pub use folder::{clear, find_left};
+use hub::Runner;
+pub use last_words::{LastWords, read_last_words};
+pub use link::{
+    LaunchRefused, Link, LinkError, LinkEvent, LinkLine, Receipt, WriteError, Written, connect,
+};
 pub use record::RunnerRecord;
+pub use run::{RunnerFailure, run};
+pub use shells::RunnerShells;
+pub use start::{RunnerProcess, StartError, StartSpec, default_command, end_left, start};
+
+/// The record of a runner, in its folder.
+const RECORD_FILE: &str = "record.json";
+
+/// What a runner could not keep in memory.
+const SPILL_FILE: &str = "spill";
+
+/// Which process the runner is, by whoever started it.
+const RUNNER_FILE: &str = "runner";
+
+/// What the runner writes about itself.
+const LOG_FILE: &str = "log";
+
+/// Everything that may lie in the folder of a runner.
+const FILES: [&str; 5] = [
+    RECORD_FILE,
+    SPILL_FILE,
+    last_words::FILE,
+    RUNNER_FILE,
+    LOG_FILE,
+];

@@ -46,11 +46,13 @@ pub type ShellFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ShellError>>
 /// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandSpec {
+    /// A second create with the same key gives the same terminal.
+    pub key: u64,
     /// What a shell reads.
     pub command: String,
     /// The folder, absolute, that the caller checked.
     pub cwd: PathBuf,
-    /// Its whole environment, save the marks.
+    /// Variables that are added to the agent's environment.
     pub env: Vec<(OsString, OsString)>,
     /// The size of its screen, if it is to have one.
     pub pty: Option<PtySize>,

@@ -76,7 +76,7 @@ fn try_entering(cgroup: &Cgroup) -> io::Result<()> {
         &mut command,
         Placement {
             cgroup,
-            terminal: false,
+            ..Placement::default()
         },
     );
     command.status().map(drop)

@@ -1,7 +1,8 @@
 //! Finding and ending the processes of a tree by their marks.
 //!
 //! A process belongs if it was started with the mark, if a root that is still there leads its group
-//! or session, if its parent belongs, or if it was found to belong before.
+//! or session, if its parent belongs, or if it was found to belong before. To a runner belongs
+//! whatever has it for a parent.
 //!
 //! Invariants: what belongs is known by number and start time; whoever looks is never ended.
 
@@ -36,6 +37,8 @@ pub(super) struct Members {
     /// `NAME=value`, as it stands in the environment.
     variable: String,
     roots: Vec<ProcessKey>,
+    /// Whether all that we started belongs, and all that came to be ours when its parent ended.
+    below_us: bool,
     known: HashSet<ProcessKey>,
 }
 
@@ -44,8 +47,14 @@ impl Members {
         Self {
             variable,
             roots,
+            below_us: false,
             known: HashSet::new(),
         }
+    }
+
+    /// Those and everything below this process, which has nothing else below it.
+    pub(super) fn with_all_below_us(self, below_us: bool) -> Self {
+        Self { below_us, ..self }
     }
 
     /// Ends every member, and returns how many there were once two looks in a row found none. Blocks.
@@ -108,6 +117,11 @@ impl Members {
             .iter()
             .filter(|(pid, stat)| self.is_led(**pid, stat, &all));
         ours.extend(led.map(|(pid, _)| *pid));
+        if self.below_us {
+            let us = std::process::id();
+            let below = all.iter().filter(|(_, stat)| stat.parent == us);
+            ours.extend(below.map(|(pid, _)| *pid));
+        }
         while add_children(&all, &mut ours) {}
         if ours.contains(&std::process::id()) || ours.contains(&1) {
             return Err(TreeError::Inside);

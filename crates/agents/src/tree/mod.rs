@@ -11,6 +11,7 @@ mod cgroup;
 mod means;
 mod members;
 mod procfs;
+mod record;
 
 use std::io;
 use std::path::PathBuf;
@@ -21,14 +22,14 @@ use std::time::{Duration, Instant};
 
 use countersign_core::event::ProcessKey;
 use countersign_core::limits;
-use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
 
-use crate::spawn_hooks::{self, Placement};
+use crate::spawn_hooks::{self, Placement, Ward};
 use cgroup::Cgroup;
 pub use means::{Means, means};
 use members::Members;
-pub(crate) use procfs::read_stat;
+pub(crate) use procfs::{children, read_stat};
+pub use record::TreeRecord;
 
 const TREE_VARIABLE: &str = "COUNTERSIGN_TREE";
 const TERMINAL_VARIABLE: &str = "COUNTERSIGN_TERMINAL";
@@ -77,6 +78,8 @@ struct Shared {
     variable: &'static str,
     mark: String,
     parent: Option<Tree>,
+    /// What every process in it owes to us, if we are its runner.
+    ward: Option<Ward>,
     gate: Mutex<Gate>,
     tasks: TaskTracker,
 }
@@ -110,13 +113,32 @@ impl Tree {
         let mark = new_mark()?;
         let name = format!("{AGENT_PREFIX}{}-{mark}", to_file_name(id));
         let cgroup = Cgroup::create(&to_file_name(host_key), &name);
-        Ok(Self::new(TREE_VARIABLE, mark, cgroup, None))
+        Ok(Self::new(TREE_VARIABLE, mark, cgroup, None, None))
+    }
+
+    /// The tree that a host recorded for this process, its runner: everything below this process
+    /// belongs to it. A cgroup that is not there any more is made do without.
+    pub(crate) fn from_record(record: &TreeRecord, ward: Ward) -> Self {
+        let cgroup = match &record.means {
+            Means::Cgroup { path } => {
+                let gone = || format!("`{}` is gone", path.display());
+                Cgroup::from_record(path).ok_or_else(gone)
+            }
+            Means::Marks { why } => Err(why.clone()),
+        };
+        let mark = record.mark.clone();
+        Self::new(TREE_VARIABLE, mark, cgroup, None, Some(ward))
+    }
+
+    /// Whether this very process was started in the tree and is not reaped yet.
+    pub(crate) fn has_started(&self, key: ProcessKey) -> bool {
+        self.gate().roots.contains(&key)
     }
 
     /// A tree that uses marks even where a cgroup could be had.
     pub fn create_with_marks() -> Result<Self, TreeError> {
         let cgroup = Err("not wanted".to_owned());
-        Ok(Self::new(TREE_VARIABLE, new_mark()?, cgroup, None))
+        Ok(Self::new(TREE_VARIABLE, new_mark()?, cgroup, None, None))
     }
 
     /// A tree inside this one, for one terminal. Ending this one ends it too.
@@ -126,7 +148,9 @@ impl Tree {
             _ => Err(self.0.why.clone()),
         };
         let parent = Some(self.clone());
-        Ok(Self::new(TERMINAL_VARIABLE, new_mark()?, cgroup, parent))
+        let mark = new_mark()?;
+        let ward = self.0.ward;
+        Ok(Self::new(TERMINAL_VARIABLE, mark, cgroup, parent, ward))
     }
 
     fn new(
@@ -134,6 +158,7 @@ impl Tree {
         mark: String,
         cgroup: Result<Cgroup, String>,
         parent: Option<Self>,
+        ward: Option<Ward>,
     ) -> Self {
         let (cgroup, why) = match cgroup {
             Ok(cgroup) => (Some(cgroup), String::new()),
@@ -147,6 +172,7 @@ impl Tree {
             variable,
             mark,
             parent,
+            ward,
             gate: Mutex::default(),
             tasks: tasks.unwrap_or_default(),
         }))
@@ -191,12 +217,13 @@ impl Tree {
             gate.ended = true;
             gate.roots.clone()
         };
+        let holds_all = self.0.parent.is_none() && self.0.ward.is_some();
         let held = Held {
             cgroup: self.0.cgroup.clone(),
             // A terminal in a cgroup needs no look at every process of the machine; what moved
             // itself elsewhere ends with the agent.
             marked: (self.0.parent.is_none() || self.0.cgroup.is_none() || self.leaks())
-                .then(|| Members::new(self.variable(), roots)),
+                .then(|| Members::new(self.variable(), roots).with_all_below_us(holds_all)),
         };
         held.end(&self.0.tasks).await.map(drop)
     }
@@ -260,7 +287,12 @@ impl Tree {
         if let Some(parent) = &self.0.parent {
             command.env(parent.0.variable, &parent.0.mark);
         }
-        spawn_hooks::place(&mut command, Placement { cgroup, terminal });
+        let placement = Placement {
+            cgroup,
+            terminal,
+            ward: self.0.ward,
+        };
+        spawn_hooks::place(&mut command, placement);
         command.spawn()
     }
 
@@ -274,44 +306,6 @@ impl Tree {
 
     fn gate(&self) -> MutexGuard<'_, Gate> {
         self.0.gate.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A tree as it is kept on the record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TreeRecord {
-    /// How its processes were held together.
-    pub means: Means,
-    /// The mark in their environment.
-    pub mark: String,
-}
-
-impl TreeRecord {
-    /// Ends whatever is left of the agent, `root` being its own process if it is known, and returns
-    /// how many processes that were.
-    pub async fn sweep(&self, root: Option<ProcessKey>) -> Result<usize, TreeError> {
-        let held = Held {
-            cgroup: self.find_cgroup(),
-            marked: Some(Members::new(self.variable(), root.into_iter().collect())),
-        };
-        held.end(&TaskTracker::new()).await
-    }
-
-    /// Whether a process is of that agent: it is in its cgroup, or was started with its mark.
-    pub fn holds(&self, pid: u32) -> bool {
-        self.find_cgroup().is_some_and(|cgroup| cgroup.holds(pid))
-            || procfs::has_variable(pid, &self.variable())
-    }
-
-    fn find_cgroup(&self) -> Option<Cgroup> {
-        match &self.means {
-            Means::Cgroup { path } => Cgroup::from_record(path),
-            Means::Marks { .. } => None,
-        }
-    }
-
-    fn variable(&self) -> String {
-        format!("{TREE_VARIABLE}={}", self.mark)
     }
 }
 

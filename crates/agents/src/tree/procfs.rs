@@ -83,6 +83,30 @@ pub(super) fn list() -> Vec<u32> {
     pids
 }
 
+/// Our own children, and those that became ours.
+pub(crate) fn children() -> Vec<(u32, Stat)> {
+    let us = std::process::id();
+    let listed = list_children().unwrap_or_else(list);
+    let stats = listed
+        .into_iter()
+        .filter_map(|pid| Some((pid, read_stat(pid)?)));
+    stats.filter(|(_, stat)| stat.parent == us).collect()
+}
+
+/// Nothing where the kernel does not list them: see `proc_tid_children(5)`.
+fn list_children() -> Option<Vec<u32>> {
+    let mut pids = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").ok()?.flatten() {
+        let listed = fs::read_to_string(thread.path().join("children")).ok()?;
+        pids.extend(
+            listed
+                .split_ascii_whitespace()
+                .filter_map(|pid| pid.parse::<u32>().ok()),
+        );
+    }
+    Some(pids)
+}
+
 /// Whether the process was started with this variable. Not, if we may not look.
 ///
 /// While a process becomes another program its environment reads as empty, so that is believed only

@@ -8,7 +8,9 @@
 
 mod acp;
 mod files;
+mod link;
 mod pipe;
+mod runner;
 mod shells;
 mod support;
 mod tree;

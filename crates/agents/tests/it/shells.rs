@@ -1,6 +1,7 @@
 //! Terminals.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_agents::{
     CommandSpec, LocalShells, NoShells, PtySize, ShellBackend, ShellError, TerminalId,
@@ -10,11 +11,14 @@ use tempfile::TempDir;
 
 use crate::support::{code, daemonise, env, guarded, is_alive, key_of, signal, trees};
 
+/// Each with a key of its own.
 fn spec(cwd: &Path, command: &str) -> CommandSpec {
+    static KEYS: AtomicU64 = AtomicU64::new(1);
     CommandSpec {
+        key: KEYS.fetch_add(1, Ordering::Relaxed),
         command: command.to_owned(),
         cwd: cwd.to_owned(),
-        env: env(),
+        env: Vec::new(),
         pty: None,
         output_bytes_max: 1_000,
     }
@@ -28,7 +32,7 @@ struct Room {
 impl Room {
     fn new(tree: Tree) -> Self {
         Self {
-            shells: LocalShells::new(tree),
+            shells: LocalShells::new(tree, env()),
             dir: TempDir::new().expect("a folder"),
         }
     }
@@ -272,4 +276,38 @@ async fn no_shells_permit_nothing() {
     let shells: Box<dyn ShellBackend> = Box::new(NoShells);
     let error = shells.create(spec(Path::new("/"), "true")).await;
     assert!(matches!(error, Err(ShellError::NotPermitted(_))));
+}
+
+#[tokio::test]
+async fn a_key_starts_one_command_ever() {
+    let room = Room::marks();
+    let wanted = spec(room.dir.path(), "echo run >>ran; cat ran");
+    let first = room
+        .shells
+        .create(wanted.clone())
+        .await
+        .expect("a terminal");
+    guarded(room.shells.wait_for_exit(&first))
+        .await
+        .expect("exit");
+    let second = room.shells.create(wanted.clone()).await.expect("the same");
+    assert_eq!(second, first);
+    assert_eq!(room.output(&first).await, output("run\n", code(0)));
+    room.shells.release(&first).await.expect("release");
+    let third = room.shells.create(wanted).await.expect("the same");
+    assert_eq!(third, first);
+    assert_eq!(room.run("cat ran").await, output("run\n", code(0)));
+}
+
+#[tokio::test]
+async fn variables_are_added_to_those_of_the_agent() {
+    let room = Room::marks();
+    let wanted = CommandSpec {
+        env: vec![
+            ("ADDED".into(), "yes".into()),
+            ("PATH".into(), "/bin".into()),
+        ],
+        ..spec(room.dir.path(), "echo $ADDED $PATH")
+    };
+    assert_eq!(room.run_spec(wanted).await, output("yes /bin\n", code(0)));
 }

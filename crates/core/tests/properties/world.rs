@@ -182,13 +182,10 @@ impl World {
     /// Killed right after a commit, and started again. Agents may have outlived that.
     fn restart(&mut self, adopted: u8) {
         self.commit();
-        let adopted: BTreeSet<AgentId> = (self.managed.iter().enumerate())
-            .filter(|(place, _)| {
-                adopted
-                    .checked_shr(*place as u32)
-                    .is_some_and(|bits| bits & 1 == 1)
-            })
-            .map(|(_, agent)| agent.clone())
+        let bits = (0..u8::BITS).map(|place| adopted >> place & 1 == 1);
+        let adopted: BTreeSet<AgentId> = (self.managed.iter().zip(bits))
+            .filter(|(_, adopted)| *adopted)
+            .map(|(agent, _)| agent.clone())
             .collect();
         let before = crate::managed::lives_of(&self.folded, &adopted);
         self.presence = Presence::default();

@@ -1,8 +1,6 @@
 //! Agents whose host is gone: found by what their runners left in the data folder, and ended.
 
-use std::path::Path;
-
-use countersign_agents::runner::RunnerRecord;
+use countersign_agents::runner::{RunnerRecord, end_left, find_left};
 use countersign_core::event::ProcessKey;
 
 use crate::failure::CliError;
@@ -40,15 +38,4 @@ pub(super) fn words(count: usize) -> String {
         "{who} without a host: `countersign up` takes them up again, `countersign down --all` \
          ends them"
     )
-}
-
-fn find_left(_folder: &Path) -> Vec<(RunnerRecord, ProcessKey)> {
-    Vec::new()
-}
-
-async fn end_left(
-    _record: &RunnerRecord,
-    _runner: Option<ProcessKey>,
-) -> Result<usize, countersign_agents::TreeError> {
-    Ok(0)
 }

@@ -29,15 +29,12 @@ pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<Run
 }
 
 pub(crate) async fn runner(args: RunnerArgs) -> Result<Exit, CliError> {
-    run(&args.folder).await?;
-    Ok(Exit::Ok)
-}
-
-async fn run(folder: &std::path::Path) -> Result<(), CliError> {
-    Err(CliError::Failed {
-        what: format!("`{}` cannot be run yet", folder.display()),
+    let ran = countersign_agents::runner::run(&args.folder).await;
+    ran.map_err(|error| CliError::Failed {
+        what: error.to_string(),
         hint: None,
-    })
+    })?;
+    Ok(Exit::Ok)
 }
 
 #[cfg(test)]

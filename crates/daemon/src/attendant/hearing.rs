@@ -5,109 +5,152 @@
 
 use std::sync::Arc;
 
-use countersign_agents::PipeEvent;
-use countersign_agents::adapter::{
-    Answer, Exit, Happening, PermissionAsk, Ready, Report, RequestId, TurnEnd,
-};
+use countersign_agents::adapter::{Exit, Happening, Ready, Report, RequestId, TurnEnd};
+use countersign_agents::runner::LinkEvent;
 use countersign_core::event::TurnEnded;
-use countersign_core::limits::{
-    AGENT_LINE_BYTES_SHORT, AGENT_LOG_BYTES_KEPT, MANAGED_ASK_TIMEOUT_MS,
-};
-use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk, Ran};
+use countersign_core::limits::{AGENT_LINE_BYTES_SHORT, AGENT_LOG_BYTES_KEPT, RUNNER_BYTES_HELD};
+use countersign_core::{Bookmark, Input, ManagedInput, Ran};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::crash;
-use crate::names::random_hex;
-use crate::service::Asked;
 
-use super::binding;
 use super::pace::Pace;
 use super::run::{Last, Run};
 use super::story::Story;
+use super::talk::{Lost, Mark};
 
 /// What the hearing side keeps.
 #[derive(Default)]
 pub(super) struct Hearing {
     pub(super) story: Story,
     log: String,
-    in_turn: bool,
+    pub(super) in_turn: bool,
+    /// Whether more of the newest line is still to be taken in.
+    is_partial: bool,
+    /// The number of the newest line.
+    heard: u64,
+    /// The number of the newest line that is committed.
+    committed: u64,
 }
 
 impl Run {
     /// Hears an agent to its end.
-    pub(super) async fn hear_all(self: Arc<Self>, mut events: mpsc::Receiver<PipeEvent>) -> Last {
-        let mut hearing = Hearing::default();
+    pub(super) async fn hear_all(
+        self: Arc<Self>,
+        mut events: mpsc::Receiver<LinkEvent>,
+        (log, heard, in_turn): (String, u64, bool),
+    ) -> Last {
+        let mut hearing = Hearing {
+            log,
+            in_turn,
+            heard,
+            committed: heard,
+            ..Hearing::default()
+        };
+        let ended = self.hear_until_over(&mut events, &mut hearing).await;
+        Last {
+            report: hearing.story.take_report(&self.agent),
+            said: hearing.story.take(),
+            ended: ended.ok(),
+            in_turn: hearing.in_turn,
+            log: hearing.log,
+            link: Some(events),
+        }
+    }
+
+    async fn hear_until_over(
+        self: &Arc<Self>,
+        events: &mut mpsc::Receiver<LinkEvent>,
+        hearing: &mut Hearing,
+    ) -> Result<(Exit, Option<String>), Lost> {
         let mut pace = Pace::begin(Instant::now());
-        let exit = loop {
-            match next(&mut events, &hearing.story).await {
-                Next::Due => self.commit_story(&mut hearing.story).await,
-                Next::Came(Some(PipeEvent::Exited(exit))) => break exit,
-                Next::Came(None) => break Exit::default(),
+        loop {
+            match next(events, &hearing.story).await {
+                Next::Due => self.commit(hearing, Vec::new()).await?,
+                Next::Came(Some(LinkEvent::Exited { exit, why })) => return Ok((exit, why)),
+                Next::Came(None | Some(LinkEvent::Lost)) => return Err(Lost),
                 Next::Came(Some(event)) => {
                     let rest = pace.heard(size_of(&event), Instant::now());
-                    self.take(event, &mut hearing).await;
+                    self.take(event, hearing).await?;
                     if let Some(until) = rest {
                         tokio::time::sleep_until(until).await;
                     }
                 }
             }
-        };
-        self.commit_report(&mut hearing.story).await;
-        Last {
-            said: hearing.story.take(),
-            exit,
-            in_turn: hearing.in_turn,
-            log: hearing.log,
         }
     }
 
-    async fn take(self: &Arc<Self>, event: PipeEvent, hearing: &mut Hearing) {
+    async fn take(self: &Arc<Self>, event: LinkEvent, hearing: &mut Hearing) -> Result<(), Lost> {
         match event {
-            PipeEvent::Line(line) => {
-                let heard = aside(line.len(), || self.hear(&line));
-                for happening in heard.happenings {
-                    self.happen(happening, hearing).await;
-                }
-            }
-            PipeEvent::Oversized { bytes } => {
+            LinkEvent::Line { number, bytes } => self.take_line(number, &bytes, hearing).await?,
+            LinkEvent::Oversized { number, bytes } => {
                 let words = format!("a line of {bytes} bytes was too long to be read");
                 hearing.story.note(words);
+                self.skip_to(number);
+                hearing.heard = number;
             }
-            PipeEvent::Stderr(text) => {
+            LinkEvent::Log(text) => {
                 tracing::debug!(agent = %self.agent, text, "log of an agent");
                 keep_end(&mut hearing.log, &text);
             }
-            PipeEvent::Exited(_) => {}
+            LinkEvent::Exited { .. } | LinkEvent::Lost => {}
         }
-        if hearing.story.is_full() {
-            self.commit_story(&mut hearing.story).await;
+        if hearing.story.is_full() || is_far(hearing) {
+            self.commit(hearing, Vec::new()).await?;
         }
+        Ok(())
     }
 
-    async fn happen(self: &Arc<Self>, happening: Happening, hearing: &mut Hearing) {
+    async fn take_line(
+        self: &Arc<Self>,
+        number: u64,
+        bytes: &[u8],
+        hearing: &mut Hearing,
+    ) -> Result<(), Lost> {
+        let heard = aside(bytes.len(), || self.hear(bytes, number));
+        hearing.heard = number;
+        let mut happenings = heard.happenings.into_iter();
+        while let Some(happening) = happenings.next() {
+            hearing.is_partial = happenings.as_slice().iter().any(matters);
+            self.happen(happening, hearing).await?;
+        }
+        hearing.is_partial = false;
+        Ok(())
+    }
+
+    async fn happen(
+        self: &Arc<Self>,
+        happening: Happening,
+        hearing: &mut Hearing,
+    ) -> Result<(), Lost> {
         match happening {
             Happening::Said(entry) => {
                 hearing.in_turn = true;
                 hearing.story.add(entry);
             }
             Happening::Reported(report) => hearing.story.report(report),
-            Happening::Ready(ready) => self.is_ready(ready, hearing).await,
+            Happening::Ready(ready) => self.is_ready(ready, hearing).await?,
             Happening::StartFailed { message } => {
                 self.useless.send_replace(Some(message));
             }
-            Happening::Asked(ask) => self.asked(*ask, hearing).await,
-            Happening::Withdrawn { request } => self.withdrew(request, hearing).await,
-            Happening::Wanted { request, want } => self.wanted(request, want, hearing).await,
-            Happening::TurnEnded { turn, end } => self.turn_ended(turn, end, hearing).await,
+            Happening::Asked(ask) => self.asked(*ask, hearing).await?,
+            Happening::Withdrawn { request } => self.withdrew(request, hearing).await?,
+            Happening::Wanted {
+                request,
+                line,
+                want,
+            } => self.wanted((request, line), want, hearing).await?,
+            Happening::TurnEnded { turn, end } => self.turn_ended(turn, end, hearing).await?,
             Happening::Noise(text) => {
                 tracing::debug!(agent = %self.agent, text, "noise of an agent");
             }
         }
+        Ok(())
     }
 
-    async fn is_ready(&self, ready: Ready, hearing: &mut Hearing) {
+    async fn is_ready(&self, ready: Ready, hearing: &mut Hearing) -> Result<(), Lost> {
         hearing.in_turn = false;
         for warning in ready.warnings {
             hearing.story.note(warning);
@@ -116,21 +159,19 @@ impl Run {
             mode: ready.mode,
             ..Report::default()
         });
-        self.commit_story(&mut hearing.story).await;
-        self.say(Ran::Ready {
+        let opened = Ran::Ready {
             session: ready.session,
             resumable: ready.resumable,
-        })
-        .await;
+        };
+        self.commit(hearing, vec![opened]).await?;
         crash::point("session_recorded");
         self.ready.send_replace(true);
+        Ok(())
     }
 
-    async fn turn_ended(&self, turn: u32, end: TurnEnd, hearing: &mut Hearing) {
+    async fn turn_ended(&self, turn: u32, end: TurnEnd, hearing: &mut Hearing) -> Result<(), Lost> {
         hearing.in_turn = false;
-        self.commit_report(&mut hearing.story).await;
-        self.settle_told().await;
-        self.say(Ran::TurnEnded {
+        let ended = Ran::TurnEnded {
             said: hearing.story.take(),
             end: Box::new(TurnEnded {
                 agent: self.agent.clone(),
@@ -140,112 +181,75 @@ impl Run {
                 usage: end.usage,
             }),
             left_open: end.left_open,
-        })
-        .await;
-    }
-
-    async fn withdrew(&self, request: RequestId, hearing: &mut Hearing) {
-        self.commit_story(&mut hearing.story).await;
-        self.say(Ran::Withdrew { request: request.0 }).await;
-    }
-
-    async fn asked(self: &Arc<Self>, ask: PermissionAsk, hearing: &mut Hearing) {
-        hearing.in_turn = true;
-        let passes = ask.binds.iter();
-        let passes = passes.map(|bound| binding::digest(bound, &self.folder));
-        let options = [(ask.can_allow, APPROVE), (true, DENY)];
-        let options = options.into_iter().filter(|(can, _)| *can);
-        let own = ManagedAsk {
-            request: ask.request.0.clone(),
-            passes: passes.collect(),
-            ..ManagedAsk::default()
         };
-        let request = AskRequest {
-            tool_call: Some(ask.tool_call),
-            tool: ask.tool,
-            input: ask.input,
-            details: ask.details,
-            options: options.map(|(_, option)| option.to_owned()).collect(),
-            ..self.ask_request(ask.title, own, hearing)
-        };
-        let id = request.id.clone();
-        self.keep(ask.request.clone(), id.clone(), None);
-        let run = self.clone();
-        match self.enter(request).await {
-            Ok(asked) => {
-                self.tasks.spawn(async move {
-                    if let Err(error) = asked.accepted().await {
-                        run.refuse(ask.request, &id, &error.to_string());
-                    }
-                });
-            }
-            Err(error) => self.refuse(ask.request, &id, &error.to_string()),
+        self.commit(hearing, vec![ended]).await
+    }
+
+    async fn withdrew(&self, request: RequestId, hearing: &mut Hearing) -> Result<(), Lost> {
+        let request = request.0;
+        self.commit(hearing, vec![Ran::Withdrew { request }]).await
+    }
+
+    /// Commits what was heard and then `more`, with how far that is.
+    async fn commit(&self, hearing: &mut Hearing, more: Vec<Ran>) -> Result<(), Lost> {
+        let mut inputs = self.take_told();
+        inputs.extend(self.reported(&mut hearing.story));
+        let said = hearing.story.take();
+        let said = (!said.is_empty()).then(|| Ran::Said(said));
+        inputs.extend(said.into_iter().chain(more).map(|ran| self.input(ran)));
+        let mark = self.mark_unless_partial(hearing);
+        if inputs.is_empty() && mark.is_none() {
+            return Ok(());
+        }
+        let bookmark = mark.as_ref().map(|mark| self.bookmark(mark));
+        if let Err(error) = self.service.heard(inputs, bookmark).await {
+            tracing::warn!(agent = %self.agent, %error, "what an agent did was not recorded");
+            return Err(Lost);
+        }
+        self.acknowledge(hearing, mark);
+        Ok(())
+    }
+
+    /// A line counts as heard once all of it is taken in.
+    pub(super) fn mark_unless_partial(&self, hearing: &Hearing) -> Option<Mark> {
+        (!hearing.is_partial).then(|| self.talk().mark())
+    }
+
+    pub(super) fn bookmark(&self, mark: &Mark) -> Bookmark {
+        Bookmark {
+            agent: self.agent.clone(),
+            run: self.number,
+            heard: mark.heard,
+            kept: mark.kept.clone(),
         }
     }
 
-    /// An ask that cannot even be asked is denied, with the reason.
-    fn refuse(&self, request: RequestId, ask: &ApprovalId, why: &str) {
-        let message = Some(format!("this could not be asked: {why}"));
-        let answer = Answer::Deny { message };
-        // It may have been withdrawn meanwhile.
-        drop(self.answer_request(request, ask, answer));
-    }
-
-    /// Sends an ask into the loop; what became of earlier answers comes right after it.
-    pub(super) async fn enter(&self, request: AskRequest) -> Result<Asked, crate::ServiceError> {
-        let asked = self.service.send_ask(request, Vec::new(), None).await;
-        self.settle_told().await;
-        asked
-    }
-
-    /// What every ask of this agent has in common.
-    pub(super) fn ask_request(
-        &self,
-        action: String,
-        own: ManagedAsk,
-        hearing: &mut Hearing,
-    ) -> AskRequest {
-        let timeout = self.ask_timeout_ms.unwrap_or(MANAGED_ASK_TIMEOUT_MS);
-        AskRequest {
-            caller: self.caller.clone(),
-            id: ApprovalId::new(format!("approval-{}", random_hex::<6>())),
-            agent: Some(self.agent.clone()),
-            turn: None,
-            tool_call: None,
-            action,
-            tool: None,
-            input: None,
-            details: Json::null(),
-            a2ui: None,
-            options: Vec::new(),
-            approving: None,
-            system_level: true,
-            idempotency_key: None,
-            timeout_ms: (timeout > 0).then_some(timeout),
-            cwd: Some(self.folder.to_string_lossy().into_owned()),
-            judged: None,
-            keyed: None,
-            managed: Some(Box::new(ManagedAsk {
-                run: self.number,
-                said: hearing.story.take(),
-                ..own
-            })),
+    /// Tells the runner what it need not keep any longer.
+    pub(super) fn acknowledge(&self, hearing: &mut Hearing, mark: Option<Mark>) {
+        if let Some(mark) = mark {
+            hearing.committed = mark.heard;
+            self.talk().link().committed(mark.heard, mark.open);
         }
     }
 
-    async fn commit_story(&self, story: &mut Story) {
-        self.commit_report(story).await;
-        let said = story.take();
-        if !said.is_empty() {
-            self.say(Ran::Said(said)).await;
-        }
+    pub(super) fn reported(&self, story: &mut Story) -> Option<Input> {
+        let report = story.take_report(&self.agent)?;
+        Some(self.input(Ran::Reported(Box::new(report))))
     }
 
-    async fn commit_report(&self, story: &mut Story) {
-        if let Some(report) = story.take_report(&self.agent) {
-            self.say(Ran::Reported(Box::new(report))).await;
-        }
+    pub(super) fn input(&self, ran: Ran) -> Input {
+        Input::Managed(ManagedInput::Ran(self.agent.clone(), self.number, ran))
     }
+}
+
+/// Whether something of a line has to be taken in.
+fn matters(happening: &Happening) -> bool {
+    !matches!(happening, Happening::Noise(_))
+}
+
+/// Whether so much was heard without anything to commit that the runner should let go of it.
+fn is_far(hearing: &Hearing) -> bool {
+    hearing.heard.saturating_sub(hearing.committed) > RUNNER_BYTES_HELD as u64 / 2
 }
 
 /// What takes long to understand must not hold up whoever shares the thread.
@@ -259,11 +263,11 @@ fn aside<T>(bytes: usize, understand: impl FnOnce() -> T) -> T {
 }
 
 enum Next {
-    Came(Option<PipeEvent>),
+    Came(Option<LinkEvent>),
     Due,
 }
 
-async fn next(events: &mut mpsc::Receiver<PipeEvent>, story: &Story) -> Next {
+async fn next(events: &mut mpsc::Receiver<LinkEvent>, story: &Story) -> Next {
     let Some(due) = story.due() else {
         return Next::Came(events.recv().await);
     };
@@ -273,11 +277,11 @@ async fn next(events: &mut mpsc::Receiver<PipeEvent>, story: &Story) -> Next {
     }
 }
 
-fn size_of(event: &PipeEvent) -> usize {
+fn size_of(event: &LinkEvent) -> usize {
     match event {
-        PipeEvent::Line(line) => line.len(),
-        PipeEvent::Stderr(text) => text.len(),
-        PipeEvent::Oversized { .. } | PipeEvent::Exited(_) => 0,
+        LinkEvent::Line { bytes, .. } => bytes.len(),
+        LinkEvent::Log(text) => text.len(),
+        LinkEvent::Oversized { .. } | LinkEvent::Exited { .. } | LinkEvent::Lost => 0,
     }
 }
 

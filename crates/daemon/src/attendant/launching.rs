@@ -1,30 +1,24 @@
-//! Launching: from what was asked for to a process with a pipe.
+//! Launching: from what was asked for to a runner that started the agent.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use countersign_agents::catalog::{self, Resolved};
-use countersign_agents::{LaunchSpec, Pipe, Process, Tree, launch, worktree};
-use countersign_core::event::SpawnOptions;
+use countersign_agents::runner::{self, RunnerRecord, StartSpec};
+use countersign_agents::{Tree, worktree};
+use countersign_core::event::{ProcessKey, SpawnOptions};
 use countersign_core::{AgentId, Json, Managed, ManagedInput, Ran};
 
 use crate::crash;
+use crate::names::random_hex;
 use crate::reply::ServiceError;
 use crate::service::Service;
 use crate::supervisor::chain;
 
+use super::adopting::{self, Connected};
 use super::environment;
 
-/// A process that was started, and where.
-pub(super) struct Launched {
-    pub(super) pipe: Pipe,
-    pub(super) process: Process,
-    pub(super) tree: Tree,
-    pub(super) folder: PathBuf,
-    pub(super) env: Vec<(OsString, OsString)>,
-}
-
-/// Why there is none, in words for a person.
+/// Why an agent was not started, in words for a person.
 pub(super) struct Failure(pub(super) String);
 
 impl From<ServiceError> for Failure {
@@ -37,81 +31,144 @@ fn failure(error: &(dyn std::error::Error + 'static)) -> Failure {
     Failure(chain(error))
 }
 
-/// Starts an agent's process. What would have to be cleared away after a crash is committed before it
-/// is there.
+/// Starts an agent in a runner of its own. What would have to be cleared away after a crash is
+/// committed before it is there, and whose processes they are before the agent runs anything.
 pub(super) async fn launch_agent(
     service: &Service,
     agent: &AgentId,
     name: &str,
-    (run, managed): (u32, &Managed),
-) -> Result<Launched, Failure> {
-    let say = |ran| service.want(ManagedInput::Ran(agent.clone(), run, ran));
-    let folder = match place(managed, name).await? {
-        Place::There(folder) => folder,
-        Place::Made(made, folder) => {
-            say(Ran::Placed(made)).await?;
-            folder
-        }
+    managed: &Managed,
+) -> Result<(Connected, Managed), Failure> {
+    let launch = Launch {
+        service,
+        agent,
+        run: managed.run,
     };
+    let mut managed = managed.clone();
+    launch.place(&mut managed, name).await?;
     let env = environment::of_agent(
         std::env::vars_os(),
         &managed.options.env,
         service.secrets_of(agent),
     );
     let command = command_of(&managed.options, &env)?;
-    let id = format!("{agent}-{run}");
+    let id = format!("{agent}-{}", managed.run);
+    // Held until the agent is in it: an empty one is cleared away with its last owner.
     let tree = Tree::create(&id, &host_key()).map_err(|error| failure(&error))?;
     crash::point("tree_created");
-    let record = Json::from_value(&tree.record()).map_err(|error| failure(&error))?;
-    let launched = |process| Ran::Launched {
-        process,
-        tree: record.clone(),
-    };
-    say(launched(None)).await?;
-    crash::point("launch_recorded");
-    let (program, args) = command.split_first().ok_or_else(no_command)?;
-    let spec = LaunchSpec {
-        program: program.into(),
-        args: args.iter().map(OsString::from).collect(),
-        cwd: folder.clone(),
-        env: env.clone(),
-        tree: &tree,
-    };
-    let (pipe, process) = launch(&spec).map_err(|error| failure(&error))?;
-    crash::point("process_started");
-    let recorded = say(launched(Some(process.key()))).await;
-    crash::point("process_recorded");
-    if let Err(error) = recorded {
-        // It may not run if nobody knows that it does.
-        drop(tree.kill_all().await);
-        return Err(error.into());
-    }
-    Ok(Launched {
-        pipe,
-        process,
-        tree,
-        folder,
-        env,
-    })
-}
-
-enum Place {
-    There(PathBuf),
-    Made(countersign_core::event::Worktree, PathBuf),
-}
-
-/// The folder to work in; its worktree is made if it is to have one and has none.
-async fn place(managed: &Managed, name: &str) -> Result<Place, Failure> {
-    let cwd = Path::new(&managed.options.cwd);
-    match (&managed.worktree, &managed.options.worktree) {
-        (Some(worktree), _) => Ok(Place::There(worktree::folder(worktree, cwd))),
-        (None, None) => Ok(Place::There(cwd.to_owned())),
-        (None, Some(wish)) => {
-            let made = worktree::create(cwd, name, wish.branch.as_deref());
-            let made = made.await.map_err(|error| failure(&error))?;
-            let folder = worktree::folder(&made, cwd);
-            Ok(Place::Made(made, folder))
+    let record = launch.record(&tree);
+    let runner = launch.start_runner(&record).await?;
+    match launch
+        .begin(&record, runner, command, (folder_of(&managed), env))
+        .await
+    {
+        Ok(connected) => Ok((connected, managed)),
+        Err(error) => {
+            adopting::end(&record, Some(runner), agent.as_str()).await;
+            runner::clear(&record);
+            Err(error)
         }
+    }
+}
+
+/// One launch.
+struct Launch<'a> {
+    service: &'a Service,
+    agent: &'a AgentId,
+    run: u32,
+}
+
+impl Launch<'_> {
+    async fn say(&self, ran: Ran) -> Result<(), Failure> {
+        let said = ManagedInput::Ran(self.agent.clone(), self.run, ran);
+        self.service.want(said).await?;
+        Ok(())
+    }
+
+    /// Makes the worktree if it is to have one and has none.
+    async fn place(&self, managed: &mut Managed, name: &str) -> Result<(), Failure> {
+        let (None, Some(wish)) = (&managed.worktree, &managed.options.worktree) else {
+            return Ok(());
+        };
+        let cwd = Path::new(&managed.options.cwd);
+        let made = worktree::create(cwd, name, wish.branch.as_deref());
+        let made = made.await.map_err(|error| failure(&error))?;
+        managed.worktree = Some(made.clone());
+        self.say(Ran::Placed(made)).await
+    }
+
+    fn record(&self, tree: &Tree) -> RunnerRecord {
+        let settings = self.service.runners();
+        let name = random_hex::<8>();
+        let sockets = settings.sockets.iter();
+        let sockets = sockets.map(|folder| folder.join(format!("{name}.sock")));
+        RunnerRecord {
+            tree: tree.record(),
+            folder: settings
+                .folder
+                .join(format!("{}-{}-{name}", self.agent, self.run)),
+            sockets: sockets.collect(),
+            patience_ms: settings.patience_ms,
+        }
+    }
+
+    /// The record is committed before its runner is there.
+    async fn start_runner(&self, record: &RunnerRecord) -> Result<ProcessKey, Failure> {
+        self.say(launched(None, record)?).await?;
+        crash::point("launch_recorded");
+        let spec = StartSpec {
+            command: self.service.runners().command.clone(),
+            record: record.clone(),
+        };
+        let started = match runner::start(&spec).await {
+            Ok(started) => started.key(),
+            Err(error) => {
+                runner::clear(record);
+                return Err(failure(&error));
+            }
+        };
+        crash::point("process_started");
+        Ok(started)
+    }
+
+    /// The agent runs nothing before it is committed whose processes they are.
+    async fn begin(
+        &self,
+        record: &RunnerRecord,
+        runner: ProcessKey,
+        command: Vec<String>,
+        (folder, env): (PathBuf, Vec<(OsString, OsString)>),
+    ) -> Result<Connected, Failure> {
+        self.say(launched(Some(runner), record)?).await?;
+        crash::point("process_recorded");
+        let link = runner::connect(record, runner, 0, Vec::new()).await;
+        let link = link.map_err(|error| failure(&error))?;
+        let (program, args) = command.split_first().ok_or_else(no_command)?;
+        let args = args.iter().map(OsString::from).collect();
+        let begun = link.line.launch(program.into(), args, folder, env).await;
+        begun.map_err(|error| failure(&error))?;
+        crash::point("agent_launched");
+        Ok(Connected {
+            link,
+            heard: 0,
+            kept: None,
+            record: record.clone(),
+            runner,
+        })
+    }
+}
+
+fn launched(process: Option<ProcessKey>, record: &RunnerRecord) -> Result<Ran, Failure> {
+    let tree = Json::from_value(record).map_err(|error| failure(&error))?;
+    Ok(Ran::Launched { process, tree })
+}
+
+/// The folder that an agent works in.
+pub(super) fn folder_of(managed: &Managed) -> PathBuf {
+    let cwd = Path::new(&managed.options.cwd);
+    match &managed.worktree {
+        Some(made) => worktree::folder(made, cwd),
+        None => cwd.to_owned(),
     }
 }
 

@@ -4,30 +4,41 @@
 //! Invariants: whatever is written to an agent was committed before; nothing here decides; no
 //! attendant waits for a person; an agent that is slow, loud or silent costs only itself.
 
+mod adopting;
+mod asking;
 mod binding;
 mod environment;
 mod found;
 mod hearing;
+mod kept;
 mod launching;
 mod pace;
 mod run;
 mod serving;
 mod story;
+mod talk;
 mod telling;
+mod wishing;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_agents::TreeRecord;
+use countersign_agents::runner::{self, LinkEvent, RunnerRecord};
+use countersign_core::event::{AgentReported, ProcessKey, RunEnd};
 use countersign_core::limits::RECOVERY_MS;
-use countersign_core::{Agent, AgentId, Duty, ManagedInput, Ran, Snapshot};
+use countersign_core::{AgentId, Duty, Managed, ManagedInput, Ran};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::board::{Board, Owed};
 use crate::crash;
-use crate::service::{RunnerSettings, Service};
+use crate::service::Service;
+
+use adopting::Connected;
+pub(crate) use adopting::{Adopted, find_runners};
+use launching::Failure;
+use run::{Run, Who, ended};
 
 /// Everybody who attends to an agent.
 #[derive(Clone)]
@@ -37,15 +48,18 @@ pub(crate) struct Attendants {
 }
 
 impl Attendants {
-    /// Attends to whatever appears on the board.
-    pub(crate) fn begin(service: Service, board: Arc<Board>, adopted: Adopted) -> Self {
-        // Nobody was adopted, so everybody on the board is new.
-        drop(adopted);
+    /// Attends to those who were left by an earlier host, and to whatever appears on the board.
+    pub(crate) fn begin(service: &Service, board: Arc<Board>, left: Vec<TakenUp>) -> Self {
         let attendants = Self {
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
         };
+        for one in left {
+            let attending = go_on(service.clone(), one, attendants.clone());
+            attendants.tasks.spawn(attending);
+        }
         let own = attendants.clone();
+        let service = service.clone();
         attendants.tasks.spawn(async move {
             loop {
                 let arrivals = tokio::select! {
@@ -61,7 +75,7 @@ impl Attendants {
         attendants
     }
 
-    /// Ends every agent and everything that came of it.
+    /// Lets go of every agent: their runners go on with them.
     pub(crate) async fn end(&self) {
         self.ending.cancel();
         self.tasks.close();
@@ -69,13 +83,68 @@ impl Attendants {
     }
 }
 
+/// An agent that an earlier host left, and what is owed to it now.
+pub(crate) struct TakenUp {
+    pub(crate) agent: AgentId,
+    pub(crate) name: String,
+    pub(crate) managed: Arc<Managed>,
+    pub(crate) owed: Owed,
+    connected: Connected,
+}
+
+impl Adopted {
+    /// Puts an agent together with what is owed to it.
+    pub(crate) fn take_up(
+        &mut self,
+        agent: AgentId,
+        (name, managed): (String, Arc<Managed>),
+        owed: Owed,
+    ) -> Option<TakenUp> {
+        let connected = self.0.remove(&agent)?;
+        Some(TakenUp {
+            agent,
+            name,
+            managed,
+            owed,
+            connected,
+        })
+    }
+}
+
+/// Goes on with an agent that an earlier host left, then attends to it as to any other.
+async fn go_on(service: Service, left: TakenUp, all: Attendants) {
+    let TakenUp {
+        agent,
+        name,
+        managed,
+        mut owed,
+        connected,
+    } = left;
+    tracing::info!(agent = %agent, heard = connected.heard, "goes on with an agent");
+    let keeper = Keeper {
+        service: &service,
+        agent: &agent,
+        name: &name,
+        all: &all,
+    };
+    if keeper.run_to_the_end(&managed, connected, &mut owed).await {
+        attend(service, agent, owed, all).await;
+    }
+}
+
 /// Runs an agent whenever it is to be run.
 async fn attend(service: Service, agent: AgentId, mut owed: Owed, all: Attendants) {
     loop {
-        if let Some(launch) = launch_in(&owed) {
-            let over = run::Run::perform(&service, &agent, launch, &mut owed, &all).await;
-            crash::point("run_over");
-            record_end(&service, &agent, over, &all).await;
+        if let Some(wanted) = launch_in(&owed) {
+            let keeper = Keeper {
+                service: &service,
+                agent: &agent,
+                name: &wanted.name,
+                all: &all,
+            };
+            if !keeper.perform(wanted.managed, wanted.run, &mut owed).await {
+                return;
+            }
         }
         tokio::select! {
             changed = owed.changed() => if changed.is_err() { return },
@@ -84,19 +153,136 @@ async fn attend(service: Service, agent: AgentId, mut owed: Owed, all: Attendant
     }
 }
 
-/// Says that a run is over until it is on the record, since one that is gone must not seem to live: what
-/// it had open would stay open.
-async fn record_end(service: &Service, agent: &AgentId, over: Over, all: &Attendants) {
-    loop {
-        let said = ManagedInput::Ran(agent.clone(), over.run, over.exited.clone());
-        let Err(error) = service.want(said).await else {
-            return;
+/// Who keeps one agent running.
+struct Keeper<'a> {
+    service: &'a Service,
+    agent: &'a AgentId,
+    name: &'a str,
+    all: &'a Attendants,
+}
+
+impl Keeper<'_> {
+    /// Starts an agent and runs it to its end. False if the host ends.
+    async fn perform(&self, wanted: Option<Arc<Managed>>, run: u32, owed: &mut Owed) -> bool {
+        let Some(managed) = wanted else {
+            let words = "it was ended before it began".to_owned();
+            self.record_end(ended(run, RunEnd::Killed, words)).await;
+            return true;
         };
-        tracing::warn!(agent = %agent, %error, "the end of an agent was not recorded");
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(RECOVERY_MS)) => {}
-            // The next host finds that it is gone.
-            () = all.ending.cancelled() => return,
+        match launching::launch_agent(self.service, self.agent, self.name, &managed).await {
+            Ok((connected, managed)) => self.run_to_the_end(&managed, connected, owed).await,
+            Err(Failure(words)) => {
+                self.record_end(ended(run, RunEnd::Failed, words)).await;
+                true
+            }
+        }
+    }
+
+    /// Runs an agent to its end, however often the link to it is lost. False if the host ends.
+    async fn run_to_the_end(
+        &self,
+        managed: &Managed,
+        mut connected: Connected,
+        owed: &mut Owed,
+    ) -> bool {
+        let (record, runner) = (connected.record.clone(), connected.runner);
+        let mut managed = managed.clone();
+        loop {
+            let line = connected.link.line.clone();
+            let who = Who {
+                agent: self.agent,
+                name: self.name,
+                managed: &managed,
+            };
+            let over = match Run::perform(self.service, who, connected, owed, self.all).await {
+                Ended::HostEnds => return false,
+                Ended::Over(over) => over,
+                Ended::Lost => match self.reach_again(&record, runner, &mut managed).await {
+                    Some(Ok(again)) => {
+                        connected = again;
+                        continue;
+                    }
+                    Some(Err(over)) => over,
+                    None => return false,
+                },
+            };
+            crash::point("run_over");
+            if !over.is_clean {
+                // Its end is on the record only when nothing of it is left.
+                adopting::end(&record, Some(runner), self.agent.as_str()).await;
+            }
+            let _link = self.record_end(over).await;
+            line.bye().await;
+            runner::clear(&record);
+            return true;
+        }
+    }
+
+    /// Reaches the runner again; how it ended if it is gone; nothing if the host ends.
+    async fn reach_again(
+        &self,
+        record: &RunnerRecord,
+        runner: ProcessKey,
+        managed: &mut Managed,
+    ) -> Option<Result<Connected, Over>> {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(RECOVERY_MS)),
+                    if self.service.store_trouble().is_some() => {}
+                () = self.all.ending.cancelled() => return None,
+                () = std::future::ready(()), if self.service.store_trouble().is_none() => {}
+            }
+            if self.service.store_trouble().is_some() {
+                continue;
+            }
+            let run = managed.run;
+            let reached =
+                adopting::reach_again(self.service, self.agent, (record, runner), run).await;
+            let again = match reached {
+                Ok(connected) => connected,
+                Err(words) => {
+                    let words = format!("its runner ended: {words}");
+                    return Some(Err(ended(run, RunEnd::Failed, words)));
+                }
+            };
+            // What is committed now is what it goes on from.
+            match self.service.load_agent(self.agent.clone()).await {
+                Ok((agent, _)) => {
+                    if let Some(now) = agent.managed.filter(|now| now.run == run) {
+                        *managed = (*now).clone();
+                    }
+                    return Some(Ok(again));
+                }
+                Err(error) => {
+                    tracing::warn!(agent = %self.agent, %error, "an agent could not be looked at");
+                    tokio::time::sleep(Duration::from_millis(RECOVERY_MS)).await;
+                }
+            }
+        }
+    }
+
+    /// Says that a run is over until it is on the record, since one that is gone must not seem to
+    /// live: what it had open would stay open.
+    async fn record_end(&self, over: Over) -> Option<mpsc::Receiver<LinkEvent>> {
+        let report = over.report.map(|report| Ran::Reported(Box::new(report)));
+        for ran in report.into_iter().chain([over.exited]) {
+            self.record(over.run, ran).await;
+        }
+        over.link
+    }
+
+    async fn record(&self, run: u32, ran: Ran) {
+        loop {
+            let said = ManagedInput::Ran(self.agent.clone(), run, ran.clone());
+            let Err(error) = self.service.want(said).await else {
+                return;
+            };
+            tracing::warn!(agent = %self.agent, %error, "the end of an agent was not recorded");
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(RECOVERY_MS)) => {}
+                // The next host finds that it is gone.
+                () = self.all.ending.cancelled() => return,
+            }
         }
     }
 }
@@ -108,72 +294,44 @@ fn launch_in(owed: &Owed) -> Option<Wanted> {
             run,
             profile,
             managed,
-        } => Some(Wanted::Launch {
+        } => Some(Wanted {
             run: *run,
             name: profile.name.clone(),
-            managed: managed.clone(),
+            managed: Some(managed.clone()),
         }),
-        Duty::Stop { run } => Some(Wanted::Nothing { run: *run }),
+        Duty::Stop { run } => Some(Wanted {
+            run: *run,
+            name: String::new(),
+            managed: None,
+        }),
         _ => None,
     })
 }
 
-/// What an attendant finds when nothing runs.
-enum Wanted {
-    /// A run.
-    Launch {
-        run: u32,
-        name: String,
-        managed: Arc<countersign_core::Managed>,
-    },
-    /// The end of a run that never began.
-    Nothing { run: u32 },
+/// What an attendant finds when nothing runs: a run, or the end of one that never began.
+struct Wanted {
+    run: u32,
+    name: String,
+    managed: Option<Arc<Managed>>,
+}
+
+/// Why a run is no longer attended.
+enum Ended {
+    /// It is over.
+    Over(Over),
+    /// The link is gone, or something could not be committed.
+    Lost,
+    /// The host ends; the agent goes on.
+    HostEnds,
 }
 
 /// How a run ended.
 struct Over {
     run: u32,
+    /// Whether its runner said that nothing of it is left.
+    is_clean: bool,
+    /// Held until its runner was told that all is recorded: the link lives as long as this.
+    link: Option<mpsc::Receiver<LinkEvent>>,
+    report: Option<AgentReported>,
     exited: Ran,
-}
-
-/// Agents that outlived an earlier host.
-pub(crate) struct Adopted {
-    agents: BTreeSet<AgentId>,
-}
-
-impl Adopted {
-    pub(crate) fn agents(&self) -> BTreeSet<AgentId> {
-        self.agents.clone()
-    }
-}
-
-/// Finds the agents that outlived an earlier host, and takes the bookmarks to go on from.
-pub(crate) async fn find_runners(snapshot: &mut Snapshot, _runners: &RunnerSettings) -> Adopted {
-    snapshot.bookmarks.clear();
-    sweep(snapshot).await;
-    let agents = BTreeSet::new();
-    Adopted { agents }
-}
-
-/// Ends the processes that an earlier host left, before anybody is told that they are gone.
-async fn sweep(snapshot: &Snapshot) {
-    for agent in &snapshot.agents {
-        if let Some((record, root)) = left_by(agent) {
-            match record.sweep(root).await {
-                Ok(0) => {}
-                Ok(ended) => {
-                    tracing::warn!(agent = %agent.id(), ended, "ended what an earlier host left");
-                }
-                Err(error) => {
-                    tracing::error!(agent = %agent.id(), %error, "processes of an agent may still run");
-                }
-            }
-        }
-    }
-}
-
-fn left_by(agent: &Agent) -> Option<(TreeRecord, Option<countersign_core::event::ProcessKey>)> {
-    let managed = agent.managed.as_ref().filter(|managed| managed.is_live())?;
-    let record = serde_json::from_str(managed.tree.text()).ok()?;
-    Some((record, managed.process))
 }

@@ -1,31 +1,31 @@
-//! One run of an agent: from its start to its end, whatever ends it.
+//! One run of an agent: from its start, or from where an earlier host left it, to its end, whatever
+//! ends it.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use countersign_agents::acp::Acp;
-use countersign_agents::adapter::{
-    Adapter, Answer, Exit, Happening, Heard, Order, OrderError, RequestId, Serves, Start,
-};
-use countersign_agents::{LocalShells, PipeWriter, Process, Roots, ShellBackend, Written};
-use countersign_core::event::{RunEnd, TranscriptEntry};
-use countersign_core::limits::{AGENT_START_MS, AGENT_STOP_MS};
+use countersign_agents::adapter::{Exit, Heard, Order, Serves, Start};
+use countersign_agents::runner::{LinkEvent, RunnerShells};
+use countersign_agents::{Roots, ShellBackend};
+use countersign_core::event::{AgentReported, RunEnd, TranscriptEntry};
+use countersign_core::limits::{AGENT_START_MS, AGENT_STOP_MS, TREE_KILL_MS};
 use countersign_core::{
-    AgentId, ApprovalId, Caller, Input, Managed, Principal, PrincipalKey, Ran, Role,
+    AgentId, Caller, Input, Life, Managed, Principal, PrincipalKey, Ran, Role, Seq,
 };
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::board::Owed;
 use crate::service::Service;
 
-use super::launching::{Failure, Launched, launch_agent};
-use super::serving::Pending;
-use super::telling::{Next, Told};
-use super::{Attendants, Over, Wanted};
+use super::adopting::Connected;
+use super::talk::{Sent, Talk};
+use super::telling::Next;
+use super::{Attendants, Ended, Over};
 
 /// What the two sides of a run share: one hears, the other tells.
 pub(super) struct Run {
@@ -35,7 +35,6 @@ pub(super) struct Run {
     pub(super) number: u32,
     pub(super) folder: PathBuf,
     pub(super) roots: Roots,
-    pub(super) env: Vec<(std::ffi::OsString, std::ffi::OsString)>,
     pub(super) ask_timeout_ms: Option<u64>,
     pub(super) shells: Arc<dyn ShellBackend>,
     pub(super) tasks: TaskTracker,
@@ -46,99 +45,87 @@ pub(super) struct Run {
     pub(super) useless: watch::Sender<Option<String>>,
     /// Answers that were told; they ride on a later commit.
     pub(super) told: Mutex<Vec<Input>>,
-    line: Mutex<Line>,
+    /// Answers that are on their way or were told; each is followed once.
+    pub(super) followed: Mutex<HashSet<Seq>>,
+    talk: Mutex<Talk>,
 }
 
-/// The one connection to the agent. Whoever orders or hears also writes, so that the order of what is
-/// decided is the order in the pipe.
-struct Line {
-    adapter: Box<dyn Adapter>,
-    writer: PipeWriter,
-    /// Requests of the agent that wait for the loop's word. An agent may use an id again, so only the
-    /// ask that was made for this very request may answer it.
-    open: HashMap<RequestId, OpenRequest>,
-}
-
-/// A request that waits.
-struct OpenRequest {
-    ask: ApprovalId,
-    /// What is to be done for the agent, unless it only waits for an answer.
-    wish: Option<Pending>,
+/// Who is run, as the host knows it when it begins or goes on.
+pub(super) struct Who<'a> {
+    pub(super) agent: &'a AgentId,
+    pub(super) name: &'a str,
+    pub(super) managed: &'a Managed,
 }
 
 impl Run {
-    /// Runs an agent to its end.
+    /// Runs an agent to its end, or until nobody can say any more what becomes of it.
     pub(super) async fn perform(
         service: &Service,
-        agent: &AgentId,
-        wanted: Wanted,
+        who: Who<'_>,
+        connected: Connected,
         owed: &mut Owed,
         all: &Attendants,
-    ) -> Over {
-        let (number, name, managed) = match wanted {
-            Wanted::Launch { run, name, managed } => (run, name, managed),
-            Wanted::Nothing { run } => {
-                let words = "it was ended before it began";
-                return ended(run, Vec::new(), RunEnd::Killed, words.to_owned());
+    ) -> Ended {
+        let managed = who.managed;
+        let kept = connected.kept.unwrap_or_else(|| super::kept::Kept {
+            told: managed.into(),
+            ..super::kept::Kept::default()
+        });
+        let talk = match Talk::new(connected.link.line.clone(), kept, connected.heard) {
+            Ok(talk) => talk,
+            Err(error) => {
+                return Ended::Over(ended(managed.run, RunEnd::Failed, error.to_string()));
             }
         };
-        match launch_agent(service, agent, &name, (number, &managed)).await {
-            Ok(launched) => {
-                let run = (number, managed.as_ref());
-                Self::with(service, agent, (&name, run), launched, owed, all).await
-            }
-            Err(Failure(words)) => ended(number, Vec::new(), RunEnd::Failed, words),
-        }
-    }
-
-    async fn with(
-        service: &Service,
-        agent: &AgentId,
-        (name, (number, managed)): (&str, (u32, &Managed)),
-        launched: Launched,
-        owed: &mut Owed,
-        all: &Attendants,
-    ) -> Over {
-        let Launched {
-            pipe,
-            process,
-            tree,
-            folder,
-            env,
-        } = launched;
+        let folder = super::launching::folder_of(managed);
         let run = Arc::new(Self {
             service: service.clone(),
-            agent: agent.clone(),
-            caller: agent_caller(agent, name),
-            number,
+            agent: who.agent.clone(),
+            caller: agent_caller(who.agent, who.name),
+            number: managed.run,
             roots: Roots::resolve([folder.clone()]),
-            env,
+            folder,
             ask_timeout_ms: managed.options.ask_timeout_ms,
-            shells: Arc::new(LocalShells::new(tree.clone())),
+            shells: Arc::new(RunnerShells::new(connected.link.line)),
             tasks: TaskTracker::new(),
             over: CancellationToken::new(),
-            ready: watch::Sender::new(false),
+            ready: watch::Sender::new(matches!(managed.life, Life::Ready | Life::Stopping)),
             useless: watch::Sender::new(None),
             told: Mutex::default(),
-            line: Mutex::new(Line {
-                adapter: Box::new(Acp::new()),
-                writer: pipe.writer,
-                open: HashMap::new(),
-            }),
-            folder,
+            followed: Mutex::default(),
+            talk: Mutex::new(talk),
         });
-        let mut hearing = run.tasks.spawn(run.clone().hear_all(pipe.events));
-        // What cannot be said shows as a session that never opens.
-        drop(run.order(Order::Start(run.start(managed))));
-        let why = run
-            .attend_until_over(&mut hearing, managed, owed, all)
-            .await;
-        let over = run.finish(why, hearing, &process).await;
-        // The process may have left others that outlive it.
-        if let Err(error) = tree.kill_all().await {
-            tracing::error!(agent = %run.agent, %error, "processes of an agent may still run");
+        let heard = (connected.link.log, connected.heard, managed.turn.is_some());
+        run.go_on(managed, owed).await;
+        run.attend(connected.link.events, heard, owed, all).await
+    }
+
+    /// Says what is to be said before anything is heard: what comes may be the answer to it.
+    async fn go_on(self: &Arc<Self>, managed: &Managed, owed: &mut Owed) {
+        if managed.life == Life::Requested || managed.life == Life::Launched {
+            // What cannot be said shows as a session that never opens.
+            let sent = self.talk().order(Order::Start(self.start(managed)));
+            self.follow(sent.ok().flatten());
         }
-        over
+        self.take_up(managed).await;
+        self.tell(owed);
+    }
+
+    async fn attend(
+        self: &Arc<Self>,
+        events: mpsc::Receiver<LinkEvent>,
+        heard: (String, u64, bool),
+        owed: &mut Owed,
+        all: &Attendants,
+    ) -> Ended {
+        let mut hearing = self.tasks.spawn(self.clone().hear_all(events, heard));
+        let why = self.attend_until_over(&mut hearing, owed, all).await;
+        let ended = self.finish(why, hearing).await;
+        self.over.cancel();
+        self.settle_told().await;
+        self.tasks.close();
+        self.tasks.wait().await;
+        ended
     }
 
     fn start(&self, managed: &Managed) -> Start {
@@ -161,22 +148,20 @@ impl Run {
 
     async fn attend_until_over(
         self: &Arc<Self>,
-        hearing: &mut tokio::task::JoinHandle<Last>,
-        managed: &Managed,
+        hearing: &mut JoinHandle<Last>,
         owed: &mut Owed,
         all: &Attendants,
     ) -> Why {
-        let mut told = Told::from(managed);
         let mut ready = self.ready.subscribe();
         let mut useless = self.useless.subscribe();
         let late = tokio::time::sleep(Duration::from_millis(AGENT_START_MS));
         tokio::pin!(late);
         loop {
-            if self.tell(&mut told, owed) == Next::Stop {
+            if self.tell(owed) == Next::Stop {
                 return Why::Killed;
             }
             tokio::select! {
-                last = &mut *hearing => return Why::Exited(last.unwrap_or_default()),
+                last = &mut *hearing => return Why::Heard(last.unwrap_or_default()),
                 changed = owed.changed() => if changed.is_err() { return Why::HostEnds },
                 Ok(words) = useless.wait_for(Option::is_some) => {
                     return Why::Useless(words.clone().unwrap_or_default());
@@ -189,122 +174,74 @@ impl Run {
         }
     }
 
-    async fn finish(
-        &self,
-        why: Why,
-        hearing: tokio::task::JoinHandle<Last>,
-        process: &Process,
-    ) -> Over {
-        self.over.cancel();
-        let (last, end, words) = match why {
-            Why::Exited(last) => {
-                let (end, words) = meaning(&last);
-                (last, end, words)
+    async fn finish(&self, why: Why, hearing: JoinHandle<Last>) -> Ended {
+        let (end, words) = match why {
+            Why::Heard(last) => return self.heard_to_the_end(last, None),
+            Why::HostEnds => {
+                // The agent goes on; what was not committed is told to the next host.
+                hearing.abort();
+                return Ended::HostEnds;
             }
-            why => {
-                let grace = Duration::from_millis(AGENT_STOP_MS);
-                if let Err(error) = process.stop(grace).await {
-                    tracing::error!(agent = %self.agent, %error, "processes of an agent may still run");
-                }
-                let last = hearing.await.unwrap_or_default();
-                let (end, words) = why.words();
-                let words = with_log(words, end, &last);
-                (last, end, words)
-            }
+            Why::Killed => (RunEnd::Killed, "it was ended".to_owned()),
+            Why::Useless(words) => (RunEnd::Failed, words),
         };
-        self.settle_told().await;
-        self.tasks.close();
-        self.tasks.wait().await;
-        ended(self.number, last.said, end, words)
+        let grace = Duration::from_millis(AGENT_STOP_MS);
+        self.talk().stop(grace);
+        let abort = hearing.abort_handle();
+        let patience = 2 * grace + Duration::from_millis(2 * TREE_KILL_MS);
+        match tokio::time::timeout(patience, hearing).await {
+            Ok(last) => self.heard_to_the_end(last.unwrap_or_default(), Some((end, words))),
+            Err(_) => {
+                abort.abort();
+                Ended::Over(ended(self.number, end, words))
+            }
+        }
     }
 
-    /// Carries out an order: its lines are on their way, in order, when this returns.
-    pub(super) fn order(&self, order: Order) -> Result<Vec<Written>, OrderError> {
-        self.line().order(order)
+    fn heard_to_the_end(&self, last: Last, wanted: Option<(RunEnd, String)>) -> Ended {
+        let (end, words) = match (wanted, &last.ended) {
+            (Some((end, words)), _) => (end, with_log(words, end, &last)),
+            (None, Some((exit, why))) => meaning(exit, why.as_deref(), &last),
+            (None, None) => return Ended::Lost,
+        };
+        Ended::Over(Over {
+            run: self.number,
+            is_clean: last.ended.is_some(),
+            link: last.link,
+            report: last.report,
+            exited: Ran::Exited {
+                said: last.said,
+                end,
+                message: words,
+            },
+        })
     }
 
-    /// What a line of the agent means. What has to be said at once is on its way; an answer to what the
-    /// line replaces or takes back no longer is.
-    pub(super) fn hear(&self, heard: &[u8]) -> Heard {
-        let mut line = self.line();
-        let mut heard = line.adapter.hear(heard);
-        for request in heard.happenings.iter().filter_map(replaced) {
-            line.open.remove(request);
-        }
-        for bytes in std::mem::take(&mut heard.lines) {
-            // An agent that is gone shows as that.
-            drop(line.writer.write(bytes));
-        }
+    /// What a line of the agent means. What has to be said at once is on its way.
+    pub(super) fn hear(self: &Arc<Self>, line: &[u8], number: u64) -> Heard {
+        let (heard, sent) = self.talk().hear(line, number);
+        self.follow(sent);
         heard
     }
 
-    /// Keeps a request until it is known how the ask for it ends.
-    pub(super) fn keep(&self, request: RequestId, ask: ApprovalId, wish: Option<Pending>) {
-        self.line().open.insert(request, OpenRequest { ask, wish });
+    /// Notes when lines are in the pipe.
+    pub(super) fn follow(self: &Arc<Self>, sent: Option<Sent>) {
+        let Some(sent) = sent else { return };
+        let run = self.clone();
+        self.tasks.spawn(async move {
+            if let Ok(outcome) = sent.outcome(None).await {
+                run.talk().confirm(&outcome.names);
+            }
+        });
     }
 
-    /// How many wishes are kept.
-    pub(super) fn wishes_kept(&self) -> usize {
-        let line = self.line();
-        line.open
-            .values()
-            .filter(|open| open.wish.is_some())
-            .count()
+    /// A line that cannot be read was heard all the same.
+    pub(super) fn skip_to(&self, number: u64) {
+        self.talk().skip_to(number);
     }
 
-    /// Takes a wish out again, if it is the one that this ask is about.
-    pub(super) fn take_wish(&self, request: &RequestId, ask: &ApprovalId) -> Option<Pending> {
-        let mut line = self.line();
-        let open = line.open.get_mut(request).filter(|open| open.ask == *ask)?;
-        let wish = open.wish.take()?;
-        line.open.remove(request);
-        Some(wish)
-    }
-
-    /// Answers a request, if it is the one that this ask is about.
-    pub(super) fn answer_request(
-        &self,
-        request: RequestId,
-        ask: &ApprovalId,
-        answer: Answer,
-    ) -> Result<Vec<Written>, OrderError> {
-        let mut line = self.line();
-        let open = line.open.get(&request);
-        if open.is_none_or(|open| open.ask != *ask) {
-            return Err(OrderError::NotWaiting);
-        }
-        line.open.remove(&request);
-        line.order(Order::Answer { request, answer })
-    }
-
-    /// Nothing comes of the wishes that are kept.
-    pub(super) fn drop_wishes(&self) -> Vec<RequestId> {
-        let mut line = self.line();
-        let wishes = line.open.extract_if(|_, open| open.wish.is_some());
-        wishes.map(|(request, _)| request).collect()
-    }
-
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Line {
-    fn order(&mut self, order: Order) -> Result<Vec<Written>, OrderError> {
-        let lines = self.adapter.order(order)?;
-        Ok(lines
-            .into_iter()
-            .map(|bytes| self.writer.write(bytes))
-            .collect())
-    }
-}
-
-/// The request that something makes anew or takes back: what was asked for it before is over.
-fn replaced(happening: &Happening) -> Option<&RequestId> {
-    match happening {
-        Happening::Asked(ask) => Some(&ask.request),
-        Happening::Wanted { request, .. } | Happening::Withdrawn { request } => Some(request),
-        _ => None,
+    pub(super) fn talk(&self) -> MutexGuard<'_, Talk> {
+        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -324,30 +261,23 @@ fn agent_caller(agent: &AgentId, name: &str) -> Caller {
 /// What the hearing side had when it ended.
 #[derive(Default)]
 pub(super) struct Last {
+    pub(super) report: Option<AgentReported>,
     pub(super) said: Vec<TranscriptEntry>,
-    pub(super) exit: Exit,
+    /// How the process ended, and why its runner ended it; nothing if the link was lost.
+    pub(super) ended: Option<(Exit, Option<String>)>,
     pub(super) in_turn: bool,
     /// The end of what it wrote for its log.
     pub(super) log: String,
+    /// The link lives as long as this.
+    pub(super) link: Option<mpsc::Receiver<LinkEvent>>,
 }
 
-/// Why a run ends.
+/// Why a run is attended no longer.
 enum Why {
-    Exited(Last),
+    Heard(Last),
     Killed,
     Useless(String),
     HostEnds,
-}
-
-impl Why {
-    fn words(self) -> (RunEnd, String) {
-        match self {
-            Self::Killed => (RunEnd::Killed, "it was ended".to_owned()),
-            Self::Useless(words) => (RunEnd::Failed, words),
-            Self::HostEnds => (RunEnd::HostEnded, "the host ended".to_owned()),
-            Self::Exited(last) => meaning(&last),
-        }
-    }
 }
 
 fn too_late() -> String {
@@ -358,13 +288,16 @@ fn too_late() -> String {
 }
 
 /// An end between turns with a good code is a good end.
-fn meaning(last: &Last) -> (RunEnd, String) {
-    let how = match (&last.exit.signal, last.exit.code) {
-        (Some(signal), _) => format!("its process was ended by {signal}"),
-        (None, Some(code)) => format!("its process ended with code {code}"),
-        (None, None) => "its process ended".to_owned(),
+fn meaning(exit: &Exit, why: Option<&str>, last: &Last) -> (RunEnd, String) {
+    let how = match (why, &exit.signal, exit.code) {
+        (Some(why), ..) => format!("it was ended: {why}"),
+        (None, Some(signal), _) => format!("its process was ended by {signal}"),
+        (None, None, Some(code)) => format!("its process ended with code {code}"),
+        (None, None, None) => "its process ended".to_owned(),
     };
-    let end = if last.exit.code == Some(0) && !last.in_turn {
+    let end = if why.is_some() {
+        RunEnd::HostEnded
+    } else if exit.code == Some(0) && !last.in_turn {
         RunEnd::Done
     } else {
         RunEnd::Failed
@@ -388,7 +321,16 @@ fn with_log(words: String, end: RunEnd, last: &Last) -> String {
     }
 }
 
-fn ended(run: u32, said: Vec<TranscriptEntry>, end: RunEnd, message: String) -> Over {
-    let exited = Ran::Exited { said, end, message };
-    Over { run, exited }
+pub(super) fn ended(run: u32, end: RunEnd, message: String) -> Over {
+    Over {
+        run,
+        is_clean: false,
+        link: None,
+        report: None,
+        exited: Ran::Exited {
+            said: Vec::new(),
+            end,
+            message,
+        },
+    }
 }

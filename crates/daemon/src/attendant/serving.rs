@@ -3,32 +3,27 @@
 //! Invariants: nothing runs and nothing is read or written before the loop allowed exactly that; the
 //! file that was judged is the file that is used; what was withdrawn is not answered.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use countersign_agents::adapter::{Order, RequestId, RunRequest, ServeError, Served, Want};
+use countersign_agents::adapter::{Name, RequestId, RunRequest, ServeError, Served, Want};
 use countersign_agents::{
     CommandSpec, FileError, Opened, ShellError, TerminalId, WriteTarget, open_for_read,
     open_for_write, read_text, write_text,
 };
 use countersign_core::event::{Delivery, Outcome};
-use countersign_core::limits::{
-    AGENT_WISHES_MAX, SERVED_AT_ONCE_MAX, TERMINAL_OUTPUT_BYTES, TERMINAL_OUTPUT_BYTES_MAX,
-};
-use countersign_core::{Approval, ApprovalId, AskRequest, Json, ManagedAsk};
+use countersign_core::limits::{AGENT_WISHES_MAX, SERVED_AT_ONCE_MAX};
+use countersign_core::{Approval, ApprovalId, Json};
 use serde_json::json;
 
 use crate::crash;
-use crate::reply::Reply;
 use crate::supervisor::chain;
 
-use super::binding::{digest_run, digest_write};
 use super::found::Found;
 use super::hearing::Hearing;
 use super::run::Run;
-use super::telling::all_written;
+use super::talk::{Lost, OpenRequest, Wish};
 
-/// A wish that waits for an answer.
+/// A wish, with what was opened for it.
 pub(super) enum Pending {
     Run {
         run: RunRequest,
@@ -45,232 +40,226 @@ pub(super) enum Pending {
     },
 }
 
-/// An ask for a wish, as rules and people see it.
-struct Wish {
-    pending: Pending,
-    action: String,
-    tool: &'static str,
-    input: serde_json::Value,
-    covered_by: Vec<String>,
-}
+/// A request of the agent, and the line it came with.
+pub(super) type Asking = (RequestId, u64);
 
 impl Run {
     /// Takes a wish: what is done by then needs nobody's word, everything else is asked.
     pub(super) async fn wanted(
         self: &Arc<Self>,
-        request: RequestId,
+        request: Asking,
         want: Want,
         hearing: &mut Hearing,
-    ) {
-        let wish = match want {
-            Want::Output { .. }
-            | Want::WaitForExit { .. }
-            | Want::Kill { .. }
-            | Want::Release { .. } => return self.serve_terminal(request, want),
-            _ if self.wishes_kept() >= AGENT_WISHES_MAX => Err(ServeError::Failed(
+    ) -> Result<(), Lost> {
+        if is_about_terminal(&want) {
+            self.keep(&request, None, &want, None);
+            self.serve_terminal(request, want);
+            return Ok(());
+        }
+        let described = if self.talk().wishes_kept() >= AGENT_WISHES_MAX {
+            Err(ServeError::Failed(
                 "too many requests wait for an answer".to_owned(),
-            )),
-            Want::CreateTerminal {
-                run,
-                output_bytes_max,
-            } => Ok(self.wish_to_run(run, output_bytes_max)),
-            Want::Read { path, line, limit } => self.wish_to_read(path, line, limit).await,
-            Want::Write { path, content } => self.wish_to_write(path, content).await,
+            ))
+        } else {
+            self.describe(want.clone()).await
         };
-        match wish {
-            Ok(wish) => self.ask_for(request, wish, hearing).await,
-            Err(error) => self.serve(request, Err(error)),
+        match described {
+            Ok(described) => self.ask_for(request, want, described, hearing).await,
+            Err(error) => {
+                self.keep(&request, None, &want, None);
+                self.serve(request, Err(error));
+                Ok(())
+            }
         }
     }
 
-    fn wish_to_run(&self, run: RunRequest, output_bytes_max: Option<u64>) -> Wish {
-        let wanted = output_bytes_max.and_then(|max| usize::try_from(max).ok());
-        let output_bytes_max = wanted.unwrap_or(TERMINAL_OUTPUT_BYTES);
-        let command = with_variables(&run);
-        let mut input = json!({ "command": command });
-        if let Some(cwd) = run.cwd.as_ref().filter(|cwd| **cwd != self.folder) {
-            input["cwd"] = json!(cwd.to_string_lossy());
-        }
-        Wish {
-            action: command,
-            tool: "Bash",
-            input,
-            covered_by: vec![digest_run(&run, &self.folder)],
-            pending: Pending::Run {
-                run,
-                output_bytes_max: output_bytes_max.min(TERMINAL_OUTPUT_BYTES_MAX),
-            },
-        }
-    }
-
-    async fn wish_to_read(
+    pub(super) fn keep(
         &self,
-        path: PathBuf,
-        line: Option<u32>,
-        limit: Option<u32>,
-    ) -> Result<Wish, ServeError> {
-        let roots = self.roots.clone();
-        let file = blocking(move || Found::of(&path, open_for_read(&path, &roots))).await?;
-        let real = file.real(Opened::real_path).to_string_lossy().into_owned();
-        Ok(Wish {
-            action: format!("Read {real}"),
-            tool: "Read",
-            input: json!({ "file_path": real }),
-            covered_by: Vec::new(),
-            pending: Pending::Read { file, line, limit },
-        })
+        (request, line): &Asking,
+        ask: Option<ApprovalId>,
+        want: &Want,
+        held: Option<Pending>,
+    ) {
+        let open = OpenRequest {
+            line: *line,
+            ask,
+            want: Some(want.clone()),
+            held,
+            under_way: false,
+        };
+        self.talk().keep(request.clone(), open);
     }
 
-    async fn wish_to_write(&self, path: PathBuf, content: String) -> Result<Wish, ServeError> {
-        let roots = self.roots.clone();
-        let asked = path.clone();
-        let look = move || {
-            let file = Found::of(&path, open_for_write(&path, &roots))?;
-            // What cannot be read as text was not shown as such either.
-            let old = open_for_read(&path, &roots).and_then(|old| read_text(old, None, None));
-            Ok((file, old.ok()))
+    /// Does what an earlier ask allowed.
+    pub(super) fn go_ahead(self: &Arc<Self>, request: Asking, ask: &ApprovalId) {
+        let Some(wish) = self.talk().begin_wish(&request.0, ask) else {
+            return;
         };
-        let (file, old) = blocking(look).await?;
-        let real = file.real(WriteTarget::real_path);
-        // What was allowed by name holds only where the name leads to itself.
-        let olds = [None, old.as_deref()].into_iter().filter(|_| real == asked);
-        let mut covered_by: Vec<_> = olds
-            .map(|old| digest_write(&asked, &content, old))
-            .collect();
-        covered_by.dedup();
-        let real = real.to_string_lossy().into_owned();
-        Ok(Wish {
-            action: format!("Write {real}"),
-            tool: "Write",
-            input: json!({ "file_path": real, "content": content }),
-            covered_by,
-            pending: Pending::Write { file, content },
-        })
-    }
-
-    async fn ask_for(self: &Arc<Self>, request: RequestId, wish: Wish, hearing: &mut Hearing) {
-        let own = ManagedAsk {
-            request: request.0.clone(),
-            hears_words: true,
-            covered_by: wish.covered_by,
-            ..ManagedAsk::default()
-        };
-        let ask = AskRequest {
-            tool: Some(wish.tool.to_owned()),
-            input: Json::from_value(&wish.input).ok(),
-            tool_call: Some(format!("request {}", request.0)),
-            ..self.ask_request(wish.action, own, hearing)
-        };
-        let id = ask.id.clone();
-        self.keep(request.clone(), id.clone(), Some(wish.pending));
         let run = self.clone();
-        let entered = self.enter(ask).await;
         self.tasks.spawn(async move {
-            let reply = match entered {
-                Ok(asked) => asked.accepted().await,
-                Err(error) => Err(error),
-            };
-            match reply {
-                // The rest is a duty.
-                Ok(Reply::Covered(_)) => run.go_ahead(request, &id).await,
-                Ok(_) => {}
-                Err(error) => {
-                    let words = format!("this could not be asked: {error}");
-                    if run.take_wish(&request, &id).is_some() {
-                        run.serve(request, Err(ServeError::NotPermitted(words)));
-                    }
-                }
+            if let Ok(done) = run.fulfil(wish, None).await {
+                run.serve(request, done.served);
             }
         });
     }
 
-    /// Does what an earlier ask allowed.
-    async fn go_ahead(&self, request: RequestId, ask: &ApprovalId) {
-        if let Some(wish) = self.take_wish(&request, ask) {
-            let served = self.fulfil(wish).await;
-            self.serve(request, served);
+    /// Does what was allowed, or says why not, and records what became of the answer.
+    pub(super) async fn grant(
+        self: Arc<Self>,
+        request: RequestId,
+        wish: Wish,
+        approval: &Approval,
+    ) {
+        let line = wish.line;
+        let done = match refusal(approval) {
+            None => self.fulfil(wish, Some(approval)).await,
+            Some(words) => Ok(Done::certain(Err(ServeError::NotPermitted(words)))),
+        };
+        // Whoever goes on from here finds out by asking the runner.
+        let Ok(done) = done else { return };
+        let mut talk = self.talk();
+        let sent = talk.serve((request, line), done.served, Some(approval.opened));
+        match sent {
+            Ok(sent) if done.is_uncertain => {
+                self.follow(sent);
+                self.told(approval, Delivery::Unknown);
+            }
+            Ok(sent) => self.when_written(approval, &talk, sent),
+            Err(_) => self.told(approval, Delivery::Withdrawn),
+        }
+        drop(talk);
+        crash::point("wish_served");
+    }
+
+    async fn fulfil(&self, wish: Wish, approval: Option<&Approval>) -> Result<Done, Lost> {
+        crash::point("wish_allowed");
+        let line = wish.line;
+        let pending = match wish.held {
+            Some(pending) => Ok(pending),
+            None => self.open_again(wish.want, approval).await,
+        };
+        let done = match pending {
+            Ok(pending) => self.do_it(pending, line).await?,
+            Err(error) => Done::certain(Err(error)),
+        };
+        crash::point("wish_fulfilled");
+        Ok(done)
+    }
+
+    /// What an earlier host had opened is opened again, if it is still what was asked about.
+    async fn open_again(
+        &self,
+        want: Want,
+        approval: Option<&Approval>,
+    ) -> Result<Pending, ServeError> {
+        let described = self.describe(want.clone()).await?;
+        let shown = match approval {
+            Some(approval) => approval.ask.input.clone(),
+            // Only what is where its name says is ever covered by an earlier ask.
+            None => named_input(&want),
+        };
+        let same = match (&shown, &want) {
+            (_, Want::CreateTerminal { .. }) => true,
+            (Some(shown), _) => {
+                let shown: Option<serde_json::Value> = serde_json::from_str(shown.text()).ok();
+                shown.is_some_and(|shown| shown["file_path"] == described.input["file_path"])
+            }
+            (None, _) => false,
+        };
+        if same {
+            Ok(described.pending)
+        } else {
+            let words = "the file is no longer the one that was asked about".to_owned();
+            Err(ServeError::NotPermitted(words))
         }
     }
 
-    /// Does what was allowed, or says why not. Gives what became of the answer.
-    pub(super) async fn grant(
-        &self,
-        request: RequestId,
-        wish: Pending,
-        approval: &Approval,
-    ) -> Delivery {
-        let served = match refusal(approval) {
-            None => self.fulfil(wish).await,
-            Some(words) => Err(ServeError::NotPermitted(words)),
-        };
-        let ordered = self.order(Order::Serve { request, served });
-        let delivery = match ordered {
-            Ok(written) => all_written(written).await,
-            Err(_) => Delivery::Withdrawn,
-        };
-        crash::point("wish_served");
-        delivery
-    }
-
-    async fn fulfil(&self, wish: Pending) -> Result<Served, ServeError> {
-        crash::point("wish_allowed");
-        let served = self.do_it(wish).await;
-        crash::point("wish_fulfilled");
-        served
-    }
-
-    async fn do_it(&self, wish: Pending) -> Result<Served, ServeError> {
+    async fn do_it(&self, wish: Pending, line: u64) -> Result<Done, Lost> {
         match wish {
             Pending::Run {
                 run,
                 output_bytes_max,
-            } => self.create_terminal(run, output_bytes_max).await,
+            } => self.create_terminal(run, output_bytes_max, line).await,
             Pending::Read { file, line, limit } => {
                 let roots = self.roots.clone();
                 let text = move || {
                     let file = file.open(&roots, open_for_read)?;
                     read_text(file, line, limit)
                 };
-                blocking(text).await.map(Served::Text)
+                Ok(Done::certain(blocking(text).await.map(Served::Text)))
             }
-            Pending::Write { file, content } => {
-                let roots = self.roots.clone();
-                let write = move || {
-                    let file = file.open(&roots, open_for_write)?;
-                    write_text(&file, &content)
-                };
-                blocking(write).await.map(|()| Served::Done)
-            }
+            Pending::Write { file, content } => self.write_once(file, content, line).await,
         }
     }
 
+    /// A file is written once: a host that was ended in the middle may have written it already.
+    async fn write_once(
+        &self,
+        file: Found<WriteTarget>,
+        content: String,
+        line: u64,
+    ) -> Result<Done, Lost> {
+        let claim = self.talk().link().clone();
+        let is_fresh = claim.claim(Name::Line(line)).await.map_err(|_| Lost)?;
+        let roots = self.roots.clone();
+        if is_fresh {
+            let write = move || {
+                let file = file.open(&roots, open_for_write)?;
+                write_text(&file, &content)
+            };
+            return Ok(Done::certain(blocking(write).await.map(|()| Served::Done)));
+        }
+        let path = file.real(WriteTarget::real_path).to_owned();
+        let roots = roots.admit_exact(path.clone());
+        let look = move || {
+            let found = open_for_read(&path, &roots).and_then(|old| read_text(old, None, None));
+            Ok(found.is_ok_and(|found| found == content))
+        };
+        if blocking(look).await.unwrap_or(false) {
+            return Ok(Done::certain(Ok(Served::Done)));
+        }
+        let words = "the host was ended while it wrote; the file may or may not be written";
+        Ok(Done {
+            served: Err(ServeError::Failed(words.to_owned())),
+            is_uncertain: true,
+        })
+    }
+
+    /// The key makes it one terminal, however often it is asked for.
     async fn create_terminal(
         &self,
         run: RunRequest,
         output_bytes_max: usize,
-    ) -> Result<Served, ServeError> {
-        let mut env = self.env.clone();
-        for (name, value) in run.env {
-            env.retain(|(found, _)| *found != *name);
-            env.push((name.into(), value.into()));
-        }
+        line: u64,
+    ) -> Result<Done, Lost> {
+        let env = run.env.into_iter();
         let spec = CommandSpec {
+            key: line,
             command: run.command,
             cwd: run.cwd.unwrap_or_else(|| self.folder.clone()),
-            env,
+            env: env
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
             pty: None,
             output_bytes_max,
         };
-        let created = self
-            .shells
-            .create(spec)
-            .await
-            .map_err(|error| shell_error(&error))?;
-        Ok(Served::Terminal(created.as_str().to_owned()))
+        let created = self.shells.create(spec).await;
+        if created.is_err() && self.is_lost() {
+            return Err(Lost);
+        }
+        let served = match created {
+            Ok(created) => Ok(Served::Terminal(created.as_str().to_owned())),
+            Err(error) => Err(shell_error(&error)),
+        };
+        Ok(Done::certain(served))
+    }
+
+    fn is_lost(&self) -> bool {
+        self.talk().link().is_lost()
     }
 
     /// A terminal belongs to its agent: what it does with it needs no word of anybody.
-    fn serve_terminal(self: &Arc<Self>, request: RequestId, want: Want) {
+    pub(super) fn serve_terminal(self: &Arc<Self>, request: Asking, want: Want) {
         if self.tasks.len() > SERVED_AT_ONCE_MAX {
             let words = "too many requests at once".to_owned();
             return self.serve(request, Err(ServeError::Failed(words)));
@@ -278,7 +267,11 @@ impl Run {
         let run = self.clone();
         self.tasks.spawn(async move {
             tokio::select! {
-                served = run.use_terminal(want) => run.serve(request, served),
+                served = run.use_terminal(want) => {
+                    if served.is_ok() || !run.is_lost() {
+                        run.serve(request, served);
+                    }
+                }
                 () = run.over.cancelled() => {}
             }
         });
@@ -315,21 +308,42 @@ impl Run {
         served.map_err(|error| shell_error(&error))
     }
 
-    pub(super) fn serve(&self, request: RequestId, served: Result<Served, ServeError>) {
+    pub(super) fn serve(self: &Arc<Self>, request: Asking, served: Result<Served, ServeError>) {
         // It may have been withdrawn meanwhile.
-        drop(self.order(Order::Serve { request, served }));
+        let sent = self.talk().serve(request, served, None);
+        self.follow(sent.ok().flatten());
     }
 }
 
-/// Variables are part of what is judged, and of what a person sees.
-fn with_variables(run: &RunRequest) -> String {
-    let mut command = String::new();
-    for (name, value) in &run.env {
-        let value = value.replace('\'', r"'\''");
-        command.push_str(&["export ", name, "='", &value, "'; "].concat());
+/// What came of a wish.
+struct Done {
+    served: Result<Served, ServeError>,
+    /// Whether nobody can say if it was done.
+    is_uncertain: bool,
+}
+
+impl Done {
+    fn certain(served: Result<Served, ServeError>) -> Self {
+        Self {
+            served,
+            is_uncertain: false,
+        }
     }
-    command.push_str(&run.command);
-    command
+}
+
+pub(super) fn is_about_terminal(want: &Want) -> bool {
+    matches!(
+        want,
+        Want::Output { .. } | Want::WaitForExit { .. } | Want::Kill { .. } | Want::Release { .. }
+    )
+}
+
+/// The file by the name the agent has for it.
+fn named_input(want: &Want) -> Option<Json> {
+    let (Want::Read { path, .. } | Want::Write { path, .. }) = want else {
+        return None;
+    };
+    Json::from_value(&json!({ "file_path": path.to_string_lossy() })).ok()
 }
 
 /// Why an agent may not, unless it may.
@@ -345,7 +359,7 @@ fn refusal(approval: &Approval) -> Option<String> {
     Some(words.unwrap_or_else(|| format!("{} by {}", ending.resolution, ending.by.name)))
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, ServeError> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::names::random_hex;
 use crate::reply::ServiceError;
 use crate::subscription::Filter;
-use crate::supervisor::Command;
+use crate::supervisor::{Command, View};
 
 use super::{Result, RunnerSettings, Service, agent, within};
 
@@ -233,8 +233,7 @@ impl Service {
     /// What an agent was heard to say, and how far it was heard with that: on the record when this
     /// returns. If any of it is refused, the rest is on the record and the bookmark is not. One about
     /// a run that is over is dropped.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the attendants follow"))]
-    pub(crate) async fn heard(&self, inputs: Vec<Input>, bookmark: Bookmark) -> Result<()> {
+    pub(crate) async fn heard(&self, inputs: Vec<Input>, bookmark: Option<Bookmark>) -> Result<()> {
         let (answer, wait) = oneshot::channel();
         self.send(Command::Heard {
             inputs,
@@ -246,16 +245,22 @@ impl Service {
     }
 
     /// How far an agent was heard, as it is on the record.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the attendants follow"))]
     pub(crate) async fn find_bookmark(&self, agent: AgentId) -> Result<Option<Bookmark>> {
         self.history(move |history| history.find_bookmark(&agent))
             .await
     }
 
     /// How the runners of agents are started and found.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the attendants follow"))]
     pub(crate) fn runners(&self) -> &RunnerSettings {
         &self.shared.runners
+    }
+
+    /// Looks at the state inside the loop.
+    pub(crate) async fn look_at<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(View<'_>) -> T + Send + 'static,
+    ) -> Result<T> {
+        self.read(look).await
     }
 
     pub(crate) async fn want(&self, input: ManagedInput) -> Result<(Agent, OpenCounts)> {

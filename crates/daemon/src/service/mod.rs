@@ -19,7 +19,7 @@ use countersign_store::{History, Log, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use crate::attendant::{self, Adopted, Attendants};
+use crate::attendant::{self, Adopted, Attendants, TakenUp};
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::crash;
@@ -44,8 +44,6 @@ mod rules;
 mod settings;
 mod settling;
 mod worktrees;
-
-pub(crate) use settling::Asked;
 
 pub use managed::{SpawnRequest, TranscriptPage};
 pub use replay::{Backtest, Contradiction, Mined};
@@ -123,7 +121,7 @@ pub async fn start(
     let version = settings.version.clone();
     let (service, board, stopped) = assemble((log, history), snapshot, settings, clock)?;
     service.begin(version, adopted.agents()).await?;
-    service.attend(board, adopted);
+    service.attend(board, adopted).await?;
     // Ends with the supervisor too.
     TaskTracker::new().spawn(service.clone().settle_whenever_rules_change());
     Ok((service, stopped))
@@ -342,13 +340,20 @@ impl Service {
         &self.shared.counters
     }
 
-    fn attend(&self, board: Arc<Board>, adopted: Adopted) {
+    /// Attends to everybody whom the host runs, those first whom an earlier one left.
+    async fn attend(&self, board: Arc<Board>, adopted: Adopted) -> Result<()> {
+        let columns = board.clone();
+        let left = self
+            .read(move |view| take_up(view, &columns, adopted))
+            .await?;
         self.shared
             .attendants
-            .get_or_init(|| Attendants::begin(self.clone(), board, adopted));
+            .get_or_init(|| Attendants::begin(self, board, left));
+        Ok(())
     }
 
-    /// Ends every managed agent, finishes what is queued and ends the loop.
+    /// Lets go of every managed agent, finishes what is queued and ends the loop. Runners go on with
+    /// their agents.
     pub async fn stop(&self) {
         if let Some(attendants) = self.shared.attendants.get() {
             attendants.end().await;
@@ -362,6 +367,18 @@ impl Service {
 fn is_for(approval: &Approval, agents: &BTreeSet<AgentId>) -> bool {
     let agent = approval.ask.agent.as_ref();
     approval.ask.request.is_some() && agent.is_some_and(|agent| agents.contains(agent))
+}
+
+/// Agents that an earlier host left, each with what is owed to it. Their columns are made inside the
+/// loop, so that nothing that is owed later can be missed.
+fn take_up(view: View<'_>, board: &Board, mut adopted: Adopted) -> Vec<TakenUp> {
+    let left = adopted.agents().into_iter().filter_map(|id| {
+        let agent = view.state.find_agent(&id)?;
+        let managed = agent.managed.clone()?;
+        let owed = board.column(&id, view.state.duties_of(&id));
+        adopted.take_up(id, (agent.profile.name.clone(), managed), owed)
+    });
+    left.collect()
 }
 
 fn settled(approval: &Approval, delivery: Delivery) -> Input {
@@ -449,3 +466,6 @@ fn mismatch(reply: &Reply) -> ServiceError {
     debug_assert!(false, "the loop answered with {reply:?}");
     ServiceError::Store("the host answered itself with something it did not ask for".into())
 }
+
+#[cfg(test)]
+mod adopting_tests;

@@ -56,7 +56,7 @@ impl Default for RunnerSettings {
         let name = format!("countersign-{}-{}", std::process::id(), random_hex::<4>());
         let folder = std::env::temp_dir().join(name);
         Self {
-            command: vec!["/proc/self/exe".into(), "runner".into()],
+            command: countersign_agents::runner::default_command(),
             sockets: vec![folder.join("sockets")],
             folder: folder.join("runners"),
             patience_ms: RUNNER_PATIENCE_MS,

@@ -28,12 +28,12 @@ impl Supervisor {
     pub(super) fn hear(
         &mut self,
         inputs: Vec<Input>,
-        bookmark: Bookmark,
+        bookmark: Option<Bookmark>,
         answer: Answer<Reply>,
         turn: &mut Turn,
     ) {
         let heard = self.decide_all(inputs, turn);
-        if heard.is_ok() {
+        if let (Ok(()), Some(bookmark)) = (&heard, bookmark) {
             self.take_bookmark(bookmark, turn);
         }
         let heard = heard.map(|()| Pending::Ready(Reply::Nothing));
@@ -108,3 +108,7 @@ impl Bookmarks {
         self.0.into_iter().collect()
     }
 }
+
+#[cfg(test)]
+#[path = "heard_tests.rs"]
+mod tests;

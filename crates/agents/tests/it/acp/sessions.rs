@@ -22,7 +22,7 @@ impl Talk {
 
     async fn wanted(&mut self) -> (RequestId, Want) {
         let found = self.until(|came| match came {
-            Came::Happened(Happening::Wanted { request, want }) => {
+            Came::Happened(Happening::Wanted { request, want, .. }) => {
                 Some((request.clone(), want.clone()))
             }
             _ => None,

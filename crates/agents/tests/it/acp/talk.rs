@@ -37,6 +37,8 @@ pub(crate) struct Talk {
     pub(crate) folder: TempDir,
     came: VecDeque<Came>,
     turns: u32,
+    /// How much the agent wrote, as far as it is known here: lines that were dropped count nothing.
+    heard: u64,
     tree: Tree,
 }
 
@@ -77,6 +79,7 @@ impl Talk {
             folder,
             came: VecDeque::new(),
             turns: 0,
+            heard: 0,
             tree,
         }
     }
@@ -115,7 +118,7 @@ impl Talk {
 
     pub(crate) async fn order(&mut self, order: Order) {
         for line in self.acp.order(order).unwrap() {
-            self.pipe.writer.write(line).await.unwrap();
+            self.pipe.writer.write(line.bytes).await.unwrap();
         }
     }
 
@@ -134,9 +137,10 @@ impl Talk {
     async fn hear(&mut self) {
         match self.pipe.events.recv().await.unwrap() {
             PipeEvent::Line(line) => {
-                let heard = self.acp.hear(&line);
+                self.heard += line.len() as u64 + 1;
+                let heard = self.acp.hear(&line, self.heard);
                 for line in heard.lines {
-                    self.pipe.writer.write(line).await.unwrap();
+                    self.pipe.writer.write(line.bytes).await.unwrap();
                 }
                 self.came
                     .extend(heard.happenings.into_iter().map(Came::Happened));

@@ -1,0 +1,259 @@
+//! What each thing that is said is named, and what is kept while it waits.
+
+use countersign_core::limits::{AGENT_REQUESTS_MAX, ASK_CHANGES_MAX};
+use serde_json::{Value, json};
+
+use super::tests::{ONCE, call, id, in_turn, open, permission, start, text, update};
+use super::*;
+use crate::adapter::{Answer, Name, ServeError, Served, Start, meaning};
+
+fn said(acp: &mut Acp, number: u64, message: &Value) -> Heard {
+    acp.hear(message.to_string().as_bytes(), number)
+}
+
+/// Without the bytes.
+fn named(lines: &[Line]) -> Vec<(Name, &str)> {
+    let names = lines
+        .iter()
+        .map(|line| (line.name.clone(), line.meaning.as_str()));
+    names.collect()
+}
+
+fn read(request: u64) -> Value {
+    json!({"id": request, "method": "fs/read_text_file", "params": {"sessionId": "s", "path": "/p/a"}})
+}
+
+fn ask(request: u64) -> Value {
+    permission(&json!(request), &call("ls"), &ONCE)
+}
+
+fn cancel(request: u64) -> Value {
+    json!({"method": "$/cancel_request", "params": {"requestId": request}})
+}
+
+fn prompt(turn: u32) -> Order {
+    let messages = vec!["do it".to_owned()];
+    Order::Prompt { turn, messages }
+}
+
+#[test]
+fn a_step_of_the_handshake_is_named_after_the_line_before_it() {
+    let mut acp = Acp::new();
+    let start = || {
+        Order::Start(Start {
+            mode: Some("plan".into()),
+            model: Some("big".into()),
+            ..start()
+        })
+    };
+    let first = acp.order(start()).unwrap();
+    assert_eq!(named(&first), [(Name::Own("start".into(), 0), "")]);
+    let response = json!({"id": 0, "result": {"protocolVersion": 1}});
+    let heard = said(&mut acp, 40, &response);
+    assert_eq!(named(&heard.lines), [(Name::Line(40), "")]);
+    let models = json!({"currentModelId": "small", "availableModels": [{"modelId": "big"}]});
+    let response = json!({"id": 1, "result": {"sessionId": "s", "models": models}});
+    let heard = said(&mut acp, 90, &response);
+    assert_eq!(named(&heard.lines), [(Name::Line(90), "")]);
+    let messages = heard.lines[0].bytes.split_inclusive(|byte| *byte == b'\n');
+    assert_eq!(messages.count(), 2);
+    for (number, request) in [(100, 2), (110, 3)] {
+        let heard = said(&mut acp, number, &json!({"id": request, "result": {}}));
+        assert_eq!(heard.lines, []);
+    }
+    assert_eq!(acp.state.phase, Phase::Open);
+    let before = acp.clone();
+    assert_eq!(acp.order(start()), Ok(first));
+    assert_eq!(acp, before);
+}
+
+#[test]
+fn orders_are_named_and_sent_with_ids_that_only_their_numbers_decide() {
+    let mut acp = open();
+    let mut given = |order| {
+        let lines = acp.order(order).unwrap();
+        let sent = text(&lines);
+        (lines[0].name.clone(), sent[0]["id"].clone())
+    };
+    let own = |kind: &str, number| Name::Own(kind.into(), number);
+    let mode = Order::SetMode {
+        revision: 4,
+        mode: "plan".into(),
+    };
+    assert_eq!(given(mode), (own("mode", 4), json!(41)));
+    assert_eq!(given(prompt(5)), (own("prompt", 5), json!(48)));
+    assert_eq!(given(prompt(5)), (own("prompt", 5), json!(48)));
+    assert_eq!(given(Order::Interrupt), (own("interrupt", 5), Value::Null));
+    let models = json!({"sessionUpdate": "config_option_update", "configOptions": [
+        {"id": "model", "name": "Model", "category": "model", "type": "select",
+         "currentValue": "small", "options": [{"value": "big", "name": "B"}]}]});
+    update(&mut acp, &models);
+    let model = Order::SetModel {
+        revision: 4,
+        model: "big".into(),
+    };
+    let lines = acp.order(model).unwrap();
+    assert_eq!(named(&lines), [(own("model", 4), "")]);
+    assert_eq!(text(&lines)[0]["id"], json!(42));
+}
+
+#[test]
+fn an_answer_is_named_after_the_line_of_its_request() {
+    let mut acp = in_turn();
+    let deny = Answer::Deny { message: None };
+    let answers = [Answer::Allow, deny, Answer::Cancelled];
+    let words = [meaning::ALLOW, meaning::DENY, meaning::CANCELLED];
+    for (number, (answer, word)) in (10..).zip(answers.into_iter().zip(words)) {
+        said(&mut acp, number, &ask(number));
+        assert_eq!(acp.open_requests(), [number]);
+        let request = id(&number.to_string());
+        let lines = acp.order(Order::Answer { request, answer }).unwrap();
+        assert_eq!(named(&lines), [(Name::Line(number), word)]);
+    }
+    let gone = Err(ServeError::Cancelled("the turn ended".into()));
+    let served = [Ok(Served::Text("x".into())), gone];
+    let words = [meaning::SERVED, meaning::REFUSED];
+    for (number, (served, word)) in (20..).zip(served.into_iter().zip(words)) {
+        let heard = said(&mut acp, number, &read(number));
+        assert!(matches!(
+            heard.happenings[..],
+            [Happening::Wanted { line, .. }] if line == number
+        ));
+        let request = id(&number.to_string());
+        let lines = acp.order(Order::Serve { request, served }).unwrap();
+        assert_eq!(named(&lines), [(Name::Line(number), word)]);
+    }
+    assert_eq!(acp.open_requests(), Vec::<u64>::new());
+}
+
+#[test]
+fn what_ends_a_request_early_is_named_after_the_request() {
+    let mut acp = in_turn();
+    said(&mut acp, 30, &ask(1));
+    said(&mut acp, 20, &read(2));
+    assert_eq!(acp.open_requests(), [20, 30]);
+    for (number, request, line) in [(40, 1, 30), (50, 2, 20)] {
+        let heard = said(&mut acp, number, &cancel(request));
+        let expected = [(Name::Line(line), meaning::CANCELLED)];
+        assert_eq!(named(&heard.lines), expected);
+    }
+    said(&mut acp, 60, &ask(3));
+    let interrupt = (Name::Own("interrupt".into(), 7), "");
+    let lines = acp.order(Order::Interrupt).unwrap();
+    let withdrawn = (Name::Line(60), meaning::CANCELLED);
+    assert_eq!(named(&lines), [interrupt.clone(), withdrawn]);
+    let before = acp.clone();
+    assert_eq!(named(&acp.order(Order::Interrupt).unwrap()), [interrupt]);
+    assert_eq!(acp, before);
+    for (number, late) in [(70, ask(4)), (80, read(5))] {
+        let heard = said(&mut acp, number, &late);
+        let expected = [(Name::Line(number), meaning::CANCELLED)];
+        assert_eq!(named(&heard.lines), expected);
+    }
+}
+
+#[test]
+fn a_refusal_is_named_after_what_it_refuses() {
+    let mut acp = in_turn();
+    let unknown = json!({"id": 1, "method": "elicitation/create"});
+    let unread = json!({"id": 1, "method": "session/request_permission"});
+    let refused = [(unknown, meaning::REFUSED), (unread, meaning::CANCELLED)];
+    for (number, (message, word)) in (10..).zip(refused) {
+        let heard = said(&mut acp, number, &message);
+        assert_eq!(named(&heard.lines), [(Name::Line(number), word)]);
+    }
+    for number in (100..).take(AGENT_REQUESTS_MAX) {
+        said(&mut acp, number, &read(number));
+    }
+    let surplus = [(read(1), meaning::REFUSED), (ask(2), meaning::CANCELLED)];
+    for (number, (message, word)) in (1_000..).zip(surplus) {
+        let heard = said(&mut acp, number, &message);
+        assert_eq!(named(&heard.lines), [(Name::Line(number), word)]);
+    }
+}
+
+#[test]
+fn an_ask_keeps_the_number_of_its_line_while_more_becomes_known() {
+    let mut acp = in_turn();
+    let nothing = json!({"toolCallId": "c"});
+    said(&mut acp, 10, &permission(&json!(1), &nothing, &ONCE));
+    let mut more = |number, command: u32| {
+        let mut said_more = call(&command.to_string());
+        said_more["sessionUpdate"] = json!("tool_call_update");
+        let params = json!({"sessionId": "s", "update": said_more});
+        let message = json!({"method": "session/update", "params": params});
+        said(&mut acp, number, &message)
+    };
+    for change in 1..ASK_CHANGES_MAX {
+        let heard = more(10 + u64::from(change), change);
+        let asked = heard
+            .happenings
+            .iter()
+            .filter_map(|happening| match happening {
+                Happening::Asked(ask) => Some(ask.line),
+                _ => None,
+            });
+        assert_eq!(asked.collect::<Vec<_>>(), [10]);
+    }
+    let heard = more(500, 0);
+    assert_eq!(named(&heard.lines), [(Name::Line(10), meaning::CANCELLED)]);
+}
+
+#[test]
+fn an_ask_about_a_call_whose_id_was_used_before_shows_its_own() {
+    let mut acp = in_turn();
+    let mut first = call("ls");
+    first["sessionUpdate"] = json!("tool_call");
+    first["status"] = json!("completed");
+    first["title"] = json!("list");
+    update(&mut acp, &first);
+    let heard = said(&mut acp, 10, &permission(&json!(1), &call("rm x"), &ONCE));
+    let Some(Happening::Asked(asked)) = heard.happenings.last() else {
+        panic!("{heard:?}");
+    };
+    assert_eq!(asked.title, "");
+    let input = json!({"command": "rm x"});
+    assert_eq!(asked.input, Json::from_value(&input).ok());
+}
+
+#[test]
+fn the_state_of_an_open_session_is_small() {
+    let mut acp = in_turn();
+    for number in 0..200 {
+        let begins = json!({"sessionUpdate": "tool_call", "toolCallId": format!("call-{number}"),
+            "title": "t".repeat(200), "kind": "execute", "status": "pending",
+            "rawInput": {"command": "x".repeat(1_000)}});
+        update(&mut acp, &begins);
+        for status in ["in_progress", "completed", "completed"] {
+            let more = json!({"sessionUpdate": "tool_call_update", "status": status,
+                "toolCallId": format!("call-{number}"), "title": "t".repeat(200),
+                "rawInput": {"command": "x".repeat(1_000)}});
+            update(&mut acp, &more);
+        }
+    }
+    let idle = acp.state().text().len();
+    assert!(idle < 4 * 1024, "{idle}");
+
+    let mut acp = in_turn();
+    let heard = said(
+        &mut acp,
+        10,
+        &permission(&json!(1), &call(&"x".repeat(1_000)), &ONCE),
+    );
+    assert!(matches!(heard.happenings.last(), Some(Happening::Asked(_))));
+    let asked = acp.state().text().len();
+    assert!(asked < 2 * 1024, "{asked}");
+}
+
+#[test]
+fn what_opened_a_session_is_forgotten_once_it_is_open() {
+    let state = open().state();
+    let expected = json!({
+        "phase": "open", "cwd": "/p", "serves_files": true, "serves_terminals": true,
+        "session": "s",
+    });
+    assert_eq!(
+        serde_json::from_str::<Value>(state.text()).unwrap(),
+        expected
+    );
+}

@@ -1,0 +1,106 @@
+//! What is said to an agent, and what names it.
+//!
+//! Invariant: under one name at most one thing is ever said, so whoever says it again, in the same
+//! process or the next, need not know whether it was said before.
+
+use serde::{Deserialize, Serialize};
+
+/// What names something that is said to an agent. It is said once under its name, whatever is
+/// repeated and by whomever.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Name {
+    /// It is about this line of the agent: the answer to its request, or the next step after it.
+    Line(u64),
+    /// It is of our own accord: its kind, and a number that rises within the kind.
+    Own(String, u64),
+}
+
+impl Name {
+    /// Something of our own accord.
+    pub fn own(kind: &str, number: u32) -> Self {
+        Self::Own(kind.to_owned(), number.into())
+    }
+}
+
+/// Words for [`Line::meaning`].
+pub mod meaning {
+    /// An ask was allowed.
+    pub const ALLOW: &str = "allow";
+    /// An ask was denied.
+    pub const DENY: &str = "deny";
+    /// A request went away; that is not a denial.
+    pub const CANCELLED: &str = "cancelled";
+    /// A wish was fulfilled.
+    pub const SERVED: &str = "served";
+    /// A wish was not fulfilled.
+    pub const REFUSED: &str = "refused";
+}
+
+/// One thing to write, with the newlines it needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// What it is said under.
+    pub name: Name,
+    /// What it means to whoever asks later, a word of [`meaning`]; empty where only one thing can
+    /// be said under the name.
+    pub meaning: String,
+    /// What is written, which is always text.
+    #[serde(with = "text")]
+    pub bytes: Vec<u8>,
+}
+
+impl Line {
+    /// Something about a line of the agent.
+    pub fn about(line: u64, meaning: &str, bytes: Vec<u8>) -> Self {
+        Self {
+            name: Name::Line(line),
+            meaning: meaning.to_owned(),
+            bytes,
+        }
+    }
+
+    /// Something of our own accord, which can mean one thing only.
+    pub fn own(kind: &str, number: u32, bytes: Vec<u8>) -> Self {
+        Self {
+            name: Name::own(kind, number),
+            meaning: String::new(),
+            bytes,
+        }
+    }
+}
+
+/// Bytes that are text, stored as text.
+mod text {
+    use serde::{Deserialize as _, Deserializer, Serializer, ser::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        let text = std::str::from_utf8(bytes).map_err(S::Error::custom)?;
+        to.serialize_str(text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        String::deserialize(from).map(String::into_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_stored_as_text_and_comes_back_whole() {
+        let line = Line::about(7, meaning::ALLOW, b"{\"id\":\"\xc3\xa9\"}\n".to_vec());
+        let stored = serde_json::to_string(&line).unwrap();
+        assert_eq!(
+            stored,
+            r#"{"name":{"line":7},"meaning":"allow","bytes":"{\"id\":\"é\"}\n"}"#
+        );
+        assert_eq!(serde_json::from_str::<Line>(&stored).unwrap(), line);
+        let own = Line::own("prompt", 3, b"x\n".to_vec());
+        let stored = serde_json::to_string(&own).unwrap();
+        assert_eq!(serde_json::from_str::<Line>(&stored).unwrap(), own);
+        let unreadable = Line::own("prompt", 3, b"\xff\n".to_vec());
+        assert!(serde_json::to_string(&unreadable).is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! The agent's process: its output is heard, its input written, and its end seen to.
+//!
+//! Invariants: hearing never waits for writing, nor writing for hearing; when the agent is said to
+//! be over nothing of its tree is left and all it said is known.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_core::event::ProcessKey;
+use countersign_core::limits;
+use rustix::process::Signal;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::Runner;
+use super::wire::Launch;
+use crate::child::Child;
+use crate::lines::Cutter;
+use crate::process::{LaunchSpec, launch_bare};
+use crate::shells::LocalShells;
+use crate::stream::{Sink, Source};
+
+const STDOUT_CHUNK: usize = 64 * 1024;
+const STDERR_CHUNK: usize = 4 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Agent {
+    child: Arc<Child>,
+    pub(super) shells: LocalShells,
+    /// Its input is closed once what waits is written.
+    closing: CancellationToken,
+}
+
+impl Agent {
+    /// Starts it. Fails in words.
+    pub(super) fn launch(runner: &Arc<Runner>, launch: Launch) -> Result<Arc<Self>, String> {
+        let spec = LaunchSpec {
+            program: launch.program,
+            args: launch.args,
+            cwd: launch.cwd,
+            env: launch.env,
+            tree: &runner.tree,
+        };
+        let (ends, child) = launch_bare(&spec).map_err(|error| in_words(&error))?;
+        let agent = Arc::new(Self {
+            child,
+            shells: LocalShells::new(runner.tree.clone(), spec.env),
+            closing: CancellationToken::new(),
+        });
+        let tasks = runner.tree.tasks();
+        let gone = CancellationToken::new();
+        let quiet = CancellationToken::new();
+        let closing = agent.closing.clone();
+        tasks.spawn(write_all(runner.clone(), ends.stdin, closing, gone.clone()));
+        let hearing = tasks.spawn(hear_all(runner.clone(), ends.stdout, quiet.clone()));
+        let logging = tasks.spawn(log_all(runner.clone(), ends.stderr, quiet.clone()));
+        let (runner, child) = (runner.clone(), agent.child.clone());
+        tasks.spawn(async move {
+            let exit = child.wait().await;
+            gone.cancel();
+            // What it left would hold its output open, and may not outlive it.
+            let ended = runner.tree.kill_all().await;
+            quiet.cancel();
+            drop(hearing.await);
+            drop(logging.await);
+            let why = ended.err().map(|error| in_words(&error));
+            runner.state().over(exit, why);
+            runner.agent_over.cancel();
+        });
+        Ok(agent)
+    }
+
+    pub(super) fn key(&self) -> ProcessKey {
+        self.child.key()
+    }
+
+    /// Its input is closed, then it is asked to go, then it is killed, with `grace` before each next
+    /// step.
+    pub(super) async fn stop(&self, grace: Duration) {
+        self.closing.cancel();
+        for signal in [Signal::TERM, Signal::KILL] {
+            if timeout(grace, self.child.wait()).await.is_ok() {
+                return;
+            }
+            self.child.signal_group(signal);
+        }
+    }
+}
+
+/// An error and everything that led to it.
+pub(super) fn in_words(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        words = format!("{words}: {error}");
+        source = error.source();
+    }
+    words
+}
+
+async fn write_all(
+    runner: Arc<Runner>,
+    stdin: Sink,
+    closing: CancellationToken,
+    gone: CancellationToken,
+) {
+    let more = runner.state().items.more.clone();
+    loop {
+        let Some(item) = runner.next_item() else {
+            if closing.is_cancelled() {
+                break;
+            }
+            tokio::select! {
+                () = more.notified() => continue,
+                () = closing.cancelled() => continue,
+                () = gone.cancelled() => break,
+            }
+        };
+        // Whoever inherited the pipe may hold it open without reading.
+        let whole = tokio::select! {
+            written = stdin.write_all(&item.bytes) => written.is_ok(),
+            () = gone.cancelled() => false,
+        };
+        runner.item_written(item, whole);
+        if !whole {
+            break;
+        }
+    }
+    drop(stdin);
+    runner.end_items();
+}
+
+async fn hear_all(runner: Arc<Runner>, stdout: Source, quiet: CancellationToken) {
+    let mut buffer = vec![0; STDOUT_CHUNK];
+    let hearing = async {
+        loop {
+            let room = runner.wait_for_room().await.min(buffer.len());
+            match stdout.read(&mut buffer[..room]).await {
+                Ok(read) if read > 0 => runner.state().said(&buffer[..read]),
+                _ => return,
+            }
+        }
+    };
+    if quiet.run_until_cancelled(hearing).await.is_some() {
+        return;
+    }
+    // What is in the pipe already is no more than a pipe holds, whatever the room is.
+    drain(&stdout, &mut buffer, |bytes| runner.state().said(bytes));
+}
+
+async fn log_all(runner: Arc<Runner>, stderr: Source, quiet: CancellationToken) {
+    let mut cutter = Cutter::new(limits::AGENT_LOG_LINE_BYTES_MAX);
+    let mut buffer = vec![0; STDERR_CHUNK];
+    let hearing = async {
+        while let Ok(read) = stderr.read(&mut buffer).await {
+            if read == 0 {
+                return;
+            }
+            log(&runner, &mut cutter, &buffer[..read]);
+        }
+    };
+    if quiet.run_until_cancelled(hearing).await.is_none() {
+        drain(&stderr, &mut buffer, |bytes| {
+            log(&runner, &mut cutter, bytes);
+        });
+    }
+    if let Some(text) = cutter.finish() {
+        runner.state().logged(text);
+    }
+}
+
+fn log(runner: &Runner, cutter: &mut Cutter, mut bytes: &[u8]) {
+    while let Some(text) = cutter.take(&mut bytes) {
+        runner.state().logged(text);
+    }
+}
+
+fn drain(source: &Source, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
+    let mut drained = 0;
+    while drained < limits::AGENT_DRAIN_BYTES_MAX {
+        let read = source.read_now(buffer);
+        if read == 0 {
+            return;
+        }
+        take(&buffer[..read]);
+        drained += read;
+    }
+}

@@ -1,0 +1,147 @@
+//! Calls of the shell backend, each answered under its own number.
+//!
+//! Invariants: no call waits for another; what one host called for is not told to the next, which
+//! asks again.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
+
+use super::Runner;
+use super::agent::{Agent, in_words};
+use super::state::Joined;
+use super::wire::{ShellCall, ShellDone, ShellFailure, ToHost};
+use crate::shells::{CommandSpec, PtySize, ShellBackend as _, ShellError, TerminalId};
+
+type Outcome = Result<(ShellDone, String), ShellFailure>;
+
+pub(super) fn call(runner: &Arc<Runner>, host: &Joined, id: u64, call: ShellCall) {
+    let slot = host.calls.clone().try_acquire_owned();
+    match (begin(runner), slot) {
+        (Err(why), _) => answer(runner, host, id, Err(ShellFailure::Failed(why)), None),
+        (Ok(_), Err(TryAcquireError::NoPermits | TryAcquireError::Closed)) => {
+            let words = "too many calls at once".to_owned();
+            answer(runner, host, id, Err(ShellFailure::Failed(words)), None);
+        }
+        (Ok(agent), Ok(slot)) => {
+            let (runner, host) = (runner.clone(), host.clone());
+            let tasks = runner.tree.tasks().clone();
+            tasks.spawn(async move {
+                let over = host.over.clone();
+                let work = perform_and_answer(&runner, &host, &agent, id, call);
+                over.run_until_cancelled(work).await;
+                drop(slot);
+            });
+        }
+    }
+}
+
+fn begin(runner: &Runner) -> Result<Arc<Agent>, String> {
+    let state = runner.state();
+    match &state.agent {
+        Some(agent) => Ok(agent.clone()),
+        None => Err("the agent was not started".to_owned()),
+    }
+}
+
+async fn perform_and_answer(
+    runner: &Runner,
+    host: &Joined,
+    agent: &Agent,
+    id: u64,
+    call: ShellCall,
+) {
+    // Output is long: one at a time is taken from where it is kept.
+    let room = match &call {
+        ShellCall::Output { .. } => host.long.clone().acquire_owned().await.ok(),
+        _ => None,
+    };
+    let outcome = perform(runner, agent, call).await;
+    answer(runner, host, id, outcome, room);
+}
+
+fn answer(
+    runner: &Runner,
+    host: &Joined,
+    id: u64,
+    outcome: Outcome,
+    room: Option<OwnedSemaphorePermit>,
+) {
+    let (result, body) = match outcome {
+        Ok((done, body)) => (Ok(done), body),
+        Err(failure) => (Err(failure), String::new()),
+    };
+    let told = ToHost::Shell { id, result };
+    let mut state = runner.state();
+    state.tell(host.number, &told, body.as_bytes(), room);
+}
+
+async fn perform(runner: &Runner, agent: &Agent, call: ShellCall) -> Outcome {
+    let shells = &agent.shells;
+    let done = match call {
+        ShellCall::Create { .. } if runner.state().stopped => {
+            let words = "the agent is being ended".to_owned();
+            return Err(ShellFailure::Failed(words));
+        }
+        ShellCall::Create {
+            key,
+            command,
+            cwd,
+            env,
+            pty,
+            output_bytes_max,
+        } => {
+            let spec = CommandSpec {
+                key,
+                command,
+                cwd,
+                env,
+                pty: pty.map(|(rows, columns)| PtySize { rows, columns }),
+                output_bytes_max,
+            };
+            let created = shells.create(spec).await;
+            created.map(|id| created_as(&id))
+        }
+        ShellCall::Output { terminal } => return read(agent, terminal).await,
+        ShellCall::WaitForExit { terminal } => {
+            let exit = shells.wait_for_exit(&TerminalId::new(terminal)).await;
+            exit.map(|exit| ShellDone::Exited { exit })
+        }
+        ShellCall::Kill { terminal } => {
+            let killed = shells.kill(&TerminalId::new(terminal)).await;
+            killed.map(|()| ShellDone::Done)
+        }
+        ShellCall::Release { terminal } => {
+            let released = shells.release(&TerminalId::new(terminal)).await;
+            released.map(|()| ShellDone::Done)
+        }
+    };
+    match done {
+        Ok(done) => Ok((done, String::new())),
+        Err(error) => Err(to_failure(&error)),
+    }
+}
+
+fn created_as(id: &TerminalId) -> ShellDone {
+    ShellDone::Created {
+        terminal: id.as_str().to_owned(),
+    }
+}
+
+async fn read(agent: &Agent, terminal: String) -> Outcome {
+    let output = agent.shells.output(&TerminalId::new(terminal)).await;
+    let output = output.map_err(|error| to_failure(&error))?;
+    let done = ShellDone::Output {
+        truncated: output.truncated,
+        exit: output.exit,
+    };
+    Ok((done, output.text))
+}
+
+fn to_failure(error: &ShellError) -> ShellFailure {
+    match error {
+        ShellError::NotFound(id) => ShellFailure::NotFound(id.as_str().to_owned()),
+        ShellError::NotPermitted(words) => ShellFailure::NotPermitted(words.clone()),
+        ShellError::Failed { .. } => ShellFailure::Failed(in_words(error)),
+    }
+}

@@ -1,0 +1,144 @@
+//! The folder of a runner, as the host sees it.
+//!
+//! Invariants: it is for its user only; a file in it is there whole or not at all; only a folder that
+//! holds the very record is removed.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use countersign_core::event::ProcessKey;
+use countersign_core::limits;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::alive::is_alive;
+use super::{FILES, LOG_FILE, RECORD_FILE, RUNNER_FILE, RunnerRecord};
+
+/// Makes the folder with the record in it.
+pub(super) fn make(record: &RunnerRecord) -> io::Result<()> {
+    let folder = &record.folder;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let found = fs::symlink_metadata(folder)?;
+    let ours = found.uid() == rustix::process::geteuid().as_raw();
+    if !found.is_dir() || !ours || found.mode() & 0o077 != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is there already and others may reach it",
+        ));
+    }
+    write(folder, RECORD_FILE, record)
+}
+
+/// Notes which process it is, for whoever has no record of it but this folder.
+pub(super) fn note_runner(record: &RunnerRecord, runner: ProcessKey) -> io::Result<()> {
+    write(&record.folder, RUNNER_FILE, &runner)
+}
+
+/// Which process it was when it was started.
+pub(super) fn find_runner(record: &RunnerRecord) -> Option<ProcessKey> {
+    read(&record.folder, RUNNER_FILE)
+}
+
+/// Where it writes about itself. A file, since whoever reads the host's own words would otherwise wait
+/// for the runner's end.
+pub(super) fn open_log(record: &RunnerRecord) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600);
+    options.open(record.folder.join(LOG_FILE))
+}
+
+/// The end of what it wrote about itself.
+pub(super) fn read_log(record: &RunnerRecord) -> String {
+    let read = || {
+        let mut file = File::open(record.folder.join(LOG_FILE))?;
+        let end = file.seek(SeekFrom::End(0))?;
+        let kept = limits::AGENT_LOG_LINE_BYTES_MAX as u64;
+        file.seek(SeekFrom::Start(end.saturating_sub(kept)))?;
+        let mut bytes = Vec::new();
+        file.take(kept).read_to_end(&mut bytes)?;
+        Ok::<_, io::Error>(String::from_utf8_lossy(&bytes).trim().to_owned())
+    };
+    read().unwrap_or_default()
+}
+
+/// Removes the folder and the sockets of a run that is over. What cannot be removed stays, and is
+/// said in the log.
+pub fn clear(record: &RunnerRecord) {
+    for socket in &record.sockets {
+        let is_socket = |found: fs::Metadata| found.file_type().is_socket();
+        if fs::symlink_metadata(socket).is_ok_and(is_socket) {
+            note(socket, fs::remove_file(socket));
+        }
+    }
+    match read::<RunnerRecord>(&record.folder, RECORD_FILE) {
+        Some(found) if found.tree == record.tree => {
+            note(&record.folder, fs::remove_dir_all(&record.folder));
+        }
+        Some(_) => {
+            tracing::warn!(folder = ?record.folder, "a runner's folder holds another's record");
+        }
+        // It was never written, or the runner has begun to clear up itself.
+        None => clear_known(&record.folder),
+    }
+}
+
+/// Whatever else is there, the folder stays with it.
+fn clear_known(folder: &Path) {
+    let halves = [RECORD_FILE, RUNNER_FILE].map(|name| temporary(folder, name));
+    for file in FILES.map(|name| folder.join(name)).iter().chain(&halves) {
+        note(file, fs::remove_file(file));
+    }
+    note(folder, fs::remove_dir(folder));
+}
+
+fn note(path: &Path, removed: io::Result<()>) {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(?path, %error, "could not clear up after a runner");
+        }
+        _ => {}
+    }
+}
+
+/// Runners that live, found in the folder of all runners.
+pub fn find_left(folder: &Path) -> Vec<(RunnerRecord, ProcessKey)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut left: Vec<_> = entries
+        .filter_map(|entry| {
+            let record: RunnerRecord = read(&entry.path(), RECORD_FILE)?;
+            let runner = read(&entry.path(), RUNNER_FILE)?;
+            is_alive(runner).then_some((record, runner))
+        })
+        .collect();
+    left.sort_by(|(one, _), (other, _)| one.folder.cmp(&other.folder));
+    left
+}
+
+/// Not flushed to the disk: after a loss of power there is no runner either.
+fn write(folder: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
+    let half = temporary(folder, name);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options
+        .open(&half)?
+        .write_all(&serde_json::to_vec(value)?)?;
+    fs::rename(&half, folder.join(name))
+}
+
+fn temporary(folder: &Path, name: &str) -> std::path::PathBuf {
+    folder.join(format!("{name}.half"))
+}
+
+fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<T> {
+    let file = File::open(folder.join(name)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(limits::RUNNER_RECORD_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    serde_json::from_slice(&bytes).ok()
+}

@@ -1,0 +1,142 @@
+//! A host's connection: its first word, what it says after it, and what it is told.
+//!
+//! Invariants: nothing is served before a host was welcomed; being told never waits for being heard,
+//! nor the other way round.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_core::limits;
+use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::frame::{read_frame, write_frame};
+use super::state::{Greeting, Joined, Next};
+use super::wire::{Launch, ToHost, ToRunner};
+use super::{Runner, calls};
+use crate::adapter::Name;
+
+/// Serves one caller that may be served, until it goes or another takes its place.
+/// `turn` is given back when it has said who it is.
+pub(super) async fn serve(runner: Arc<Runner>, stream: UnixStream, turn: OwnedSemaphorePermit) {
+    let (from, mut to) = stream.into_split();
+    let mut from = BufReader::new(from);
+    let patience = Duration::from_millis(limits::LINK_CONNECT_MS);
+    let Ok(greeted) = timeout(patience, hear_greeting(&mut from)).await else {
+        return;
+    };
+    drop(turn);
+    let welcomed = greeted.and_then(|greeting| runner.state().welcome(&greeting));
+    let joined = match welcomed {
+        Ok(joined) => joined,
+        Err(why) => return refuse(&mut to, why).await,
+    };
+    tokio::select! {
+        () = joined.over.cancelled() => {}
+        told = tell_all(&runner, &joined, to) => {
+            if let Err(error) = told {
+                tracing::debug!(%error, "a host could not be told");
+            }
+        }
+        () = obey_all(&runner, &joined, from) => {}
+    }
+    runner.state().lost(joined.number);
+}
+
+/// Says why, and nothing else.
+pub(super) async fn refuse(to: &mut OwnedWriteHalf, why: String) {
+    let patience = Duration::from_millis(limits::LINK_CONNECT_MS);
+    let refused = ToHost::Refused { why };
+    // Whoever does not want to know need not.
+    drop(timeout(patience, write_frame(to, &refused, &[])).await);
+}
+
+async fn hear_greeting(from: &mut BufReader<OwnedReadHalf>) -> Result<Greeting, String> {
+    match read_frame(from).await {
+        Ok(Some((
+            ToRunner::Hello {
+                oldest,
+                newest,
+                heard,
+                open,
+            },
+            _,
+        ))) => Ok(Greeting {
+            oldest,
+            newest,
+            heard,
+            open,
+        }),
+        Ok(_) => Err("a host says hello first".to_owned()),
+        Err(error) => Err(format!("no hello could be read: {error}")),
+    }
+}
+
+async fn tell_all(runner: &Runner, joined: &Joined, mut to: OwnedWriteHalf) -> io::Result<()> {
+    loop {
+        let next = runner.state().next(joined.number)?;
+        match next {
+            Next::Send(bytes) => to.write_all(&bytes).await?,
+            Next::Wait => joined.wake.notified().await,
+            Next::Leave => return Ok(()),
+        }
+    }
+}
+
+/// Until the host goes. After a word that cannot be obeyed it is only waited for that it is told.
+async fn obey_all(runner: &Arc<Runner>, joined: &Joined, mut from: BufReader<OwnedReadHalf>) {
+    loop {
+        let why = match read_frame(&mut from).await {
+            Ok(Some((order, body))) => match obey(runner, joined, order, &body) {
+                Ok(()) => continue,
+                Err(why) => why,
+            },
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
+            Ok(None) | Err(_) => return,
+        };
+        runner.state().refuse(joined.number, why);
+        return std::future::pending().await;
+    }
+}
+
+fn obey(runner: &Arc<Runner>, joined: &Joined, order: ToRunner, body: &[u8]) -> Result<(), String> {
+    let number = joined.number;
+    match order {
+        ToRunner::Hello { .. } => return Err("a host says hello once".to_owned()),
+        ToRunner::Launch(launch) => launch_once(runner, number, launch),
+        ToRunner::Write { items } => return runner.queue_items(number, items, body),
+        ToRunner::Committed { through, open } => {
+            return runner.state().host_committed(number, through, &open);
+        }
+        ToRunner::Claim { id, name } => return claim(runner, number, id, name),
+        ToRunner::Shell { id, call } => calls::call(runner, joined, id, call),
+        ToRunner::Stop { grace_ms } => runner.stop(Duration::from_millis(grace_ms)),
+        ToRunner::Bye => runner.bye.cancel(),
+    }
+    Ok(())
+}
+
+fn launch_once(runner: &Arc<Runner>, host: u64, launch: Launch) {
+    let told = match runner.launch_once(launch) {
+        Ok(process) => ToHost::Launched { process },
+        Err(why) => ToHost::NotLaunched { why },
+    };
+    runner.state().tell(host, &told, &[], None);
+}
+
+fn claim(runner: &Runner, host: u64, id: u64, name: Name) -> Result<(), String> {
+    let mut state = runner.state();
+    let fresh = state.claimed.find(&name).is_none();
+    if fresh && state.claimed.len() >= limits::RUNNER_NAMES_MAX {
+        return Err("too much is claimed".to_owned());
+    }
+    if fresh {
+        state.claimed.take(name, String::new());
+    }
+    state.tell(host, &ToHost::Claimed { id, fresh }, &[], None);
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! The runner's one place where its agent, its hosts and what it knows meet.
+//!
+//! Invariant: what is known is held by one lock, never across a wait.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use countersign_core::event::ProcessKey;
+use countersign_core::limits;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::RunnerRecord;
+use super::agent::Agent;
+use super::items::{Answer, Queued};
+use super::last_words::{self, Head};
+use super::state::State;
+use super::wire::{Item, Launch};
+use crate::adapter::Exit;
+use crate::tree::Tree;
+
+#[derive(Debug)]
+pub(super) struct Runner {
+    pub(super) record: RunnerRecord,
+    pub(super) tree: Tree,
+    /// A host said that nothing is needed any more.
+    pub(super) bye: CancellationToken,
+    /// Nothing of the agent is left, and all it said is known.
+    pub(super) agent_over: CancellationToken,
+    /// Callers that have not said who they are.
+    pub(super) greetings: Arc<Semaphore>,
+    stops: Arc<Semaphore>,
+    state: Mutex<State>,
+}
+
+impl Runner {
+    pub(super) fn new(record: RunnerRecord, tree: Tree) -> Self {
+        let state = State::new(record.folder.join(super::SPILL_FILE));
+        Self {
+            record,
+            tree,
+            bye: CancellationToken::new(),
+            agent_over: CancellationToken::new(),
+            greetings: Arc::new(Semaphore::new(limits::RUNNER_GREETINGS_MAX)),
+            stops: Arc::new(Semaphore::new(limits::RUNNER_STOPS_MAX)),
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the agent, once; gives what the first launch came to.
+    pub(super) fn launch_once(self: &Arc<Self>, launch: Launch) -> Result<ProcessKey, String> {
+        let (came_to, stopped) = {
+            let state = self.state();
+            (state.launched.clone(), state.stopped)
+        };
+        if let Some(came_to) = came_to {
+            return came_to;
+        }
+        let launched = if stopped {
+            Err("the agent was told to stop before it was started".to_owned())
+        } else {
+            Agent::launch(self, launch)
+        };
+        let came_to = launched.as_ref().map(|agent| agent.key());
+        let came_to = came_to.map_err(Clone::clone);
+        let failed = came_to.is_err();
+        {
+            let mut state = self.state();
+            state.launched = Some(came_to.clone());
+            state.agent = launched.ok();
+        }
+        if failed {
+            self.end_items();
+            self.agent_over.cancel();
+        }
+        came_to
+    }
+
+    /// Begins to end the agent and everything it started.
+    pub(super) fn stop(self: &Arc<Self>, grace: Duration) {
+        let agent = {
+            let mut state = self.state();
+            state.stopped = true;
+            if state.launched.is_none() {
+                state.over(Exit::default(), None);
+            }
+            state.agent.clone()
+        };
+        let Some(agent) = agent else {
+            return self.agent_over.cancel();
+        };
+        // Whoever says it more often changes nothing.
+        if let Ok(turn) = self.stops.clone().try_acquire_owned() {
+            self.tree.tasks().spawn(async move {
+                agent.stop(grace).await;
+                drop(turn);
+            });
+        }
+    }
+
+    /// Waits until more of the agent may be read, and says how much.
+    pub(super) async fn wait_for_room(&self) -> usize {
+        let notice = self.state().room.clone();
+        loop {
+            let room = self.state().room();
+            if room > 0 {
+                return usize::try_from(room).unwrap_or(usize::MAX);
+            }
+            notice.notified().await;
+        }
+    }
+
+    /// Refuses, in words, what cannot be queued.
+    pub(super) fn queue_items(
+        &self,
+        host: u64,
+        items: Vec<Item>,
+        body: &[u8],
+    ) -> Result<(), String> {
+        let over = {
+            let mut state = self.state();
+            state.items.queue(host, items, body)?;
+            state.items.is_over()
+        };
+        if over {
+            self.end_items();
+        }
+        Ok(())
+    }
+
+    /// The next item to write, after what need not be written was answered.
+    pub(super) fn next_item(&self) -> Option<Queued> {
+        let mut answers = Vec::new();
+        let mut state = self.state();
+        let item = state.items.next(&mut answers);
+        answer(&mut state, answers);
+        item
+    }
+
+    pub(super) fn item_written(&self, item: Queued, whole: bool) {
+        let mut state = self.state();
+        let told = state.items.written(item, whole);
+        answer(&mut state, vec![told]);
+    }
+
+    /// Nothing can be written any more.
+    pub(super) fn end_items(&self) {
+        let mut state = self.state();
+        let answers = state.items.end();
+        answer(&mut state, answers);
+    }
+
+    /// When a runner without a host has waited long enough; nothing while there is one.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let state = self.state();
+        let patience = match state.launched {
+            None => limits::RUNNER_LAUNCH_MS.min(self.record.patience_ms),
+            Some(_) => self.record.patience_ms,
+        };
+        (!state.has_host()).then(|| state.alone_since + Duration::from_millis(patience))
+    }
+
+    /// Leaves what the next host has to know. `why` is why the runner ended its agent.
+    pub(super) fn write_last_words(&self, why: Option<String>) -> std::io::Result<()> {
+        let state = self.state();
+        let (exit, trouble) = state.exited.clone().unwrap_or_default();
+        let not_launched = match &state.launched {
+            Some(Err(words)) => Some(words.clone()),
+            _ => None,
+        };
+        let from = state.backlog.from();
+        let head = Head {
+            from,
+            bytes: state.backlog.end() - from,
+            exit,
+            why: not_launched.or(why).or(trouble),
+            log: state.log.clone(),
+            written: state.items.list(),
+            claimed: state
+                .claimed
+                .list()
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect(),
+        };
+        last_words::write(&self.record.folder, &head, &state.backlog)
+    }
+}
+
+fn answer(state: &mut State, answers: Vec<Answer>) {
+    for (host, told) in answers {
+        state.tell(host, &told, &[], None);
+    }
+}

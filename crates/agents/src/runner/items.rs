@@ -1,0 +1,214 @@
+//! What hosts want written to the agent, in order.
+//!
+//! Invariants: an item is written unless its name is taken; its name is taken when all of it is in
+//! the pipe; what was asked for is answered in the order it was asked.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use countersign_core::limits;
+use tokio::sync::Notify;
+
+use super::names::Names;
+use super::wire::{Item, Outcome, ToHost};
+use crate::adapter::Name;
+
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    names: Names,
+    queue: VecDeque<Queued>,
+    /// Names whose bytes are queued or on their way.
+    pending: HashSet<Name>,
+    bytes: usize,
+    /// Nothing can be written any more.
+    gone: bool,
+    /// There may be something to write.
+    pub(super) more: Arc<Notify>,
+}
+
+/// One item on its way to the agent.
+#[derive(Debug)]
+pub(super) struct Queued {
+    host: u64,
+    name: Name,
+    meaning: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// An answer, and the host it is for.
+pub(super) type Answer = (u64, ToHost);
+
+impl Items {
+    /// Refuses, in words, more than may wait.
+    pub(super) fn queue(&mut self, host: u64, items: Vec<Item>, body: &[u8]) -> Result<(), String> {
+        let mut rest = body;
+        for item in items {
+            let Some((bytes, after)) = rest.split_at_checked(item.bytes) else {
+                return Err("the items are longer than their bytes".to_owned());
+            };
+            rest = after;
+            self.queue_one(host, item, bytes)?;
+        }
+        self.more.notify_one();
+        Ok(())
+    }
+
+    fn queue_one(&mut self, host: u64, item: Item, bytes: &[u8]) -> Result<(), String> {
+        let fresh = self.names.find(&item.name).is_none() && !self.pending.contains(&item.name);
+        let bytes = if fresh && !self.gone { bytes } else { &[] };
+        let is_full = self.bytes + bytes.len() > limits::AGENT_WRITE_BYTES_QUEUED
+            || self.queue.len() >= limits::RUNNER_FRAMES_QUEUED
+            || self.names.len() >= limits::RUNNER_NAMES_MAX;
+        if is_full {
+            return Err("too much waits to be written to the agent".to_owned());
+        }
+        if fresh {
+            self.pending.insert(item.name.clone());
+        }
+        self.bytes += bytes.len();
+        self.queue.push_back(Queued {
+            host,
+            name: item.name,
+            meaning: item.meaning,
+            bytes: bytes.to_vec(),
+        });
+        Ok(())
+    }
+
+    /// Gives the next item that is to be written, and the answers that come before it.
+    pub(super) fn next(&mut self, answers: &mut Vec<Answer>) -> Option<Queued> {
+        while let Some(item) = self.queue.pop_front() {
+            if self.names.find(&item.name).is_none() && !self.gone {
+                return Some(item);
+            }
+            answers.push(self.answer(item));
+        }
+        None
+    }
+
+    /// An item is in the pipe, or never will be as a whole.
+    pub(super) fn written(&mut self, item: Queued, whole: bool) -> Answer {
+        self.bytes = self.bytes.saturating_sub(item.bytes.len());
+        self.pending.remove(&item.name);
+        if whole {
+            self.names.take(item.name.clone(), item.meaning.clone());
+        }
+        self.answer(item)
+    }
+
+    /// Nothing can be written any more; gives the answers to everything that waits.
+    pub(super) fn end(&mut self) -> Vec<Answer> {
+        self.gone = true;
+        self.bytes = 0;
+        let waiting = std::mem::take(&mut self.queue);
+        waiting.into_iter().map(|item| self.answer(item)).collect()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.gone
+    }
+
+    pub(super) fn forget(&mut self, through: u64, open: &[u64]) {
+        self.names.forget(through, open);
+    }
+
+    pub(super) fn list(&self) -> Vec<(Name, String)> {
+        self.names.list()
+    }
+
+    fn answer(&self, item: Queued) -> Answer {
+        let (meaning, outcome) = match self.names.find(&item.name) {
+            Some(meaning) => (meaning.to_owned(), Outcome::Written),
+            None => (item.meaning, Outcome::Gone),
+        };
+        let name = item.name;
+        let written = ToHost::Written {
+            name,
+            meaning,
+            outcome,
+        };
+        (item.host, written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(line: u64, meaning: &str, bytes: usize) -> Item {
+        Item {
+            name: Name::Line(line),
+            meaning: meaning.to_owned(),
+            bytes,
+        }
+    }
+
+    fn told(host: u64, line: u64, meaning: &str, outcome: Outcome) -> Answer {
+        let written = ToHost::Written {
+            name: Name::Line(line),
+            meaning: meaning.to_owned(),
+            outcome,
+        };
+        (host, written)
+    }
+
+    #[test]
+    fn a_repeated_item_is_answered_when_the_first_is_written() {
+        let mut items = Items::default();
+        let mut answers = Vec::new();
+        items.queue(1, vec![item(7, "allow", 2)], b"ab").unwrap();
+        let first = items.next(&mut answers).unwrap();
+        assert_eq!(first.bytes, b"ab");
+        let repeated = vec![item(7, "deny", 2), item(8, "deny", 1)];
+        items.queue(2, repeated, b"xyz").unwrap();
+        answers.push(items.written(first, true));
+        let second = items.next(&mut answers).unwrap();
+        assert_eq!(second.bytes, b"z");
+        answers.push(items.written(second, true));
+        let expected = [
+            told(1, 7, "allow", Outcome::Written),
+            told(2, 7, "allow", Outcome::Written),
+            told(2, 8, "deny", Outcome::Written),
+        ];
+        assert_eq!(answers, expected);
+        assert!(items.next(&mut answers).is_none());
+    }
+
+    #[test]
+    fn what_never_was_written_whole_is_gone() {
+        let mut items = Items::default();
+        let mut answers = Vec::new();
+        let wanted = vec![item(1, "a", 1), item(2, "b", 1), item(3, "c", 1)];
+        items.queue(1, wanted, b"123").unwrap();
+        let first = items.next(&mut answers).unwrap();
+        answers.push(items.written(first, true));
+        let second = items.next(&mut answers).unwrap();
+        answers.push(items.written(second, false));
+        answers.extend(items.end());
+        let late = vec![item(1, "again", 1), item(4, "d", 1)];
+        items.queue(2, late, b"12").unwrap();
+        assert!(items.next(&mut answers).is_none());
+        let expected = [
+            told(1, 1, "a", Outcome::Written),
+            told(1, 2, "b", Outcome::Gone),
+            told(1, 3, "c", Outcome::Gone),
+            told(2, 1, "a", Outcome::Written),
+            told(2, 4, "d", Outcome::Gone),
+        ];
+        assert_eq!(answers, expected);
+    }
+
+    #[test]
+    fn more_than_may_wait_is_refused() {
+        let mut items = Items::default();
+        let body = vec![0; limits::AGENT_WRITE_BYTES_QUEUED];
+        items
+            .queue(1, vec![item(1, "", body.len())], &body)
+            .unwrap();
+        items
+            .queue(1, vec![item(1, "", body.len())], &body)
+            .unwrap();
+        assert!(items.queue(1, vec![item(2, "", 1)], b"x").is_err());
+        assert!(items.queue(1, vec![item(3, "", 9)], b"x").is_err());
+    }
+}

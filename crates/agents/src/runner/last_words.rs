@@ -1,0 +1,128 @@
+//! What a runner leaves when it ends without a host: everything the next one has not heard.
+//!
+//! One file: a line of JSON, then the bytes the agent said. Invariants: it is there whole or not at
+//! all, and only one that is ours is believed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use countersign_core::limits;
+use serde::{Deserialize, Serialize};
+
+use super::backlog::Backlog;
+use crate::adapter::{Exit, Name};
+
+pub(super) const FILE: &str = "last-words";
+const UNFINISHED: &str = "last-words.part";
+const CHUNK: usize = 64 * 1024;
+
+/// What a runner left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastWords {
+    /// The number of the first byte of `output`: what came before it was committed.
+    pub from: u64,
+    /// What the agent said from there on, to its end.
+    pub output: Vec<u8>,
+    /// How the agent ended.
+    pub exit: Exit,
+    /// Why the runner ended it, if it did.
+    pub why: Option<String>,
+    /// The end of what the agent wrote for its log.
+    pub log: String,
+    /// What was written to the agent, and what each meant.
+    pub written: Vec<(Name, String)>,
+    /// What was claimed.
+    pub claimed: Vec<Name>,
+}
+
+/// All but the bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Head {
+    pub(super) from: u64,
+    pub(super) bytes: u64,
+    pub(super) exit: Exit,
+    pub(super) why: Option<String>,
+    pub(super) log: String,
+    pub(super) written: Vec<(Name, String)>,
+    pub(super) claimed: Vec<Name>,
+}
+
+pub(super) fn write(folder: &Path, head: &Head, backlog: &Backlog) -> io::Result<()> {
+    let unfinished = folder.join(UNFINISHED);
+    let written = write_to(&unfinished, head, backlog)
+        .and_then(|()| fs::rename(&unfinished, folder.join(FILE)));
+    if written.is_err() {
+        drop(fs::remove_file(&unfinished));
+    }
+    written
+}
+
+fn write_to(path: &Path, head: &Head, backlog: &Backlog) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    let mut line = serde_json::to_vec(head)?;
+    line.push(b'\n');
+    file.write_all(&line)?;
+    let mut offset = head.from;
+    loop {
+        let chunk = backlog.read_from(offset, CHUNK)?;
+        if chunk.is_empty() {
+            return file.sync_all();
+        }
+        file.write_all(&chunk)?;
+        offset += chunk.len() as u64;
+    }
+}
+
+/// Gives what the runner with this folder left; nothing if it left nothing. Refuses a file that
+/// somebody else may have written.
+pub fn read_last_words(folder: &Path) -> io::Result<Option<LastWords>> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
+        .open(folder.join(FILE));
+    match opened {
+        Ok(file) => read_from(file).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_from(file: File) -> io::Result<LastWords> {
+    let found = file.metadata()?;
+    let ours = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
+    if !ours || found.mode() & 0o077 != 0 {
+        return Err(invalid("the last words of a runner are not ours alone"));
+    }
+    if found.len() > limits::RUNNER_LAST_WORDS_BYTES_MAX {
+        return Err(invalid("the last words of a runner are too long"));
+    }
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    reader.read_until(b'\n', &mut line)?;
+    let head: Head = serde_json::from_slice(&line)?;
+    let mut output = Vec::new();
+    reader.read_to_end(&mut output)?;
+    if output.len() as u64 != head.bytes {
+        return Err(invalid("the last words of a runner are not whole"));
+    }
+    Ok(LastWords {
+        from: head.from,
+        output,
+        exit: head.exit,
+        why: head.why,
+        log: head.log,
+        written: head.written,
+        claimed: head.claimed,
+    })
+}
+
+fn invalid(words: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, words)
+}

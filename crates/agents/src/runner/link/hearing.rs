@@ -1,0 +1,165 @@
+//! What comes from the agent, on its way to whoever takes the events.
+//!
+//! Invariants: events come in the order in which the runner sent what they were made of; bytes are
+//! made into events only as fast as those are taken, so that what waits is never more than what came;
+//! a byte that is missing or comes twice is found out.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use countersign_core::limits;
+use tokio::sync::mpsc;
+
+use super::LinkEvent;
+use crate::lines::Splitter;
+use crate::pipe::PipeEvent;
+
+/// What one thing that waits costs besides its bytes.
+const OVERHEAD: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Hearing {
+    splitter: Splitter,
+    /// How much of what the agent said was made into lines, and how much came.
+    split: u64,
+    received: u64,
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: usize,
+    next: Option<LinkEvent>,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    Output { bytes: Vec<u8>, taken: usize },
+    Event(LinkEvent),
+}
+
+impl Hearing {
+    /// What came up to `heard` was made into lines before.
+    pub(super) fn new(heard: u64) -> Self {
+        Self {
+            splitter: new_splitter(),
+            split: heard,
+            received: heard,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            next: None,
+        }
+    }
+
+    /// False if it is not what comes next.
+    pub(super) fn take_output(&mut self, at: u64, bytes: Vec<u8>) -> bool {
+        if at != self.received {
+            return false;
+        }
+        self.received += bytes.len() as u64;
+        self.wait(bytes.len(), Waiting::Output { bytes, taken: 0 });
+        true
+    }
+
+    pub(super) fn take_log(&mut self, text: String) {
+        self.wait(text.len(), Waiting::Event(LinkEvent::Log(text)));
+    }
+
+    /// For an event that comes after everything the agent said.
+    pub(super) fn take_end(&mut self, event: LinkEvent) {
+        self.wait(0, Waiting::Event(event));
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting_bytes <= limits::LINK_BYTES_WAITING_MAX
+    }
+
+    /// How many slots of the queue the next event takes, if there is one: a long line is queued alone.
+    pub(super) fn find_next(&mut self) -> Option<usize> {
+        while self.next.is_none() {
+            self.advance()?;
+        }
+        match &self.next {
+            Some(LinkEvent::Line { bytes, .. }) if bytes.len() > limits::AGENT_LINE_BYTES_SHORT => {
+                Some(limits::AGENT_LINES_QUEUED)
+            }
+            _ => Some(1),
+        }
+    }
+
+    /// Hands the next event over.
+    pub(super) fn give(&mut self, mut permits: mpsc::PermitIterator<'_, LinkEvent>) {
+        if let Some(event) = self.next.take()
+            && let Some(permit) = permits.next()
+        {
+            permit.send(event);
+        }
+    }
+
+    /// Gives everything that waits.
+    pub(super) async fn give_all(mut self, tell: &mpsc::Sender<LinkEvent>) {
+        while let Some(slots) = self.find_next() {
+            match tell.reserve_many(slots).await {
+                Ok(permits) => self.give(permits),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn wait(&mut self, bytes: usize, waiting: Waiting) {
+        self.waiting_bytes += bytes + OVERHEAD;
+        self.waiting.push_back(waiting);
+    }
+
+    /// Goes on to the end of a line or of what waits first. Nothing if nothing waits.
+    fn advance(&mut self) -> Option<()> {
+        if let Waiting::Output { bytes, taken } = self.waiting.front_mut()? {
+            let mut rest = &bytes[*taken..];
+            let event = self.splitter.take(&mut rest);
+            let now = bytes.len() - rest.len();
+            self.split += (now - *taken) as u64;
+            self.waiting_bytes -= now - *taken;
+            *taken = now;
+            let whole = now == bytes.len();
+            self.next = event.and_then(|event| to_link(event, self.split));
+            if whole {
+                self.forget_first();
+            }
+        } else if let Some(Waiting::Event(event)) = self.forget_first() {
+            self.take_event(event);
+        }
+        Some(())
+    }
+
+    /// The end of the agent ends its last line.
+    fn take_event(&mut self, event: LinkEvent) {
+        let ends = matches!(event, LinkEvent::Exited { .. });
+        let last = ends.then(|| mem::replace(&mut self.splitter, new_splitter()).finish());
+        match last.flatten().and_then(|last| to_link(last, self.split)) {
+            None => self.next = Some(event),
+            Some(line) => {
+                self.waiting_bytes += OVERHEAD;
+                self.waiting.push_front(Waiting::Event(event));
+                self.next = Some(line);
+            }
+        }
+    }
+
+    fn forget_first(&mut self) -> Option<Waiting> {
+        let first = self.waiting.pop_front()?;
+        let bytes = match &first {
+            Waiting::Event(LinkEvent::Log(text)) => text.len(),
+            _ => 0,
+        };
+        self.waiting_bytes -= bytes + OVERHEAD;
+        Some(first)
+    }
+}
+
+fn new_splitter() -> Splitter {
+    Splitter::new(limits::AGENT_LINE_BYTES_MAX)
+}
+
+fn to_link(event: PipeEvent, number: u64) -> Option<LinkEvent> {
+    match event {
+        PipeEvent::Line(bytes) => Some(LinkEvent::Line { number, bytes }),
+        PipeEvent::Oversized { bytes } => Some(LinkEvent::Oversized { number, bytes }),
+        PipeEvent::Stderr(_) | PipeEvent::Exited(_) => None,
+    }
+}

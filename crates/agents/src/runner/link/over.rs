@@ -1,0 +1,67 @@
+//! A link to a runner that has gone, made of what it left.
+//!
+//! Invariant: nothing is done any more. What was written stays written, and the rest never will be.
+
+use countersign_core::limits;
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use super::hearing::Hearing;
+use super::{Link, LinkEvent, LinkLine, Receipt, Way, WriteError};
+use crate::adapter::Line;
+use crate::runner::last_words::LastWords;
+use crate::runner::names::Names;
+
+/// What is known of what was said to the agent.
+#[derive(Debug)]
+pub(super) struct Over {
+    written: Names,
+}
+
+impl LastWords {
+    /// A link that gives what the agent said after `heard`, and then its end.
+    pub fn into_link(self, heard: u64) -> Link {
+        let mut hearing = Hearing::new(heard.max(self.from));
+        if heard < self.from {
+            let (from, missing) = (self.from, self.from - heard);
+            tracing::error!(
+                from,
+                missing,
+                "a runner did not keep what was not committed"
+            );
+        }
+        hearing.take_output(heard.max(self.from), skip(self.output, heard, self.from));
+        let (exit, why) = (self.exit, self.why);
+        hearing.take_end(LinkEvent::Exited { exit, why });
+        let (tell, events) = mpsc::channel(limits::AGENT_LINES_QUEUED);
+        // It ends with the receiver at the latest.
+        TaskTracker::new().spawn(async move { hearing.give_all(&tell).await });
+        let mut written = Names::default();
+        for (name, meaning) in self.written {
+            written.take(name, meaning);
+        }
+        Link {
+            events,
+            line: LinkLine(Way::Over(Over { written }.into())),
+            agent: None,
+            log: self.log,
+        }
+    }
+}
+
+fn skip(mut output: Vec<u8>, heard: u64, from: u64) -> Vec<u8> {
+    let known = usize::try_from(heard.saturating_sub(from)).unwrap_or(usize::MAX);
+    output.drain(..known.min(output.len()));
+    output
+}
+
+impl Over {
+    pub(super) fn write(&self, lines: Vec<Line>) -> Result<Vec<Receipt>, WriteError> {
+        let receipts = lines.into_iter().map(|line| {
+            let meaning = self.written.find(&line.name)?.to_owned();
+            let name = line.name;
+            Some(Receipt { name, meaning })
+        });
+        receipts.collect::<Option<_>>().ok_or(WriteError::Gone)
+    }
+}

@@ -1,0 +1,134 @@
+//! The one task that reads a link.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+
+use countersign_core::limits;
+use tokio::io::BufReader;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::hearing::Hearing;
+use super::outbox::Outbox;
+use super::{LaunchRefused, LinkEvent, LinkLine, Way};
+use crate::runner::frame::read_frame;
+use crate::runner::wire::ToHost;
+
+pub(super) type Reader = BufReader<OwnedReadHalf>;
+type Frame = io::Result<Option<(ToHost, Vec<u8>)>>;
+
+/// Begins to read, after the greetings.
+pub(super) fn begin(
+    reader: Reader,
+    writer: OwnedWriteHalf,
+    heard: u64,
+) -> (mpsc::Receiver<LinkEvent>, LinkLine) {
+    let (tell, events) = mpsc::channel(limits::AGENT_LINES_QUEUED);
+    let outbox = Arc::new(Outbox::new(writer));
+    let line = LinkLine(Way::Live(outbox.clone()));
+    let ended = CancellationToken::new();
+    // They end with the connection, or with the receiver of the events.
+    let tasks = TaskTracker::new();
+    let carrier = outbox.clone();
+    let guard = ended.clone();
+    tasks.spawn(async move { guard.run_until_cancelled(carrier.carry_on()).await });
+    let reading = Reading {
+        outbox,
+        tell,
+        hearing: Hearing::new(heard),
+        exited: false,
+    };
+    tasks.spawn(async move {
+        let _ended = ended.drop_guard();
+        reading.run(reader).await;
+    });
+    (events, line)
+}
+
+struct Reading {
+    outbox: Arc<Outbox>,
+    tell: mpsc::Sender<LinkEvent>,
+    hearing: Hearing,
+    exited: bool,
+}
+
+impl Reading {
+    async fn run(mut self, reader: Reader) {
+        if let Err(error) = self.read(reader).await {
+            tracing::warn!(%error, "the link to a runner broke");
+        }
+        self.outbox.end();
+        if !self.exited {
+            self.hearing.take_end(LinkEvent::Lost);
+        }
+        self.hearing.give_all(&self.tell).await;
+    }
+
+    /// Until the connection ends or nobody takes the events. A frame is read through, however often
+    /// an event is given meanwhile.
+    async fn read(&mut self, reader: Reader) -> io::Result<()> {
+        let tell = self.tell.clone();
+        let mut next = pin!(read_next(reader));
+        loop {
+            let slots = self.hearing.find_next();
+            tokio::select! {
+                biased;
+                permits = tell.reserve_many(slots.unwrap_or(0)), if slots.is_some() => {
+                    let Ok(permits) = permits else { return Ok(()) };
+                    self.hearing.give(permits);
+                }
+                (reader, frame) = next.as_mut(), if self.hearing.has_room() => {
+                    let Some((head, body)) = frame? else { return Ok(()) };
+                    self.take(head, body)?;
+                    next.set(read_next(reader));
+                }
+                () = tell.closed() => return Ok(()),
+            }
+        }
+    }
+
+    fn take(&mut self, head: ToHost, body: Vec<u8>) -> io::Result<()> {
+        match head {
+            ToHost::Output { at } => self.take_output(at, body)?,
+            ToHost::Log { text } => self.hearing.take_log(text),
+            ToHost::Written {
+                name,
+                meaning,
+                outcome,
+            } => self.outbox.confirm(&name, meaning, outcome)?,
+            ToHost::Claimed { id, .. } | ToHost::Shell { id, .. } => {
+                self.outbox.reply(id, head, body);
+            }
+            ToHost::Launched { process } => self.outbox.launched(Ok(process)),
+            ToHost::NotLaunched { why } => self.outbox.launched(Err(LaunchRefused(why))),
+            ToHost::Exited { exit, why } => {
+                self.exited = true;
+                self.outbox.note_exit();
+                self.hearing.take_end(LinkEvent::Exited { exit, why });
+            }
+            ToHost::Refused { why } => return Err(invalid(&format!("it was refused: {why}"))),
+            ToHost::Hello { .. } => return Err(invalid("the runner greets a second time")),
+        }
+        Ok(())
+    }
+
+    fn take_output(&mut self, at: u64, body: Vec<u8>) -> io::Result<()> {
+        if self.exited || !self.hearing.take_output(at, body) {
+            return Err(invalid("the runner sent what is not next"));
+        }
+        Ok(())
+    }
+}
+
+/// Gives the reader back, so that the next frame can be read with it.
+async fn read_next(mut reader: Reader) -> (Reader, Frame) {
+    let frame = read_frame(&mut reader).await;
+    (reader, frame)
+}
+
+fn invalid(words: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, words)
+}

@@ -1,0 +1,339 @@
+//! The life of a runner, from its record to its end.
+//!
+//! Invariants: it listens before it says so; it goes when a host says so, when nobody comes, or when
+//! it is told to end, and nothing of its agent is left then.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_core::limits;
+use rustix::fs::Mode;
+use rustix::process::{WaitId, WaitIdOptions, getpid, setsid, umask, waitid};
+use tokio::net::UnixStream;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::hub::Runner;
+use super::socket::{self, Socket};
+use super::{FILES, RECORD_FILE, RunnerRecord, agent, hosts, peers};
+use crate::spawn_hooks::Ward;
+use crate::tree::{Tree, children};
+
+/// Why a runner could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerFailure {
+    /// Its folder has no record that can be used.
+    #[error("could not read the record of the runner in `{}`", folder.display())]
+    Record {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Nobody could reach it.
+    #[error("{0}")]
+    Socket(String),
+    /// The system refused something else.
+    #[error("could not {what}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// What it had to leave could not be written.
+    #[error("could not write the last words into `{}`", folder.display())]
+    LastWords {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Runs the agent whose record is in `folder`, until nothing of it is needed any more. Has to be
+/// called on the first thread, inside a runtime that has no other: what it starts ends with it.
+///
+/// Says `listening` or why not on standard output, in a line, and closes it.
+pub async fn run(folder: &Path) -> Result<(), RunnerFailure> {
+    let prepared = prepare(folder);
+    let line = match &prepared {
+        Ok(_) => "listening\n".to_owned(),
+        Err(failure) => format!("failed: {}\n", agent::in_words(failure).replace('\n', " ")),
+    };
+    // Whoever started it may have gone; the next host finds it.
+    drop(io::stdout().write_all(line.as_bytes()));
+    drop(io::stdout().flush());
+    let life = prepared?;
+    leave_stdio().map_err(|source| RunnerFailure::System {
+        what: "leave the standard streams",
+        source,
+    })?;
+    life.live().await
+}
+
+struct Life {
+    runner: Arc<Runner>,
+    socket: Socket,
+    signals: Signals,
+}
+
+struct Signals {
+    child: Signal,
+    end: Signal,
+    interrupt: Signal,
+    /// Never heard; it only must not end us.
+    _hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            child: signal(SignalKind::child())?,
+            end: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            _hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+}
+
+fn prepare(folder: &Path) -> Result<Life, RunnerFailure> {
+    let system = |what| move |source: io::Error| RunnerFailure::System { what, source };
+    let record = read_record(folder).map_err(|source| RunnerFailure::Record {
+        folder: folder.to_owned(),
+        source,
+    })?;
+    // Refused if whoever started us did so already.
+    let _ = setsid();
+    let ward = Ward {
+        parent: getpid(),
+        umask: umask(Mode::from_bits_truncate(0o077)),
+    };
+    become_reaper().map_err(system("adopt what the agent leaves"))?;
+    // No folder is kept busy by us.
+    std::env::set_current_dir("/").map_err(system("leave the folder it was started in"))?;
+    let signals = Signals::new().map_err(system("listen to signals"))?;
+    let socket = Socket::bind(&record.sockets).map_err(RunnerFailure::Socket)?;
+    let tree = Tree::from_record(&record.tree, ward);
+    let runner = Arc::new(Runner::new(record, tree));
+    Ok(Life {
+        runner,
+        socket,
+        signals,
+    })
+}
+
+fn read_record(folder: &Path) -> io::Result<RunnerRecord> {
+    socket::check_folder(folder)?;
+    let text = fs::read(folder.join(RECORD_FILE))?;
+    let record: RunnerRecord = serde_json::from_slice(&text)?;
+    if record.folder != folder || !folder.is_absolute() {
+        let words = format!("it is the record of `{}`", record.folder.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+    }
+    Ok(record)
+}
+
+#[cfg(target_os = "linux")]
+fn become_reaper() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn become_reaper() -> io::Result<()> {
+    Ok(())
+}
+
+fn leave_stdio() -> io::Result<()> {
+    let nothing = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    rustix::stdio::dup2_stderr(&nothing)?;
+    Ok(())
+}
+
+/// What ends a runner.
+enum End {
+    Bye,
+    NeverUsed,
+    NobodyHome,
+    Told,
+}
+
+impl Life {
+    async fn live(mut self) -> Result<(), RunnerFailure> {
+        let end = self.wait_for_end().await;
+        self.socket.remove();
+        {
+            let mut state = self.runner.state();
+            state.ending = true;
+            state.leave_host();
+        }
+        let grace = match end {
+            End::Bye | End::NeverUsed => Duration::ZERO,
+            End::NobodyHome | End::Told => Duration::from_millis(limits::RUNNER_GRACE_MS),
+        };
+        let ended_by_us = !self.runner.agent_over.is_cancelled();
+        self.end_agent(grace).await;
+        match end {
+            End::Bye | End::NeverUsed => {
+                clear(&self.runner.record.folder);
+                Ok(())
+            }
+            End::NobodyHome => {
+                let why = in_minutes(self.runner.record.patience_ms);
+                self.leave_words(ended_by_us.then_some(why)).await
+            }
+            End::Told => {
+                let why = "the runner was told to end".to_owned();
+                self.leave_words(ended_by_us.then_some(why)).await
+            }
+        }
+    }
+
+    async fn wait_for_end(&mut self) -> End {
+        let every = Duration::from_millis(limits::RUNNER_SOCKET_CHECK_MS);
+        let mut look = interval(every);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let alone = self.runner.state().alone.clone();
+        loop {
+            let deadline = self.runner.deadline();
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                let launched = self.runner.state().launched.is_some();
+                return if launched {
+                    End::NobodyHome
+                } else {
+                    End::NeverUsed
+                };
+            }
+            // Far away where there is a host: it is looked at again when the host has gone.
+            let deadline = deadline.unwrap_or_else(|| Instant::now() + every);
+            tokio::select! {
+                () = self.runner.bye.cancelled() => return End::Bye,
+                _ = self.signals.end.recv() => return End::Told,
+                _ = self.signals.interrupt.recv() => return End::Told,
+                _ = self.signals.child.recv() => reap(&self.runner.tree),
+                accepted = self.socket.listener.accept() => match accepted {
+                    Ok((stream, _)) => greet(&self.runner, stream),
+                    // Out of descriptors, most likely: not to be tried again at once.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                },
+                _ = look.tick() => self.look_at_socket(),
+                () = alone.notified() => {}
+                () = sleep_until(deadline) => {}
+            }
+        }
+    }
+
+    fn look_at_socket(&mut self) {
+        if self.socket.is_there() {
+            return;
+        }
+        match Socket::bind(&self.runner.record.sockets) {
+            Ok(socket) => self.socket = socket,
+            Err(words) => tracing::warn!("{words}"),
+        }
+    }
+
+    /// Returns when nothing of it is left, or when that cannot be had.
+    async fn end_agent(&mut self, grace: Duration) {
+        self.runner.stop(grace);
+        let patience = 2 * grace + Duration::from_millis(limits::RUNNER_GRACE_MS);
+        self.wait_for_agent(patience).await;
+        if let Err(error) = self.runner.tree.kill_all().await {
+            tracing::error!(%error, "something of the agent is left");
+        }
+        self.wait_for_agent(patience).await;
+    }
+
+    async fn wait_for_agent(&mut self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        loop {
+            tokio::select! {
+                () = self.runner.agent_over.cancelled() => return,
+                _ = self.signals.child.recv() => reap(&self.runner.tree),
+                () = sleep_until(deadline) => return,
+            }
+        }
+    }
+
+    /// On a full disk it is tried for a while: somebody may make room.
+    async fn leave_words(&self, why: Option<String>) -> Result<(), RunnerFailure> {
+        let folder = &self.runner.record.folder;
+        let mut tries = 1;
+        while let Err(source) = self.runner.write_last_words(why.clone()) {
+            if tries == limits::RUNNER_LAST_WORDS_TRIES {
+                return Err(RunnerFailure::LastWords {
+                    folder: folder.clone(),
+                    source,
+                });
+            }
+            tries += 1;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        drop(fs::remove_file(folder.join(super::SPILL_FILE)));
+        Ok(())
+    }
+}
+
+fn greet(runner: &Arc<Runner>, stream: UnixStream) {
+    let Ok(turn) = runner.greetings.clone().try_acquire_owned() else {
+        return;
+    };
+    let checked = peers::check(&stream);
+    let tasks = runner.tree.tasks();
+    let runner = runner.clone();
+    tasks.clone().spawn(async move {
+        match checked {
+            Ok(()) => hosts::serve(runner, stream, turn).await,
+            Err(why) => hosts::refuse(&mut stream.into_split().1, why).await,
+        }
+    });
+}
+
+/// Takes away what ended and was left to us. What we started ourselves is its [`Child`]'s to reap.
+///
+/// [`Child`]: crate::child::Child
+fn reap(tree: &Tree) {
+    for (pid, stat) in children() {
+        let key = countersign_core::event::ProcessKey {
+            pid,
+            start_time: stat.start_time,
+        };
+        let raw = i32::try_from(pid).ok();
+        if let Some(pid) = raw.and_then(rustix::process::Pid::from_raw)
+            && stat.zombie
+            && !tree.has_started(key)
+        {
+            let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+            // Somebody else may have been quicker.
+            let _ = waitid(WaitId::Pid(pid), how);
+        }
+    }
+}
+
+/// Only what a runner's folder holds: it may not be the folder it should be.
+fn clear(folder: &Path) {
+    for name in FILES {
+        drop(fs::remove_file(folder.join(name)));
+    }
+    drop(fs::remove_dir(folder));
+}
+
+fn in_minutes(patience_ms: u64) -> String {
+    let (count, unit) = match patience_ms / 60_000 {
+        0 => (patience_ms.div_ceil(1_000), "second"),
+        minutes => (minutes, "minute"),
+    };
+    let plural = if count == 1 { "" } else { "s" };
+    format!("no host came for {count} {unit}{plural}")
+}

@@ -1,0 +1,114 @@
+//! Terminals of a runner, used by its host.
+
+use std::io;
+
+use super::link::LinkLine;
+use super::wire::{ShellCall, ShellDone, ShellFailure};
+use crate::adapter::Exit;
+use crate::shells::{
+    CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput,
+};
+
+/// Runs commands where the agent runs. They go on without a host.
+#[derive(Clone, Debug)]
+pub struct RunnerShells(LinkLine);
+
+impl RunnerShells {
+    /// Every call goes through `line`.
+    pub fn new(line: LinkLine) -> Self {
+        Self(line)
+    }
+
+    async fn call(&self, call: ShellCall, what: &str) -> Result<(ShellDone, Vec<u8>), ShellError> {
+        self.0.call(call).await.map_err(|failure| match failure {
+            ShellFailure::NotFound(terminal) => ShellError::NotFound(TerminalId::new(terminal)),
+            ShellFailure::NotPermitted(words) => ShellError::NotPermitted(words),
+            ShellFailure::Failed(words) => failed(what, words),
+        })
+    }
+
+    async fn create_now(&self, spec: CommandSpec) -> Result<TerminalId, ShellError> {
+        let what = "start the command";
+        let call = ShellCall::Create {
+            key: spec.key,
+            command: spec.command,
+            cwd: spec.cwd,
+            env: spec.env,
+            pty: spec.pty.map(|size| (size.rows, size.columns)),
+            output_bytes_max: spec.output_bytes_max,
+        };
+        match self.call(call, what).await? {
+            (ShellDone::Created { terminal }, _) => Ok(TerminalId::new(terminal)),
+            (other, _) => Err(unexpected(what, &other)),
+        }
+    }
+
+    async fn read(&self, terminal: &TerminalId) -> Result<TerminalOutput, ShellError> {
+        let what = "read the terminal";
+        let terminal = terminal.as_str().to_owned();
+        match self.call(ShellCall::Output { terminal }, what).await? {
+            (ShellDone::Output { truncated, exit }, text) => Ok(TerminalOutput {
+                text: to_text(text),
+                truncated,
+                exit,
+            }),
+            (other, _) => Err(unexpected(what, &other)),
+        }
+    }
+
+    async fn wait(&self, terminal: &TerminalId) -> Result<Exit, ShellError> {
+        let what = "wait for the command";
+        let terminal = terminal.as_str().to_owned();
+        match self.call(ShellCall::WaitForExit { terminal }, what).await? {
+            (ShellDone::Exited { exit }, _) => Ok(exit),
+            (other, _) => Err(unexpected(what, &other)),
+        }
+    }
+
+    async fn finish(&self, call: ShellCall, what: &str) -> Result<(), ShellError> {
+        match self.call(call, what).await? {
+            (ShellDone::Done, _) => Ok(()),
+            (other, _) => Err(unexpected(what, &other)),
+        }
+    }
+}
+
+impl ShellBackend for RunnerShells {
+    fn create(&self, spec: CommandSpec) -> ShellFuture<'_, TerminalId> {
+        Box::pin(self.create_now(spec))
+    }
+
+    fn output<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, TerminalOutput> {
+        Box::pin(self.read(terminal))
+    }
+
+    fn wait_for_exit<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, Exit> {
+        Box::pin(self.wait(terminal))
+    }
+
+    fn kill<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ()> {
+        let terminal = terminal.as_str().to_owned();
+        Box::pin(self.finish(ShellCall::Kill { terminal }, "end the command"))
+    }
+
+    fn release<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ()> {
+        let terminal = terminal.as_str().to_owned();
+        Box::pin(self.finish(ShellCall::Release { terminal }, "release the terminal"))
+    }
+}
+
+fn to_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+fn unexpected(what: &str, done: &ShellDone) -> ShellError {
+    failed(what, format!("the runner answered {done:?}"))
+}
+
+fn failed(what: &str, words: String) -> ShellError {
+    ShellError::Failed {
+        what: what.to_owned(),
+        source: io::Error::other(words),
+    }
+}

@@ -1,0 +1,209 @@
+//! Starting runners, and ending what is left of them.
+//!
+//! Invariants: a runner has a session of its own and nothing of the host's environment but what it
+//! needs; it is named by number and start time, never by its number alone; one that cannot be reached
+//! after its start is ended.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use countersign_core::event::ProcessKey;
+use countersign_core::limits;
+use rustix::process::Signal;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use super::{RunnerRecord, folder};
+use crate::child::Child;
+use crate::lines::Cutter;
+use crate::spawn_hooks::{self, Placement};
+use crate::stream::Source;
+use crate::tree::TreeError;
+
+/// What a runner says when it can be reached, and what it begins with when it never will be.
+const LISTENING: &str = "listening";
+const FAILED: &str = "failed: ";
+
+const OWN_PROGRAM: &str = "/proc/self/exe";
+const PROGRAM_NAME: &str = "countersign";
+const VARIABLES: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "COUNTERSIGN_LOG"];
+
+/// Which runner to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartSpec {
+    /// The program, whole, and its first arguments.
+    pub command: Vec<OsString>,
+    /// What it is told. The host has committed it.
+    pub record: RunnerRecord,
+}
+
+/// Why a runner was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its folder could not be made as it has to be.
+    #[error(
+        "could not make the folder `{}` for the agent's runner; see who may write there",
+        folder.display()
+    )]
+    Folder {
+        /// Which.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The program was not started.
+    #[error("could not start the agent's runner `{}`", program.display())]
+    Program {
+        /// Which.
+        program: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It was started and is of no use; it was ended.
+    #[error("the agent's runner {what}: {words}")]
+    Useless {
+        /// What it did instead of listening.
+        what: &'static str,
+        /// What it said, or words that say that it said nothing.
+        words: String,
+    },
+}
+
+/// A runner that was started. Dropping it ends nothing.
+#[derive(Debug)]
+pub struct RunnerProcess {
+    key: ProcessKey,
+}
+
+impl RunnerProcess {
+    /// What names it for as long as the machine runs.
+    pub fn key(&self) -> ProcessKey {
+        self.key
+    }
+}
+
+/// The runner of this very program. On Linux it is found through the running process, so that it is
+/// the same program even if its file was replaced meanwhile.
+pub fn default_command() -> Vec<OsString> {
+    let program = if cfg!(target_os = "linux") {
+        OWN_PROGRAM.into()
+    } else {
+        std::env::current_exe().map_or_else(|_| PROGRAM_NAME.into(), PathBuf::into_os_string)
+    };
+    vec![program, "runner".into()]
+}
+
+/// Makes the runner's folder with the record in it, starts the runner and waits until it can be
+/// reached. Has to be called inside a runtime, which reaps it when it ends.
+pub async fn start(spec: &StartSpec) -> Result<RunnerProcess, StartError> {
+    let record = &spec.record;
+    let in_folder = |source| StartError::Folder {
+        folder: record.folder.clone(),
+        source,
+    };
+    folder::make(record).map_err(in_folder)?;
+    let (child, stdout) = spawn(spec).map_err(|source| StartError::Program {
+        program: spec.command.first().map(PathBuf::from).unwrap_or_default(),
+        source,
+    })?;
+    let key = child.key();
+    let noted = folder::note_runner(record, key).map_err(in_folder);
+    let listens = match noted {
+        Ok(()) => wait_until_listening(record, &stdout).await,
+        Err(error) => Err(error),
+    };
+    if listens.is_err() {
+        child.signal_group(Signal::KILL);
+    }
+    TaskTracker::new().spawn(async move { child.wait().await });
+    listens.map(|()| RunnerProcess { key })
+}
+
+fn spawn(spec: &StartSpec) -> io::Result<(Child, Source)> {
+    let mut command = build(spec)?;
+    spawn_hooks::place(&mut command, Placement::default());
+    let mut started = command.spawn()?;
+    let child = Child::watch(&started, &TaskTracker::new());
+    let absent = || io::Error::other("its output is missing");
+    let stdout = started.stdout.take().ok_or_else(absent);
+    let source = stdout.and_then(|stdout| Source::new(OwnedFd::from(stdout)));
+    match source {
+        Ok(source) => Ok((child, source)),
+        Err(error) => {
+            child.signal_group(Signal::KILL);
+            Err(error)
+        }
+    }
+}
+
+fn build(spec: &StartSpec) -> io::Result<Command> {
+    let (program, args) = spec
+        .command
+        .split_first()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there is no program"))?;
+    let mut command = Command::new(program);
+    if program == OWN_PROGRAM {
+        command.arg0(PROGRAM_NAME);
+    }
+    let set = |name: &'static str| Some((name, std::env::var_os(name)?));
+    command
+        .args(args)
+        .args([OsStr::new("--folder"), spec.record.folder.as_os_str()])
+        .env_clear()
+        .envs(VARIABLES.into_iter().filter_map(set))
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(folder::open_log(&spec.record)?);
+    Ok(command)
+}
+
+async fn wait_until_listening(record: &RunnerRecord, stdout: &Source) -> Result<(), StartError> {
+    let limit = Duration::from_millis(limits::LINK_CONNECT_MS);
+    let (what, said) = match timeout(limit, hear_line(stdout)).await {
+        Ok(line) if line == LISTENING => return Ok(()),
+        Ok(line) => ("did not begin", line),
+        Err(_) => ("did not begin in time", String::new()),
+    };
+    let words = match said.strip_prefix(FAILED) {
+        Some(words) => words.to_owned(),
+        None => folder::read_log(record),
+    };
+    let words = match words {
+        none if none.is_empty() => "it did not say why".to_owned(),
+        words => words,
+    };
+    Err(StartError::Useless { what, words })
+}
+
+/// The first line, as far as it goes.
+async fn hear_line(stdout: &Source) -> String {
+    let mut cutter = Cutter::new(limits::AGENT_LOG_LINE_BYTES_MAX);
+    let mut buffer = [0; 256];
+    while let Ok(read) = stdout.read(&mut buffer).await
+        && read > 0
+    {
+        if let Some(line) = cutter.take(&mut &buffer[..read]) {
+            return line;
+        }
+    }
+    cutter.finish().unwrap_or_default()
+}
+
+/// Ends a runner and everything its agent started, and returns how many processes that were. The
+/// runner is the one that is given, or the one that its folder names. It goes together with its agent:
+/// if it went first, what descends from it could no longer be told.
+pub async fn end_left(
+    record: &RunnerRecord,
+    runner: Option<ProcessKey>,
+) -> Result<usize, TreeError> {
+    let runner = runner.or_else(|| folder::find_runner(record));
+    record.tree.sweep(runner).await
+}

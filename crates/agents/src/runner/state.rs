@@ -1,0 +1,368 @@
+//! What a runner knows: what the agent said, what is to be written to it, and the host of the moment.
+//!
+//! Nothing here waits. Whoever waits for a change holds one of the notices.
+//!
+//! Invariants: one host at a time, and only it is told; items are answered in their order, each to
+//! the host that sent it; [`ToHost::Exited`] comes after everything the agent said.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use countersign_core::event::ProcessKey;
+use countersign_core::limits;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::agent::Agent;
+use super::backlog::{Backlog, Bounds};
+use super::frame::encode;
+use super::items::Items;
+use super::names::Names;
+use super::wire::{ToHost, VERSION, VERSION_OLDEST};
+use crate::adapter::Exit;
+
+/// What one frame holds of what the agent said.
+const OUTPUT_CHUNK: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) backlog: Backlog,
+    pub(super) items: Items,
+    pub(super) claimed: Names,
+    /// What a launch came to.
+    pub(super) launched: Option<Result<ProcessKey, String>>,
+    pub(super) agent: Option<Arc<Agent>>,
+    /// Nothing is started any more.
+    pub(super) stopped: bool,
+    /// The runner ends and takes no host in any more.
+    pub(super) ending: bool,
+    pub(super) exited: Option<(Exit, Option<String>)>,
+    pub(super) log: String,
+    pub(super) alone_since: Instant,
+    /// There may be room for more of what the agent says.
+    pub(super) room: Arc<Notify>,
+    /// The host has gone.
+    pub(super) alone: Arc<Notify>,
+    host: Option<Host>,
+    hosts: u64,
+}
+
+/// The host of the moment, from its own side.
+#[derive(Clone, Debug)]
+pub(super) struct Joined {
+    pub(super) number: u64,
+    /// There may be something to send.
+    pub(super) wake: Arc<Notify>,
+    /// Another host came, or this one is of no more use.
+    pub(super) over: CancellationToken,
+    /// Calls it may have under way.
+    pub(super) calls: Arc<Semaphore>,
+    /// Held for an answer that is long, until it is on its way.
+    pub(super) long: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Host {
+    joined: Joined,
+    frames: VecDeque<Frame>,
+    /// How much of what the agent said is on its way.
+    sent: u64,
+    told_exit: bool,
+    /// Pieces of the log that it did not get.
+    left_out: u64,
+    /// It is left as soon as it was told so.
+    refused: bool,
+}
+
+#[derive(Debug)]
+struct Frame {
+    bytes: Vec<u8>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// What a host's connection does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Send(Vec<u8>),
+    Wait,
+    Leave,
+}
+
+/// What a host says first.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    pub(super) oldest: u32,
+    pub(super) newest: u32,
+    pub(super) heard: u64,
+    pub(super) open: Vec<u64>,
+}
+
+impl State {
+    pub(super) fn new(spill: std::path::PathBuf) -> Self {
+        let bounds = Bounds {
+            memory: limits::RUNNER_BYTES_HELD,
+            file: limits::RUNNER_SPILL_BYTES_MAX,
+        };
+        Self {
+            backlog: Backlog::new(spill, bounds),
+            items: Items::default(),
+            claimed: Names::default(),
+            launched: None,
+            agent: None,
+            stopped: false,
+            ending: false,
+            exited: None,
+            log: String::new(),
+            alone_since: Instant::now(),
+            room: Arc::default(),
+            alone: Arc::default(),
+            host: None,
+            hosts: 0,
+        }
+    }
+
+    /// Takes a host in, in the place of any other. Refuses one that cannot go on from here.
+    pub(super) fn welcome(&mut self, greeting: &Greeting) -> Result<Joined, String> {
+        let version = choose_version(greeting)?;
+        if self.ending {
+            return Err("the runner is ending".to_owned());
+        }
+        let kept = self.backlog.from()..=self.backlog.end();
+        if !kept.contains(&greeting.heard) {
+            return Err(format!(
+                "the host heard up to {}, and what is kept begins at {} and ends at {}",
+                greeting.heard,
+                kept.start(),
+                kept.end()
+            ));
+        }
+        self.leave_host();
+        self.hosts += 1;
+        let joined = Joined {
+            number: self.hosts,
+            wake: Arc::default(),
+            over: CancellationToken::new(),
+            calls: Arc::new(Semaphore::new(limits::RUNNER_CALLS_MAX)),
+            long: Arc::new(Semaphore::new(1)),
+        };
+        self.host = Some(Host {
+            joined: joined.clone(),
+            frames: VecDeque::new(),
+            sent: greeting.heard,
+            told_exit: false,
+            left_out: 0,
+            refused: false,
+        });
+        self.committed(greeting.heard, &greeting.open);
+        let hello = ToHost::Hello {
+            version,
+            agent: self.launched.clone().and_then(Result::ok),
+            log: self.log.clone(),
+        };
+        self.tell(joined.number, &hello, &[], None);
+        Ok(joined)
+    }
+
+    /// Whoever is the host is it no longer.
+    pub(super) fn leave_host(&mut self) {
+        if let Some(host) = self.host.take() {
+            host.joined.over.cancel();
+        }
+        self.alone_since = Instant::now();
+        self.alone.notify_one();
+        self.room.notify_one();
+    }
+
+    /// A connection ended; nothing if another host came meanwhile.
+    pub(super) fn lost(&mut self, number: u64) {
+        if self.is_host(number) {
+            self.leave_host();
+        }
+    }
+
+    pub(super) fn has_host(&self) -> bool {
+        self.host.is_some()
+    }
+
+    pub(super) fn is_host(&self, number: u64) -> bool {
+        let host = self.host.as_ref();
+        host.is_some_and(|host| host.joined.number == number)
+    }
+
+    /// Queues words for that host, if it still is the host.
+    pub(super) fn tell(
+        &mut self,
+        number: u64,
+        head: &ToHost,
+        body: &[u8],
+        room: Option<OwnedSemaphorePermit>,
+    ) {
+        let Some(host) = self
+            .host
+            .as_mut()
+            .filter(|host| host.joined.number == number)
+        else {
+            return;
+        };
+        match encode(head, body) {
+            Ok(bytes) if host.frames.len() < limits::RUNNER_FRAMES_QUEUED => {
+                host.frames.push_back(Frame { bytes, _room: room });
+                host.joined.wake.notify_one();
+            }
+            _ => self.leave_host(),
+        }
+    }
+
+    /// The host of the moment is told.
+    pub(super) fn tell_host(&mut self, head: &ToHost) {
+        if let Some(number) = self.host.as_ref().map(|host| host.joined.number) {
+            self.tell(number, head, &[], None);
+        }
+    }
+
+    /// The host did what it may not; it is told and left.
+    pub(super) fn refuse(&mut self, number: u64, why: String) {
+        self.tell(number, &ToHost::Refused { why }, &[], None);
+        if let Some(host) = self
+            .host
+            .as_mut()
+            .filter(|host| host.joined.number == number)
+        {
+            host.refused = true;
+        }
+    }
+
+    /// What that host is sent next.
+    pub(super) fn next(&mut self, number: u64) -> io::Result<Next> {
+        let Some(host) = self
+            .host
+            .as_mut()
+            .filter(|host| host.joined.number == number)
+        else {
+            return Ok(Next::Leave);
+        };
+        if let Some(frame) = host.frames.pop_front() {
+            return Ok(Next::Send(frame.bytes));
+        }
+        if host.refused {
+            return Ok(Next::Leave);
+        }
+        if host.left_out > 0 {
+            let text = format!("({} pieces of the log are left out here)", host.left_out);
+            host.left_out = 0;
+            return encode(&ToHost::Log { text }, &[]).map(Next::Send);
+        }
+        if host.sent < self.backlog.end() {
+            let body = self.backlog.read_from(host.sent, OUTPUT_CHUNK)?;
+            let output = ToHost::Output { at: host.sent };
+            host.sent += body.len() as u64;
+            self.room.notify_one();
+            return encode(&output, &body).map(Next::Send);
+        }
+        match &self.exited {
+            Some((exit, why)) if !host.told_exit => {
+                host.told_exit = true;
+                let (exit, why) = (exit.clone(), why.clone());
+                encode(&ToHost::Exited { exit, why }, &[]).map(Next::Send)
+            }
+            _ => Ok(Next::Wait),
+        }
+    }
+
+    /// The agent said something.
+    pub(super) fn said(&mut self, bytes: &[u8]) {
+        self.backlog.append(bytes);
+        self.wake_host();
+    }
+
+    /// How much more of the agent may be read. A host that does not take what is sent holds the
+    /// agent back sooner; one that takes it may need the rest of a long line to commit anything.
+    pub(super) fn room(&self) -> u64 {
+        let end = self.backlog.end();
+        let slow = self.host.as_ref().is_some_and(|host| host.sent < end);
+        let bytes_max = if slow {
+            (limits::AGENT_LINE_BYTES_MAX + limits::RUNNER_BYTES_HELD) as u64
+        } else {
+            limits::RUNNER_SPILL_BYTES_MAX
+        };
+        self.backlog.room(bytes_max)
+    }
+
+    /// The agent wrote something for its log.
+    pub(super) fn logged(&mut self, text: String) {
+        keep_tail(&mut self.log, &text);
+        let Some(host) = &mut self.host else {
+            return;
+        };
+        if host.frames.len() >= limits::RUNNER_LOG_QUEUED {
+            host.left_out += 1;
+            return;
+        }
+        self.tell_host(&ToHost::Log { text });
+    }
+
+    /// The host committed everything up to there. It cannot have committed what it was not sent.
+    pub(super) fn host_committed(
+        &mut self,
+        number: u64,
+        through: u64,
+        open: &[u64],
+    ) -> Result<(), String> {
+        let host = self
+            .host
+            .as_ref()
+            .filter(|host| host.joined.number == number);
+        match host {
+            Some(host) if host.sent < through => {
+                Err("the host committed what it was not sent".to_owned())
+            }
+            Some(_) => {
+                self.committed(through, open);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn committed(&mut self, through: u64, open: &[u64]) {
+        self.backlog.release(through);
+        self.items.forget(through, open);
+        self.claimed.forget(through, open);
+        self.room.notify_one();
+    }
+
+    /// Everything the agent said is known, and it is over.
+    pub(super) fn over(&mut self, exit: Exit, why: Option<String>) {
+        self.exited = Some((exit, why));
+        self.wake_host();
+    }
+
+    fn wake_host(&self) {
+        if let Some(host) = &self.host {
+            host.joined.wake.notify_one();
+        }
+    }
+}
+
+fn choose_version(greeting: &Greeting) -> Result<u32, String> {
+    let version = greeting.newest.min(VERSION);
+    if version < greeting.oldest.max(VERSION_OLDEST) {
+        return Err(format!(
+            "the host speaks versions {} to {} of the link, and the runner {VERSION_OLDEST} to {VERSION}",
+            greeting.oldest, greeting.newest
+        ));
+    }
+    Ok(version)
+}
+
+fn keep_tail(log: &mut String, text: &str) {
+    log.push_str(text);
+    log.push('\n');
+    let mut cut = log.len().saturating_sub(limits::AGENT_LOG_BYTES_KEPT);
+    while !log.is_char_boundary(cut) {
+        cut += 1;
+    }
+    log.drain(..cut);
+}

@@ -1,0 +1,278 @@
+//! Hosts that come and go, and a runner that stays.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use countersign_agents::adapter::{Exit, Line, Name};
+use countersign_agents::runner::{
+    Link, LinkError, LinkEvent, Receipt, RunnerRecord, RunnerShells, StartSpec, WriteError,
+    connect, end_left, read_last_words, start,
+};
+use countersign_agents::{CommandSpec, ShellBackend, ShellError, TerminalId, TerminalOutput, Tree};
+use countersign_core::event::ProcessKey;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::wait_until_reaped;
+use crate::support::{code, daemonise, env, guarded, is_alive, key_of, signal};
+
+/// Says what it is told.
+const ECHO: &str = "while read -r line; do echo \"heard $line\"; done";
+const PATIENCE_MS: u64 = 60_000;
+
+/// Cargo builds the examples of a crate beside its tests.
+fn program() -> PathBuf {
+    let test = std::env::current_exe().expect("our own path");
+    let built = test.parent().and_then(Path::parent).expect("its folder");
+    let program = built.join("examples/runner");
+    assert!(
+        program.exists(),
+        "`cargo test` of the whole crate builds it, and so does `cargo build --examples`"
+    );
+    program
+}
+
+struct Run {
+    dir: TempDir,
+    record: RunnerRecord,
+    runner: ProcessKey,
+}
+
+impl Run {
+    async fn start() -> Self {
+        let dir = TempDir::new().expect("a folder");
+        let tree = Tree::create_with_marks().expect("a tree");
+        let record = RunnerRecord {
+            tree: tree.record(),
+            folder: dir.path().join("run"),
+            sockets: vec![dir.path().join("sockets/one"), dir.path().join("two/two")],
+            patience_ms: PATIENCE_MS,
+        };
+        let spec = StartSpec {
+            command: vec![program().into(), "runner".into()],
+            record: record.clone(),
+        };
+        let started = guarded(start(&spec)).await.expect("a runner");
+        let runner = started.key();
+        Self {
+            dir,
+            record,
+            runner,
+        }
+    }
+
+    async fn connect(&self, heard: u64, open: Vec<u64>) -> Link {
+        let link = connect(&self.record, self.runner, heard, open);
+        guarded(link).await.expect("a link")
+    }
+
+    async fn launch(&self, link: &Link, script: &str) -> ProcessKey {
+        let args = ["-c", script].map(OsString::from).to_vec();
+        let cwd = self.dir.path().to_owned();
+        let launched = link.line.launch("/bin/sh".into(), args, cwd, env());
+        guarded(launched).await.expect("an agent")
+    }
+
+    async fn end(self, link: Link) {
+        guarded(link.line.bye()).await;
+        wait_until_reaped(self.runner).await;
+        assert!(!self.record.folder.exists());
+    }
+}
+
+fn to_write(name: Name, meaning: &str, text: &str) -> Line {
+    Line {
+        name,
+        meaning: meaning.to_owned(),
+        bytes: format!("{text}\n").into(),
+    }
+}
+
+fn receipt(name: Name, meaning: &str) -> Receipt {
+    let meaning = meaning.to_owned();
+    Receipt { name, meaning }
+}
+
+fn line(number: u64, text: &str) -> LinkEvent {
+    let bytes = text.into();
+    LinkEvent::Line { number, bytes }
+}
+
+fn exited(exit: Exit) -> LinkEvent {
+    LinkEvent::Exited { exit, why: None }
+}
+
+async fn next(link: &mut Link) -> Option<LinkEvent> {
+    guarded(link.events.recv()).await
+}
+
+#[tokio::test]
+async fn a_line_goes_to_the_agent_and_its_words_come_back() {
+    let run = Run::start().await;
+    let mut link = run.connect(0, Vec::new()).await;
+    assert_eq!((link.agent, link.log.as_str()), (None, ""));
+    let agent = run.launch(&link, &format!("echo log >&2; {ECHO}")).await;
+    assert_eq!(agent, key_of(agent.pid));
+    assert_eq!(
+        next(&mut link).await,
+        Some(LinkEvent::Log("log".to_owned()))
+    );
+    let prompt = Name::Own("prompt".to_owned(), 1);
+    let written = link.line.write(vec![to_write(prompt.clone(), "go", "one")]);
+    assert_eq!(guarded(written).await, Ok(vec![receipt(prompt, "go")]));
+    assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
+    link.line.stop(Duration::from_mins(1));
+    assert_eq!(next(&mut link).await, Some(exited(code(0))));
+    let late = vec![to_write(Name::Line(10), "", "late")];
+    assert_eq!(guarded(link.line.write(late)).await, Err(WriteError::Gone));
+    run.end(link).await;
+}
+
+#[tokio::test]
+async fn the_next_host_hears_what_was_not_committed_and_says_nothing_twice() {
+    let run = Run::start().await;
+    let mut link = run.connect(0, Vec::new()).await;
+    let agent = run.launch(&link, ECHO).await;
+    let own = |number| Name::Own("prompt".to_owned(), number);
+    let lines = vec![
+        to_write(own(1), "", "one"),
+        to_write(Name::Line(7), "allow", "two"),
+    ];
+    let receipts = vec![receipt(own(1), ""), receipt(Name::Line(7), "allow")];
+    assert_eq!(guarded(link.line.write(lines)).await, Ok(receipts));
+    assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
+    assert_eq!(next(&mut link).await, Some(line(20, "heard two")));
+    link.line.committed(6, Vec::new());
+    assert_eq!(guarded(link.line.claim(own(1))).await, Ok(true));
+    drop(link);
+
+    let mut link = run.connect(10, vec![7]).await;
+    assert_eq!(link.agent, Some(agent));
+    let lines = vec![
+        to_write(Name::Line(7), "deny", "never"),
+        to_write(Name::Line(20), "", "three"),
+    ];
+    let receipts = vec![receipt(Name::Line(7), "allow"), receipt(Name::Line(20), "")];
+    assert_eq!(guarded(link.line.write(lines)).await, Ok(receipts));
+    assert_eq!(guarded(link.line.claim(own(1))).await, Ok(false));
+    assert_eq!(next(&mut link).await, Some(line(20, "heard two")));
+    assert_eq!(next(&mut link).await, Some(line(32, "heard three")));
+
+    // The newest host counts.
+    let newest = run.connect(32, Vec::new()).await;
+    assert_eq!(next(&mut link).await, Some(LinkEvent::Lost));
+    assert_eq!(next(&mut link).await, None);
+    run.end(newest).await;
+    assert!(!is_alive(agent));
+}
+
+#[tokio::test]
+async fn terminals_go_on_without_a_host() {
+    let run = Run::start().await;
+    let link = run.connect(0, Vec::new()).await;
+    run.launch(&link, ECHO).await;
+    let fifo = run.dir.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo").success());
+    let spec = CommandSpec {
+        key: 5,
+        command: format!("echo $ADDED; read line <{}; echo $line", fifo.display()),
+        cwd: run.dir.path().to_owned(),
+        env: vec![("ADDED".into(), "added".into())],
+        pty: None,
+        output_bytes_max: 1_000,
+    };
+    let shells = RunnerShells::new(link.line.clone());
+    let terminal = guarded(shells.create(spec.clone())).await.expect("one");
+    drop((link, shells));
+
+    let link = run.connect(0, Vec::new()).await;
+    let shells = RunnerShells::new(link.line.clone());
+    let same = guarded(shells.create(spec)).await.expect("the same one");
+    assert_eq!(same, terminal);
+    let speak = async {
+        let word = tokio::fs::write(&fifo, "spoken\n");
+        word.await.expect("somebody should read");
+    };
+    let waiting = shells.wait_for_exit(&terminal);
+    let (ended, ()) = guarded(async { tokio::join!(waiting, speak) }).await;
+    assert_eq!(ended.expect("its end"), code(0));
+    let output = guarded(shells.output(&terminal)).await.expect("its output");
+    let expected = TerminalOutput {
+        text: "added\nspoken\n".to_owned(),
+        truncated: false,
+        exit: Some(code(0)),
+    };
+    assert_eq!(output, expected);
+    guarded(shells.release(&terminal)).await.expect("released");
+    let absent = guarded(shells.kill(&TerminalId::new("term-9"))).await;
+    assert!(matches!(absent, Err(ShellError::NotFound(id)) if id.as_str() == "term-9"));
+    run.end(link).await;
+}
+
+#[tokio::test]
+async fn last_words_say_what_the_next_host_did_not_hear() {
+    let run = Run::start().await;
+    let mut link = run.connect(0, Vec::new()).await;
+    run.launch(&link, ECHO).await;
+    let name = Name::Line(3);
+    let written = link
+        .line
+        .write(vec![to_write(name.clone(), "allow", "one")]);
+    guarded(written).await.expect("written");
+    assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
+    drop(link);
+    let pid = i32::try_from(run.runner.pid).expect("a number");
+    let pid = Pid::from_raw(pid).expect("a process");
+    kill_process(pid, Signal::TERM).expect("it should live");
+    wait_until_reaped(run.runner).await;
+    let gone = guarded(connect(&run.record, run.runner, 0, Vec::new())).await;
+    assert!(matches!(gone, Err(LinkError::Gone)));
+    let words = read_last_words(&run.record.folder).expect("its folder");
+    let mut link = words.expect("its last words").into_link(0);
+    assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
+    let why = Some("the runner was told to end".to_owned());
+    let exit = code(0);
+    assert_eq!(next(&mut link).await, Some(LinkEvent::Exited { exit, why }));
+    assert_eq!(next(&mut link).await, None);
+    let again = link.line.write(vec![to_write(name.clone(), "deny", "no")]);
+    assert_eq!(guarded(again).await, Ok(vec![receipt(name, "allow")]));
+}
+
+#[tokio::test]
+async fn ending_what_is_left_leaves_nothing_of_the_agent() {
+    let run = Run::start().await;
+    let mut link = run.connect(0, Vec::new()).await;
+    let fifo = run.dir.path().join("fifo");
+    // Without the mark, so that only its descent tells.
+    let daemon = daemonise(&fifo.display().to_string(), "env -u COUNTERSIGN_TREE");
+    let agent = run.launch(&link, &format!("{daemon}; {ECHO}")).await;
+    let Some(LinkEvent::Line { bytes, .. }) = next(&mut link).await else {
+        panic!("the daemon's number should come");
+    };
+    let daemon = String::from_utf8(bytes).expect("a number");
+    let daemon = key_of(daemon.parse().expect("a number"));
+    let ended = guarded(end_left(&run.record, Some(run.runner))).await;
+    assert_eq!(ended.expect("all ended"), 3);
+    assert!(!is_alive(agent) && !is_alive(daemon) && !is_alive(run.runner));
+    assert_eq!(next(&mut link).await, Some(LinkEvent::Lost));
+}
+
+#[tokio::test]
+async fn much_that_is_said_at_once_comes_whole() {
+    let run = Run::start().await;
+    let mut link = run.connect(0, Vec::new()).await;
+    run.launch(&link, "seq 300000; kill -KILL $$").await;
+    let mut number = 0;
+    for count in 1..=300_000_u32 {
+        let text = count.to_string();
+        number += text.len() as u64 + 1;
+        assert_eq!(next(&mut link).await, Some(line(number, &text)));
+        if count % 1_000 == 0 {
+            link.line.committed(number, Vec::new());
+        }
+    }
+    assert_eq!(next(&mut link).await, Some(exited(signal("SIGKILL"))));
+    run.end(link).await;
+}

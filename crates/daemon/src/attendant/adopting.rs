@@ -1,0 +1,256 @@
+//! Adopting: a host finds the runners that an earlier one left, and goes on with their agents.
+//!
+//! Invariants: an agent is adopted only by what was committed about it; what cannot be adopted is
+//! ended before anybody is told that it is gone; a request whose ask is no longer open is cancelled,
+//! never granted.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use countersign_agents::TreeRecord;
+use countersign_agents::runner::{self, Link, LinkError, RunnerRecord};
+use countersign_core::event::ProcessKey;
+use countersign_core::{Agent, AgentId, ApprovalId, Bookmark, Managed, Snapshot};
+use tokio::task::JoinSet;
+
+use crate::service::{RunnerSettings, Service};
+use crate::supervisor::{View, chain};
+
+use super::kept::{Kept, KeptRequest};
+use super::run::Run;
+use super::serving::is_about_terminal;
+
+/// A link to an agent, and from where to go on.
+pub(super) struct Connected {
+    pub(super) link: Link,
+    pub(super) heard: u64,
+    pub(super) kept: Option<Kept>,
+    pub(super) record: RunnerRecord,
+    pub(super) runner: ProcessKey,
+}
+
+/// Agents that an earlier host left and that go on.
+#[derive(Default)]
+pub(crate) struct Adopted(pub(super) HashMap<AgentId, Connected>);
+
+impl Adopted {
+    /// Who they are.
+    pub(crate) fn agents(&self) -> BTreeSet<AgentId> {
+        self.0.keys().cloned().collect()
+    }
+}
+
+/// Reaches every runner that an earlier host left. Whatever cannot be reached is ended.
+pub(crate) async fn find_runners(snapshot: &mut Snapshot, settings: &RunnerSettings) -> Adopted {
+    let mut bookmarks: HashMap<AgentId, Bookmark> = std::mem::take(&mut snapshot.bookmarks)
+        .into_iter()
+        .map(|bookmark| (bookmark.agent.clone(), bookmark))
+        .collect();
+    let mut reaching = JoinSet::new();
+    for agent in snapshot.agents.iter().filter_map(Left::of) {
+        let bookmark = bookmarks.remove(&agent.id);
+        reaching.spawn(async move { (agent.id.clone(), agent.reach(bookmark).await) });
+    }
+    let mut adopted = HashMap::new();
+    while let Some(reached) = reaching.join_next().await {
+        if let Ok((id, Some(connected))) = reached {
+            adopted.insert(id, connected);
+        }
+    }
+    end_strangers(settings, &adopted).await;
+    Adopted(adopted)
+}
+
+/// Runners that no agent on the record needs any more.
+async fn end_strangers(settings: &RunnerSettings, adopted: &HashMap<AgentId, Connected>) {
+    let kept: HashSet<ProcessKey> = adopted.values().map(|one| one.runner).collect();
+    for (record, runner) in runner::find_left(&settings.folder) {
+        if !kept.contains(&runner) {
+            end(&record, Some(runner), "nobody").await;
+            runner::clear(&record);
+        }
+    }
+}
+
+/// An agent that an earlier host left running.
+struct Left {
+    id: AgentId,
+    run: u32,
+    runner: Option<ProcessKey>,
+    record: Result<RunnerRecord, TreeRecord>,
+}
+
+impl Left {
+    fn of(agent: &Agent) -> Option<Self> {
+        let managed = agent.managed.as_ref().filter(|managed| managed.is_live())?;
+        Some(Self {
+            id: agent.id().clone(),
+            run: managed.run,
+            runner: managed.process,
+            record: record_of(managed)?,
+        })
+    }
+
+    /// A link to it, unless it is gone; then nothing of it is left.
+    async fn reach(&self, bookmark: Option<Bookmark>) -> Option<Connected> {
+        let record = match &self.record {
+            Ok(record) => record,
+            // A host before runners ran it.
+            Err(tree) => {
+                if let Err(error) = tree.sweep(self.runner).await {
+                    tracing::error!(agent = %self.id, %error, "processes of an agent may still run");
+                }
+                return None;
+            }
+        };
+        let bookmark = bookmark.filter(|bookmark| bookmark.run == self.run);
+        let runner = self.runner?;
+        match reach(record, runner, bookmark.as_ref()).await {
+            Ok(connected) => Some(connected),
+            Err(error) => {
+                tracing::warn!(agent = %self.id, error = chain(&error), "an agent is not taken up again");
+                end(record, Some(runner), self.id.as_str()).await;
+                runner::clear(record);
+                None
+            }
+        }
+    }
+}
+
+/// What is known of an agent's runner; of one that a host before runners started, its tree.
+fn record_of(managed: &Managed) -> Option<Result<RunnerRecord, TreeRecord>> {
+    let text = managed.tree.text();
+    match serde_json::from_str(text) {
+        Ok(record) => Some(Ok(record)),
+        Err(_) => serde_json::from_str(text).ok().map(Err),
+    }
+}
+
+/// Why a runner could not be gone on with.
+#[derive(Debug, thiserror::Error)]
+enum ReachError {
+    #[error("what was kept of it cannot be read")]
+    Kept(#[from] serde_json::Error),
+    #[error("its runner cannot be reached")]
+    Link(#[from] LinkError),
+    #[error("its host ended before it was started")]
+    NotStarted,
+}
+
+async fn reach(
+    record: &RunnerRecord,
+    runner: ProcessKey,
+    bookmark: Option<&Bookmark>,
+) -> Result<Connected, ReachError> {
+    let kept = bookmark.map(Kept::read).transpose()?;
+    let heard = bookmark.map_or(0, |bookmark| bookmark.heard);
+    let open = kept
+        .as_ref()
+        .map(super::talk::open_lines)
+        .unwrap_or_default();
+    let link = match runner::connect(record, runner, heard, open).await {
+        Ok(link) if link.agent.is_none() => return Err(ReachError::NotStarted),
+        Ok(link) => link,
+        Err(LinkError::Gone) => match runner::read_last_words(&record.folder) {
+            Ok(Some(words)) => words.into_link(heard),
+            _ => return Err(LinkError::Gone.into()),
+        },
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Connected {
+        link,
+        heard,
+        kept,
+        record: record.clone(),
+        runner,
+    })
+}
+
+/// Ends a runner and everything it held.
+pub(super) async fn end(record: &RunnerRecord, runner: Option<ProcessKey>, whose: &str) {
+    match runner::end_left(record, runner).await {
+        Ok(0) => {}
+        Ok(ended) => tracing::warn!(agent = whose, ended, "ended what was left of an agent"),
+        Err(error) => {
+            tracing::error!(agent = whose, %error, "processes of an agent may still run");
+        }
+    }
+}
+
+/// Reaches an agent's runner again from what is committed now.
+pub(super) async fn reach_again(
+    service: &Service,
+    agent: &AgentId,
+    (record, runner): (&RunnerRecord, ProcessKey),
+    run: u32,
+) -> Result<Connected, String> {
+    let bookmark = service.find_bookmark(agent.clone()).await;
+    let bookmark = bookmark.map_err(|error| error.to_string())?;
+    let bookmark = bookmark.filter(|bookmark| bookmark.run == run);
+    reach(record, runner, bookmark.as_ref())
+        .await
+        .map_err(|error| chain(&error))
+}
+
+/// What the record says of an agent's requests.
+#[derive(Default)]
+struct OnRecord {
+    waiting: HashSet<ApprovalId>,
+    covered: HashSet<ApprovalId>,
+}
+
+impl Run {
+    /// Goes on with the requests that an earlier host left: those that were allowed are done, those
+    /// that wait go on waiting, the others are cancelled.
+    pub(super) async fn take_up(self: &Arc<Self>, managed: &Managed) {
+        let left = self.talk().waiting();
+        let repeated = self.talk().repeat();
+        self.follow(repeated);
+        if left.is_empty() {
+            return;
+        }
+        let agent = self.agent.clone();
+        let looked = self.service.look_at(move |view| on_record(view, &agent));
+        let mut known = looked.await.unwrap_or_default();
+        known.covered.extend(managed.covered.iter().cloned());
+        for kept in left {
+            self.take_up_one(kept, &known);
+        }
+    }
+
+    fn take_up_one(self: &Arc<Self>, kept: KeptRequest, known: &OnRecord) {
+        let request = (kept.request, kept.line);
+        match (kept.ask, kept.want) {
+            (None, Some(want)) if is_about_terminal(&want) => self.serve_terminal(request, want),
+            (Some(ask), _) if known.waiting.contains(&ask) => {}
+            (Some(ask), Some(_)) if known.covered.contains(&ask) => self.go_ahead(request, &ask),
+            (_, Some(_)) => self.cancel_wish(request, "the host was replaced"),
+            (Some(ask), None) => self.cancel_ask(&request.0, &ask),
+            (None, None) => {}
+        }
+    }
+}
+
+fn on_record(view: View<'_>, agent: &AgentId) -> OnRecord {
+    let state = view.state;
+    let of_agent = state
+        .open_approvals()
+        .filter(|open| open.ask.agent.as_ref() == Some(agent));
+    let open = of_agent.map(|open| open.ask.id.clone());
+    let owed = state
+        .duties_of(agent)
+        .into_iter()
+        .filter_map(|duty| match duty {
+            countersign_core::Duty::Answer(approval) => Some(approval.ask.id.clone()),
+            _ => None,
+        });
+    let covered = state
+        .find_agent(agent)
+        .and_then(|agent| agent.managed.as_ref());
+    OnRecord {
+        waiting: open.chain(owed).collect(),
+        covered: covered
+            .map(|managed| managed.covered.iter().cloned().collect())
+            .unwrap_or_default(),
+    }
+}

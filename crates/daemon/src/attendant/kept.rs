@@ -1,0 +1,83 @@
+//! What a host keeps of an agent, so that the next one goes on where it stopped.
+//!
+//! Invariant: it is taken in one breath, and what it says was said, told or asked is on the record in
+//! the commit that carries it, or in one before.
+
+use std::collections::BTreeMap;
+
+use countersign_agents::adapter::{Line, RequestId, Want};
+use countersign_core::{ApprovalId, Bookmark, Json, Managed, Seq};
+use serde::{Deserialize, Serialize};
+
+/// One side of the connection to an agent, as of a line that was heard.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// What the adapter knows; nothing for one that never heard a line.
+    #[serde(default)]
+    pub(super) adapter: Json,
+    /// What was said and may not be written yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) unwritten: Vec<Line>,
+    /// What was told.
+    pub(super) told: Told,
+    /// Requests of the agent that wait.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) open: Vec<KeptRequest>,
+}
+
+/// A request that waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct KeptRequest {
+    /// The agent's id of it.
+    pub(super) request: RequestId,
+    /// The line it came with.
+    pub(super) line: u64,
+    /// The ask that was made for it, if it needs one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ask: Option<ApprovalId>,
+    /// What is to be done, unless it only waits for an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) want: Option<Want>,
+}
+
+/// What an agent was told already.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Told {
+    /// The newest turn.
+    pub(super) turn: u32,
+    /// The newest turn that was interrupted.
+    pub(super) interrupted: u32,
+    /// The newest mode and model.
+    pub(super) configured: u32,
+    /// Answers that are not settled yet.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) answers: BTreeMap<Seq, AnswerTold>,
+}
+
+/// An answer that was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct AnswerTold {
+    /// The line of the request.
+    pub(super) line: u64,
+    /// What was told, in one word.
+    pub(super) meaning: String,
+}
+
+impl From<&Managed> for Told {
+    /// What one that is about to start knows: the turns of earlier runs are none of its business.
+    fn from(managed: &Managed) -> Self {
+        Self {
+            turn: managed.turns,
+            interrupted: managed.turns,
+            configured: managed.configured,
+            answers: BTreeMap::new(),
+        }
+    }
+}
+
+impl Kept {
+    /// From a bookmark that an earlier host left.
+    pub(super) fn read(bookmark: &Bookmark) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(bookmark.kept.text())
+    }
+}

@@ -1,0 +1,349 @@
+//! The talk with an agent: its adapter, what is on the way to it, and what it waits for.
+//!
+//! Invariants: whoever orders or hears also writes, so that the order of what is decided is the order
+//! in the pipe; what is said is kept until it is known to be written; a request is answered only by
+//! the ask that was made for it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use countersign_agents::acp::{Acp, RestoreError};
+use countersign_agents::adapter::{
+    Adapter, Answer, Happening, Heard, Line, Name, Order, OrderError, RequestId, ServeError,
+    Served, Want,
+};
+use countersign_agents::runner::{LinkLine, WriteError, Written};
+use countersign_core::event::Delivery;
+use countersign_core::{Approval, ApprovalId, Json, Seq};
+
+use super::kept::{AnswerTold, Kept, KeptRequest, Told};
+use super::serving::Pending;
+
+/// See the module.
+pub(super) struct Talk {
+    adapter: Box<dyn Adapter>,
+    link: LinkLine,
+    open: HashMap<RequestId, OpenRequest>,
+    unwritten: Vec<Line>,
+    pub(super) told: Told,
+    heard: u64,
+}
+
+/// A request that waits. An agent may use an id again, so only the ask that was made for this very
+/// request may answer it.
+pub(super) struct OpenRequest {
+    /// The line it came with.
+    pub(super) line: u64,
+    /// The ask that was made for it, if it needs one.
+    pub(super) ask: Option<ApprovalId>,
+    /// What is to be done, unless it only waits for an answer.
+    pub(super) want: Option<Want>,
+    /// What was opened for it; an earlier host's is gone.
+    pub(super) held: Option<Pending>,
+    /// Whether it is being done.
+    pub(super) under_way: bool,
+}
+
+/// A wish that is to be done now.
+pub(super) struct Wish {
+    pub(super) line: u64,
+    pub(super) want: Want,
+    pub(super) held: Option<Pending>,
+}
+
+/// Lines on their way.
+pub(super) struct Sent {
+    pub(super) names: Vec<Name>,
+    written: Written,
+}
+
+/// How far an agent was heard, and all that is needed to go on from there.
+pub(super) struct Mark {
+    pub(super) heard: u64,
+    pub(super) kept: Json,
+    /// Lines up to there about which something may still be said.
+    pub(super) open: Vec<u64>,
+}
+
+impl Talk {
+    /// Goes on with what was kept, or begins.
+    pub(super) fn new(link: LinkLine, kept: Kept, heard: u64) -> Result<Self, RestoreError> {
+        let adapter = if kept.adapter == Json::null() {
+            Acp::new()
+        } else {
+            Acp::restore(&kept.adapter)?
+        };
+        let open = kept.open.into_iter().map(|kept| {
+            let open = OpenRequest {
+                line: kept.line,
+                ask: kept.ask,
+                want: kept.want,
+                held: None,
+                under_way: false,
+            };
+            (kept.request, open)
+        });
+        Ok(Self {
+            adapter: Box::new(adapter),
+            link,
+            open: open.collect(),
+            unwritten: kept.unwritten,
+            told: kept.told,
+            heard,
+        })
+    }
+
+    /// How far it is now.
+    pub(super) fn mark(&self) -> Mark {
+        let open = self.open.iter().map(|(request, open)| KeptRequest {
+            request: request.clone(),
+            line: open.line,
+            ask: open.ask.clone(),
+            want: open.want.clone(),
+        });
+        let mut lines = self.adapter.open_requests();
+        lines.extend(self.unwritten.iter().filter_map(about));
+        let kept = Kept {
+            adapter: self.adapter.state(),
+            unwritten: self.unwritten.clone(),
+            told: self.told.clone(),
+            open: open.collect(),
+        };
+        Mark {
+            heard: self.heard,
+            kept: Json::from_value(&kept).unwrap_or_default(),
+            open: lines,
+        }
+    }
+
+    /// What a line of the agent means. What has to be said at once is on its way; an answer to what the
+    /// line replaces or takes back no longer is.
+    pub(super) fn hear(&mut self, line: &[u8], number: u64) -> (Heard, Option<Sent>) {
+        let mut heard = self.adapter.hear(line, number);
+        self.heard = number;
+        for request in heard.happenings.iter().filter_map(replaced) {
+            self.open.remove(request);
+        }
+        let sent = self.send(std::mem::take(&mut heard.lines));
+        (heard, sent)
+    }
+
+    /// A line that cannot be read was heard all the same.
+    pub(super) fn skip_to(&mut self, number: u64) {
+        self.heard = number;
+    }
+
+    /// Carries out an order: its lines are on their way, in order, when this returns.
+    pub(super) fn order(&mut self, order: Order) -> Result<Option<Sent>, OrderError> {
+        let lines = self.adapter.order(order)?;
+        Ok(self.send(lines))
+    }
+
+    fn send(&mut self, lines: Vec<Line>) -> Option<Sent> {
+        if lines.is_empty() {
+            return None;
+        }
+        self.unwritten.extend(lines.iter().cloned());
+        Some(self.write(lines))
+    }
+
+    fn write(&self, lines: Vec<Line>) -> Sent {
+        Sent {
+            names: lines.iter().map(|line| line.name.clone()).collect(),
+            written: self.link.write(lines),
+        }
+    }
+
+    /// Says again what an earlier host may not have got through.
+    pub(super) fn repeat(&self) -> Option<Sent> {
+        (!self.unwritten.is_empty()).then(|| self.write(self.unwritten.clone()))
+    }
+
+    /// Says one line again, if it may not be written yet.
+    pub(super) fn repeat_one(&self, name: &Name) -> Option<Sent> {
+        let line = self.unwritten.iter().find(|line| line.name == *name)?;
+        Some(self.write(vec![line.clone()]))
+    }
+
+    /// These are in the pipe, or never will be.
+    pub(super) fn confirm(&mut self, names: &[Name]) {
+        self.unwritten.retain(|line| !names.contains(&line.name));
+    }
+
+    /// Keeps a request until it is known what comes of it.
+    pub(super) fn keep(&mut self, request: RequestId, open: OpenRequest) {
+        self.open.insert(request, open);
+    }
+
+    /// How many wishes wait for somebody's word.
+    pub(super) fn wishes_kept(&self) -> usize {
+        let asked = |open: &&OpenRequest| open.want.is_some() && open.ask.is_some();
+        self.open.values().filter(asked).count()
+    }
+
+    /// Begins a wish, if it is the one that this ask is about and nobody has begun it.
+    pub(super) fn begin_wish(&mut self, request: &RequestId, ask: &ApprovalId) -> Option<Wish> {
+        let open = self.open.get_mut(request)?;
+        if open.ask.as_ref() != Some(ask) || open.under_way {
+            return None;
+        }
+        let want = open.want.clone()?;
+        open.under_way = true;
+        Some(Wish {
+            line: open.line,
+            want,
+            held: open.held.take(),
+        })
+    }
+
+    /// Answers a wish, if it is still the one of that line.
+    pub(super) fn serve(
+        &mut self,
+        (request, line): (RequestId, u64),
+        served: Result<Served, ServeError>,
+        for_answer: Option<Seq>,
+    ) -> Result<Option<Sent>, OrderError> {
+        if self.open.get(&request).is_none_or(|open| open.line != line) {
+            return Err(OrderError::NotWaiting);
+        }
+        self.open.remove(&request);
+        let sent = self.order(Order::Serve { request, served })?;
+        if let Some(opened) = for_answer {
+            self.note_answer(opened, line);
+        }
+        Ok(sent)
+    }
+
+    /// Answers an ask for permission, if the request is the one that this ask is about.
+    pub(super) fn answer(
+        &mut self,
+        approval: &Approval,
+        answer: Answer,
+    ) -> Result<Option<Sent>, OrderError> {
+        let request = RequestId(approval.ask.request.clone().unwrap_or_default());
+        let open = self.open.get(&request);
+        let open = open.filter(|open| open.ask.as_ref() == Some(&approval.ask.id));
+        let line = open.ok_or(OrderError::NotWaiting)?.line;
+        self.open.remove(&request);
+        let sent = self.order(Order::Answer { request, answer })?;
+        self.note_answer(approval.opened, line);
+        Ok(sent)
+    }
+
+    fn note_answer(&mut self, opened: Seq, line: u64) {
+        let name = Name::Line(line);
+        let said = self.unwritten.iter().find(|line| line.name == name);
+        let meaning = said.map(|line| line.meaning.clone()).unwrap_or_default();
+        self.told
+            .answers
+            .insert(opened, AnswerTold { line, meaning });
+    }
+
+    /// Denies or cancels a request for which nothing could be asked.
+    pub(super) fn refuse(
+        &mut self,
+        request: &RequestId,
+        ask: &ApprovalId,
+        answer: Answer,
+    ) -> Option<Sent> {
+        let open = self.open.get(request);
+        open.filter(|open| open.ask.as_ref() == Some(ask))?;
+        self.open.remove(request);
+        let request = request.clone();
+        // It may have been withdrawn meanwhile.
+        self.order(Order::Answer { request, answer }).ok().flatten()
+    }
+
+    /// Wishes that wait and were not begun.
+    pub(super) fn waiting_wishes(&self) -> Vec<(RequestId, u64)> {
+        let waiting = self
+            .open
+            .iter()
+            .filter(|(_, open)| open.want.is_some() && open.ask.is_some() && !open.under_way);
+        waiting.map(|(id, open)| (id.clone(), open.line)).collect()
+    }
+
+    /// Everything that waits, for one who goes on.
+    pub(super) fn waiting(&self) -> Vec<KeptRequest> {
+        let kept = self.open.iter().map(|(request, open)| KeptRequest {
+            request: request.clone(),
+            line: open.line,
+            ask: open.ask.clone(),
+            want: open.want.clone(),
+        });
+        kept.collect()
+    }
+
+    pub(super) fn link(&self) -> &LinkLine {
+        &self.link
+    }
+
+    /// Ends the agent.
+    pub(super) fn stop(&self, grace: Duration) {
+        self.link.stop(grace);
+    }
+}
+
+impl Sent {
+    /// What became of the lines: all that is known is settled with it. Nothing is known yet if the
+    /// link was lost.
+    pub(super) async fn outcome(self, expected: Option<(Name, String)>) -> Result<Outcome, Lost> {
+        let delivery = match self.written.await {
+            Ok(receipts) => {
+                let other = expected.is_some_and(|(name, meaning)| {
+                    let told = receipts.iter().find(|receipt| receipt.name == name);
+                    told.is_some_and(|told| told.meaning != meaning)
+                });
+                // What was told instead was told before, and it was not this.
+                if other {
+                    Delivery::Withdrawn
+                } else {
+                    Delivery::Delivered
+                }
+            }
+            // Some of it may be there.
+            Err(WriteError::Gone) => Delivery::Unknown,
+            Err(WriteError::Full) => Delivery::Withdrawn,
+            Err(WriteError::Lost) => return Err(Lost),
+        };
+        Ok(Outcome {
+            names: self.names,
+            delivery,
+        })
+    }
+}
+
+/// What became of lines.
+pub(super) struct Outcome {
+    pub(super) names: Vec<Name>,
+    pub(super) delivery: Delivery,
+}
+
+/// The link is gone, or nothing can be committed: whoever comes next goes on from the last bookmark.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lost;
+
+/// Lines about which one who goes on from what was kept may say something.
+pub(super) fn open_lines(kept: &Kept) -> Vec<u64> {
+    let adapter = Acp::restore(&kept.adapter).ok();
+    let mut lines = adapter.map(|acp| acp.open_requests()).unwrap_or_default();
+    lines.extend(kept.unwritten.iter().filter_map(about));
+    lines
+}
+
+/// The line that something is said about.
+fn about(line: &Line) -> Option<u64> {
+    match line.name {
+        Name::Line(number) => Some(number),
+        Name::Own(..) => None,
+    }
+}
+
+/// The request that something makes anew or takes back: what was asked for it before is over.
+fn replaced(happening: &Happening) -> Option<&RequestId> {
+    match happening {
+        Happening::Asked(ask) => Some(&ask.request),
+        Happening::Wanted { request, .. } | Happening::Withdrawn { request } => Some(request),
+        _ => None,
+    }
+}

@@ -1,0 +1,145 @@
+//! A host after another: what it leaves alone, and what it settles.
+
+use countersign_core::event::SpawnOptions;
+use countersign_core::{
+    ApprovalId, AskRequest, Bookmark, Json, ManagedAsk, ManagedInput, PrincipalKey, Ran,
+    ResolveApproval, Role, SpawnAgent,
+};
+use tempfile::TempDir;
+
+use super::*;
+
+fn caller(role: Role, name: &str) -> Caller {
+    Caller {
+        principal: Arc::new(Principal {
+            role,
+            name: name.into(),
+            key: PrincipalKey::new(name),
+        }),
+        client: None,
+    }
+}
+
+/// A loop on the record in a folder, without anybody who attends to agents.
+async fn host(folder: &TempDir, adopted: &[&str]) -> (Service, Stopped) {
+    let (mut log, history) = countersign_store::open(&folder.path().join("log.db")).unwrap();
+    let snapshot = log.load().unwrap();
+    let settings = Settings::new("test");
+    let clock = Clock::start();
+    let (service, _board, stopped) =
+        assemble((Box::new(log), history), snapshot, settings, clock).unwrap();
+    let adopted = adopted.iter().copied().map(AgentId::new).collect();
+    service.begin("test".to_owned(), adopted).await.unwrap();
+    (service, stopped)
+}
+
+fn bookmark(agent: &str) -> Bookmark {
+    Bookmark {
+        agent: AgentId::new(agent),
+        run: 1,
+        heard: 7,
+        kept: Json::null(),
+    }
+}
+
+async fn spawn(service: &Service, agent: &str) {
+    let spawn = SpawnAgent {
+        caller: caller(Role::Operator, "ann"),
+        id: AgentId::new(agent),
+        name: Some(agent.to_owned()),
+        kind: "scripted".to_owned(),
+        options: SpawnOptions {
+            command: vec!["agent".to_owned()],
+            cwd: "/".to_owned(),
+            ..SpawnOptions::default()
+        },
+        prompt: None,
+    };
+    let wanted = ManagedInput::Spawn(Box::new(spawn));
+    service.want(wanted).await.unwrap();
+    let ready = Ran::Ready {
+        session: "s".to_owned(),
+        resumable: true,
+    };
+    let ready = ManagedInput::Ran(AgentId::new(agent), 1, ready);
+    let heard = service.heard(vec![Input::Managed(ready)], bookmark(agent));
+    heard.await.unwrap();
+}
+
+/// Asks as an agent that the host runs, and allows it: the answer is on its way.
+async fn allow(service: &Service, agent: &str) {
+    let id = ApprovalId::new(format!("ask of {agent}"));
+    let own = ManagedAsk {
+        run: 1,
+        request: "7".to_owned(),
+        ..ManagedAsk::default()
+    };
+    let request = AskRequest {
+        caller: caller(Role::Agent(AgentId::new(agent)), agent),
+        id: id.clone(),
+        agent: Some(AgentId::new(agent)),
+        turn: None,
+        tool_call: None,
+        action: "run it".to_owned(),
+        tool: None,
+        input: None,
+        details: Json::null(),
+        a2ui: None,
+        options: Vec::new(),
+        approving: None,
+        system_level: true,
+        idempotency_key: None,
+        timeout_ms: None,
+        cwd: None,
+        judged: None,
+        keyed: None,
+        managed: Some(Box::new(own)),
+    };
+    let further = Bookmark {
+        heard: 9,
+        ..bookmark(agent)
+    };
+    let asked = service.send_ask(request, Vec::new(), Some(further));
+    asked.await.unwrap().accepted().await.unwrap();
+    let resolve = ResolveApproval {
+        caller: caller(Role::Operator, "ann"),
+        approval: id,
+        answer: countersign_core::Answer {
+            resolution: "approve".to_owned(),
+            ..countersign_core::Answer::default()
+        },
+        grant_ids: Vec::new(),
+    };
+    let resolved = service.submit(Input::ResolveApproval(resolve));
+    resolved.await.unwrap();
+}
+
+async fn delivery(service: &Service, agent: &str) -> Delivery {
+    let id = ApprovalId::new(format!("ask of {agent}"));
+    let found = service.history(move |history| history.find_approval(&id));
+    found.await.unwrap().unwrap().delivery
+}
+
+#[tokio::test]
+async fn what_an_adopted_agent_is_owed_stays_owed_and_everybody_elses_is_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let (service, mut stopped) = host(&folder, &[]).await;
+    for agent in ["adopted", "gone"] {
+        spawn(&service, agent).await;
+        allow(&service, agent).await;
+    }
+    service.send(Command::Stop).await.unwrap();
+    stopped.wait().await;
+    drop(service);
+
+    let (service, _stopped) = host(&folder, &["adopted"]).await;
+    assert_eq!(delivery(&service, "adopted").await, Delivery::Attempted);
+    assert_eq!(delivery(&service, "gone").await, Delivery::Unknown);
+    let find = async |agent| service.find_bookmark(AgentId::new(agent)).await.unwrap();
+    let further = Bookmark {
+        heard: 9,
+        ..bookmark("adopted")
+    };
+    assert_eq!(find("adopted").await, Some(further));
+    assert_eq!(find("gone").await, None);
+}

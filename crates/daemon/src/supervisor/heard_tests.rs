@@ -1,0 +1,462 @@
+//! Turns of the loop by hand: what is committed with what.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use countersign_core::event::{Outcome, RunEnd, SpawnOptions, TranscriptEntry};
+use countersign_core::{
+    ApprovalId, Caller, Changes, Committed, Json, ManagedAsk, ManagedInput, Presence, Principal,
+    PrincipalKey, Ran, ResolveApproval, Role, Seq, Snapshot, SpawnAgent, State,
+};
+use countersign_store::memory::{MemoryLog, open_memory};
+use countersign_store::{Log, StoreError};
+use tokio::sync::{oneshot, watch};
+
+use super::super::{Command, Waiters};
+use super::*;
+use crate::clock::Clock;
+use crate::feed::Feed;
+use crate::gate::Gate;
+
+/// What one append was told to write: kinds of events, and bookmarks.
+type Append = (Vec<&'static str>, Vec<(String, Option<(u32, u64)>)>);
+
+/// A log that remembers what it was told, and fails when it is to.
+struct Watched {
+    log: MemoryLog,
+    seen: Arc<Mutex<Vec<Append>>>,
+    full: Arc<Mutex<bool>>,
+}
+
+impl Log for Watched {
+    fn load(&mut self) -> Result<Snapshot, StoreError> {
+        self.log.load()
+    }
+
+    fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError> {
+        if *self.full.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Err(StoreError::Full { path: "log".into() });
+        }
+        let kinds = entries.iter().map(|entry| entry.event.kind()).collect();
+        let bookmarks = changes.bookmarks.iter().map(|(agent, bookmark)| {
+            let place = bookmark.as_ref().map(|mark| (mark.run, mark.heard));
+            (agent.as_str().to_owned(), place)
+        });
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((kinds, bookmarks.collect()));
+        self.log.append(entries, changes)
+    }
+}
+
+/// A loop that is turned by hand.
+struct Hand {
+    supervisor: Supervisor,
+    seen: Arc<Mutex<Vec<Append>>>,
+    full: Arc<Mutex<bool>>,
+}
+
+fn id() -> AgentId {
+    AgentId::new("a")
+}
+
+fn caller(role: Role) -> Caller {
+    Caller {
+        principal: Arc::new(Principal {
+            role,
+            name: "somebody".into(),
+            key: PrincipalKey::new("key"),
+        }),
+        client: None,
+    }
+}
+
+fn ran(run: u32, ran: Ran) -> Input {
+    Input::Managed(ManagedInput::Ran(id(), run, ran))
+}
+
+fn ready(run: u32) -> Input {
+    ran(
+        run,
+        Ran::Ready {
+            session: "s".to_owned(),
+            resumable: true,
+        },
+    )
+}
+
+fn said(text: &str) -> Input {
+    let text = text.to_owned();
+    ran(1, Ran::Said(vec![TranscriptEntry::Notice { text }]))
+}
+
+fn exited(run: u32) -> Input {
+    ran(
+        run,
+        Ran::Exited {
+            said: Vec::new(),
+            end: RunEnd::Done,
+            message: "it went".to_owned(),
+        },
+    )
+}
+
+fn prompt() -> Input {
+    Input::Managed(ManagedInput::Prompt {
+        caller: caller(Role::Operator),
+        agent: id(),
+        text: "go".to_owned(),
+    })
+}
+
+/// Refused: whoever looks may not.
+fn refused() -> Input {
+    Input::Managed(ManagedInput::Kill {
+        caller: caller(Role::Observer),
+        agent: id(),
+    })
+}
+
+fn bookmark(run: u32, heard: u64) -> Bookmark {
+    Bookmark {
+        agent: id(),
+        run,
+        heard,
+        kept: Json::null(),
+    }
+}
+
+type Waiting = oneshot::Receiver<Result<Reply, ServiceError>>;
+
+fn heard(inputs: Vec<Input>, bookmark: Bookmark) -> (Command, Waiting) {
+    let (answer, wait) = oneshot::channel();
+    let command = Command::Heard {
+        inputs,
+        bookmark,
+        answer,
+    };
+    (command, wait)
+}
+
+fn request(own: ManagedAsk) -> AskRequest {
+    AskRequest {
+        caller: caller(Role::Agent(id())),
+        id: ApprovalId::new(format!("ask {}", own.request)),
+        agent: Some(id()),
+        turn: None,
+        tool_call: None,
+        action: "run it".to_owned(),
+        tool: None,
+        input: None,
+        details: Json::null(),
+        a2ui: None,
+        options: Vec::new(),
+        approving: None,
+        system_level: true,
+        idempotency_key: None,
+        timeout_ms: None,
+        cwd: None,
+        judged: None,
+        keyed: None,
+        managed: Some(Box::new(own)),
+    }
+}
+
+fn ask(own: ManagedAsk, before: Vec<Input>, bookmark: Bookmark) -> (Command, Waiting) {
+    let (answer, wait) = oneshot::channel();
+    let raised = Raised {
+        request: Box::new(request(own)),
+        assessed: None,
+        before,
+        bookmark: Some(bookmark),
+    };
+    (Command::Ask(raised, answer), wait)
+}
+
+fn own(run: u32, request: &str) -> ManagedAsk {
+    ManagedAsk {
+        run,
+        request: request.to_owned(),
+        ..ManagedAsk::default()
+    }
+}
+
+/// What was answered, in a word.
+fn answered(mut wait: Waiting) -> String {
+    match wait.try_recv().unwrap() {
+        Ok(Reply::Nothing) => "nothing".to_owned(),
+        Ok(Reply::Approval(approval)) => format!("open: {}", approval.is_pending()),
+        Ok(Reply::Covered(by)) => format!("covered by {by}"),
+        Ok(other) => format!("{other:?}"),
+        Err(ServiceError::Rejected(_)) => "refused".to_owned(),
+        Err(ServiceError::Store(_)) => "lost".to_owned(),
+        Err(other) => other.to_string(),
+    }
+}
+
+impl Hand {
+    fn new() -> Self {
+        let clock = Clock::start();
+        let (seen, full) = (Arc::default(), Arc::default());
+        let (log, _history) = open_memory();
+        let state = State::default();
+        let supervisor = Supervisor {
+            log: Box::new(Watched {
+                log,
+                seen: Arc::clone(&seen),
+                full: Arc::clone(&full),
+            }),
+            gate: Gate::of(&state),
+            state,
+            presence: Presence::default(),
+            feed: Arc::new(Feed::new(Seq(0))),
+            clock,
+            counters: Arc::default(),
+            expiry_held_until: clock.started_at(),
+            owner_grace_ms: 0,
+            deadline: watch::Sender::new(None),
+            trouble: watch::Sender::new(None),
+            waiters: Waiters::default(),
+            board: Arc::default(),
+        };
+        Self {
+            supervisor,
+            seen,
+            full,
+        }
+    }
+
+    /// With an agent whose session is open.
+    fn with_agent() -> Self {
+        let mut hand = Self::new();
+        let spawn = SpawnAgent {
+            caller: caller(Role::Operator),
+            id: id(),
+            name: None,
+            kind: "scripted".to_owned(),
+            options: SpawnOptions {
+                command: vec!["agent".to_owned()],
+                cwd: "/".to_owned(),
+                ..SpawnOptions::default()
+            },
+            prompt: None,
+        };
+        let spawn = Input::Managed(ManagedInput::Spawn(Box::new(spawn)));
+        hand.turn([Command::Input(spawn, None), Command::Input(ready(1), None)]);
+        hand
+    }
+
+    /// Takes commands in one turn, and gives what was appended.
+    fn turn(&mut self, commands: impl IntoIterator<Item = Command>) -> Vec<Append> {
+        self.seen.lock().unwrap().clear();
+        self.supervisor.turn(commands.into_iter());
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Takes one command, and gives what was answered and what was appended.
+    fn take(&mut self, (command, wait): (Command, Waiting)) -> (String, Vec<Append>) {
+        let appended = self.turn([command]);
+        (answered(wait), appended)
+    }
+
+    fn stored(&mut self) -> Vec<Bookmark> {
+        self.supervisor.log.load().unwrap().bookmarks
+    }
+}
+
+/// One append of events of these kinds, with what became of the agent's bookmark.
+fn append<const N: usize>(kinds: [&'static str; N], bookmark: Option<(u32, u64)>) -> Append {
+    (kinds.to_vec(), vec![("a".to_owned(), bookmark)])
+}
+
+#[test]
+fn what_was_heard_is_one_commit_with_its_bookmark() {
+    let mut hand = Hand::with_agent();
+    let inputs = vec![said("one"), said("two")];
+    assert_eq!(
+        hand.take(heard(inputs, bookmark(1, 7))),
+        (
+            "nothing".to_owned(),
+            vec![append(["transcript.added"; 2], Some((1, 7)))]
+        )
+    );
+    assert_eq!(hand.stored(), [bookmark(1, 7)]);
+}
+
+#[test]
+fn a_bookmark_alone_is_committed_and_wakes_nobody() {
+    let mut hand = Hand::with_agent();
+    let mut readers = hand.supervisor.feed.watch();
+    readers.mark_unchanged();
+    assert_eq!(
+        hand.take(heard(Vec::new(), bookmark(1, 7))),
+        ("nothing".to_owned(), vec![append([], Some((1, 7)))])
+    );
+    assert!(!readers.has_changed().unwrap());
+}
+
+#[test]
+fn the_last_bookmark_of_a_turn_counts() {
+    let mut hand = Hand::with_agent();
+    let (one, _one) = heard(Vec::new(), bookmark(1, 7));
+    let (two, _two) = heard(Vec::new(), bookmark(1, 9));
+    assert_eq!(hand.turn([one, two]), [append([], Some((1, 9)))]);
+}
+
+#[test]
+fn what_was_refused_takes_the_bookmark_with_it_and_nothing_else() {
+    let mut hand = Hand::with_agent();
+    let inputs = vec![said("one"), refused(), said("two")];
+    assert_eq!(
+        hand.take(heard(inputs, bookmark(1, 7))),
+        (
+            "refused".to_owned(),
+            vec![(vec!["transcript.added"; 2], Vec::new())]
+        )
+    );
+    assert_eq!(hand.stored(), []);
+}
+
+#[test]
+fn a_bookmark_about_another_run_is_dropped() {
+    let mut hand = Hand::with_agent();
+    for run in [0, 2] {
+        let taken = hand.take(heard(Vec::new(), bookmark(run, 7)));
+        assert_eq!(taken, ("nothing".to_owned(), Vec::new()));
+    }
+}
+
+#[test]
+fn the_end_of_a_run_takes_its_bookmark_along() {
+    let mut hand = Hand::with_agent();
+    hand.take(heard(Vec::new(), bookmark(1, 7)));
+    let (answer, appended) = hand.take(heard(vec![exited(1)], bookmark(1, 9)));
+    assert_eq!(answer, "nothing");
+    assert_eq!(appended[0].1, [("a".to_owned(), None)]);
+    assert_eq!(hand.stored(), []);
+}
+
+#[test]
+fn the_bookmark_of_a_new_run_stays_beside_the_end_of_the_old() {
+    let mut hand = Hand::with_agent();
+    let (last, _last) = heard(vec![said("one")], bookmark(1, 7));
+    let (first, _first) = heard(Vec::new(), bookmark(2, 3));
+    let input = |input| Command::Input(input, None);
+    let appended = hand.turn([last, input(exited(1)), input(prompt()), first]);
+    assert_eq!(appended[0].1, [("a".to_owned(), Some((2, 3)))]);
+    assert_eq!(hand.stored(), [bookmark(2, 3)]);
+}
+
+#[test]
+fn an_ask_is_one_commit_with_what_was_heard_before_it_and_its_bookmark() {
+    let mut hand = Hand::with_agent();
+    assert_eq!(
+        hand.take(ask(own(1, "7"), vec![said("one")], bookmark(1, 7))),
+        (
+            "open: true".to_owned(),
+            vec![append(
+                [
+                    "transcript.added",
+                    "approval.requested",
+                    "agent.status_changed"
+                ],
+                Some((1, 7))
+            )]
+        )
+    );
+}
+
+#[test]
+fn a_refused_ask_leaves_no_bookmark() {
+    let mut hand = Hand::with_agent();
+    assert_eq!(
+        hand.take(ask(own(9, "7"), vec![said("one")], bookmark(1, 7))),
+        (
+            "refused".to_owned(),
+            vec![(vec!["transcript.added"], Vec::new())]
+        )
+    );
+}
+
+#[test]
+fn an_ask_after_something_refused_is_not_asked() {
+    let mut hand = Hand::with_agent();
+    assert_eq!(
+        hand.take(ask(own(1, "7"), vec![refused()], bookmark(1, 7))),
+        ("refused".to_owned(), Vec::new())
+    );
+    assert_eq!(hand.supervisor.state.open_approvals().len(), 0);
+}
+
+#[test]
+fn a_covered_wish_takes_its_bookmark() {
+    let mut hand = Hand::with_agent();
+    let allowed = ManagedAsk {
+        passes: vec!["d".to_owned()],
+        ..own(1, "7")
+    };
+    hand.take(ask(allowed, Vec::new(), bookmark(1, 7)));
+    let resolve = ResolveApproval {
+        caller: caller(Role::Operator),
+        approval: ApprovalId::new("ask 7"),
+        answer: countersign_core::Answer {
+            resolution: "approve".to_owned(),
+            ..countersign_core::Answer::default()
+        },
+        grant_ids: Vec::new(),
+    };
+    hand.turn([Command::Input(Input::ResolveApproval(resolve), None)]);
+    let answered = hand
+        .supervisor
+        .state
+        .find_approval(&ApprovalId::new("ask 7"));
+    let ended = answered.and_then(|approval| approval.ended.clone());
+    assert_eq!(ended.unwrap().ending.outcome, Outcome::Allowed);
+    let wish = ManagedAsk {
+        covered_by: vec!["d".to_owned()],
+        ..own(1, "8")
+    };
+    assert_eq!(
+        hand.take(ask(wish, Vec::new(), bookmark(1, 9))),
+        (
+            "covered by ask 7".to_owned(),
+            vec![append(["approval.pass_used"], Some((1, 9)))]
+        )
+    );
+}
+
+#[test]
+fn what_could_not_be_committed_was_not_heard() {
+    let mut hand = Hand::with_agent();
+    hand.take(heard(Vec::new(), bookmark(1, 7)));
+    *hand.full.lock().unwrap() = true;
+    let (answer, _) = hand.take(heard(vec![said("one")], bookmark(1, 9)));
+    assert_eq!(answer, "lost");
+    *hand.full.lock().unwrap() = false;
+    assert_eq!(hand.stored(), [bookmark(1, 7)]);
+    let again = hand.take(heard(vec![said("one")], bookmark(1, 9)));
+    assert_eq!(again.0, "nothing");
+    assert_eq!(hand.stored(), [bookmark(1, 9)]);
+}
+
+/// No event is about an adopted agent, and yet its attendant has to be told what it is owed.
+#[tokio::test]
+async fn an_adopted_agent_is_on_the_board_of_the_next_host() {
+    let mut hand = Hand::with_agent();
+    hand.take(ask(own(1, "7"), vec![prompt()], bookmark(1, 7)));
+    hand.supervisor.board = Arc::default();
+    let started = Input::HostStarted {
+        version: "test".to_owned(),
+        pid: 1,
+        adopted: BTreeSet::from([id()]),
+    };
+    let appended = hand.turn([Command::Input(started, None)]);
+    assert_eq!(appended, [(vec!["host.started"], Vec::new())]);
+    let arrivals = hand.supervisor.board.arrivals().await;
+    let owed: Vec<_> = arrivals
+        .iter()
+        .map(|(agent, owed)| (agent.clone(), owed.borrow().to_vec()))
+        .collect();
+    assert_eq!(owed, [(id(), hand.supervisor.state.duties_of(&id()))]);
+}

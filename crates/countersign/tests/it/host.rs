@@ -90,10 +90,10 @@ impl Host {
         self.start_disarmed();
     }
 
-    /// Starts another host after one that is gone; it will not kill itself.
+    /// Starts another host after one that is gone; it will neither kill itself nor stand still.
     pub(crate) fn start_disarmed(&mut self) {
-        self.environment
-            .retain(|(name, _)| *name != "COUNTERSIGN_CRASH_AT");
+        let armed = ["COUNTERSIGN_CRASH_AT", "COUNTERSIGN_HOLD_AT"];
+        self.environment.retain(|(name, _)| !armed.contains(name));
         self.start_again();
     }
 

@@ -143,7 +143,8 @@ async fn finished(scene: &Scene, wire: &mut Wire, at: &str) -> Vec<Value> {
 /// Whether nothing more is to be said about an ask, or it is Ann's.
 fn is_settled(ask: &Value) -> bool {
     let anns = ask["action"].as_str().unwrap_or_default().contains("ann-1");
-    (anns && ask["state"] == "pending") || ask["delivery"].is_string()
+    let told = ask["delivery"].as_str();
+    (anns && ask["state"] == "pending") || told.is_some_and(|told| told != "attempted")
 }
 
 fn is_finished(agent: &Value, scene: &Scene) -> bool {

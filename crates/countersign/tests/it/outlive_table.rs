@@ -144,7 +144,7 @@ impl Moment {
 }
 
 /// What is to be seen: any of these.
-fn expected(kind: Kind, moment: Moment, victim: Victim, end: End) -> Vec<Seen> {
+fn expected(moment: Moment, victim: Victim, end: End) -> Vec<Seen> {
     let seen = |asks: &[&str], ran, may_have_run| {
         let asks: Vec<String> = asks.iter().map(|ask| (*ask).to_owned()).collect();
         Seen {
@@ -171,7 +171,6 @@ fn expected(kind: Kind, moment: Moment, victim: Victim, end: End) -> Vec<Seen> {
             is_allowed,
         )
     };
-    let _ = kind;
     match end {
         OpenAgain => vec![goes_on(1, "allowed, delivered", 1)],
         NotAnswered => vec![goes_on(1, "denied, delivered", 0)],
@@ -215,7 +214,7 @@ async fn check(kind: Kind, victim: Victim) {
                 "approve"
             };
             let seen = play(kind, *moment, victim, again).await;
-            let expected = expected(kind, *moment, victim, end);
+            let expected = expected(*moment, victim, end);
             let cell = format!("{kind:?}, {victim:?}, {} ({})", moment.step, moment.answer);
             assert!(
                 expected.contains(&seen),

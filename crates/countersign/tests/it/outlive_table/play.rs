@@ -21,6 +21,13 @@ const TERMINAL_USED: &str = "\
     terminal/output: {\"output\":\"\",\"truncated\":false,\"exitStatus\":{\"exitCode\":0,\"signal\":null}}\
     terminal/release: {}";
 
+/// What a person's no becomes for an agent that wished for something.
+macro_rules! denied {
+    () => {
+        r#"{"code":-32010,"message":"not permitted: deny by auth-token file"}"#
+    };
+}
+
 /// What everybody can see once it is over.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -208,7 +215,7 @@ impl Play {
                 wire.ok("host.resolve_approval", params).await;
                 answered += 1;
             }
-            let settled = asks.iter().all(|ask| ask["delivery"].is_string());
+            let settled = asks.iter().all(is_settled);
             let agents = rows(wire, "host.agents").await;
             let agent = agents.iter().find(|agent| agent["id"] == *id).unwrap();
             if settled && agent["state"] != "running" && agent["state"] != "awaiting_permission" {
@@ -227,9 +234,9 @@ impl Play {
             (Kind::Permission, false) => "ran: ",
             (Kind::Permission, true) => "a1 was denied",
             (Kind::Terminal, false) => TERMINAL_USED,
-            (Kind::Terminal, true) => "terminal/create failed: ",
+            (Kind::Terminal, true) => concat!("terminal/create failed: ", denied!()),
             (Kind::Write, false) => "fs/write_text_file: {}",
-            (Kind::Write, true) => "fs/write_text_file failed: ",
+            (Kind::Write, true) => concat!("fs/write_text_file failed: ", denied!()),
         };
         let whole = format!("ran: ran: <{answered}>ran: ");
         if victim == Victim::Host {
@@ -260,6 +267,11 @@ impl Play {
             words: words.replace(&self.wish(), "THE WISH"),
         }
     }
+}
+
+/// Whether nothing more will be known of telling how an ask ended.
+fn is_settled(ask: &Value) -> bool {
+    ask["delivery"].is_string() && ask["delivery"] != "attempted"
 }
 
 async fn rows(wire: &mut Wire, method: &str) -> Vec<Value> {

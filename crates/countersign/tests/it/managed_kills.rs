@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::host::PATIENCE;
@@ -166,10 +167,11 @@ fn never_began(agent: &Value) -> bool {
     let words = agent["managed"]["message"].as_str().unwrap_or_default();
     if agent["state"] == "stopped" {
         assert_eq!(words, "the host that ran it ended", "{agent}");
+        assert_eq!(agent["managed"].get("session"), None, "{agent}");
         return true;
     }
     if is_over(agent) {
-        let begin = "its process ended with code 3 in the middle of a turn; allowed in this turn, \
+        let begin = "its process ended with code 1 in the middle of a turn; allowed in this turn, \
                      and may already have run: echo cid-1 ";
         assert!(words.starts_with(begin), "{agent}");
     }
@@ -254,13 +256,27 @@ async fn agents_outlive_a_host_that_is_killed_there_a_second_time() {
 }
 
 #[tokio::test]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "only builds with debug assertions have crash points"
+)]
 async fn whoever_is_asked_again_is_told_that_it_may_already_have_run() {
-    let scene = Scene::begin(&[]);
+    let mut scene = Scene::begin(&[("COUNTERSIGN_CRASH_AT", "answer_written:1")]);
     let mut wire = Wire::subscriber(&scene.host).await;
-    let steps = json!([asks("a1", "make deploy", &json!(["abort"]))]);
+    let steps = json!([asks("a1", "make deploy", &json!(["silence"]))]);
     let id = scene.spawn(&mut wire, "ann", &steps).await;
-    let first = crate::scene::answer_next(&mut wire, "approve").await;
-    rested(&mut wire, &id).await;
+    let first = wire.event_of("approval.requested").await["payload"].take();
+    let params = json!({ "approval_id": first["id"], "resolution": "approve" });
+    wire.try_reply("host.resolve_approval", params).await;
+    // With its runner nobody is left who knows.
+    let runners = scene.runners();
+    let runners = runners.iter().filter_map(|pid| Pid::from_raw(*pid));
+    assert_eq!(
+        runners.map(|pid| kill_process(pid, Signal::KILL)).count(),
+        1
+    );
+    scene.host.restart_after_crash();
+    let mut wire = Wire::subscriber(&scene.host).await;
     let message = crate::managed::script(&steps);
     let params = json!({ "agent_id": id, "message": message });
     wire.ok("host.prompt_agent", params).await;
@@ -306,11 +322,8 @@ async fn an_agent_that_is_killed_leaves_nothing_and_is_gone_on_with() {
     });
     // Not the command, nor what it left, but the agent itself.
     let agents = scene.processes();
-    let own = agents
-        .iter()
-        .min()
-        .and_then(|pid| rustix::process::Pid::from_raw(*pid));
-    rustix::process::kill_process(own.unwrap(), rustix::process::Signal::KILL).unwrap();
+    let own = agents.iter().min().and_then(|pid| Pid::from_raw(*pid));
+    kill_process(own.unwrap(), Signal::KILL).unwrap();
     let agent = rested(&mut wire, &id).await;
     let words = agent["managed"]["message"].as_str().unwrap();
     assert_eq!(agent["state"], "error");

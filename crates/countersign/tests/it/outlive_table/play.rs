@@ -2,7 +2,7 @@
 //! it is seen from outside.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::{Kind, Moment, Victim};
 use crate::host::{PATIENCE, poll};
-use crate::scene::{Scene, asks, next_ask, rested, terminal, told};
+use crate::scene::{Scene, asks, line_of, next_ask, rested, terminal, told};
 use crate::wire::Wire;
 
 /// What the agent says of a terminal that it used.
@@ -75,7 +75,7 @@ pub(super) async fn play(kind: Kind, moment: Moment, victim: Victim, again: &str
     }
     play.scene.end_all(&mut wire).await;
     poll("its runner to go", || {
-        play.runners().is_empty().then_some(())
+        play.scene.runners().is_empty().then_some(())
     });
     seen
 }
@@ -182,7 +182,7 @@ impl Play {
                 self.open("hold");
                 self.scene.host.start_disarmed();
             }
-            Victim::Runner => kill_and_wait(&self.runners()),
+            Victim::Runner => kill_and_wait(&self.scene.runners()),
             Victim::Agent => {
                 let mut agents = self.scene.processes();
                 agents.retain(|pid| line_of(*pid).contains(" demo agent"));
@@ -190,18 +190,6 @@ impl Play {
             }
         }
         self.open("hold");
-    }
-
-    /// Runners of this scene's host that live now.
-    fn runners(&self) -> Vec<i32> {
-        let home = self.scene.host.home().display().to_string();
-        let listed = std::fs::read_dir("/proc").unwrap();
-        let pids = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let is_runner = |pid: &i32| {
-            let line = line_of(*pid);
-            line.contains(" runner --folder ") && line.contains(&home)
-        };
-        pids.filter(is_runner).collect()
     }
 
     /// Answers whatever is asked until the agent rests; says how often that was.
@@ -277,11 +265,6 @@ fn is_settled(ask: &Value) -> bool {
 async fn rows(wire: &mut Wire, method: &str) -> Vec<Value> {
     let listed = wire.ok(method, json!({})).await;
     listed.as_array().unwrap().clone()
-}
-
-fn line_of(pid: i32) -> String {
-    let line = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"));
-    String::from_utf8_lossy(&line.unwrap_or_default()).replace('\0', " ")
 }
 
 /// What was killed is gone when this returns.

@@ -26,7 +26,7 @@ pub const CRASH_POINTS: [&str; 11] = [
 ];
 
 /// Every point in the life of a managed agent, in the order in which its host passes them.
-pub const AGENT_CRASH_POINTS: [&str; 24] = [
+pub const AGENT_CRASH_POINTS: [&str; 25] = [
     "tree_created",
     "launch_recorded",
     "process_started",
@@ -34,6 +34,7 @@ pub const AGENT_CRASH_POINTS: [&str; 24] = [
     "agent_launched",
     "session_recorded",
     "prompt_written",
+    "text_heard",
     "ask_heard",
     "ask_committing",
     "ask_committed",

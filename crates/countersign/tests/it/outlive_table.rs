@@ -251,3 +251,12 @@ table! {
     file_ends_in_words_when_the_runner_is_killed_at_any_step: Write, Runner;
     file_ends_in_words_when_the_agent_is_killed_at_any_step: Write, Agent;
 }
+
+#[tokio::test]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "only builds with debug assertions have points to stop at"
+)]
+async fn what_was_heard_before_the_runner_was_killed_is_told() {
+    assert_eq!(play::last_words().await, "hello");
+}

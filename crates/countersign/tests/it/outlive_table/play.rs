@@ -80,6 +80,23 @@ pub(super) async fn play(kind: Kind, moment: Moment, victim: Victim, again: &str
     seen
 }
 
+/// What people read of an agent whose runner is killed when the host has heard a word of it.
+pub(super) async fn last_words() -> String {
+    let desk = tempfile::tempdir().unwrap();
+    let hold = desk.path().join("hold");
+    let at = format!("text_heard:1:{}", hold.display());
+    let scene = Scene::begin(&[("COUNTERSIGN_HOLD_AT", &at)]);
+    let mut wire = Wire::operator(&scene.host).await;
+    let id = scene
+        .spawn(&mut wire, "ann", &json!([{ "say": "hello" }, "silence"]))
+        .await;
+    poll("the word", || hold.exists().then_some(()));
+    kill_and_wait(&scene.runners());
+    std::fs::remove_file(&hold).unwrap();
+    rested(&mut wire, &id).await;
+    told(&mut wire, &id).await
+}
+
 impl Play {
     /// With a host that stands still at the moment, or an agent that does.
     fn begin(kind: Kind, moment: Moment) -> Self {

@@ -29,6 +29,7 @@ mod managed_kills;
 mod managed_load;
 mod managed_terminals;
 mod outlive_cli;
+mod outlive_table;
 mod owners;
 mod real_agents;
 mod replay;

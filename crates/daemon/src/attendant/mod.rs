@@ -28,6 +28,7 @@ use countersign_core::event::{AgentReported, ProcessKey, RunEnd};
 use countersign_core::limits::RECOVERY_MS;
 use countersign_core::{AgentId, Duty, Managed, ManagedInput, Ran};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -188,6 +189,7 @@ impl Keeper<'_> {
         let (record, runner) = (connected.record.clone(), connected.runner);
         let mut managed = managed.clone();
         loop {
+            let begun = Instant::now();
             let line = connected.link.line.clone();
             let who = Who {
                 agent: self.agent,
@@ -197,14 +199,17 @@ impl Keeper<'_> {
             let over = match Run::perform(self.service, who, connected, owed, self.all).await {
                 Ended::HostEnds => return false,
                 Ended::Over(over) => over,
-                Ended::Lost => match self.reach_again(&record, runner, &mut managed).await {
-                    Some(Ok(again)) => {
-                        connected = again;
-                        continue;
+                Ended::Lost => {
+                    self.rest_after(begun).await;
+                    match self.reach_again(&record, runner, &mut managed).await {
+                        Some(Ok(again)) => {
+                            connected = again;
+                            continue;
+                        }
+                        Some(Err(over)) => over,
+                        None => return false,
                     }
-                    Some(Err(over)) => over,
-                    None => return false,
-                },
+                }
             };
             crash::point("run_over");
             if !over.is_clean {
@@ -215,6 +220,15 @@ impl Keeper<'_> {
             line.bye().await;
             runner::clear(&record);
             return true;
+        }
+    }
+
+    /// A link that is lost again and again must not keep everybody busy.
+    async fn rest_after(&self, begun: Instant) {
+        let rest = Duration::from_millis(RECOVERY_MS).saturating_sub(begun.elapsed());
+        tokio::select! {
+            () = tokio::time::sleep(rest) => {}
+            () = self.all.ending.cancelled() => {}
         }
     }
 

@@ -133,9 +133,10 @@ impl Host {
         self.environment.push(point);
     }
 
-    /// Starts another host after one that is gone; it will not kill itself.
+    /// Starts another host after one that is gone; it will neither kill itself nor stand still.
     pub(crate) fn start_disarmed(&mut self) {
-        self.environment.retain(|(name, _)| *name != CRASH_AT);
+        let armed = [CRASH_AT, "COUNTERSIGN_HOLD_AT"];
+        self.environment.retain(|(name, _)| !armed.contains(name));
         self.start_again();
     }
 

@@ -129,6 +129,7 @@ impl Run {
             Happening::Said(entry) => {
                 hearing.in_turn = true;
                 hearing.story.add(entry);
+                crash::point("text_heard");
             }
             Happening::Reported(report) => hearing.story.report(report),
             Happening::Ready(ready) => self.is_ready(ready, hearing).await?,

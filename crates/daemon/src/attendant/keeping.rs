@@ -19,7 +19,7 @@ use crate::service::Service;
 use super::Attendants;
 use super::adopting::{self, Connected};
 use super::launching::{self, Failure};
-use super::run::{Run, Who, ended};
+use super::run::{Last, Run, Who, ended};
 
 /// Who keeps one agent running.
 pub(super) struct Keeper<'a> {
@@ -72,18 +72,18 @@ impl Keeper<'_> {
                 Ended::HostEnds => return false,
                 Ended::Over(over) => *over,
                 // A link that is lost again and again must not keep the host busy.
-                Ended::Lost
+                Ended::Lost(_)
                     if began.elapsed() < Duration::from_millis(RECOVERY_MS)
                         && self.rest().await.is_none() =>
                 {
                     return false;
                 }
-                Ended::Lost => match self.reach_again(&record, runner, &mut managed).await {
+                Ended::Lost(last) => match self.reach_again(&record, runner, &mut managed).await {
                     Some(Ok(again)) => {
                         connected = again;
                         continue;
                     }
-                    Some(Err(over)) => over,
+                    Some(Err(over)) => over.after(*last),
                     None => return false,
                 },
             };
@@ -177,8 +177,9 @@ impl Keeper<'_> {
 pub(super) enum Ended {
     /// It is over.
     Over(Box<Over>),
-    /// The link is gone, or something could not be committed.
-    Lost,
+    /// The link is gone, or something could not be committed. What was heard and not committed is
+    /// heard again, unless nobody is left to tell it.
+    Lost(Box<Last>),
     /// The host ends; the agent goes on.
     HostEnds,
 }
@@ -192,4 +193,15 @@ pub(super) struct Over {
     pub(super) link: Option<mpsc::Receiver<LinkEvent>>,
     pub(super) report: Option<AgentReported>,
     pub(super) exited: Ran,
+}
+
+impl Over {
+    /// With what was heard last, since nobody will tell it again.
+    fn after(mut self, last: Last) -> Self {
+        if let Ran::Exited { said, .. } = &mut self.exited {
+            *said = last.said;
+        }
+        self.report = last.report;
+        self
+    }
 }

@@ -205,7 +205,7 @@ impl Run {
         let (end, words) = match (wanted, &last.ended) {
             (Some((end, words)), _) => (end, with_log(words, end, &last)),
             (None, Some((exit, why))) => meaning(exit, why.as_deref(), &last),
-            (None, None) => return Ended::Lost,
+            (None, None) => return Ended::Lost(Box::new(last)),
         };
         Ended::Over(Box::new(Over {
             run: self.number,

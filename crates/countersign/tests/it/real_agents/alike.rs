@@ -31,9 +31,26 @@ pub(super) async fn story(stage: &mut Stage, actor: &Actor) -> Vec<Value> {
             entry["text"] = json!(codex_words(text));
         }
     }
-    let text = json!(story).to_string();
+    let text = json!(joined(story)).to_string();
     let text = text.replace(actor.work.to_str().unwrap(), "WORK");
     serde_json::from_str(&text).unwrap()
+}
+
+/// What is told of a call before its end, in one piece: what comes at once is told at once, and what
+/// comes at once depends on who is faster.
+fn joined(story: Vec<Value>) -> Vec<Value> {
+    let mut joined: Vec<Value> = Vec::new();
+    for entry in story {
+        let is_call = entry["type"] == "tool_use";
+        let known = joined.iter_mut().find(|known| {
+            is_call && (&known["type"], &known["id"]) == (&entry["type"], &entry["id"])
+        });
+        match (known, entry) {
+            (Some(Value::Object(known)), Value::Object(more)) => known.extend(more),
+            (_, entry) => joined.push(entry),
+        }
+    }
+    joined
 }
 
 /// Codex tells its model how long a command took under a name of its own. It shows its client what a

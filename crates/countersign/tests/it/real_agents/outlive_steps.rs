@@ -1,6 +1,5 @@
 //! The host dies at a certain step, and the next one goes on from there: crash points, which only builds
 //! with debug assertions have.
-#![cfg(debug_assertions)]
 
 use countersign_testkit::real::RealAgent;
 
@@ -76,16 +75,28 @@ macro_rules! outlived_by {
                 use countersign_testkit::real::RealAgent;
 
                 #[tokio::test]
+                #[cfg_attr(
+                    not(debug_assertions),
+                    ignore = "only builds with debug assertions have crash points"
+                )]
                 async fn an_answer_that_was_not_sent_is_settled() {
                     super::an_answer_on_its_way_is_settled(RealAgent::$agent, "answer_owed:1").await;
                 }
 
                 #[tokio::test]
+                #[cfg_attr(
+                    not(debug_assertions),
+                    ignore = "only builds with debug assertions have crash points"
+                )]
                 async fn an_answer_that_was_sent_is_settled() {
                     super::an_answer_on_its_way_is_settled(RealAgent::$agent, "answer_sent:1").await;
                 }
 
                 #[tokio::test]
+                #[cfg_attr(
+                    not(debug_assertions),
+                    ignore = "only builds with debug assertions have crash points"
+                )]
                 async fn each_host_dies_a_step_later() {
                     super::each_host_dies_a_step_later(RealAgent::$agent).await;
                 }
@@ -98,17 +109,29 @@ outlived_by! { claude Claude; codex Codex; defect Defect; }
 
 /// Defect needs the host for what was allowed, and so cannot go on without one.
 #[tokio::test]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "only builds with debug assertions have crash points"
+)]
 async fn claude_has_its_answer_and_the_host_dies() {
     an_answer_that_arrived_is_settled(RealAgent::Claude).await;
 }
 
 #[tokio::test]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "only builds with debug assertions have crash points"
+)]
 async fn codex_has_its_answer_and_the_host_dies() {
     an_answer_that_arrived_is_settled(RealAgent::Codex).await;
 }
 
 /// The command was allowed and runs in a terminal of ours: the host dies before it is begun, or after.
 #[tokio::test]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "only builds with debug assertions have crash points"
+)]
 async fn a_terminal_is_begun_once_whichever_host_begins_it() {
     for point in ["wish_allowed:1", "wish_fulfilled:1"] {
         an_answer_on_its_way_is_settled(RealAgent::Defect, point).await;

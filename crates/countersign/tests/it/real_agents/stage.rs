@@ -298,15 +298,6 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
-    /// A story that failed leaves agents behind, and perhaps no host.
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            drop(self.run(&["down", "--all"]));
-        }
-    }
-}
-
 fn has_ended(row: &Value) -> bool {
     ["stopped", "error", "done"].contains(&row["state"].as_str().unwrap())
 }

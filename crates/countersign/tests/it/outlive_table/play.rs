@@ -201,8 +201,11 @@ impl Play {
             }
             Victim::Runner => kill_and_wait(&self.scene.runners()),
             Victim::Agent => {
+                // What the agent is about to start looks like it for a moment.
+                let runners = self.scene.runners();
                 let mut agents = self.scene.processes();
                 agents.retain(|pid| line_of(*pid).contains(" demo agent"));
+                agents.retain(|pid| runners.iter().any(|runner| is_child(*pid, *runner)));
                 kill_and_wait(&agents);
             }
         }
@@ -284,12 +287,24 @@ async fn rows(wire: &mut Wire, method: &str) -> Vec<Value> {
     listed.as_array().unwrap().clone()
 }
 
+fn is_child(pid: i32, parent: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.contains(&format!("\nPPid:\t{parent}\n"))
+}
+
 /// What was killed is gone when this returns.
 fn kill_and_wait(pids: &[i32]) {
     assert_eq!(pids.len(), 1, "{pids:?}");
     for pid in pids {
         kill_process(Pid::from_raw(*pid).unwrap(), Signal::KILL).unwrap();
-        // One that nobody has reaped yet has no command line.
-        poll("it to end", || line_of(*pid).is_empty().then_some(()));
+        poll("it to end", || has_ended(*pid).then_some(()));
     }
+}
+
+/// Whether it holds no pipe any more: every thread of it has ended, whoever has yet to hear of it.
+fn has_ended(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.map_or(0, Iterator::count);
+    status.is_empty() || (status.contains("\nState:\tZ") && threads <= 1)
 }

@@ -151,6 +151,11 @@ impl Drop for Host {
         // Both fail only for a host that has ended already.
         drop(self.child.kill());
         drop(self.child.wait());
+        // Agents outlive their host, but not their test.
+        let runners = self.home().join("runners").read_dir();
+        if runners.is_ok_and(|mut folders| folders.next().is_some()) {
+            drop(command(self.home()).args(["down", "--all"]).output());
+        }
     }
 }
 

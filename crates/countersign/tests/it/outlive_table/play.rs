@@ -97,6 +97,24 @@ pub(super) async fn last_words() -> String {
     told(&mut wire, &id).await
 }
 
+/// What is to be seen, said and read when the host is killed right after it wrote a file, and somebody
+/// else changes the file before the next one comes.
+pub(super) async fn file_changed_meanwhile(moment: Moment) -> (Seen, String, Vec<String>) {
+    let mut play = Play::begin(Kind::Write, moment);
+    let id = play.reach(moment).await;
+    play.wait_for_effect();
+    play.scene.host.kill();
+    std::fs::write(play.scene.path("effects"), "theirs\n").unwrap();
+    play.open("after");
+    play.scene.host.start_disarmed();
+    let mut wire = Wire::operator(&play.scene.host).await;
+    let answered_again = play.answer_until_idle(&mut wire, &id, "approve").await;
+    let seen = play.see(&mut wire, &id, answered_again).await;
+    let said = told(&mut wire, &id).await;
+    play.scene.end_all(&mut wire).await;
+    (seen, said, play.scene.effects())
+}
+
 impl Play {
     /// With a host that stands still at the moment, or an agent that does.
     fn begin(kind: Kind, moment: Moment) -> Self {

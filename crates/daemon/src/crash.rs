@@ -83,7 +83,7 @@ mod armed {
     const SPREAD_MICROS: u64 = 1_500;
 
     /// A host that nobody lets go on is of no use to any test.
-    const HELD_MAX: Duration = Duration::from_secs(60);
+    const HELD_MAX: Duration = Duration::from_mins(1);
 
     struct Armed {
         name: String,

@@ -260,3 +260,29 @@ table! {
 async fn what_was_heard_before_the_runner_was_killed_is_told() {
     assert_eq!(play::last_words().await, "hello");
 }
+
+#[tokio::test]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "only builds with debug assertions have points to stop at"
+)]
+async fn a_file_that_others_changed_meanwhile_is_not_written_again() {
+    let moment = allow("after it is done, before write", "wish_fulfilled");
+    let seen = Seen {
+        answered_again: 0,
+        asks: vec!["allowed, unknown".to_owned()],
+        ran: 1,
+        agent: "idle".to_owned(),
+        words: String::new(),
+    };
+    let words = "failed: the host was ended while it wrote; the file may or may not be written";
+    let said = format!(
+        "ran: ran: <fs/write_text_file failed: {}>ran: ",
+        serde_json::json!({ "code": -32011, "message": words })
+    );
+    let theirs = vec!["theirs".to_owned()];
+    assert_eq!(
+        play::file_changed_meanwhile(moment).await,
+        (seen, said, theirs)
+    );
+}

@@ -97,6 +97,24 @@ pub(super) async fn last_words() -> String {
     told(&mut wire, &id).await
 }
 
+/// What is to be seen, said and read when the host is killed right after it wrote a file, and somebody
+/// else changes the file before the next one comes.
+pub(super) async fn file_changed_meanwhile(moment: Moment) -> (Seen, String, Vec<String>) {
+    let mut play = Play::begin(Kind::Write, moment);
+    let id = play.reach(moment).await;
+    play.wait_for_effect();
+    play.scene.host.kill();
+    std::fs::write(play.scene.path("effects"), "theirs\n").unwrap();
+    play.open("after");
+    play.scene.host.start_disarmed();
+    let mut wire = Wire::operator(&play.scene.host).await;
+    let answered_again = play.answer_until_idle(&mut wire, &id, "approve").await;
+    let seen = play.see(&mut wire, &id, answered_again).await;
+    let said = told(&mut wire, &id).await;
+    play.scene.end_all(&mut wire).await;
+    (seen, said, play.scene.effects())
+}
+
 impl Play {
     /// With a host that stands still at the moment, or an agent that does.
     fn begin(kind: Kind, moment: Moment) -> Self {
@@ -201,8 +219,11 @@ impl Play {
             }
             Victim::Runner => kill_and_wait(&self.scene.runners()),
             Victim::Agent => {
+                // What the agent is about to start looks like it for a moment.
+                let runners = self.scene.runners();
                 let mut agents = self.scene.processes();
                 agents.retain(|pid| line_of(*pid).contains(" demo agent"));
+                agents.retain(|pid| runners.iter().any(|runner| is_child(*pid, *runner)));
                 kill_and_wait(&agents);
             }
         }
@@ -284,12 +305,24 @@ async fn rows(wire: &mut Wire, method: &str) -> Vec<Value> {
     listed.as_array().unwrap().clone()
 }
 
+fn is_child(pid: i32, parent: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.contains(&format!("\nPPid:\t{parent}\n"))
+}
+
 /// What was killed is gone when this returns.
 fn kill_and_wait(pids: &[i32]) {
     assert_eq!(pids.len(), 1, "{pids:?}");
     for pid in pids {
         kill_process(Pid::from_raw(*pid).unwrap(), Signal::KILL).unwrap();
-        // One that nobody has reaped yet has no command line.
-        poll("it to end", || line_of(*pid).is_empty().then_some(()));
+        poll("it to end", || has_ended(*pid).then_some(()));
     }
+}
+
+/// Whether it holds no pipe any more: every thread of it has ended, whoever has yet to hear of it.
+fn has_ended(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.map_or(0, Iterator::count);
+    status.is_empty() || (status.contains("\nState:\tZ") && threads <= 1)
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up on it.
@@ -97,6 +98,31 @@ impl Host {
         self.start_again();
     }
 
+    /// Kills the host, starts another and kills that one after so long, ready or not.
+    pub(crate) fn restart_and_kill(&mut self, after: Duration) {
+        self.kill();
+        let mut up = (self.up)(self.home.path());
+        self.child = up
+            .args(["up", "--listen", &self.address])
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(after);
+        self.kill();
+    }
+
+    /// Starts another host in the place of this one, which ends by itself.
+    pub(crate) fn replace(&mut self) {
+        let mut up = (self.up)(self.home.path());
+        up.args(["up", "--replace", "--listen", &self.address]);
+        let (child, _) = await_ready(up, self.home.path(), &self.environment);
+        let mut before = std::mem::replace(&mut self.child, child);
+        let ended = before.wait().unwrap();
+        assert!(ended.success(), "{ended}");
+    }
+
     /// Whether the host has not ended.
     pub(crate) fn is_alive(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
@@ -132,6 +158,10 @@ impl Host {
     pub(crate) fn token(&self) -> String {
         let text = std::fs::read_to_string(self.home().join("run/auth-token")).unwrap();
         text.trim().to_owned()
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 
     /// Resident memory in bytes.
@@ -181,9 +211,17 @@ fn launch(
     environment: &[(&'static str, String)],
     listen: &str,
 ) -> (Child, String) {
+    up.args(["up", "--listen", listen]);
+    await_ready(up, home, environment)
+}
+
+fn await_ready(
+    mut up: Command,
+    home: &Path,
+    environment: &[(&'static str, String)],
+) -> (Child, String) {
     let log = home.join("stderr.log");
     let mut child = up
-        .args(["up", "--listen", listen])
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdout(Stdio::null())
         .stderr(File::create(&log).unwrap())

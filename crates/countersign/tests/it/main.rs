@@ -29,6 +29,8 @@ mod managed_kills;
 mod managed_load;
 mod managed_terminals;
 mod outlive_cli;
+mod outlive_held;
+mod outlive_load;
 mod owners;
 mod real_agents;
 mod replay;

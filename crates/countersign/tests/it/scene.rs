@@ -81,9 +81,20 @@ impl Scene {
 
     /// Processes of this scene's agents that live now.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        let listed = std::fs::read_dir("/proc").unwrap();
-        let pids = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        pids.filter(|pid| self.is_ours(*pid)).collect()
+        all_pids().filter(|pid| self.is_ours(*pid)).collect()
+    }
+
+    /// Runners of this scene's host that live now.
+    fn runners(&self) -> Vec<i32> {
+        let folders = self.host.home().join("runners");
+        let folders = folders.to_str().unwrap();
+        all_pids()
+            .filter(|pid| {
+                let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                let line = String::from_utf8_lossy(&line);
+                line.contains("\0runner\0--folder\0") && line.contains(folders)
+            })
+            .collect()
     }
 
     fn is_ours(&self, pid: i32) -> bool {
@@ -128,13 +139,18 @@ impl Drop for Scene {
             self.host.kill();
         }
         poll("what a failed scene left to end", || {
-            let left = self.processes();
+            let left = [self.runners(), self.processes()].concat();
             let pids = left.iter().filter_map(|pid| Pid::from_raw(*pid));
             // What cannot be ended has ended meanwhile.
             let ended = pids.filter(|pid| kill_process(*pid, Signal::KILL).is_ok());
             (ended.count() == 0 && left.is_empty()).then_some(())
         });
     }
+}
+
+fn all_pids() -> impl Iterator<Item = i32> {
+    let listed = std::fs::read_dir("/proc").unwrap();
+    listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
 /// A step that asks for a command and goes on once it may.

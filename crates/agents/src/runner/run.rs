@@ -18,7 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::hub::Runner;
 use super::socket::{self, Socket};
-use super::{FILES, RECORD_FILE, RunnerRecord, agent, hosts, peers};
+use super::{FILES, RECORD_FILE, RunnerRecord, agent, hosts, peers, start};
 use crate::spawn_hooks::Ward;
 use crate::tree::{Tree, children};
 
@@ -114,6 +114,7 @@ fn prepare(folder: &Path) -> Result<Life, RunnerFailure> {
     let ward = Ward {
         parent: getpid(),
         umask: umask(Mode::from_bits_truncate(0o077)),
+        huge_pages: start::is_without_huge_pages(),
     };
     become_reaper().map_err(system("adopt what the agent leaves"))?;
     let signals = Signals::new().map_err(system("listen to signals"))?;

@@ -29,8 +29,6 @@ pub(crate) struct Ward {
     pub(crate) parent: Pid,
     /// The mask for new files that the runner itself was started with.
     pub(crate) umask: rustix::fs::Mode,
-    /// Whether the runner does without huge pages, and its wards do not.
-    pub(crate) huge_pages: bool,
 }
 
 /// Makes the child enter `placement` before it runs its program. If any of it fails the program is
@@ -56,9 +54,6 @@ fn enter(placement: &Placement) -> io::Result<()> {
     rustix::process::setsid()?;
     if let Some(ward) = placement.ward {
         rustix::process::umask(ward.umask);
-        if ward.huge_pages {
-            allow_huge_pages();
-        }
         die_with(ward.parent)?;
     }
     if placement.terminal {
@@ -79,15 +74,6 @@ fn die_with(parent: Pid) -> io::Result<()> {
         Err(rustix::io::Errno::SRCH.into())
     }
 }
-
-/// What cannot have them is slower, and nothing else.
-#[cfg(target_os = "linux")]
-fn allow_huge_pages() {
-    let _ = rustix::thread::disable_transparent_huge_pages(false);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn allow_huge_pages() {}
 
 #[cfg(not(target_os = "linux"))]
 fn die_with(_parent: Pid) -> io::Result<()> {

@@ -33,9 +33,10 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 const PROGRAM_NAME: &str = "countersign";
 const VARIABLES: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "COUNTERSIGN_LOG"];
 
-/// Makes the allocator take memory page by page. It asks for huge pages otherwise, and a runner, which
-/// needs a few hundred kilobytes, would hold several megabytes.
-const NO_HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
+/// The allocator of this program would otherwise take whole huge pages where the system gives them:
+/// several megabytes for a runner that needs a few hundred kilobytes. Others ignore it, and the agent
+/// does not get it.
+const ALLOCATOR_SETTING: (&str, &str) = ("MIMALLOC_ARENA_EAGER_COMMIT", "0");
 
 /// Which runner to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,29 +163,12 @@ fn build(spec: &StartSpec) -> io::Result<Command> {
         .args([OsStr::new("--folder"), spec.record.folder.as_os_str()])
         .env_clear()
         .envs(VARIABLES.into_iter().filter_map(set))
-        .envs(may_have_huge_pages().then_some(NO_HUGE_PAGES))
+        .env(ALLOCATOR_SETTING.0, ALLOCATOR_SETTING.1)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(folder::open_log(&spec.record)?);
     Ok(command)
-}
-
-/// Whether this process may; if not, nothing has to be done for runners.
-#[cfg(target_os = "linux")]
-fn may_have_huge_pages() -> bool {
-    rustix::thread::transparent_huge_pages_are_disabled().is_ok_and(|disabled| !disabled)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn may_have_huge_pages() -> bool {
-    false
-}
-
-/// Whether this process, a runner, was started so that it has none. Its children would inherit that.
-pub(super) fn is_without_huge_pages() -> bool {
-    let (name, value) = NO_HUGE_PAGES;
-    std::env::var_os(name).is_some_and(|set| set == value)
 }
 
 async fn wait_until_listening(record: &RunnerRecord, stdout: &Source) -> Result<(), StartError> {

@@ -45,6 +45,7 @@ crash: ## Kill the host some hundreds of times under load and check that nothing
 	cargo build --locked -p countersign -p countersign-testkit
 	target/debug/crash --kills 300
 	COUNTERSIGN_AGENT_KILLS=200 cargo test --locked -p countersign --test it agents_outlive_a_host_that_is_killed_at_some_moment
+	COUNTERSIGN_OUTLIVE_KILLS=200 cargo test --locked -p countersign --test it twenty_agents_lose_nothing_and_repeat_nothing
 
 fuzz: $(CACHE)/bin/cargo-fuzz ## Fuzz commands and rules from the corpus as seeds; needs a nightly compiler
 	cargo +nightly run --manifest-path fuzz/Cargo.toml --bin seeds -- crates/rules/corpus/corpus.jsonl fuzz/corpus

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::play::{Flow, Stage};
-use super::script::{Ask, AskMany, Tool};
+use super::script::{Ask, AskMany, Terminal, Tool};
 
 /// An ask that waits for its answer.
 struct Open {
@@ -33,15 +33,20 @@ impl Stage {
         };
         let at_once = many.at_once.max(1);
         let mut number = 0;
-        while number < many.count && !self.is_cancelled() {
+        while number < many.count && !self.is_cancelled() && !is_over(many) {
             let end = many.count.min(number + at_once);
             let mut open = Vec::new();
             for number in number..end {
+                self.say_lines(many, number).await;
                 open.push(self.open_one(many, number).await);
             }
             number = end;
             for one in open {
-                note(&mut ledger, &one.answered().await);
+                let (number, (answer, line)) = (one.number, one.answered().await);
+                note(&mut ledger, &line);
+                if many.runs && answer == "allow" {
+                    self.run_one(many, number).await;
+                }
             }
             if many.pause_us > 0
                 && let Flow::End(answer) = self.sleep(pause(many.pause_us, number)).await
@@ -53,8 +58,22 @@ impl Stage {
         Flow::Next
     }
 
+    async fn say_lines(&self, many: &AskMany, number: u64) {
+        for line in 0..many.lines {
+            self.say(&format!("{number}.{line} {}\n", many.words)).await;
+        }
+    }
+
+    async fn run_one(&self, many: &AskMany, number: u64) {
+        let terminal = Terminal {
+            command: command_of(many, number),
+            ..Terminal::default()
+        };
+        self.terminal(&terminal).await;
+    }
+
     async fn open_one(&self, many: &AskMany, number: u64) -> Open {
-        let command = many.command.replace("{n}", &number.to_string());
+        let command = command_of(many, number);
         let ask = Ask {
             tool: Tool {
                 call: format!("many-{number}"),
@@ -77,8 +96,8 @@ impl Stage {
 }
 
 impl Open {
-    /// What came of it, as a line.
-    async fn answered(self) -> String {
+    /// What came of it: in a word, and as a line.
+    async fn answered(self) -> (&'static str, String) {
         let response = self.answer.await.unwrap_or_default();
         let micros = self.since.elapsed().as_micros();
         let option = response.pointer("/result/outcome/optionId");
@@ -88,8 +107,16 @@ impl Open {
             None => "cancel",
         };
         let (number, began) = (self.number, self.began.as_micros());
-        format!("{number} {answer} {began} {micros}\n")
+        (answer, format!("{number} {answer} {began} {micros}\n"))
     }
+}
+
+fn command_of(many: &AskMany, number: u64) -> String {
+    many.command.replace("{n}", &number.to_string())
+}
+
+fn is_over(many: &AskMany) -> bool {
+    many.until.as_ref().is_some_and(|file| file.exists())
 }
 
 /// Between half of it and one and a half, other for each process: agents that rest equally long would

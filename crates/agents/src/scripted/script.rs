@@ -251,6 +251,18 @@ pub struct AskMany {
     /// About so many microseconds of rest after they were answered.
     #[serde(default)]
     pub pause_us: u64,
+    /// So many lines are said before each: `ASK.LINE WORDS`, both numbers from 0.
+    #[serde(default)]
+    pub lines: u64,
+    /// The words of these lines.
+    #[serde(default)]
+    pub words: String,
+    /// Whether the command is run in a terminal of the host once it is allowed.
+    #[serde(default)]
+    pub runs: bool,
+    /// Nothing more is asked once this file is there.
+    #[serde(default)]
+    pub until: Option<PathBuf>,
 }
 
 /// Where a tool call is told that is asked about.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up on it.
@@ -140,6 +141,16 @@ impl Host {
         self.start_again();
     }
 
+    /// Kills the host, starts another and kills that one after so long, ready or not.
+    pub(crate) fn restart_and_kill(&mut self, after: Duration) {
+        self.kill();
+        let up = (self.up)(self.home.path());
+        let words = ["up", "--listen", &self.address];
+        self.child = spawn(up, self.home.path(), &self.environment, &words);
+        std::thread::sleep(after);
+        self.kill();
+    }
+
     /// Whether the host has not ended.
     pub(crate) fn is_alive(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
@@ -176,6 +187,10 @@ impl Host {
     pub(crate) fn token(&self) -> String {
         let text = std::fs::read_to_string(self.home().join("run/auth-token")).unwrap();
         text.trim().to_owned()
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 
     /// Resident memory in bytes.

@@ -60,6 +60,13 @@ impl Wire {
         Self::over(socket)
     }
 
+    /// Opens the Unix socket, if a host is there and stays.
+    pub(crate) async fn try_unix(path: &std::path::Path) -> Option<Self> {
+        let stream: Box<dyn Stream> = Box::new(UnixStream::connect(path).await.ok()?);
+        let (socket, _) = client_async("ws://localhost/", stream).await.ok()?;
+        Some(Self::over(socket))
+    }
+
     fn over(socket: WebSocketStream<Box<dyn Stream>>) -> Self {
         Self {
             socket,

@@ -6,10 +6,10 @@ use countersign_agents::catalog;
 use countersign_core::event::{SpawnOptions, TranscriptAdded};
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
-    Agent, AgentId, Bookmark, Caller, Event, Input, ManagedInput, OpenCounts, Rejection, Seq,
-    SpawnAgent, State, Timestamp,
+    Agent, AgentId, Bookmark, Caller, Committed, Event, Input, ManagedInput, OpenCounts, Rejection,
+    Seq, SpawnAgent, State, Timestamp,
 };
-use countersign_store::EventQuery;
+use countersign_store::{EventQuery, History, StoreError};
 use tokio::sync::oneshot;
 
 use crate::names::random_hex;
@@ -310,8 +310,13 @@ impl Service {
             limit: limit.saturating_add(1),
             ..EventQuery::default()
         };
-        let mut found = self.history(move |history| history.events(&query)).await?;
-        let more = found.len() > limit;
+        let (mut found, more) = self
+            .history(move |history| {
+                let found = history.events(&query)?;
+                let more = found.len() > limit || is_followed(history, &query, &found)?;
+                Ok((found, more))
+            })
+            .await?;
         found.truncate(limit);
         let next = found
             .last()
@@ -328,6 +333,23 @@ impl Service {
             more,
         })
     }
+}
+
+/// Whether there is more after a page, which may end by its size before it ends by its rows.
+fn is_followed(
+    history: &dyn History,
+    query: &EventQuery,
+    page: &[Committed],
+) -> std::result::Result<bool, StoreError> {
+    let Some(last) = page.last() else {
+        return Ok(false);
+    };
+    let after = EventQuery {
+        after: Some(last.seq),
+        limit: 1,
+        ..query.clone()
+    };
+    Ok(!history.events(&after)?.is_empty())
 }
 
 type Agents = Vec<(Agent, OpenCounts)>;

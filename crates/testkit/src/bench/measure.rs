@@ -88,6 +88,10 @@ impl Process {
         Self { pid }
     }
 
+    pub(super) fn pid(self) -> u32 {
+        self.pid
+    }
+
     /// User and system time of all threads, past ones included, to 10 ms.
     pub fn cpu_time(self) -> Result<Duration> {
         let path = format!("/proc/{}/stat", self.pid);

@@ -30,6 +30,8 @@ pub enum Metric {
     FlushP50Ms,
     /// The median beyond one such flush.
     OverFlushMs,
+    /// The median beyond that of a pipe without a runner.
+    OverPipeUs,
     /// Server CPU microseconds for each round trip or delivery.
     ServerCpuUs,
     /// The same for this client, to see when it is the limit itself.
@@ -43,6 +45,8 @@ pub enum Metric {
     RssPeakMb,
     /// What each agent added to the host's memory.
     RssEachMb,
+    /// Memory of a runner that it shares with nobody, at most.
+    PrivateMb,
     /// Asks that were answered as the rules say.
     Asks,
     UpdatesPerS,
@@ -97,6 +101,7 @@ impl Metric {
             | Self::FlushP50Ms
             | Self::OverFlushMs
             | Self::RssEachMb
+            | Self::PrivateMb
             | Self::SubscribeMs => 3,
             Self::ServerCpuUs
             | Self::ClientCpuUs
@@ -107,6 +112,7 @@ impl Metric {
             | Self::StartMs
             | Self::P50Us
             | Self::P99Us
+            | Self::OverPipeUs
             | Self::BinaryMb => 1,
             Self::RatePerS
             | Self::DeliveriesPerS

@@ -35,6 +35,15 @@ enum Command {
     /// Serve from memory until ended: the yardstick
     #[command(hide = true)]
     ServeMemory { home: PathBuf, listen: SocketAddr },
+    /// Measure the hop through a runner alone, and what memory a runner takes
+    Hop {
+        /// The built binary
+        #[arg(long, default_value = "target/release/countersign")]
+        countersign: PathBuf,
+    },
+    /// Ask, and note how long each answer took: the agent of `hop`
+    #[command(hide = true)]
+    AskLines { noted: PathBuf },
     /// Print the ratios of the second report to the first
     Compare { base: PathBuf, other: PathBuf },
 }
@@ -97,6 +106,11 @@ fn run(command: Command) -> Result<()> {
         Command::Run(args) => load(args),
         Command::All(args) => measure_all(args),
         Command::Agents(args) => measure_agents(args),
+        Command::Hop { countersign } => {
+            print_rows(&runtime(1)?.block_on(agents::hop(&countersign))?);
+            Ok(())
+        }
+        Command::AskLines { noted } => agents::ask_lines(&noted),
         Command::Verdicts => {
             print_rows(&verdicts::run()?);
             Ok(())

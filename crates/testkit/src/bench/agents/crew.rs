@@ -93,6 +93,18 @@ impl Crew {
         Ok(())
     }
 
+    /// Ends everybody.
+    pub(super) async fn leave(&mut self) -> Result<()> {
+        for index in 0..self.len() {
+            let params = json!({ "agent_id": self.id(index) });
+            self.call("host.kill_agent", &params).await?;
+            let wait = u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX);
+            let params = json!({ "agent_id": self.id(index), "timeout_ms": wait });
+            self.call("host.wait_idle", &params).await?;
+        }
+        Ok(())
+    }
+
     /// What an agent said, put together, and in how many rows that is stored.
     pub(super) async fn said(&mut self, index: usize) -> Result<(String, u64)> {
         let (mut said, mut rows, mut after) = (String::new(), 0, Value::Null);

@@ -8,7 +8,9 @@
 mod crew;
 mod flood;
 mod flush;
+mod hop;
 mod ledger;
+mod runners;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +26,7 @@ use super::report::{Metric, Row, plural};
 
 use crew::Crew;
 use flush::Flushes;
+pub use hop::{ask_lines, hop};
 use ledger::Ledger;
 
 /// What to measure and how much of it.
@@ -61,7 +64,8 @@ const COMMAND: &str = "git status --short src/{n}";
 pub async fn run(options: &Options, mut on_rows: impl FnMut(&[Row])) -> Result<Vec<Row>> {
     let home = tempfile::tempdir()?;
     std::fs::write(home.path().join("rules.toml"), RULES)?;
-    let flushes = Flushes::begin(home.path())?;
+    let place = home.path().to_owned();
+    let flushes = Flushes::begin(&place)?;
     let host = Host::start_in(Store::Sqlite, &options.countersign, home)?;
     let target = host.target()?;
     let mut all = Vec::new();
@@ -79,13 +83,26 @@ pub async fn run(options: &Options, mut on_rows: impl FnMut(&[Row])) -> Result<V
     let before = resident(&target)?;
     let more = options.agents.saturating_sub(1);
     crew.hire(more).await?;
-    let hired = memory(&target, "hired", before, more)?;
+    let hired = [
+        memory(&target, "hired", before, more)?,
+        runners::largest(&place, "hired")?,
+    ];
     let pause = options.pause_ms * 1000;
     for pause in [pause, 0] {
         keep(vec![asks(options, &mut crew, &flushes, pause).await?]);
     }
-    keep(vec![hired, memory(&target, "having asked", before, more)?]);
+    keep(hired.into());
+    keep(vec![
+        memory(&target, "having asked", before, more)?,
+        runners::largest(&place, "having asked")?,
+    ]);
     keep(flood::run(options, &mut crew, &flushes).await?);
+    keep(vec![
+        runners::held_back(&place, &target, &mut crew).await?,
+        runners::largest(&place, "after that")?,
+    ]);
+    crew.leave().await?;
+    keep(hop(&options.countersign).await?);
     Ok(all)
 }
 

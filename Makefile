@@ -44,7 +44,7 @@ bench: ## Measure this build, against the same server in memory in the same run
 crash: ## Kill the host some hundreds of times under load and check that nothing is lost
 	cargo build --locked -p countersign -p countersign-testkit
 	target/debug/crash --kills 300
-	COUNTERSIGN_AGENT_KILLS=200 cargo test --locked -p countersign --test it a_host_killed_at_some_moment
+	COUNTERSIGN_AGENT_KILLS=200 cargo test --locked -p countersign --test it agents_outlive_a_host_that_is_killed_at_some_moment
 
 fuzz: $(CACHE)/bin/cargo-fuzz ## Fuzz commands and rules from the corpus as seeds; needs a nightly compiler
 	cargo +nightly run --manifest-path fuzz/Cargo.toml --bin seeds -- crates/rules/corpus/corpus.jsonl fuzz/corpus

@@ -6,7 +6,8 @@ use std::mem;
 
 use crate::pipe::PipeEvent;
 
-/// Lines as they are; those over the bound are dropped up to their newline.
+/// Lines as they are; those over the bound are dropped up to their newline. One that does not end
+/// is told in parts, so that whoever keeps what was not told need not keep it all.
 #[derive(Debug)]
 pub(crate) struct Splitter {
     bytes_max: usize,
@@ -32,7 +33,8 @@ impl Splitter {
         };
         self.keep(piece);
         *input = rest;
-        end.map(|_| self.emit())
+        let endless = self.dropped > 2 * self.bytes_max as u64;
+        (end.is_some() || endless).then(|| self.emit())
     }
 
     /// What is left when no more comes.
@@ -113,6 +115,13 @@ mod tests {
 
     fn line(text: &str) -> PipeEvent {
         PipeEvent::Line(text.into())
+    }
+
+    #[test]
+    fn a_line_without_end_is_told_in_parts() {
+        let events = split(3, &["0123", "456", "789\nx\n"]);
+        let expected = [PipeEvent::Oversized { bytes: 7 }, line("789"), line("x")];
+        assert_eq!(events, expected);
     }
 
     #[test]

@@ -1,9 +1,14 @@
-//! Crash points: places where a test ends the host as a power cut would.
+//! Crash points: places where a test ends the host as a power cut would, or has it stand still.
 //!
 //! `COUNTERSIGN_CRASH_AT=NAME:N` ends the process with SIGKILL at the N-th pass of a point, and
 //! `NAME:N:MS` after it stood still there for MS milliseconds. In that time whatever was let out
 //! before the point reaches its reader, so that an answer let out too early is seen by somebody.
-//! Only builds with debug assertions read it; in a release every point is nothing.
+//! `COUNTERSIGN_HOLD_AT=NAME:N:FILE` makes FILE at the N-th pass and stands still until somebody
+//! removes it, so that a test ends others exactly there and sees how the host goes on.
+//! Only builds with debug assertions read them; in a release every point is nothing.
+
+#[cfg(not(debug_assertions))]
+use countersign_core::Committed;
 
 /// Every point, in the order in which a host passes them.
 pub const CRASH_POINTS: [&str; 11] = [
@@ -20,8 +25,8 @@ pub const CRASH_POINTS: [&str; 11] = [
     "after_turn",
 ];
 
-/// Every point in the life of a managed agent, in the order in which its attendant passes them.
-pub const AGENT_CRASH_POINTS: [&str; 18] = [
+/// Every point in the life of a managed agent, in the order in which its host passes them.
+pub const AGENT_CRASH_POINTS: [&str; 25] = [
     "tree_created",
     "launch_recorded",
     "process_started",
@@ -29,13 +34,20 @@ pub const AGENT_CRASH_POINTS: [&str; 18] = [
     "agent_launched",
     "session_recorded",
     "prompt_written",
+    "text_heard",
     "ask_heard",
+    "ask_committing",
+    "ask_committed",
     "ask_accepted",
     "ask_acknowledged",
+    "decision_committing",
+    "decision_committed",
     "answer_owed",
     "answer_sent",
     "answer_written",
     "answer_settled",
+    "settlement_committing",
+    "settlement_committed",
     "wish_allowed",
     "wish_fulfilled",
     "wish_served",
@@ -48,49 +60,80 @@ pub(crate) fn point(_name: &'static str) {}
 #[cfg(not(debug_assertions))]
 pub(crate) fn during(_name: &'static str) {}
 
+#[cfg(not(debug_assertions))]
+pub(crate) fn committing(_entries: &[Committed]) {}
+
+#[cfg(not(debug_assertions))]
+pub(crate) fn committed(_entries: &[Committed]) {}
+
 #[cfg(debug_assertions)]
-pub(crate) use armed::{during, point};
+pub(crate) use armed::{committed, committing, during, point};
 
 #[cfg(debug_assertions)]
 mod armed {
+    use std::path::{Path, PathBuf};
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
+
+    use countersign_core::{Committed, Event};
+    use tokio::runtime::{Handle, RuntimeFlavor};
 
     /// What follows a point marked as [`during`] lasts about this long.
     const SPREAD_MICROS: u64 = 1_500;
 
+    /// A host that nobody lets go on is of no use to any test.
+    const HELD_MAX: Duration = Duration::from_secs(60);
+
     struct Armed {
         name: String,
         at: u64,
-        pause: Duration,
+        then: Then,
         passes: AtomicU64,
     }
 
-    static ARMED: LazyLock<Option<Armed>> =
-        LazyLock::new(|| parse(&std::env::var("COUNTERSIGN_CRASH_AT").ok()?));
+    enum Then {
+        Die(Duration),
+        Hold(PathBuf),
+    }
 
-    fn parse(text: &str) -> Option<Armed> {
-        let mut parts = text.split(':');
+    static CRASH: LazyLock<Option<Armed>> = LazyLock::new(|| {
+        parse("COUNTERSIGN_CRASH_AT", |pause| {
+            let pause = Duration::from_millis(pause.unwrap_or("0").parse().ok()?);
+            Some(Then::Die(pause))
+        })
+    });
+
+    static HOLD: LazyLock<Option<Armed>> =
+        LazyLock::new(|| parse("COUNTERSIGN_HOLD_AT", |file| Some(Then::Hold(file?.into()))));
+
+    fn parse(variable: &str, then: impl FnOnce(Option<&str>) -> Option<Then>) -> Option<Armed> {
+        let text = std::env::var(variable).ok()?;
+        let mut parts = text.splitn(3, ':');
         Some(Armed {
             name: parts.next()?.to_owned(),
             at: parts.next()?.parse().ok()?,
-            pause: Duration::from_millis(parts.next().unwrap_or("0").parse().ok()?),
+            then: then(parts.next())?,
             passes: AtomicU64::new(0),
         })
     }
 
-    /// Ends the process if this is the pass it was armed for.
+    /// Does what it was armed for, if this is the pass.
     pub(crate) fn point(name: &'static str) {
-        if let Some(armed) = find_due(name) {
-            std::thread::sleep(armed.pause);
-            die();
+        for armed in find_due(name) {
+            match &armed.then {
+                Then::Die(pause) => {
+                    std::thread::sleep(*pause);
+                    die();
+                }
+                Then::Hold(file) => hold(file),
+            }
         }
     }
 
     /// As [`point`], but a moment later, while what follows is under way.
     pub(crate) fn during(name: &'static str) {
-        if let Some(armed) = find_due(name) {
+        for armed in find_due(name) {
             let moment = Duration::from_micros(armed.at * 97 % SPREAD_MICROS);
             std::thread::spawn(move || {
                 std::thread::sleep(moment);
@@ -99,13 +142,58 @@ mod armed {
         }
     }
 
-    fn find_due(name: &'static str) -> Option<&'static Armed> {
+    /// The points just before these are committed.
+    pub(crate) fn committing(entries: &[Committed]) {
+        for name in entries.iter().filter_map(|entry| names(&entry.event)) {
+            point(name.0);
+        }
+    }
+
+    /// The points just after these were committed.
+    pub(crate) fn committed(entries: &[Committed]) {
+        for name in entries.iter().filter_map(|entry| names(&entry.event)) {
+            point(name.1);
+        }
+    }
+
+    fn names(event: &Event) -> Option<(&'static str, &'static str)> {
+        match event {
+            Event::ApprovalRequested(_) => Some(("ask_committing", "ask_committed")),
+            Event::ApprovalResolved(_) => Some(("decision_committing", "decision_committed")),
+            Event::AnswerSettled(_) => Some(("settlement_committing", "settlement_committed")),
+            _ => None,
+        }
+    }
+
+    fn find_due(name: &'static str) -> impl Iterator<Item = &'static Armed> {
         let listed =
             super::CRASH_POINTS.contains(&name) || super::AGENT_CRASH_POINTS.contains(&name);
         debug_assert!(listed, "`{name}` is unlisted");
-        let armed = ARMED.as_ref().filter(|armed| armed.name == name)?;
-        let passed = armed.passes.fetch_add(1, Ordering::Relaxed) + 1;
-        (passed == armed.at).then_some(armed)
+        let armed = [CRASH.as_ref(), HOLD.as_ref()].into_iter().flatten();
+        armed.filter(move |armed| {
+            armed.name == name && armed.passes.fetch_add(1, Ordering::Relaxed) + 1 == armed.at
+        })
+    }
+
+    /// Stands still; whatever shares the thread goes on elsewhere.
+    fn hold(file: &Path) {
+        let wait = || {
+            let begin = Instant::now();
+            let made = std::fs::write(file, "");
+            assert!(made.is_ok(), "`{}` cannot be made", file.display());
+            while file.exists() {
+                if begin.elapsed() > HELD_MAX {
+                    die();
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let shares = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
+        if Handle::try_current().is_ok_and(shares) {
+            tokio::task::block_in_place(wait);
+        } else {
+            wait();
+        }
     }
 
     fn die() {

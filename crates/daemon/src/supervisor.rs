@@ -537,12 +537,14 @@ impl Supervisor {
             bookmarks: bookmarks.into_changes(),
             ..self.state.take_changes()
         };
+        crash::committing(&entries);
         crash::point("before_append");
         crash::during("during_append");
         if let Err(error) = self.log.append(&entries, &changes) {
             return Err(self.failed(&error));
         }
         crash::point("after_append");
+        crash::committed(&entries);
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters
             .events

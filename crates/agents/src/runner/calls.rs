@@ -79,6 +79,10 @@ fn answer(
 async fn perform(runner: &Runner, agent: &Agent, call: ShellCall) -> Outcome {
     let shells = &agent.shells;
     let done = match call {
+        ShellCall::Create { .. } if runner.state().stopped => {
+            let words = "the agent is being ended".to_owned();
+            return Err(ShellFailure::Failed(words));
+        }
         ShellCall::Create {
             key,
             command,
@@ -87,10 +91,6 @@ async fn perform(runner: &Runner, agent: &Agent, call: ShellCall) -> Outcome {
             pty,
             output_bytes_max,
         } => {
-            if runner.state().stopped {
-                let words = "the agent is being ended".to_owned();
-                return Err(ShellFailure::Failed(words));
-            }
             let spec = CommandSpec {
                 key,
                 command,
@@ -99,19 +99,10 @@ async fn perform(runner: &Runner, agent: &Agent, call: ShellCall) -> Outcome {
                 pty: pty.map(|(rows, columns)| PtySize { rows, columns }),
                 output_bytes_max,
             };
-            shells.create(spec).await.map(|id| ShellDone::Created {
-                terminal: id.as_str().to_owned(),
-            })
+            let created = shells.create(spec).await;
+            created.map(|id| created_as(&id))
         }
-        ShellCall::Output { terminal } => {
-            let output = shells.output(&TerminalId::new(terminal)).await;
-            let output = output.map_err(|error| to_failure(&error))?;
-            let done = ShellDone::Output {
-                truncated: output.truncated,
-                exit: output.exit,
-            };
-            return Ok((done, output.text));
-        }
+        ShellCall::Output { terminal } => return read(agent, terminal).await,
         ShellCall::WaitForExit { terminal } => {
             let exit = shells.wait_for_exit(&TerminalId::new(terminal)).await;
             exit.map(|exit| ShellDone::Exited { exit })
@@ -125,8 +116,26 @@ async fn perform(runner: &Runner, agent: &Agent, call: ShellCall) -> Outcome {
             released.map(|()| ShellDone::Done)
         }
     };
-    done.map(|done| (done, String::new()))
-        .map_err(|error| to_failure(&error))
+    match done {
+        Ok(done) => Ok((done, String::new())),
+        Err(error) => Err(to_failure(&error)),
+    }
+}
+
+fn created_as(id: &TerminalId) -> ShellDone {
+    ShellDone::Created {
+        terminal: id.as_str().to_owned(),
+    }
+}
+
+async fn read(agent: &Agent, terminal: String) -> Outcome {
+    let output = agent.shells.output(&TerminalId::new(terminal)).await;
+    let output = output.map_err(|error| to_failure(&error))?;
+    let done = ShellDone::Output {
+        truncated: output.truncated,
+        exit: output.exit,
+    };
+    Ok((done, output.text))
 }
 
 fn to_failure(error: &ShellError) -> ShellFailure {

@@ -116,6 +116,8 @@ fn prepare(folder: &Path) -> Result<Life, RunnerFailure> {
         umask: umask(Mode::from_bits_truncate(0o077)),
     };
     become_reaper().map_err(system("adopt what the agent leaves"))?;
+    // No folder is kept busy by us.
+    std::env::set_current_dir("/").map_err(system("leave the folder it was started in"))?;
     let signals = Signals::new().map_err(system("listen to signals"))?;
     let socket = Socket::bind(&record.sockets).map_err(RunnerFailure::Socket)?;
     let tree = Tree::from_record(&record.tree, ward);
@@ -131,7 +133,7 @@ fn read_record(folder: &Path) -> io::Result<RunnerRecord> {
     socket::check_folder(folder)?;
     let text = fs::read(folder.join(RECORD_FILE))?;
     let record: RunnerRecord = serde_json::from_slice(&text)?;
-    if record.folder != folder {
+    if record.folder != folder || !folder.is_absolute() {
         let words = format!("it is the record of `{}`", record.folder.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, words));
     }
@@ -171,7 +173,11 @@ impl Life {
     async fn live(mut self) -> Result<(), RunnerFailure> {
         let end = self.wait_for_end().await;
         self.socket.remove();
-        self.runner.state().leave_host();
+        {
+            let mut state = self.runner.state();
+            state.ending = true;
+            state.leave_host();
+        }
         let grace = match end {
             End::Bye | End::NeverUsed => Duration::ZERO,
             End::NobodyHome | End::Told => Duration::from_millis(limits::RUNNER_GRACE_MS),
@@ -185,11 +191,11 @@ impl Life {
             }
             End::NobodyHome => {
                 let why = in_minutes(self.runner.record.patience_ms);
-                self.leave_words(ended_by_us.then_some(why))
+                self.leave_words(ended_by_us.then_some(why)).await
             }
             End::Told => {
                 let why = "the runner was told to end".to_owned();
-                self.leave_words(ended_by_us.then_some(why))
+                self.leave_words(ended_by_us.then_some(why)).await
             }
         }
     }
@@ -260,13 +266,20 @@ impl Life {
         }
     }
 
-    fn leave_words(&self, why: Option<String>) -> Result<(), RunnerFailure> {
-        let written = self.runner.write_last_words(why);
+    /// On a full disk it is tried for a while: somebody may make room.
+    async fn leave_words(&self, why: Option<String>) -> Result<(), RunnerFailure> {
         let folder = &self.runner.record.folder;
-        written.map_err(|source| RunnerFailure::LastWords {
-            folder: folder.clone(),
-            source,
-        })?;
+        let mut tries = 1;
+        while let Err(source) = self.runner.write_last_words(why.clone()) {
+            if tries == limits::RUNNER_LAST_WORDS_TRIES {
+                return Err(RunnerFailure::LastWords {
+                    folder: folder.clone(),
+                    source,
+                });
+            }
+            tries += 1;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
         drop(fs::remove_file(folder.join(super::SPILL_FILE)));
         Ok(())
     }

@@ -34,8 +34,10 @@ pub(super) struct State {
     /// What a launch came to.
     pub(super) launched: Option<Result<ProcessKey, String>>,
     pub(super) agent: Option<Arc<Agent>>,
-    /// Why nothing is started any more.
+    /// Nothing is started any more.
     pub(super) stopped: bool,
+    /// The runner ends and takes no host in any more.
+    pub(super) ending: bool,
     pub(super) exited: Option<(Exit, Option<String>)>,
     pub(super) log: String,
     pub(super) alone_since: Instant,
@@ -112,6 +114,7 @@ impl State {
             launched: None,
             agent: None,
             stopped: false,
+            ending: false,
             exited: None,
             log: String::new(),
             alone_since: Instant::now(),
@@ -126,6 +129,9 @@ impl State {
     /// Takes a host in, in the place of any other. Refuses one that cannot go on from here.
     pub(super) fn welcome(&mut self, greeting: &Greeting) -> Result<Joined, String> {
         let version = choose_version(greeting)?;
+        if self.ending {
+            return Err("the runner is ending".to_owned());
+        }
         if let Some(why) = &self.broken {
             return Err(why.clone());
         }

@@ -11,6 +11,7 @@ mod cgroup;
 mod means;
 mod members;
 mod procfs;
+mod record;
 
 use std::io;
 use std::path::PathBuf;
@@ -21,7 +22,6 @@ use std::time::{Duration, Instant};
 
 use countersign_core::event::ProcessKey;
 use countersign_core::limits;
-use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
 
 use crate::spawn_hooks::{self, Placement, Ward};
@@ -29,6 +29,7 @@ use cgroup::Cgroup;
 pub use means::{Means, means};
 use members::Members;
 pub(crate) use procfs::{children, list, read_stat};
+pub use record::TreeRecord;
 
 const TREE_VARIABLE: &str = "COUNTERSIGN_TREE";
 const TERMINAL_VARIABLE: &str = "COUNTERSIGN_TERMINAL";
@@ -305,44 +306,6 @@ impl Tree {
 
     fn gate(&self) -> MutexGuard<'_, Gate> {
         self.0.gate.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A tree as it is kept on the record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TreeRecord {
-    /// How its processes were held together.
-    pub means: Means,
-    /// The mark in their environment.
-    pub mark: String,
-}
-
-impl TreeRecord {
-    /// Ends whatever is left of the agent, `root` being its own process if it is known, and returns
-    /// how many processes that were.
-    pub async fn sweep(&self, root: Option<ProcessKey>) -> Result<usize, TreeError> {
-        let held = Held {
-            cgroup: self.find_cgroup(),
-            marked: Some(Members::new(self.variable(), root.into_iter().collect())),
-        };
-        held.end(&TaskTracker::new()).await
-    }
-
-    /// Whether a process is of that agent: it is in its cgroup, or was started with its mark.
-    pub fn holds(&self, pid: u32) -> bool {
-        self.find_cgroup().is_some_and(|cgroup| cgroup.holds(pid))
-            || procfs::has_variable(pid, &self.variable())
-    }
-
-    fn find_cgroup(&self) -> Option<Cgroup> {
-        match &self.means {
-            Means::Cgroup { path } => Cgroup::from_record(path),
-            Means::Marks { .. } => None,
-        }
-    }
-
-    fn variable(&self) -> String {
-        format!("{TREE_VARIABLE}={}", self.mark)
     }
 }
 

@@ -82,13 +82,19 @@ async fn end_all(
     endpoint: &Endpoint,
     mut client: Client,
 ) -> Result<Exit, CliError> {
+    let paths = match &endpoint.address {
+        Address::Socket(_) => Some(Paths::from_environment()?),
+        Address::Tcp { .. } => None,
+    };
     let ended = ending::running(&mut client).await?;
     drop(client);
+    let runners = paths.as_ref().map(left::find).unwrap_or_default();
     ending::end_host(endpoint, AgentsAtShutdown::End).await?;
+    left::until_gone(&runners).await;
     // A host that was killed meanwhile has ended nobody.
-    let left = match &endpoint.address {
-        Address::Socket(_) => left::end_all(&Paths::from_environment()?).await?,
-        Address::Tcp { .. } => 0,
+    let left = match &paths {
+        Some(paths) => left::end_all(paths).await?,
+        None => 0,
     };
     if common.json {
         output::put_json(&Done {

@@ -105,7 +105,7 @@ async fn is_gone(endpoint: &Endpoint, pid: u32) -> bool {
 }
 
 /// Whether a process still does anything: one that only waits to be collected does not.
-fn is_running(pid: u32) -> bool {
+pub(super) fn is_running(pid: u32) -> bool {
     if let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         let state = stat
             .rsplit(')')

@@ -1,10 +1,16 @@
 //! Agents whose host is gone: found by what their runners left in the data folder, and ended.
 
+use std::time::Duration;
+
 use countersign_agents::runner::{RunnerRecord, end_left, find_left};
 use countersign_core::event::ProcessKey;
 
+use super::ending;
 use crate::failure::CliError;
 use crate::paths::Paths;
+
+/// How long runners that were told to go may take: they have nothing left to do.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runners that live, with what is needed to end them.
 pub(super) fn find(paths: &Paths) -> Vec<(RunnerRecord, ProcessKey)> {
@@ -26,6 +32,20 @@ pub(super) async fn end_all(paths: &Paths) -> Result<usize, CliError> {
             })?;
     }
     Ok(left.len())
+}
+
+/// Waits until runners that were told to go have gone.
+pub(super) async fn until_gone(runners: &[(RunnerRecord, ProcessKey)]) {
+    let goes_on = || runners.iter().any(|(_, key)| ending::is_running(key.pid));
+    // One that stays nevertheless is found and ended afterwards.
+    drop(
+        tokio::time::timeout(GONE_WITHIN, async {
+            while goes_on() {
+                tokio::time::sleep(ending::GONE_POLL).await;
+            }
+        })
+        .await,
+    );
 }
 
 /// That they are there, and what to do.

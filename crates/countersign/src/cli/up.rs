@@ -28,6 +28,9 @@ use crate::paths::Paths;
   countersign up --allow-host desk.example.ts.net   # reached through a tunnel
   countersign up --replace --detach                 # after an upgrade: agents go on meanwhile
 
+Ctrl-C ends the host as `countersign down` does: its agents go on. A host that is put in the place of
+another listens where that one did unless told; names for tunnels are to be given again.
+
 What is not given here is read from config.toml: `listen` and `allow_hosts`; how long agents go on
 without a host is `alone_minutes` there, under `[agents]`.")]
 #[expect(

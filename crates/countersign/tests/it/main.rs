@@ -30,6 +30,7 @@ mod managed_load;
 mod managed_terminals;
 mod outlive_attacks;
 mod outlive_cli;
+mod outlive_table;
 mod owners;
 mod real_agents;
 mod replay;

@@ -81,9 +81,14 @@ impl Scene {
 
     /// Processes of this scene's agents that live now.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        let listed = std::fs::read_dir("/proc").unwrap();
-        let pids = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        pids.filter(|pid| self.is_ours(*pid)).collect()
+        pids().filter(|pid| self.is_ours(*pid)).collect()
+    }
+
+    /// Runners of this scene's host that live now.
+    pub(crate) fn runners(&self) -> Vec<i32> {
+        let home = self.host.home().display().to_string();
+        let is_runner = |line: &str| line.contains(" runner --folder ") && line.contains(&home);
+        pids().filter(|pid| is_runner(&line_of(*pid))).collect()
     }
 
     fn is_ours(&self, pid: i32) -> bool {
@@ -96,13 +101,7 @@ impl Scene {
 
     /// Whoever the scene's agents are, with their command lines, for a test that fails.
     pub(crate) fn described(&self) -> Vec<String> {
-        let words = |pid: i32| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            format!(
-                "{pid} {}",
-                String::from_utf8_lossy(&line).replace('\0', " ")
-            )
-        };
+        let words = |pid: i32| format!("{pid} {}", line_of(pid));
         self.processes().into_iter().map(words).collect()
     }
 
@@ -135,6 +134,17 @@ impl Drop for Scene {
             (ended.count() == 0 && left.is_empty()).then_some(())
         });
     }
+}
+
+fn pids() -> impl Iterator<Item = i32> {
+    let listed = std::fs::read_dir("/proc").unwrap();
+    listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// The command line of a process; nothing for one that has ended.
+pub(crate) fn line_of(pid: i32) -> String {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ")
 }
 
 /// A step that asks for a command and goes on once it may.

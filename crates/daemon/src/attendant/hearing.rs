@@ -129,6 +129,7 @@ impl Run {
             Happening::Said(entry) => {
                 hearing.in_turn = true;
                 hearing.story.add(entry);
+                crash::point("text_heard");
             }
             Happening::Reported(report) => hearing.story.report(report),
             Happening::Ready(ready) => self.is_ready(ready, hearing).await?,
@@ -195,7 +196,7 @@ impl Run {
         let mut inputs = self.take_told();
         inputs.extend(self.reported(&mut hearing.story));
         let said = hearing.story.take();
-        let said = (!said.is_empty()).then(|| Ran::Said(said));
+        let said = (!said.is_empty()).then_some(Ran::Said(said));
         inputs.extend(said.into_iter().chain(more).map(|ran| self.input(ran)));
         let mark = self.mark_unless_partial(hearing);
         if inputs.is_empty() && mark.is_none() {

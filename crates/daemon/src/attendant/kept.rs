@@ -81,3 +81,62 @@ impl Kept {
         serde_json::from_str(bookmark.kept.text())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use countersign_agents::adapter::{Name, RunRequest};
+    use countersign_core::AgentId;
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_as_it_was() {
+        let line = Line {
+            name: Name::Line(7),
+            meaning: "allow".to_owned(),
+            bytes: b"{\"id\":1}\n".to_vec(),
+        };
+        let told = AnswerTold {
+            line: 7,
+            meaning: "allow".to_owned(),
+        };
+        let run = RunRequest {
+            command: "ls".to_owned(),
+            cwd: None,
+            env: vec![("A".to_owned(), "b".to_owned())],
+        };
+        let kept = Kept {
+            adapter: Json::from_value(&serde_json::json!({"phase": "open"})).unwrap(),
+            unwritten: vec![line],
+            told: Told {
+                turn: 3,
+                interrupted: 2,
+                configured: 1,
+                answers: BTreeMap::from([(Seq(12), told)]),
+            },
+            open: vec![KeptRequest {
+                request: RequestId("\"r\"".to_owned()),
+                line: 9,
+                ask: Some(ApprovalId::new("approval-1")),
+                want: Some(Want::CreateTerminal {
+                    run,
+                    output_bytes_max: Some(10),
+                }),
+            }],
+        };
+        let bookmark = Bookmark {
+            agent: AgentId::new("a"),
+            run: 1,
+            heard: 9,
+            kept: Json::from_value(&kept).unwrap(),
+        };
+        assert_eq!(Kept::read(&bookmark).unwrap(), kept);
+    }
+
+    #[test]
+    fn one_that_never_heard_anything_keeps_nothing() {
+        let kept = Kept::default();
+        let text = Json::from_value(&kept).unwrap();
+        assert_eq!(serde_json::from_str::<Kept>(text.text()).unwrap(), kept);
+    }
+}

@@ -22,10 +22,11 @@ use tokio_util::task::TaskTracker;
 use crate::board::Owed;
 use crate::service::Service;
 
+use super::Attendants;
 use super::adopting::Connected;
+use super::keeping::{Ended, Over};
 use super::talk::{Sent, Talk};
 use super::telling::Next;
-use super::{Attendants, Ended, Over};
 
 /// What the two sides of a run share: one hears, the other tells.
 pub(super) struct Run {
@@ -74,7 +75,11 @@ impl Run {
         let talk = match Talk::new(connected.link.line.clone(), kept, connected.heard) {
             Ok(talk) => talk,
             Err(error) => {
-                return Ended::Over(ended(managed.run, RunEnd::Failed, error.to_string()));
+                return Ended::Over(Box::new(ended(
+                    managed.run,
+                    RunEnd::Failed,
+                    error.to_string(),
+                )));
             }
         };
         let folder = super::launching::folder_of(managed);
@@ -161,7 +166,7 @@ impl Run {
                 return Why::Killed;
             }
             tokio::select! {
-                last = &mut *hearing => return Why::Heard(last.unwrap_or_default()),
+                last = &mut *hearing => return Why::Heard(Box::new(last.unwrap_or_default())),
                 changed = owed.changed() => if changed.is_err() { return Why::HostEnds },
                 Ok(words) = useless.wait_for(Option::is_some) => {
                     return Why::Useless(words.clone().unwrap_or_default());
@@ -176,7 +181,7 @@ impl Run {
 
     async fn finish(&self, why: Why, hearing: JoinHandle<Last>) -> Ended {
         let (end, words) = match why {
-            Why::Heard(last) => return self.heard_to_the_end(last, None),
+            Why::Heard(last) => return self.heard_to_the_end(*last, None),
             Why::HostEnds => {
                 // The agent goes on; what was not committed is told to the next host.
                 hearing.abort();
@@ -189,22 +194,20 @@ impl Run {
         self.talk().stop(grace);
         let abort = hearing.abort_handle();
         let patience = 2 * grace + Duration::from_millis(2 * TREE_KILL_MS);
-        match tokio::time::timeout(patience, hearing).await {
-            Ok(last) => self.heard_to_the_end(last.unwrap_or_default(), Some((end, words))),
-            Err(_) => {
-                abort.abort();
-                Ended::Over(ended(self.number, end, words))
-            }
-        }
+        let Ok(last) = tokio::time::timeout(patience, hearing).await else {
+            abort.abort();
+            return Ended::Over(Box::new(ended(self.number, end, words)));
+        };
+        self.heard_to_the_end(last.unwrap_or_default(), Some((end, words)))
     }
 
     fn heard_to_the_end(&self, last: Last, wanted: Option<(RunEnd, String)>) -> Ended {
         let (end, words) = match (wanted, &last.ended) {
             (Some((end, words)), _) => (end, with_log(words, end, &last)),
             (None, Some((exit, why))) => meaning(exit, why.as_deref(), &last),
-            (None, None) => return Ended::Lost,
+            (None, None) => return Ended::Lost(Box::new(last)),
         };
-        Ended::Over(Over {
+        Ended::Over(Box::new(Over {
             run: self.number,
             is_clean: last.ended.is_some(),
             link: last.link,
@@ -214,7 +217,7 @@ impl Run {
                 end,
                 message: words,
             },
-        })
+        }))
     }
 
     /// What a line of the agent means. What has to be said at once is on its way.
@@ -274,7 +277,7 @@ pub(super) struct Last {
 
 /// Why a run is attended no longer.
 enum Why {
-    Heard(Last),
+    Heard(Box<Last>),
     Killed,
     Useless(String),
     HostEnds,

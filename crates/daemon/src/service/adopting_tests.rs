@@ -62,7 +62,7 @@ async fn spawn(service: &Service, agent: &str) {
         resumable: true,
     };
     let ready = ManagedInput::Ran(AgentId::new(agent), 1, ready);
-    let heard = service.heard(vec![Input::Managed(ready)], bookmark(agent));
+    let heard = service.heard(vec![Input::Managed(ready)], Some(bookmark(agent)));
     heard.await.unwrap();
 }
 

@@ -133,7 +133,7 @@ fn heard(inputs: Vec<Input>, bookmark: Bookmark) -> (Command, Waiting) {
     let (answer, wait) = oneshot::channel();
     let command = Command::Heard {
         inputs,
-        bookmark,
+        bookmark: Some(bookmark),
         answer,
     };
     (command, wait)

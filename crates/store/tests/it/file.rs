@@ -167,6 +167,10 @@ fn newer_file_is_refused_untouched() {
         host.refusal(),
         StoreError::Newer { found: 99, .. }
     ));
+    assert!(matches!(
+        countersign_store::check(&host.path),
+        Err(StoreError::Newer { found: 99, .. })
+    ));
 }
 
 #[test]
@@ -182,6 +186,10 @@ fn newer_version_in_the_write_ahead_log_is_refused_untouched() {
     assert!(matches!(
         host.refusal(),
         StoreError::Newer { found: 99, .. }
+    ));
+    assert!(matches!(
+        countersign_store::check(&host.path),
+        Err(StoreError::Newer { found: 99, .. })
     ));
 }
 

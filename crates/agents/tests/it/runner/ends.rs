@@ -137,10 +137,12 @@ async fn a_daemon_that_left_its_environment_and_parents_behind_is_ended() {
 async fn what_an_agent_left_running_ends_with_it() {
     let running = Running::start();
     let script = daemonise("fifo", "env -i PATH=/usr/bin:/bin");
-    let (mut host, _) = running.shell(&format!("{script}; exit 6")).await;
-    let line = host.line().await;
+    let script = format!("{script}; read line; exit 6");
+    let (mut host, _) = running.shell(&script).await;
+    let daemon = key_of(host.line().await.parse().unwrap());
+    host.write(json!({"own": ["prompt", 1]}), "", "go\n").await;
     assert_eq!(host.hear_kind("exited").await, exited(6));
-    assert!(!std::path::Path::new(&format!("/proc/{line}/stat")).exists());
+    assert!(!is_alive(daemon));
 }
 
 #[tokio::test]

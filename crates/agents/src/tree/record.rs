@@ -1,0 +1,47 @@
+//! What is kept of a tree, so that a host that comes after can end it.
+
+use countersign_core::event::ProcessKey;
+use serde::{Deserialize, Serialize};
+use tokio_util::task::TaskTracker;
+
+use super::cgroup::Cgroup;
+use super::members::Members;
+use super::{Held, Means, TREE_VARIABLE, TreeError, procfs};
+
+/// A tree as it is kept on the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeRecord {
+    /// How its processes were held together.
+    pub means: Means,
+    /// The mark in their environment.
+    pub mark: String,
+}
+
+impl TreeRecord {
+    /// Ends whatever is left of the agent, `root` being its own process if it is known, and returns
+    /// how many processes that were.
+    pub async fn sweep(&self, root: Option<ProcessKey>) -> Result<usize, TreeError> {
+        let held = Held {
+            cgroup: self.find_cgroup(),
+            marked: Some(Members::new(self.variable(), root.into_iter().collect())),
+        };
+        held.end(&TaskTracker::new()).await
+    }
+
+    /// Whether a process is of that agent: it is in its cgroup, or was started with its mark.
+    pub fn holds(&self, pid: u32) -> bool {
+        self.find_cgroup().is_some_and(|cgroup| cgroup.holds(pid))
+            || procfs::has_variable(pid, &self.variable())
+    }
+
+    fn find_cgroup(&self) -> Option<Cgroup> {
+        match &self.means {
+            Means::Cgroup { path } => Cgroup::from_record(path),
+            Means::Marks { .. } => None,
+        }
+    }
+
+    fn variable(&self) -> String {
+        format!("{TREE_VARIABLE}={}", self.mark)
+    }
+}

@@ -1,0 +1,207 @@
+//! Keeping: one agent is run to its end, however often the link to it is lost.
+//!
+//! Invariant: the end of a run is on the record only when nothing of it is left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_agents::runner::{self, LinkEvent, RunnerRecord};
+use countersign_core::event::{AgentReported, ProcessKey, RunEnd};
+use countersign_core::limits::RECOVERY_MS;
+use countersign_core::{AgentId, Managed, ManagedInput, Ran};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::board::Owed;
+use crate::crash;
+use crate::service::Service;
+
+use super::Attendants;
+use super::adopting::{self, Connected};
+use super::launching::{self, Failure};
+use super::run::{Last, Run, Who, ended};
+
+/// Who keeps one agent running.
+pub(super) struct Keeper<'a> {
+    pub(super) service: &'a Service,
+    pub(super) agent: &'a AgentId,
+    pub(super) name: &'a str,
+    pub(super) all: &'a Attendants,
+}
+
+impl Keeper<'_> {
+    /// Starts an agent and runs it to its end. False if the host ends.
+    pub(super) async fn perform(
+        &self,
+        wanted: Option<Arc<Managed>>,
+        run: u32,
+        owed: &mut Owed,
+    ) -> bool {
+        let Some(managed) = wanted else {
+            let words = "it was ended before it began".to_owned();
+            self.record_end(ended(run, RunEnd::Killed, words)).await;
+            return true;
+        };
+        match launching::launch_agent(self.service, self.agent, self.name, &managed).await {
+            Ok((connected, managed)) => self.run_to_the_end(&managed, connected, owed).await,
+            Err(Failure(words)) => {
+                self.record_end(ended(run, RunEnd::Failed, words)).await;
+                true
+            }
+        }
+    }
+
+    /// Runs an agent to its end, however often the link to it is lost. False if the host ends.
+    pub(super) async fn run_to_the_end(
+        &self,
+        managed: &Managed,
+        mut connected: Connected,
+        owed: &mut Owed,
+    ) -> bool {
+        let (record, runner) = (connected.record.clone(), connected.runner);
+        let mut managed = managed.clone();
+        loop {
+            let began = Instant::now();
+            let line = connected.link.line.clone();
+            let who = Who {
+                agent: self.agent,
+                name: self.name,
+                managed: &managed,
+            };
+            let over = match Run::perform(self.service, who, connected, owed, self.all).await {
+                Ended::HostEnds => return false,
+                Ended::Over(over) => *over,
+                // A link that is lost again and again must not keep the host busy.
+                Ended::Lost(_)
+                    if began.elapsed() < Duration::from_millis(RECOVERY_MS)
+                        && self.rest().await.is_none() =>
+                {
+                    return false;
+                }
+                Ended::Lost(last) => match self.reach_again(&record, runner, &mut managed).await {
+                    Some(Ok(again)) => {
+                        connected = again;
+                        continue;
+                    }
+                    Some(Err(over)) => over.after(*last),
+                    None => return false,
+                },
+            };
+            crash::point("run_over");
+            if !over.is_clean {
+                // Its end is on the record only when nothing of it is left.
+                adopting::end(&record, Some(runner), self.agent.as_str()).await;
+            }
+            let _link = self.record_end(over).await;
+            line.bye().await;
+            runner::clear(&record);
+            return true;
+        }
+    }
+
+    /// Reaches the runner again; how it ended if it is gone; nothing if the host ends.
+    async fn reach_again(
+        &self,
+        record: &RunnerRecord,
+        runner: ProcessKey,
+        managed: &mut Managed,
+    ) -> Option<Result<Connected, Over>> {
+        loop {
+            self.until_something_can_be_committed().await?;
+            let run = managed.run;
+            let reached =
+                adopting::reach_again(self.service, self.agent, (record, runner), run).await;
+            // What is committed now is what it goes on from.
+            let known = self.service.load_agent(self.agent.clone()).await;
+            match (reached, known) {
+                (Ok(connected), Ok((agent, _))) => {
+                    if let Some(now) = agent.managed.filter(|now| now.run == run) {
+                        *managed = (*now).clone();
+                    }
+                    return Some(Ok(connected));
+                }
+                (Err(words), Ok(_)) => {
+                    let words = format!("its runner ended: {words}");
+                    return Some(Err(ended(run, RunEnd::Failed, words)));
+                }
+                (_, Err(error)) => {
+                    tracing::warn!(agent = %self.agent, %error, "an agent could not be looked at");
+                    self.rest().await?;
+                }
+            }
+        }
+    }
+
+    /// Nothing if the host ends first.
+    async fn until_something_can_be_committed(&self) -> Option<()> {
+        while self.service.store_trouble().is_some() {
+            self.rest().await?;
+        }
+        Some(())
+    }
+
+    /// A moment in which others may do something about it. Nothing if the host ends.
+    async fn rest(&self) -> Option<()> {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(RECOVERY_MS)) => Some(()),
+            () = self.all.ending.cancelled() => None,
+        }
+    }
+
+    /// Says that a run is over until it is on the record, since one that is gone must not seem to
+    /// live: what it had open would stay open.
+    async fn record_end(&self, over: Over) -> Option<mpsc::Receiver<LinkEvent>> {
+        let report = over.report.map(|report| Ran::Reported(Box::new(report)));
+        for ran in report.into_iter().chain([over.exited]) {
+            self.record(over.run, ran).await;
+        }
+        over.link
+    }
+
+    async fn record(&self, run: u32, ran: Ran) {
+        loop {
+            let said = ManagedInput::Ran(self.agent.clone(), run, ran.clone());
+            let Err(error) = self.service.want(said).await else {
+                return;
+            };
+            tracing::warn!(agent = %self.agent, %error, "the end of an agent was not recorded");
+            if self.rest().await.is_none() {
+                // The next host finds that it is gone.
+                return;
+            }
+        }
+    }
+}
+
+/// Why a run is no longer attended.
+pub(super) enum Ended {
+    /// It is over.
+    Over(Box<Over>),
+    /// The link is gone, or something could not be committed. What was heard and not committed is
+    /// heard again, unless nobody is left to tell it.
+    Lost(Box<Last>),
+    /// The host ends; the agent goes on.
+    HostEnds,
+}
+
+/// How a run ended.
+pub(super) struct Over {
+    pub(super) run: u32,
+    /// Whether its runner said that nothing of it is left.
+    pub(super) is_clean: bool,
+    /// Held until its runner was told that all is recorded: the link lives as long as this.
+    pub(super) link: Option<mpsc::Receiver<LinkEvent>>,
+    pub(super) report: Option<AgentReported>,
+    pub(super) exited: Ran,
+}
+
+impl Over {
+    /// With what was heard last, since nobody will tell it again.
+    fn after(mut self, last: Last) -> Self {
+        if let Ran::Exited { said, .. } = &mut self.exited {
+            *said = last.said;
+        }
+        self.report = last.report;
+        self
+    }
+}

@@ -410,5 +410,11 @@ pub const LINK_FRAME_BYTES_MAX: usize = AGENT_WRITE_BYTES_QUEUED + 1024 * 1024;
 /// Then nothing more is read.
 pub const LINK_BYTES_WAITING_MAX: usize = AGENT_LINE_BYTES_MAX + 1024 * 1024;
 
+/// Open files that a host needs for each agent it goes on with: the link, and what it looks at meanwhile.
+pub const RUNNER_FILES: u64 = 2;
+
+/// Open files that a host needs besides: its record, its doors, and some callers.
+pub const HOST_FILES: u64 = 64;
+
 /// What is read of a runner's record: some paths.
 pub const RUNNER_RECORD_BYTES_MAX: u64 = 64 * 1024;

@@ -19,10 +19,14 @@ pub(super) fn is_process(key: ProcessKey) -> bool {
     read_stat(key.pid).map_or(0, |stat| stat.start_time) == key.start_time
 }
 
-/// Whether it runs.
+/// Whether it runs. One that is there and cannot be looked at, as when too many files are open, does as
+/// far as anybody knows.
 #[cfg(target_os = "linux")]
 pub(super) fn is_alive(key: ProcessKey) -> bool {
-    read_stat(key.pid).is_some_and(|stat| stat.start_time == key.start_time && !stat.zombie)
+    match read_stat(key.pid) {
+        Some(stat) => stat.start_time == key.start_time && !stat.zombie,
+        None => fs::exists(format!("/proc/{}", key.pid)).unwrap_or(true),
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -47,7 +51,10 @@ pub(super) fn find_folder(pid: u32) -> Option<PathBuf> {
 pub(super) fn list_runners() -> Vec<(ProcessKey, PathBuf)> {
     let user = rustix::process::geteuid().as_raw();
     let is_ours = |pid: u32| fs::metadata(format!("/proc/{pid}")).is_ok_and(|it| it.uid() == user);
-    let found = list().into_iter().filter(|pid| is_ours(*pid));
+    let found = list()
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|pid| is_ours(*pid));
     let found = found.filter_map(|pid| {
         let folder = find_folder(pid)?;
         let start_time = read_stat(pid)?.start_time;

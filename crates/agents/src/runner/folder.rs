@@ -158,16 +158,32 @@ fn nameless(folder: PathBuf) -> RunnerRecord {
     }
 }
 
-/// Clears away what runs that are over left in the folder of all runners, save the folders in `kept`.
-pub fn clear_left(folder: &Path, kept: &HashSet<PathBuf>) {
+/// Clears away what runs that are over left in the folder of all runners and in the folders of their
+/// sockets, save what those in `kept` have. Nobody may be starting a runner meanwhile.
+pub fn clear_left(folder: &Path, sockets: &[PathBuf], kept: &[&RunnerRecord]) {
+    let is_kept = |path: &PathBuf| {
+        let mut kept = kept.iter();
+        kept.any(|record| record.folder == *path || record.sockets.contains(path))
+    };
+    for path in sockets.iter().flat_map(|place| list_sockets(place)) {
+        if !is_kept(&path) {
+            note(&path, fs::remove_file(&path));
+        }
+    }
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_over = !read(&path, RUNNER_FILE).is_some_and(is_alive);
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_folder && is_over && !kept.contains(&path) {
+        if is_folder && is_over && !is_kept(&path) {
             clear_known(&path);
         }
     }
+}
+
+fn list_sockets(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
+    sockets.map(|entry| entry.path()).collect()
 }
 
 /// Not flushed to the disk: after a loss of power there is no runner either.

@@ -111,7 +111,13 @@ impl Members {
     /// member.
     fn find(&mut self) -> Result<(Vec<ProcessKey>, bool), TreeError> {
         let mut look = Look::default();
-        let whole = (0..LOOK_ROUNDS).any(|_| !self.look_at_new(&mut look));
+        let mut whole = false;
+        for _ in 0..LOOK_ROUNDS {
+            whole = !self.look_at_new(&mut look)?;
+            if whole {
+                break;
+            }
+        }
         let Look { all, mut ours, .. } = look;
         let led = all
             .iter()
@@ -136,8 +142,8 @@ impl Members {
     }
 
     /// False if there is no process that was not looked at.
-    fn look_at_new(&self, look: &mut Look) -> bool {
-        let mut pids = procfs::list();
+    fn look_at_new(&self, look: &mut Look) -> Result<bool, TreeError> {
+        let mut pids = procfs::list().map_err(|error| TreeError::Refused(error.to_string()))?;
         pids.retain(|pid| look.seen.insert(*pid));
         for &pid in &pids {
             let Some(stat) = procfs::read_stat(pid) else {
@@ -148,7 +154,7 @@ impl Members {
             }
             look.all.insert(pid, stat);
         }
-        !pids.is_empty()
+        Ok(!pids.is_empty())
     }
 
     /// At once: after a look at all the others it may have gone and left a child.

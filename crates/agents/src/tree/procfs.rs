@@ -4,6 +4,7 @@
 //! opened while number and start time both fitted.
 
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::thread;
 use std::time::Duration;
@@ -68,9 +69,10 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
 }
 
 /// The numbers of all processes, newest first as far as numbers tell: what replaces itself by a new
-/// process again and again is there for a short time only.
-pub(crate) fn list() -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+/// process again and again is there for a short time only. An error if nobody can say: that none are
+/// seen then means nothing.
+pub(crate) fn list() -> io::Result<Vec<u32>> {
+    let entries = fs::read_dir("/proc")?.flatten();
     let mut pids: Vec<u32> = entries
         .filter_map(|entry| {
             str::from_utf8(entry.file_name().as_bytes())
@@ -80,13 +82,13 @@ pub(crate) fn list() -> Vec<u32> {
         })
         .collect();
     pids.sort_unstable_by(|one, other| other.cmp(one));
-    pids
+    Ok(pids)
 }
 
 /// Our own children, and those that became ours.
 pub(crate) fn children() -> Vec<(u32, Stat)> {
     let us = std::process::id();
-    let listed = list_children().unwrap_or_else(list);
+    let listed = list_children().or_else(|| list().ok()).unwrap_or_default();
     let stats = listed
         .into_iter()
         .filter_map(|pid| Some((pid, read_stat(pid)?)));

@@ -11,6 +11,7 @@ use countersign_agents::TreeRecord;
 use countersign_agents::adapter::Exit;
 use countersign_agents::runner::{self, LastWords, Link, LinkError, RunnerRecord};
 use countersign_core::event::ProcessKey;
+use countersign_core::limits::{HOST_FILES, RUNNER_FILES};
 use countersign_core::{Agent, AgentId, ApprovalId, Bookmark, Managed, Snapshot};
 use tokio::task::JoinSet;
 
@@ -42,14 +43,20 @@ impl Adopted {
 }
 
 /// Reaches every runner that an earlier host left. Whatever cannot be reached is ended.
-pub(crate) async fn find_runners(snapshot: &mut Snapshot, settings: &RunnerSettings) -> Adopted {
+/// Refuses if this host could not hold a link to each: they wait for one that can.
+pub(crate) async fn find_runners(
+    snapshot: &mut Snapshot,
+    settings: &RunnerSettings,
+) -> Result<Adopted, TooFewFiles> {
     let mut bookmarks: HashMap<AgentId, Bookmark> = std::mem::take(&mut snapshot.bookmarks)
         .into_iter()
         .map(|bookmark| (bookmark.agent.clone(), bookmark))
         .collect();
     let mut reaching = JoinSet::new();
     let left = snapshot.agents.iter().filter_map(Left::of);
-    for agent in left.filter(|agent| agent.is_here(settings)) {
+    let left: Vec<_> = left.filter(|agent| agent.is_here(settings)).collect();
+    check_files(left.len() as u64)?;
+    for agent in left {
         let bookmark = bookmarks.remove(&agent.id);
         reaching.spawn(async move { (agent.id.clone(), agent.reach(bookmark).await) });
     }
@@ -60,7 +67,30 @@ pub(crate) async fn find_runners(snapshot: &mut Snapshot, settings: &RunnerSetti
         }
     }
     end_strangers(settings, &adopted).await;
-    Adopted(adopted)
+    Ok(Adopted(adopted))
+}
+
+/// The machine does not let this host go on with all agents that were left.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{agents} agents were left running, and with {files} open files a host cannot go on with all of \
+     them: raise the limit (`ulimit -n`) or end them (`countersign down --all`)"
+)]
+pub(crate) struct TooFewFiles {
+    agents: u64,
+    files: u64,
+}
+
+/// Without enough of them a runner that lives would look as if it had gone.
+fn check_files(agents: u64) -> Result<(), TooFewFiles> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let files = limit.current.unwrap_or(u64::MAX);
+    let needed = agents * RUNNER_FILES + HOST_FILES;
+    if agents == 0 || files >= needed {
+        Ok(())
+    } else {
+        Err(TooFewFiles { agents, files })
+    }
 }
 
 /// Runners that no agent on the record needs any more.
@@ -72,8 +102,8 @@ async fn end_strangers(settings: &RunnerSettings, adopted: &HashMap<AgentId, Con
             runner::clear(&record);
         }
     }
-    let folders = adopted.values().map(|one| one.record.folder.clone());
-    runner::clear_left(&settings.folder, &folders.collect());
+    let records: Vec<_> = adopted.values().map(|one| &one.record).collect();
+    runner::clear_left(&settings.folder, &settings.sockets, &records);
 }
 
 /// An agent that an earlier host left running.

@@ -118,6 +118,7 @@ pub async fn start(
     let clock = Clock::start();
     let mut snapshot = log.load().map_err(|error| store_error(&error))?;
     let adopted = attendant::find_runners(&mut snapshot, &settings.runners).await;
+    let adopted = adopted.map_err(|error| ServiceError::World(error.to_string().into()))?;
     let version = settings.version.clone();
     let (service, board, stopped) = assemble((log, history), snapshot, settings, clock)?;
     service.begin(version, adopted.agents()).await?;

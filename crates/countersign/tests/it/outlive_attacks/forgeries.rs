@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::{apart, asking, folders, holds_detached, kill, left, lives, noted, row, runner_of};
 use crate::host::poll;
-use crate::managed::PROGRAM;
 use crate::scene::{Scene, rested};
 use crate::wire::Wire;
 
@@ -138,44 +137,6 @@ async fn an_agent_that_kills_its_runner_while_no_host_is_there_is_swept_by_the_n
     let agent = rested(&mut wire, &id).await;
     assert_eq!(agent["state"], "error", "{agent}");
     assert!(!lives(escaped), "it outlived its agent");
-    assert_eq!(scene.described(), Vec::<String>::new());
-}
-
-#[tokio::test]
-async fn an_agent_that_takes_what_was_kept_of_it_ends_in_words() {
-    let mut scene = Scene::begin(&[]);
-    let mut wire = Wire::subscriber(&scene.host).await;
-    let go = scene.path("go");
-    let mut steps = vec![json!({ "run": format!("until [ -e {go} ]; do sleep 0.01; done") })];
-    let says = json!({ "say": "m".repeat(64 * 1024) });
-    steps.extend(std::iter::repeat_n(says, 16));
-    steps.push(json!({ "run": "sleep 1000" }));
-    let script = scene.path("script.json");
-    fs::write(&script, json!(steps).to_string()).unwrap();
-    let mut params = scene.spawn_params("ann", &json!([]));
-    params["command"] = json!([PROGRAM, "demo", "agent", "--script", script]);
-    params["prompt"] = json!("go");
-    let id = wire.ok("host.spawn_agent", params).await["id"].take();
-    wire.event_of("turn.started").await;
-    let (folder, runner) = runner_of(&scene, &id);
-    scene.host.kill();
-    fs::write(&go, "").unwrap();
-    let spill = folder.join("spill");
-    poll("the runner to need its file", || {
-        let found = fs::metadata(&spill).ok()?;
-        (found.len() > 500_000).then_some(())
-    });
-    OpenOptions::new()
-        .write(true)
-        .truncate(true)
-        .open(&spill)
-        .unwrap();
-    scene.host.start_disarmed();
-    let mut wire = Wire::subscriber(&scene.host).await;
-    let agent = rested(&mut wire, &id).await;
-    let message = agent["managed"]["message"].as_str().unwrap();
-    assert!(message.contains("cannot be read back"), "{agent}");
-    assert!(!lives(runner));
     assert_eq!(scene.described(), Vec::<String>::new());
 }
 

@@ -57,7 +57,10 @@ async fn runners_are_found_again_after_the_folder_of_their_sockets_vanished() {
     assert_eq!(rested(&mut wire, &id).await["state"], "idle");
     assert_eq!(scene.effects(), ["ann"]);
     scene.end_all(&mut wire).await;
-    assert_eq!(left(scene.host.home()), Vec::<std::path::PathBuf>::new());
+    let home = scene.host.home();
+    poll("its folder to be cleared", || {
+        left(home).is_empty().then_some(())
+    });
 }
 
 #[tokio::test]
@@ -112,4 +115,30 @@ async fn nothing_is_left_of_an_agent_for_which_no_host_came() {
     poll("its folder to be cleared", || {
         left(home).is_empty().then_some(())
     });
+}
+
+#[tokio::test]
+async fn a_host_that_may_open_too_few_files_ends_nobody() {
+    let mut scene = Scene::begin(&[]);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let (id, ask) = asking(&scene, &mut wire, "ann").await;
+    scene.host.kill();
+    let up = command(scene.host.home());
+    let mut bounded = Command::new("sh");
+    bounded
+        .args(["-c", "ulimit -n 50; exec \"$@\"", "sh"])
+        .arg(up.get_program())
+        .args(["up", "--no-listen"])
+        .env("COUNTERSIGN_HOME", scene.host.home());
+    let ended = bounded.output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    let words = "1 agents were left running, and with 50 open files";
+    assert!(!ended.status.success() && said.contains(words), "{said}");
+    scene.host.start_disarmed();
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let reply = approve(&mut wire, &ask).await;
+    assert!(reply.get("result").is_some(), "{reply}");
+    assert_eq!(rested(&mut wire, &id).await["state"], "idle");
+    assert_eq!(scene.effects(), ["ann"]);
+    scene.end_all(&mut wire).await;
 }

@@ -3,18 +3,21 @@
 //! Invariants: it is for its user only; a file in it is there whole or not at all; only a folder that
 //! holds the very record is removed.
 
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use countersign_core::event::ProcessKey;
 use countersign_core::limits;
+use rustix::fs::OFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::alive::is_alive;
+use super::alive::{is_alive, list_runners};
 use super::{FILES, LOG_FILE, RECORD_FILE, RUNNER_FILE, RunnerRecord};
+use crate::tree::{Means, TreeRecord};
 
 /// Makes the folder with the record in it.
 pub(super) fn make(record: &RunnerRecord) -> io::Result<()> {
@@ -55,7 +58,7 @@ pub(super) fn open_log(record: &RunnerRecord) -> io::Result<File> {
 /// The end of what it wrote about itself.
 pub(super) fn read_log(record: &RunnerRecord) -> String {
     let read = || {
-        let mut file = File::open(record.folder.join(LOG_FILE))?;
+        let mut file = open_plain(&record.folder.join(LOG_FILE))?;
         let end = file.seek(SeekFrom::End(0))?;
         let kept = limits::AGENT_LOG_LINE_BYTES_MAX as u64;
         file.seek(SeekFrom::Start(end.saturating_sub(kept)))?;
@@ -105,18 +108,66 @@ fn note(path: &Path, removed: io::Result<()>) {
     }
 }
 
-/// Runners that live, found in the folder of all runners.
+/// Whether a runner has its folder in another place than the one of all runners here: then it is
+/// another host's, and this one has a copy of that host's files. Not, if its folder has gone.
+pub fn is_elsewhere(record: &RunnerRecord, folder: &Path) -> bool {
+    let parent = record.folder.parent().map(fs::canonicalize);
+    match (parent, fs::canonicalize(folder)) {
+        (Some(Ok(theirs)), Ok(ours)) => theirs != ours,
+        _ => false,
+    }
+}
+
+/// Runners that live, found in the folder of all runners, and by their command lines where an agent
+/// took something from there.
 pub fn find_left(folder: &Path) -> Vec<(RunnerRecord, ProcessKey)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut left: Vec<_> = entries
         .filter_map(|entry| {
             let record: RunnerRecord = read(&entry.path(), RECORD_FILE)?;
             let runner = read(&entry.path(), RUNNER_FILE)?;
-            is_alive(runner).then_some((record, runner))
+            let ours = record.folder.file_name() == entry.path().file_name()
+                && !is_elsewhere(&record, folder);
+            (ours && is_alive(runner)).then_some((record, runner))
         })
         .collect();
+    let known: HashSet<_> = left.iter().map(|(_, runner)| *runner).collect();
+    let others = list_runners().into_iter().filter(|(runner, path)| {
+        path.parent() == Some(folder) && !known.contains(runner) && is_alive(*runner)
+    });
+    left.extend(others.map(|(runner, path)| {
+        let record = read(&path, RECORD_FILE).filter(|record: &RunnerRecord| record.folder == path);
+        (record.unwrap_or_else(|| nameless(path)), runner)
+    }));
     left.sort_by(|(one, _), (other, _)| one.folder.cmp(&other.folder));
     left
+}
+
+/// What is known of a runner whose record is gone: what descends from it is its agent's.
+fn nameless(folder: PathBuf) -> RunnerRecord {
+    RunnerRecord {
+        tree: TreeRecord {
+            means: Means::Marks {
+                why: "its record is gone".to_owned(),
+            },
+            mark: "none".to_owned(),
+        },
+        folder,
+        sockets: Vec::new(),
+        patience_ms: limits::RUNNER_PATIENCE_MS,
+    }
+}
+
+/// Clears away what runs that are over left in the folder of all runners, save the folders in `kept`.
+pub fn clear_left(folder: &Path, kept: &HashSet<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_over = !read(&path, RUNNER_FILE).is_some_and(is_alive);
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && is_over && !kept.contains(&path) {
+            clear_known(&path);
+        }
+    }
 }
 
 /// Not flushed to the disk: after a loss of power there is no runner either.
@@ -130,12 +181,27 @@ fn write(folder: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
     fs::rename(&half, folder.join(name))
 }
 
-fn temporary(folder: &Path, name: &str) -> std::path::PathBuf {
+fn temporary(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.half"))
 }
 
+/// Opens a file to read. An agent of the same user may have put anything in its place: a link is not
+/// followed, and a pipe is not waited for.
+pub(super) fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"))
+    }
+}
+
 fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<T> {
-    let file = File::open(folder.join(name)).ok()?;
+    let file = open_plain(&folder.join(name)).ok()?;
     let mut bytes = Vec::new();
     file.take(limits::RUNNER_RECORD_BYTES_MAX)
         .read_to_end(&mut bytes)

@@ -12,6 +12,7 @@ use countersign_core::limits;
 use serde::{Deserialize, Serialize};
 
 use super::backlog::Backlog;
+use super::folder::open_plain;
 use crate::adapter::{Exit, Name};
 
 pub(super) const FILE: &str = "last-words";
@@ -83,11 +84,7 @@ fn write_to(path: &Path, head: &Head, backlog: &Backlog) -> io::Result<()> {
 /// Gives what the runner with this folder left; nothing if it left nothing. Refuses a file that
 /// somebody else may have written.
 pub fn read_last_words(folder: &Path) -> io::Result<Option<LastWords>> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
-        .open(folder.join(FILE));
-    match opened {
+    match open_plain(&folder.join(FILE)) {
         Ok(file) => read_from(file).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -96,7 +93,7 @@ pub fn read_last_words(folder: &Path) -> io::Result<Option<LastWords>> {
 
 fn read_from(file: File) -> io::Result<LastWords> {
     let found = file.metadata()?;
-    let ours = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
+    let ours = found.uid() == rustix::process::geteuid().as_raw();
     if !ours || found.mode() & 0o077 != 0 {
         return Err(invalid("the last words of a runner are not ours alone"));
     }
@@ -109,7 +106,7 @@ fn read_from(file: File) -> io::Result<LastWords> {
     let head: Head = serde_json::from_slice(&line)?;
     let mut output = Vec::new();
     reader.read_to_end(&mut output)?;
-    if output.len() as u64 != head.bytes {
+    if output.len() as u64 != head.bytes || head.from.checked_add(head.bytes).is_none() {
         return Err(invalid("the last words of a runner are not whole"));
     }
     Ok(LastWords {

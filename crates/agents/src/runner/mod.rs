@@ -28,7 +28,7 @@ mod start;
 mod state;
 mod wire;
 
-pub use folder::{clear, find_left};
+pub use folder::{clear, clear_left, find_left, is_elsewhere};
 use hub::Runner;
 pub use last_words::{LastWords, read_last_words};
 pub use link::{

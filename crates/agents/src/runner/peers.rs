@@ -2,21 +2,13 @@
 //!
 //! Invariant: who cannot be looked at is refused.
 
-use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
-
 use tokio::net::UnixStream;
 
+use super::alive::find_folder;
 use crate::tree::{marks_of, read_stat};
-
-/// The word after the program in the command line of a runner.
-const RUNNER_WORD: &[u8] = b"runner";
 
 /// Ancestors that are looked at; nobody has as many.
 const ANCESTORS_MAX: usize = 4_096;
-
-const DELETED: &[u8] = b" (deleted)";
 
 /// Says why the peer of a connection is refused.
 pub(super) fn check(stream: &UnixStream) -> Result<(), String> {
@@ -34,10 +26,9 @@ pub(super) fn check(stream: &UnixStream) -> Result<(), String> {
 }
 
 fn check_ancestors(peer: u32) -> Result<(), String> {
-    let own = find_program(std::process::id());
     let mut pid = peer;
     for _ in 0..ANCESTORS_MAX {
-        if is_agents(pid, own.as_ref()) {
+        if is_agents(pid) {
             return Err("an agent does not drive a runner".to_owned());
         }
         let Some(stat) = read_stat(pid) else {
@@ -51,20 +42,7 @@ fn check_ancestors(peer: u32) -> Result<(), String> {
     Err("the caller has too many ancestors".to_owned())
 }
 
-fn is_agents(pid: u32, own: Option<&PathBuf>) -> bool {
-    pid == std::process::id() || !marks_of(pid).is_empty() || is_runner(pid, own)
-}
-
-fn is_runner(pid: u32, own: Option<&PathBuf>) -> bool {
-    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let word = command.split(|&byte| byte == 0).nth(1);
-    word == Some(RUNNER_WORD) && own.is_some() && find_program(pid).as_ref() == own
-}
-
-/// The program that a process runs, which may have been replaced since.
-fn find_program(pid: u32) -> Option<PathBuf> {
-    let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
-    let bytes = program.as_os_str().as_bytes();
-    let bytes = bytes.strip_suffix(DELETED).unwrap_or(bytes);
-    Some(std::ffi::OsStr::from_bytes(bytes).into())
+/// What descends from any runner is an agent.
+fn is_agents(pid: u32) -> bool {
+    pid == std::process::id() || !marks_of(pid).is_empty() || find_folder(pid).is_some()
 }

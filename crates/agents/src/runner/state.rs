@@ -47,6 +47,8 @@ pub(super) struct State {
     pub(super) alone: Arc<Notify>,
     host: Option<Host>,
     hosts: u64,
+    /// Why no host can go on from here, if none can.
+    broken: Option<String>,
 }
 
 /// The host of the moment, from its own side.
@@ -120,6 +122,7 @@ impl State {
             alone: Arc::default(),
             host: None,
             hosts: 0,
+            broken: None,
         }
     }
 
@@ -128,6 +131,9 @@ impl State {
         let version = choose_version(greeting)?;
         if self.ending {
             return Err("the runner is ending".to_owned());
+        }
+        if let Some(why) = &self.broken {
+            return Err(why.clone());
         }
         let kept = self.backlog.from()..=self.backlog.end();
         if !kept.contains(&greeting.heard) {
@@ -255,7 +261,10 @@ impl State {
             return encode(&ToHost::Log { text }, &[]).map(Next::Send);
         }
         if host.sent < self.backlog.end() {
-            let body = self.backlog.read_from(host.sent, OUTPUT_CHUNK)?;
+            let body = match self.backlog.read_from(host.sent, OUTPUT_CHUNK) {
+                Ok(body) => body,
+                Err(error) => return self.end_hearing(&error),
+            };
             let output = ToHost::Output { at: host.sent };
             host.sent += body.len() as u64;
             self.room.notify_one();
@@ -269,6 +278,16 @@ impl State {
             }
             _ => Ok(Next::Wait),
         }
+    }
+
+    /// What the agent said is not there any more: no host can go on from here.
+    fn end_hearing(&mut self, error: &io::Error) -> io::Result<Next> {
+        let why = format!("what the agent said cannot be read back: {error}");
+        self.broken = Some(why.clone());
+        if let Some(host) = &mut self.host {
+            host.refused = true;
+        }
+        encode(&ToHost::Refused { why }, &[]).map(Next::Send)
     }
 
     /// The agent said something.

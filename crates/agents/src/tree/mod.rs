@@ -28,7 +28,7 @@ use crate::spawn_hooks::{self, Placement, Ward};
 use cgroup::Cgroup;
 pub use means::{Means, means};
 use members::Members;
-pub(crate) use procfs::{children, read_stat};
+pub(crate) use procfs::{children, list, read_stat};
 pub use record::TreeRecord;
 
 const TREE_VARIABLE: &str = "COUNTERSIGN_TREE";

@@ -69,7 +69,7 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
 
 /// The numbers of all processes, newest first as far as numbers tell: what replaces itself by a new
 /// process again and again is there for a short time only.
-pub(super) fn list() -> Vec<u32> {
+pub(crate) fn list() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids: Vec<u32> = entries
         .filter_map(|entry| {

@@ -11,6 +11,12 @@ use tempfile::TempDir;
 /// How long anything may take before a test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What a host says on stderr, in its home.
+const LOG: &str = "stderr.log";
+
+/// Where a host kills itself.
+pub(crate) const CRASH_AT: &str = "COUNTERSIGN_CRASH_AT";
+
 /// A running host.
 pub(crate) struct Host {
     home: TempDir,
@@ -41,11 +47,13 @@ impl Host {
         Self::launched(home, environment, up)
     }
 
-    /// In a home that was prepared, with nothing of this process's environment, so that neither have
-    /// the agents it runs.
-    pub(crate) fn start_apart(home: TempDir) -> Self {
+    /// In a home that was prepared, with nothing of this process's environment but these variables, so
+    /// that neither have the agents it runs.
+    pub(crate) fn start_apart(home: TempDir, environment: &[(&'static str, &str)]) -> Self {
+        let owned = |(name, value): &(&'static str, &str)| (*name, (*value).to_owned());
+        let environment = environment.iter().map(owned).collect();
         let up = command_apart(home.path());
-        let mut host = Self::launched(home, Vec::new(), up);
+        let mut host = Self::launched(home, environment, up);
         host.up = command_apart;
         host
     }
@@ -83,16 +91,51 @@ impl Host {
         self.start_again();
     }
 
+    /// Has another host take over from this one, as `up --replace` does.
+    pub(crate) fn replace(&mut self) {
+        let up = (self.up)(self.home.path());
+        let words = ["up", "--replace", "--listen", &self.address];
+        let (child, _) = launch_as(up, self.home.path(), &self.environment, &words);
+        let ended = std::mem::replace(&mut self.child, child).wait().unwrap();
+        assert!(ended.success(), "{ended}");
+    }
+
     /// Waits until the host has killed itself, and starts another that will not.
     pub(crate) fn restart_after_crash(&mut self) {
+        self.await_crash();
+        self.start_disarmed();
+    }
+
+    /// Waits until the host has killed itself.
+    pub(crate) fn await_crash(&mut self) {
         let ended = poll("the host to kill itself", || self.child.try_wait().unwrap());
         assert_eq!(ended.signal(), Some(9), "{ended}");
-        self.start_disarmed();
+    }
+
+    /// Starts another host after one that is gone; it will kill itself at this point.
+    pub(crate) fn start_armed(&mut self, point: &str) {
+        self.arm(point);
+        self.start_again();
+    }
+
+    /// The same, where that is bound to happen, perhaps before the host is ready.
+    pub(crate) fn crash_at(&mut self, point: &str) {
+        self.arm(point);
+        let up = (self.up)(self.home.path());
+        let words = ["up", "--listen", &self.address];
+        self.child = spawn(up, self.home.path(), &self.environment, &words);
+        self.await_crash();
+    }
+
+    fn arm(&mut self, point: &str) {
+        let point = (CRASH_AT, point.to_owned());
+        self.environment.retain(|(name, _)| *name != CRASH_AT);
+        self.environment.push(point);
     }
 
     /// Starts another host after one that is gone; it will neither kill itself nor stand still.
     pub(crate) fn start_disarmed(&mut self) {
-        let armed = ["COUNTERSIGN_CRASH_AT", "COUNTERSIGN_HOLD_AT"];
+        let armed = [CRASH_AT, "COUNTERSIGN_HOLD_AT"];
         self.environment.retain(|(name, _)| !armed.contains(name));
         self.start_again();
     }
@@ -102,7 +145,8 @@ impl Host {
         self.child.try_wait().unwrap().is_none()
     }
 
-    fn start_again(&mut self) {
+    /// Starts another host on the same record and address, after one that is gone.
+    pub(crate) fn start_again(&mut self) {
         let up = (self.up)(self.home.path());
         let (child, _) = launch(up, self.home.path(), &self.environment, &self.address);
         self.child = child;
@@ -181,26 +225,45 @@ fn command_apart(home: &Path) -> Command {
 }
 
 fn launch(
-    mut up: Command,
+    up: Command,
     home: &Path,
     environment: &[(&'static str, String)],
     listen: &str,
 ) -> (Child, String) {
-    let log = home.join("stderr.log");
-    let mut child = up
-        .args(["up", "--listen", listen])
-        .envs(environment.iter().map(|(name, value)| (name, value)))
-        .stdout(Stdio::null())
-        .stderr(File::create(&log).unwrap())
-        .spawn()
-        .unwrap();
+    launch_as(up, home, environment, &["up", "--listen", listen])
+}
+
+fn launch_as(
+    up: Command,
+    home: &Path,
+    environment: &[(&'static str, String)],
+    words: &[&str],
+) -> (Child, String) {
+    let mut child = spawn(up, home, environment, words);
     let address = poll("the host to be ready", || {
-        let said = std::fs::read_to_string(&log).unwrap();
+        let said = std::fs::read_to_string(home.join(LOG)).unwrap();
         assert_eq!(child.try_wait().unwrap(), None, "the host ended: {said}");
         let (_, rest) = said.split_once("the host is ready: http://")?;
         rest.split_once(',').map(|(address, _)| address.to_owned())
     });
     (child, address)
+}
+
+fn spawn(
+    mut up: Command,
+    home: &Path,
+    environment: &[(&'static str, String)],
+    words: &[&str],
+) -> Child {
+    let log = home.join(LOG);
+    // A host that is being replaced still writes to its own file: this one is another.
+    drop(std::fs::remove_file(&log));
+    up.args(words)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .stdout(Stdio::null())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .unwrap()
 }
 
 /// Looks again and again until there is something to see, within bounds.

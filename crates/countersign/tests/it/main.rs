@@ -28,6 +28,7 @@ mod managed_gate;
 mod managed_kills;
 mod managed_load;
 mod managed_terminals;
+mod outlive_attacks;
 mod outlive_cli;
 mod outlive_table;
 mod owners;

@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use countersign_agents::TreeRecord;
-use countersign_agents::runner::{self, Link, LinkError, RunnerRecord};
+use countersign_agents::adapter::Exit;
+use countersign_agents::runner::{self, LastWords, Link, LinkError, RunnerRecord};
 use countersign_core::event::ProcessKey;
 use countersign_core::{Agent, AgentId, ApprovalId, Bookmark, Managed, Snapshot};
 use tokio::task::JoinSet;
@@ -47,7 +48,8 @@ pub(crate) async fn find_runners(snapshot: &mut Snapshot, settings: &RunnerSetti
         .map(|bookmark| (bookmark.agent.clone(), bookmark))
         .collect();
     let mut reaching = JoinSet::new();
-    for agent in snapshot.agents.iter().filter_map(Left::of) {
+    let left = snapshot.agents.iter().filter_map(Left::of);
+    for agent in left.filter(|agent| agent.is_here(settings)) {
         let bookmark = bookmarks.remove(&agent.id);
         reaching.spawn(async move { (agent.id.clone(), agent.reach(bookmark).await) });
     }
@@ -70,6 +72,8 @@ async fn end_strangers(settings: &RunnerSettings, adopted: &HashMap<AgentId, Con
             runner::clear(&record);
         }
     }
+    let folders = adopted.values().map(|one| one.record.folder.clone());
+    runner::clear_left(&settings.folder, &folders.collect());
 }
 
 /// An agent that an earlier host left running.
@@ -91,7 +95,19 @@ impl Left {
         })
     }
 
-    /// A link to it, unless it is gone; then nothing of it is left.
+    /// Not, where these files are a copy of another host's: it is that host's to go on with.
+    fn is_here(&self, settings: &RunnerSettings) -> bool {
+        let elsewhere = match &self.record {
+            Ok(record) => runner::is_elsewhere(record, &settings.folder),
+            Err(_) => false,
+        };
+        if elsewhere {
+            tracing::warn!(agent = %self.id, "an agent is left to the host whose files these were");
+        }
+        !elsewhere
+    }
+
+    /// A link to it; if it cannot be gone on with, one that only says why, and nothing of it is left.
     async fn reach(&self, bookmark: Option<Bookmark>) -> Option<Connected> {
         let record = match &self.record {
             Ok(record) => record,
@@ -108,12 +124,43 @@ impl Left {
         match reach(record, runner, bookmark.as_ref()).await {
             Ok(connected) => Some(connected),
             Err(error) => {
-                tracing::warn!(agent = %self.id, error = chain(&error), "an agent is not taken up again");
+                let why = chain(&error);
+                tracing::warn!(agent = %self.id, error = why, "an agent is not taken up again");
                 end(record, Some(runner), self.id.as_str()).await;
-                runner::clear(record);
-                None
+                let left = self.end_of(&error, why, bookmark);
+                if left.is_none() {
+                    runner::clear(record);
+                }
+                left
             }
         }
+    }
+
+    /// A link that only says why an agent was ended whose runner was there and of no use.
+    fn end_of(&self, error: &ReachError, why: String, at: Option<Bookmark>) -> Option<Connected> {
+        let (Ok(record), Some(runner)) = (&self.record, self.runner) else {
+            return None;
+        };
+        let ReachError::Link(LinkError::Refused(_) | LinkError::Failed(_)) = error else {
+            return None;
+        };
+        let heard = at.as_ref().map_or(0, |bookmark| bookmark.heard);
+        let words = LastWords {
+            from: heard,
+            output: Vec::new(),
+            exit: Exit::default(),
+            why: Some(why),
+            log: String::new(),
+            written: Vec::new(),
+            claimed: Vec::new(),
+        };
+        Some(Connected {
+            link: words.into_link(heard),
+            heard,
+            kept: at.and_then(|bookmark| Kept::read(&bookmark).ok()),
+            record: record.clone(),
+            runner,
+        })
     }
 }
 
@@ -151,10 +198,14 @@ async fn reach(
     let link = match runner::connect(record, runner, heard, open).await {
         Ok(link) if link.agent.is_none() => return Err(ReachError::NotStarted),
         Ok(link) => link,
-        Err(LinkError::Gone) => match runner::read_last_words(&record.folder) {
-            Ok(Some(words)) => words.into_link(heard),
-            _ => return Err(LinkError::Gone.into()),
-        },
+        Err(LinkError::Gone) => {
+            // Whatever it left, an agent that killed it may have written it and may still run.
+            end(record, Some(runner), &record.folder.to_string_lossy()).await;
+            match runner::read_last_words(&record.folder) {
+                Ok(Some(words)) => words.into_link(heard),
+                _ => return Err(LinkError::Gone.into()),
+            }
+        }
         Err(error) => return Err(error.into()),
     };
     Ok(Connected {

@@ -101,6 +101,8 @@ async fn try_all(
         match timeout_at(deadline, try_one(socket, runner, hello)).await {
             Ok(Ok(greeted)) => return Ok(Ok(greeted)),
             Ok(Err(Trouble::Refused(why))) => return Err(LinkError::Refused(why)),
+            // That nothing is there says less than what else was tried.
+            Ok(Err(Trouble::Failed(error))) if error.kind() == io::ErrorKind::NotFound => {}
             Ok(Err(Trouble::Failed(error))) => last = error,
             Err(_) => last = io::Error::new(io::ErrorKind::TimedOut, "it does not answer"),
         }

@@ -3,7 +3,11 @@
 //! Each story is told of every agent; what they do differently stands in `told.rs`. An agent that is
 //! not in the cache is said and left out (`make agents` and `make test-agents` fill it).
 
+mod actor;
+mod alike;
 mod claudes_own;
+mod outlive;
+mod outlive_steps;
 mod rules;
 mod served;
 mod stage;
@@ -31,8 +35,12 @@ macro_rules! told_of {
 }
 
 told_of! {
-    example, Example: allowed denied_with_words interrupted two_at_once struck host_killed;
-    claude, Claude: allowed denied_with_words interrupted two_at_once struck host_killed;
-    codex, Codex: allowed denied_with_words interrupted two_at_once struck host_killed;
-    defect, Defect: allowed denied_with_words interrupted two_at_once struck host_killed;
+    example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
+        host_and_runner_struck;
+    claude, Claude: allowed denied_with_words interrupted two_at_once struck runner_struck
+        host_and_runner_struck;
+    codex, Codex: allowed denied_with_words interrupted two_at_once struck runner_struck
+        host_and_runner_struck;
+    defect, Defect: allowed denied_with_words interrupted two_at_once struck runner_struck
+        host_and_runner_struck;
 }

@@ -3,7 +3,8 @@
 use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
 
-use super::stage::{Actor, Stage};
+use super::actor::Actor;
+use super::stage::Stage;
 use super::told;
 
 /// What an agent asked for, and how each ended.

@@ -10,22 +10,25 @@ use std::process::Output;
 
 use countersign_testkit::model::ScriptedModel;
 use countersign_testkit::real::RealAgent;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::host::{Host, command};
+use super::actor::{Actor, runners};
+use crate::host::{CRASH_AT, Host, command, poll};
 use crate::wire::Wire;
 
 /// `1` where every agent must be there but defect, which is a long build; `all` where that too.
 const REQUIRED: &str = "COUNTERSIGN_AGENTS_REQUIRED";
 
 /// What a stage hears of; more would only be read and dropped.
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 9] = [
     "agent.launched",
     "agent.exited",
     "approval.requested",
     "approval.resolved",
     "approval.pass_used",
+    "answer.settled",
     "turn.started",
     "turn.ended",
     "transcript.added",
@@ -37,15 +40,9 @@ pub(super) struct Stage {
     pub(super) wire: Wire,
     pub(super) model: ScriptedModel,
     seen: Vec<Value>,
+    /// The newest event that was read: whatever came after it is heard of the next host.
+    cursor: u64,
     scratch: TempDir,
-}
-
-/// An agent on the stage.
-pub(super) struct Actor {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) work: PathBuf,
-    home: PathBuf,
 }
 
 impl Stage {
@@ -56,6 +53,19 @@ impl Stage {
 
     /// With these rules of the user.
     pub(super) async fn set_with(kind: RealAgent, rules: &str) -> Option<Self> {
+        Self::set_in(kind, rules, &[]).await
+    }
+
+    /// With a host that kills itself at this point.
+    pub(super) async fn set_to_crash(kind: RealAgent, point: &str) -> Option<Self> {
+        Self::set_in(kind, "", &[(CRASH_AT, point)]).await
+    }
+
+    async fn set_in(
+        kind: RealAgent,
+        rules: &str,
+        environment: &[(&'static str, &str)],
+    ) -> Option<Self> {
         if !is_there(kind) {
             return None;
         }
@@ -63,13 +73,14 @@ impl Stage {
         if !rules.is_empty() {
             std::fs::write(home.path().join("rules.toml"), rules).unwrap();
         }
-        let host = Host::start_apart(home);
+        let host = Host::start_apart(home, environment);
         Some(Self {
             kind,
-            wire: listen(&host).await,
+            wire: listen(&host, 0).await,
             host,
             model: ScriptedModel::start().unwrap(),
             seen: Vec::new(),
+            cursor: 0,
             scratch: tempfile::tempdir().unwrap(),
         })
     }
@@ -77,8 +88,12 @@ impl Stage {
     /// The host dies at once, and another takes its place.
     pub(super) async fn restart_host(&mut self) {
         self.host.restart();
-        self.seen.clear();
-        self.wire = listen(&self.host).await;
+        self.listen_again().await;
+    }
+
+    /// Goes on where the wire to an earlier host ended.
+    pub(super) async fn listen_again(&mut self) {
+        self.wire = listen(&self.host, self.cursor).await;
     }
 
     /// A folder that no agent works in.
@@ -141,6 +156,7 @@ impl Stage {
         }
         loop {
             let event = self.wire.event().await;
+            self.cursor = event["sequence"].as_u64().unwrap();
             if fits(&event) {
                 return event;
             }
@@ -239,26 +255,31 @@ impl Stage {
         received.iter().flatten().any(|said| said.contains(text))
     }
 
-    /// Kills an agent's process as the machine would.
-    pub(super) async fn strike(&mut self, actor: &Actor) {
-        let launched = loop {
+    /// The process that stands between the host and an agent.
+    pub(super) async fn runner(&mut self, actor: &Actor) -> u32 {
+        loop {
             let launched = self.next(actor, "agent.launched").await;
-            if launched["process"].is_object() {
-                break launched;
+            if let Some(pid) = launched["process"]["pid"].as_u64() {
+                return u32::try_from(pid).unwrap();
             }
-        };
-        let pid = launched["process"]["pid"].to_string();
-        let killed = std::process::Command::new("kill")
-            .args(["-9", &pid])
-            .status();
-        assert!(killed.unwrap().success());
+        }
+    }
+
+    /// What became of an answer, once that is on the record.
+    pub(super) async fn settled(&mut self, ask: &Value) -> Value {
+        loop {
+            let row = self.approval(ask).await;
+            if row["delivery"] != "attempted" {
+                return row;
+            }
+            self.event(|event| event["kind"] == "answer.settled").await;
+        }
     }
 
     /// Ends an agent, unless it ended, and looks at what it leaves behind: no process, no call that
     /// was not closed.
     pub(super) async fn end(&mut self, actor: &Actor) {
-        let state = self.row(actor).await["state"].take();
-        if !["stopped", "error", "done"].contains(&state.as_str().unwrap()) {
+        if !has_ended(&self.row(actor).await) {
             self.ok(&["kill", &actor.name]);
             while self.row(actor).await["state"] != "stopped" {
                 self.next(actor, "agent.exited").await;
@@ -269,45 +290,25 @@ impl Stage {
         assert_eq!(open_calls(&story), Vec::<Value>::new());
         let nameless = story.iter().find(|entry| entry["title"] == "");
         assert_eq!(nameless, None, "a call that was named keeps its name");
-    }
-}
-
-impl Drop for Stage {
-    /// A story that failed leaves agents behind; a host that goes in order takes them with it.
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            drop(command(self.host.home()).arg("down").output());
+        let agents = self.wire.ok("host.agents", json!({})).await;
+        if agents.as_array().unwrap().iter().all(has_ended) {
+            let gone = || runners(self.host.home()).is_empty().then_some(());
+            poll("the runners to go", gone);
         }
     }
 }
 
-impl Actor {
-    /// What runs with this agent's home, by its command line.
-    pub(super) fn processes(&self) -> Vec<String> {
-        let home = format!("HOME={}", self.home.display());
-        let folders = std::fs::read_dir("/proc").unwrap().flatten();
-        let found = folders.filter_map(|folder| {
-            let environ = std::fs::read(folder.path().join("environ")).ok()?;
-            let mut variables = environ.split(|byte| *byte == 0);
-            variables.find(|variable| *variable == home.as_bytes())?;
-            let line = std::fs::read(folder.path().join("cmdline")).ok()?;
-            Some(String::from_utf8_lossy(&line).replace('\0', " "))
-        });
-        found.collect()
+impl Drop for Stage {
+    /// A story that failed leaves agents behind, and perhaps no host.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            drop(self.run(&["down", "--all"]));
+        }
     }
+}
 
-    /// Whether a process of this agent has this in its command line.
-    pub(super) fn runs(&self, words: &str) -> bool {
-        self.processes().iter().any(|line| line.contains(words))
-    }
-
-    pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.work.join(name)
-    }
-
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.file(name).exists()
-    }
+fn has_ended(row: &Value) -> bool {
+    ["stopped", "error", "done"].contains(&row["state"].as_str().unwrap())
 }
 
 /// Calls whose end nobody told.
@@ -324,9 +325,10 @@ fn open_calls(story: &[Value]) -> Vec<Value> {
     open
 }
 
-async fn listen(host: &Host) -> Wire {
+async fn listen(host: &Host, after: u64) -> Wire {
     let mut wire = Wire::operator(host).await;
-    wire.ok("host.subscribe", json!({ "kinds": KINDS })).await;
+    let params = json!({ "kinds": KINDS, "after": after });
+    wire.ok("host.subscribe", params).await;
     wire
 }
 
@@ -346,6 +348,12 @@ fn is_there(kind: RealAgent) -> bool {
     let line = format!("skipped {story}: {why}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
     false
+}
+
+/// Kills a process as the machine would.
+pub(super) fn strike(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    kill_process(pid.unwrap(), Signal::KILL).unwrap();
 }
 
 /// How long the command line waits for an agent.

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Actor, Stage, WAIT};
+use super::actor::Actor;
+use super::stage::{Stage, WAIT, strike};
 use super::told;
 use crate::host::poll;
 
@@ -31,8 +32,8 @@ async fn check_ask(stage: &mut Stage, actor: &Actor, ask: &Value, file: &str) {
 }
 
 /// What the record has of an ask: how it ended, and what became of the answer.
-async fn ending(stage: &mut Stage, ask: &Value) -> (String, String, String) {
-    let row = stage.approval(ask).await;
+pub(super) async fn ending(stage: &mut Stage, ask: &Value) -> (String, String, String) {
+    let row = stage.settled(ask).await;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     (
         text(&row["state"]),
@@ -41,7 +42,7 @@ async fn ending(stage: &mut Stage, ask: &Value) -> (String, String, String) {
     )
 }
 
-fn ended(state: &str, role: &str, delivery: &str) -> (String, String, String) {
+pub(super) fn ended(state: &str, role: &str, delivery: &str) -> (String, String, String) {
     (state.to_owned(), role.to_owned(), delivery.to_owned())
 }
 
@@ -139,39 +140,59 @@ async fn interrupted_while_running(stage: &mut Stage, actor: &Actor) {
     stage.hears(actor, "assistant", "Still here.").await;
 }
 
-pub(super) async fn struck(mut stage: Stage) {
+/// An agent that was told something and has asked for more, as whoever strikes it finds it.
+async fn asks_again(stage: &mut Stage) -> (Actor, Value) {
     let actor = stage.spawn("ann", &told::makes("made"));
     let first = stage.ask(&actor).await;
     stage.approve(&first);
     stage.turn_ended(&actor, 1).await;
     stage.ok(&["send", "ann", &told::makes("more")]);
     let ask = stage.ask(&actor).await;
-    stage.strike(&actor).await;
-    let exited = stage.next(&actor, "agent.exited").await;
-    assert_eq!(exited["end"], "failed", "{exited}");
-    let message = exited["message"].as_str().unwrap();
+    (actor, ask)
+}
+
+pub(super) async fn struck(mut stage: Stage) {
+    let (actor, ask) = asks_again(&mut stage).await;
+    let runner = stage.runner(&actor).await;
+    strike(actor.child_of(runner));
     let how = "its process was ended by SIGKILL in the middle of a turn";
-    assert!(message.contains(how), "{message}");
-    assert_eq!(actor.processes(), Vec::<String>::new());
-    let row = stage.approval(&ask).await;
-    let end = (&row["state"], &row["message"], &row["delivery"]);
-    assert_eq!(
-        end,
-        (&json!("cancelled"), &exited["message"], &json!("withdrawn"))
-    );
+    failed(&mut stage, &actor, &ask, how).await;
     goes_on(&mut stage, &actor, "send").await;
     assert!(!actor.has("more"));
     stage.end(&actor).await;
 }
 
-pub(super) async fn host_killed(mut stage: Stage) {
-    let actor = stage.spawn("ann", &told::makes("made"));
-    let first = stage.ask(&actor).await;
-    stage.approve(&first);
-    stage.turn_ended(&actor, 1).await;
-    stage.ok(&["send", "ann", &told::makes("more")]);
-    let ask = stage.ask(&actor).await;
-    stage.restart_host().await;
+pub(super) async fn runner_struck(mut stage: Stage) {
+    let (actor, ask) = asks_again(&mut stage).await;
+    strike(stage.runner(&actor).await);
+    failed(&mut stage, &actor, &ask, "its runner ended").await;
+    goes_on(&mut stage, &actor, "send").await;
+    assert!(!actor.has("more"));
+    stage.end(&actor).await;
+}
+
+/// The run is over and says how; nothing of it is left, and its ask is over with it.
+async fn failed(stage: &mut Stage, actor: &Actor, ask: &Value, how: &str) {
+    let exited = stage.next(actor, "agent.exited").await;
+    assert_eq!(exited["end"], "failed", "{exited}");
+    let message = exited["message"].as_str().unwrap();
+    assert!(message.contains(how), "{message}");
+    assert_eq!(actor.processes(), Vec::<String>::new());
+    let row = stage.approval(ask).await;
+    let end = (&row["state"], &row["message"], &row["delivery"]);
+    assert_eq!(
+        end,
+        (&json!("cancelled"), &exited["message"], &json!("withdrawn"))
+    );
+}
+
+pub(super) async fn host_and_runner_struck(mut stage: Stage) {
+    let (actor, ask) = asks_again(&mut stage).await;
+    let runner = stage.runner(&actor).await;
+    stage.host.kill();
+    strike(runner);
+    stage.host.start_again();
+    stage.listen_again().await;
     // The next host is ready: nothing of the agent is left.
     assert_eq!(actor.processes(), Vec::<String>::new());
     let row = stage.row(&actor).await;

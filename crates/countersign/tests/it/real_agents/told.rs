@@ -18,6 +18,29 @@ pub(super) fn command(file: &str) -> String {
     format!("touch {file} && echo made")
 }
 
+/// A prompt on which the agent says something and asks for what shows how often it ran.
+pub(super) fn adds() -> String {
+    script(&json!([{ "say": "First words. " }, { "shell": ADDS }]))
+}
+
+/// What it asks then.
+pub(super) const ADDS: &str = "echo ran >> ran && echo made";
+
+/// A prompt on which the agent asks for a command that prints, waits for a file and prints more.
+pub(super) fn waits() -> String {
+    let command = "seq 1 100; echo ran >> ran; until [ -e go ]; do sleep 0.05; done; \
+                   seq 101 200; echo over >> over";
+    let steps =
+        json!([{ "say": "First words. " }, { "shell": command }, { "say": "More words. " }]);
+    script(&steps)
+}
+
+/// What that prints before it waits.
+pub(super) fn first_lines() -> String {
+    let numbers: Vec<String> = (1..=100).map(|number: u8| number.to_string()).collect();
+    numbers.join("\n") + "\n"
+}
+
 /// A prompt on which the agent runs something without an end, once it is allowed.
 pub(super) fn runs_on(file: &str) -> String {
     script(&json!([{ "shell": format!("touch {file} && tail -f /dev/null") }]))
@@ -65,6 +88,11 @@ pub(super) fn follows_scripts(kind: RealAgent) -> bool {
 /// ends with codex.
 pub(super) fn ends_what_it_ran(kind: RealAgent) -> bool {
     kind != RealAgent::Codex
+}
+
+/// Whether a command runs within the agent, so that it hears the end of it without a host.
+pub(super) fn runs_commands_itself(kind: RealAgent) -> bool {
+    kind != RealAgent::Defect
 }
 
 /// Whether the agent goes on with an earlier session.

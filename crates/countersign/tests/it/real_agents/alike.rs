@@ -1,0 +1,52 @@
+//! Stories of two agents that did the same, made alike: without what sets one run apart from another.
+
+use countersign_testkit::real::RealAgent;
+use serde_json::{Value, json};
+
+use super::actor::Actor;
+use super::stage::Stage;
+use super::told;
+
+/// What Codex puts into the input of a call that is another in each run.
+const OF_ONE_RUN: [&str; 4] = ["call_id", "turn_id", "started_at_ms", "process_id"];
+
+/// What an agent said and did, as another that did the same would have it.
+pub(super) async fn story(stage: &mut Stage, actor: &Actor) -> Vec<Value> {
+    let mut story = stage.story(actor).await;
+    let mut ids: Vec<Value> = Vec::new();
+    for entry in &mut story {
+        if let Some(id) = entry.get_mut("id") {
+            if !ids.contains(id) {
+                ids.push(id.clone());
+            }
+            *id = json!(ids.iter().position(|known| known == id));
+        }
+        let input = entry.get_mut("input").and_then(Value::as_object_mut);
+        if let Some(input) = input {
+            input.retain(|name, _| !OF_ONE_RUN.contains(&name.as_str()));
+        }
+        if stage.kind == RealAgent::Codex
+            && let Some(text) = entry["text"].as_str()
+        {
+            entry["text"] = json!(codex_words(text));
+        }
+    }
+    let text = json!(story).to_string();
+    let text = text.replace(actor.work.to_str().unwrap(), "WORK");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Codex tells its model how long a command took under a name of its own. It shows its client what a
+/// command prints only from when it looks, and as code only if it looked before the end.
+fn codex_words(text: &str) -> String {
+    let text = text.replace(&told::first_lines(), "");
+    let code = text.strip_prefix("```sh\n");
+    let code = code.and_then(|rest| rest.strip_suffix("```\n"));
+    let text = code.unwrap_or(&text);
+    let own = text.split_once("Chunk ID: ");
+    let own = own.and_then(|(before, rest)| Some((before, rest.split_once(" seconds\n")?.1)));
+    match own {
+        Some((before, after)) => [before, after].concat(),
+        None => text.to_owned(),
+    }
+}

@@ -116,7 +116,8 @@ async fn answer_all(link: &mut Link) -> Result<()> {
                     link.line
                         .write(vec![Line::about(number, "allow", answer())]),
                 );
-                link.line.committed(number, Vec::new());
+                // The line stays open until its answer is written.
+                link.line.committed(number, vec![number]);
             }
             Some(LinkEvent::Exited { exit, .. }) => {
                 ensure!(exit.code == Some(0), "the agent ended with {exit:?}");

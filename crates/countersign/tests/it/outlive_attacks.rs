@@ -44,7 +44,8 @@ fn sockets(home: &Path) -> Vec<PathBuf> {
     let places = [home.join("run/runners"), home.join("runners")];
     let listed = places.iter().filter_map(|place| fs::read_dir(place).ok());
     let paths = listed.flatten().map(|entry| entry.unwrap().path());
-    paths.filter(|path| name(path).ends_with(".sock")).collect()
+    let is_socket = |path: &PathBuf| path.extension().is_some_and(|end| end == "sock");
+    paths.filter(is_socket).collect()
 }
 
 /// Everything that runners left in a home.

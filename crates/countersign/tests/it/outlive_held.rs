@@ -142,7 +142,6 @@ async fn a_runner_stays_small_however_often_its_agent_asks() {
     wire.ok("host.prompt_agent", params).await;
     rested(&mut wire, &id).await;
     let asked = private(runner);
-    eprintln!("idle {idle}, having asked {asked}");
     assert!(
         idle.max(asked) < PRIVATE_BYTES_MAX,
         "{idle} bytes, then {asked}"

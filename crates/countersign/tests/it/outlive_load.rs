@@ -334,8 +334,8 @@ async fn twenty_agents_lose_nothing_and_repeat_nothing_while_hosts_come_and_go()
         memory.push(crowd.pause().await);
     }
     let asked = check_all(&crowd).await;
-    eprintln!("{kills} kills, {asked} asks, memory {memory:?}");
-    assert!(memory[2] < memory[0] + GROWTH_BYTES, "{memory:?}");
+    let told = format!("{kills} kills, {asked} asks, memory {memory:?}");
+    assert!(memory[2] < memory[0] + GROWTH_BYTES, "{told}");
     let mut wire = Wire::operator(&crowd.scene.host).await;
     crowd.scene.end_all(&mut wire).await;
 }

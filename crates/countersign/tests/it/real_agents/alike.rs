@@ -25,6 +25,11 @@ pub(super) async fn story(stage: &mut Stage, actor: &Actor) -> Vec<Value> {
         if let Some(input) = input {
             input.retain(|name, _| !OF_ONE_RUN.contains(&name.as_str()));
         }
+        if stage.kind == RealAgent::Codex && entry["type"] == "tool_result" {
+            // Codex leaves out what a command wrote, or the beginning of it, as it happens; what its
+            // model heard of it is in the words that follow.
+            entry.as_object_mut().unwrap().remove("text");
+        }
         if stage.kind == RealAgent::Codex
             && let Some(text) = entry["text"].as_str()
         {

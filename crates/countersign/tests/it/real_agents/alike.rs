@@ -25,20 +25,38 @@ pub(super) async fn story(stage: &mut Stage, actor: &Actor) -> Vec<Value> {
         if let Some(input) = input {
             input.retain(|name, _| !OF_ONE_RUN.contains(&name.as_str()));
         }
-        if stage.kind == RealAgent::Codex && entry["type"] == "tool_result" {
-            // Codex leaves out what a command wrote, or the beginning of it, as it happens; what its
-            // model heard of it is in the words that follow.
-            entry.as_object_mut().unwrap().remove("text");
-        }
         if stage.kind == RealAgent::Codex
             && let Some(text) = entry["text"].as_str()
         {
             entry["text"] = json!(codex_words(text));
         }
     }
+    if stage.kind == RealAgent::Codex {
+        story = without_results(story);
+    }
     let text = json!(joined(story)).to_string();
     let text = text.replace(actor.work.to_str().unwrap(), "WORK");
     serde_json::from_str(&text).unwrap()
+}
+
+/// Codex tells its client the end of a command before or after what its model says next, and leaves out
+/// what the command wrote, or the beginning of it, as it happens. What the model heard of it is in the
+/// words that follow.
+fn without_results(story: Vec<Value>) -> Vec<Value> {
+    let mut told: Vec<Value> = Vec::new();
+    for entry in story
+        .into_iter()
+        .filter(|entry| entry["type"] != "tool_result")
+    {
+        match told.last_mut() {
+            Some(last) if last["type"] == "assistant" && entry["type"] == "assistant" => {
+                let text = [&last["text"], &entry["text"]].map(|text| text.as_str().unwrap());
+                last["text"] = json!(text.concat());
+            }
+            _ => told.push(entry),
+        }
+    }
+    told
 }
 
 /// What is told of a call before its end, in one piece: what comes at once is told at once, and what

@@ -131,8 +131,20 @@ pub struct Start {
     pub disallowed_tools: Vec<String>,
     /// Whether the host serves the agent's terminals and files.
     pub serves: Serves,
-    /// MCP servers to hand over, each in the protocol's own form.
-    pub mcp_servers: Vec<Json>,
+    /// MCP servers to hand over.
+    pub mcp_servers: Vec<McpServer>,
+}
+
+/// An MCP server that an agent starts itself and speaks to over its standard input and output. It
+/// is known by whom it descends from, so nothing secret is handed over with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpServer {
+    /// What its tools are known under.
+    pub name: String,
+    /// The program, absolute.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
 }
 
 /// What the host does for an agent.

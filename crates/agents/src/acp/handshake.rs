@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use agent_client_protocol_schema::v1::{
     AGENT_METHOD_NAMES as METHODS, AuthMethod, InitializeResponse,
 };
-use countersign_core::Json;
 use countersign_core::limits::{AGENT_CHOICES_MAX, WORD_BYTES_MAX};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,7 +16,7 @@ use serde_json::{Value, json};
 use super::choice;
 use super::envelope::{self, Failure};
 use super::state::{Abilities, Opening, Ours, Phase, State};
-use crate::adapter::{Happening, Heard, Line, OrderError, Ready, Start};
+use crate::adapter::{Happening, Heard, Line, McpServer, OrderError, Ready, Start};
 
 /// The one agent that is known to take tools in `_meta`.
 const CLAUDE: &str = "@agentclientprotocol/claude-agent-acp";
@@ -104,8 +103,6 @@ pub(super) fn take_initialized(
         let value: Option<Value> = serde_json::from_str(result.get()).ok();
         value.is_some_and(|value| value.pointer(path).is_some_and(Value::is_object))
     };
-    let http = response.agent_capabilities.mcp_capabilities.http;
-    let sse = response.agent_capabilities.mcp_capabilities.sse;
     state.abilities = Abilities {
         load: response.agent_capabilities.load_session,
         resume: response
@@ -118,7 +115,6 @@ pub(super) fn take_initialized(
         version: response.agent_info.map(|info| word(&info.version)),
         logins: logins(&response.auth_methods),
     };
-    leave_out_servers(state, http, sse);
     open_session(state, heard, line);
 }
 
@@ -136,27 +132,16 @@ fn logins(methods: &[AuthMethod]) -> Vec<String> {
         .collect()
 }
 
-/// An agent may refuse the whole session for one server it cannot reach.
-fn leave_out_servers(state: &mut State, http: bool, sse: bool) {
-    let warnings = &mut state.warnings;
-    state.opening.mcp_servers.retain(|server: &Json| {
-        let server: Value = serde_json::from_str(server.text()).unwrap_or_default();
-        let is_reachable = match server.get("type").and_then(Value::as_str) {
-            Some("http") => http,
-            Some("sse") => sse,
-            _ => true,
-        };
-        if !is_reachable {
-            let name = server.get("name").and_then(Value::as_str);
-            let name = name.unwrap_or("without a name");
-            warnings.push(format!("the agent cannot use the MCP server `{name}`"));
-        }
-        is_reachable
+/// The servers as the protocol has them.
+fn servers(servers: &[McpServer]) -> Vec<Value> {
+    let servers = servers.iter().map(|server| {
+        json!({"name": server.name, "command": server.command, "args": server.args, "env": []})
     });
+    servers.collect()
 }
 
 fn open_session(state: &mut State, heard: &mut Heard, line: u64) {
-    let mut params = json!({"cwd": state.cwd, "mcpServers": state.opening.mcp_servers});
+    let mut params = json!({"cwd": state.cwd, "mcpServers": servers(&state.opening.mcp_servers)});
     say_system_prompt(state, &mut params);
     say_tools(state, &mut params);
     let method = match (&state.opening.session, &state.abilities) {

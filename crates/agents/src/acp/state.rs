@@ -5,11 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use countersign_core::Json;
 use serde::{Deserialize, Serialize};
 
 use super::call::Calls;
-use crate::adapter::RequestId;
+use crate::adapter::{McpServer, RequestId};
 
 /// How far the connection is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,7 +134,7 @@ pub(super) struct Opening {
     pub(super) system_prompt: Option<String>,
     pub(super) allowed_tools: Vec<String>,
     pub(super) disallowed_tools: Vec<String>,
-    pub(super) mcp_servers: Vec<Json>,
+    pub(super) mcp_servers: Vec<McpServer>,
 }
 
 /// What the agent said it can do.

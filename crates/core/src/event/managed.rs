@@ -48,6 +48,20 @@ pub struct SpawnOptions {
     /// How long its asks wait for an answer; 0 for as long as it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask_timeout_ms: Option<u64>,
+    /// What it is besides an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<AgentRole>,
+    /// The orchestrator that wanted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<AgentId>,
+}
+
+/// What an agent may be besides an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentRole {
+    /// It starts agents of its own, and they can ask it.
+    Orchestrator,
 }
 
 /// One variable of an agent's environment.

@@ -19,10 +19,10 @@ use crate::principal::{By, Role};
 
 pub use managed::{
     AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentPlaced, AgentReady,
-    AgentRenamed, AgentReported, AgentRunRequested, AgentSpawned, AgentStopRequested, EnvVar,
-    Message, MessageQueued, MessagesDropped, PassUsed, Plan, PlanStep, RunEnd, SpawnOptions,
-    ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded, TurnInterrupted, TurnStarted, Usage,
-    Worktree, WorktreeWish,
+    AgentRenamed, AgentReported, AgentRole, AgentRunRequested, AgentSpawned, AgentStopRequested,
+    EnvVar, Message, MessageQueued, MessagesDropped, PassUsed, Plan, PlanStep, RunEnd,
+    SpawnOptions, ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded, TurnInterrupted,
+    TurnStarted, Usage, Worktree, WorktreeWish,
 };
 pub use rules::{
     AgentBypassChanged, Effect, Grant, GrantCreated, GrantEnd, GrantRemoved, GrantUse, PartKind,

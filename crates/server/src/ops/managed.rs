@@ -74,6 +74,8 @@ fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
         }),
         turn_timeout_ms: params.turn_timeout_ms,
         ask_timeout_ms: params.ask_timeout_ms,
+        role: None,
+        parent: None,
     };
     Ok(SpawnRequest {
         name: params.name,

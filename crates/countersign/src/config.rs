@@ -4,7 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use countersign_core::limits::{RUNNER_PATIENCE_MS, RUNNER_PATIENCE_MS_MAX};
+use countersign_core::limits::{
+    ESCALATION_MS, ESCALATION_MS_MAX, RUNNER_PATIENCE_MS, RUNNER_PATIENCE_MS_MAX,
+};
 use serde::Deserialize;
 
 use crate::failure::CliError;
@@ -13,7 +15,8 @@ use crate::failure::CliError;
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7766);
 
-const MINUTE_MS: u64 = 60 * 1000;
+const SECOND_MS: u64 = 1000;
+const MINUTE_MS: u64 = 60 * SECOND_MS;
 
 /// What the file may say. Unknown words are errors: a misspelt one must not be ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -27,6 +30,52 @@ pub(crate) struct Config {
     pub(crate) allow_hosts: Vec<String>,
     #[serde(default)]
     pub(crate) agents: AgentsConfig,
+    #[serde(default)]
+    pub(crate) questions: QuestionsConfig,
+}
+
+/// What holds for questions that agents ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QuestionsConfig {
+    /// How long an orchestrator has to answer before people are asked as well.
+    #[serde(default)]
+    pub(crate) to_person_seconds: ToPersonSeconds,
+}
+
+/// At least a second and at most a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "i64")]
+pub(crate) struct ToPersonSeconds(u64);
+
+impl ToPersonSeconds {
+    const MAX: u64 = ESCALATION_MS_MAX / SECOND_MS;
+
+    pub(crate) fn as_ms(self) -> u64 {
+        self.0 * SECOND_MS
+    }
+}
+
+impl Default for ToPersonSeconds {
+    fn default() -> Self {
+        Self(ESCALATION_MS / SECOND_MS)
+    }
+}
+
+impl TryFrom<i64> for ToPersonSeconds {
+    type Error = String;
+
+    fn try_from(seconds: i64) -> Result<Self, String> {
+        let fits = |seconds: &u64| (1..=Self::MAX).contains(seconds);
+        let seconds = u64::try_from(seconds).ok().filter(fits);
+        seconds.map(Self).ok_or_else(|| {
+            format!(
+                "`to_person_seconds` is between 1 and {}: the time an orchestrator has to answer \
+                 before people are asked as well",
+                Self::MAX
+            )
+        })
+    }
 }
 
 /// What holds for agents that the host runs.
@@ -156,6 +205,7 @@ mod tests {
             agents: AgentsConfig {
                 alone_minutes: AloneMinutes(5),
             },
+            questions: QuestionsConfig::default(),
         };
         assert_eq!(config, expected);
         assert_eq!(Config::parse("").unwrap().listen(), Some(DEFAULT_LISTEN));
@@ -167,7 +217,7 @@ mod tests {
         let error = Config::parse("allow_hosts = []\nlisten_on = \"x\"\n").unwrap_err();
         assert_eq!(
             error,
-            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `agents`"
+            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `agents`, `questions`"
         );
     }
 
@@ -187,6 +237,22 @@ mod tests {
             );
         }
         assert_eq!(AloneMinutes::default().as_ms(), RUNNER_PATIENCE_MS);
+    }
+
+    #[test]
+    fn an_orchestrator_has_a_second_to_a_day() {
+        let read = |seconds: &str| {
+            let text = format!("[questions]\nto_person_seconds = {seconds}\n");
+            Config::parse(&text).map(|config| config.questions.to_person_seconds.as_ms())
+        };
+        assert_eq!(read("1"), Ok(1_000));
+        assert_eq!(read("86400"), Ok(ESCALATION_MS_MAX));
+        for wrong in ["0", "-1", "86401"] {
+            let error = read(wrong).unwrap_err();
+            let begin = "line 2: `to_person_seconds` is between 1 and 86400";
+            assert!(error.starts_with(begin), "{error}");
+        }
+        assert_eq!(ToPersonSeconds::default().as_ms(), ESCALATION_MS);
     }
 
     #[test]

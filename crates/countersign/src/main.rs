@@ -16,6 +16,7 @@ mod json_text;
 mod nonce;
 mod output;
 mod paths;
+mod questions_text;
 mod reconnect;
 mod rule_files;
 mod rules_text;

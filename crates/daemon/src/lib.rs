@@ -20,8 +20,10 @@ mod subscription;
 mod supervisor;
 mod timekeeper;
 
+pub use attendant::folder_of;
 pub use clock::Clock;
 pub use countersign_agents::Means;
+pub use countersign_agents::adapter::McpServer;
 pub use countersign_agents::catalog;
 pub use countersign_agents::worktree::{
     Diff, DiffFile, Discard, FileStatus, Outcome as WorktreeOutcome,

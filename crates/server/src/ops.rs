@@ -5,6 +5,7 @@
 pub(crate) mod managed;
 mod remember;
 pub(crate) mod rules;
+pub(crate) mod upwards;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use countersign_core::{Caller, Role, TokenId};
+use countersign_core::{Caller, OWN_SERVER, Role, TokenId};
 use countersign_daemon::{McpServer, Rulebook, RunnerSettings, Service, Settings};
 use countersign_server::{Options, Server};
 use tokio::signal::unix::{SignalKind, signal};
@@ -155,7 +155,7 @@ fn own_tools(socket: &Path) -> Option<McpServer> {
         return None;
     };
     Some(McpServer {
-        name: "countersign".to_owned(),
+        name: OWN_SERVER.to_owned(),
         command,
         args: ["mcp", "--socket", &socket].map(str::to_owned).to_vec(),
     })

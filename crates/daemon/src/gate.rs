@@ -5,10 +5,12 @@
 //! very state the decision is made from. Invariant: the grants here are those of the state.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use countersign_core::event::{Effect, Grant};
-use countersign_core::{AgentId, Asking, Event, GrantId, Json, Judged, State, Timestamp};
+use countersign_core::{
+    AgentId, Asking, Event, GrantId, Json, Judged, OWN_TOOLS, State, Timestamp, own_tool_name,
+};
 use countersign_rules::{
     Action, Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Place,
     Request, RuleSet, Verdict, VerdictPart, assess, judge, suggest,
@@ -20,6 +22,26 @@ use crate::rulebook::{Chapter, ChapterLayer, Rulebook};
 /// more is left out, and an ask with more than these waits for a person.
 const SPENT_MAX: usize = 8;
 
+/// What verdicts call the host's own layer.
+const OWN_LAYER: &str = "the host's own tools";
+
+/// An agent that asks whether it may call one of our tools may: we judge what it wants of them
+/// ourselves, when it calls. Whatever people deny or want to be asked about holds all the same.
+static OWN_RULES: LazyLock<RuleSet> = LazyLock::new(|| {
+    let mut rules = RuleSet::default();
+    for tool in OWN_TOOLS {
+        let origin = Origin {
+            source: OWN_LAYER.into(),
+            line: None,
+            grant: None,
+        };
+        if let Ok(entry) = Entry::parse(Effect::Allow, &own_tool_name(tool), origin) {
+            rules.insert(entry);
+        }
+    }
+    rules
+});
+
 /// An ask taken apart, with the rules that count where it would run.
 pub(crate) struct Assessed {
     request: Request,
@@ -28,6 +50,8 @@ pub(crate) struct Assessed {
     cwd: Option<String>,
     /// Whether the input can be read in more than one way. Then a rule can deny it, and no more.
     ambiguous: bool,
+    /// Whether the host's own layer counts.
+    own_layer: bool,
     /// Where its input says that it runs, if that lies in another project.
     elsewhere: Option<Elsewhere>,
 }
@@ -48,6 +72,8 @@ pub(crate) struct Unread {
     pub(crate) cwd: Option<String>,
     /// Where the agent says that it works.
     pub(crate) project: Option<String>,
+    /// Whether it is about one of the host's own tools, asked by an agent that was given them.
+    pub(crate) own_tool: bool,
 }
 
 impl Assessed {
@@ -73,6 +99,7 @@ impl Assessed {
             chapter,
             cwd: cwd.map(str::to_owned),
             ambiguous,
+            own_layer: unread.own_tool,
         }
     }
 
@@ -147,7 +174,12 @@ impl Assessed {
     ) -> Vec<Layer<'a>> {
         let files = self.chapter.layers.iter();
         let files = files.map(|layer| file_layer(layer, is_for));
-        files.chain([grants]).collect()
+        let own = self.own_layer.then(|| Layer {
+            rules: &OWN_RULES,
+            admits: &|_| true,
+            allows: Allows::Count,
+        });
+        files.chain([grants]).chain(own).collect()
     }
 
     /// What one rule, and nothing but the floor beside it, says.

@@ -175,6 +175,7 @@ impl Service {
             input: check.input,
             cwd: check.cwd,
             project,
+            own_tool: false,
         };
         let Some(assessed) = self.assess(unread).await else {
             return Err(unseen());

@@ -20,7 +20,6 @@ mod subscription;
 mod supervisor;
 mod timekeeper;
 
-pub use attendant::folder_of;
 pub use clock::Clock;
 pub use countersign_agents::Means;
 pub use countersign_agents::adapter::McpServer;

@@ -164,7 +164,7 @@ fn launched(process: Option<ProcessKey>, record: &RunnerRecord) -> Result<Ran, F
 }
 
 /// The folder that an agent works in.
-pub fn folder_of(managed: &Managed) -> PathBuf {
+pub(super) fn folder_of(managed: &Managed) -> PathBuf {
     let cwd = Path::new(&managed.options.cwd);
     match &managed.worktree {
         Some(made) => worktree::folder(made, cwd),

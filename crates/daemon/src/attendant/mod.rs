@@ -33,7 +33,6 @@ use crate::service::Service;
 use adopting::Connected;
 pub(crate) use adopting::{Adopted, find_runners};
 use keeping::Keeper;
-pub use launching::folder_of;
 
 /// Everybody who attends to an agent.
 #[derive(Clone)]

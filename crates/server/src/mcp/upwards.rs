@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign_core::limits::{MCP_QUESTION_S, MCP_QUESTION_S_MAX};
-use countersign_protocol::HostQuestion;
+use countersign_protocol::{HostQuestion, TellUpParams};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -19,7 +19,11 @@ pub(super) struct Notice {
 
 pub(super) async fn notify(call: &Call<'_>, notice: Notice) -> Outcome {
     let caller = call.caller.clone();
-    ops::upwards::notify(call.service(), caller, notice.message, call.key()).await?;
+    let params = TellUpParams {
+        message: notice.message,
+        idempotency_key: call.key(),
+    };
+    ops::tell_up(call.service(), caller, params).await?;
     Ok(Told::new(
         "said; it is read when there is time",
         json!({"told": true}),

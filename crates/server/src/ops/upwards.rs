@@ -1,4 +1,5 @@
-//! What agents say to whoever gave them their task, and what they are told in return.
+//! What agents say to whoever gave them their task, what they ask permission for by MCP, and what they
+//! are told in return.
 
 use std::time::Duration;
 
@@ -9,34 +10,19 @@ use countersign_protocol::{HostApproval, HostQuestion};
 
 use super::Result;
 
-/// Tells whoever gave the task something; a person if nobody else did.
-pub(crate) async fn notify(
-    service: &Service,
-    caller: Caller,
-    message: String,
-    _key: Option<String>,
-) -> Result<()> {
-    let params = wire::NotifyParams {
-        kind: None,
-        agent_id: None,
-        message,
-        payload: wire::Raw::default(),
-    };
-    super::notify(service, caller, params).await.map(drop)
-}
-
 /// Asks whoever gave the task.
 pub(crate) async fn ask(
     service: &Service,
     caller: Caller,
     question: String,
     limit: Duration,
-    _key: Option<String>,
+    key: Option<String>,
 ) -> Result<HostQuestion> {
     let params = wire::AskQuestionParams {
         agent_id: None,
         question,
         timeout_ms: Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+        idempotency_key: key,
     };
     super::ask_question(service, caller, params).await
 }
@@ -54,7 +40,7 @@ pub(crate) async fn whereabouts(
     };
     match agent.managed.as_deref() {
         Some(managed) => (
-            Some(countersign_daemon::folder_of(managed).display().to_string()),
+            Some(managed.folder().to_owned()),
             managed.options.ask_timeout_ms,
         ),
         None => (agent.profile.project.clone(), None),

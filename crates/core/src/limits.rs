@@ -466,3 +466,18 @@ pub const MCP_RETRY_MS: u64 = 50;
 
 /// See [`MCP_RETRY_MS`]: soon enough for whoever waits, rare enough for a machine without a host.
 pub const MCP_RETRY_MS_MAX: u64 = 1_000;
+
+/// How long an orchestrator waits for its agents unless it says otherwise.
+pub const MCP_WAIT_S: u64 = 300;
+
+/// The longest it can wait at a time: questions that come up meanwhile end the wait anyway.
+pub const MCP_WAIT_S_MAX: u64 = 3_600;
+
+/// Rows in one list that an orchestrator is shown.
+pub const MCP_LIST_ROWS_MAX: usize = 100;
+
+/// What one look at a transcript gives a model to read.
+pub const MCP_TRANSCRIPT_BYTES_MAX: usize = 64 * 1024;
+
+/// Pages of a transcript that are read to find its newest entries.
+pub const MCP_TRANSCRIPT_PAGES_MAX: usize = 50;

@@ -7,7 +7,10 @@
 
 mod call;
 mod permission;
+mod reading;
 mod reply;
+mod spawning;
+mod steering;
 mod tools;
 mod upwards;
 
@@ -21,7 +24,6 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any};
 use countersign_core::Caller;
-use countersign_core::event::AgentRole;
 use countersign_core::limits::{FRAME_BYTES_MAX, MCP_PROGRESS_MS};
 use countersign_protocol::Reason;
 use rmcp::model::{
@@ -121,11 +123,8 @@ impl Tools {
         let Some(agent) = caller.principal.agent() else {
             return false;
         };
-        let found = self.0.service.load_agent(agent.clone()).await;
-        found.is_ok_and(|(agent, _)| {
-            let managed = agent.managed.as_ref();
-            managed.is_some_and(|managed| managed.options.role == Some(AgentRole::Orchestrator))
-        })
+        let found = self.0.service.is_orchestrator(agent.clone()).await;
+        found.unwrap_or(false)
     }
 }
 

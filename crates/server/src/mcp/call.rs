@@ -63,7 +63,7 @@ impl<'a> Call<'a> {
     pub(super) fn key(&self) -> Option<String> {
         let parts = self.context.extensions.get::<Parts>()?;
         let key = parts.headers.get(KEY_HEADER)?.to_str().ok()?;
-        Some(format!("mcp:{key}"))
+        Some(format!("mcp-call:{key}"))
     }
 
     /// Waits for `done`; every few seconds the caller is told that it is waited for. Ends early if

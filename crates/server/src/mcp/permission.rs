@@ -41,7 +41,7 @@ pub(super) async fn request(call: &Call<'_>, wanted: Wanted) -> Outcome {
 async fn params(call: &Call<'_>, wanted: Wanted, input: Raw) -> RequestApprovalParams {
     let (cwd, timeout_ms) = ops::upwards::whereabouts(call.service(), &call.caller).await;
     let key = wanted.tool_use_id.as_ref();
-    let key = key.map(|id| format!("mcp:permission:{id}"));
+    let key = key.map(|id| format!("mcp-permission:{id}"));
     RequestApprovalParams {
         action: action(&wanted.tool_name, &wanted.input),
         tool: Some(wanted.tool_name),

@@ -19,3 +19,16 @@ pub(super) async fn asks_upwards(mut stage: Stage) {
     assert_eq!(stage.asks_waited_for(&actor).await, Vec::<Value>::new());
     stage.end(&actor).await;
 }
+
+pub(super) async fn explore(mut stage: Stage) {
+    let steps = json!([{ "tool": "nope", "input": {} }]);
+    let actor = stage.spawn("asker", &script(&steps));
+    stage.turn_ended(&actor, 1).await;
+    let story = stage.story(&actor).await;
+    std::fs::write(
+        format!("/tmp/explore-{:?}.json", stage.kind),
+        serde_json::to_string_pretty(&story).unwrap(),
+    )
+    .unwrap();
+    stage.end(&actor).await;
+}

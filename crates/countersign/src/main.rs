@@ -13,6 +13,7 @@ mod exit;
 mod failure;
 mod host;
 mod json_text;
+mod mcp;
 mod nonce;
 mod output;
 mod paths;
@@ -40,6 +41,9 @@ fn main() -> ExitCode {
             cli::runner::runner(args),
         );
     }
+    if let Some(args) = mcp::arguments(std::env::args_os().skip(1)) {
+        return finish(mcp::mcp(args));
+    }
     match cli::Cli::try_parse() {
         Ok(cli) if cli.command.needs_threads() => run(&mut Builder::new_multi_thread(), cli.run()),
         Ok(cli) => run(&mut Builder::new_current_thread(), cli.run()),
@@ -64,6 +68,10 @@ fn run(
             runtime.shutdown_background();
             outcome
         });
+    finish(outcome)
+}
+
+fn finish(outcome: Result<exit::Exit, failure::CliError>) -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure::CliError::OutputClosed) => exit::Exit::Ok.into(),

@@ -32,7 +32,7 @@ pub(crate) async fn spawn(
 }
 
 /// Secret values are taken out of what is recorded here, before anything else sees them.
-fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
+pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
     if params.agent.is_some() != params.command.is_empty() {
         return Err(Fault::plain(
             Reason::InvalidParams,

@@ -11,6 +11,7 @@ mod duration;
 mod edits;
 mod exit;
 mod failure;
+mod hook;
 mod host;
 mod json_text;
 mod nonce;
@@ -39,6 +40,10 @@ fn main() -> ExitCode {
             &mut Builder::new_current_thread(),
             cli::runner::runner(args),
         );
+    }
+    // An agent waits for each of these before each of its steps.
+    if let Some(args) = hook::arguments(std::env::args_os().skip(1)) {
+        return hook::run(&args);
     }
     match cli::Cli::try_parse() {
         Ok(cli) if cli.command.needs_threads() => run(&mut Builder::new_multi_thread(), cli.run()),

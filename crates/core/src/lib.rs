@@ -29,7 +29,7 @@ mod visible;
 pub use agent::{Agent, OpenCounts};
 pub use approval::{APPROVE, Approval, DENY, Ended};
 pub use bookmark::Bookmark;
-pub use decide::{Decision, Subject, answer_again, decide};
+pub use decide::{Decision, SPAWN_TOOL, Subject, answer_again, decide};
 pub use event::{Ask, Committed, Event};
 pub use grant::{Asking, GrantState};
 pub use ids::{
@@ -37,9 +37,9 @@ pub use ids::{
     TokenId,
 };
 pub use input::{
-    Answer, AskQuestion, AskRequest, Context, CreateGrant, CreateToken, GrantDraft, Input, Judged,
-    ManagedAsk, ManagedInput, Notify, Presence, PutDevice, Ran, RegisterAgent, ResolveApproval,
-    SetStatus, SpawnAgent,
+    Answer, AskQuestion, AskRequest, Children, Context, CreateGrant, CreateToken, Delegated,
+    GrantDraft, Input, Judged, ManagedAsk, ManagedInput, Notify, Presence, PutDevice, Ran,
+    RegisterAgent, ResolveApproval, SetStatus, SpawnAgent, TellUp,
 };
 pub use json::{Json, hex};
 pub use managed::{AllowedActions, Duties, Duty, Life, Managed, Pass, Turn};

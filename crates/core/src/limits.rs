@@ -120,6 +120,24 @@ pub const EXPIRY_HOLD_MS: u64 = 60_000;
 /// How long a question waits for words unless its asker says otherwise.
 pub const QUESTION_TIMEOUT_MS: u64 = 300_000;
 
+/// How long an orchestrator has to answer before people are asked as well: long enough for the turn
+/// it is in, short beside the time a question waits.
+pub const ESCALATION_MS: u64 = 60_000;
+
+/// Generations of agents: an orchestrator's orchestrators may have some, and a loop of them ends here.
+pub const DESCENT_MAX: usize = 8;
+
+/// Letters that an orchestrator hears in one turn: what came together is read together, and no more
+/// than can be thought about at once.
+pub const MAIL_BATCH_MAX: usize = 16;
+
+/// Keys of notes that are remembered for each agent: a note is repeated right after it was said, or
+/// never.
+pub const NOTE_KEYS_MAX: usize = 32;
+
+/// Rules in one ceiling: more than a person reads before giving it.
+pub const CEILING_RULES_MAX: usize = 64;
+
 /// The longest timeout a caller can ask for: a year. Beyond it, say `none`.
 pub const TIMEOUT_MS_MAX: u64 = 366 * 24 * 3_600_000;
 

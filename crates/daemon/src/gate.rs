@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use countersign_core::event::{Effect, Grant};
-use countersign_core::{AgentId, Asking, Event, GrantId, Json, Judged, State, Timestamp};
+use countersign_core::{
+    AgentId, Asking, Delegated, Event, GrantId, Json, Judged, State, Timestamp,
+};
 use countersign_rules::{
     Action, Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Place,
     Request, RuleSet, Verdict, VerdictPart, assess, judge, suggest,
@@ -30,6 +32,15 @@ pub(crate) struct Assessed {
     ambiguous: bool,
     /// Where its input says that it runs, if that lies in another project.
     elsewhere: Option<Elsewhere>,
+    /// How it looks from the folders of those above its agent.
+    above: Vec<Above>,
+}
+
+/// An ask as it looks from the folder of an orchestrator above its agent.
+struct Above {
+    agent: AgentId,
+    assessment: Assessment,
+    chapter: Arc<Chapter>,
 }
 
 /// An ask as it looks from the folder of another project, which its input names.
@@ -48,6 +59,8 @@ pub(crate) struct Unread {
     pub(crate) cwd: Option<String>,
     /// Where the agent says that it works.
     pub(crate) project: Option<String>,
+    /// Those above its agent, each with the folder it works in.
+    pub(crate) above: Vec<(AgentId, String)>,
 }
 
 impl Assessed {
@@ -69,6 +82,7 @@ impl Assessed {
         Self {
             assessment: assess(&request, rulebook.facts()),
             elsewhere: Elsewhere::find(rulebook, &request, &chapter),
+            above: Above::find_all(rulebook, &request, &unread.above),
             request,
             chapter,
             cwd: cwd.map(str::to_owned),
@@ -158,6 +172,29 @@ impl Assessed {
             allows: Allows::Count,
         };
         self.judged(&[layer])
+    }
+}
+
+impl Above {
+    /// Rules count where they stand; what the request names counts from where it would run.
+    fn find_all(rulebook: &Rulebook, request: &Request, above: &[(AgentId, String)]) -> Vec<Self> {
+        let looks = above.iter().map(|(agent, folder)| {
+            let chapter = rulebook.chapter(Some(folder));
+            let place = Place {
+                cwd: request.place.cwd.clone(),
+                ..chapter.place.clone()
+            };
+            let request = Request {
+                place,
+                ..request.clone()
+            };
+            Self {
+                agent: agent.clone(),
+                assessment: assess(&request, rulebook.facts()),
+                chapter,
+            }
+        });
+        looks.collect()
     }
 }
 
@@ -330,10 +367,77 @@ impl Gate {
                 spent.extend(more);
             }
         }
+        for above in &assessed.above {
+            let there = self.judge_above(state, above, asking, now);
+            if there.effect > verdict.effect {
+                verdict = there;
+            }
+        }
         Judged {
             verdict: Arc::new(verdict),
             cwd: assessed.cwd.clone(),
             project: assessed.chapter.project.clone(),
+        }
+    }
+
+    /// What counts for somebody above an agent counts for the agent too. What allows the agent alone
+    /// still does.
+    fn judge_above(
+        &self,
+        state: &State,
+        above: &Above,
+        asking: Asking<'_>,
+        now: Timestamp,
+    ) -> Verdict {
+        let parent = Asking {
+            agent: Some(&above.agent),
+            project: asking.project,
+        };
+        let mut names = names_of(state, asking.agent, now);
+        names.extend(names_of(state, Some(&above.agent), now));
+        let is_for = |entry: &Entry| is_for(entry, &names);
+        let counts = |entry: &Entry| {
+            let grant = entry.origin.grant.as_ref();
+            grant.is_some_and(|id| {
+                state.grant_counts(id, asking, now) || state.grant_counts(id, parent, now)
+            })
+        };
+        let grants = Layer {
+            rules: &self.rules,
+            admits: &counts,
+            allows: self.grants_allow(&above.chapter),
+        };
+        let files = above.chapter.layers.iter();
+        let files = files.map(|layer| file_layer(layer, &is_for));
+        let layers: Vec<_> = files.chain([grants]).collect();
+        judge(&above.assessment, &above.chapter.floor, &layers)
+    }
+
+    /// What counts for the answer of an orchestrator to an ask: its ceiling as it is now, and what the
+    /// rules say of its own doing the same.
+    pub(crate) fn judge_delegate(
+        &self,
+        state: &State,
+        assessed: &Assessed,
+        orchestrator: &AgentId,
+        now: Timestamp,
+    ) -> Delegated {
+        let managed = state.find_orchestrator(orchestrator);
+        let ceiling = managed.and_then(|managed| managed.ceiling_at(now));
+        let rules = ceiling.map(|ceiling| ceiling.rules.iter());
+        let mut held = RuleSet::default();
+        // A rule that cannot be read allows nothing.
+        let readable = rules
+            .into_iter()
+            .flatten()
+            .filter_map(|rule| Entry::parse(Effect::Allow, rule, Origin::ceiling()).ok());
+        for entry in readable {
+            held.insert(entry);
+        }
+        let own = self.judge(state, assessed, Some(orchestrator), now);
+        Delegated {
+            by_ceiling: assessed.judged_by(&held).effect,
+            to_itself: own.verdict.effect,
         }
     }
 

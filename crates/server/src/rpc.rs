@@ -121,6 +121,7 @@ async fn dispatch_rules(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
             call.reply(rules::suggest_rules(service, &caller, call.optional()?).await?)
         }
         "host.trust_rules" => call.done(rules::trust_rules(service, caller, call.params()?).await?),
+        "host.tell_up" => call.done(ops::tell_up(service, caller, call.params()?).await?),
         "host.set_bypass" => call.reply(rules::set_bypass(service, caller, call.params()?).await?),
         _ => dispatch_managed(doors, &caller, call).await,
     }
@@ -142,7 +143,14 @@ async fn dispatch_managed(
             let wire::InterruptAgentParams { agent_id, body } = call.params()?;
             call.reply(managed::interrupt(service, caller, agent_id, body).await?)
         }
-        "host.kill_agent" => call.reply(managed::kill(service, caller, call.agent_id()?).await?),
+        "host.kill_agent" => {
+            let wire::KillAgentParams { agent_id, body } = call.params()?;
+            call.reply(managed::kill(service, caller, agent_id, body).await?)
+        }
+        "host.set_ceiling" => {
+            let wire::SetCeilingParams { agent_id, body } = call.params()?;
+            call.reply(managed::set_ceiling(service, caller, agent_id, body).await?)
+        }
         "host.resume_agent" => {
             call.reply(managed::resume(service, caller, call.agent_id()?).await?)
         }

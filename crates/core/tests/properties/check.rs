@@ -491,6 +491,7 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         | Input::Prune { caller, .. }
         | Input::RemoveGrant { caller, .. }
         | Input::SetBypass { caller, .. }
+        | Input::SetCeiling { caller, .. }
         | Input::TrustRules { caller, .. }
         | Input::StopAll(caller) => Some(caller),
         Input::SetStatus(input) => Some(&input.caller),
@@ -499,6 +500,7 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         Input::RequestApproval(input) => Some(&input.caller),
         Input::ResolveApproval(input) => Some(&input.caller),
         Input::AskQuestion(input) => Some(&input.caller),
+        Input::TellUp(input) => Some(&input.caller),
         Input::CreateToken(input) => Some(&input.caller),
         Input::CreateGrant(input) => Some(&input.caller),
         Input::Managed(input) => crate::managed::caller_of(input),

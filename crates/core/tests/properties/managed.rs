@@ -148,6 +148,7 @@ impl World {
             ManagedCall::Kill(pick) => ManagedInput::Kill {
                 caller,
                 agent: agent(self, pick),
+                children: Some(countersign_core::Children::Keep),
             },
             ManagedCall::Resume(pick) => ManagedInput::Resume {
                 caller,

@@ -204,6 +204,7 @@ impl World {
             presence: &self.presence,
             expiry_held_until: self.expiry_held_until,
             owner_grace_ms: limits::OWNER_GRACE_MS,
+            escalation_ms: 60_000,
         };
         let decided = decide(&self.folded, context, input.clone());
         let twin = decide(&self.restored, context, input.clone());
@@ -287,6 +288,7 @@ impl World {
             Call::Resolve(pick, option, edit, remember) => {
                 Input::ResolveApproval(ResolveApproval {
                     caller,
+                    delegated: None,
                     grant_ids: remember
                         .iter()
                         .map(|_| GrantId::new(self.next_id("grant")))
@@ -318,6 +320,8 @@ impl World {
                 agent: agent.map(agent_id),
                 text: "which?".to_owned(),
                 timeout_ms: timeout_s.map(|s| s * 1000),
+                key: None,
+                keyed: None,
             }),
             Call::AnswerQuestion(pick) => Input::AnswerQuestion {
                 caller,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use countersign_core::limits::{EXPIRY_HOLD_MS, OWNER_GRACE_MS, RUNNER_PATIENCE_MS};
+use countersign_core::limits::{ESCALATION_MS, EXPIRY_HOLD_MS, OWNER_GRACE_MS, RUNNER_PATIENCE_MS};
 
 use crate::names::random_hex;
 use crate::rulebook::Rulebook;
@@ -18,6 +18,8 @@ pub struct Settings {
     pub owner_grace_ms: u64,
     /// Nothing expires in this time after the start.
     pub expiry_hold_ms: u64,
+    /// The time an orchestrator has to answer before people are asked as well.
+    pub escalation_ms: u64,
     /// The rule files.
     pub rulebook: Arc<Rulebook>,
     /// How managed agents are run.
@@ -31,6 +33,7 @@ impl Settings {
             version: version.into(),
             owner_grace_ms: OWNER_GRACE_MS,
             expiry_hold_ms: EXPIRY_HOLD_MS,
+            escalation_ms: ESCALATION_MS,
             rulebook: Rulebook::empty(),
             runners: RunnerSettings::default(),
         }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::limits::RECOVERY_MS;
-use countersign_core::{Approval, ApprovalId, Ask, AskRequest, Bookmark, Input, Rejection};
+use countersign_core::{
+    AgentId, Approval, ApprovalId, Ask, AskRequest, Bookmark, Input, Rejection,
+};
 use tokio::sync::oneshot;
 
 use crate::gate::{Assessed, Unread};
@@ -96,17 +98,23 @@ impl Service {
     }
 
     async fn unread_request(&self, request: &AskRequest) -> Result<Unread> {
-        let project = match request.asking_agent().cloned() {
-            Some(agent) if request.cwd.is_none() => {
-                self.read(move |view| project_of(view, &agent)).await?
+        let known = request.cwd.is_some();
+        let (project, above) = match request.asking_agent().cloned() {
+            Some(agent) => {
+                self.read(move |view| {
+                    let project = project_of(view, &agent).filter(|_| !known);
+                    (project, above(view, Some(&agent)))
+                })
+                .await?
             }
-            Some(_) | None => None,
+            None => (None, Vec::new()),
         };
         Ok(Unread {
             tool: request.tool.clone().unwrap_or_default(),
             input: request.input.clone(),
             cwd: request.cwd.clone(),
             project,
+            above,
         })
     }
 
@@ -228,10 +236,23 @@ pub(super) fn unread_ask(view: View<'_>, ask: &Arc<Ask>) -> Unread {
         input: ask.input.clone(),
         cwd: ask.cwd.clone(),
         project: project.and_then(|agent| project_of(view, agent)),
+        above: above(view, ask.agent.as_ref()),
     }
 }
 
-pub(super) fn project_of(view: View<'_>, agent: &countersign_core::AgentId) -> Option<String> {
+/// Those above an agent, each with the folder it works in.
+pub(super) fn above(view: View<'_>, agent: Option<&AgentId>) -> Vec<(AgentId, String)> {
+    let above = agent
+        .into_iter()
+        .flat_map(|agent| view.state.ancestors_of(agent));
+    let above = above.filter_map(|id| {
+        let managed = view.state.find_agent(id)?.managed.as_ref()?;
+        Some((id.clone(), managed.folder().to_owned()))
+    });
+    above.collect()
+}
+
+pub(super) fn project_of(view: View<'_>, agent: &AgentId) -> Option<String> {
     let agent = view.state.find_agent(agent)?;
     agent.profile.project.clone()
 }

@@ -1,22 +1,26 @@
 //! The configuration file: where to listen, under which names, and what holds for agents.
 
+mod questions;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
 use countersign_core::limits::{
-    ESCALATION_MS, ESCALATION_MS_MAX, RUNNER_PATIENCE_MS, RUNNER_PATIENCE_MS_MAX,
+    HOOK_LIMIT_MS, HOOK_WAIT_MS_MAX, RUNNER_PATIENCE_MS, RUNNER_PATIENCE_MS_MAX,
 };
+use countersign_protocol::HookEnd;
 use serde::Deserialize;
 
 use crate::failure::CliError;
+
+pub(crate) use self::questions::QuestionsConfig;
 
 /// Where a host listens unless told otherwise.
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7766);
 
-const SECOND_MS: u64 = 1000;
-const MINUTE_MS: u64 = 60 * SECOND_MS;
+const MINUTE_MS: u64 = 60 * 1000;
 
 /// What the file may say. Unknown words are errors: a misspelt one must not be ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -31,50 +35,68 @@ pub(crate) struct Config {
     #[serde(default)]
     pub(crate) agents: AgentsConfig,
     #[serde(default)]
+    pub(crate) hook: HookConfig,
+    #[serde(default)]
     pub(crate) questions: QuestionsConfig,
 }
 
-/// What holds for questions that agents ask.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// What holds for the hooks of sessions that the host does not run.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct QuestionsConfig {
-    /// How long an orchestrator has to answer before people are asked as well.
+pub(crate) struct HookConfig {
+    /// How long a hook waits for a person.
     #[serde(default)]
-    pub(crate) to_person_seconds: ToPersonSeconds,
+    pub(crate) limit_seconds: LimitSeconds,
+    /// What it says when nobody answered: a no is certain, while `ask` leaves it to whoever happens to
+    /// sit at the terminal.
+    #[serde(default)]
+    pub(crate) on_timeout: HookEnd,
+    /// What it says when no host can decide.
+    #[serde(default = "ask")]
+    pub(crate) without_host: HookEnd,
 }
 
-/// At least a second and at most a day.
+impl Default for HookConfig {
+    fn default() -> Self {
+        Self {
+            limit_seconds: LimitSeconds::default(),
+            on_timeout: HookEnd::Deny,
+            without_host: ask(),
+        }
+    }
+}
+
+fn ask() -> HookEnd {
+    HookEnd::Ask
+}
+
+/// At least a second and less than a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "i64")]
-pub(crate) struct ToPersonSeconds(u64);
+pub(crate) struct LimitSeconds(u64);
 
-impl ToPersonSeconds {
-    const MAX: u64 = ESCALATION_MS_MAX / SECOND_MS;
+impl LimitSeconds {
+    const MAX: u64 = HOOK_WAIT_MS_MAX / 1000;
 
-    pub(crate) fn as_ms(self) -> u64 {
-        self.0 * SECOND_MS
+    pub(crate) fn as_secs(self) -> u64 {
+        self.0
     }
 }
 
-impl Default for ToPersonSeconds {
+impl Default for LimitSeconds {
     fn default() -> Self {
-        Self(ESCALATION_MS / SECOND_MS)
+        Self(HOOK_LIMIT_MS / 1000)
     }
 }
 
-impl TryFrom<i64> for ToPersonSeconds {
+impl TryFrom<i64> for LimitSeconds {
     type Error = String;
 
     fn try_from(seconds: i64) -> Result<Self, String> {
         let fits = |seconds: &u64| (1..=Self::MAX).contains(seconds);
         let seconds = u64::try_from(seconds).ok().filter(fits);
-        seconds.map(Self).ok_or_else(|| {
-            format!(
-                "`to_person_seconds` is between 1 and {}: the time an orchestrator has to answer \
-                 before people are asked as well",
-                Self::MAX
-            )
-        })
+        let words = format!("`limit_seconds` is between 1 and {}", Self::MAX);
+        seconds.map(Self).ok_or(words)
     }
 }
 
@@ -205,6 +227,7 @@ mod tests {
             agents: AgentsConfig {
                 alone_minutes: AloneMinutes(5),
             },
+            hook: HookConfig::default(),
             questions: QuestionsConfig::default(),
         };
         assert_eq!(config, expected);
@@ -217,7 +240,7 @@ mod tests {
         let error = Config::parse("allow_hosts = []\nlisten_on = \"x\"\n").unwrap_err();
         assert_eq!(
             error,
-            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `agents`, `questions`"
+            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `agents`, `hook`, `questions`"
         );
     }
 
@@ -240,19 +263,31 @@ mod tests {
     }
 
     #[test]
-    fn an_orchestrator_has_a_second_to_a_day() {
-        let read = |seconds: &str| {
-            let text = format!("[questions]\nto_person_seconds = {seconds}\n");
-            Config::parse(&text).map(|config| config.questions.to_person_seconds.as_ms())
+    fn hooks_deny_without_an_answer_and_ask_without_a_host_unless_told() {
+        let read = |text: &str| Config::parse(text).map(|config| config.hook);
+        let usual = HookConfig {
+            limit_seconds: LimitSeconds(600),
+            on_timeout: HookEnd::Deny,
+            without_host: HookEnd::Ask,
         };
-        assert_eq!(read("1"), Ok(1_000));
-        assert_eq!(read("86400"), Ok(ESCALATION_MS_MAX));
-        for wrong in ["0", "-1", "86401"] {
-            let error = read(wrong).unwrap_err();
-            let begin = "line 2: `to_person_seconds` is between 1 and 86400";
-            assert!(error.starts_with(begin), "{error}");
+        assert_eq!(read("").unwrap(), usual);
+        assert_eq!(read("[hook]\n").unwrap(), usual);
+        let told = "[hook]\nlimit_seconds = 5\non_timeout = \"ask\"\nwithout_host = \"deny\"\n";
+        let expected = HookConfig {
+            limit_seconds: LimitSeconds(5),
+            on_timeout: HookEnd::Ask,
+            without_host: HookEnd::Deny,
+        };
+        assert_eq!(read(told).unwrap(), expected);
+        for wrong in [
+            "limit_seconds = 0",
+            "limit_seconds = 86401",
+            "on_timeout = \"allow\"",
+            "without_host = \"allow\"",
+            "fallback = 1",
+        ] {
+            assert!(read(&format!("[hook]\n{wrong}\n")).is_err(), "{wrong}");
         }
-        assert_eq!(ToPersonSeconds::default().as_ms(), ESCALATION_MS);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(crate) const NAME: &str = "SpawnAgent";
 
 /// Fields that change nothing about what a rule may say. Where it works, and with which tools, the
 /// host holds against its orchestrator's own.
-const HARMLESS: [&str; 10] = [
+const HARMLESS: [&str; 9] = [
     "agent",
     "allowed_tools",
     "cwd",
@@ -25,7 +25,6 @@ const HARMLESS: [&str; 10] = [
     "name",
     "prompt",
     "system_prompt",
-    "turn_timeout_s",
     "worktree",
 ];
 /// Modes in which every agent asks as usual.

@@ -12,6 +12,7 @@ pub(crate) mod down;
 pub(crate) mod ending;
 mod events;
 mod family;
+mod hook;
 mod inbox;
 mod kill;
 mod left;
@@ -151,8 +152,13 @@ pub(crate) enum Command {
     Bypass(bypass::BypassArgs),
     /// Say what an orchestrator may settle for agents below it
     Ceiling(ceiling::CeilingArgs),
+    /// Have sessions that the host did not start ask here, through their tools' hooks
+    #[command(subcommand)]
+    Hook(hook::HookCommand),
     /// Deny everything open and interrupt every agent
     Stop(stop::StopArgs),
+    /// Give an agent the host's tools, as an MCP server on standard input and output
+    Mcp(crate::mcp::McpArgs),
     /// Print a link that opens the web page once
     #[command(after_help = "Example:\n  xdg-open \"$(countersign open)\"")]
     Open,
@@ -213,10 +219,12 @@ impl Cli {
             Command::Rules(command) => Box::pin(rules::rules(common, command)).await,
             Command::Bypass(args) => bypass::bypass(common, args).await,
             Command::Ceiling(args) => ceiling::ceiling(common, args).await,
+            Command::Hook(command) => hook::hook(common, command),
             Command::Stop(args) => stop::stop(common, args).await,
             Command::Open => open::open(common).await,
             Command::Completions { shell } => completions(shell),
             Command::Demo(command) => Box::pin(demo::run(command)).await,
+            Command::Mcp(args) => crate::mcp::mcp(args),
             Command::Runner(args) => runner::runner(args).await,
         }
     }

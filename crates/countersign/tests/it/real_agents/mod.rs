@@ -14,6 +14,8 @@ mod stage;
 mod stories;
 mod told;
 
+pub(crate) use stage::is_there;
+
 /// A test of its own for each agent and story.
 macro_rules! told_of {
     ($($module:ident, $agent:ident: $($story:ident)+;)+) => {

@@ -318,9 +318,53 @@ async fn a_hook_whose_program_is_gone_blocks() {
     assert!(stage.model_received("/nowhere/countersign"));
 }
 
+/// The host that runs an agent is asked by it. Its hook neither asks as well nor answers.
+#[tokio::test]
+async fn a_managed_agent_with_the_hook_asks_once() {
+    if !is_there(RealAgent::Claude) {
+        return;
+    }
+    let Some(mut stage) = Stage::set("").await else {
+        return;
+    };
+    let home = stage.scratch.path().join("home");
+    fs::create_dir(&home).unwrap();
+    let recipe = RealAgent::Claude.prepare(&home, stage.model.port).unwrap();
+    let line = recipe.command.iter().map(|word| format!("'{word}'"));
+    let line = line.collect::<Vec<_>>().join(" ");
+    let mut spawn = command(stage.host.home());
+    spawn.args(["spawn", "--name", "ann", "--command", &line]);
+    spawn.arg("--cwd").arg(stage.work());
+    let own = (
+        "COUNTERSIGN_HOME".to_owned(),
+        stage.host.home().display().to_string(),
+    );
+    for (name, value) in recipe.env.into_iter().chain([own]) {
+        spawn.args(["--env", &format!("{name}={value}")]);
+    }
+    let steps = json!([{ "shell": "touch made" }]);
+    spawn
+        .arg("--")
+        .arg(format!("Follow the script. <script>{steps}</script>"));
+    let spawned = spawn.output().unwrap();
+    assert!(spawned.status.success(), "{spawned:?}");
+    let ask = stage.ask().await;
+    assert_eq!(ask["input"]["command"], "touch made");
+    stage.answer(&ask, approve()).await;
+    let waited = command(stage.host.home())
+        .args(["wait", "ann", "--timeout", "60s"])
+        .output()
+        .unwrap();
+    assert!(waited.status.success(), "{waited:?}");
+    assert!(stage.has("made"));
+    assert_eq!(stage.asks().await, [pair("touch made", "allowed")]);
+    let agents = stage.agents().await;
+    assert_eq!((agents.len(), &agents[0]["name"]), (1, &json!("ann")));
+}
+
 /// What an agent that knows its ask's id tries, by the socket, by the wire and by REST with a token
 /// that it stole. It waits for the id in a file, and leaves what came of it in another.
-fn answers_itself(stage: &Stage) -> String {
+fn write_tries(stage: &Stage) {
     let bin = env!("CARGO_BIN_EXE_countersign");
     let token = stage.host.home().join("run/auth-token");
     let (host, port) = stage.host.address.split_once(':').unwrap();
@@ -339,15 +383,27 @@ mv tried.tmp tried
 "#
     );
     fs::write(stage.work().join("tries.sh"), script).unwrap();
-    "bash tries.sh >/dev/null 2>&1 &".to_owned()
 }
 
+/// What it has let run beside it is no longer its child when the shell that started it ends.
 #[tokio::test]
 async fn it_cannot_answer_its_own_ask_by_any_door() {
+    a_try_to_answer_itself_is_refused("", "10 10 403\n").await;
+}
+
+/// Without its environment nobody knows whose process it is, and then it is nobody's.
+#[tokio::test]
+async fn it_cannot_answer_from_an_empty_environment() {
+    let emptied = "env -i PATH=\"$PATH\" COUNTERSIGN_HOME=\"$COUNTERSIGN_HOME\"";
+    a_try_to_answer_itself_is_refused(emptied, "10 10 401\n").await;
+}
+
+async fn a_try_to_answer_itself_is_refused(prefix: &str, expected: &str) {
     let Some(mut stage) = Stage::set("").await else {
         return;
     };
-    let tries = answers_itself(&stage);
+    write_tries(&stage);
+    let tries = format!("{prefix} bash tries.sh >/dev/null 2>&1 &");
     let steps = json!([{ "shell": tries }, { "shell": "touch made" }]);
     let mut claude = stage.claude(&[], &steps);
     let ask = stage.ask().await;
@@ -358,7 +414,7 @@ async fn it_cannot_answer_its_own_ask_by_any_door() {
     write_whole(&stage.work().join("id"), id);
     let tried = stage.work().join("tried");
     let tried = poll("it to try", || fs::read_to_string(&tried).ok());
-    assert_eq!(tried, "10 10 403\n");
+    assert_eq!(tried, expected);
     assert_eq!(stage.ask().await["id"], id);
     stage.answer(&ask, json!({ "resolution": "deny" })).await;
     claude.ended();

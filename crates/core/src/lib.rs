@@ -19,6 +19,7 @@ mod input;
 mod json;
 pub mod limits;
 mod managed;
+mod own_tools;
 mod principal;
 mod question;
 mod rejection;
@@ -43,6 +44,7 @@ pub use input::{
 };
 pub use json::{Json, hex};
 pub use managed::{AllowedActions, Duties, Duty, Life, Managed, Pass, Turn};
+pub use own_tools::{OWN_SERVER, OWN_TOOLS, is_own_tool, own_tool_name};
 pub use principal::{By, Caller, Principal, Role};
 pub use question::{Question, QuestionEnded};
 pub use rejection::Rejection;

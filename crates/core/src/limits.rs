@@ -131,6 +131,10 @@ pub const DESCENT_MAX: usize = 8;
 /// than can be thought about at once.
 pub const MAIL_BATCH_MAX: usize = 16;
 
+/// What a letter quotes of what was said: it is kept with the orchestrator, which is written again with
+/// each of its steps.
+pub const LETTER_BYTES_MAX: usize = 8 * 1024;
+
 /// Keys of notes that are remembered for each agent: a note is repeated right after it was said, or
 /// never.
 pub const NOTE_KEYS_MAX: usize = 32;
@@ -436,6 +440,51 @@ pub const HOST_FILES: u64 = 64;
 
 /// What is read of a runner's record: some paths.
 pub const RUNNER_RECORD_BYTES_MAX: u64 = 64 * 1024;
+
+/// How often a call by MCP that waits for somebody says so: clients give up on what is silent for a
+/// minute, some for less.
+pub const MCP_PROGRESS_MS: u64 = 5_000;
+
+/// How long a question by MCP waits unless its asker says otherwise: agents that wait longer are better
+/// told that nobody is there.
+pub const MCP_QUESTION_S: u64 = 300;
+
+/// The longest a question by MCP can wait: a day.
+pub const MCP_QUESTION_S_MAX: u64 = 24 * 3_600;
+
+/// One text of somebody else in the result of an MCP tool: what a model reads without losing its own
+/// thread.
+pub const MCP_TEXT_BYTES_MAX: usize = 32 * 1024;
+
+/// One message that is relayed by MCP on standard input and output: as long as an agent's own lines.
+pub const MCP_LINE_BYTES_MAX: usize = AGENT_LINE_BYTES_MAX;
+
+/// Calls by MCP that one agent has under way at one time: more than any makes, each holds a thread.
+pub const MCP_CALLS_AT_ONCE_MAX: usize = 64;
+
+/// How long a call by MCP waits for a host to come back: as long as an ask waits for a person.
+pub const MCP_HOST_WAIT_MS: u64 = 30 * 60_000;
+
+/// The first pause before a host that was not there is sought again; it doubles up to the next.
+pub const MCP_RETRY_MS: u64 = 50;
+
+/// See [`MCP_RETRY_MS`]: soon enough for whoever waits, rare enough for a machine without a host.
+pub const MCP_RETRY_MS_MAX: u64 = 1_000;
+
+/// How long an orchestrator waits for its agents unless it says otherwise.
+pub const MCP_WAIT_S: u64 = 300;
+
+/// The longest it can wait at a time: questions that come up meanwhile end the wait anyway.
+pub const MCP_WAIT_S_MAX: u64 = 3_600;
+
+/// Rows in one list that an orchestrator is shown.
+pub const MCP_LIST_ROWS_MAX: usize = 100;
+
+/// What one look at a transcript gives a model to read.
+pub const MCP_TRANSCRIPT_BYTES_MAX: usize = 64 * 1024;
+
+/// Pages of a transcript that are read to find its newest entries.
+pub const MCP_TRANSCRIPT_PAGES_MAX: usize = 50;
 
 /// The longest a hook waits for a person: what a tool lets its hooks take at the most.
 pub const HOOK_WAIT_MS_MAX: u64 = 24 * 3_600_000;

@@ -14,6 +14,7 @@ mod failure;
 mod hook;
 mod host;
 mod json_text;
+mod mcp;
 mod nonce;
 mod output;
 mod paths;
@@ -40,6 +41,9 @@ fn main() -> ExitCode {
             &mut Builder::new_current_thread(),
             cli::runner::runner(args),
         );
+    }
+    if let Some(args) = mcp::arguments(std::env::args_os().skip(1)) {
+        return finish(mcp::mcp(args));
     }
     // An agent waits for each of these before each of its steps.
     if let Some(args) = hook::arguments(std::env::args_os().skip(1)) {
@@ -69,6 +73,10 @@ fn run(
             runtime.shutdown_background();
             outcome
         });
+    finish(outcome)
+}
+
+fn finish(outcome: Result<exit::Exit, failure::CliError>) -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure::CliError::OutputClosed) => exit::Exit::Ok.into(),

@@ -5,11 +5,12 @@
 //! very state the decision is made from. Invariant: the grants here are those of the state.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use countersign_core::event::{Effect, Grant};
 use countersign_core::{
-    AgentId, Asking, Delegated, Event, GrantId, Json, Judged, State, Timestamp,
+    AgentId, Asking, Delegated, Event, GrantId, Json, Judged, OWN_TOOLS, State, Timestamp,
+    own_tool_name,
 };
 use countersign_rules::{
     Action, Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Place,
@@ -22,6 +23,26 @@ use crate::rulebook::{Chapter, ChapterLayer, Rulebook};
 /// more is left out, and an ask with more than these waits for a person.
 const SPENT_MAX: usize = 8;
 
+/// What verdicts call the host's own layer.
+const OWN_LAYER: &str = "the host's own tools";
+
+/// An agent that asks whether it may call one of our tools may: we judge what it wants of them
+/// ourselves, when it calls. Whatever people deny or want to be asked about holds all the same.
+static OWN_RULES: LazyLock<RuleSet> = LazyLock::new(|| {
+    let mut rules = RuleSet::default();
+    for tool in OWN_TOOLS {
+        let origin = Origin {
+            source: OWN_LAYER.into(),
+            line: None,
+            grant: None,
+        };
+        if let Ok(entry) = Entry::parse(Effect::Allow, &own_tool_name(tool), origin) {
+            rules.insert(entry);
+        }
+    }
+    rules
+});
+
 /// An ask taken apart, with the rules that count where it would run.
 pub(crate) struct Assessed {
     request: Request,
@@ -30,6 +51,8 @@ pub(crate) struct Assessed {
     cwd: Option<String>,
     /// Whether the input can be read in more than one way. Then a rule can deny it, and no more.
     ambiguous: bool,
+    /// Whether the host's own layer counts.
+    own_layer: bool,
     /// Where its input says that it runs, if that lies in another project.
     elsewhere: Option<Elsewhere>,
     /// How it looks from the folders of those above its agent.
@@ -59,6 +82,8 @@ pub(crate) struct Unread {
     pub(crate) cwd: Option<String>,
     /// Where the agent says that it works.
     pub(crate) project: Option<String>,
+    /// Whether it is about one of the host's own tools, asked by an agent that was given them.
+    pub(crate) own_tool: bool,
     /// Those above its agent, each with the folder it works in.
     pub(crate) above: Vec<(AgentId, String)>,
 }
@@ -87,6 +112,7 @@ impl Assessed {
             chapter,
             cwd: cwd.map(str::to_owned),
             ambiguous,
+            own_layer: unread.own_tool,
         }
     }
 
@@ -161,7 +187,7 @@ impl Assessed {
     ) -> Vec<Layer<'a>> {
         let files = self.chapter.layers.iter();
         let files = files.map(|layer| file_layer(layer, is_for));
-        files.chain([grants]).collect()
+        files.chain([grants]).chain(own_layer(self)).collect()
     }
 
     /// What one rule, and nothing but the floor beside it, says.
@@ -368,7 +394,7 @@ impl Gate {
             }
         }
         for above in &assessed.above {
-            let there = self.judge_above(state, above, asking, now);
+            let there = self.judge_above(state, (assessed, above), asking, now);
             if there.effect > verdict.effect {
                 verdict = there;
             }
@@ -385,7 +411,7 @@ impl Gate {
     fn judge_above(
         &self,
         state: &State,
-        above: &Above,
+        (assessed, above): (&Assessed, &Above),
         asking: Asking<'_>,
         now: Timestamp,
     ) -> Verdict {
@@ -409,7 +435,8 @@ impl Gate {
         };
         let files = above.chapter.layers.iter();
         let files = files.map(|layer| file_layer(layer, &is_for));
-        let layers: Vec<_> = files.chain([grants]).collect();
+        let layers = files.chain([grants]).chain(own_layer(assessed));
+        let layers: Vec<_> = layers.collect();
         judge(&above.assessment, &above.chapter.floor, &layers)
     }
 
@@ -486,6 +513,15 @@ pub(crate) fn names_of(state: &State, agent: Option<&AgentId>, now: Timestamp) -
 /// Whether a rule of a file is for everybody, or for an agent with one of these names.
 fn is_for(entry: &Entry, names: &[String]) -> bool {
     entry.is_for(None) || names.iter().any(|name| entry.is_for(Some(name)))
+}
+
+/// The host's own layer, where it counts.
+fn own_layer(assessed: &Assessed) -> Option<Layer<'static>> {
+    assessed.own_layer.then(|| Layer {
+        rules: &OWN_RULES,
+        admits: &|_| true,
+        allows: Allows::Count,
+    })
 }
 
 fn file_layer<'a>(layer: &'a ChapterLayer, admits: &'a dyn Fn(&Entry) -> bool) -> Layer<'a> {

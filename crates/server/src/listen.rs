@@ -33,7 +33,7 @@ use crate::guard::Guard;
 use crate::ops::hook::{self, Desk};
 use crate::peer::{TcpPeers, identify};
 use crate::tickets::Tickets;
-use crate::{Doors, Options, ServeError, Server, rest, session, web};
+use crate::{Doors, Options, ServeError, Server, mcp, rest, session, web};
 
 /// What is read from a WebSocket at a time: most frames fit.
 const READ_BUFFER_BYTES: usize = 4096;
@@ -113,6 +113,7 @@ fn router(doors: &Arc<Doors>) -> Router {
     Router::new()
         .route("/", get(web_socket_or_front_page))
         .route("/rpc", get(web_socket))
+        .route("/mcp", mcp::route(doors))
         .route("/healthz", get(web::health))
         .route("/metrics", get(web::metrics_page))
         .route("/login/{ticket}", get(web::login))

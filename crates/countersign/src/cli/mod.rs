@@ -155,6 +155,8 @@ pub(crate) enum Command {
     Hook(hook::HookCommand),
     /// Deny everything open and interrupt every agent
     Stop(stop::StopArgs),
+    /// Give an agent the host's tools, as an MCP server on standard input and output
+    Mcp(crate::mcp::McpArgs),
     /// Print a link that opens the web page once
     #[command(after_help = "Example:\n  xdg-open \"$(countersign open)\"")]
     Open,
@@ -219,6 +221,7 @@ impl Cli {
             Command::Open => open::open(common).await,
             Command::Completions { shell } => completions(shell),
             Command::Demo(command) => Box::pin(demo::run(command)).await,
+            Command::Mcp(args) => crate::mcp::mcp(args),
             Command::Runner(args) => runner::runner(args).await,
         }
     }

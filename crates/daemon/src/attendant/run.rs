@@ -147,7 +147,7 @@ impl Run {
                 files: true,
                 terminals: true,
             },
-            mcp_servers: Vec::new(),
+            mcp_servers: self.service.runners().tools.iter().cloned().collect(),
         }
     }
 

@@ -178,6 +178,7 @@ impl Service {
             input: check.input,
             cwd: check.cwd,
             project,
+            own_tool: false,
             above,
         };
         let Some(assessed) = self.assess(unread).await else {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use countersign_agents::adapter::McpServer;
 use countersign_core::limits::{ESCALATION_MS, EXPIRY_HOLD_MS, OWNER_GRACE_MS, RUNNER_PATIENCE_MS};
 
 use crate::names::random_hex;
@@ -51,6 +52,8 @@ pub struct RunnerSettings {
     pub sockets: Vec<PathBuf>,
     /// How long one goes on without a host.
     pub patience_ms: u64,
+    /// The host's own tools, which every agent is given, if they can be reached.
+    pub tools: Option<McpServer>,
 }
 
 /// A folder that nobody else uses, so that hosts of tests do not meet.
@@ -63,6 +66,7 @@ impl Default for RunnerSettings {
             sockets: vec![folder.join("sockets")],
             folder: folder.join("runners"),
             patience_ms: RUNNER_PATIENCE_MS,
+            tools: None,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use countersign_core::limits::RECOVERY_MS;
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Ask, AskRequest, Bookmark, Input, Rejection,
+    AgentId, Approval, ApprovalId, Ask, AskRequest, Bookmark, Input, Rejection, is_own_tool,
 };
 use tokio::sync::oneshot;
 
@@ -114,8 +114,19 @@ impl Service {
             input: request.input.clone(),
             cwd: request.cwd.clone(),
             project,
+            own_tool: self.is_about_own_tool(request),
             above,
         })
+    }
+
+    /// Whether a managed agent asks to call what the host gave it. What the host asks on behalf of an
+    /// agent that called is another matter, although it is about the same tool.
+    fn is_about_own_tool(&self, request: &AskRequest) -> bool {
+        let managed = request.managed.as_ref();
+        let given = self.shared.runners.tools.is_some();
+        // Nothing else may come in under the name.
+        let alone = managed.is_some_and(|managed| managed.passes.is_empty());
+        given && alone && request.tool.as_deref().is_some_and(is_own_tool)
     }
 
     /// Asks the rules again about what is open: at the start, and whenever files changed.
@@ -231,11 +242,13 @@ fn open_asks(view: View<'_>) -> Vec<(ApprovalId, Unread)> {
 
 pub(super) fn unread_ask(view: View<'_>, ask: &Arc<Ask>) -> Unread {
     let project = ask.agent.as_ref().filter(|_| ask.cwd.is_none());
+    let alone = ask.request.is_some() && ask.passes.is_empty();
     Unread {
         tool: ask.tool.clone().unwrap_or_default(),
         input: ask.input.clone(),
         cwd: ask.cwd.clone(),
         project: project.and_then(|agent| project_of(view, agent)),
+        own_tool: alone && ask.tool.as_deref().is_some_and(is_own_tool),
         above: above(view, ask.agent.as_ref()),
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn spawn(
 }
 
 /// Secret values are taken out of what is recorded here, before anything else sees them.
-fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
+pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
     if params.agent.is_some() != params.command.is_empty() {
         return Err(Fault::plain(
             Reason::InvalidParams,
@@ -75,7 +75,7 @@ fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
         }),
         turn_timeout_ms: params.turn_timeout_ms,
         ask_timeout_ms: params.ask_timeout_ms,
-        role: params.role.map(role).transpose()?,
+        role: params.role.as_deref().map(role).transpose()?,
         parent: None,
         allowed_by: None,
     };
@@ -87,7 +87,7 @@ fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
     })
 }
 
-fn role(role: String) -> Result<AgentRole> {
+fn role(role: &str) -> Result<AgentRole> {
     if role == words::ORCHESTRATOR {
         Ok(AgentRole::Orchestrator)
     } else {

@@ -13,6 +13,7 @@ mod served;
 mod stage;
 mod stories;
 mod told;
+mod tools;
 
 pub(crate) use stage::is_there;
 
@@ -39,10 +40,10 @@ macro_rules! told_of {
 told_of! {
     example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    claude, Claude: allowed denied_with_words interrupted two_at_once struck runner_struck
+    claude, Claude: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    codex, Codex: allowed denied_with_words interrupted two_at_once struck runner_struck
+    codex, Codex: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    defect, Defect: allowed denied_with_words interrupted two_at_once struck runner_struck
+    defect, Defect: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
 }

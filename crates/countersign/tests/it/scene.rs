@@ -52,6 +52,11 @@ impl Scene {
         self.folder().join(name).to_str().unwrap().to_owned()
     }
 
+    /// What whatever the scene starts has in its environment.
+    pub(crate) fn mark(&self) -> &str {
+        self.mark.split_once('=').unwrap().1
+    }
+
     /// What a command adds to when it runs, so that running twice shows.
     pub(crate) fn adds(&self, word: &str) -> String {
         format!("echo {word} >> {}", self.path("effects"))

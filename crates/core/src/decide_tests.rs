@@ -9,6 +9,7 @@ mod asks;
 mod bypass;
 mod grants;
 mod managed;
+mod orchestrators;
 mod owners;
 mod record;
 mod rules;

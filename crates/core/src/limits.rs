@@ -131,6 +131,10 @@ pub const DESCENT_MAX: usize = 8;
 /// than can be thought about at once.
 pub const MAIL_BATCH_MAX: usize = 16;
 
+/// What a letter quotes of what was said: it is kept with the orchestrator, which is written again with
+/// each of its steps.
+pub const LETTER_BYTES_MAX: usize = 8 * 1024;
+
 /// Keys of notes that are remembered for each agent: a note is repeated right after it was said, or
 /// never.
 pub const NOTE_KEYS_MAX: usize = 32;

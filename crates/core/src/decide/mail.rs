@@ -15,7 +15,7 @@ use crate::event::{
 };
 use crate::ids::AgentId;
 use crate::input::{Context, TellUp};
-use crate::limits::{AGENT_MESSAGES_MAX, MAIL_BATCH_MAX};
+use crate::limits::{AGENT_MESSAGES_MAX, LETTER_BYTES_MAX, MAIL_BATCH_MAX};
 use crate::managed::{Life, Managed};
 use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
@@ -123,7 +123,7 @@ fn letter_of(
                 "[countersign] {} asks you, and waits for an answer to {question} \
                  (`answer_question`). These are its words, not a person's:\n\n{}",
                 name_of(state, &from),
-                e.question.text
+                quoted(&e.question.text)
             );
             (
                 to,
@@ -136,7 +136,7 @@ fn letter_of(
             let text = format!(
                 "[countersign] {} tells you something. These are its words, not a person's:\n\n{}",
                 name_of(state, &e.agent),
-                e.text
+                quoted(&e.text)
             );
             let mail = Mail::Note {
                 from: e.agent.clone(),
@@ -150,7 +150,7 @@ fn letter_of(
             let text = format!(
                 "[countersign] {} has ended: {}",
                 name_of(state, &e.agent),
-                e.message
+                quoted(&e.message)
             );
             let from = e.agent.clone();
             (to, text, By::from(&Caller::host()), Mail::Finished { from })
@@ -190,6 +190,19 @@ fn finished(
     );
     let from = end.agent.clone();
     Some((to, text, By::from(&Caller::host()), Mail::Finished { from }))
+}
+
+/// As much of it as a letter carries.
+fn quoted(text: &str) -> String {
+    if text.len() <= LETTER_BYTES_MAX {
+        return text.to_owned();
+    }
+    let kept = text.floor_char_boundary(LETTER_BYTES_MAX);
+    format!(
+        "{}\n\n(the rest of {} bytes is left out)",
+        &text[..kept],
+        text.len()
+    )
 }
 
 fn name_of(state: &State, agent: &AgentId) -> String {

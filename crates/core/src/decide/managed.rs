@@ -235,7 +235,7 @@ fn prompt(
     };
     events.push(queue(&id, message.clone()));
     match managed.life {
-        Life::Gone => events.extend(begin_run(agent, managed, caller)?),
+        Life::Gone => events.extend(begin_run(agent, managed, caller, state.open_of(&id))?),
         Life::Ready if managed.turn.is_none() => {
             let waiting = managed.queue.iter().chain([&message]);
             let next = mail::batch(waiting);
@@ -403,29 +403,25 @@ fn resume(state: &State, caller: &Caller, id: AgentId) -> Result<Decision, Rejec
         events.push(taken_out(state, caller, agent)?);
     }
     if !managed.is_live() {
-        events.extend(begin_run(agent, managed, caller)?);
+        events.extend(begin_run(agent, managed, caller, state.open_of(&id))?);
     }
     Ok(Decision::new(events, Subject::Agent(id)))
 }
 
 /// The facts that start an agent again: on its session, or from the beginning if it never had one
-/// and nothing of it would be lost.
+/// and nothing of it would be lost. `open` is what it has open: it may have asked without a process.
 pub(super) fn begin_run(
     agent: &Agent,
     managed: &Managed,
     caller: &Caller,
+    open: OpenCounts,
 ) -> Result<Vec<Event>, Rejection> {
     let session = managed.session.clone().filter(|_| managed.resumable);
     if session.is_none() && managed.turns > 0 {
         return Err(Rejection::CannotResume(agent.id().clone()));
     }
     let run = run_requested(agent.id(), managed.run + 1, session, caller);
-    let starting = status(
-        &agent.profile,
-        BaseState::Starting,
-        OpenCounts::default(),
-        None,
-    );
+    let starting = status(&agent.profile, BaseState::Starting, open, None);
     Ok(vec![run, starting])
 }
 

@@ -246,7 +246,9 @@ fn exited(
 /// What was said to an agent after it was to be ended revives it.
 fn begin_again(agent: &Agent, managed: &Managed) -> Vec<Event> {
     let dropped = || dropped(agent.id(), managed, "the agent cannot be resumed");
-    begin_run(agent, managed, &Caller::host()).unwrap_or_else(|_| dropped().into_iter().collect())
+    let none = OpenCounts::default();
+    let begun = begin_run(agent, managed, &Caller::host(), none);
+    begun.unwrap_or_else(|_| dropped().into_iter().collect())
 }
 
 /// Nobody will hear what became of the calls that the turn leaves open.

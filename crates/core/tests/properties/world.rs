@@ -111,6 +111,10 @@ impl World {
                 let input = self.ran(agent, when, &ran);
                 self.feed(&input);
             }
+            Step::Family(step) => {
+                let input = self.family(&step);
+                self.feed(&input);
+            }
             Step::ManagedAsk(own, ask) => {
                 let plain = self.request(Caller::host(), &ask);
                 let request = self.managed_ask(&own, plain);
@@ -195,10 +199,10 @@ impl World {
             pid: 1,
             adopted,
         });
-        crate::managed::only_these_live(&self.folded, &before);
+        crate::managed::only_these_live(&self.folded, before);
     }
 
-    fn feed(&mut self, input: &Input) {
+    pub(crate) fn feed(&mut self, input: &Input) {
         let context = Context {
             now: self.now,
             presence: &self.presence,
@@ -255,7 +259,7 @@ impl World {
         made.get(from_the_end).cloned()
     }
 
-    fn ask_id(&self, pick: usize) -> ApprovalId {
+    pub(crate) fn ask_id(&self, pick: usize) -> ApprovalId {
         Self::pick(&self.asks, pick).unwrap_or_else(|| ApprovalId::new("unknown"))
     }
 

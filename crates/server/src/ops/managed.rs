@@ -75,7 +75,7 @@ pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
         }),
         turn_timeout_ms: params.turn_timeout_ms,
         ask_timeout_ms: params.ask_timeout_ms,
-        role: params.role.map(role).transpose()?,
+        role: params.role.as_deref().map(role).transpose()?,
         parent: None,
         allowed_by: None,
     };
@@ -87,7 +87,7 @@ pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
     })
 }
 
-fn role(role: String) -> Result<AgentRole> {
+fn role(role: &str) -> Result<AgentRole> {
     if role == words::ORCHESTRATOR {
         Ok(AgentRole::Orchestrator)
     } else {

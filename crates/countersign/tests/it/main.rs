@@ -30,6 +30,7 @@ mod managed_load;
 mod managed_terminals;
 mod mcp;
 mod mcp_bridge;
+mod mcp_inspector;
 mod mcp_orchestrator;
 mod outlive_attacks;
 mod outlive_cli;

@@ -46,7 +46,8 @@ async fn an_agent_is_known_by_its_process_and_is_given_its_tools() {
     assert!(!is_error, "{words}");
     let events = operator.ok("host.events", json!({ "limit": 5 })).await;
     let told = events.as_array().unwrap().iter();
-    let told = told.filter(|event| event["kind"] == "agent.noted" && event["payload"]["text"] == "half done");
+    let told = told
+        .filter(|event| event["kind"] == "agent.noted" && event["payload"]["text"] == "half done");
     assert_eq!(told.count(), 1, "{events}");
     assert_eq!(agent.end_mcp().await, 0);
 }
@@ -216,4 +217,37 @@ async fn an_answer_that_is_cut_off_is_none() {
     drop(connection);
     let (is_error, words, _) = result(&mut agent.hear_mcp().await);
     assert!(is_error && words.contains("may or may not"), "{words}");
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told_so_now_and_then() {
+    let host = Host::start();
+    let mut operator = Wire::operator(&host).await;
+    let mut agent = bridged(&host, &mut operator).await;
+    let mut question = call(1, "ask_orchestrator", json!({ "question": "go on?" }));
+    question["params"]["_meta"] = json!({ "progressToken": "p" });
+    let progress = exchange(&mut agent, question).await;
+    let expected = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
+        "params": { "progressToken": "p", "progress": 1, "message": "waiting for an answer" } });
+    assert_eq!(progress, expected);
+}
+
+#[tokio::test]
+async fn the_protocol_without_sessions_works_too() {
+    let host = Host::start();
+    let mut operator = Wire::operator(&host).await;
+    let mut agent = bridged(&host, &mut operator).await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let discover = json!({ "jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": { "_meta": meta } });
+    let discovered = exchange(&mut agent, discover).await;
+    let versions = discovered["result"]["supportedVersions"].to_string();
+    assert!(versions.contains("2026-07-28"), "{discovered}");
+    let mut notify = call(2, "notify_orchestrator", json!({ "message": "half done" }));
+    notify["params"]["_meta"] = meta;
+    let (is_error, words, _) = result(&mut exchange(&mut agent, notify).await);
+    assert!(!is_error, "{words}");
 }

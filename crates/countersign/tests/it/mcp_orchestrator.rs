@@ -12,6 +12,9 @@ async fn orchestrator(scene: &Scene, wire: &mut Wire) -> (Value, Bearer) {
     let mut params = scene.spawn_params("boss", &json!([{ "say": "ready" }]));
     params["role"] = json!("orchestrator");
     let boss = wire.ok("host.spawn_agent", params).await["id"].take();
+    // What it asks in a turn ends with the turn.
+    let rest = json!({ "agent_id": boss, "timeout_ms": 30_000 });
+    wire.ok("host.wait_idle", rest).await;
     let bearer = Bearer::of(&scene.host, wire, boss.as_str().unwrap()).await;
     (boss, bearer)
 }
@@ -57,8 +60,10 @@ async fn an_orchestrator_starts_looks_after_and_ends_an_agent() {
     let (id, mut boss) = orchestrator(&scene, &mut wire).await;
     let wanted = child(&scene, "hand", &json!([{ "say": "the work is done" }]));
     let spawning = boss.call("spawn_agent", wanted.clone());
-    let ((is_error, _, hand), asked) =
-        tokio::join!(spawning, decide(&mut wire, json!({ "resolution": "approve" })));
+    let ((is_error, _, hand), asked) = tokio::join!(
+        spawning,
+        decide(&mut wire, json!({ "resolution": "approve" }))
+    );
     assert!(!is_error);
     assert_eq!(
         (&asked["tool"], &asked["input"], &asked["agent_id"]),
@@ -69,7 +74,9 @@ async fn an_orchestrator_starts_looks_after_and_ends_an_agent() {
     let all = json!({ "agents": ["hand"], "timeout_s": 30 });
     let (_, words, rested) = boss.call("wait_for_agents", all).await;
     assert_eq!(rested["all_idle"], true, "{words}");
-    let (_, text, _) = boss.call("read_transcript", json!({ "agent": "hand" })).await;
+    let (_, text, _) = boss
+        .call("read_transcript", json!({ "agent": "hand" }))
+        .await;
     assert!(text.contains("assistant: the work is done"), "{text}");
     let (_, _, listed) = boss.call("list_agents", json!({})).await;
     assert_eq!(listed["agents"][0]["id"], hand["id"]);
@@ -77,8 +84,11 @@ async fn an_orchestrator_starts_looks_after_and_ends_an_agent() {
     let sent = json!({ "agent": hand["id"], "message": message });
     let (is_error, words, _) = boss.call("send_to_agent", sent).await;
     assert!(!is_error, "{words}");
-    boss.call("wait_for_agents", json!({ "timeout_s": 30 })).await;
-    let (_, text, _) = boss.call("read_transcript", json!({ "agent": "hand" })).await;
+    boss.call("wait_for_agents", json!({ "timeout_s": 30 }))
+        .await;
+    let (_, text, _) = boss
+        .call("read_transcript", json!({ "agent": "hand" }))
+        .await;
     assert!(text.contains("[turn 2] assistant: more was done"), "{text}");
     let (is_error, words, _) = boss.call("kill_agent", json!({ "agent": "hand" })).await;
     assert!(!is_error, "{words}");
@@ -96,7 +106,10 @@ async fn nothing_starts_without_a_yes() {
     let ((is_error, words, _), _) = tokio::join!(spawning, decide(&mut wire, no));
     assert!(is_error && words.contains("do it yourself"), "{words}");
     let (_, words, listed) = boss.call("list_agents", json!({})).await;
-    assert_eq!((words.as_str(), listed), ("no agents", json!({ "agents": [] })));
+    assert_eq!(
+        (words.as_str(), listed),
+        ("no agents", json!({ "agents": [] }))
+    );
     scene.end_all(&mut wire).await;
 }
 
@@ -131,7 +144,10 @@ async fn a_child_asks_its_orchestrator_which_answers() {
     };
     let ((_, words, _), (is_error, said, _)) = tokio::join!(asking, answering);
     assert!(!is_error, "{said}");
-    assert!(words.starts_with("agent `") && words.ends_with("answers: 7000"), "{words}");
+    assert!(
+        words.starts_with("agent `") && words.ends_with("answers: 7000"),
+        "{words}"
+    );
     scene.end_all(&mut wire).await;
 }
 
@@ -142,13 +158,18 @@ async fn an_orchestrator_settles_only_what_its_ceiling_covers() {
     let (id, mut boss) = orchestrator(&scene, &mut wire).await;
     let hand = spawned(&mut boss, &mut wire, child(&scene, "hand", &json!([]))).await;
     let mut hand = Bearer::of(&scene.host, &mut wire, hand["id"].as_str().unwrap()).await;
-    let wanted = json!({ "tool_name": "Bash", "input": { "command": "cargo test" }, "tool_use_id": "t1" });
+    let wanted =
+        json!({ "tool_name": "Bash", "input": { "command": "cargo test" }, "tool_use_id": "t1" });
     let asking = hand.call("request_permission", wanted);
     let deciding = async {
         let asked = pending(&mut wire, "host.approvals").await;
         let allow = json!({ "approval_id": asked["id"], "decision": "allow" });
         let (is_error, words, data) = boss.call("resolve_approval", allow.clone()).await;
-        assert_eq!((is_error, &data["reason"]), (true, &json!("above_ceiling")), "{words}");
+        assert_eq!(
+            (is_error, &data["reason"]),
+            (true, &json!("above_ceiling")),
+            "{words}"
+        );
         let ceiling = json!({ "agent_id": id, "rules": ["Bash(cargo test)"] });
         wire.ok("host.set_ceiling", ceiling).await;
         boss.call("resolve_approval", allow).await
@@ -177,12 +198,25 @@ async fn an_orchestrator_reaches_nobody_but_its_own() {
         let mut arguments = more;
         arguments["agent"] = other.clone();
         let (is_error, words, data) = boss.call(tool, arguments).await;
-        assert_eq!((is_error, &data["reason"]), (true, &json!("unknown_agent")), "{tool}: {words}");
+        assert_eq!(
+            (is_error, &data["reason"]),
+            (true, &json!("unknown_agent")),
+            "{tool}: {words}"
+        );
     }
     let mut stranger = Bearer::of(&scene.host, &mut wire, other.as_str().unwrap()).await;
-    for tool in ["list_agents", "spawn_agent", "resolve_approval", "answer_question"] {
+    for tool in [
+        "list_agents",
+        "spawn_agent",
+        "resolve_approval",
+        "answer_question",
+    ] {
         let (is_error, words, data) = stranger.call(tool, json!({})).await;
-        assert_eq!((is_error, &data["reason"]), (true, &json!("agent_not_allowed")), "{tool}: {words}");
+        assert_eq!(
+            (is_error, &data["reason"]),
+            (true, &json!("agent_not_allowed")),
+            "{tool}: {words}"
+        );
     }
     scene.end_all(&mut wire).await;
 }

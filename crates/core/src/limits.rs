@@ -485,3 +485,33 @@ pub const MCP_TRANSCRIPT_BYTES_MAX: usize = 64 * 1024;
 
 /// Pages of a transcript that are read to find its newest entries.
 pub const MCP_TRANSCRIPT_PAGES_MAX: usize = 50;
+
+/// The longest a hook waits for a person: what a tool lets its hooks take at the most.
+pub const HOOK_WAIT_MS_MAX: u64 = 24 * 3_600_000;
+
+/// How long a hook waits for a person unless its user says otherwise: longer than a coffee, and
+/// short enough that a session does not hang for an afternoon.
+pub const HOOK_LIMIT_MS: u64 = 10 * 60_000;
+
+/// What a hook keeps back of the time its caller gives it: enough to print its answer on a loaded
+/// machine, because a hook that comes too late is a hook that said nothing.
+pub const HOOK_MARGIN_MS: u64 = 5_000;
+
+/// What a hook takes its caller to give it if nobody told it: the shortest that any had by default.
+pub const HOOK_CALLER_MS: u64 = 60_000;
+
+/// What a hook reads from its caller: a tool's input and what is said around it.
+pub const HOOK_INPUT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// How soon after a hook's answer the same tool call may ask again at its own terminal and still be
+/// the same call.
+pub const HOOK_JOIN_MS: u64 = 10_000;
+
+/// Tool calls whose second hook is remembered: more than are open in that time.
+pub const HOOK_CLAIMS_KEPT: usize = 1_024;
+
+/// How often the host looks whether sessions that it did not start still live.
+pub const HOOK_SWEEP_MS: u64 = 30_000;
+
+/// Sessions that may begin alike before the host refuses to tell them apart.
+pub const HOOK_TWINS_MAX: usize = 100;

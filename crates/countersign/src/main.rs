@@ -11,6 +11,7 @@ mod duration;
 mod edits;
 mod exit;
 mod failure;
+mod hook;
 mod host;
 mod json_text;
 mod mcp;
@@ -43,6 +44,10 @@ fn main() -> ExitCode {
     }
     if let Some(args) = mcp::arguments(std::env::args_os().skip(1)) {
         return finish(mcp::mcp(args));
+    }
+    // An agent waits for each of these before each of its steps.
+    if let Some(args) = hook::arguments(std::env::args_os().skip(1)) {
+        return hook::run(&args);
     }
     match cli::Cli::try_parse() {
         Ok(cli) if cli.command.needs_threads() => run(&mut Builder::new_multi_thread(), cli.run()),

@@ -3,6 +3,7 @@
 //! Invariant: REST and JSON-RPC call the same functions and so have the same results and errors.
 
 pub(crate) mod below;
+pub(crate) mod hook;
 pub(crate) mod managed;
 mod remember;
 pub(crate) mod rules;

@@ -1,5 +1,6 @@
 //! REST under `/api/v1`, described by the document it generates, with events by SSE.
 
+mod hooks;
 mod managed;
 mod rules;
 
@@ -78,6 +79,7 @@ pub(crate) fn router() -> (axum::Router<Arc<Doors>>, utoipa::openapi::OpenApi) {
         .routes(routes!(stop_all))
         .merge(rules::router())
         .merge(managed::router())
+        .merge(hooks::router())
         .split_for_parts()
 }
 

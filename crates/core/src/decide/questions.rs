@@ -36,7 +36,8 @@ pub(super) fn ask(
     let repeated = |question: &&Question| {
         to.is_some() && question.text.agent == agent && question.text.text == input.text
     };
-    if let Some(open) = state.questions.values().find(repeated) {
+    let open = state.questions.values().filter(repeated);
+    if let Some(open) = open.min_by_key(|question| question.opened) {
         let id = open.text.id.clone();
         return Ok(Decision::new(Vec::new(), Subject::Question(id)));
     }

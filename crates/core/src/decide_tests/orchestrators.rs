@@ -655,11 +655,11 @@ fn what_becomes_of_children_is_never_left_unsaid() {
     host.does(exits(LEAD));
 }
 
-fn delegated(by_ceiling: Effect, to_itself: Effect) -> Option<Delegated> {
-    Some(Delegated {
+fn delegated(by_ceiling: Effect, to_itself: Effect) -> Delegated {
+    Delegated {
         by_ceiling,
         to_itself,
-    })
+    }
 }
 
 fn settles(ask: &ApprovalId, resolution: &str, delegated: Option<Delegated>) -> Input {
@@ -681,7 +681,7 @@ fn bash(caller: &Caller) -> AskRequest {
 fn an_orchestrator_settles_inside_its_ceiling_only() {
     let mut host = family();
     let ask = host.ask(bash(&agent(CHILD)));
-    let inside = delegated(Effect::Allow, Effect::Ask);
+    let inside = Some(delegated(Effect::Allow, Effect::Ask));
     let above = Rejection::AboveCeiling(AgentId::new(LEAD));
     let none = Rejection::NoCeiling(AgentId::new(LEAD));
     for answer in ["approve", "deny"] {
@@ -691,9 +691,9 @@ fn an_orchestrator_settles_inside_its_ceiling_only() {
     host.does(set_ceiling(&["Bash(ls:*)"], Some(10_000)));
     for outside in [
         None,
-        delegated(Effect::Ask, Effect::Allow),
-        delegated(Effect::Deny, Effect::Allow),
-        delegated(Effect::Allow, Effect::Deny),
+        Some(delegated(Effect::Ask, Effect::Allow)),
+        Some(delegated(Effect::Deny, Effect::Allow)),
+        Some(delegated(Effect::Allow, Effect::Deny)),
     ] {
         let refused = host.refuses_on_record(settles(&ask, "approve", outside)).0;
         assert_eq!(refused, above);
@@ -736,17 +736,18 @@ fn what_is_remembered_under_a_ceiling_ends_with_it() {
     };
     let settle = |host: &mut Host, rule: &str| {
         let ask = host.ask(bash(&agent(CHILD)));
-        let Input::ResolveApproval(mut input) =
-            settles(&ask, "approve", delegated(Effect::Allow, Effect::Allow))
-        else {
+        let Input::ResolveApproval(mut input) = settles(
+            &ask,
+            "approve",
+            Some(delegated(Effect::Allow, Effect::Allow)),
+        ) else {
             unreachable!("made above");
         };
         input.answer.remember = vec![remember(rule)];
         input.grant_ids = vec![GrantId::new(format!("grant {ask}"))];
         host.decide(Input::ResolveApproval(input))
     };
-    type End = fn(&mut Host);
-    let ends: [End; 3] = [
+    let ends: [fn(&mut Host); 3] = [
         |host| {
             host.does(Input::SetCeiling {
                 caller: person("ann"),

@@ -89,7 +89,8 @@ impl World {
             }),
             FamilyStep::SetCeiling(pick, seconds) => {
                 let until = seconds.map(|seconds| self.now.plus_ms(seconds * 1000));
-                self.set_ceiling(*pick, Some(until))
+                let rules = ["Bash(ls:*)".to_owned()].into();
+                self.set_ceiling(*pick, Some(Ceiling { rules, until }))
             }
             FamilyStep::TakeCeiling(pick) => self.set_ceiling(*pick, None),
             FamilyStep::ResolveAs(pick, ask, effect, remember) => {
@@ -178,14 +179,11 @@ impl World {
         })
     }
 
-    fn set_ceiling(&self, pick: Pick, until: Option<Option<countersign_core::Timestamp>>) -> Input {
+    fn set_ceiling(&self, pick: Pick, ceiling: Option<Ceiling>) -> Input {
         Input::SetCeiling {
             caller: Caller::host(),
             agent: self.managed_id(pick),
-            ceiling: until.map(|until| Ceiling {
-                rules: ["Bash(ls:*)".to_owned()].into(),
-                until,
-            }),
+            ceiling,
         }
     }
 
@@ -308,9 +306,9 @@ pub(crate) fn stands(state: &State) {
                 _ => None,
             })
             .collect();
-        questions.iter().for_each(|question| {
+        for question in &questions {
             assert!(state.find_question(question).is_some(), "heard too late");
-        });
+        }
         let all = questions.len();
         questions.sort_unstable();
         questions.dedup();

@@ -10,6 +10,7 @@ mod doctor;
 pub(crate) mod down;
 pub(crate) mod ending;
 mod events;
+mod hook;
 mod inbox;
 mod left;
 mod logs;
@@ -149,6 +150,9 @@ pub(crate) enum Command {
     Rules(rules::RulesCommand),
     /// Let an agent's asks through without a person, for a while
     Bypass(bypass::BypassArgs),
+    /// Have sessions that the host did not start ask here, through their tools' hooks
+    #[command(subcommand)]
+    Hook(hook::HookCommand),
     /// Deny everything open and interrupt every agent
     Stop(stop::StopArgs),
     /// Give an agent the host's tools, as an MCP server on standard input and output
@@ -212,6 +216,7 @@ impl Cli {
             Command::Audit(command) => audit::audit(common, command).await,
             Command::Rules(command) => Box::pin(rules::rules(common, command)).await,
             Command::Bypass(args) => bypass::bypass(common, args).await,
+            Command::Hook(command) => hook::hook(common, command),
             Command::Stop(args) => stop::stop(common, args).await,
             Command::Open => open::open(common).await,
             Command::Completions { shell } => completions(shell),

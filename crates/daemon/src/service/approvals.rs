@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use countersign_core::event::{Delivery, Effect, Outcome};
 use countersign_core::{
-    Answer, Approval, ApprovalId, AskRequest, Caller, GrantId, Input, PrincipalKey, Rejection,
-    ResolveApproval, Role, answer_again,
+    AgentId, Answer, Approval, ApprovalId, AskRequest, Caller, GrantId, Input, PrincipalKey,
+    Rejection, ResolveApproval, Role, answer_again,
 };
 use countersign_store::ApprovalQuery;
 use tokio::sync::oneshot;
@@ -253,6 +253,18 @@ impl Service {
     pub async fn settle_answer(&self, approval: &Approval, delivery: Delivery) -> Result<()> {
         self.send(Command::Input(settled(approval, delivery), None))
             .await
+    }
+
+    /// What an agent has open, newest first.
+    pub async fn open_asks_of(&self, agent: AgentId) -> Result<Vec<Approval>> {
+        self.read(move |view| {
+            let open = view.state.open_approvals();
+            let own = open.filter(|approval| approval.ask.agent.as_ref() == Some(&agent));
+            let mut own: Vec<Approval> = own.cloned().collect();
+            own.sort_by_key(|approval| std::cmp::Reverse(approval.opened));
+            own
+        })
+        .await
     }
 
     /// Approvals from history, newest first.

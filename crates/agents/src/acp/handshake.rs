@@ -49,6 +49,10 @@ fn begin(state: &mut State, start: Start) -> Result<(), OrderError> {
         let words = "its folder is not absolute or not text";
         return Err(OrderError::Unsupported(words.to_owned()));
     };
+    if start.fork {
+        let words = "a session cannot be begun from another through its protocol";
+        return Err(OrderError::Unsupported(words.to_owned()));
+    }
     cwd.clone_into(&mut state.cwd);
     state.serves_files = start.serves.files;
     state.serves_terminals = start.serves.terminals;

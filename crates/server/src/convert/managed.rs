@@ -1,6 +1,8 @@
 //! Agents that the host runs, as the wire has them.
 
-use countersign_core::event::{EnvVar, PlanStep, ToolStatus, TranscriptEntry, Usage, Worktree};
+use countersign_core::event::{
+    EnvVar, PlanStep, Protocol, ToolStatus, TranscriptEntry, Usage, Worktree,
+};
 use countersign_core::{Managed, Turn};
 use countersign_daemon::catalog::Resolved;
 use countersign_daemon::{CatalogEntry, Diff, FileStatus, TranscriptPage, WorktreeOutcome};
@@ -186,6 +188,14 @@ pub(crate) fn removed(outcome: WorktreeOutcome) -> wire::RemovedWorktree {
 }
 
 /// A known agent.
+/// What an agent speaks.
+pub(crate) fn protocol(protocol: Option<wire::AgentProtocol>) -> Protocol {
+    match protocol.unwrap_or_default() {
+        wire::AgentProtocol::Acp => Protocol::Acp,
+        wire::AgentProtocol::Claude => Protocol::Claude,
+    }
+}
+
 pub(crate) fn catalog_row(known: CatalogEntry) -> wire::CatalogRow {
     let (command, hint) = match known.resolved {
         Resolved::Found { command } => (command, known.entry.hint.to_owned()),

@@ -6,6 +6,7 @@
 mod actor;
 mod alike;
 mod claudes_own;
+mod natively;
 mod outlive;
 mod outlive_steps;
 mod rules;
@@ -37,7 +38,9 @@ macro_rules! told_of {
 told_of! {
     example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    claude, Claude: allowed denied_with_words interrupted two_at_once struck runner_struck
+    claude_acp, Claude: allowed denied_with_words interrupted two_at_once struck runner_struck
+        host_and_runner_struck;
+    claude, ClaudeCode: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
     codex, Codex: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;

@@ -9,6 +9,7 @@ mod asks;
 mod bypass;
 mod grants;
 mod managed;
+mod orchestrators;
 mod owners;
 mod record;
 mod rules;
@@ -49,6 +50,7 @@ impl Host {
             presence: &self.presence,
             expiry_held_until: self.expiry_held_until,
             owner_grace_ms: limits::OWNER_GRACE_MS,
+            escalation_ms: 60_000,
         };
         let decision = decide(&self.state, context, input)?;
         for event in &decision.events {
@@ -162,6 +164,8 @@ impl Host {
             agent: None,
             text: "which one?".to_owned(),
             timeout_ms,
+            key: None,
+            keyed: None,
         }));
         id
     }
@@ -261,6 +265,7 @@ fn answer(caller: &Caller, approval: &ApprovalId, answer: Answer) -> Input {
             .map(|n| GrantId::new(format!("grant of {approval} {n}")))
             .collect(),
         answer,
+        delegated: None,
     })
 }
 
@@ -379,6 +384,21 @@ fn line(event: &Event) -> String {
             )
         }
         Event::MessagesDropped(e) => format!("{kind} {}: {}", e.agent, e.reason),
+        Event::MessageRepeated(e) => format!("{kind} to {} from {}", e.agent, e.from),
+        Event::MailWithdrawn(e) => format!("{kind} to {}: {}", e.agent, e.question),
+        Event::AgentNoted(e) => {
+            format!(
+                "{kind} {} to {}: {}",
+                e.agent,
+                or_none(e.to.as_ref()),
+                e.text
+            )
+        }
+        Event::AgentCeilingChanged(e) => {
+            let rules = e.ceiling.as_ref().map(|ceiling| ceiling.rules.join(", "));
+            format!("{kind} {}: {}", e.agent, or_none(rules.as_ref()))
+        }
+        Event::QuestionEscalated(e) => format!("{kind} {}", e.question),
         Event::TurnStarted(e) => format!("{kind} {} {}", e.agent, e.turn),
         Event::TurnInterrupted(e) => format!("{kind} {} {} by {}", e.agent, e.turn, e.by.name),
         Event::TurnEnded(e) => format!("{kind} {} {}: {}", e.agent, e.turn, e.reason),

@@ -19,6 +19,7 @@ mod input;
 mod json;
 pub mod limits;
 mod managed;
+mod own_tools;
 mod principal;
 mod question;
 mod rejection;
@@ -29,7 +30,7 @@ mod visible;
 pub use agent::{Agent, OpenCounts};
 pub use approval::{APPROVE, Approval, DENY, Ended};
 pub use bookmark::Bookmark;
-pub use decide::{Decision, Subject, answer_again, decide};
+pub use decide::{Decision, SPAWN_TOOL, Subject, answer_again, decide};
 pub use event::{Ask, Committed, Event};
 pub use grant::{Asking, GrantState};
 pub use ids::{
@@ -37,12 +38,13 @@ pub use ids::{
     TokenId,
 };
 pub use input::{
-    Answer, AskQuestion, AskRequest, Context, CreateGrant, CreateToken, GrantDraft, Input, Judged,
-    ManagedAsk, ManagedInput, Notify, Presence, PutDevice, Ran, RegisterAgent, ResolveApproval,
-    SetStatus, SpawnAgent,
+    Answer, AskQuestion, AskRequest, Children, Context, CreateGrant, CreateToken, Delegated,
+    GrantDraft, Input, Judged, ManagedAsk, ManagedInput, Notify, Presence, PutDevice, Ran,
+    RegisterAgent, ResolveApproval, SetStatus, SpawnAgent, TellUp,
 };
 pub use json::{Json, hex};
 pub use managed::{AllowedActions, Duties, Duty, Life, Managed, Pass, Turn};
+pub use own_tools::{OWN_SERVER, OWN_TOOLS, is_own_tool, own_tool_name};
 pub use principal::{By, Caller, Principal, Role};
 pub use question::{Question, QuestionEnded};
 pub use rejection::Rejection;

@@ -120,6 +120,28 @@ pub const EXPIRY_HOLD_MS: u64 = 60_000;
 /// How long a question waits for words unless its asker says otherwise.
 pub const QUESTION_TIMEOUT_MS: u64 = 300_000;
 
+/// How long an orchestrator has to answer before people are asked as well: long enough for the turn
+/// it is in, short beside the time a question waits.
+pub const ESCALATION_MS: u64 = 60_000;
+
+/// Generations of agents: an orchestrator's orchestrators may have some, and a loop of them ends here.
+pub const DESCENT_MAX: usize = 8;
+
+/// Letters that an orchestrator hears in one turn: what came together is read together, and no more
+/// than can be thought about at once.
+pub const MAIL_BATCH_MAX: usize = 16;
+
+/// What a letter quotes of what was said: it is kept with the orchestrator, which is written again with
+/// each of its steps.
+pub const LETTER_BYTES_MAX: usize = 8 * 1024;
+
+/// Keys of notes that are remembered for each agent: a note is repeated right after it was said, or
+/// never.
+pub const NOTE_KEYS_MAX: usize = 32;
+
+/// Rules in one ceiling: more than a person reads before giving it.
+pub const CEILING_RULES_MAX: usize = 64;
+
 /// The longest timeout a caller can ask for: a year. Beyond it, say `none`.
 pub const TIMEOUT_MS_MAX: u64 = 366 * 24 * 3_600_000;
 
@@ -418,3 +440,78 @@ pub const HOST_FILES: u64 = 64;
 
 /// What is read of a runner's record: some paths.
 pub const RUNNER_RECORD_BYTES_MAX: u64 = 64 * 1024;
+
+/// How often a call by MCP that waits for somebody says so: clients give up on what is silent for a
+/// minute, some for less.
+pub const MCP_PROGRESS_MS: u64 = 5_000;
+
+/// How long a question by MCP waits unless its asker says otherwise: agents that wait longer are better
+/// told that nobody is there.
+pub const MCP_QUESTION_S: u64 = 300;
+
+/// The longest a question by MCP can wait: a day.
+pub const MCP_QUESTION_S_MAX: u64 = 24 * 3_600;
+
+/// One text of somebody else in the result of an MCP tool: what a model reads without losing its own
+/// thread.
+pub const MCP_TEXT_BYTES_MAX: usize = 32 * 1024;
+
+/// One message that is relayed by MCP on standard input and output: as long as an agent's own lines.
+pub const MCP_LINE_BYTES_MAX: usize = AGENT_LINE_BYTES_MAX;
+
+/// Calls by MCP that one agent has under way at one time: more than any makes, each holds a thread.
+pub const MCP_CALLS_AT_ONCE_MAX: usize = 64;
+
+/// How long a call by MCP waits for a host to come back: as long as an ask waits for a person.
+pub const MCP_HOST_WAIT_MS: u64 = 30 * 60_000;
+
+/// The first pause before a host that was not there is sought again; it doubles up to the next.
+pub const MCP_RETRY_MS: u64 = 50;
+
+/// See [`MCP_RETRY_MS`]: soon enough for whoever waits, rare enough for a machine without a host.
+pub const MCP_RETRY_MS_MAX: u64 = 1_000;
+
+/// How long an orchestrator waits for its agents unless it says otherwise.
+pub const MCP_WAIT_S: u64 = 300;
+
+/// The longest it can wait at a time: questions that come up meanwhile end the wait anyway.
+pub const MCP_WAIT_S_MAX: u64 = 3_600;
+
+/// Rows in one list that an orchestrator is shown.
+pub const MCP_LIST_ROWS_MAX: usize = 100;
+
+/// What one look at a transcript gives a model to read.
+pub const MCP_TRANSCRIPT_BYTES_MAX: usize = 64 * 1024;
+
+/// Pages of a transcript that are read to find its newest entries.
+pub const MCP_TRANSCRIPT_PAGES_MAX: usize = 50;
+
+/// The longest a hook waits for a person: what a tool lets its hooks take at the most.
+pub const HOOK_WAIT_MS_MAX: u64 = 24 * 3_600_000;
+
+/// How long a hook waits for a person unless its user says otherwise: longer than a coffee, and
+/// short enough that a session does not hang for an afternoon.
+pub const HOOK_LIMIT_MS: u64 = 10 * 60_000;
+
+/// What a hook keeps back of the time its caller gives it: enough to print its answer on a loaded
+/// machine, because a hook that comes too late is a hook that said nothing.
+pub const HOOK_MARGIN_MS: u64 = 5_000;
+
+/// What a hook takes its caller to give it if nobody told it: the shortest that any had by default.
+pub const HOOK_CALLER_MS: u64 = 60_000;
+
+/// What a hook reads from its caller: a tool's input and what is said around it.
+pub const HOOK_INPUT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// How soon after a hook's answer the same tool call may ask again at its own terminal and still be
+/// the same call.
+pub const HOOK_JOIN_MS: u64 = 10_000;
+
+/// Tool calls whose second hook is remembered: more than are open in that time.
+pub const HOOK_CLAIMS_KEPT: usize = 1_024;
+
+/// How often the host looks whether sessions that it did not start still live.
+pub const HOOK_SWEEP_MS: u64 = 30_000;
+
+/// Sessions that may begin alike before the host refuses to tell them apart.
+pub const HOOK_TWINS_MAX: usize = 100;

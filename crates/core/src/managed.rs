@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Agent;
 use crate::approval::Approval;
 use crate::event::{
-    AgentProfile, Message, Plan, ProcessKey, SpawnOptions, TranscriptEntry, Usage, Worktree,
+    AgentProfile, AgentRole, Ceiling, Message, Plan, ProcessKey, SpawnOptions, TranscriptEntry,
+    Usage, Worktree,
 };
 use crate::ids::{AgentId, ApprovalId, Timestamp};
 use crate::json::Json;
@@ -95,6 +96,12 @@ pub struct Managed {
     /// What it was allowed in the turn that runs.
     #[serde(default)]
     pub allowed: AllowedActions,
+    /// What it may settle for those below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<Ceiling>,
+    /// The newest keys under which it told those above something.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub noted: VecDeque<String>,
 }
 
 /// Actions that were allowed in one turn: all of them counted, the newest in words.
@@ -264,6 +271,8 @@ impl Managed {
             covered: VecDeque::new(),
             configured: 0,
             allowed: AllowedActions::default(),
+            ceiling: None,
+            noted: VecDeque::new(),
         }
     }
 
@@ -278,6 +287,17 @@ impl Managed {
         self.covered.push_back(request);
         let surplus = self.covered.len().saturating_sub(AGENT_WISHES_MAX);
         self.covered.drain(..surplus);
+    }
+
+    /// Whether it starts agents of its own.
+    pub fn is_orchestrator(&self) -> bool {
+        self.options.role == Some(AgentRole::Orchestrator)
+    }
+
+    /// What it may settle at this instant.
+    pub fn ceiling_at(&self, now: Timestamp) -> Option<&Ceiling> {
+        let ceiling = self.ceiling.as_ref();
+        ceiling.filter(|ceiling| ceiling.until.is_none_or(|end| now < end))
     }
 
     /// Whether it has, or is about to have, a process.
@@ -354,7 +374,7 @@ fn configure(managed: &Managed) -> Option<Duty> {
 }
 
 fn prompt(turn: &Turn) -> Duty {
-    let messages = turn.messages.iter().map(|message| message.text.clone());
+    let messages = turn.messages.iter().map(Message::words);
     Duty::Prompt {
         turn: turn.number,
         messages: messages.collect(),

@@ -16,6 +16,8 @@ pub struct Question {
     pub opened: Seq,
     /// When it was opened.
     pub created_at: Timestamp,
+    /// Whether people are asked although an orchestrator was first.
+    pub escalated: bool,
     /// How it ended, by which event, and when.
     pub ended: Option<QuestionEnded>,
 }
@@ -32,6 +34,11 @@ pub struct QuestionEnded {
 }
 
 impl Question {
+    /// Whether it is for people to answer: it was never another's, or has been for too long.
+    pub fn is_for_people(&self) -> bool {
+        self.text.to.is_none() || self.escalated
+    }
+
     /// Whether it still waits for words.
     pub fn is_pending(&self) -> bool {
         self.ended.is_none()

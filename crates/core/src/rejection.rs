@@ -138,6 +138,40 @@ pub enum Rejection {
     /// Another connection owns the device.
     #[error("device '{0}' is owned by another session")]
     DeviceOwnedElsewhere(DeviceId),
+    /// Only agents have somebody above them.
+    #[error("only an agent can tell those above it something")]
+    OnlyAgents,
+    /// An orchestrator reaches those below it.
+    #[error("agent '{0}' is not below you: an orchestrator reaches only agents that it started")]
+    NotBelow(AgentId),
+    /// Only orchestrators have agents of their own.
+    #[error("agent '{0}' is no orchestrator; start one with `spawn --role orchestrator`")]
+    NotAnOrchestrator(AgentId),
+    /// Nobody gave it a ceiling.
+    #[error("orchestrator '{0}' may settle nothing: a person gives it a ceiling first")]
+    NoCeiling(AgentId),
+    /// More than a person let it settle.
+    #[error(
+        "orchestrator '{0}' may not allow this: its ceiling does not cover it, so a person decides"
+    )]
+    AboveCeiling(AgentId),
+    /// Nobody allowed the child.
+    #[error("orchestrator '{0}' has no allowed ask for this agent")]
+    SpawnNotAllowed(AgentId),
+    /// A child would have more than its parent.
+    #[error("a child never gets {0} that its orchestrator does not have")]
+    Wider(&'static str),
+    /// A child would be let through everything.
+    #[error("agent '{0}' was started by an orchestrator, and such agents never get a bypass")]
+    NoBypassForChildren(AgentId),
+    /// It has to be said what becomes of its children.
+    #[error("agent '{agent}' has agents of its own that run: {}; say whether they end or are kept", children.join(", "))]
+    HasChildren {
+        /// The agent.
+        agent: AgentId,
+        /// The names of those below it that run.
+        children: Vec<String>,
+    },
     /// Agents ask; they never answer.
     #[error("agents cannot answer: '{0}' is an agent, and only a person decides")]
     AgentsCannotAnswer(AgentId),

@@ -9,6 +9,8 @@
 
 #[path = "properties/check.rs"]
 mod check;
+#[path = "properties/family.rs"]
+mod family;
 #[path = "properties/managed.rs"]
 mod managed;
 #[path = "properties/models.rs"]

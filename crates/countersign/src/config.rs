@@ -4,7 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use countersign_core::limits::{RUNNER_PATIENCE_MS, RUNNER_PATIENCE_MS_MAX};
+use countersign_core::limits::{
+    HOOK_LIMIT_MS, HOOK_WAIT_MS_MAX, RUNNER_PATIENCE_MS, RUNNER_PATIENCE_MS_MAX,
+};
+use countersign_protocol::HookEnd;
 use serde::Deserialize;
 
 use crate::failure::CliError;
@@ -27,6 +30,68 @@ pub(crate) struct Config {
     pub(crate) allow_hosts: Vec<String>,
     #[serde(default)]
     pub(crate) agents: AgentsConfig,
+    #[serde(default)]
+    pub(crate) hook: HookConfig,
+}
+
+/// What holds for the hooks of sessions that the host does not run.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HookConfig {
+    /// How long a hook waits for a person.
+    #[serde(default)]
+    pub(crate) limit_seconds: LimitSeconds,
+    /// What it says when nobody answered: a no is certain, while `ask` leaves it to whoever happens to
+    /// sit at the terminal.
+    #[serde(default)]
+    pub(crate) on_timeout: HookEnd,
+    /// What it says when no host can decide.
+    #[serde(default = "ask")]
+    pub(crate) without_host: HookEnd,
+}
+
+impl Default for HookConfig {
+    fn default() -> Self {
+        Self {
+            limit_seconds: LimitSeconds::default(),
+            on_timeout: HookEnd::Deny,
+            without_host: ask(),
+        }
+    }
+}
+
+fn ask() -> HookEnd {
+    HookEnd::Ask
+}
+
+/// At least a second and less than a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "i64")]
+pub(crate) struct LimitSeconds(u64);
+
+impl LimitSeconds {
+    const MAX: u64 = HOOK_WAIT_MS_MAX / 1000;
+
+    pub(crate) fn as_secs(self) -> u64 {
+        self.0
+    }
+}
+
+impl Default for LimitSeconds {
+    fn default() -> Self {
+        Self(HOOK_LIMIT_MS / 1000)
+    }
+}
+
+impl TryFrom<i64> for LimitSeconds {
+    type Error = String;
+
+    fn try_from(seconds: i64) -> Result<Self, String> {
+        let fits = |seconds: &u64| (1..=Self::MAX).contains(seconds);
+        let seconds = u64::try_from(seconds).ok().filter(fits);
+        let words = format!("`limit_seconds` is between 1 and {}", Self::MAX);
+        seconds.map(Self).ok_or(words)
+    }
 }
 
 /// What holds for agents that the host runs.
@@ -156,6 +221,7 @@ mod tests {
             agents: AgentsConfig {
                 alone_minutes: AloneMinutes(5),
             },
+            hook: HookConfig::default(),
         };
         assert_eq!(config, expected);
         assert_eq!(Config::parse("").unwrap().listen(), Some(DEFAULT_LISTEN));
@@ -167,7 +233,7 @@ mod tests {
         let error = Config::parse("allow_hosts = []\nlisten_on = \"x\"\n").unwrap_err();
         assert_eq!(
             error,
-            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `agents`"
+            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `agents`, `hook`"
         );
     }
 
@@ -187,6 +253,34 @@ mod tests {
             );
         }
         assert_eq!(AloneMinutes::default().as_ms(), RUNNER_PATIENCE_MS);
+    }
+
+    #[test]
+    fn hooks_deny_without_an_answer_and_ask_without_a_host_unless_told() {
+        let read = |text: &str| Config::parse(text).map(|config| config.hook);
+        let usual = HookConfig {
+            limit_seconds: LimitSeconds(600),
+            on_timeout: HookEnd::Deny,
+            without_host: HookEnd::Ask,
+        };
+        assert_eq!(read("").unwrap(), usual);
+        assert_eq!(read("[hook]\n").unwrap(), usual);
+        let told = "[hook]\nlimit_seconds = 5\non_timeout = \"ask\"\nwithout_host = \"deny\"\n";
+        let expected = HookConfig {
+            limit_seconds: LimitSeconds(5),
+            on_timeout: HookEnd::Ask,
+            without_host: HookEnd::Deny,
+        };
+        assert_eq!(read(told).unwrap(), expected);
+        for wrong in [
+            "limit_seconds = 0",
+            "limit_seconds = 86401",
+            "on_timeout = \"allow\"",
+            "without_host = \"allow\"",
+            "fallback = 1",
+        ] {
+            assert!(read(&format!("[hook]\n{wrong}\n")).is_err(), "{wrong}");
+        }
     }
 
     #[test]

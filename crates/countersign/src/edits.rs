@@ -77,6 +77,16 @@ fn from_details(row: &HostApproval) -> Vec<Edit> {
     details.map(|details| details.diffs).unwrap_or_default()
 }
 
+/// What becomes of a file, line by line.
+pub(crate) fn between(path: &str, old: &str, new: &str) -> String {
+    let edit = Edit {
+        path: path.to_owned(),
+        old_text: Some(old.to_owned()),
+        new_text: new.to_owned(),
+    };
+    show(&edit, "")
+}
+
 fn show(edit: &Edit, note: &str) -> String {
     let old: Vec<&str> = edit
         .old_text

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use countersign_core::{Caller, Role, TokenId};
-use countersign_daemon::{Rulebook, RunnerSettings, Service, Settings};
+use countersign_core::{Caller, OWN_SERVER, Role, TokenId};
+use countersign_daemon::{McpServer, Rulebook, RunnerSettings, Service, Settings};
 use countersign_server::{Options, Server};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -130,6 +130,7 @@ fn settings(paths: &Paths, agents_alone_ms: u64) -> anyhow::Result<Settings> {
         folder: paths.runners.clone(),
         sockets: paths.runner_sockets.clone(),
         patience_ms: agents_alone_ms,
+        tools: own_tools(&paths.socket),
         ..RunnerSettings::default()
     };
     if let Some(ms) = from_environment("COUNTERSIGN_OWNER_GRACE_MS") {
@@ -139,6 +140,25 @@ fn settings(paths: &Paths, agents_alone_ms: u64) -> anyhow::Result<Settings> {
         settings.expiry_hold_ms = ms;
     }
     Ok(settings)
+}
+
+/// How an agent starts the server of our own tools. A path that is no text cannot be said to it.
+fn own_tools(socket: &Path) -> Option<McpServer> {
+    let command = std::env::current_exe().ok();
+    let command = command.and_then(|command| command.into_os_string().into_string().ok());
+    // A program that was replaced while it runs is still found under its name.
+    let command = command.map(|name| name.trim_end_matches(" (deleted)").to_owned());
+    let socket = std::path::absolute(socket).ok();
+    let socket = socket.and_then(|socket| socket.into_os_string().into_string().ok());
+    let (Some(command), Some(socket)) = (command, socket) else {
+        tracing::warn!("agents do not get the host's tools: its paths are not text");
+        return None;
+    };
+    Some(McpServer {
+        name: OWN_SERVER.to_owned(),
+        command,
+        args: ["mcp", "--socket", &socket].map(str::to_owned).to_vec(),
+    })
 }
 
 fn from_environment(name: &str) -> Option<u64> {

@@ -11,8 +11,10 @@ mod duration;
 mod edits;
 mod exit;
 mod failure;
+mod hook;
 mod host;
 mod json_text;
+mod mcp;
 mod nonce;
 mod output;
 mod paths;
@@ -40,6 +42,13 @@ fn main() -> ExitCode {
             cli::runner::runner(args),
         );
     }
+    if let Some(args) = mcp::arguments(std::env::args_os().skip(1)) {
+        return finish(mcp::mcp(args));
+    }
+    // An agent waits for each of these before each of its steps.
+    if let Some(args) = hook::arguments(std::env::args_os().skip(1)) {
+        return hook::run(&args);
+    }
     match cli::Cli::try_parse() {
         Ok(cli) if cli.command.needs_threads() => run(&mut Builder::new_multi_thread(), cli.run()),
         Ok(cli) => run(&mut Builder::new_current_thread(), cli.run()),
@@ -64,6 +73,10 @@ fn run(
             runtime.shutdown_background();
             outcome
         });
+    finish(outcome)
+}
+
+fn finish(outcome: Result<exit::Exit, failure::CliError>) -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure::CliError::OutputClosed) => exit::Exit::Ok.into(),

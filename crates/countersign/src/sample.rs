@@ -67,10 +67,13 @@ pub(crate) fn question() -> HostQuestion {
         created_at: Time(2_000_000),
         deadline: None,
         ended_at: None,
+        escalates_at: None,
+        for_people: true,
         id: "question-bbbb11112222".into(),
         question: "Which title?".into(),
         sequence: 8,
         state: "pending".into(),
+        to: None,
     }
 }
 

@@ -5,10 +5,13 @@
 //! very state the decision is made from. Invariant: the grants here are those of the state.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use countersign_core::event::{Effect, Grant};
-use countersign_core::{AgentId, Asking, Event, GrantId, Json, Judged, State, Timestamp};
+use countersign_core::{
+    AgentId, Asking, Delegated, Event, GrantId, Json, Judged, OWN_TOOLS, State, Timestamp,
+    own_tool_name,
+};
 use countersign_rules::{
     Action, Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Place,
     Request, RuleSet, Verdict, VerdictPart, assess, judge, suggest,
@@ -20,6 +23,26 @@ use crate::rulebook::{Chapter, ChapterLayer, Rulebook};
 /// more is left out, and an ask with more than these waits for a person.
 const SPENT_MAX: usize = 8;
 
+/// What verdicts call the host's own layer.
+const OWN_LAYER: &str = "the host's own tools";
+
+/// An agent that asks whether it may call one of our tools may: we judge what it wants of them
+/// ourselves, when it calls. Whatever people deny or want to be asked about holds all the same.
+static OWN_RULES: LazyLock<RuleSet> = LazyLock::new(|| {
+    let mut rules = RuleSet::default();
+    for tool in OWN_TOOLS {
+        let origin = Origin {
+            source: OWN_LAYER.into(),
+            line: None,
+            grant: None,
+        };
+        if let Ok(entry) = Entry::parse(Effect::Allow, &own_tool_name(tool), origin) {
+            rules.insert(entry);
+        }
+    }
+    rules
+});
+
 /// An ask taken apart, with the rules that count where it would run.
 pub(crate) struct Assessed {
     request: Request,
@@ -28,8 +51,19 @@ pub(crate) struct Assessed {
     cwd: Option<String>,
     /// Whether the input can be read in more than one way. Then a rule can deny it, and no more.
     ambiguous: bool,
+    /// Whether the host's own layer counts.
+    own_layer: bool,
     /// Where its input says that it runs, if that lies in another project.
     elsewhere: Option<Elsewhere>,
+    /// How it looks from the folders of those above its agent.
+    above: Vec<Above>,
+}
+
+/// An ask as it looks from the folder of an orchestrator above its agent.
+struct Above {
+    agent: AgentId,
+    assessment: Assessment,
+    chapter: Arc<Chapter>,
 }
 
 /// An ask as it looks from the folder of another project, which its input names.
@@ -48,6 +82,10 @@ pub(crate) struct Unread {
     pub(crate) cwd: Option<String>,
     /// Where the agent says that it works.
     pub(crate) project: Option<String>,
+    /// Whether it is about one of the host's own tools, asked by an agent that was given them.
+    pub(crate) own_tool: bool,
+    /// Those above its agent, each with the folder it works in.
+    pub(crate) above: Vec<(AgentId, String)>,
 }
 
 impl Assessed {
@@ -69,10 +107,12 @@ impl Assessed {
         Self {
             assessment: assess(&request, rulebook.facts()),
             elsewhere: Elsewhere::find(rulebook, &request, &chapter),
+            above: Above::find_all(rulebook, &request, &unread.above),
             request,
             chapter,
             cwd: cwd.map(str::to_owned),
             ambiguous,
+            own_layer: unread.own_tool,
         }
     }
 
@@ -147,7 +187,7 @@ impl Assessed {
     ) -> Vec<Layer<'a>> {
         let files = self.chapter.layers.iter();
         let files = files.map(|layer| file_layer(layer, is_for));
-        files.chain([grants]).collect()
+        files.chain([grants]).chain(own_layer(self)).collect()
     }
 
     /// What one rule, and nothing but the floor beside it, says.
@@ -158,6 +198,29 @@ impl Assessed {
             allows: Allows::Count,
         };
         self.judged(&[layer])
+    }
+}
+
+impl Above {
+    /// Rules count where they stand; what the request names counts from where it would run.
+    fn find_all(rulebook: &Rulebook, request: &Request, above: &[(AgentId, String)]) -> Vec<Self> {
+        let looks = above.iter().map(|(agent, folder)| {
+            let chapter = rulebook.chapter(Some(folder));
+            let place = Place {
+                cwd: request.place.cwd.clone(),
+                ..chapter.place.clone()
+            };
+            let request = Request {
+                place,
+                ..request.clone()
+            };
+            Self {
+                agent: agent.clone(),
+                assessment: assess(&request, rulebook.facts()),
+                chapter,
+            }
+        });
+        looks.collect()
     }
 }
 
@@ -330,10 +393,78 @@ impl Gate {
                 spent.extend(more);
             }
         }
+        for above in &assessed.above {
+            let there = self.judge_above(state, (assessed, above), asking, now);
+            if there.effect > verdict.effect {
+                verdict = there;
+            }
+        }
         Judged {
             verdict: Arc::new(verdict),
             cwd: assessed.cwd.clone(),
             project: assessed.chapter.project.clone(),
+        }
+    }
+
+    /// What counts for somebody above an agent counts for the agent too. What allows the agent alone
+    /// still does.
+    fn judge_above(
+        &self,
+        state: &State,
+        (assessed, above): (&Assessed, &Above),
+        asking: Asking<'_>,
+        now: Timestamp,
+    ) -> Verdict {
+        let parent = Asking {
+            agent: Some(&above.agent),
+            project: asking.project,
+        };
+        let mut names = names_of(state, asking.agent, now);
+        names.extend(names_of(state, Some(&above.agent), now));
+        let is_for = |entry: &Entry| is_for(entry, &names);
+        let counts = |entry: &Entry| {
+            let grant = entry.origin.grant.as_ref();
+            grant.is_some_and(|id| {
+                state.grant_counts(id, asking, now) || state.grant_counts(id, parent, now)
+            })
+        };
+        let grants = Layer {
+            rules: &self.rules,
+            admits: &counts,
+            allows: self.grants_allow(&above.chapter),
+        };
+        let files = above.chapter.layers.iter();
+        let files = files.map(|layer| file_layer(layer, &is_for));
+        let layers = files.chain([grants]).chain(own_layer(assessed));
+        let layers: Vec<_> = layers.collect();
+        judge(&above.assessment, &above.chapter.floor, &layers)
+    }
+
+    /// What counts for the answer of an orchestrator to an ask: its ceiling as it is now, and what the
+    /// rules say of its own doing the same.
+    pub(crate) fn judge_delegate(
+        &self,
+        state: &State,
+        assessed: &Assessed,
+        orchestrator: &AgentId,
+        now: Timestamp,
+    ) -> Delegated {
+        let managed = state.find_orchestrator(orchestrator);
+        let ceiling = managed.and_then(|managed| managed.ceiling_at(now));
+        let rules = ceiling.map(|ceiling| ceiling.rules.iter());
+        let mut held = RuleSet::default();
+        // A rule that cannot be read allows nothing.
+        let readable = rules
+            .into_iter()
+            .flatten()
+            .filter_map(|rule| Entry::parse(Effect::Allow, rule, Origin::ceiling()).ok());
+        for entry in readable {
+            held.insert(entry);
+        }
+        let own = self.judge(state, assessed, Some(orchestrator), now);
+        Delegated {
+            by_ceiling: assessed.judged_by(&held).effect,
+            to_itself: own.verdict.effect,
         }
     }
 
@@ -382,6 +513,15 @@ pub(crate) fn names_of(state: &State, agent: Option<&AgentId>, now: Timestamp) -
 /// Whether a rule of a file is for everybody, or for an agent with one of these names.
 fn is_for(entry: &Entry, names: &[String]) -> bool {
     entry.is_for(None) || names.iter().any(|name| entry.is_for(Some(name)))
+}
+
+/// The host's own layer, where it counts.
+fn own_layer(assessed: &Assessed) -> Option<Layer<'static>> {
+    assessed.own_layer.then(|| Layer {
+        rules: &OWN_RULES,
+        admits: &|_| true,
+        allows: Allows::Count,
+    })
 }
 
 fn file_layer<'a>(layer: &'a ChapterLayer, admits: &'a dyn Fn(&Entry) -> bool) -> Layer<'a> {

@@ -22,6 +22,7 @@ mod timekeeper;
 
 pub use clock::Clock;
 pub use countersign_agents::Means;
+pub use countersign_agents::adapter::McpServer;
 pub use countersign_agents::catalog;
 pub use countersign_agents::worktree::{
     Diff, DiffFile, Discard, FileStatus, Outcome as WorktreeOutcome,

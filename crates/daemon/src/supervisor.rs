@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS, WAITERS_PER_SUBJECT_MAX};
 use countersign_core::{
     Agent, AgentId, Approval, ApprovalId, Bookmark, Changes, ClientId, Committed, Context, Event,
-    Input, Presence, Question, QuestionId, Rejection, Seq, State, Subject, Timestamp, decide,
+    Input, Presence, Question, QuestionId, Rejection, ResolveApproval, Seq, State, Subject,
+    Timestamp, decide,
 };
 use countersign_store::{Log, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -47,6 +48,12 @@ pub(crate) enum Command {
     Settle {
         approval: ApprovalId,
         assessed: Box<Assessed>,
+        answer: Answer<Reply>,
+    },
+    /// An orchestrator's answer, to be held against its ceiling.
+    Delegate {
+        input: Box<ResolveApproval>,
+        assessed: Option<Box<Assessed>>,
         answer: Answer<Reply>,
     },
     /// Something to look at; what it returns runs once what it saw is durable.
@@ -106,6 +113,7 @@ pub(crate) struct Supervisor {
     pub(crate) counters: Arc<Counters>,
     pub(crate) expiry_held_until: Timestamp,
     pub(crate) owner_grace_ms: u64,
+    pub(crate) escalation_ms: u64,
     pub(crate) deadline: watch::Sender<Option<Timestamp>>,
     pub(crate) trouble: watch::Sender<Option<Arc<str>>>,
     pub(crate) waiters: Waiters,
@@ -185,6 +193,7 @@ impl Supervisor {
             | Command::Ask(..)
             | Command::Heard { .. }
             | Command::Settle { .. }
+            | Command::Delegate { .. }
             | Command::Read(_)
             | Command::WaitApproval { .. }
             | Command::WaitQuestion { .. }
@@ -233,6 +242,11 @@ impl Supervisor {
                 assessed,
                 answer,
             } => self.settle(approval, &assessed, answer, turn),
+            Command::Delegate {
+                input,
+                assessed,
+                answer,
+            } => self.delegate(*input, assessed.as_deref(), answer, turn),
             Command::Read(read) => {
                 let release = read(View {
                     state: &self.state,
@@ -272,6 +286,22 @@ impl Supervisor {
         self.take_input(input, Some(answer), turn);
     }
 
+    /// A ceiling counts as it is at the instant of the answer.
+    fn delegate(
+        &mut self,
+        mut input: ResolveApproval,
+        assessed: Option<&Assessed>,
+        answer: Answer<Reply>,
+        turn: &mut Turn,
+    ) {
+        let now = self.clock.now();
+        let agent = input.caller.principal.agent();
+        input.delegated = agent
+            .zip(assessed)
+            .map(|(agent, assessed)| self.gate.judge_delegate(&self.state, assessed, agent, now));
+        self.take_input(Input::ResolveApproval(input), Some(answer), turn);
+    }
+
     fn take_input(&mut self, input: Input, answer: Option<Answer<Reply>>, turn: &mut Turn) {
         let result = self.decide_one(input, turn);
         if let Some(answer) = answer {
@@ -295,6 +325,7 @@ impl Supervisor {
             presence: &self.presence,
             expiry_held_until: self.expiry_held_until,
             owner_grace_ms: self.owner_grace_ms,
+            escalation_ms: self.escalation_ms,
         };
         let decision = decide(&self.state, context, input)?;
         let mut ended_question = None;
@@ -343,6 +374,7 @@ impl Supervisor {
             Subject::EndedQuestion(_) => {
                 question.map(|question| Reply::Question(Box::new(question)))
             }
+            Subject::KnownQuestion(question) => Some(Reply::Question(question)),
             Subject::Device(id) => state
                 .find_device(&id)
                 .map(|device| Reply::Device(device.clone())),
@@ -651,6 +683,7 @@ fn refuse(command: Command, error: &ServiceError) {
         Command::Input(_, Some(answer))
         | Command::Ask(_, answer)
         | Command::Heard { answer, .. }
+        | Command::Delegate { answer, .. }
         | Command::Settle { answer, .. } => refuse_with(answer, error.clone()),
         Command::WaitApproval { answer, .. } => refuse_with(answer, error.clone()),
         Command::WaitQuestion { answer, .. } => refuse_with(answer, error.clone()),

@@ -82,6 +82,16 @@ reasons! {
     CannotResume = "cannot_resume", 409;
     /// The agent has no session that another could begin from.
     CannotFork = "cannot_fork", 409;
+    /// The agent is no orchestrator.
+    NotAnOrchestrator = "not_an_orchestrator", 409;
+    /// An orchestrator reaches only those below it.
+    NotBelow = "not_below", 403;
+    /// A person's ceiling does not cover it.
+    AboveCeiling = "above_ceiling", 403;
+    /// A child would have more than its parent.
+    Wider = "wider", 403;
+    /// It has to be said what becomes of the agents below it; `data.children` names them.
+    HasChildren = "has_children", 409;
     /// The agent must end first.
     StillRuns = "still_runs", 409;
     /// The agent has no worktree.

@@ -8,6 +8,7 @@
 
 mod envelope;
 mod error;
+mod hooks;
 mod managed;
 mod params;
 mod rows;
@@ -17,6 +18,7 @@ mod transcript;
 
 pub use envelope::{ErrorObject, Notification, Request};
 pub use error::{ErrorCode, Reason};
+pub use hooks::*;
 pub use managed::*;
 pub use params::*;
 pub use rows::*;

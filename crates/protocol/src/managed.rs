@@ -53,6 +53,9 @@ pub struct SpawnAgentParams {
     /// How long its asks wait for an answer; 0 for as long as it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask_timeout_ms: Option<u64>,
+    /// `orchestrator` for an agent that starts agents of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
 }
 
 /// What an agent speaks.
@@ -112,6 +115,66 @@ pub struct InterruptAgentParams {
     /// The rest.
     #[serde(flatten)]
     pub body: InterruptBody,
+}
+
+/// `host.kill_agent`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KillAgentParams {
+    /// The agent.
+    pub agent_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub body: KillBody,
+}
+
+/// How an agent ends.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct KillBody {
+    /// What becomes of agents below it that run; has to be said if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children: Option<ChildrenFate>,
+}
+
+/// What becomes of the agents below one that ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChildrenFate {
+    /// They end as well.
+    End,
+    /// They go on; what they ask is for people.
+    Keep,
+}
+
+/// `host.set_ceiling`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SetCeilingParams {
+    /// The orchestrator.
+    pub agent_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub body: CeilingBody,
+}
+
+/// What an orchestrator may settle for those below it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct CeilingBody {
+    /// What it may allow; none to take its ceiling away.
+    #[serde(default)]
+    pub rules: Vec<String>,
+    /// When it ends, from now; as late as its agent if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
+}
+
+/// What an orchestrator may settle, as it is now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CeilingRow {
+    /// What it may allow.
+    pub rules: Vec<String>,
+    /// When it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub until: Option<Time>,
 }
 
 /// Why a turn is to end.
@@ -246,6 +309,9 @@ pub struct ManagedRow {
     pub allowed_tools: Vec<String>,
     /// Whether it was put away.
     pub archived: bool,
+    /// What it may settle for those below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<CeilingRow>,
     /// The program and its arguments, if it was started by them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
@@ -273,6 +339,9 @@ pub struct ManagedRow {
     /// The model it uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The orchestrator that started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// What it plans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<PlanStepRow>,
@@ -280,6 +349,9 @@ pub struct ManagedRow {
     pub queued: usize,
     /// Whether its session can be gone on with.
     pub resumable: bool,
+    /// What it is besides an agent: `orchestrator`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
     /// Which of its runs, counted from 1.
     pub run: u32,
     /// The agent's own id of its session.

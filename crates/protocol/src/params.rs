@@ -373,6 +373,19 @@ pub struct AskQuestionParams {
     /// When it ends without words; five minutes unless told.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
+    /// The asker's own key: under one key something is asked once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+/// `host.tell_up`: an agent tells whoever is above it something.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct TellUpParams {
+    /// The words.
+    pub message: String,
+    /// The agent's own key: under one key something is told once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 /// Methods that name one question.

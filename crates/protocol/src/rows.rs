@@ -221,6 +221,14 @@ pub struct HostQuestion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Time>,
+    /// When people are asked although an orchestrator was first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub escalates_at: Option<Time>,
+    /// Whether it is for people: no orchestrator was asked, or none answered in time. People may
+    /// answer any question at any time.
+    #[serde(default = "yes")]
+    pub for_people: bool,
     /// Its id.
     pub id: String,
     /// What it wants to know.
@@ -229,6 +237,13 @@ pub struct HostQuestion {
     pub sequence: u64,
     /// `pending`, `answered`, `cancelled` or `expired`.
     pub state: String,
+    /// The orchestrator that is asked first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A committed fact, as readers see it.

@@ -34,6 +34,15 @@ impl Origin {
         }
     }
 
+    /// What a person lets an orchestrator settle.
+    pub fn ceiling() -> Self {
+        Self {
+            source: "ceiling".into(),
+            line: None,
+            grant: None,
+        }
+    }
+
     /// A grant.
     pub fn grant(id: GrantId) -> Self {
         Self {

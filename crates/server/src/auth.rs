@@ -15,7 +15,7 @@ use countersign_protocol::{ErrorCode, Reason};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::fault::Fault;
-use crate::peer::{Found, ProcessId, Reach, TcpPeers, ancestry, identify, was_given};
+use crate::peer::{Found, ProcessId, Reach, TcpPeers, ancestry, find_root, identify, was_given};
 
 /// The other end of a connection, as the kernel names it.
 #[derive(Clone, Copy, Debug)]
@@ -210,7 +210,7 @@ impl Doorkeeper {
     }
 
     /// Marks a process; where there is no room, those that ended make it.
-    async fn mark(&self, agent: &AgentId, process: ProcessKey) -> Result<(), Fault> {
+    pub(crate) async fn mark(&self, agent: &AgentId, process: ProcessKey) -> Result<(), Fault> {
         if self
             .service
             .mark_process(agent.clone(), process)
@@ -221,6 +221,17 @@ impl Doorkeeper {
         }
         self.forget_ended().await?;
         Ok(self.service.mark_process(agent.clone(), process).await?)
+    }
+
+    /// The process that an agent's hook was started by, or in words why there is none.
+    pub(crate) async fn root_of(
+        &self,
+        connection: &Arc<Connection>,
+    ) -> Result<Result<ProcessKey, String>, Fault> {
+        let lineage = connection.lineage(&self.peers).await?;
+        let looking = tokio::task::spawn_blocking(move || find_root(&lineage.all));
+        let found = looking.await;
+        Ok(found.unwrap_or_else(|_| Err("it could not be looked up".to_owned())))
     }
 
     /// Drops marks of processes that have ended.
@@ -281,7 +292,8 @@ impl Doorkeeper {
     }
 }
 
-fn agent_by_descent(agent: AgentId) -> Arc<Principal> {
+/// Who an agent is, however it was found out.
+pub(crate) fn agent_by_descent(agent: AgentId) -> Arc<Principal> {
     let key = PrincipalKey::new(format!("agent:{agent}"));
     Arc::new(Principal {
         name: agent.as_str().into(),

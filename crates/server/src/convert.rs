@@ -221,6 +221,8 @@ pub(crate) fn question(question: &Question) -> HostQuestion {
         created_at: time(question.created_at),
         deadline: text.deadline.map(time),
         ended_at: ended.map(|ended| time(ended.at)),
+        escalates_at: text.escalates_at.map(time),
+        for_people: question.is_for_people(),
         id: text.id.to_string(),
         question: text.text.clone(),
         sequence: question.opened.0,
@@ -229,6 +231,7 @@ pub(crate) fn question(question: &Question) -> HostQuestion {
                 question_outcome_name(ended.ending.outcome)
             })
             .to_owned(),
+        to: text.to.as_ref().map(ToString::to_string),
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) struct Doors {
     pub(crate) doorkeeper: Doorkeeper,
     pub(crate) guard: Guard,
     pub(crate) tickets: Tickets,
+    pub(crate) hooks: ops::hook::Desk,
     pub(crate) ending: CancellationToken,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) unix_room: Arc<Semaphore>,

@@ -183,6 +183,7 @@ fn question_asked(e: &QuestionAsked, opened: Seq, at: Timestamp) -> Content {
         text: e.question.clone(),
         opened,
         created_at: at,
+        escalated: false,
         ended: None,
     };
     of(

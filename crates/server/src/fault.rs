@@ -117,6 +117,7 @@ impl From<Rejection> for Fault {
             Rejection::UnknownKind(_)
             | Rejection::NothingToRun
             | Rejection::BadName(_)
+            | Rejection::OnlyAgents
             | Rejection::NotAbsolute(_) => Self::plain(Reason::InvalidParams, words),
             Rejection::StillRuns(_) => Self::refused(Reason::StillRuns, words),
             Rejection::NoWorktree(_) => Self::refused(Reason::NoWorktree, words),
@@ -153,7 +154,20 @@ impl From<Rejection> for Fault {
             | Rejection::DeviceTaken(_)
             | Rejection::DeviceOwnedElsewhere(_) => Self::plain(Reason::OwnedElsewhere, words),
             Rejection::AgentsCannotAnswer(_) => Self::refused(Reason::AgentsCannotAnswer, words),
-            Rejection::AgentNotAllowed(_) => Self::refused(Reason::AgentNotAllowed, words),
+            Rejection::NotBelow(_) => Self::refused(Reason::NotBelow, words),
+            Rejection::NotAnOrchestrator(_) => Self::refused(Reason::NotAnOrchestrator, words),
+            Rejection::NoCeiling(_) | Rejection::AboveCeiling(_) => {
+                Self::refused(Reason::AboveCeiling, words)
+            }
+            Rejection::Wider(_) | Rejection::NoBypassForChildren(_) => {
+                Self::refused(Reason::Wider, words)
+            }
+            Rejection::HasChildren { children, .. } => {
+                Self::refused(Reason::HasChildren, words).with("children", children)
+            }
+            Rejection::AgentNotAllowed(_) | Rejection::SpawnNotAllowed(_) => {
+                Self::refused(Reason::AgentNotAllowed, words)
+            }
             Rejection::ObserverCannotChange => Self::refused(Reason::ObserverCannotChange, words),
             Rejection::IdempotencyConflict(_) => Self::refused(Reason::IdempotencyConflict, words),
             Rejection::TooMany { limit, .. } => {

@@ -80,7 +80,8 @@ pub(crate) fn require_own_page(method: &Method, headers: &HeaderMap) -> Result<(
     }
 }
 
-fn refuse_query_tokens(uri: &Uri) -> Result<(), Fault> {
+/// Refuses a token in the address.
+pub(crate) fn refuse_query_tokens(uri: &Uri) -> Result<(), Fault> {
     let query = uri.query().unwrap_or_default().to_ascii_lowercase();
     let names = query.split('&').filter_map(|pair| pair.split('=').next());
     for name in names {

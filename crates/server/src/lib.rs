@@ -1,4 +1,4 @@
-//! The doors: JSON-RPC over WebSocket, REST with SSE, and the few pages around them, on TCP and
+//! The doors: JSON-RPC over WebSocket, REST with SSE, MCP, and the few pages around them, on TCP and
 //! on the Unix socket alike. Each translates the wire to [`Service`] and back.
 //!
 //! Invariants: nobody is served before it is known who they are; every queue and frame has a
@@ -12,6 +12,7 @@ mod events;
 mod fault;
 mod guard;
 mod listen;
+mod mcp;
 mod metrics;
 mod ops;
 mod peer;

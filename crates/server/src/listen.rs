@@ -30,9 +30,10 @@ use tokio_util::task::TaskTracker;
 use crate::auth::{Connection, Doorkeeper, Peer, login_name};
 use crate::fault::Fault;
 use crate::guard::Guard;
+use crate::ops::hook::{self, Desk};
 use crate::peer::{TcpPeers, identify};
 use crate::tickets::Tickets;
-use crate::{Doors, Options, ServeError, Server, rest, session, web};
+use crate::{Doors, Options, ServeError, Server, mcp, rest, session, web};
 
 /// What is read from a WebSocket at a time: most frames fit.
 const READ_BUFFER_BYTES: usize = 4096;
@@ -67,6 +68,7 @@ pub(crate) async fn open(
             &options.allow_hosts,
         ),
         tickets: Tickets::default(),
+        hooks: Desk::default(),
         ending: ending.clone(),
         room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         unix_room: Arc::new(Semaphore::new(UNIX_CONNECTIONS_MAX)),
@@ -79,6 +81,7 @@ pub(crate) async fn open(
     let agents_ended_by = doors.agents_ended_by.clone();
     let router = router(&doors);
     let tasks = TaskTracker::new();
+    tasks.spawn(hook::watch(doors.clone()));
     let door = Door {
         router,
         doors,
@@ -110,6 +113,7 @@ fn router(doors: &Arc<Doors>) -> Router {
     Router::new()
         .route("/", get(web_socket_or_front_page))
         .route("/rpc", get(web_socket))
+        .route("/mcp", mcp::route(doors))
         .route("/healthz", get(web::health))
         .route("/metrics", get(web::metrics_page))
         .route("/login/{ticket}", get(web::login))

@@ -2,9 +2,12 @@
 //!
 //! Invariant: REST and JSON-RPC call the same functions and so have the same results and errors.
 
+pub(crate) mod below;
+pub(crate) mod hook;
 pub(crate) mod managed;
 mod remember;
 pub(crate) mod rules;
+pub(crate) mod upwards;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -431,8 +434,20 @@ pub(crate) async fn ask_question(
         agent: params.agent_id.map(AgentId::new),
         text: params.question,
         timeout_ms: params.timeout_ms,
+        key: params.idempotency_key,
+        keyed: None,
     };
     Ok(convert::question(&service.ask_question(input).await?))
+}
+
+/// An agent tells whoever is above it something.
+pub(crate) async fn tell_up(
+    service: &Service,
+    caller: Caller,
+    params: wire::TellUpParams,
+) -> Result<()> {
+    let told = service.tell_up(caller, params.message, params.idempotency_key);
+    Ok(told.await?)
 }
 
 pub(crate) async fn answer_question(

@@ -6,11 +6,13 @@
 //! Elsewhere than on Linux there is no answer: nothing is identified, and every holder is hidden.
 
 mod holders;
+mod root;
 mod socket;
 mod tcp;
 
 use std::fs;
 
+pub(crate) use root::find_root;
 pub(crate) use tcp::{Found, TcpPeers};
 
 const LINEAGE_MAX: usize = 64;

@@ -1,5 +1,6 @@
 //! REST under `/api/v1`, described by the document it generates, with events by SSE.
 
+mod hooks;
 mod managed;
 mod rules;
 
@@ -78,6 +79,7 @@ pub(crate) fn router() -> (axum::Router<Arc<Doors>>, utoipa::openapi::OpenApi) {
         .routes(routes!(stop_all))
         .merge(rules::router())
         .merge(managed::router())
+        .merge(hooks::router())
         .split_for_parts()
 }
 
@@ -147,21 +149,29 @@ fn connection(parts: &Parts) -> Result<Arc<Connection>, Fault> {
 
 /// The token in the header, or in our cookie if the request comes from our own page.
 pub(crate) fn shown_token(parts: &Parts) -> Result<Option<String>, Fault> {
-    if let Some(value) = parts.headers.get(header::AUTHORIZATION) {
-        let bearer = value
-            .to_str()
-            .ok()
-            .and_then(|value| value.strip_prefix("Bearer "));
-        let words = "auth failed: the `Authorization` header must be `Bearer TOKEN`";
-        return bearer
-            .map(|token| Some(token.trim().to_owned()))
-            .ok_or_else(|| Fault::plain(Reason::AuthFailed, words));
+    if let Some(token) = bearer(&parts.headers)? {
+        return Ok(Some(token));
     }
     let cookie = cookie(&parts.headers);
     if cookie.is_some() {
         require_own_page(&parts.method, &parts.headers)?;
     }
     Ok(cookie)
+}
+
+/// The token in the header.
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<String>, Fault> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else {
+        return Ok(None);
+    };
+    let bearer = value
+        .to_str()
+        .ok()
+        .and_then(|value| value.strip_prefix("Bearer "));
+    let words = "auth failed: the `Authorization` header must be `Bearer TOKEN`";
+    bearer
+        .map(|token| Some(token.trim().to_owned()))
+        .ok_or_else(|| Fault::plain(Reason::AuthFailed, words))
 }
 
 fn cookie(headers: &HeaderMap) -> Option<String> {

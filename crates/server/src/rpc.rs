@@ -1,5 +1,6 @@
 //! JSON-RPC: one line per method, each calling the operation it is named for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::Caller;
@@ -9,8 +10,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Doors;
+use crate::auth::Connection;
 use crate::fault::Fault;
 use crate::ops;
+use crate::ops::hook::{self, HookTool};
 use crate::ops::{managed, rules};
 
 /// One request, taken apart.
@@ -29,6 +32,19 @@ pub(crate) async fn serve(doors: &Doors, caller: Caller, call: Call<'_>) -> Stri
     dispatch(doors, caller, &call)
         .await
         .unwrap_or_else(|fault| failure(call.id, fault))
+}
+
+/// Serves a hook: the one method that needs to know the process at the other end.
+pub(crate) async fn serve_hook(
+    doors: &Arc<Doors>,
+    connection: &Arc<Connection>,
+    call: Call<'_>,
+) -> String {
+    let served = async {
+        let HookTool { hook } = call.params()?;
+        call.reply(hook::hook(doors, connection, &hook, call.params()?).await?)
+    };
+    served.await.unwrap_or_else(|fault| failure(call.id, fault))
 }
 
 /// The few methods that agents and their answers live by; the rest is one allocation further.
@@ -105,6 +121,7 @@ async fn dispatch_rules(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
             call.reply(rules::suggest_rules(service, &caller, call.optional()?).await?)
         }
         "host.trust_rules" => call.done(rules::trust_rules(service, caller, call.params()?).await?),
+        "host.tell_up" => call.done(ops::tell_up(service, caller, call.params()?).await?),
         "host.set_bypass" => call.reply(rules::set_bypass(service, caller, call.params()?).await?),
         _ => dispatch_managed(doors, &caller, call).await,
     }
@@ -126,7 +143,14 @@ async fn dispatch_managed(
             let wire::InterruptAgentParams { agent_id, body } = call.params()?;
             call.reply(managed::interrupt(service, caller, agent_id, body).await?)
         }
-        "host.kill_agent" => call.reply(managed::kill(service, caller, call.agent_id()?).await?),
+        "host.kill_agent" => {
+            let wire::KillAgentParams { agent_id, body } = call.params()?;
+            call.reply(managed::kill(service, caller, agent_id, body).await?)
+        }
+        "host.set_ceiling" => {
+            let wire::SetCeilingParams { agent_id, body } = call.params()?;
+            call.reply(managed::set_ceiling(service, caller, agent_id, body).await?)
+        }
         "host.resume_agent" => {
             call.reply(managed::resume(service, caller, call.agent_id()?).await?)
         }

@@ -29,7 +29,7 @@ use crate::auth::{Connection, Identity, auth_required};
 use crate::events;
 use crate::fault::Fault;
 use crate::ops;
-use crate::rpc::{Call, failure, serve};
+use crate::rpc::{Call, failure, serve, serve_hook};
 
 type Serving = Pin<Box<dyn Future<Output = String> + Send>>;
 
@@ -179,7 +179,11 @@ impl Session {
         }
         let waits = matches!(
             call.method,
-            "host.wait_approval" | "host.wait_question" | "host.wait_idle" | "host.shutdown"
+            "host.wait_approval"
+                | "host.wait_question"
+                | "host.wait_idle"
+                | "host.shutdown"
+                | "host.hook"
         );
         if waits && frame.text.len() > WAIT_FRAME_BYTES_MAX {
             let rejection = Rejection::TooLarge {
@@ -199,8 +203,12 @@ impl Session {
             self.served_bytes += frame.text.len();
         }
         let doors = self.doors.clone();
-        let serving: Serving =
-            Box::pin(async move { serve(&doors, caller, frame.call(subscribed)).await });
+        let serving: Serving = if call.method == "host.hook" {
+            let connection = self.connection.clone();
+            Box::pin(async move { serve_hook(&doors, &connection, frame.call(false)).await })
+        } else {
+            Box::pin(async move { serve(&doors, caller, frame.call(subscribed)).await })
+        };
         if waits {
             self.waiting.push(serving);
         } else {

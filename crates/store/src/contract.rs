@@ -43,6 +43,13 @@ pub trait History: Send + Sync {
     /// an event, in that order; a page of them, empty if there are no more.
     fn attempted_answers(&self, after: Option<Seq>) -> Result<Vec<Approval>, StoreError>;
 
+    /// The question a principal asked under a key of its own.
+    fn find_keyed_question(
+        &self,
+        principal: &PrincipalKey,
+        key: &str,
+    ) -> Result<Option<Question>, StoreError>;
+
     /// How far an agent was heard, if it is live and was heard at all.
     fn find_bookmark(&self, agent: &AgentId) -> Result<Option<Bookmark>, StoreError>;
 

@@ -436,6 +436,21 @@ impl History for MemoryHistory {
             .cloned())
     }
 
+    fn find_keyed_question(
+        &self,
+        principal: &PrincipalKey,
+        key: &str,
+    ) -> Result<Option<Question>, StoreError> {
+        let tables = self.tables();
+        let found = tables.questions.values().find(|question| {
+            let text = &question.text;
+            text.by.key == *principal && text.key.as_deref() == Some(key)
+        });
+        Ok(found
+            .filter(|question| tables.is_whole_question(question))
+            .cloned())
+    }
+
     fn questions(&self, query: &QuestionQuery) -> Result<Vec<Question>, StoreError> {
         let tables = self.tables();
         let prefix = query.id_prefix.as_deref().unwrap_or_default();

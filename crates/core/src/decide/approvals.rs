@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::time::expired;
 use super::{
-    Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word, grants,
-    managed, refuse_observers, running, settling,
+    Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word, delegation,
+    grants, managed, refuse_observers, running, settling,
 };
 use crate::approval::{APPROVE, Approval, CANCELLED, DENY, EXPIRED, Ended, GONE};
 use crate::event::{
@@ -448,6 +448,7 @@ pub(super) fn resolve(
         approval: id,
         mut answer,
         grant_ids,
+        delegated,
     } = input;
     let remembered = std::mem::take(&mut answer.remember);
     let approval = state
@@ -455,8 +456,13 @@ pub(super) fn resolve(
         .ok_or_else(|| Rejection::UnknownApproval(id.clone()))?;
     match &caller.principal.role {
         Role::Agent(agent) => {
-            let refusal = Rejection::AgentsCannotAnswer(agent.clone());
-            return Ok(refused_on_record(approval, &caller, &answer, refusal));
+            let outcome = approval.outcome_of(&answer.resolution);
+            let given = (&answer, delegated);
+            let by = (&caller, agent);
+            let checked = delegation::check_answer(state, context, by, (approval, outcome), given);
+            if let Err(refusal) = checked {
+                return Ok(refused_on_record(approval, &caller, &answer, refusal));
+            }
         }
         Role::Observer => return Err(Rejection::ObserverCannotChange),
         Role::Operator | Role::Host => {}
@@ -481,6 +487,7 @@ pub(super) fn resolve(
             } else {
                 Delivery::Waiting
             };
+            let remembered = held(state, context, (&caller, approval), remembered)?;
             let grants = drafts(approval, outcome, remembered, grant_ids)?;
             let grants = grants::remember(state, context, &caller, grants)?;
             let denied = outcome == Outcome::Denied;
@@ -497,6 +504,21 @@ pub(super) fn resolve(
             Ok(Decision::new(events, Subject::Approval(id)))
         }
     }
+}
+
+/// An orchestrator remembers no more than it holds.
+fn held(
+    state: &State,
+    context: Context<'_>,
+    (caller, approval): (&Caller, &Approval),
+    remembered: Vec<GrantDraft>,
+) -> Result<Vec<GrantDraft>, Rejection> {
+    let Some(agent) = caller.principal.agent() else {
+        return Ok(remembered);
+    };
+    let who = (agent, approval.ask.agent.as_ref());
+    let held = |draft| delegation::draft(state, context, who, draft);
+    remembered.into_iter().map(held).collect()
 }
 
 /// What is remembered follows the answer: only an allow or a deny can be.

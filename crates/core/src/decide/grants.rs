@@ -94,6 +94,7 @@ fn draft(
             .expires_in_ms
             .map(|ms| context.now.plus_ms(ms.min(TIMEOUT_MS_MAX))),
         uses: draft.uses,
+        ceiling: caller.principal.agent().cloned(),
     })
 }
 
@@ -165,6 +166,9 @@ pub(super) fn set_bypass(
 ) -> Result<Decision, Rejection> {
     require_operator(caller)?;
     check_lives(state, &agent)?;
+    if until.is_some() && state.parent_of(&agent).is_some() {
+        return Err(Rejection::NoBypassForChildren(agent));
+    }
     let latest = context.now.plus_ms(BYPASS_MS_MAX);
     if until.is_some_and(|until| until <= context.now || until > latest) {
         return Err(Rejection::BypassTooLong {

@@ -1,13 +1,14 @@
 //! What people want of managed agents: spawned, told, interrupted, ended, gone on with.
 //!
-//! Invariants: only operators want anything; a turn begins only when none runs; whatever leaves
+//! Invariants: only operators, and orchestrators of those below them, want anything; a turn begins only when none runs; whatever leaves
 //! an agent without its process ends what it had open.
 
 use std::sync::Arc;
 
 use super::approvals::{cancelled, ended};
 use super::{
-    Decision, Subject, check_json, check_size, check_text, check_word, questions, require_operator,
+    Decision, Subject, check_json, check_size, check_text, check_word, delegation, mail, questions,
+    require_operator,
 };
 use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
@@ -17,7 +18,7 @@ use crate::event::{
     TurnInterrupted, TurnStarted,
 };
 use crate::ids::{AgentId, Timestamp};
-use crate::input::{Context, ManagedInput, SpawnAgent};
+use crate::input::{Children, Context, ManagedInput, SpawnAgent};
 use crate::json::Json;
 use crate::limits::{
     AGENT_MESSAGES_MAX, AGENTS_MAX, INTERRUPT_GRACE_MS, MESSAGE_BYTES_MAX, OPTIONS_MAX,
@@ -45,7 +46,11 @@ pub(super) fn decide(
             agent,
             reason,
         } => interrupt(state, &caller, agent, reason),
-        ManagedInput::Kill { caller, agent } => kill(state, &caller, agent),
+        ManagedInput::Kill {
+            caller,
+            agent,
+            children,
+        } => kill(state, &caller, agent, children),
         ManagedInput::Resume { caller, agent } => resume(state, &caller, agent),
         ManagedInput::Archive {
             caller,
@@ -70,8 +75,20 @@ pub(super) fn decide(
     }
 }
 
-fn spawn(state: &State, context: Context<'_>, input: SpawnAgent) -> Result<Decision, Rejection> {
-    require_operator(&input.caller)?;
+fn spawn(
+    state: &State,
+    context: Context<'_>,
+    mut input: SpawnAgent,
+) -> Result<Decision, Rejection> {
+    // An orchestrator that asks again, because nobody told it, finds the agent it was allowed.
+    let allowed_by = input.options.allowed_by.as_ref();
+    let started = allowed_by.and_then(|ask| state.find_started_by(ask));
+    if let Some(agent) = started.filter(|_| input.caller.principal.agent().is_some()) {
+        let id = agent.id().clone();
+        delegation::may_steer(state, &input.caller, &id)?;
+        return Ok(Decision::new(Vec::new(), Subject::Agent(id)));
+    }
+    input.options = delegation::child(state, &input.caller, input.options)?;
     check_options(&input.options)?;
     if input.options.command.is_empty() && input.options.agent.is_none() {
         return Err(Rejection::NothingToRun);
@@ -214,14 +231,16 @@ fn prompt(
         text,
         by: By::from(caller),
         at: context.now,
+        mail: None,
     };
     events.push(queue(&id, message.clone()));
     match managed.life {
-        Life::Gone => events.extend(begin_run(agent, managed, caller)?),
+        Life::Gone => events.extend(begin_run(agent, managed, caller, state.open_of(&id))?),
         Life::Ready if managed.turn.is_none() => {
-            let next = managed.queue.front().unwrap_or(&message);
+            let waiting = managed.queue.iter().chain([&message]);
+            let next = mail::batch(waiting);
             let open = state.open_of(&id);
-            events.extend(begin_turn(context, agent, managed, (next, open)));
+            events.extend(begin_turn(context, agent, managed, (&next, open)));
         }
         // One that is being ended begins again once it has.
         Life::Requested | Life::Launched | Life::Ready | Life::Stopping => {}
@@ -229,27 +248,30 @@ fn prompt(
     Ok(Decision::new(events, Subject::Agent(id)))
 }
 
-/// The facts that start the next turn with the message in front, given what the agent has open.
+/// The facts that start the next turn with the messages in front, given what the agent has open.
 pub(super) fn begin_turn(
     context: Context<'_>,
     agent: &Agent,
     managed: &Managed,
-    (message, open): (&Message, OpenCounts),
+    (messages, open): (&[&Message], OpenCounts),
 ) -> Vec<Event> {
     let turn = managed.turns + 1;
     let timeout = managed.options.turn_timeout_ms.unwrap_or(TURN_TIMEOUT_MS);
     let started = TurnStarted {
         agent: agent.id().clone(),
         turn,
-        messages: 1,
+        messages: u32::try_from(messages.len()).unwrap_or(u32::MAX),
         deadline: (timeout > 0).then(|| context.now.plus_ms(timeout)),
     };
     let said = TranscriptAdded {
         agent: agent.id().clone(),
         turn,
-        entries: vec![TranscriptEntry::User {
-            text: message.text.clone(),
-        }],
+        entries: messages
+            .iter()
+            .map(|message| TranscriptEntry::User {
+                text: message.words(),
+            })
+            .collect(),
     };
     let running = status(&agent.profile, BaseState::Running, open, None);
     vec![started.into(), said.into(), running]
@@ -307,14 +329,58 @@ pub(super) fn out_of_time(state: &State, context: Context<'_>, id: &AgentId) -> 
     interrupted(state, &host, id, turn, (reason, grace))
 }
 
-fn kill(state: &State, caller: &Caller, id: AgentId) -> Result<Decision, Rejection> {
+fn kill(
+    state: &State,
+    caller: &Caller,
+    id: AgentId,
+    children: Option<Children>,
+) -> Result<Decision, Rejection> {
     let (_, managed) = load(state, caller, &id)?;
-    let events = match managed.life {
-        Life::Gone => return Err(Rejection::AgentEnded(id)),
-        Life::Stopping => Vec::new(),
+    if managed.life == Life::Gone {
+        return Err(Rejection::AgentEnded(id));
+    }
+    let mut events = match managed.life {
+        Life::Gone | Life::Stopping => Vec::new(),
         Life::Requested | Life::Launched | Life::Ready => stopped(state, caller, &id, managed),
     };
+    events.extend(end_children(state, caller, &id, children)?);
     Ok(Decision::new(events, Subject::Agent(id)))
+}
+
+/// What becomes of those below an agent that ends is never left unsaid.
+fn end_children(
+    state: &State,
+    caller: &Caller,
+    id: &AgentId,
+    children: Option<Children>,
+) -> Result<Vec<Event>, Rejection> {
+    let running = |agent: &&Agent| {
+        let life = agent.managed.as_ref().map(|managed| managed.life);
+        life.is_some_and(|life| !matches!(life, Life::Gone | Life::Stopping))
+    };
+    let below: Vec<&Agent> = state
+        .descendants_of(id)
+        .into_iter()
+        .filter(running)
+        .collect();
+    match children {
+        Some(Children::Keep) => Ok(Vec::new()),
+        Some(Children::End) => {
+            let ends = below.iter().filter_map(|agent| {
+                let managed = agent.managed.as_deref()?;
+                Some(stopped(state, caller, agent.id(), managed))
+            });
+            Ok(ends.flatten().collect())
+        }
+        None if below.is_empty() => Ok(Vec::new()),
+        None => Err(Rejection::HasChildren {
+            agent: id.clone(),
+            children: below
+                .iter()
+                .map(|agent| agent.profile.name.clone())
+                .collect(),
+        }),
+    }
 }
 
 fn stopped(state: &State, caller: &Caller, id: &AgentId, managed: &Managed) -> Vec<Event> {
@@ -337,29 +403,25 @@ fn resume(state: &State, caller: &Caller, id: AgentId) -> Result<Decision, Rejec
         events.push(taken_out(state, caller, agent)?);
     }
     if !managed.is_live() {
-        events.extend(begin_run(agent, managed, caller)?);
+        events.extend(begin_run(agent, managed, caller, state.open_of(&id))?);
     }
     Ok(Decision::new(events, Subject::Agent(id)))
 }
 
 /// The facts that start an agent again: on its session, or from the beginning if it never had one
-/// and nothing of it would be lost.
+/// and nothing of it would be lost. `open` is what it has open: it may have asked without a process.
 pub(super) fn begin_run(
     agent: &Agent,
     managed: &Managed,
     caller: &Caller,
+    open: OpenCounts,
 ) -> Result<Vec<Event>, Rejection> {
     let session = managed.session.clone().filter(|_| managed.resumable);
     if session.is_none() && managed.turns > 0 {
         return Err(Rejection::CannotResume(agent.id().clone()));
     }
     let run = run_requested(agent.id(), managed.run + 1, session, caller);
-    let starting = status(
-        &agent.profile,
-        BaseState::Starting,
-        OpenCounts::default(),
-        None,
-    );
+    let starting = status(&agent.profile, BaseState::Starting, open, None);
     Ok(vec![run, starting])
 }
 
@@ -400,6 +462,7 @@ fn rename(
     id: AgentId,
     name: String,
 ) -> Result<Decision, Rejection> {
+    require_operator(caller)?;
     load(state, caller, &id)?;
     let name = free_name(state, name, Some(&id))?;
     let event = AgentRenamed {
@@ -417,6 +480,8 @@ fn configure(
     mode: Option<String>,
     model: Option<String>,
 ) -> Result<Decision, Rejection> {
+    // A mode may ask less, so it is not an orchestrator's to change.
+    require_operator(caller)?;
     load(state, caller, &id)?;
     for word in [&mode, &model].into_iter().flatten() {
         check_word("an option", word)?;
@@ -544,7 +609,7 @@ fn load<'a>(
     caller: &Caller,
     id: &AgentId,
 ) -> Result<(&'a Agent, &'a Managed), Rejection> {
-    require_operator(caller)?;
+    delegation::may_steer(state, caller, id)?;
     match state.find_managed(id) {
         Some(found) => Ok(found),
         None if state.find_agent(id).is_some() => Err(Rejection::NotManaged(id.clone())),
@@ -553,7 +618,13 @@ fn load<'a>(
 }
 
 fn queued(now: Timestamp, id: &AgentId, by: By, text: String) -> Event {
-    queue(id, Message { text, by, at: now })
+    let message = Message {
+        text,
+        by,
+        at: now,
+        mail: None,
+    };
+    queue(id, message)
 }
 
 fn queue(id: &AgentId, message: Message) -> Event {

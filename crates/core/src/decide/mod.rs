@@ -5,7 +5,9 @@
 
 mod agents;
 mod approvals;
+mod delegation;
 mod grants;
+mod mail;
 mod managed;
 mod questions;
 mod record;
@@ -24,10 +26,12 @@ use crate::input::{Context, Input};
 use crate::json::Json;
 use crate::limits::{JSON_BYTES_MAX, JSON_DEPTH_MAX, TEXT_BYTES_MAX, WORD_BYTES_MAX};
 use crate::principal::{Caller, Role};
+use crate::question::Question;
 use crate::rejection::Rejection;
 use crate::state::State;
 
 pub use approvals::answer_again;
+pub use delegation::SPAWN_TOOL;
 
 /// What follows from an input.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +59,8 @@ pub enum Subject {
     Question(QuestionId),
     /// A question that has just ended.
     EndedQuestion(QuestionId),
+    /// A question as history has it.
+    KnownQuestion(Box<Question>),
     /// A device.
     Device(DeviceId),
     /// A token.
@@ -128,6 +134,12 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
         } => Ok(approvals::settle(&approval, opened, delivery)),
         Input::Managed(input) => managed::decide(state, context, input),
         Input::AskQuestion(input) => questions::ask(state, context, input),
+        Input::TellUp(input) => mail::tell_up(state, input),
+        Input::SetCeiling {
+            caller,
+            agent,
+            ceiling,
+        } => delegation::set_ceiling(state, context, &caller, agent, ceiling),
         Input::AnswerQuestion {
             caller,
             question,
@@ -146,6 +158,8 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
         Input::Prune { caller, before } => record::prune(state, &caller, before),
     }?;
     running::attempt_answers(state, &mut decision.events);
+    mail::deliver(state, context, &mut decision.events);
+    delegation::end_ceilings(state, &mut decision.events);
     grants::end_sessions(state, &mut decision.events);
     announce_states(state, &mut decision.events);
     time::lose_what_came_late(context, &mut decision.events);

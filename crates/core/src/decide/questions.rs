@@ -1,16 +1,18 @@
-//! Questions: asked by anybody who may ask, answered by a person.
+//! Questions: asked by anybody who may ask, answered by a person or an orchestrator above the asker.
 
 use std::sync::Arc;
 
 use super::time::nobody_answered;
-use super::{Decision, Subject, check_agent_id, check_text, refuse_observers};
+use super::{Decision, Subject, check_agent_id, check_text, check_word, refuse_observers};
 use crate::event::{
-    Event, QuestionAsked, QuestionEnded, QuestionEnding, QuestionOutcome, QuestionText,
+    Event, QuestionAsked, QuestionEnded, QuestionEnding, QuestionEscalated, QuestionOutcome,
+    QuestionText,
 };
 use crate::ids::{AgentId, QuestionId};
 use crate::input::{AskQuestion, Context};
 use crate::limits::{
-    AGENT_OPEN_QUESTIONS_MAX, OPEN_QUESTIONS_MAX, QUESTION_TIMEOUT_MS, TIMEOUT_MS_MAX,
+    AGENT_MESSAGES_MAX, AGENT_OPEN_QUESTIONS_MAX, OPEN_QUESTIONS_MAX, QUESTION_TIMEOUT_MS,
+    TIMEOUT_MS_MAX,
 };
 use crate::principal::{By, Caller};
 use crate::question::Question;
@@ -25,22 +27,21 @@ pub(super) fn ask(
     refuse_observers(&input.caller)?;
     check_text("the question", &input.text)?;
     check_agent_id(input.agent.as_ref())?;
+    check_word("the key", input.key.as_deref().unwrap_or_default())?;
     let agent = input.caller.principal.agent().cloned().or(input.agent);
-    if state.questions.len() >= OPEN_QUESTIONS_MAX {
-        return Err(Rejection::TooMany {
-            what: "open questions",
-            limit: OPEN_QUESTIONS_MAX,
-        });
+    let to = agent.as_ref().and_then(|agent| asked_first(state, agent));
+    if let Some(known) = find_asked(state, &input.caller, input.key.as_deref(), input.keyed)? {
+        return Ok(known);
     }
-    if agent
-        .as_ref()
-        .is_some_and(|agent| state.open_of(agent).questions >= AGENT_OPEN_QUESTIONS_MAX)
-    {
-        return Err(Rejection::TooMany {
-            what: "open questions of this agent",
-            limit: AGENT_OPEN_QUESTIONS_MAX,
-        });
+    let repeated = |question: &&Question| {
+        to.is_some() && question.text.agent == agent && question.text.text == input.text
+    };
+    let open = state.questions.values().filter(repeated);
+    if let Some(open) = open.min_by_key(|question| question.opened) {
+        let id = open.text.id.clone();
+        return Ok(Decision::new(Vec::new(), Subject::Question(id)));
     }
+    check_room(state, agent.as_ref())?;
     let timeout_ms = input
         .timeout_ms
         .unwrap_or(QUESTION_TIMEOUT_MS)
@@ -51,16 +52,73 @@ pub(super) fn ask(
         text: input.text,
         by: By::from(&input.caller),
         deadline: Some(context.now.plus_ms(timeout_ms)),
+        escalates_at: to
+            .as_ref()
+            .map(|_| context.now.plus_ms(context.escalation_ms)),
+        to,
+        key: input.key,
     };
-    Ok(Decision::new(
-        vec![
-            QuestionAsked {
-                question: Arc::new(question),
-            }
-            .into(),
-        ],
-        Subject::Question(input.id),
-    ))
+    let question = Arc::new(question);
+    let events = vec![QuestionAsked { question }.into()];
+    Ok(Decision::new(events, Subject::Question(input.id)))
+}
+
+/// The orchestrator that is asked before people are: the parent, if it can hear it.
+fn asked_first(state: &State, agent: &AgentId) -> Option<AgentId> {
+    let parent = state.listening_parent(agent)?;
+    let managed = state.find_orchestrator(parent)?;
+    (managed.queue.len() < AGENT_MESSAGES_MAX).then(|| parent.clone())
+}
+
+/// What a key already stands for. History lags behind memory: what it still has as open while
+/// memory has nothing ended meanwhile, and only history can soon say how.
+fn find_asked(
+    state: &State,
+    caller: &Caller,
+    key: Option<&str>,
+    history: Option<Question>,
+) -> Result<Option<Decision>, Rejection> {
+    let own = |question: &&Question| {
+        question.text.key.as_deref() == key && question.text.by.key == caller.principal.key
+    };
+    let open = key.and_then(|_| state.questions.values().find(own));
+    if let Some(open) = open {
+        let id = open.text.id.clone();
+        return Ok(Some(Decision::new(Vec::new(), Subject::Question(id))));
+    }
+    match history {
+        Some(stale) if stale.is_pending() => Err(Rejection::UnknownQuestion(stale.text.id.clone())),
+        known => Ok(known.map(|known| {
+            let known = Subject::KnownQuestion(Box::new(known));
+            Decision::new(Vec::new(), known)
+        })),
+    }
+}
+
+fn check_room(state: &State, agent: Option<&AgentId>) -> Result<(), Rejection> {
+    if state.questions.len() >= OPEN_QUESTIONS_MAX {
+        return Err(Rejection::TooMany {
+            what: "open questions",
+            limit: OPEN_QUESTIONS_MAX,
+        });
+    }
+    if agent.is_some_and(|agent| state.open_of(agent).questions >= AGENT_OPEN_QUESTIONS_MAX) {
+        return Err(Rejection::TooMany {
+            what: "open questions of this agent",
+            limit: AGENT_OPEN_QUESTIONS_MAX,
+        });
+    }
+    Ok(())
+}
+
+/// The fact that people are asked as well.
+pub(super) fn escalated(question: &Question) -> Event {
+    QuestionEscalated {
+        question: question.text.id.clone(),
+        opened: question.opened,
+        agent: question.text.agent.clone(),
+    }
+    .into()
 }
 
 /// The ends of an agent's questions when it takes itself off the list.
@@ -102,12 +160,14 @@ pub(super) fn answer(
 ) -> Result<Decision, Rejection> {
     refuse_observers(caller)?;
     check_text("the answer", &answer)?;
+    let found = state.find_question(id);
     if let Some(agent) = caller.principal.agent() {
-        return Err(Rejection::AgentsCannotAnswer(agent.clone()));
+        let asker = found.and_then(|question| question.text.agent.as_ref());
+        if !asker.is_some_and(|asker| state.is_above(agent, asker)) {
+            return Err(Rejection::AgentsCannotAnswer(agent.clone()));
+        }
     }
-    let question = state
-        .find_question(id)
-        .ok_or_else(|| Rejection::UnknownQuestion(id.clone()))?;
+    let question = found.ok_or_else(|| Rejection::UnknownQuestion(id.clone()))?;
     if context.has_come(question.text.deadline) {
         return Ok(late(state, context, question));
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::approvals::{attempted, cancelled, ended, settled};
 use super::managed::{begin_run, begin_turn, dropped, status, withdraw_asks};
-use super::{Decision, Subject, questions};
+use super::{Decision, Subject, mail, questions};
 use crate::agent::{Agent, OpenCounts};
 use crate::event::{
     AgentExited, AgentLaunched, AgentPlaced, AgentReady, AgentReported, ApprovalResolved, Ask,
@@ -105,9 +105,11 @@ fn ready(
 
 /// The next turn, or a rest.
 fn go_on(context: Context<'_>, agent: &Agent, managed: &Managed, open: OpenCounts) -> Vec<Event> {
-    match managed.queue.front() {
-        Some(next) => begin_turn(context, agent, managed, (next, open)),
-        None => vec![status(&agent.profile, BaseState::Idle, open, None)],
+    let next = mail::batch(managed.queue.iter());
+    if next.is_empty() {
+        vec![status(&agent.profile, BaseState::Idle, open, None)]
+    } else {
+        begin_turn(context, agent, managed, (&next, open))
     }
 }
 
@@ -244,7 +246,9 @@ fn exited(
 /// What was said to an agent after it was to be ended revives it.
 fn begin_again(agent: &Agent, managed: &Managed) -> Vec<Event> {
     let dropped = || dropped(agent.id(), managed, "the agent cannot be resumed");
-    begin_run(agent, managed, &Caller::host()).unwrap_or_else(|_| dropped().into_iter().collect())
+    let none = OpenCounts::default();
+    let begun = begin_run(agent, managed, &Caller::host(), none);
+    begun.unwrap_or_else(|_| dropped().into_iter().collect())
 }
 
 /// Nobody will hear what became of the calls that the turn leaves open.

@@ -131,10 +131,30 @@ fn counts(
     (asking, effect): (Asking<'_>, Effect),
     used: &GrantUse,
 ) -> bool {
-    state.grant_counts(&used.grant, asking, context.now)
+    is_about(state, context, (asking, effect), used)
         && state
             .find_grant(&used.grant)
             .is_some_and(|grant| grant.grant.effect == effect && grant.has_left(used.times))
+}
+
+/// What denies somebody above an agent denies the agent too.
+fn is_about(
+    state: &State,
+    context: Context<'_>,
+    (asking, effect): (Asking<'_>, Effect),
+    used: &GrantUse,
+) -> bool {
+    let counts = |asking| state.grant_counts(&used.grant, asking, context.now);
+    let above = asking.agent.into_iter();
+    let mut above = above.flat_map(|agent| state.ancestors_of(agent));
+    counts(asking)
+        || (effect == Effect::Deny
+            && above.any(|agent| {
+                counts(Asking {
+                    agent: Some(agent),
+                    ..asking
+                })
+            }))
 }
 
 fn is_used_up(state: &State, used: &GrantUse) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::approvals::ended;
-use super::{Decision, Subject, grants, managed, questions, running};
+use super::{Decision, Subject, delegation, grants, managed, questions, running};
 use crate::agent::Agent;
 use crate::approval::{EXPIRED, GONE};
 use crate::event::{
@@ -135,6 +135,11 @@ fn run_out(state: &State, context: Context<'_>, what: &Deadline) -> Vec<Event> {
             let host = By::from(&Caller::host());
             Some(grants::bypass_changed(id.clone(), None, host))
         }
+        Deadline::Ceiling(id) => {
+            let host = By::from(&Caller::host());
+            Some(delegation::ceiling_changed(id.clone(), None, host))
+        }
+        Deadline::Escalation(id) => state.questions.get(id).map(questions::escalated),
         Deadline::Turn(id) => return managed::out_of_time(state, context, id),
     };
     one.into_iter().collect()

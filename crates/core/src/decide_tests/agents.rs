@@ -245,6 +245,8 @@ fn an_agent_asks_questions_in_its_own_name_and_not_without_end() {
             agent: Some(AgentId::new("cat")),
             text: text.to_owned(),
             timeout_ms: None,
+            key: None,
+            keyed: None,
         })
     };
     assert_eq!(
@@ -456,6 +458,8 @@ fn everything_said_of_agents_and_devices_has_a_bound() {
             agent: elsewhere,
             text: "?".to_owned(),
             timeout_ms: None,
+            key: None,
+            keyed: None,
         }),
         Input::CreateToken(crate::CreateToken {
             caller: ann.clone(),

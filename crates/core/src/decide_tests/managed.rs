@@ -53,6 +53,7 @@ fn kill() -> Input {
     managed(ManagedInput::Kill {
         caller: person("ann"),
         agent: id(),
+        children: None,
     })
 }
 

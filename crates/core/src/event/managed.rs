@@ -8,7 +8,7 @@ use crate::ids::{AgentId, ApprovalId, Timestamp};
 use crate::json::Json;
 use crate::principal::By;
 
-use super::ProcessKey;
+use super::{Mail, ProcessKey};
 
 /// What an agent is started with. Kept, so that it can be started again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,6 +60,9 @@ pub struct SpawnOptions {
     /// The orchestrator that wanted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<AgentId>,
+    /// The ask with which its orchestrator was allowed to start it. One ask starts one agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_by: Option<ApprovalId>,
 }
 
 /// What an agent speaks.
@@ -421,6 +424,21 @@ pub struct Message {
     pub by: By,
     /// When they were said.
     pub at: Timestamp,
+    /// What they are about, if they came from an agent below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mail: Option<Mail>,
+}
+
+impl Message {
+    /// What the agent is told.
+    pub fn words(&self) -> String {
+        match self.mail {
+            Some(Mail::Note { times, .. }) if times > 1 => {
+                format!("{}\n\n(said {times} times)", self.text)
+            }
+            _ => self.text.clone(),
+        }
+    }
 }
 
 /// See `Event::MessageQueued`.

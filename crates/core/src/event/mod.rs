@@ -5,6 +5,7 @@
 //! struct; kind and version lie beside it in the log's header.
 
 mod managed;
+mod orchestration;
 mod rules;
 
 use std::sync::Arc;
@@ -23,6 +24,10 @@ pub use managed::{
     EnvVar, Message, MessageQueued, MessagesDropped, PassUsed, Plan, PlanStep, Protocol, RunEnd,
     SpawnOptions, ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded, TurnInterrupted,
     TurnStarted, Usage, Worktree, WorktreeWish,
+};
+pub use orchestration::{
+    AgentCeilingChanged, AgentNoted, Ceiling, Mail, MailWithdrawn, MessageRepeated,
+    QuestionEscalated,
 };
 pub use rules::{
     AgentBypassChanged, Effect, Grant, GrantCreated, GrantEnd, GrantRemoved, GrantUse, PartKind,
@@ -121,6 +126,14 @@ events! {
     AgentReported = internal "agent.reported";
     /// A message waits for an agent.
     MessageQueued = public "agent.message_queued";
+    /// A message that waits for an orchestrator was said once more.
+    MessageRepeated = internal "agent.message_repeated";
+    /// A question no longer waits for an orchestrator.
+    MailWithdrawn = internal "agent.mail_withdrawn";
+    /// An agent tells whoever is above it something.
+    AgentNoted = public "agent.noted";
+    /// What an orchestrator may settle for those below it changed.
+    AgentCeilingChanged = public "agent.ceiling_changed";
     /// Messages that waited for an agent never reach it.
     MessagesDropped = public "agent.messages_dropped";
     /// A turn of an agent began.
@@ -159,6 +172,8 @@ events! {
     AnswerSettled = internal "answer.settled";
     /// An agent waits for words.
     QuestionAsked = public "question.asked";
+    /// An orchestrator has not answered a question, so people are asked.
+    QuestionEscalated = public "question.escalated";
     /// A question ended, with or without words.
     QuestionEnded = public "question.ended";
     /// A decision is remembered.
@@ -209,6 +224,11 @@ impl Event {
             Self::AgentReported(e) => Some(&e.agent),
             Self::MessageQueued(e) => Some(&e.agent),
             Self::MessagesDropped(e) => Some(&e.agent),
+            Self::MessageRepeated(e) => Some(&e.agent),
+            Self::MailWithdrawn(e) => Some(&e.agent),
+            Self::AgentNoted(e) => Some(&e.agent),
+            Self::AgentCeilingChanged(e) => Some(&e.agent),
+            Self::QuestionEscalated(e) => e.agent.as_ref(),
             Self::TurnStarted(e) => Some(&e.agent),
             Self::TurnInterrupted(e) => Some(&e.agent),
             Self::TurnEnded(e) => Some(&e.agent),
@@ -722,6 +742,15 @@ pub struct QuestionText {
     /// When it ends without words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+    /// The orchestrator that is asked first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<AgentId>,
+    /// When people are asked as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalates_at: Option<Timestamp>,
+    /// The asker's own key: under one key something is asked once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// See [`Event::QuestionAsked`].

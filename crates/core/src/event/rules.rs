@@ -142,6 +142,9 @@ pub struct Grant {
     /// How many parts it may allow; without a number, any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uses: Option<u32>,
+    /// The orchestrator that made it: it ends with that one's ceiling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<AgentId>,
 }
 
 /// Where a grant counts: everything that is named must hold.
@@ -178,6 +181,8 @@ pub enum GrantEnd {
     UsedUp,
     /// Its agent has ended.
     SessionEnded,
+    /// The ceiling under which an orchestrator made it has ended.
+    CeilingEnded,
 }
 
 /// See [`Event::GrantRemoved`](super::Event::GrantRemoved).

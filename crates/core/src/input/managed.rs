@@ -37,6 +37,8 @@ pub enum ManagedInput {
         caller: Caller,
         /// The agent.
         agent: AgentId,
+        /// What becomes of the agents below it; has to be said if there are any.
+        children: Option<Children>,
     },
     /// The agent is to go on with its session.
     Resume {
@@ -78,6 +80,15 @@ pub enum ManagedInput {
     Ran(AgentId, u32, Ran),
     /// Its worktree was removed.
     WorktreeRemoved(AgentId),
+}
+
+/// What becomes of the agents below one that is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Children {
+    /// They end as well.
+    End,
+    /// They go on; what they ask is for people.
+    Keep,
 }
 
 /// What those who run an agent say. All of it is about one run; what is about an earlier one no

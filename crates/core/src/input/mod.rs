@@ -6,14 +6,17 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::approval::Approval;
-use crate::event::{AgentProfile, BaseState, Delivery, Effect, ProcessKey, Scope, Verdict};
+use crate::event::{
+    AgentProfile, BaseState, Ceiling, Delivery, Effect, ProcessKey, Scope, Verdict,
+};
 use crate::ids::{
     AgentId, ApprovalId, ClientId, DeviceId, GrantId, QuestionId, Seq, Timestamp, TokenId,
 };
 use crate::json::Json;
 use crate::principal::{Caller, Role};
+use crate::question::Question;
 
-pub use managed::{ManagedAsk, ManagedInput, Ran, SpawnAgent};
+pub use managed::{Children, ManagedAsk, ManagedInput, Ran, SpawnAgent};
 
 /// Something that arrived, from a door, the clock or the host itself.
 #[derive(Clone, Debug)]
@@ -116,6 +119,18 @@ pub enum Input {
     },
     /// See [`AskQuestion`].
     AskQuestion(AskQuestion),
+    /// See [`TellUp`].
+    TellUp(TellUp),
+    /// What an orchestrator may settle for those below it is given, or taken.
+    SetCeiling {
+        /// Who calls.
+        caller: Caller,
+        /// The orchestrator.
+        agent: AgentId,
+        /// What it may settle; `None` to take it away. Whoever makes an input has seen to it that the
+        /// rules can be read.
+        ceiling: Option<Ceiling>,
+    },
     /// See [`ManagedInput`].
     Managed(ManagedInput),
     /// Somebody answers a question.
@@ -326,6 +341,18 @@ pub struct ResolveApproval {
     pub answer: Answer,
     /// The ids that what is remembered gets: one for each draft.
     pub grant_ids: Vec<GrantId>,
+    /// For an orchestrator: what its ceiling says of the ask, and what the rules say of its own doing
+    /// the same, at this instant.
+    pub delegated: Option<Delegated>,
+}
+
+/// What counts for the answer of an orchestrator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delegated {
+    /// What its ceiling alone says of the ask.
+    pub by_ceiling: Effect,
+    /// What the rules would say if it asked the same itself.
+    pub to_itself: Effect,
 }
 
 /// What somebody answers an ask with.
@@ -357,6 +384,21 @@ pub struct AskQuestion {
     pub text: String,
     /// When it ends without words.
     pub timeout_ms: Option<u64>,
+    /// The asker's own key.
+    pub key: Option<String>,
+    /// What history has under the asker's key, where memory has nothing.
+    pub keyed: Option<Question>,
+}
+
+/// An agent tells whoever is above it something.
+#[derive(Clone, Debug)]
+pub struct TellUp {
+    /// Who says it.
+    pub caller: Caller,
+    /// The words.
+    pub text: String,
+    /// The asker's own key.
+    pub key: Option<String>,
 }
 
 /// A token is made.
@@ -433,6 +475,8 @@ pub struct Context<'a> {
     pub expiry_held_until: Timestamp,
     /// The time a lost owner has to come back.
     pub owner_grace_ms: u64,
+    /// The time an orchestrator has before people are asked as well.
+    pub escalation_ms: u64,
 }
 
 impl Context<'_> {

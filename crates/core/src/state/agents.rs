@@ -8,6 +8,7 @@ use crate::ids::{AgentId, ClientId, Timestamp};
 
 use super::State;
 use super::connections::{hold, release};
+use super::descent::ceiling_end;
 use super::managed::turn_deadline;
 
 impl State {
@@ -79,6 +80,8 @@ impl State {
         self.move_bypass(agent.id(), None, agent.bypass_until);
         let deadline = agent.managed.as_deref().and_then(turn_deadline);
         self.move_turn_deadline(agent.id(), None, deadline);
+        let ceiling = agent.managed.as_deref().and_then(ceiling_end);
+        self.move_ceiling(agent.id(), None, ceiling);
         self.agents.insert(agent.id().clone(), agent);
     }
 
@@ -96,6 +99,8 @@ impl State {
             self.move_bypass(id, agent.bypass_until, None);
             let deadline = agent.managed.as_deref().and_then(turn_deadline);
             self.move_turn_deadline(id, deadline, None);
+            let ceiling = agent.managed.as_deref().and_then(ceiling_end);
+            self.move_ceiling(id, ceiling, None);
             self.changed.agents.insert(id.clone());
         }
     }

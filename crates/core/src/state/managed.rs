@@ -298,7 +298,7 @@ impl State {
         });
     }
 
-    fn edit(&mut self, id: &AgentId, at: Timestamp, change: impl FnOnce(&mut Managed)) {
+    pub(super) fn edit(&mut self, id: &AgentId, at: Timestamp, change: impl FnOnce(&mut Managed)) {
         let Some(agent) = self.agents.get_mut(id) else {
             return;
         };

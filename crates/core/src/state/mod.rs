@@ -20,6 +20,7 @@ use crate::snapshot::{Changes, Snapshot, Token};
 mod agents;
 mod approvals;
 mod connections;
+mod descent;
 mod grants;
 mod managed;
 mod questions;
@@ -35,6 +36,8 @@ pub(crate) enum Deadline {
     Question(QuestionId),
     Grant(GrantId),
     Bypass(AgentId),
+    Ceiling(AgentId),
+    Escalation(QuestionId),
     Turn(AgentId),
 }
 
@@ -228,6 +231,10 @@ impl State {
             Event::AgentReported(e) => self.apply_reported(at, e),
             Event::MessageQueued(e) => self.apply_message_queued(at, e),
             Event::MessagesDropped(e) => self.apply_messages_dropped(at, &e.agent),
+            Event::MessageRepeated(e) => self.apply_message_repeated(at, e),
+            Event::MailWithdrawn(e) => self.apply_mail_withdrawn(at, e),
+            Event::AgentNoted(e) => self.apply_noted(at, e),
+            Event::AgentCeilingChanged(e) => self.apply_ceiling(at, e),
             Event::TurnStarted(e) => self.apply_turn_started(at, e),
             Event::TurnInterrupted(e) => self.apply_turn_interrupted(at, e),
             Event::TurnEnded(e) => self.apply_turn_ended(at, e),
@@ -243,6 +250,7 @@ impl State {
             Event::AnswerAttempted(e) => self.apply_attempted(e),
             Event::AnswerSettled(e) => self.apply_settled(e),
             Event::QuestionAsked(e) => self.apply_question_asked(seq, at, e),
+            Event::QuestionEscalated(e) => self.apply_question_escalated(e),
             Event::QuestionEnded(e) => self.apply_question_ended(seq, at, e),
             Event::DeviceRegistered(e) => self.put_device(&e.device),
             Event::DeviceUpdated(e) => self.put_device(&e.device),

@@ -12,6 +12,7 @@ impl State {
             text: event.question.clone(),
             opened: seq,
             created_at: at,
+            escalated: false,
             ended: None,
         };
         self.changed.rest.questions.push(question.clone());
@@ -25,6 +26,10 @@ impl State {
         if let Some(deadline) = question.text.deadline {
             self.deadlines
                 .insert((deadline, Deadline::Question(question.text.id.clone())));
+        }
+        if let Some(at) = escalation(&question) {
+            let what = Deadline::Escalation(question.text.id.clone());
+            self.deadlines.insert((at, what));
         }
         self.questions.insert(question.text.id.clone(), question);
     }
@@ -45,6 +50,10 @@ impl State {
             self.deadlines
                 .remove(&(deadline, Deadline::Question(question.text.id.clone())));
         }
+        if let Some(at) = escalation(&question) {
+            let what = Deadline::Escalation(question.text.id.clone());
+            self.deadlines.remove(&(at, what));
+        }
         question.ended = Some(QuestionEnded {
             ending: event.ending.clone(),
             seq,
@@ -52,4 +61,12 @@ impl State {
         });
         self.changed.rest.questions.push(question);
     }
+}
+
+/// When people are asked as well, if they are not yet.
+fn escalation(question: &Question) -> Option<Timestamp> {
+    question
+        .text
+        .escalates_at
+        .filter(|_| !question.is_for_people())
 }

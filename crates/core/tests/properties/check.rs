@@ -12,6 +12,7 @@ use countersign_core::{
     OpenCounts, Question, Rejection, Role, Seq, State, Timestamp, limits,
 };
 
+use crate::family::{may_delegate, within_an_orchestrators_reach};
 use crate::managed::Book;
 use crate::world::{SEATS, World, agent_id, principal};
 
@@ -53,8 +54,12 @@ impl Checks {
                     .unwrap(),
                 event
             );
-            if let Some(Role::Agent(_)) = caller_of(input).map(|caller| &caller.principal.role) {
-                assert!(within_an_agents_reach(event), "an agent led to {event:?}");
+            if let Some(caller) = caller_of(input)
+                && caller.principal.agent().is_some()
+            {
+                let reached = within_an_agents_reach(event)
+                    || within_an_orchestrators_reach(state, caller, event);
+                assert!(reached, "an agent led to {event:?}");
             }
             if let Event::ApprovalResolved(e) = event {
                 assert!(ended.insert(e.approval.clone()), "ended twice: {event:?}");
@@ -142,6 +147,7 @@ impl Checks {
         }
         self.states_are_derived_and_announced(world);
         self.managed.stands(state);
+        crate::family::stands(state);
         self.grants_are_kept(state);
         keys_are_unique(state);
         bounds_hold(state);
@@ -212,7 +218,8 @@ impl Checks {
             (Input::ResolveApproval(resolve), _) => {
                 resolve.approval == event.approval
                     && *resolution == resolve.answer.resolution
-                    && matches!(resolve.caller.principal.role, Role::Operator | Role::Host)
+                    && (matches!(resolve.caller.principal.role, Role::Operator | Role::Host)
+                        || may_delegate(state, context.now, resolve, ask.agent.as_ref()))
             }
             (Input::RequestApproval(_) | Input::SettleByRules { .. }, "rules") => {
                 let judged = judged.unwrap();
@@ -389,9 +396,17 @@ fn next_deadline(state: &State, held_until: Timestamp) -> Option<Timestamp> {
     let asks = state
         .open_approvals()
         .filter_map(|approval| approval.ask.deadline);
-    let questions = state
-        .open_questions()
-        .filter_map(|question| question.text.deadline);
+    let questions = state.open_questions().flat_map(|question| {
+        let escalation = question
+            .text
+            .escalates_at
+            .filter(|_| !question.is_for_people());
+        question.text.deadline.into_iter().chain(escalation)
+    });
+    let ceilings = state.agents().filter_map(|agent| {
+        let managed = agent.managed.as_ref()?;
+        managed.ceiling.as_ref()?.until
+    });
     let grants = state.grants().filter_map(|grant| grant.grant.expires_at);
     let bypasses = state.agents().filter_map(|agent| agent.bypass_until);
     let turns = state.agents().filter_map(|agent| {
@@ -400,7 +415,7 @@ fn next_deadline(state: &State, held_until: Timestamp) -> Option<Timestamp> {
         turn.deadline.filter(|_| managed.life != Life::Stopping)
     });
     let expiries = asks.chain(questions).chain(grants).chain(bypasses);
-    let expiries = expiries.chain(turns);
+    let expiries = expiries.chain(turns).chain(ceilings);
     let expiries = expiries.map(|at| at.max(held_until));
     let lapses = state
         .open_approvals()
@@ -491,6 +506,7 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         | Input::Prune { caller, .. }
         | Input::RemoveGrant { caller, .. }
         | Input::SetBypass { caller, .. }
+        | Input::SetCeiling { caller, .. }
         | Input::TrustRules { caller, .. }
         | Input::StopAll(caller) => Some(caller),
         Input::SetStatus(input) => Some(&input.caller),
@@ -499,6 +515,7 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         Input::RequestApproval(input) => Some(&input.caller),
         Input::ResolveApproval(input) => Some(&input.caller),
         Input::AskQuestion(input) => Some(&input.caller),
+        Input::TellUp(input) => Some(&input.caller),
         Input::CreateToken(input) => Some(&input.caller),
         Input::CreateGrant(input) => Some(&input.caller),
         Input::Managed(input) => crate::managed::caller_of(input),

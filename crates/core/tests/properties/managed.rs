@@ -148,6 +148,7 @@ impl World {
             ManagedCall::Kill(pick) => ManagedInput::Kill {
                 caller,
                 agent: agent(self, pick),
+                children: Some(countersign_core::Children::Keep),
             },
             ManagedCall::Resume(pick) => ManagedInput::Resume {
                 caller,
@@ -259,7 +260,7 @@ impl World {
         }
     }
 
-    fn managed_id(&self, pick: Pick) -> AgentId {
+    pub(crate) fn managed_id(&self, pick: Pick) -> AgentId {
         let known = Self::pick(&self.managed, pick);
         known.unwrap_or_else(|| AgentId::new("unknown"))
     }
@@ -449,10 +450,20 @@ pub(crate) fn lives_of(state: &State, agents: &BTreeSet<AgentId>) -> Lives {
     .collect()
 }
 
-/// A host that starts leaves those it adopted as they were, and nobody else alive.
-pub(crate) fn only_these_live(state: &State, before: &Lives) {
-    let live = state.live_agents().map(|agent| agent.id().clone());
-    assert_eq!(&lives_of(state, &live.collect()), before);
+/// A host that starts leaves those it adopted as they were, and nobody else alive. An orchestrator
+/// hears of those below it that are gone, and is no longer quite as it was.
+pub(crate) fn only_these_live(state: &State, before: Lives) {
+    let live: BTreeSet<AgentId> = state.live_agents().map(|a| a.id().clone()).collect();
+    assert_eq!(live, before.keys().cloned().collect());
+    let mut after = lives_of(state, &live);
+    let mut before = before;
+    for lives in [&mut after, &mut before] {
+        lives.retain(|id, _| {
+            let below = state.descendants_of(id).into_iter();
+            below.map(Agent::id).all(|child| live.contains(child))
+        });
+    }
+    assert_eq!(after, before);
 }
 
 fn answered(duty: &Duty) -> Option<Seq> {

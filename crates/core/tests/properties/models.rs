@@ -24,6 +24,17 @@ pub(crate) struct Models {
 }
 
 impl Models {
+    pub(crate) fn find_keyed_question(
+        &self,
+        principal: &PrincipalKey,
+        key: &str,
+    ) -> Option<&Question> {
+        self.questions.values().find(|question| {
+            let text = &question.text;
+            text.by.key == *principal && text.key.as_deref() == Some(key)
+        })
+    }
+
     pub(crate) fn write(&mut self, head: Seq, changes: Changes) {
         self.head = head;
         for (id, agent) in changes.agents {

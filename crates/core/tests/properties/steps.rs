@@ -3,6 +3,7 @@
 use countersign_core::event::{BaseState, Delivery, Effect};
 use proptest::prelude::*;
 
+use crate::family::{FamilyStep, any_family_step};
 use crate::managed::{
     ManagedAskStep, ManagedCall, RanStep, When, any_managed_ask, any_managed_call, any_ran,
 };
@@ -90,6 +91,7 @@ pub(crate) enum Step {
     Rejudge(Pick, VerdictStep),
     Ran(Pick, When, RanStep),
     ManagedAsk(ManagedAskStep, AskStep),
+    Family(FamilyStep),
 }
 
 #[derive(Clone, Debug)]
@@ -141,6 +143,7 @@ pub(crate) fn any_step() -> impl Strategy<Value = Step> {
         4 => (pick(), any_verdict()).prop_map(|(ask, verdict)| Step::Rejudge(ask, verdict)),
         24 => any_ran().prop_map(|(agent, when, ran)| Step::Ran(agent, when, ran)),
         16 => (any_managed_ask(), any_ask()).prop_map(|(own, ask)| Step::ManagedAsk(own, ask)),
+        24 => any_family_step().prop_map(Step::Family),
     ]
 }
 

@@ -111,6 +111,10 @@ impl World {
                 let input = self.ran(agent, when, &ran);
                 self.feed(&input);
             }
+            Step::Family(step) => {
+                let input = self.family(&step);
+                self.feed(&input);
+            }
             Step::ManagedAsk(own, ask) => {
                 let plain = self.request(Caller::host(), &ask);
                 let request = self.managed_ask(&own, plain);
@@ -195,15 +199,16 @@ impl World {
             pid: 1,
             adopted,
         });
-        crate::managed::only_these_live(&self.folded, &before);
+        crate::managed::only_these_live(&self.folded, before);
     }
 
-    fn feed(&mut self, input: &Input) {
+    pub(crate) fn feed(&mut self, input: &Input) {
         let context = Context {
             now: self.now,
             presence: &self.presence,
             expiry_held_until: self.expiry_held_until,
             owner_grace_ms: limits::OWNER_GRACE_MS,
+            escalation_ms: 60_000,
         };
         let decided = decide(&self.folded, context, input.clone());
         let twin = decide(&self.restored, context, input.clone());
@@ -254,7 +259,7 @@ impl World {
         made.get(from_the_end).cloned()
     }
 
-    fn ask_id(&self, pick: usize) -> ApprovalId {
+    pub(crate) fn ask_id(&self, pick: usize) -> ApprovalId {
         Self::pick(&self.asks, pick).unwrap_or_else(|| ApprovalId::new("unknown"))
     }
 
@@ -287,6 +292,7 @@ impl World {
             Call::Resolve(pick, option, edit, remember) => {
                 Input::ResolveApproval(ResolveApproval {
                     caller,
+                    delegated: None,
                     grant_ids: remember
                         .iter()
                         .map(|_| GrantId::new(self.next_id("grant")))
@@ -318,6 +324,8 @@ impl World {
                 agent: agent.map(agent_id),
                 text: "which?".to_owned(),
                 timeout_ms: timeout_s.map(|s| s * 1000),
+                key: None,
+                keyed: None,
             }),
             Call::AnswerQuestion(pick) => Input::AnswerQuestion {
                 caller,

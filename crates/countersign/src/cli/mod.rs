@@ -10,6 +10,7 @@ mod doctor;
 pub(crate) mod down;
 pub(crate) mod ending;
 mod events;
+mod hook;
 mod inbox;
 mod left;
 mod logs;
@@ -146,8 +147,13 @@ pub(crate) enum Command {
     Rules(rules::RulesCommand),
     /// Let an agent's asks through without a person, for a while
     Bypass(bypass::BypassArgs),
+    /// Have sessions that the host did not start ask here, through their tools' hooks
+    #[command(subcommand)]
+    Hook(hook::HookCommand),
     /// Deny everything open and interrupt every agent
     Stop(stop::StopArgs),
+    /// Give an agent the host's tools, as an MCP server on standard input and output
+    Mcp(crate::mcp::McpArgs),
     /// Print a link that opens the web page once
     #[command(after_help = "Example:\n  xdg-open \"$(countersign open)\"")]
     Open,
@@ -207,10 +213,12 @@ impl Cli {
             Command::Audit(command) => audit::audit(common, command).await,
             Command::Rules(command) => Box::pin(rules::rules(common, command)).await,
             Command::Bypass(args) => bypass::bypass(common, args).await,
+            Command::Hook(command) => hook::hook(common, command),
             Command::Stop(args) => stop::stop(common, args).await,
             Command::Open => open::open(common).await,
             Command::Completions { shell } => completions(shell),
             Command::Demo(command) => Box::pin(demo::run(command)).await,
+            Command::Mcp(args) => crate::mcp::mcp(args),
             Command::Runner(args) => runner::runner(args).await,
         }
     }

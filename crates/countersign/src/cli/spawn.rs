@@ -70,6 +70,9 @@ pub(crate) struct SpawnArgs {
     /// How long its asks wait for an answer, or `none`; 30m unless told
     #[arg(long, value_name = "TIME")]
     ask_timeout: Option<Limit>,
+    /// `orchestrator`: it may start agents of its own, each after an ask, and they can ask it
+    #[arg(long, value_name = "ROLE", value_parser = ["orchestrator"])]
+    role: Option<String>,
     /// Wait until it has nothing to do, and print what it said
     #[arg(long)]
     wait: bool,
@@ -158,6 +161,7 @@ fn params(args: SpawnArgs) -> Result<SpawnAgentParams, CliError> {
         turn_timeout_ms: args.turn_timeout.map(duration::millis),
         // On the wire, nothing means the host's own choice and 0 means no limit.
         ask_timeout_ms: args.ask_timeout.map(|limit| limit.as_ms().unwrap_or(0)),
+        role: args.role,
     })
 }
 

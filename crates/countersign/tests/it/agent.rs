@@ -106,6 +106,33 @@ impl Agent {
             .await
     }
 
+    /// `{code, out, err}` of any program, run as the agent's child.
+    pub(crate) async fn run_program(&mut self, line: &[&str]) -> Value {
+        self.ask(json!({ "do": "run_program", "line": line })).await
+    }
+
+    /// Starts `mcp` as the agent's child, on this socket.
+    pub(crate) async fn start_mcp(&mut self, socket: &Path) {
+        self.ask(json!({ "do": "start_mcp", "socket": socket }))
+            .await;
+    }
+
+    /// Writes a message to `mcp`.
+    pub(crate) async fn say_mcp(&mut self, message: Value) {
+        self.ask(json!({ "do": "say_mcp", "message": message }))
+            .await;
+    }
+
+    /// The next message of `mcp`, or nothing when it has ended.
+    pub(crate) async fn hear_mcp(&mut self) -> Value {
+        self.ask(json!({ "do": "hear_mcp" })).await
+    }
+
+    /// Closes the standard input of `mcp`; its exit code.
+    pub(crate) async fn end_mcp(&mut self) -> Value {
+        self.ask(json!({ "do": "end_mcp" })).await
+    }
+
     /// `{code, out, err}` of the command line, run as the agent's child.
     pub(crate) async fn run(&mut self, arguments: &[&str]) -> Value {
         self.ask(json!({ "do": "run", "arguments": arguments }))
@@ -120,9 +147,13 @@ async fn plays_an_agent() {
         return;
     };
     let mut wire = None;
+    let mut mcp = None;
     for line in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        let answer = play(&home, &mut wire, &request).await;
+        let answer = match play_mcp(&home, &mut mcp, &request) {
+            Some(answer) => answer,
+            None => play(&home, &mut wire, &request).await,
+        };
         let mut out = std::io::stdout().lock();
         writeln!(out, "{ANSWER}{answer}").unwrap();
     }
@@ -146,6 +177,7 @@ async fn play(home: &Path, wire: &mut Option<Wire>, request: &Value) -> Value {
         }
         "http" => play_http(text(&request["address"]), &request["parts"]).await,
         "run" => run(home, &request["arguments"]),
+        "run_program" => run_program(&request["line"]),
         other => panic!("unknown request {other}"),
     }
 }
@@ -172,6 +204,52 @@ fn run(home: &Path, arguments: &Value) -> Value {
     let ended = command(home).args(arguments).output().unwrap();
     let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     json!({ "code": ended.status.code(), "out": words(&ended.stdout), "err": words(&ended.stderr) })
+}
+
+fn run_program(line: &Value) -> Value {
+    let line: Vec<String> = serde_json::from_value(line.clone()).unwrap();
+    let mut program = std::process::Command::new(&line[0]);
+    let ended = program.args(&line[1..]).output().unwrap();
+    let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    json!({ "code": ended.status.code(), "out": words(&ended.stdout), "err": words(&ended.stderr) })
+}
+
+/// The agent's own server of tools.
+struct Mcp {
+    child: std::process::Child,
+    out: std::io::BufReader<std::process::ChildStdout>,
+}
+
+fn play_mcp(home: &Path, mcp: &mut Option<Mcp>, request: &Value) -> Option<Value> {
+    match request["do"].as_str().unwrap() {
+        "start_mcp" => {
+            let mut child = command(home)
+                .args(["mcp", "--socket", text(&request["socket"])])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let out = std::io::BufReader::new(child.stdout.take().unwrap());
+            *mcp = Some(Mcp { child, out });
+            Some(json!({}))
+        }
+        "say_mcp" => {
+            let to = mcp.as_mut().unwrap().child.stdin.as_mut().unwrap();
+            writeln!(to, "{}", request["message"]).unwrap();
+            Some(json!({}))
+        }
+        "hear_mcp" => {
+            let mut line = String::new();
+            mcp.as_mut().unwrap().out.read_line(&mut line).unwrap();
+            Some(serde_json::from_str(&line).unwrap_or_default())
+        }
+        "end_mcp" => {
+            let child = &mut mcp.as_mut().unwrap().child;
+            drop(child.stdin.take());
+            Some(json!(child.wait().unwrap().code()))
+        }
+        _ => None,
+    }
 }
 
 fn text(value: &Value) -> &str {

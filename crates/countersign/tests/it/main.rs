@@ -28,6 +28,8 @@ mod managed_gate;
 mod managed_kills;
 mod managed_load;
 mod managed_terminals;
+mod mcp;
+mod mcp_bridge;
 mod outlive_attacks;
 mod outlive_cli;
 mod outlive_held;

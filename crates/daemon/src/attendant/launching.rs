@@ -58,7 +58,7 @@ pub(super) async fn launch_agent(
     let tree = Tree::create(&id, &host_key()).map_err(|error| failure(&error))?;
     crash::point("tree_created");
     let record = launch.record(&tree, speech::protocol_of(&managed.options));
-    let said = speech::arguments(record.protocol, &start_of(&managed, &record));
+    let said = speech::arguments(record.protocol, &start_of(service, &managed, &record));
     let command = command.into_iter().chain(said).collect();
     let runner = launch.start_runner(&record).await?;
     match launch
@@ -177,7 +177,7 @@ pub(super) fn folder_of(managed: &Managed) -> PathBuf {
 }
 
 /// How the session of a run is opened: the same for whoever starts it and whoever goes on with it.
-pub(super) fn start_of(managed: &Managed, record: &RunnerRecord) -> Start {
+pub(super) fn start_of(service: &Service, managed: &Managed, record: &RunnerRecord) -> Start {
     let options = &managed.options;
     let (session, fork) = session_of(managed, record.protocol);
     Start {
@@ -195,7 +195,7 @@ pub(super) fn start_of(managed: &Managed, record: &RunnerRecord) -> Start {
             files: true,
             terminals: true,
         },
-        mcp_servers: Vec::new(),
+        mcp_servers: service.runners().tools.iter().cloned().collect(),
     }
 }
 

@@ -69,7 +69,7 @@ impl Run {
     ) -> Ended {
         let managed = who.managed;
         let protocol = connected.record.protocol;
-        let start = super::launching::start_of(managed, &connected.record);
+        let start = super::launching::start_of(service, managed, &connected.record);
         let kept = connected.kept.unwrap_or_else(|| super::kept::Kept {
             told: managed.into(),
             ..super::kept::Kept::default()

@@ -134,6 +134,15 @@ impl Service {
             .await
     }
 
+    /// Processes that are this agent.
+    pub async fn processes_of(&self, agent: AgentId) -> Result<Vec<ProcessKey>> {
+        self.read(move |view| {
+            let own = view.state.marks().filter(|(_, marked)| **marked == agent);
+            own.map(|(process, _)| *process).collect()
+        })
+        .await
+    }
+
     /// The agent that one of these processes is, nearest first: by descent, or by what holds the
     /// processes of a managed agent, which one that detached itself is still in.
     pub async fn agent_among(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {

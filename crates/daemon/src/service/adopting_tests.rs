@@ -2,7 +2,7 @@
 
 use countersign_core::event::SpawnOptions;
 use countersign_core::{
-    ApprovalId, AskRequest, Bookmark, Json, ManagedAsk, ManagedInput, PrincipalKey, Ran,
+    ApprovalId, AskRequest, Bookmark, Caller, Json, ManagedAsk, ManagedInput, PrincipalKey, Ran,
     ResolveApproval, Role, SpawnAgent,
 };
 use tempfile::TempDir;
@@ -102,6 +102,7 @@ async fn allow(service: &Service, agent: &str) {
     let asked = service.send_ask(request, Vec::new(), Some(further));
     asked.await.unwrap().accepted().await.unwrap();
     let resolve = ResolveApproval {
+        delegated: None,
         caller: caller(Role::Operator, "ann"),
         approval: id,
         answer: countersign_core::Answer {

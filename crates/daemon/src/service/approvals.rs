@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use countersign_core::event::{Delivery, Effect, Outcome};
 use countersign_core::{
-    Answer, Approval, ApprovalId, AskRequest, Caller, GrantId, Input, PrincipalKey, Rejection,
-    ResolveApproval, Role, answer_again,
+    AgentId, Answer, Approval, ApprovalId, AskRequest, Caller, GrantId, Input, PrincipalKey,
+    Rejection, ResolveApproval, Role, answer_again,
 };
 use countersign_store::ApprovalQuery;
 use tokio::sync::oneshot;
@@ -15,7 +15,8 @@ use crate::reply::{Reply, ServiceError};
 use crate::supervisor::Command;
 
 use super::rules::warnings_of;
-use super::{Result, Service, WaitGuard, approval, may_see, settled, within};
+use super::settling::unread_ask;
+use super::{Result, Service, WaitGuard, approval, settled, within};
 
 /// Approvals.
 impl Service {
@@ -53,8 +54,10 @@ impl Service {
         id: ApprovalId,
         answer: Answer,
     ) -> Result<(Approval, bool)> {
-        // An agent's attempt is refused on the record, whatever it would have remembered.
-        if answer.remember.is_empty() || caller.principal.agent().is_some() {
+        if caller.principal.agent().is_some() {
+            return self.answer_as_delegate(caller, id, answer).await;
+        }
+        if answer.remember.is_empty() {
             return self.answer(caller, id, answer).await;
         }
         let found = self.load_approval(&caller, id.clone()).await?;
@@ -78,13 +81,51 @@ impl Service {
         id: ApprovalId,
         answer: Answer,
     ) -> Result<(Approval, bool)> {
-        let input = ResolveApproval {
-            caller: caller.clone(),
-            approval: id.clone(),
-            grant_ids: answer.remember.iter().map(|_| new_grant_id()).collect(),
-            answer: answer.clone(),
+        let input = resolve(&caller, &id, &answer);
+        let reply = self.submit(Input::ResolveApproval(input)).await;
+        self.answered(reply, (caller, id, answer)).await
+    }
+
+    /// What an orchestrator answers is held against its ceiling inside the loop. Any other agent's
+    /// attempt is refused on the record, whatever it would have remembered.
+    async fn answer_as_delegate(
+        &self,
+        caller: Caller,
+        id: ApprovalId,
+        answer: Answer,
+    ) -> Result<(Approval, bool)> {
+        let wanted = id.clone();
+        let unread = self.read(move |view| {
+            let ask = view.state.find_approval(&wanted)?.ask.clone();
+            ask.tool.is_some().then(|| unread_ask(view, &ask))
+        });
+        let assessed = match unread.await? {
+            Some(unread) => self.assess(unread).await,
+            None => None,
         };
-        match self.submit(Input::ResolveApproval(input)).await {
+        let (reply, wait) = oneshot::channel();
+        let input = Box::new(resolve(&caller, &id, &answer));
+        self.send(Command::Delegate {
+            input,
+            assessed,
+            answer: reply,
+        })
+        .await?;
+        let reply = wait.await.map_err(|_| self.unavailable())?;
+        let remembers = !answer.remember.is_empty();
+        let answered = self.answered(reply, (caller, id, answer)).await?;
+        if remembers {
+            self.settle_open_logged().await;
+        }
+        Ok(answered)
+    }
+
+    async fn answered(
+        &self,
+        reply: Result<Reply>,
+        (caller, id, answer): (Caller, ApprovalId, Answer),
+    ) -> Result<(Approval, bool)> {
+        match reply {
             Ok(Reply::Passed(approval)) => Ok((*approval, true)),
             Ok(reply) => Ok((approval(reply)?, false)),
             // What memory no longer holds has ended for good, so history can answer.
@@ -139,7 +180,7 @@ impl Service {
         )
     }
 
-    /// One approval, wherever it is. An agent sees only its own.
+    /// One approval, wherever it is. An agent sees only its own, and those of agents below it.
     pub async fn load_approval(&self, caller: &Caller, id: ApprovalId) -> Result<Approval> {
         let wanted = id.clone();
         let memory = self
@@ -153,8 +194,12 @@ impl Service {
                     .await?
             }
         };
-        let visible = found.filter(|approval| may_see(caller, approval.ask.agent.as_ref()));
-        Ok(visible.ok_or(Rejection::UnknownApproval(id))?)
+        let found = found.ok_or_else(|| Rejection::UnknownApproval(id.clone()))?;
+        if self.reaches(caller, found.ask.agent.as_ref()).await? {
+            Ok(found)
+        } else {
+            Err(Rejection::UnknownApproval(id).into())
+        }
     }
 
     /// One approval, as its asker fetches it: if it ended, that is a delivery.
@@ -210,6 +255,18 @@ impl Service {
             .await
     }
 
+    /// What an agent has open, newest first.
+    pub async fn open_asks_of(&self, agent: AgentId) -> Result<Vec<Approval>> {
+        self.read(move |view| {
+            let open = view.state.open_approvals();
+            let own = open.filter(|approval| approval.ask.agent.as_ref() == Some(&agent));
+            let mut own: Vec<Approval> = own.cloned().collect();
+            own.sort_by_key(|approval| std::cmp::Reverse(approval.opened));
+            own
+        })
+        .await
+    }
+
     /// Approvals from history, newest first.
     pub async fn approvals(&self, list: ApprovalQuery) -> Result<Vec<Approval>> {
         self.history(move |history| history.approvals(&list)).await
@@ -227,6 +284,16 @@ impl Service {
         let counts = counts.await?;
         self.submit(Input::StopAll(caller)).await?;
         Ok(counts)
+    }
+}
+
+fn resolve(caller: &Caller, id: &ApprovalId, answer: &Answer) -> ResolveApproval {
+    ResolveApproval {
+        caller: caller.clone(),
+        approval: id.clone(),
+        grant_ids: answer.remember.iter().map(|_| new_grant_id()).collect(),
+        answer: answer.clone(),
+        delegated: None,
     }
 }
 

@@ -6,8 +6,8 @@ use countersign_agents::{catalog, speech};
 use countersign_core::event::{Protocol, SpawnOptions, TranscriptAdded};
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
-    Agent, AgentId, Bookmark, Caller, Committed, Event, Input, Managed, ManagedInput, OpenCounts,
-    Rejection, Seq, SpawnAgent, State, Timestamp,
+    Agent, AgentId, Bookmark, Caller, Children, Committed, Event, Input, Managed, ManagedInput,
+    OpenCounts, Rejection, Seq, SpawnAgent, State, Timestamp,
 };
 use countersign_store::{EventQuery, History, StoreError};
 use tokio::sync::oneshot;
@@ -57,8 +57,9 @@ impl Service {
     pub async fn spawn_agent(
         &self,
         caller: &Caller,
-        request: SpawnRequest,
+        mut request: SpawnRequest,
     ) -> Result<(Agent, OpenCounts)> {
+        self.keep_child_inside(caller, &mut request.options).await?;
         let id = AgentId::new(format!("agent-{}", random_hex::<6>()));
         let kind = kind_of(&request.options);
         if request.options.command.is_empty()
@@ -103,7 +104,7 @@ impl Service {
         })?;
         let mut options = SpawnOptions::clone(&managed.options);
         options.fork = Some(session);
-        for wish in &mut options.worktree {
+        if let Some(wish) = &mut options.worktree {
             wish.branch = None;
         }
         let secrets = self.secrets_of(&agent);
@@ -148,10 +149,21 @@ impl Service {
         .await
     }
 
-    /// Ends an agent and everything that came of it.
-    pub async fn kill_agent(&self, caller: &Caller, agent: AgentId) -> Result<(Agent, OpenCounts)> {
+    /// Ends an agent and everything that came of it. What becomes of agents below it has to be said
+    /// if there are any.
+    pub async fn kill_agent(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        children: Option<Children>,
+    ) -> Result<(Agent, OpenCounts)> {
         let caller = caller.clone();
-        self.want(ManagedInput::Kill { caller, agent }).await
+        self.want(ManagedInput::Kill {
+            caller,
+            agent,
+            children,
+        })
+        .await
     }
 
     /// Ends every managed agent and waits until none is left; gives back those that still run when
@@ -177,7 +189,8 @@ impl Service {
                 return Ok(());
             }
             for agent in live {
-                match self.kill_agent(caller, agent.id().clone()).await {
+                let children = Some(Children::Keep);
+                match self.kill_agent(caller, agent.id().clone(), children).await {
                     Ok(_) | Err(ServiceError::Rejected(Rejection::AgentEnded(_))) => {}
                     Err(error) => return Err(error),
                 }

@@ -12,8 +12,8 @@ use countersign_agents::Means;
 use countersign_core::event::{Delivery, Device};
 use countersign_core::limits::INPUT_QUEUE;
 use countersign_core::{
-    Agent, AgentId, Approval, Caller, GrantState, Input, OpenCounts, Presence, Principal, Question,
-    Seq, Snapshot, State, Timestamp,
+    Agent, AgentId, Approval, GrantState, Input, OpenCounts, Presence, Principal, Question, Seq,
+    Snapshot, State, Timestamp,
 };
 use countersign_store::{History, Log, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
@@ -35,6 +35,7 @@ mod access;
 mod agents;
 mod approvals;
 mod connections;
+mod descent;
 mod looking;
 mod managed;
 mod questions;
@@ -154,6 +155,7 @@ fn assemble(
         counters: counters.clone(),
         expiry_held_until: clock.started_at().plus_ms(settings.expiry_hold_ms),
         owner_grace_ms: settings.owner_grace_ms,
+        escalation_ms: settings.escalation_ms,
         deadline,
         trouble,
         waiters: Waiters::default(),
@@ -388,14 +390,6 @@ fn settled(approval: &Approval, delivery: Delivery) -> Input {
         opened: approval.opened,
         delivery,
     }
-}
-
-/// Agents see what is theirs; everybody else sees everything.
-fn may_see(caller: &Caller, agent: Option<&AgentId>) -> bool {
-    caller
-        .principal
-        .agent()
-        .is_none_or(|bound| agent == Some(bound))
 }
 
 async fn within<T>(limit: Option<Duration>, wait: impl Future<Output = T>) -> Option<T> {

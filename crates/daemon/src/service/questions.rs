@@ -9,12 +9,18 @@ use tokio::sync::oneshot;
 use crate::reply::ServiceError;
 use crate::supervisor::Command;
 
-use super::{Result, Service, WaitGuard, may_see, question, within};
+use super::{Result, Service, WaitGuard, question, within};
 
 /// Questions.
 impl Service {
     /// Opens a question.
-    pub async fn ask_question(&self, input: AskQuestion) -> Result<Question> {
+    pub async fn ask_question(&self, mut input: AskQuestion) -> Result<Question> {
+        if let Some(key) = input.key.clone() {
+            let asker = input.caller.principal.key.clone();
+            input.keyed = self
+                .history(move |history| history.find_keyed_question(&asker, &key))
+                .await?;
+        }
         question(self.submit(Input::AskQuestion(input)).await?)
     }
 
@@ -47,7 +53,7 @@ impl Service {
         }
     }
 
-    /// One question, wherever it is. An agent sees only its own.
+    /// One question, wherever it is. An agent sees only its own, and those of agents below it.
     pub async fn load_question(&self, caller: &Caller, id: QuestionId) -> Result<Question> {
         let wanted = id.clone();
         let memory = self
@@ -61,8 +67,12 @@ impl Service {
                     .await?
             }
         };
-        let visible = found.filter(|question| may_see(caller, question.text.agent.as_ref()));
-        Ok(visible.ok_or(Rejection::UnknownQuestion(id))?)
+        let found = found.ok_or_else(|| Rejection::UnknownQuestion(id.clone()))?;
+        if self.reaches(caller, found.text.agent.as_ref()).await? {
+            Ok(found)
+        } else {
+            Err(Rejection::UnknownQuestion(id).into())
+        }
     }
 
     /// Waits until a question ends, or `limit` is over; then it is given as it is.

@@ -181,6 +181,8 @@ fn decided(rulebook: &Rulebook, approval: &Approval) -> Option<Decided> {
         input: ask.input.clone(),
         cwd: ask.cwd.clone(),
         project: None,
+        own_tool: false,
+        above: Vec::new(),
     };
     let input = ask.input.as_ref().map_or("", |input| input.text());
     let cwd = ask.cwd.as_deref().unwrap_or_default();

@@ -19,7 +19,7 @@ use crate::rulebook::{ListedRule, Problem, Rulebook};
 use crate::supervisor::View;
 
 use super::approvals::new_grant_id;
-use super::settling::{project_of, unread_ask};
+use super::settling::{above, project_of, unread_ask};
 use super::{Result, Service, agent, grant};
 
 /// Why nothing can be said about rule files.
@@ -166,15 +166,20 @@ impl Service {
     /// What the rules would say, without asking anybody.
     pub async fn check_rules(&self, caller: &Caller, check: CheckRequest) -> Result<Checked> {
         refuse_agents(caller)?;
-        let project = match check.agent.clone() {
-            Some(agent) => self.read(move |view| project_of(view, &agent)).await?,
-            None => None,
-        };
+        let agent = check.agent.clone();
+        let (project, above) = self
+            .read(move |view| {
+                let project = agent.as_ref().and_then(|agent| project_of(view, agent));
+                (project, above(view, agent.as_ref()))
+            })
+            .await?;
         let unread = Unread {
             tool: check.tool,
             input: check.input,
             cwd: check.cwd,
             project,
+            own_tool: false,
+            above,
         };
         let Some(assessed) = self.assess(unread).await else {
             return Err(unseen());

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use countersign_core::limits::{EXPIRY_HOLD_MS, OWNER_GRACE_MS, RUNNER_PATIENCE_MS};
+use countersign_agents::adapter::McpServer;
+use countersign_core::limits::{ESCALATION_MS, EXPIRY_HOLD_MS, OWNER_GRACE_MS, RUNNER_PATIENCE_MS};
 
 use crate::names::random_hex;
 use crate::rulebook::Rulebook;
@@ -18,6 +19,8 @@ pub struct Settings {
     pub owner_grace_ms: u64,
     /// Nothing expires in this time after the start.
     pub expiry_hold_ms: u64,
+    /// The time an orchestrator has to answer before people are asked as well.
+    pub escalation_ms: u64,
     /// The rule files.
     pub rulebook: Arc<Rulebook>,
     /// How managed agents are run.
@@ -31,6 +34,7 @@ impl Settings {
             version: version.into(),
             owner_grace_ms: OWNER_GRACE_MS,
             expiry_hold_ms: EXPIRY_HOLD_MS,
+            escalation_ms: ESCALATION_MS,
             rulebook: Rulebook::empty(),
             runners: RunnerSettings::default(),
         }
@@ -48,6 +52,8 @@ pub struct RunnerSettings {
     pub sockets: Vec<PathBuf>,
     /// How long one goes on without a host.
     pub patience_ms: u64,
+    /// The host's own tools, which every agent is given, if they can be reached.
+    pub tools: Option<McpServer>,
 }
 
 /// A folder that nobody else uses, so that hosts of tests do not meet.
@@ -60,6 +66,7 @@ impl Default for RunnerSettings {
             sockets: vec![folder.join("sockets")],
             folder: folder.join("runners"),
             patience_ms: RUNNER_PATIENCE_MS,
+            tools: None,
         }
     }
 }

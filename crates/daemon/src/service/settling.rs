@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::limits::RECOVERY_MS;
-use countersign_core::{Approval, ApprovalId, Ask, AskRequest, Bookmark, Input, Rejection};
+use countersign_core::{
+    AgentId, Approval, ApprovalId, Ask, AskRequest, Bookmark, Input, Rejection, is_own_tool,
+};
 use tokio::sync::oneshot;
 
 use crate::gate::{Assessed, Unread};
@@ -96,18 +98,35 @@ impl Service {
     }
 
     async fn unread_request(&self, request: &AskRequest) -> Result<Unread> {
-        let project = match request.asking_agent().cloned() {
-            Some(agent) if request.cwd.is_none() => {
-                self.read(move |view| project_of(view, &agent)).await?
+        let known = request.cwd.is_some();
+        let (project, above) = match request.asking_agent().cloned() {
+            Some(agent) => {
+                self.read(move |view| {
+                    let project = project_of(view, &agent).filter(|_| !known);
+                    (project, above(view, Some(&agent)))
+                })
+                .await?
             }
-            Some(_) | None => None,
+            None => (None, Vec::new()),
         };
         Ok(Unread {
             tool: request.tool.clone().unwrap_or_default(),
             input: request.input.clone(),
             cwd: request.cwd.clone(),
             project,
+            own_tool: self.is_about_own_tool(request),
+            above,
         })
+    }
+
+    /// Whether a managed agent asks to call what the host gave it. What the host asks on behalf of an
+    /// agent that called is another matter, although it is about the same tool.
+    fn is_about_own_tool(&self, request: &AskRequest) -> bool {
+        let managed = request.managed.as_ref();
+        let given = self.shared.runners.tools.is_some();
+        // Nothing else may come in under the name.
+        let alone = managed.is_some_and(|managed| managed.passes.is_empty());
+        given && alone && request.tool.as_deref().is_some_and(is_own_tool)
     }
 
     /// Asks the rules again about what is open: at the start, and whenever files changed.
@@ -223,15 +242,30 @@ fn open_asks(view: View<'_>) -> Vec<(ApprovalId, Unread)> {
 
 pub(super) fn unread_ask(view: View<'_>, ask: &Arc<Ask>) -> Unread {
     let project = ask.agent.as_ref().filter(|_| ask.cwd.is_none());
+    let alone = ask.request.is_some() && ask.passes.is_empty();
     Unread {
         tool: ask.tool.clone().unwrap_or_default(),
         input: ask.input.clone(),
         cwd: ask.cwd.clone(),
         project: project.and_then(|agent| project_of(view, agent)),
+        own_tool: alone && ask.tool.as_deref().is_some_and(is_own_tool),
+        above: above(view, ask.agent.as_ref()),
     }
 }
 
-pub(super) fn project_of(view: View<'_>, agent: &countersign_core::AgentId) -> Option<String> {
+/// Those above an agent, each with the folder it works in.
+pub(super) fn above(view: View<'_>, agent: Option<&AgentId>) -> Vec<(AgentId, String)> {
+    let above = agent
+        .into_iter()
+        .flat_map(|agent| view.state.ancestors_of(agent));
+    let above = above.filter_map(|id| {
+        let managed = view.state.find_agent(id)?.managed.as_ref()?;
+        Some((id.clone(), managed.folder().to_owned()))
+    });
+    above.collect()
+}
+
+pub(super) fn project_of(view: View<'_>, agent: &AgentId) -> Option<String> {
     let agent = view.state.find_agent(agent)?;
     agent.profile.project.clone()
 }

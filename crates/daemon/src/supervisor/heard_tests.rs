@@ -113,6 +113,7 @@ fn prompt() -> Input {
 /// Refused: whoever looks may not.
 fn refused() -> Input {
     Input::Managed(ManagedInput::Kill {
+        children: None,
         caller: caller(Role::Observer),
         agent: id(),
     })
@@ -215,6 +216,7 @@ impl Hand {
             counters: Arc::default(),
             expiry_held_until: clock.started_at(),
             owner_grace_ms: 0,
+            escalation_ms: 0,
             deadline: watch::Sender::new(None),
             trouble: watch::Sender::new(None),
             waiters: Waiters::default(),
@@ -398,6 +400,7 @@ fn a_covered_wish_takes_its_bookmark() {
     };
     hand.take(ask(allowed, Vec::new(), bookmark(1, 7)));
     let resolve = ResolveApproval {
+        delegated: None,
         caller: caller(Role::Operator),
         approval: ApprovalId::new("ask 7"),
         answer: countersign_core::Answer {

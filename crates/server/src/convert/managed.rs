@@ -1,7 +1,7 @@
 //! Agents that the host runs, as the wire has them.
 
 use countersign_core::event::{
-    EnvVar, PlanStep, Protocol, ToolStatus, TranscriptEntry, Usage, Worktree,
+    AgentRole, Ceiling, EnvVar, PlanStep, Protocol, ToolStatus, TranscriptEntry, Usage, Worktree,
 };
 use countersign_core::{Managed, Turn};
 use countersign_daemon::catalog::Resolved;
@@ -10,6 +10,9 @@ use countersign_protocol as wire;
 
 use super::{raw, time};
 
+/// The one role an agent can have.
+pub(crate) const ORCHESTRATOR: &str = "orchestrator";
+
 /// What the host knows of an agent that it runs.
 pub(crate) fn managed(managed: &Managed) -> wire::ManagedRow {
     let options = &managed.options;
@@ -17,6 +20,7 @@ pub(crate) fn managed(managed: &Managed) -> wire::ManagedRow {
         agent: options.agent.clone(),
         allowed_tools: options.allowed_tools.clone(),
         archived: managed.archived,
+        ceiling: managed.ceiling.as_ref().map(ceiling),
         command: options.command.clone(),
         cwd: managed.folder().to_owned(),
         disallowed_tools: options.disallowed_tools.clone(),
@@ -26,9 +30,13 @@ pub(crate) fn managed(managed: &Managed) -> wire::ManagedRow {
         message: managed.message.clone(),
         mode: managed.mode.clone(),
         model: managed.model.clone(),
+        parent: options.parent.as_ref().map(ToString::to_string),
         plan: managed.plan.steps.iter().map(step).collect(),
         queued: managed.queue.len(),
         resumable: managed.resumable,
+        role: options
+            .role
+            .map(|AgentRole::Orchestrator| ORCHESTRATOR.to_owned()),
         run: managed.run,
         session: managed.session.clone(),
         title: managed.title.clone(),
@@ -36,6 +44,13 @@ pub(crate) fn managed(managed: &Managed) -> wire::ManagedRow {
         turns: managed.turns,
         usage: usage(managed.usage()),
         worktree: managed.worktree.as_ref().map(worktree),
+    }
+}
+
+fn ceiling(ceiling: &Ceiling) -> wire::CeilingRow {
+    wire::CeilingRow {
+        rules: ceiling.rules.to_vec(),
+        until: ceiling.until.map(time),
     }
 }
 

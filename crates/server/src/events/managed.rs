@@ -20,6 +20,22 @@ pub(super) fn words(event: &Event) -> Option<String> {
         Event::AgentConfigured(e) => format!("{} was configured by {}", e.agent, e.by.name),
         Event::MessageQueued(e) => format!("{} tells {} something", e.message.by.name, e.agent),
         Event::MessagesDropped(e) => format!("{} is not told: {}", e.agent, e.reason),
+        Event::AgentNoted(e) => format!("{} says: {}", e.agent, e.text),
+        Event::AgentCeilingChanged(e) => match &e.ceiling {
+            Some(ceiling) => format!(
+                "{} may settle {} for those below it, by {}",
+                e.agent,
+                ceiling.rules.join(", "),
+                e.by.name
+            ),
+            None => format!("{} may settle nothing for those below it", e.agent),
+        },
+        Event::QuestionEscalated(e) => {
+            format!(
+                "No orchestrator has answered {}: people are asked",
+                e.question
+            )
+        }
         Event::TurnStarted(e) => format!("{} began turn {}", e.agent, e.turn),
         Event::TurnInterrupted(e) => {
             let why = e.reason.as_deref().map(|why| format!(": {why}"));

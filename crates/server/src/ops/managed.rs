@@ -1,12 +1,13 @@
 //! Operations on agents that the host runs: started, told, ended, read.
 //!
-//! Invariant: agents reach none of them, and observers only those that change nothing.
+//! Invariant: agents reach none of them but orchestrators those that are about agents below them, and
+//! observers only those that change nothing.
 
 use std::time::Duration;
 
-use countersign_core::event::{EnvVar, SpawnOptions, WorktreeWish};
+use countersign_core::event::{AgentRole, EnvVar, SpawnOptions, WorktreeWish};
 use countersign_core::limits::WAIT_AGENTS_MAX;
-use countersign_core::{AgentId, Caller, Rejection, Seq};
+use countersign_core::{AgentId, Caller, Children, Rejection, Seq};
 use countersign_daemon::{Discard, Service, SpawnRequest};
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, Reason};
@@ -31,7 +32,7 @@ pub(crate) async fn spawn(
 }
 
 /// Secret values are taken out of what is recorded here, before anything else sees them.
-fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
+pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
     if params.agent.is_some() != params.command.is_empty() {
         return Err(Fault::plain(
             Reason::InvalidParams,
@@ -76,8 +77,9 @@ fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
         }),
         turn_timeout_ms: params.turn_timeout_ms,
         ask_timeout_ms: params.ask_timeout_ms,
-        role: None,
+        role: params.role.as_deref().map(role).transpose()?,
         parent: None,
+        allowed_by: None,
     };
     Ok(SpawnRequest {
         name: params.name,
@@ -87,6 +89,20 @@ fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
     })
 }
 
+fn role(role: &str) -> Result<AgentRole> {
+    if role == words::ORCHESTRATOR {
+        Ok(AgentRole::Orchestrator)
+    } else {
+        Err(Fault::plain(
+            Reason::InvalidParams,
+            format!(
+                "there is no role `{role}`; the one there is is `{}`",
+                words::ORCHESTRATOR
+            ),
+        ))
+    }
+}
+
 /// Tells an agent something.
 pub(crate) async fn prompt(
     service: &Service,
@@ -94,7 +110,6 @@ pub(crate) async fn prompt(
     id: String,
     body: wire::PromptBody,
 ) -> Result<HostAgent> {
-    require_operator(caller)?;
     let told = service.prompt_agent(caller, AgentId::new(id), body.message);
     Ok(convert::agent(&told.await?))
 }
@@ -106,21 +121,27 @@ pub(crate) async fn interrupt(
     id: String,
     body: wire::InterruptBody,
 ) -> Result<HostAgent> {
-    require_operator(caller)?;
     let told = service.interrupt_agent(caller, AgentId::new(id), body.reason);
     Ok(convert::agent(&told.await?))
 }
 
 /// Ends an agent.
-pub(crate) async fn kill(service: &Service, caller: &Caller, id: String) -> Result<HostAgent> {
-    require_operator(caller)?;
-    let ended = service.kill_agent(caller, AgentId::new(id));
+pub(crate) async fn kill(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+    body: wire::KillBody,
+) -> Result<HostAgent> {
+    let children = body.children.map(|children| match children {
+        wire::ChildrenFate::End => Children::End,
+        wire::ChildrenFate::Keep => Children::Keep,
+    });
+    let ended = service.kill_agent(caller, AgentId::new(id), children);
     Ok(convert::agent(&ended.await?))
 }
 
 /// Starts an agent again.
 pub(crate) async fn resume(service: &Service, caller: &Caller, id: String) -> Result<HostAgent> {
-    require_operator(caller)?;
     let started = service.resume_agent(caller, AgentId::new(id));
     Ok(convert::agent(&started.await?))
 }
@@ -144,9 +165,21 @@ pub(crate) async fn archive(
     id: String,
     body: wire::ArchiveBody,
 ) -> Result<HostAgent> {
-    require_operator(caller)?;
     let put = service.archive_agent(caller, AgentId::new(id), body.archived);
     Ok(convert::agent(&put.await?))
+}
+
+/// Says what an orchestrator may settle for those below it.
+pub(crate) async fn set_ceiling(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+    body: wire::CeilingBody,
+) -> Result<HostAgent> {
+    require_operator(caller)?;
+    let lasts = body.expires_in_ms.map(Duration::from_millis);
+    let set = service.set_ceiling(caller.clone(), AgentId::new(id), body.rules, lasts);
+    Ok(convert::agent(&set.await?))
 }
 
 /// Gives an agent another name.
@@ -179,7 +212,6 @@ pub(crate) async fn wait_idle(
     caller: &Caller,
     params: wire::WaitIdleParams,
 ) -> Result<wire::WaitIdleResult> {
-    refuse_agents(caller)?;
     let ids = params.agent_ids.unwrap_or_default().into_iter();
     let ids: Vec<_> = ids.chain(params.agent_id).map(AgentId::new).collect();
     if ids.is_empty() {
@@ -195,6 +227,9 @@ pub(crate) async fn wait_idle(
             limit,
         }
         .into());
+    }
+    for id in &ids {
+        service.check_reach(caller, id).await?;
     }
     let limit = params.timeout_ms.map(Duration::from_millis);
     let found = service.wait_idle(ids.clone(), limit).await?;
@@ -227,9 +262,10 @@ pub(crate) async fn transcript(
     id: String,
     query: wire::TranscriptQuery,
 ) -> Result<wire::TranscriptResult> {
-    refuse_agents(caller)?;
+    let id = AgentId::new(id);
+    service.check_reach(caller, &id).await?;
     let limit = page(query.limit, PARTS).max(1);
-    let found = service.transcript(AgentId::new(id), query.after.map(Seq), limit);
+    let found = service.transcript(id, query.after.map(Seq), limit);
     Ok(words::transcript(&found.await?))
 }
 

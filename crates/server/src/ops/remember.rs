@@ -32,6 +32,9 @@ pub(super) async fn drafts(
         Some(Remember::Usual(true)) => RememberBody::default(),
         Some(Remember::Named(body)) => body,
     };
+    if caller.principal.agent().is_some() {
+        return Ok(named(body));
+    }
     if !caller.principal.is_operator() {
         return Ok(Vec::new());
     }
@@ -55,6 +58,21 @@ pub(super) async fn drafts(
         origin: Some(id.clone()),
     };
     Ok(rules.into_iter().map(draft).collect())
+}
+
+/// An orchestrator names rules of its ceiling; which of them count, and for whom, is decided with
+/// the answer.
+fn named(body: RememberBody) -> Vec<GrantDraft> {
+    let rules = body.rules.unwrap_or_default().into_iter();
+    let draft = |rule| GrantDraft {
+        rule,
+        effect: Effect::Allow,
+        scope: Scope::default(),
+        expires_in_ms: body.expires_in_ms,
+        uses: body.uses,
+        origin: None,
+    };
+    rules.map(draft).collect()
 }
 
 /// The first candidate of each part.

@@ -22,6 +22,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
         .routes(routes!(prompt_agent))
         .routes(routes!(interrupt_agent))
         .routes(routes!(kill_agent))
+        .routes(routes!(set_ceiling))
         .routes(routes!(resume_agent))
         .routes(routes!(fork_agent))
         .routes(routes!(archive_agent))
@@ -79,15 +80,33 @@ async fn interrupt_agent(
 }
 
 /// End an agent and everything it started.
-#[utoipa::path(post, path = "/api/v1/agents/{id}/kill", params(("id" = String, Path)),
-    responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
-        (status = 404, description = "unknown agent")))]
+#[utoipa::path(post, path = "/api/v1/agents/{id}/kill", params(("id" = String, Path), ("children" = Option<wire::ChildrenFate>, Query)),
+    responses((status = 200, body = HostAgent), (status = 403, description = "operators, and orchestrators above it"),
+        (status = 404, description = "unknown agent"), (status = 409, description = "agents below it run, and it was not said what becomes of them")))]
 async fn kill_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
     Path(id): Path<String>,
+    Query(body): Query<wire::KillBody>,
 ) -> Answer<HostAgent> {
-    managed::kill(&doors.service, &caller, id).await.map(Json)
+    managed::kill(&doors.service, &caller, id, body)
+        .await
+        .map(Json)
+}
+
+/// Say what an orchestrator may settle for those below it.
+#[utoipa::path(put, path = "/api/v1/agents/{id}/ceiling", params(("id" = String, Path)), request_body = wire::CeilingBody,
+    responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
+        (status = 404, description = "unknown agent"), (status = 409, description = "no orchestrator"), (status = 422, description = "a rule that cannot be read")))]
+async fn set_ceiling(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+    Body(body): Body<wire::CeilingBody>,
+) -> Answer<HostAgent> {
+    managed::set_ceiling(&doors.service, &caller, id, body)
+        .await
+        .map(Json)
 }
 
 /// Start an agent again where it was.

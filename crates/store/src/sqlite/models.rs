@@ -166,18 +166,23 @@ fn write_questions(
             .map(|agent| words.code(conn, agent.as_str()))
             .transpose()?;
         let mut put = conn.prepare_cached(
-            "INSERT INTO questions (opened, id, agent, ended) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (opened) DO UPDATE SET ended = excluded.ended",
+            "INSERT INTO questions (opened, id, agent, ended, asker, key, escalated)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (opened) DO UPDATE SET ended = excluded.ended, escalated = excluded.escalated",
         )?;
         let ended = question
             .ended
             .as_ref()
             .map(|ended| ended.seq.0.cast_signed());
+        let key = question.text.key.as_deref();
         put.execute(params![
             question.opened.0.cast_signed(),
             question.text.id.as_str(),
             agent,
-            ended
+            ended,
+            key.map(|_| question.text.by.key.as_str()),
+            key,
+            question.escalated,
         ])?;
     }
     Ok(())

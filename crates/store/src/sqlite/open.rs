@@ -23,6 +23,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (2, include_str!("../../migrations/0002.sql")),
     (3, include_str!("../../migrations/0003.sql")),
     (4, include_str!("../../migrations/0004.sql")),
+    (5, include_str!("../../migrations/0005.sql")),
 ];
 
 /// The newest schema known here.

@@ -86,6 +86,21 @@ impl History for SqliteHistory {
         })
     }
 
+    fn find_keyed_question(
+        &self,
+        principal: &PrincipalKey,
+        key: &str,
+    ) -> Result<Option<Question>, StoreError> {
+        self.read(|conn| {
+            let sql = format!("SELECT {QUESTION} FROM questions WHERE asker = ?1 AND key = ?2");
+            let row = conn
+                .prepare_cached(&sql)?
+                .query_row([principal.as_str(), key], QuestionRow::read)
+                .optional()?;
+            row.map_or(Ok(None), |row| row.complete(conn))
+        })
+    }
+
     fn questions(&self, query: &QuestionQuery) -> Result<Vec<Question>, StoreError> {
         self.read(|conn| questions(conn, query))
     }

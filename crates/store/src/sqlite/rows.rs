@@ -143,7 +143,7 @@ impl ApprovalRow {
 }
 
 /// The columns of [`QuestionRow`], in its order.
-pub(super) const QUESTION: &str = "opened, id, agent, ended";
+pub(super) const QUESTION: &str = "opened, id, agent, ended, escalated";
 
 /// What the table itself knows of a question.
 pub(super) struct QuestionRow {
@@ -151,6 +151,7 @@ pub(super) struct QuestionRow {
     id: String,
     pub(super) agent: Option<i64>,
     pub(super) ended: Option<i64>,
+    escalated: bool,
 }
 
 impl QuestionRow {
@@ -160,6 +161,7 @@ impl QuestionRow {
             id: row.get(1)?,
             agent: row.get(2)?,
             ended: row.get(3)?,
+            escalated: row.get(4)?,
         })
     }
 
@@ -189,6 +191,7 @@ impl QuestionRow {
             text: asked.question,
             opened: seq(self.opened),
             created_at,
+            escalated: self.escalated,
             ended,
         }))
     }

@@ -139,6 +139,7 @@ fn grant(id: &str) -> GrantState {
             origin: Some(ApprovalId::new("approval-1")),
             expires_at: Some(Timestamp(u64::MAX)),
             uses: Some(u32::MAX),
+            ceiling: Some(AgentId::new("lead")),
         }),
         created_at: Timestamp(6),
         uses_left: Some(u32::MAX - 1),
@@ -723,6 +724,19 @@ pub(crate) fn questions_are_listed_and_found(mut script: Script) {
         std::slice::from_ref(&two)
     );
     assert_eq!(find(None, None, Some("question-")).len(), 2);
+    let by = &one.text.by.key;
+    let keyed = |key: &str| script.history.find_keyed_question(by, key).unwrap();
+    assert_eq!(keyed("key of question-1"), Some(one.clone()));
+    assert_eq!(keyed("key of question-2"), Some(two.clone()));
+    assert_eq!(keyed("question-2"), None);
+    let other = PrincipalKey::new("token:other");
+    assert_eq!(
+        script
+            .history
+            .find_keyed_question(&other, "key of question-1")
+            .unwrap(),
+        None
+    );
     assert_eq!(
         script.history.find_question(&one.text.id).unwrap(),
         Some(one)

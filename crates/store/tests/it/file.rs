@@ -119,7 +119,9 @@ fn file_of_the_first_schema_is_brought_up_to_date() {
     drop(script);
     host.tamper(
         "DROP TABLE grants; DROP TABLE trusted; DROP TABLE bookmarks; ALTER TABLE agents DROP COLUMN bypass_until;
-         ALTER TABLE agents DROP COLUMN managed;
+         ALTER TABLE agents DROP COLUMN managed; DROP INDEX questions_keyed;
+         ALTER TABLE questions DROP COLUMN asker; ALTER TABLE questions DROP COLUMN key;
+         ALTER TABLE questions DROP COLUMN escalated;
          INSERT INTO agents VALUES
              ('a', '{\"id\": \"a\", \"name\": \"Ann\"}', '\"idle\"', NULL, 'uid:1', NULL, NULL, 1, 2);
          PRAGMA user_version = 1",
@@ -141,7 +143,11 @@ fn file_of_the_third_schema_is_brought_up_to_date() {
     script.open(ask("approval-1", Some("a")));
     let before = script.log.load().unwrap();
     drop(script);
-    host.tamper("DROP TABLE bookmarks; PRAGMA user_version = 3");
+    host.tamper(
+        "DROP TABLE bookmarks; DROP INDEX questions_keyed; ALTER TABLE questions DROP COLUMN asker;
+         ALTER TABLE questions DROP COLUMN key; ALTER TABLE questions DROP COLUMN escalated;
+         PRAGMA user_version = 3",
+    );
     let mut script = host.script();
     assert_eq!(script.log.load().unwrap(), before);
     let bookmark = Bookmark {

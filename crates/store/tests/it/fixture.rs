@@ -255,11 +255,15 @@ impl Script {
             text: "which port?".to_owned(),
             by: by("asker"),
             deadline: None,
+            to: Some(AgentId::new("lead")),
+            escalates_at: Some(Timestamp(7)),
+            key: Some(format!("key of {id}")),
         });
         let question = Question {
             text: text.clone(),
             opened: seq,
             created_at: at(seq),
+            escalated: true,
             ended: None,
         };
         let changes = Changes {

@@ -14,6 +14,7 @@ mod served;
 mod stage;
 mod stories;
 mod told;
+mod tools;
 
 /// A test of its own for each agent and story.
 macro_rules! told_of {
@@ -38,12 +39,12 @@ macro_rules! told_of {
 told_of! {
     example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    claude_acp, Claude: allowed denied_with_words interrupted two_at_once struck runner_struck
+    claude_acp, Claude: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    claude, ClaudeCode: allowed denied_with_words interrupted two_at_once struck runner_struck
+    claude, ClaudeCode: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    codex, Codex: allowed denied_with_words interrupted two_at_once struck runner_struck
+    codex, Codex: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    defect, Defect: allowed denied_with_words interrupted two_at_once struck runner_struck
+    defect, Defect: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
 }

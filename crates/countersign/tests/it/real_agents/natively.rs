@@ -216,3 +216,63 @@ async fn hooks_neither_answer_nor_run() {
     assert_eq!(left, [".claude"]);
     stage.end(&actor).await;
 }
+
+/// A second agent knows what the first was told, and from there on each goes its own way.
+#[tokio::test]
+async fn a_fork_goes_on_from_where_the_other_stands() {
+    let Some(mut stage) = set().await else { return };
+    let say = |words: &str| told::script(&json!([{ "say": words }]));
+    let ann = stage.spawn("ann", &told::makes("made"));
+    let ask = stage.ask(&ann).await;
+    stage.approve(&ask);
+    stage.turn_ended(&ann, 1).await;
+    let fork = ["agents", "fork", "ann", "--json", "--name", "bob"];
+    let row = stage.ok(&[&fork[..], &[&say("Forked.")]].concat());
+    let row: Value = serde_json::from_str(&row).unwrap();
+    let bob = Actor {
+        id: row["id"].as_str().unwrap().to_owned(),
+        name: "bob".to_owned(),
+        work: ann.work.clone(),
+        home: ann.home.clone(),
+    };
+    stage.turn_ended(&bob, 1).await;
+    assert!(knows(&stage, "Forked.", &told::command("made")));
+    let first = stage.row(&ann).await["managed"]["session"].clone();
+    let second = stage.row(&bob).await["managed"]["session"].clone();
+    assert_ne!(first, second);
+    stage.ok(&["send", "ann", &say("Still ann.")]);
+    stage.turn_ended(&ann, 2).await;
+    assert!(!knows(&stage, "Still ann.", "Forked."));
+    stage.ok(&["kill", "bob"]);
+    stage.ok(&["wait", "bob", "--timeout", WAIT]);
+    stage.ok(&["send", "bob", &say("Bob again.")]);
+    stage.turn_ended(&bob, 2).await;
+    assert!(knows(&stage, "Bob again.", "Forked."));
+    assert!(!knows(&stage, "Bob again.", "Still ann."));
+    assert_eq!(stage.row(&bob).await["managed"]["session"], second);
+    stage.ok(&["kill", "bob"]);
+    stage.ok(&["wait", "bob", "--timeout", WAIT]);
+    stage.end(&ann).await;
+}
+
+#[tokio::test]
+async fn an_agent_without_a_session_to_begin_from_is_not_forked() {
+    for (kind, why) in [
+        (
+            RealAgent::Example,
+            "only agents that run as Claude Code natively can be forked",
+        ),
+        (RealAgent::ClaudeCode, "nothing was said to it yet"),
+    ] {
+        let Some(mut stage) = Stage::set(kind).await else {
+            continue;
+        };
+        let actor = stage.spawn_idle("ann");
+        stage.ok(&["wait", "ann", "--timeout", WAIT]);
+        let refused = stage.run(&["agents", "fork", "ann"]);
+        assert!(!refused.status.success(), "{refused:?}");
+        let words = String::from_utf8(refused.stderr).unwrap();
+        assert!(words.contains(why), "{words}");
+        stage.end(&actor).await;
+    }
+}

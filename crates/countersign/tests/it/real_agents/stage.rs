@@ -22,13 +22,14 @@ use crate::wire::Wire;
 const REQUIRED: &str = "COUNTERSIGN_AGENTS_REQUIRED";
 
 /// What a stage hears of; more would only be read and dropped.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "agent.launched",
     "agent.exited",
     "approval.requested",
     "approval.resolved",
     "approval.pass_used",
     "answer.settled",
+    "question.asked",
     "turn.started",
     "turn.ended",
     "transcript.added",
@@ -200,6 +201,21 @@ impl Stage {
         let mut rows = rows.unwrap_or_default();
         rows.sort_by_key(|row| row["sequence"].as_u64());
         rows
+    }
+
+    /// The next question of an agent, by its id.
+    pub(super) async fn question(&mut self, actor: &Actor) -> String {
+        let asked = self.next(actor, "question.asked").await;
+        asked["id"].as_str().unwrap().to_owned()
+    }
+
+    /// What an agent asked that no rule settled at once, by tool.
+    pub(super) async fn asks_waited_for(&mut self, actor: &Actor) -> Vec<Value> {
+        let rows = self.asks_of(actor).await;
+        let by_people = rows
+            .into_iter()
+            .filter(|row| row["resolved_by"]["role"] != "host");
+        by_people.map(|mut row| row["tool"].take()).collect()
     }
 
     /// The end of a turn, and why it ended.

@@ -119,3 +119,9 @@ pub(super) fn accounts(kind: RealAgent) -> &'static [&'static str] {
         RealAgent::Example | RealAgent::Defect => &[],
     }
 }
+
+/// The agent's name for a tool of the host's own server.
+pub(super) fn host_tool(kind: RealAgent, tool: &str) -> String {
+    let _ = kind;
+    format!("mcp__countersign__{tool}")
+}

@@ -1,0 +1,235 @@
+//! Orchestrators deciding for those below them: what they may steer, start and answer.
+//!
+//! Invariants: an orchestrator reaches only its own descendants; it allows only what a person's
+//! ceiling covers at the instant of the answer, and never what it could not do itself; a child gets
+//! no more than its parent has.
+
+use std::path::{Component, Path};
+
+use super::{Decision, Subject, check_size, require_operator};
+use crate::approval::Approval;
+use crate::event::{AgentCeilingChanged, Ceiling, Effect, Event, GrantEnd, Outcome, SpawnOptions};
+use crate::ids::{AgentId, ApprovalId};
+use crate::input::{Answer, Context, Delegated, GrantDraft};
+use crate::limits::{CEILING_RULES_MAX, DESCENT_MAX, RULE_BYTES_MAX};
+use crate::managed::Managed;
+use crate::principal::{By, Caller, Role};
+use crate::rejection::Rejection;
+use crate::state::State;
+
+use super::grants;
+
+/// The tool by which orchestrators ask for agents of their own.
+pub const SPAWN_TOOL: &str = "mcp__countersign__spawn_agent";
+/// Modes that every runtime understands as asking no less than usual.
+const CAREFUL_MODES: [&str; 4] = ["default", "plan", "ask", "read-only"];
+
+/// Operators steer everybody, orchestrators those below them.
+pub(super) fn may_steer(state: &State, caller: &Caller, id: &AgentId) -> Result<(), Rejection> {
+    match &caller.principal.role {
+        Role::Agent(above) if state.is_above(above, id) => Ok(()),
+        Role::Agent(agent) if state.find_orchestrator(agent).is_some() => {
+            Err(Rejection::NotBelow(id.clone()))
+        }
+        Role::Agent(_) | Role::Operator | Role::Observer | Role::Host => require_operator(caller),
+    }
+}
+
+/// Gives or takes what an orchestrator may settle.
+pub(super) fn set_ceiling(
+    state: &State,
+    context: Context<'_>,
+    caller: &Caller,
+    agent: AgentId,
+    ceiling: Option<Ceiling>,
+) -> Result<Decision, Rejection> {
+    require_operator(caller)?;
+    let Some(managed) = state.find_orchestrator(&agent) else {
+        return Err(Rejection::NotAnOrchestrator(agent));
+    };
+    if let Some(ceiling) = &ceiling {
+        check_size("the ceiling", ceiling.rules.len(), CEILING_RULES_MAX)?;
+        for rule in ceiling.rules.iter() {
+            check_size("the rule", rule.len(), RULE_BYTES_MAX)?;
+        }
+        if ceiling.rules.is_empty() || ceiling.until.is_some_and(|end| end <= context.now) {
+            return Err(Rejection::BadGrant("it would allow nothing".to_owned()));
+        }
+        if !managed.is_live() {
+            return Err(Rejection::AgentEnded(agent));
+        }
+    }
+    let same = managed.ceiling == ceiling;
+    let event = ceiling_changed(agent.clone(), ceiling, By::from(caller));
+    let events = if same { Vec::new() } else { vec![event] };
+    Ok(Decision::new(events, Subject::Agent(agent)))
+}
+
+/// The fact that a ceiling changed.
+pub(super) fn ceiling_changed(agent: AgentId, ceiling: Option<Ceiling>, by: By) -> Event {
+    AgentCeilingChanged { agent, ceiling, by }.into()
+}
+
+/// Adds the end of ceilings whose orchestrator the events end, and of what was remembered under
+/// every ceiling that they end or change.
+pub(super) fn end_ceilings(state: &State, events: &mut Vec<Event>) {
+    let ended: Vec<Event> = events
+        .iter()
+        .filter_map(|event| end_of_ceiling(state, event))
+        .collect();
+    events.extend(ended);
+    let changed = events.iter().filter_map(|event| {
+        let Event::AgentCeilingChanged(changed) = event else {
+            return None;
+        };
+        Some(&changed.agent)
+    });
+    let removed: Vec<Event> = changed
+        .flat_map(|agent| state.ceiling_grants(agent))
+        .filter(|id| !is_removed(events, id))
+        .map(|id| grants::removed(id.clone(), GrantEnd::CeilingEnded))
+        .collect();
+    events.extend(removed);
+}
+
+fn end_of_ceiling(state: &State, event: &Event) -> Option<Event> {
+    let Event::AgentExited(exited) = event else {
+        return None;
+    };
+    let managed = state.find_orchestrator(&exited.agent)?;
+    managed.ceiling.as_ref()?;
+    let host = By::from(&Caller::host());
+    Some(ceiling_changed(exited.agent.clone(), None, host))
+}
+
+fn is_removed(events: &[Event], grant: &crate::ids::GrantId) -> bool {
+    events
+        .iter()
+        .any(|event| matches!(event, Event::GrantRemoved(e) if e.grant == *grant))
+}
+
+/// Whether an orchestrator may give this answer.
+pub(super) fn check_answer(
+    state: &State,
+    context: Context<'_>,
+    (caller, agent): (&Caller, &AgentId),
+    (approval, outcome): (&Approval, Outcome),
+    (answer, delegated): (&Answer, Option<Delegated>),
+) -> Result<(), Rejection> {
+    let below = |asker: &AgentId| state.is_above(agent, asker);
+    if !approval.ask.agent.as_ref().is_some_and(below) || approval.was_asked_by(&caller.principal) {
+        return Err(Rejection::AgentsCannotAnswer(agent.clone()));
+    }
+    let ceiling = state.find_orchestrator(agent);
+    if ceiling
+        .and_then(|managed| managed.ceiling_at(context.now))
+        .is_none()
+    {
+        return Err(Rejection::NoCeiling(agent.clone()));
+    }
+    if outcome == Outcome::Denied {
+        return Ok(());
+    }
+    let covered = delegated.is_some_and(|delegated| {
+        delegated.by_ceiling == Effect::Allow && delegated.to_itself != Effect::Deny
+    });
+    if covered && outcome == Outcome::Allowed && answer.edited_input.is_none() {
+        Ok(())
+    } else {
+        Err(Rejection::AboveCeiling(agent.clone()))
+    }
+}
+
+/// What an orchestrator remembers: a rule of its ceiling, for the agent that asked, while both last.
+pub(super) fn draft(
+    state: &State,
+    context: Context<'_>,
+    (orchestrator, asker): (&AgentId, Option<&AgentId>),
+    draft: GrantDraft,
+) -> Result<GrantDraft, Rejection> {
+    let ceiling = state.find_orchestrator(orchestrator);
+    let ceiling = ceiling.and_then(|managed| managed.ceiling_at(context.now));
+    let held = ceiling.is_some_and(|ceiling| ceiling.rules.contains(&draft.rule));
+    if !held {
+        return Err(Rejection::AboveCeiling(orchestrator.clone()));
+    }
+    let mut draft = draft;
+    draft.scope.session = asker.cloned();
+    Ok(draft)
+}
+
+/// Whether an orchestrator may start this agent, and what it is started with then.
+pub(super) fn child(
+    state: &State,
+    caller: &Caller,
+    mut options: SpawnOptions,
+) -> Result<SpawnOptions, Rejection> {
+    let Some(parent) = caller.principal.agent() else {
+        require_operator(caller)?;
+        // Only an orchestrator makes children, and only by itself.
+        options.parent = None;
+        options.allowed_by = None;
+        return Ok(options);
+    };
+    let Some(managed) = state.find_orchestrator(parent).filter(|m| m.is_live()) else {
+        return Err(Rejection::AgentNotAllowed(parent.clone()));
+    };
+    if state.ancestors_of(parent).count() + 1 >= DESCENT_MAX {
+        return Err(Rejection::TooMany {
+            what: "generations of agents",
+            limit: DESCENT_MAX,
+        });
+    }
+    check_allowed(state, parent, &options)?;
+    options.parent = Some(parent.clone());
+    keep_within(managed, options)
+}
+
+/// One ask starts one agent; a command, or another orchestrator, only if a person said yes to it.
+fn check_allowed(state: &State, parent: &AgentId, options: &SpawnOptions) -> Result<(), Rejection> {
+    let refused = || Rejection::SpawnNotAllowed(parent.clone());
+    let id: &ApprovalId = options.allowed_by.as_ref().ok_or_else(refused)?;
+    let approval = state.find_approval(id).ok_or_else(refused)?;
+    let ask = &approval.ask;
+    let ending = approval.ended.as_ref().map(|ended| &ended.ending);
+    let allowed = ending.filter(|ending| ending.outcome == Outcome::Allowed);
+    let ending = allowed.ok_or_else(refused)?;
+    let by_person = ending.by.role == Role::Operator;
+    let asked = ask.agent.as_ref() == Some(parent) && ask.tool.as_deref() == Some(SPAWN_TOOL);
+    let usual = options.command.is_empty() && options.role.is_none();
+    if asked && (usual || by_person) {
+        Ok(())
+    } else {
+        Err(refused())
+    }
+}
+
+/// A child has no wider folder, no more tools and no laxer mode than its parent.
+fn keep_within(parent: &Managed, mut options: SpawnOptions) -> Result<SpawnOptions, Rejection> {
+    let cwd = Path::new(&options.cwd);
+    let climbs = cwd.components().any(|part| part == Component::ParentDir);
+    if climbs || !cwd.starts_with(parent.folder()) {
+        return Err(Rejection::Wider("a folder"));
+    }
+    let own = &parent.options;
+    let mode = options.mode.as_deref();
+    let careful = |mode: &str| CAREFUL_MODES.contains(&mode) || own.mode.as_deref() == Some(mode);
+    if !mode.is_none_or(careful) {
+        return Err(Rejection::Wider("a mode"));
+    }
+    if !own.allowed_tools.is_empty() {
+        if options.allowed_tools.is_empty() {
+            options.allowed_tools.clone_from(&own.allowed_tools);
+        }
+        let held = |tool: &String| own.allowed_tools.contains(tool);
+        if !options.allowed_tools.iter().all(held) {
+            return Err(Rejection::Wider("a tool"));
+        }
+    }
+    for tool in &own.disallowed_tools {
+        if !options.disallowed_tools.contains(tool) {
+            options.disallowed_tools.push(tool.clone());
+        }
+    }
+    Ok(options)
+}

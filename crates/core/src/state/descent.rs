@@ -1,0 +1,158 @@
+//! Descent: who is above whom. A child knows its parent from its first instant, and never another.
+
+use std::collections::BTreeMap;
+
+use crate::agent::Agent;
+use crate::event::{
+    AgentCeilingChanged, AgentNoted, Mail, MailWithdrawn, MessageRepeated, QuestionEscalated,
+};
+use crate::ids::{AgentId, GrantId, Timestamp};
+use crate::limits::{DESCENT_MAX, NOTE_KEYS_MAX};
+use crate::managed::{Life, Managed};
+
+use super::{Deadline, State};
+
+/// Reading.
+impl State {
+    /// The orchestrator that started an agent, if one did.
+    pub fn parent_of(&self, agent: &AgentId) -> Option<&AgentId> {
+        let managed = self.agents.get(agent)?.managed.as_ref()?;
+        managed.options.parent.as_ref()
+    }
+
+    /// Everybody above an agent, the nearest first.
+    pub fn ancestors_of(&self, agent: &AgentId) -> impl Iterator<Item = &AgentId> {
+        std::iter::successors(self.parent_of(agent), |above| self.parent_of(above))
+            .take(DESCENT_MAX)
+    }
+
+    /// Whether one is an orchestrator somewhere above the other. Nobody is above itself.
+    pub fn is_above(&self, one: &AgentId, other: &AgentId) -> bool {
+        self.find_orchestrator(one).is_some()
+            && one != other
+            && self.ancestors_of(other).any(|above| above == one)
+    }
+
+    /// Everybody below an agent, by id.
+    pub fn descendants_of(&self, agent: &AgentId) -> Vec<&Agent> {
+        let mut children: BTreeMap<&AgentId, Vec<&Agent>> = BTreeMap::new();
+        for child in self.agents.values() {
+            if let Some(parent) = self.parent_of(child.id()) {
+                children.entry(parent).or_default().push(child);
+            }
+        }
+        let mut found: BTreeMap<&AgentId, &Agent> = BTreeMap::new();
+        let mut next = vec![agent];
+        while let Some(above) = next.pop() {
+            for child in children.remove(above).into_iter().flatten() {
+                if found.insert(child.id(), child).is_none() {
+                    next.push(child.id());
+                }
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// What is known of an orchestrator.
+    pub fn find_orchestrator(&self, id: &AgentId) -> Option<&Managed> {
+        let managed = self.agents.get(id)?.managed.as_deref()?;
+        managed.is_orchestrator().then_some(managed)
+    }
+
+    /// The parent of an agent, if it can be told something.
+    pub(crate) fn listening_parent(&self, agent: &AgentId) -> Option<&AgentId> {
+        let parent = self.parent_of(agent)?;
+        let managed = self.find_orchestrator(parent)?;
+        let listens = matches!(managed.life, Life::Requested | Life::Launched | Life::Ready);
+        listens.then_some(parent)
+    }
+
+    /// The agent that an ask was allowed to start.
+    pub(crate) fn find_started_by(&self, approval: &crate::ids::ApprovalId) -> Option<&Agent> {
+        self.agents.values().find(|agent| {
+            let managed = agent.managed.as_ref();
+            managed.is_some_and(|managed| managed.options.allowed_by.as_ref() == Some(approval))
+        })
+    }
+
+    /// Grants that an orchestrator made under its ceiling.
+    pub(crate) fn ceiling_grants(&self, agent: &AgentId) -> impl Iterator<Item = &GrantId> {
+        let made = self.grants.iter();
+        made.filter(move |(_, grant)| grant.grant.ceiling.as_ref() == Some(agent))
+            .map(|(id, _)| id)
+    }
+}
+
+/// Changing.
+impl State {
+    pub(super) fn apply_noted(&mut self, at: Timestamp, event: &AgentNoted) {
+        let Some(key) = event.key.clone() else { return };
+        self.edit(&event.agent, at, |managed| {
+            managed.noted.push_back(key);
+            let surplus = managed.noted.len().saturating_sub(NOTE_KEYS_MAX);
+            managed.noted.drain(..surplus);
+        });
+    }
+
+    pub(super) fn apply_message_repeated(&mut self, at: Timestamp, event: &MessageRepeated) {
+        self.edit(&event.agent, at, |managed| {
+            let mut waiting = managed.queue.iter_mut();
+            let said = waiting.find(|message| message.is_note(&event.from, &event.text));
+            if let Some(Mail::Note { times, .. }) = said.and_then(|said| said.mail.as_mut()) {
+                *times = times.saturating_add(1);
+            }
+        });
+    }
+
+    pub(super) fn apply_mail_withdrawn(&mut self, at: Timestamp, event: &MailWithdrawn) {
+        self.edit(&event.agent, at, |managed| {
+            managed
+                .queue
+                .retain(|message| !message.is_question(&event.question));
+        });
+    }
+
+    pub(super) fn apply_question_escalated(&mut self, event: &QuestionEscalated) {
+        let Some(question) = self.questions.get_mut(&event.question) else {
+            return;
+        };
+        question.escalated = true;
+        let (changed, at) = (question.clone(), question.text.escalates_at);
+        self.changed.rest.questions.push(changed);
+        if let Some(at) = at {
+            let what = Deadline::Escalation(event.question.clone());
+            self.deadlines.remove(&(at, what));
+        }
+    }
+
+    pub(super) fn apply_ceiling(&mut self, at: Timestamp, event: &AgentCeilingChanged) {
+        let before = self.find_managed(&event.agent);
+        let before = before.and_then(|(_, managed)| ceiling_end(managed));
+        self.edit(&event.agent, at, |managed| {
+            managed.ceiling.clone_from(&event.ceiling);
+        });
+        let after = event.ceiling.as_ref().and_then(|ceiling| ceiling.until);
+        self.move_ceiling(&event.agent, before, after);
+    }
+
+    pub(super) fn move_ceiling(
+        &mut self,
+        agent: &AgentId,
+        from: Option<Timestamp>,
+        to: Option<Timestamp>,
+    ) {
+        if let Some(at) = from {
+            let what = Deadline::Ceiling(agent.clone());
+            self.deadlines.remove(&(at, what));
+        }
+        if let Some(at) = to {
+            let what = Deadline::Ceiling(agent.clone());
+            self.deadlines.insert((at, what));
+        }
+    }
+}
+
+/// When what an orchestrator may settle ends.
+pub(super) fn ceiling_end(managed: &Managed) -> Option<Timestamp> {
+    managed.ceiling.as_ref()?.until
+}

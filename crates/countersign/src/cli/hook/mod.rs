@@ -1,0 +1,297 @@
+//! `hook`: install and uninstall. What the hook itself does is in `crate::hook`, read before any of this.
+//!
+//! Invariant: a settings file is replaced whole or not at all, and only after its change was shown.
+
+mod settings;
+mod spans;
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use countersign_core::limits::{HOOK_MARGIN_MS, RULE_FILE_BYTES_MAX};
+use serde_json::json;
+
+use super::{Common, words};
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::hook::{self, HookArgs};
+use crate::nonce::nonce;
+use crate::paths::Paths;
+use crate::{edits, output};
+
+use settings::Ours;
+
+/// What Claude Code's own limit is longer than ours by, besides what the hook keeps back of it.
+const LONGER_SECONDS: u64 = 10;
+
+#[derive(Subcommand)]
+pub(crate) enum HookCommand {
+    /// Answer a hook of Claude Code: it runs this itself, with the event on stdin
+    #[command(
+        after_help = "Always prints a decision. `[hook]` in config.toml says how long it waits for a person\n\
+        (limit_seconds), what it says after that (on_timeout = \"deny\" or \"ask\") and what it says without\n\
+        a host (without_host, the same words)."
+    )]
+    Claude {
+        /// The seconds after which Claude Code gives up on its hook
+        #[arg(long, value_name = "SECONDS")]
+        timeout: Option<u64>,
+    },
+    /// Have sessions that the host does not start ask here
+    #[command(after_help = INSTALL_HELP)]
+    Install(PlaceArgs),
+    /// Take back what `install` put into the settings, and nothing else
+    Uninstall(PlaceArgs),
+}
+
+const INSTALL_HELP: &str = "Examples:
+  countersign hook install claude             # every session of yours
+  countersign hook install claude --local     # this folder, for you alone
+  countersign hook install claude --project   # this folder, for everybody who works in it
+
+Tools that others start in a folder with --project need countersign too: without it they are blocked.";
+
+#[derive(Args)]
+pub(crate) struct PlaceArgs {
+    /// Whose sessions
+    tool: Tool,
+    /// The settings of the current folder, shared with whoever works in it
+    #[arg(long, conflicts_with_all = ["user", "local"])]
+    project: bool,
+    /// The settings of the current folder that are yours alone
+    #[arg(long, conflicts_with = "user")]
+    local: bool,
+    /// Your own settings; this is what is meant unless told
+    #[arg(long)]
+    user: bool,
+    /// Write without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Tool {
+    Claude,
+}
+
+pub(super) fn hook(common: &Common, command: HookCommand) -> Result<Exit, CliError> {
+    match command {
+        HookCommand::Claude { timeout } => Ok(answer(&HookArgs { timeout })),
+        HookCommand::Install(args) => change(common, &args, "installed", &with_ours),
+        HookCommand::Uninstall(args) => change(common, &args, "uninstalled", &without_ours),
+    }
+}
+
+fn answer(args: &HookArgs) -> Exit {
+    // It ends the process itself.
+    if hook::run(args) == ExitCode::SUCCESS {
+        Exit::Ok
+    } else {
+        Exit::Usage
+    }
+}
+
+/// A file's new text from its old one; `None` is no file.
+type Change = dyn Fn(&PlaceArgs, Option<&str>) -> Result<Option<String>, CliError>;
+
+fn with_ours(args: &PlaceArgs, text: Option<&str>) -> Result<Option<String>, CliError> {
+    let config = Config::load(&Paths::from_environment()?.config)?;
+    let seconds = config.hook.limit_seconds.as_secs();
+    let ours = Ours {
+        program: program(args)?,
+        timeout: seconds + HOOK_MARGIN_MS / 1000 + LONGER_SECONDS,
+    };
+    settings::install(text, &ours).map(Some).map_err(refused)
+}
+
+fn without_ours(_: &PlaceArgs, text: Option<&str>) -> Result<Option<String>, CliError> {
+    let without = text.map(settings::uninstall).transpose();
+    without.map(Option::flatten).map_err(refused)
+}
+
+fn refused(what: String) -> CliError {
+    CliError::Failed { what, hint: None }
+}
+
+/// The program as a shell reads it: in a file for everybody by its name, where that is this program.
+fn program(args: &PlaceArgs) -> Result<String, CliError> {
+    let own = std::env::current_exe()
+        .map_err(|source| CliError::io("this program does not know where it is", source))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut named = std::env::split_paths(&path).map(|folder| folder.join("countersign"));
+    let found = named.find(|path| path.is_file());
+    let found = found.and_then(|path| fs::canonicalize(path).ok());
+    if args.project && found == fs::canonicalize(&own).ok() {
+        return Ok("countersign".to_owned());
+    }
+    let own = own.into_os_string().into_string().map_err(|own| {
+        CliError::usage(format!("`{}` is not UTF-8, as settings are", own.display()))
+    })?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if own.chars().all(plain) {
+        Ok(own)
+    } else {
+        Ok(format!("'{}'", own.replace('\'', "'\\''")))
+    }
+}
+
+fn change(
+    common: &Common,
+    args: &PlaceArgs,
+    done: &str,
+    change: &Change,
+) -> Result<Exit, CliError> {
+    let Tool::Claude = args.tool;
+    let file = settings_file(args)?;
+    let shown = file.display().to_string();
+    let old = read(&file)?;
+    let new = change(args, old.as_deref()).map_err(|error| named(&shown, error))?;
+    if old == new {
+        return report(
+            common,
+            &shown,
+            false,
+            &format!("`{shown}` is as it should be"),
+        );
+    }
+    let diff = edits::between(
+        &shown,
+        old.as_deref().unwrap_or(""),
+        new.as_deref().unwrap_or(""),
+    );
+    if !common.json {
+        output::put(&diff)?;
+    }
+    if !args.yes && !agreed()? {
+        output::say("nothing was written");
+        return Ok(Exit::Failure);
+    }
+    // The person may have thought for long.
+    if read(&file)? != old {
+        let what = format!("`{shown}` was changed by somebody else meanwhile");
+        return Err(CliError::Failed {
+            what,
+            hint: Some("try again".into()),
+        });
+    }
+    match new {
+        Some(text) => replace(&file, &text)?,
+        None => fs::remove_file(&file).map_err(|source| cannot("remove", &file, source))?,
+    }
+    report(common, &shown, true, &format!("{done}: `{shown}`"))
+}
+
+fn report(common: &Common, file: &str, changed: bool, words: &str) -> Result<Exit, CliError> {
+    if common.json {
+        output::put_json(&json!({ "file": file, "changed": changed }))?;
+    } else {
+        output::say(words);
+    }
+    Ok(Exit::Ok)
+}
+
+fn agreed() -> Result<bool, CliError> {
+    if !io::stdin().is_terminal() {
+        return Err(CliError::Usage {
+            what: "nobody is there to say yes to this".into(),
+            hint: Some("give --yes to write it".into()),
+        });
+    }
+    output::say("Write this? [y/N]");
+    words::confirmed()
+}
+
+fn named(file: &str, error: CliError) -> CliError {
+    match error {
+        CliError::Failed { what, .. } => CliError::Failed {
+            what: format!("`{file}` {what}"),
+            hint: Some("nothing was written; put the file in order first".into()),
+        },
+        other => other,
+    }
+}
+
+fn settings_file(args: &PlaceArgs) -> Result<PathBuf, CliError> {
+    if args.project || args.local {
+        let here = std::env::current_dir()
+            .map_err(|source| CliError::io("there is no current folder", source))?;
+        let name = if args.local {
+            "settings.local.json"
+        } else {
+            "settings.json"
+        };
+        return Ok(here.join(".claude").join(name));
+    }
+    let named = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|value| !value.is_empty());
+    let home = || std::env::var_os("HOME").filter(|value| !value.is_empty());
+    let folder = named.map(PathBuf::from);
+    let folder = folder.or_else(|| Some(PathBuf::from(home()?).join(".claude")));
+    let folder = folder.ok_or_else(|| CliError::usage("`HOME` is not set"))?;
+    Ok(folder.join("settings.json"))
+}
+
+/// The file's text, or nothing if there is none. What could not be written back is refused now.
+fn read(file: &Path) -> Result<Option<String>, CliError> {
+    let folder = file.parent().unwrap_or(file);
+    for path in [folder, file] {
+        let found = match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(cannot("look at", path, source)),
+            Ok(found) => found,
+        };
+        if found.is_symlink() {
+            let what = format!("`{}` is a link", path.display());
+            let hint = "what it points to would be replaced; nothing was written".into();
+            return Err(CliError::Failed {
+                what,
+                hint: Some(hint),
+            });
+        }
+        if path == file && (!found.is_file() || found.permissions().readonly()) {
+            let what = format!("`{}` is no file that may be written", path.display());
+            return Err(CliError::Failed { what, hint: None });
+        }
+        if path == file && found.len() > RULE_FILE_BYTES_MAX as u64 {
+            let what = format!("`{}` is too large for settings", path.display());
+            return Err(CliError::Failed { what, hint: None });
+        }
+    }
+    let text = fs::read_to_string(file);
+    text.map(Some)
+        .map_err(|source| cannot("read", file, source))
+}
+
+/// Puts the text in the file's place at once, with the file's own mode.
+fn replace(file: &Path, text: &str) -> Result<(), CliError> {
+    let folder = file.parent().unwrap_or(file);
+    fs::create_dir_all(folder).map_err(|source| cannot("make", folder, source))?;
+    let mode = fs::metadata(file).map_or(0o644, |found| found.permissions().mode() & 0o7777);
+    let beside = folder.join(format!(".settings-{}.tmp", nonce()?));
+    let written = write(&beside, text, mode).and_then(|()| fs::rename(&beside, file));
+    written.map_err(|source| {
+        // It is not there, or it is of no use.
+        drop(fs::remove_file(&beside));
+        cannot("write", file, source)
+    })
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.sync_all()
+}
+
+fn cannot(what: &str, path: &Path, source: io::Error) -> CliError {
+    CliError::io(format!("could not {what} `{}`", path.display()), source)
+}

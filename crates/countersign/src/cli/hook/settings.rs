@@ -1,0 +1,259 @@
+//! Claude Code's settings file with our hooks in it, and without.
+//!
+//! Invariants: everything that is not ours stays to the byte; putting in what is there changes
+//! nothing; taking out gives back the text from before, or nothing if it was made by putting in.
+
+use serde_json::{Value, json};
+
+use super::spans::{self, Layout, Left, Span};
+use crate::cli::words;
+
+/// The events that decide, and those that only tell.
+const DECIDING: [&str; 2] = ["PreToolUse", "PermissionRequest"];
+const TELLING: [&str; 4] = ["Notification", "Stop", "SessionStart", "SessionEnd"];
+
+/// How long events may take that only tell, in seconds.
+const TELLING_SECONDS: u64 = 10;
+
+/// What our hooks look like.
+#[derive(Clone, Debug)]
+pub(super) struct Ours {
+    /// The program, as a shell reads it.
+    pub(super) program: String,
+    /// How long Claude Code lets a hook take that decides, in seconds.
+    pub(super) timeout: u64,
+}
+
+impl Ours {
+    fn group(&self, event: &str) -> Value {
+        let decides = DECIDING.contains(&event);
+        let timeout = if decides {
+            self.timeout
+        } else {
+            TELLING_SECONDS
+        };
+        let mut command = format!("{} hook claude --timeout {timeout}", self.program);
+        let mut group = json!({});
+        if decides {
+            // A hook that is not there, or was killed, must block as well: only this exit code does.
+            command.push_str(" || exit 2");
+            group["matcher"] = "*".into();
+        }
+        group["hooks"] = json!([{ "type": "command", "command": command, "timeout": timeout }]);
+        group
+    }
+}
+
+/// Why a file is left as it is, in words.
+pub(super) type Refusal = String;
+
+/// The text with our hooks in it. `None` stands for no file.
+pub(super) fn install(text: Option<&str>, ours: &Ours) -> Result<String, Refusal> {
+    let mut now = match text {
+        Some(text) if is_installed(text, ours)? => return Ok(text.to_owned()),
+        Some(text) => uninstall(text)?,
+        None => None,
+    };
+    for event in DECIDING.into_iter().chain(TELLING) {
+        now = Some(add(now.as_deref(), event, ours)?);
+    }
+    now.ok_or_else(|| "there is nothing to install".to_owned())
+}
+
+/// The text without our hooks. `None` if nothing is left but what was made for them.
+pub(super) fn uninstall(text: &str) -> Result<Option<String>, Refusal> {
+    let mut now = text.to_owned();
+    while let Some(place) = find_ours(&now)? {
+        match place.take_out(&now) {
+            Left::Text(text) => now = text,
+            Left::Nothing => return Ok(None),
+        }
+    }
+    Ok(Some(now))
+}
+
+fn is_installed(text: &str, ours: &Ours) -> Result<bool, Refusal> {
+    let root = parse(text)?;
+    let document: Value = serde_json::from_str(&text[root]).unwrap_or_default();
+    let has = |event: &str| {
+        let groups = document["hooks"][event].as_array();
+        groups.is_some_and(|groups| groups.contains(&ours.group(event)))
+    };
+    Ok(DECIDING.into_iter().chain(TELLING).all(has))
+}
+
+fn parse(text: &str) -> Result<Span, Refusal> {
+    let root = spans::whole(text)
+        .map_err(|error| format!("is not JSON ({error}); comments are not, either"))?;
+    if text[root.clone()].starts_with('{') {
+        Ok(root)
+    } else {
+        Err("is no JSON object".to_owned())
+    }
+}
+
+/// An object or a list, and what is in it.
+struct Container {
+    span: Span,
+    children: Vec<Span>,
+}
+
+struct Object {
+    container: Container,
+    keys: Vec<String>,
+    values: Vec<Span>,
+}
+
+impl Object {
+    fn at(text: &str, span: Span, name: &str) -> Result<Self, Refusal> {
+        let members = spans::members(text, &span);
+        let members = members.ok_or_else(|| format!("has {name} that is no object"))?;
+        let children = spans::member_spans(text, &span, &members);
+        let (keys, values): (Vec<String>, Vec<Span>) = members.into_iter().unzip();
+        let mut once = keys.clone();
+        once.sort_unstable();
+        once.dedup();
+        if once.len() < keys.len() {
+            return Err(format!("has a key twice in {name}"));
+        }
+        let container = Container { span, children };
+        Ok(Self {
+            container,
+            keys,
+            values,
+        })
+    }
+
+    fn find(&self, key: &str) -> Option<(usize, Span)> {
+        let index = self.keys.iter().position(|name| name == key)?;
+        Some((index, self.values[index].clone()))
+    }
+}
+
+fn list_at(text: &str, span: Span, name: &str) -> Result<Container, Refusal> {
+    let children = spans::elements(text, &span);
+    let children = children.ok_or_else(|| format!("has {name} that is no list"))?;
+    Ok(Container { span, children })
+}
+
+/// Adds our group to one event, with whatever is missing around it.
+fn add(text: Option<&str>, event: &str, ours: &Ours) -> Result<String, Refusal> {
+    let group = ours.group(event);
+    let Some(text) = text else {
+        let document = json!({ "hooks": { event: [group] } });
+        return Ok(render(&document, &Layout::of(""), 0) + "\n");
+    };
+    let layout = Layout::of(text);
+    let root = Object::at(text, parse(text)?, "settings")?;
+    let put = |container: &Container, item: &str, depth| {
+        let place = (&container.span, container.children.as_slice());
+        spans::insert(text, place, item, (&layout, depth))
+    };
+    let Some((_, hooks)) = root.find("hooks") else {
+        let item = render(&json!({ event: [group] }), &layout, 1);
+        return Ok(put(&root.container, &format!("\"hooks\": {item}"), 1));
+    };
+    let hooks = Object::at(text, hooks, "`hooks`")?;
+    let Some((_, groups)) = hooks.find(event) else {
+        let item = render(&json!([group]), &layout, 2);
+        return Ok(put(&hooks.container, &format!("\"{event}\": {item}"), 2));
+    };
+    let groups = list_at(text, groups, &format!("`hooks.{event}`"))?;
+    Ok(put(&groups, &render(&group, &layout, 3), 3))
+}
+
+/// JSON in the file's own layout, its first line where it is put.
+fn render(value: &Value, layout: &Layout, depth: usize) -> String {
+    let inner = layout.line(depth + 1);
+    let outer = layout.line(depth);
+    let joined = |parts: Vec<String>, open: char, close: char| {
+        format!(
+            "{open}{inner}{}{outer}{close}",
+            parts.join(&format!(",{inner}"))
+        )
+    };
+    match value {
+        Value::Object(members) => {
+            let part = |(key, value): (&String, &Value)| {
+                format!("\"{key}\": {}", render(value, layout, depth + 1))
+            };
+            joined(members.iter().map(part).collect(), '{', '}')
+        }
+        Value::Array(items) => {
+            let part = |item| render(item, layout, depth + 1);
+            joined(items.iter().map(part).collect(), '[', ']')
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Where one of our commands is, from the outside in: each container and the child that leads there.
+struct Place(Vec<(Container, usize)>);
+
+impl Place {
+    /// Takes out the innermost child, and containers that came with it.
+    fn take_out(&self, text: &str) -> Left {
+        let removed = self.0.iter().rev().map(|(container, index)| {
+            spans::remove(text, &container.span, &container.children, *index)
+        });
+        let mut removed = removed.filter(|left| *left != Left::Nothing);
+        removed.next().unwrap_or(Left::Nothing)
+    }
+}
+
+fn find_ours(text: &str) -> Result<Option<Place>, Refusal> {
+    let root = Object::at(text, parse(text)?, "settings")?;
+    let Some((in_root, hooks)) = root.find("hooks") else {
+        return Ok(None);
+    };
+    let hooks = Object::at(text, hooks, "`hooks`")?;
+    for (in_hooks, event) in hooks.keys.iter().enumerate() {
+        let Some(spans) = spans::elements(text, &hooks.values[in_hooks]) else {
+            continue;
+        };
+        for (in_event, group) in spans.iter().enumerate() {
+            let Some((inner, in_group)) = find_in_group(text, group) else {
+                continue;
+            };
+            let event = list_at(text, hooks.values[in_hooks].clone(), event)?;
+            let mut place = vec![
+                (root.container, in_root),
+                (hooks.container, in_hooks),
+                (event, in_event),
+            ];
+            // A group with others' hooks in it stays.
+            if inner.children.len() > 1 {
+                place.push((inner, in_group));
+            }
+            return Ok(Some(Place(place)));
+        }
+    }
+    Ok(None)
+}
+
+/// The list of hooks of a group, and which of them is ours.
+fn find_in_group(text: &str, group: &Span) -> Option<(Container, usize)> {
+    let group = Object::at(text, group.clone(), "a group").ok()?;
+    let (_, hooks) = group.find("hooks")?;
+    let list = list_at(text, hooks, "a group").ok()?;
+    let is_ours = |span: &Span| {
+        let hook: Value = serde_json::from_str(&text[span.clone()]).unwrap_or_default();
+        hook["command"].as_str().is_some_and(is_our_command)
+    };
+    let index = list.children.iter().position(is_ours)?;
+    Some((list, index))
+}
+
+fn is_our_command(line: &str) -> bool {
+    let Ok(words) = words::split(line) else {
+        return false;
+    };
+    let program = words.first().and_then(|word| word.rsplit('/').next());
+    program == Some("countersign")
+        && words.get(1).is_some_and(|word| word == "hook")
+        && words.get(2).is_some_and(|word| word == "claude")
+}
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

@@ -1,0 +1,213 @@
+//! Claude Code's hook input, turned into words that fit any tool.
+//!
+//! Invariant: what cannot be read is never taken for something harmless.
+
+use std::time::Duration;
+
+use countersign_core::hex;
+use countersign_protocol::{HookEvent, HookParams, Raw};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::speech::{Answer, Form};
+use crate::config::HookConfig;
+
+/// The host is told of events that decide nothing as long as nobody is held up by it.
+pub(super) const PLAIN_LIMIT: Duration = Duration::from_secs(3);
+
+/// Tools that are questions to the person at the terminal. To allow one is to answer nothing.
+const FOR_THE_TERMINAL: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
+
+/// Events that name a tool and can no longer stop it.
+const AFTERWARDS: [&str; 3] = ["PostToolUse", "PostToolUseFailure", "PermissionDenied"];
+
+/// Which of Claude Code's events it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    name: String,
+    names_tool: bool,
+}
+
+impl Event {
+    pub(super) fn form(&self) -> Form {
+        match self.name.as_str() {
+            "PreToolUse" => Form::PreToolUse,
+            "PermissionRequest" => Form::PermissionRequest,
+            name if self.names_tool && !AFTERWARDS.contains(&name) => Form::Unknown,
+            _ => Form::Plain,
+        }
+    }
+
+    fn kind(&self) -> Option<HookEvent> {
+        match self.name.as_str() {
+            "PreToolUse" => Some(HookEvent::Ask),
+            "PermissionRequest" => Some(HookEvent::Prompt),
+            "SessionStart" => Some(HookEvent::SessionStarted),
+            "SessionEnd" => Some(HookEvent::SessionEnded),
+            "Stop" => Some(HookEvent::Idle),
+            "Notification" => Some(HookEvent::Notice),
+            _ => None,
+        }
+    }
+}
+
+/// Reads no more than what decides how an answer looks.
+pub(super) fn head(text: &[u8]) -> Result<Event, String> {
+    #[derive(Deserialize)]
+    struct Head<'a> {
+        hook_event_name: String,
+        #[serde(borrow, default)]
+        tool_name: Option<&'a RawValue>,
+    }
+    let head: Head<'_> = serde_json::from_slice(text).map_err(|error| {
+        format!("countersign: what the hook is about is not understood: {error}")
+    })?;
+    Ok(Event {
+        name: head.hook_event_name,
+        names_tool: head.tool_name.is_some(),
+    })
+}
+
+#[derive(Deserialize)]
+struct Input<'a> {
+    session_id: String,
+    #[serde(default)]
+    cwd: Option<String>,
+    #[serde(default)]
+    tool_name: Option<String>,
+    #[serde(borrow, default)]
+    tool_input: Option<&'a RawValue>,
+    #[serde(default)]
+    tool_use_id: Option<String>,
+    #[serde(default)]
+    permission_mode: Option<String>,
+    #[serde(default)]
+    agent_type: Option<String>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// What the host is to be told: nothing, of events it need not know. An answer, where there is
+/// nothing to ask.
+pub(super) fn params(
+    text: &[u8],
+    event: Event,
+    config: &HookConfig,
+) -> Result<Option<HookParams>, Answer> {
+    if event.form() == Form::Unknown {
+        let words = format!("countersign does not know the event `{}`", event.name);
+        return Err(Answer::deny(&words));
+    }
+    let Some(kind) = event.kind() else {
+        return Ok(None);
+    };
+    let input: Input<'_> = serde_json::from_slice(text).map_err(|error| {
+        Answer::deny(&format!(
+            "countersign: what the hook is about is not understood: {error}"
+        ))
+    })?;
+    let asks = matches!(kind, HookEvent::Ask | HookEvent::Prompt);
+    let tool = input.tool_name.filter(|_| asks);
+    if let Some(tool) = tool
+        .as_deref()
+        .filter(|tool| FOR_THE_TERMINAL.contains(tool))
+    {
+        let words = format!("countersign: {tool} is for the person at the terminal");
+        return Err(Answer::end(countersign_protocol::HookEnd::Ask, &words));
+    }
+    let details = json!({
+        "hook": "claude", "event": event.name,
+        "permission_mode": input.permission_mode, "agent_type": input.agent_type,
+    });
+    let details = serde_json::value::to_raw_value(&details).ok();
+    Ok(Some(HookParams {
+        event: kind,
+        session_id: input.session_id,
+        request_id: Some(new_id()?),
+        cwd: input.cwd,
+        tool,
+        input: input
+            .tool_input
+            .filter(|_| asks)
+            .map(|raw| Raw(raw.to_owned().into())),
+        tool_call_id: input.tool_use_id,
+        wait_ms: 0,
+        after_wait: config.on_timeout,
+        message: input.message.or(input.reason),
+        details: details.map_or_else(Raw::null, |raw| Raw(raw.into())),
+    }))
+}
+
+fn new_id() -> Result<String, Answer> {
+    let mut bytes = [0; 16];
+    let filled = getrandom::fill(&mut bytes);
+    filled.map_err(|_| Answer::deny("countersign: the system gives no randomness"))?;
+    Ok(hex(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(text: &str) -> Event {
+        head(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_form_follows_the_event_and_an_unknown_one_with_a_tool_has_none() {
+        let form = |name: &str, rest: &str| {
+            event(&format!(r#"{{"hook_event_name":"{name}"{rest}}}"#)).form()
+        };
+        let tool = r#","tool_name":"Bash""#;
+        assert_eq!(form("PreToolUse", tool), Form::PreToolUse);
+        assert_eq!(form("PermissionRequest", ""), Form::PermissionRequest);
+        assert_eq!(form("Stop", ""), Form::Plain);
+        assert_eq!(form("SomethingNew", ""), Form::Plain);
+        assert_eq!(form("SomethingNew", tool), Form::Unknown);
+        assert_eq!(form("PostToolUse", tool), Form::Plain);
+        for broken in [
+            "",
+            "x",
+            "[]",
+            "{}",
+            r#"{"hook_event_name":1}"#,
+            r#"{"hook_event_name":"Stop"} x"#,
+        ] {
+            assert!(head(broken.as_bytes()).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_tools_input_is_handed_on_to_the_byte() {
+        let text = r#"{"session_id":"s","cwd":"/p","hook_event_name":"PreToolUse","tool_name":"Bash",
+            "tool_input":{"b": 1.00,"a":"\u0041"},"tool_use_id":"t","permission_mode":"default"}"#;
+        let config = HookConfig::default();
+        let mut told = params(text.as_bytes(), event(text), &config)
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            told.input.take().unwrap().text(),
+            r#"{"b": 1.00,"a":"\u0041"}"#
+        );
+        let request = told.request_id.take();
+        assert_eq!(request.map(|id| id.len()), Some(32));
+        let told = serde_json::to_value(told).unwrap();
+        let expected = json!({
+            "event": "ask", "session_id": "s", "cwd": "/p", "tool": "Bash", "tool_call_id": "t",
+            "wait_ms": 0, "after_wait": "deny",
+            "details": { "hook": "claude", "event": "PreToolUse", "permission_mode": "default", "agent_type": null },
+        });
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_question_to_the_terminal_stays_there() {
+        let text = r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"AskUserQuestion","tool_input":{}}"#;
+        let said = params(text.as_bytes(), event(text), &HookConfig::default()).unwrap_err();
+        let words = "countersign: AskUserQuestion is for the person at the terminal";
+        assert_eq!(said, Answer::end(countersign_protocol::HookEnd::Ask, words));
+    }
+}

@@ -1,0 +1,177 @@
+//! `hook claude`: what Claude Code runs before it uses a tool. Asks the host and prints what it says.
+//!
+//! Invariants: exactly one answer is printed, whatever happens, before the caller's patience ends; it
+//! allows only if the host said so. Nothing is built here that a hook does not use: no command line,
+//! no runtime.
+
+mod claude;
+mod link;
+mod speech;
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use countersign_core::limits::{HOOK_CALLER_MS, HOOK_INPUT_BYTES_MAX, HOOK_MARGIN_MS};
+use countersign_protocol::HookEnd;
+
+use crate::config::{Config, HookConfig};
+use crate::paths::Paths;
+
+use link::{Link, Trouble};
+use speech::{Answer, Form};
+
+/// What the caller's settings say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HookArgs {
+    /// The seconds after which the caller gives up on its hook.
+    pub(crate) timeout: Option<u64>,
+}
+
+/// The words after `hook claude`, read without building the whole command line. Words that do not fit
+/// are passed over: whoever wrote them still gets an answer. Only help is left to others.
+pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<HookArgs> {
+    let is_hook = words.next()? == "hook" && words.next()? == "claude";
+    let rest: Vec<OsString> = words.collect();
+    if !is_hook || rest.iter().any(|word| word == "--help" || word == "-h") {
+        return None;
+    }
+    let after = rest.iter().skip_while(|word| *word != "--timeout").nth(1);
+    let timeout = after.and_then(|word| word.to_str()?.parse().ok());
+    Some(HookArgs { timeout })
+}
+
+/// How long to wait, and what to say after that.
+struct Terms {
+    limit: Duration,
+    config: HookConfig,
+}
+
+impl Terms {
+    fn load(args: &HookArgs, paths: Option<&Paths>) -> Self {
+        // A file that cannot be read says nothing, and what holds then is the strict half of it.
+        let config = paths.and_then(|paths| Config::load(&paths.config).ok());
+        let config = config.map(|config| config.hook).unwrap_or_default();
+        let own = Duration::from_secs(config.limit_seconds.as_secs());
+        let limit = own.min(callers_patience(args));
+        Self { limit, config }
+    }
+}
+
+/// What is left of the caller's time when the answer must be out.
+fn callers_patience(args: &HookArgs) -> Duration {
+    let given = args.timeout.map(|seconds| seconds.saturating_mul(1000));
+    let given = given.unwrap_or(HOOK_CALLER_MS);
+    Duration::from_millis(given - HOOK_MARGIN_MS.min(given / 2))
+}
+
+/// Answers one hook.
+pub(crate) fn run(args: &HookArgs) -> ExitCode {
+    let began = Instant::now();
+    speech::survive_panics();
+    // First of all the watchdog, before anything that could hang.
+    let first = began + callers_patience(args);
+    if !speech::answer_by(first, late(HookEnd::Deny)) {
+        let answer = Answer::deny("countersign could not start its watchdog");
+        return speech::speak(&answer);
+    }
+    let answer = answer(args, began).unwrap_or_else(|answer| answer);
+    speech::speak(&answer)
+}
+
+fn late(end: HookEnd) -> Answer {
+    Answer::end(end, "countersign: nobody answered in time")
+}
+
+/// Both sides are answers; the second one is what ends the attempt early.
+fn answer(args: &HookArgs, began: Instant) -> Result<Answer, Answer> {
+    let paths = Paths::from_environment();
+    // If there can be no second watchdog, the first one still holds.
+    let terms = Terms::load(args, paths.as_ref().ok());
+    speech::answer_by(began + terms.limit, late(terms.config.on_timeout));
+    let text = read_input().map_err(|why| Answer::deny(&why))?;
+    let event = claude::head(&text).map_err(|why| Answer::deny(&why))?;
+    speech::set_form(event.form());
+    fail_on_purpose();
+    let limit = match event.form() {
+        Form::Plain => terms.limit.min(claude::PLAIN_LIMIT),
+        Form::Unknown | Form::PreToolUse | Form::PermissionRequest => terms.limit,
+    };
+    let deadline = began + limit;
+    if limit < terms.limit {
+        speech::answer_by(deadline, Answer::none());
+    }
+    let asked = claude::params(&text, event, &terms.config)?;
+    let Some(mut params) = asked else {
+        return Ok(Answer::none());
+    };
+    let without = |why: &str| Answer::end(terms.config.without_host, why);
+    let paths = paths.map_err(|error| without(&format!("countersign: {error}")))?;
+    paths
+        .check_runtime_dir()
+        .map_err(|error| without(&format!("countersign: {error}")))?;
+    let link = Link::new(&paths.socket, deadline);
+    let told = link.tell(&mut params);
+    told.map(Answer::from).map_err(|trouble| match trouble {
+        Trouble::Late => late(terms.config.on_timeout),
+        Trouble::Unjudged(why) => without(&why),
+    })
+}
+
+fn read_input() -> Result<Vec<u8>, String> {
+    let mut text = Vec::new();
+    let mut stdin = std::io::stdin().lock().take(HOOK_INPUT_BYTES_MAX + 1);
+    let read = stdin.read_to_end(&mut text);
+    read.map_err(|error| format!("countersign could not read what the hook is about: {error}"))?;
+    if text.len() as u64 > HOOK_INPUT_BYTES_MAX {
+        return Err("countersign: what the hook is about is too large".to_owned());
+    }
+    Ok(text)
+}
+
+/// Tests need hooks that fail inside; nobody else does.
+fn fail_on_purpose() {
+    #[cfg(debug_assertions)]
+    match std::env::var("COUNTERSIGN_HOOK_FAILS").as_deref() {
+        Ok("panic") => panic!("told to"),
+        Ok("hang") => loop {
+            std::thread::park();
+        },
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_gives_is_read_and_whatever_else_is_passed_over() {
+        let read = |line: &str| arguments(line.split(' ').map(OsString::from));
+        let timeout = |timeout| Some(HookArgs { timeout });
+        assert_eq!(read("hook claude"), timeout(None));
+        assert_eq!(read("hook claude --timeout 615"), timeout(Some(615)));
+        assert_eq!(read("hook claude --timeout x"), timeout(None));
+        assert_eq!(read("hook claude --timeout"), timeout(None));
+        assert_eq!(read("hook claude --new --timeout 9"), timeout(Some(9)));
+        for other in [
+            "hook claude --help",
+            "hook",
+            "hook install claude",
+            "up",
+            "hook claude -h",
+        ] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_out_before_the_callers_time_is_over() {
+        let patience = |timeout| callers_patience(&HookArgs { timeout });
+        assert_eq!(patience(None), Duration::from_secs(55));
+        assert_eq!(patience(Some(615)), Duration::from_secs(610));
+        assert_eq!(patience(Some(4)), Duration::from_secs(2));
+        assert_eq!(patience(Some(0)), Duration::ZERO);
+    }
+}

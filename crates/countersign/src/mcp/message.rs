@@ -1,0 +1,185 @@
+//! Messages as far as a relay has to understand them: what is asked, under which id, and whether it
+//! may be asked twice.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// Tools that may be called again when nobody knows whether the first call arrived: those that change
+/// nothing, those that the host knows by their key, and answers, of which the same one twice is one.
+const REPEATABLE: [&str; 11] = [
+    "answer_question",
+    "ask_orchestrator",
+    "list_agents",
+    "list_approvals",
+    "list_questions",
+    "notify_orchestrator",
+    "read_transcript",
+    "request_permission",
+    "resolve_approval",
+    "spawn_agent",
+    "wait_for_agents",
+];
+
+/// A message of the agent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Incoming {
+    /// It wants an answer.
+    Request(Request),
+    /// It does not want the answer to this one any more.
+    Cancelled(String),
+    /// Nothing has to be done.
+    Other,
+    /// It cannot be read.
+    Broken(&'static str),
+}
+
+/// What is known of a request.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Request {
+    /// The id as it was written.
+    pub(super) id: String,
+    pub(super) method: String,
+    /// The tool that is called, if one is.
+    pub(super) tool: Option<String>,
+    /// What its progress is told under, as it was written.
+    pub(super) progress_token: Option<String>,
+    /// The version of the protocol that it names itself.
+    pub(super) version: Option<String>,
+}
+
+impl Request {
+    /// Whether it may be sent again when nobody knows whether it arrived.
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.method != "tools/call"
+            || self
+                .tool
+                .as_deref()
+                .is_some_and(|tool| REPEATABLE.contains(&tool))
+    }
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "requestId")]
+    request_id: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<Meta<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, default, rename = "progressToken")]
+    progress_token: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<Cow<'a, str>>,
+}
+
+/// What a line is, as far as it matters here.
+pub(super) fn read(line: &[u8]) -> Incoming {
+    let Ok(text) = std::str::from_utf8(line) else {
+        return Incoming::Broken("the line is not UTF-8");
+    };
+    let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(text) else {
+        return Incoming::Broken("the line is not one message of JSON-RPC");
+    };
+    let params = envelope.params.map(RawValue::get);
+    let params: Params<'_> = params
+        .and_then(|params| serde_json::from_str(params).ok())
+        .unwrap_or_default();
+    let Some(method) = envelope.method else {
+        return Incoming::Other;
+    };
+    let Some(id) = envelope.id else {
+        return match params.request_id {
+            Some(id) if method == "notifications/cancelled" => {
+                Incoming::Cancelled(id.get().to_owned())
+            }
+            _ => Incoming::Other,
+        };
+    };
+    let meta = params.meta.unwrap_or_default();
+    Incoming::Request(Request {
+        id: id.get().to_owned(),
+        tool: params
+            .name
+            .filter(|_| method == "tools/call")
+            .map(Cow::into_owned),
+        method: method.into_owned(),
+        progress_token: meta.progress_token.map(|token| token.get().to_owned()),
+        version: meta.version.map(Cow::into_owned),
+    })
+}
+
+/// A message of the host.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outgoing {
+    /// The answer.
+    Answer,
+    /// The host ended before it could answer.
+    HostEnds,
+    /// A word on how far it is.
+    Progress(Option<String>),
+    /// Something else.
+    Other,
+    /// It cannot be read.
+    Broken,
+}
+
+/// What the host says when it ends while somebody waits.
+const HOST_ENDS: i64 = -32_099;
+
+#[derive(Deserialize)]
+struct Reply<'a> {
+    #[serde(borrow)]
+    jsonrpc: Cow<'a, str>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+/// What a message of the host is, as far as it matters here.
+pub(super) fn read_reply(text: &str) -> Outgoing {
+    let reply = serde_json::from_str::<Reply<'_>>(text);
+    let Ok(reply) = reply.map_err(drop) else {
+        return Outgoing::Broken;
+    };
+    let inner = |raw: Option<&RawValue>| -> Value {
+        raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .unwrap_or_default()
+    };
+    match reply.method.as_deref() {
+        _ if reply.jsonrpc != "2.0" => Outgoing::Broken,
+        None if inner(reply.error)["code"] == HOST_ENDS => Outgoing::HostEnds,
+        None => Outgoing::Answer,
+        Some("notifications/progress") => {
+            let words = inner(reply.params)["message"].as_str().map(str::to_owned);
+            Outgoing::Progress(words)
+        }
+        Some(_) => Outgoing::Other,
+    }
+}
+
+/// The version that the host agreed to, in its answer to `initialize`.
+pub(super) fn agreed_version(text: &str) -> Option<String> {
+    let answer: Value = serde_json::from_str(text).ok()?;
+    let version = answer.pointer("/result/protocolVersion")?.as_str()?;
+    Some(version.to_owned())
+}

@@ -1,0 +1,176 @@
+//! `mcp`: the host's MCP tools on standard input and output, for agents that start their servers
+//! themselves. Lines that come in are posted to the host, and what it says comes out.
+//!
+//! Invariants: every request is answered once, unless it was cancelled; what may have been done is
+//! said again only where saying it twice does no more than saying it once; nothing is kept that the
+//! next host needs, so hosts may come and go; when the agent closes its end, this ends. It is small:
+//! there is one for each agent. Who calls is found out by the host, from this process itself, so nothing
+//! secret passes through here.
+
+mod call;
+mod http;
+mod lines;
+mod message;
+mod out;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use clap::Args;
+use countersign_core::limits::MCP_CALLS_AT_ONCE_MAX;
+
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::nonce::nonce;
+use crate::paths::Paths;
+
+use call::Underway;
+use lines::{Line, Lines};
+use message::{Incoming, Request};
+use out::Out;
+
+/// What one call needs besides the lines it holds: little, since it decides nothing.
+const CALL_STACK_BYTES: usize = 256 * 1024;
+
+#[derive(Args)]
+#[command(
+    after_help = "Example, as an MCP server of an agent:\n  {\"mcpServers\": {\"countersign\": {\"command\": \"countersign\", \"args\": [\"mcp\"]}}}\n\nAgents that the host starts have it already."
+)]
+pub(crate) struct McpArgs {
+    /// The host's socket, if it is not where hosts of this user have theirs
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+/// The arguments as an agent is told to give them, read without building the whole command line.
+/// Anything else is left to it.
+pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<McpArgs> {
+    if words.next()? != "mcp" {
+        return None;
+    }
+    let socket = match (words.next(), words.next(), words.next()) {
+        (None, _, _) => None,
+        (Some(flag), Some(socket), None) if flag == "--socket" => Some(PathBuf::from(socket)),
+        _ => return None,
+    };
+    Some(McpArgs { socket })
+}
+
+/// Relays until standard input ends.
+pub(crate) fn mcp(args: McpArgs) -> Result<Exit, CliError> {
+    let socket = match args.socket {
+        Some(socket) => socket,
+        None => Paths::from_environment()?.socket,
+    };
+    let bridge = Bridge::new(&socket, nonce()?);
+    relay(&bridge, io::stdin().lock())
+        .map_err(|source| CliError::io("could not read what the agent says", source))?;
+    Ok(Exit::Ok)
+}
+
+/// What all calls share.
+struct Bridge {
+    socket: PathBuf,
+    /// Tells the calls of this process from those of others.
+    nonce: String,
+    out: Out,
+    /// Calls that are not answered yet, by their ids as they were written.
+    underway: Mutex<HashMap<String, Arc<Underway>>>,
+    /// The version of the protocol that the host agreed to.
+    version: Mutex<Option<String>>,
+}
+
+impl Bridge {
+    fn new(socket: &Path, nonce: String) -> Arc<Self> {
+        Arc::new(Self {
+            socket: socket.to_owned(),
+            nonce,
+            out: Out::default(),
+            underway: Mutex::default(),
+            version: Mutex::default(),
+        })
+    }
+
+    fn underway(&self) -> MutexGuard<'_, HashMap<String, Arc<Underway>>> {
+        self.underway.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a call off the list, unless it was cancelled: then another may have its id.
+    fn finish(&self, id: &str, call: &Underway) -> bool {
+        let mut all = self.underway();
+        let is_this = |found: &Arc<Underway>| std::ptr::eq(Arc::as_ptr(found), call);
+        all.get(id).is_some_and(is_this) && all.remove(id).is_some()
+    }
+
+    fn version(&self) -> MutexGuard<'_, Option<String>> {
+        self.version.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn relay(bridge: &Arc<Bridge>, input: impl io::BufRead) -> io::Result<()> {
+    let mut lines = Lines::new(input);
+    for number in 0_u64.. {
+        match lines.next()? {
+            None => break,
+            Some(Line::TooLong) => bridge.out.refuse("null", -32_600, "the line is too long"),
+            Some(Line::Whole(line)) => take(bridge, line, number),
+        }
+    }
+    Ok(())
+}
+
+fn take(bridge: &Arc<Bridge>, line: Vec<u8>, number: u64) {
+    match message::read(&line) {
+        Incoming::Request(request) if request.method == "ping" => {
+            bridge.out.result(&request.id, "{}");
+        }
+        Incoming::Request(request) => begin(bridge, request, line, number),
+        Incoming::Cancelled(id) => {
+            let found = bridge.underway().remove(&id);
+            if let Some(underway) = found {
+                underway.cancel();
+            }
+        }
+        // The host keeps no sessions, so it has no use for what needs no answer.
+        Incoming::Other => {}
+        Incoming::Broken(why) => bridge.out.refuse("null", -32_700, why),
+    }
+}
+
+/// Each call has a thread and a connection of its own: some wait for hours.
+fn begin(bridge: &Arc<Bridge>, request: Request, line: Vec<u8>, number: u64) {
+    let underway = Arc::new(Underway::default());
+    let id = request.id.clone();
+    {
+        let mut all = bridge.underway();
+        let refusal = if all.len() >= MCP_CALLS_AT_ONCE_MAX {
+            Some("too many calls at once: wait until some are answered")
+        } else if all.contains_key(&id) {
+            Some("another call has this id")
+        } else {
+            all.insert(id.clone(), underway.clone());
+            None
+        };
+        drop(all);
+        if let Some(words) = refusal {
+            return bridge.out.refuse(&id, -32_000, words);
+        }
+    }
+    let own = bridge.clone();
+    let started = thread::Builder::new()
+        .stack_size(CALL_STACK_BYTES)
+        .spawn(move || call::perform(&own, &request, &line, number, &underway));
+    if started.is_err() {
+        bridge.underway().remove(&id);
+        bridge
+            .out
+            .refuse(&id, -32_000, "the system gives no more threads");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use super::message::{Incoming, Outgoing, Request, read, read_reply};
+use super::*;
+
+fn words(words: &[&str]) -> Option<Option<PathBuf>> {
+    arguments(words.iter().map(OsString::from)).map(|args| args.socket)
+}
+
+#[test]
+fn an_agents_words_are_read_at_once_and_others_are_not() {
+    assert_eq!(words(&["mcp"]), Some(None));
+    assert_eq!(
+        words(&["mcp", "--socket", "/s"]),
+        Some(Some(PathBuf::from("/s")))
+    );
+    for other in [
+        &["mcp", "--help"] as &[&str],
+        &["mcp", "--socket"],
+        &["mcp", "--socket", "/s", "more"],
+        &["up"],
+        &[],
+    ] {
+        assert_eq!(words(other), None, "{other:?}");
+    }
+}
+
+#[test]
+fn a_call_is_known_by_its_id_tool_and_token() {
+    let line = br#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"ask_orchestrator",
+        "arguments":{"name":1},"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+    let expected = Request {
+        id: r#""a""#.to_owned(),
+        method: "tools/call".to_owned(),
+        tool: Some("ask_orchestrator".to_owned()),
+        progress_token: Some("7".to_owned()),
+        version: Some("2026-07-28".to_owned()),
+    };
+    assert_eq!(read(line), Incoming::Request(expected));
+}
+
+#[test]
+fn what_is_no_request_is_told_apart() {
+    let cancelled =
+        br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#;
+    assert_eq!(read(cancelled), Incoming::Cancelled("3".to_owned()));
+    let initialized = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    assert_eq!(read(initialized), Incoming::Other);
+    assert_eq!(
+        read(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
+        Incoming::Other
+    );
+    assert!(matches!(read(b"[]"), Incoming::Broken(_)));
+    assert!(matches!(read(b"\xff"), Incoming::Broken(_)));
+}
+
+#[test]
+fn only_what_does_no_harm_twice_is_repeated() {
+    let call = |tool: &str| Request {
+        method: "tools/call".to_owned(),
+        tool: Some(tool.to_owned()),
+        ..Request::default()
+    };
+    let tools = [
+        "ask_orchestrator",
+        "spawn_agent",
+        "send_to_agent",
+        "kill_agent",
+        "unheard_of",
+    ];
+    let repeated = tools.map(|tool| call(tool).is_repeatable());
+    assert_eq!(repeated, [true, true, false, false, false]);
+    let list = Request {
+        method: "tools/list".to_owned(),
+        ..Request::default()
+    };
+    assert!(list.is_repeatable());
+}
+
+#[test]
+fn what_the_host_says_is_told_apart() {
+    let answer = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#;
+    assert_eq!(read_reply(answer), Outgoing::Answer);
+    let ends = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32099,"message":"it ends"}}"#;
+    assert_eq!(read_reply(ends), Outgoing::HostEnds);
+    let progress =
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"message":"soon"}}"#;
+    let soon = Outgoing::Progress(Some("soon".to_owned()));
+    assert_eq!(read_reply(progress), soon);
+    assert_eq!(
+        read_reply(r#"{"error":{"message":"no"}}"#),
+        Outgoing::Broken
+    );
+}

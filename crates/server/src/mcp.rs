@@ -1,0 +1,164 @@
+//! MCP: the tools by which agents ask, notify and steer, as streamable HTTP at `/mcp`.
+//!
+//! Each request stands alone: there are no sessions, so the next host goes on where this one left off.
+//! Invariants: nobody is served before it is known who they are, and on TCP only by a bearer in the
+//! header; what a caller may do is decided by the operations, never by what was listed; a refusal of the
+//! domain is a result in words, not a protocol error.
+
+mod call;
+mod permission;
+mod reading;
+mod reply;
+mod spawning;
+mod steering;
+mod tools;
+mod upwards;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, any};
+use countersign_core::Caller;
+use countersign_core::limits::{FRAME_BYTES_MAX, MCP_PROGRESS_MS};
+use countersign_protocol::Reason;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, Implementation, InitializeResult, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use crate::Doors;
+use crate::auth::{Connection, auth_required};
+use crate::fault::Fault;
+use crate::guard::refuse_query_tokens;
+use crate::ops;
+use call::Call;
+
+/// What whoever connects is told about the server.
+const INSTRUCTIONS: &str = "Countersign is the host you run under. Use ask_orchestrator when you need \
+a decision or a fact from whoever gave you your task, and notify_orchestrator to report without waiting.";
+
+/// The door, behind the same guard as everything else.
+pub(crate) fn route(doors: &Arc<Doors>) -> MethodRouter<Arc<Doors>> {
+    let shared = doors.clone();
+    let server = StreamableHttpService::new(
+        move || Ok(Tools(shared.clone())),
+        Arc::new(NeverSessionManager::default()),
+        config(doors),
+    );
+    any(move |State(doors): State<Arc<Doors>>, request: Request| {
+        let server = server.clone();
+        async move { serve(&doors, &server, request).await }
+    })
+}
+
+/// Names and origins were checked by our own guard, which also knows the names that were allowed.
+fn config(doors: &Doors) -> StreamableHttpServerConfig {
+    StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_sse_retry(None)
+        .with_sse_keep_alive(Some(Duration::from_millis(MCP_PROGRESS_MS)))
+        .with_max_request_body_bytes(FRAME_BYTES_MAX)
+        .with_cancellation_token(doors.ending.clone())
+        .disable_allowed_hosts()
+}
+
+async fn serve(
+    doors: &Doors,
+    server: &StreamableHttpService<Tools, NeverSessionManager>,
+    request: Request,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match identify(doors, &parts).await {
+        Ok(caller) => parts.extensions.insert(caller),
+        Err(fault) => return refuse(fault),
+    };
+    let response = server.handle(Request::from_parts(parts, body)).await;
+    response.map(Body::new)
+}
+
+/// Who calls. A cookie is a browser's and says nothing here.
+async fn identify(doors: &Doors, parts: &Parts) -> Result<Caller, Fault> {
+    refuse_query_tokens(&parts.uri)?;
+    let connection = parts.extensions.get::<Arc<Connection>>();
+    let connection = connection.ok_or_else(auth_required)?;
+    let shown = crate::rest::bearer(&parts.headers)?;
+    if shown.is_none() && !connection.is_unix() {
+        return Err(auth_required());
+    }
+    let identified = doors
+        .doorkeeper
+        .identify(connection, shown.map(Arc::from))
+        .await?;
+    Ok(ops::caller(&identified.principal, None))
+}
+
+/// Clients of MCP look for the header to know that a bearer is wanted.
+fn refuse(fault: Fault) -> Response {
+    let unknown = matches!(fault.reason, Reason::AuthRequired | Reason::AuthFailed);
+    let mut response = fault.into_response();
+    if unknown {
+        response.headers_mut().insert(
+            header::WWW_AUTHENTICATE,
+            HeaderValue::from_static("Bearer realm=\"countersign\""),
+        );
+    }
+    response
+}
+
+/// The server as the protocol sees it; one for each request.
+struct Tools(Arc<Doors>);
+
+impl Tools {
+    /// Whether this caller is an agent that steers others.
+    async fn is_orchestrator(&self, caller: &Caller) -> bool {
+        let Some(agent) = caller.principal.agent() else {
+            return false;
+        };
+        let found = self.0.service.is_orchestrator(agent.clone()).await;
+        found.unwrap_or(false)
+    }
+}
+
+impl ServerHandler for Tools {
+    fn get_info(&self) -> InitializeResult {
+        let ours = Implementation::new("countersign", env!("CARGO_PKG_VERSION"));
+        InitializeResult::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(ours.with_title("Countersign"))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let caller = call::caller(&context)?;
+        let is_agent = caller.principal.agent().is_some();
+        let steers = self.is_orchestrator(&caller).await;
+        Ok(ListToolsResult::with_all_items(tools::listed(
+            is_agent, steers,
+        )))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let caller = call::caller(&context)?;
+        let steers = self.is_orchestrator(&caller).await;
+        let call = Call::new(&self.0, caller, steers, &context);
+        let arguments = request.arguments.unwrap_or_default();
+        let outcome = tools::perform(&call, &request.name, arguments).await;
+        reply::response(outcome)
+    }
+}

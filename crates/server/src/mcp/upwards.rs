@@ -1,0 +1,83 @@
+//! Talking upwards: a word to whoever gave the task, or a question to it.
+
+use std::time::Duration;
+
+use countersign_core::limits::{MCP_QUESTION_S, MCP_QUESTION_S_MAX};
+use countersign_protocol::{HostQuestion, TellUpParams};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::call::Call;
+use super::reply::{Outcome, Told, named, quoted};
+use crate::ops;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Notice {
+    message: String,
+}
+
+pub(super) async fn notify(call: &Call<'_>, notice: Notice) -> Outcome {
+    let caller = call.caller.clone();
+    let params = TellUpParams {
+        message: notice.message,
+        idempotency_key: call.key(),
+    };
+    ops::tell_up(call.service(), caller, params).await?;
+    Ok(Told::new(
+        "said; it is read when there is time",
+        json!({"told": true}),
+    ))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    question: String,
+    #[serde(default)]
+    timeout_s: Option<u64>,
+}
+
+pub(super) async fn ask(call: &Call<'_>, asked: Asked) -> Outcome {
+    let limit_s = asked.timeout_s.unwrap_or(MCP_QUESTION_S);
+    let limit = Duration::from_secs(limit_s.clamp(1, MCP_QUESTION_S_MAX));
+    let caller = call.caller.clone();
+    let question =
+        ops::upwards::ask(call.service(), caller, asked.question, limit, call.key()).await?;
+    let ended = if question.state == "pending" {
+        let wait = ops::wait_question(call.service(), &call.caller, question.id, None);
+        call.await_with_progress("waiting for an answer", wait)
+            .await?
+    } else {
+        question
+    };
+    Ok(answered(&ended, limit))
+}
+
+/// What the asker is told, and who says it.
+fn answered(question: &HostQuestion, limit: Duration) -> Told {
+    let by = question.answered_by.as_ref();
+    let words = question.answer.as_deref().unwrap_or_default();
+    if question.state != "answered" {
+        let text = format!(
+            "nobody answered within {} s: choose the safest way, ask again, or stop and say why",
+            limit.as_secs()
+        );
+        let data = json!({"answered": false, "question_id": question.id, "state": question.state});
+        return Told::new(text, data);
+    }
+    let (role, name) = by.map_or(("somebody", String::new()), |by| {
+        (by.role.as_str(), named(&by.name))
+    });
+    let who = if role == "agent" { "agent" } else { "person" };
+    let answer = quoted(words);
+    Told::new(
+        format!("{who} `{name}` answers: {answer}"),
+        json!({
+            "answered": true,
+            "answer": answer,
+            "answered_by": {"kind": who, "name": name},
+            "question_id": question.id,
+        }),
+    )
+}

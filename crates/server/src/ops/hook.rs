@@ -1,0 +1,166 @@
+//! Hooks: what sessions that the host did not start tell it, and what they are told.
+//!
+//! Invariants: who is calling is found out from the kernel and never from what the hook says; a
+//! managed agent's hook grants nothing, because the host asks for it by itself; a no, a failure and
+//! silence never read as allow.
+
+mod asking;
+mod desk;
+mod sessions;
+mod watch;
+
+use std::sync::Arc;
+
+use countersign_core::event::BaseState;
+use countersign_core::{Agent, Caller, Notify, SetStatus};
+use countersign_protocol::{HookDecision, HookEvent, HookParams, HookResult, Reason};
+
+use super::Result;
+use crate::Doors;
+use crate::auth::Connection;
+use crate::convert;
+use crate::fault::Fault;
+
+pub(crate) use desk::Desk;
+pub(crate) use watch::watch;
+
+use sessions::{Known, Session};
+
+/// A tool whose hooks we know.
+#[derive(Clone, Copy, Debug)]
+struct Tool {
+    /// Its name in the route, and the beginning of its agents' ids.
+    name: &'static str,
+    /// The kind of its agents.
+    kind: &'static str,
+}
+
+const TOOLS: [Tool; 1] = [Tool {
+    name: "claude",
+    kind: "claude-code",
+}];
+
+/// Serves one event of one session.
+pub(crate) async fn hook(
+    doors: &Arc<Doors>,
+    connection: &Arc<Connection>,
+    tool: &str,
+    params: HookParams,
+) -> Result<HookResult> {
+    let known = TOOLS.into_iter().find(|one| one.name == tool);
+    let tool = known.ok_or_else(|| {
+        let words = "hooks are known of `claude`, and of no other tool";
+        Fault::plain(Reason::InvalidParams, words)
+    })?;
+    match sessions::find(doors, connection, tool, &params).await? {
+        Known::Managed(agent) => Ok(leave_to_the_host(agent.to_string(), params.event)),
+        Known::External(session) => Box::pin(serve(doors, *session, params)).await,
+    }
+}
+
+/// The host that runs an agent is asked by it directly. A hook that granted would answer in the
+/// person's place, and one that asked as well would ask twice.
+fn leave_to_the_host(agent_id: String, event: HookEvent) -> HookResult {
+    let asks = event == HookEvent::Ask;
+    let words = "countersign runs this agent and is asked by it directly";
+    HookResult {
+        reason: asks.then(|| words.to_owned()),
+        decision: if asks {
+            HookDecision::Ask
+        } else {
+            HookDecision::None
+        },
+        ..nothing(agent_id)
+    }
+}
+
+fn nothing(agent_id: String) -> HookResult {
+    HookResult {
+        agent_id,
+        decision: HookDecision::None,
+        reason: None,
+        edited_input: None,
+        approval_id: None,
+        told_before: false,
+    }
+}
+
+async fn serve(doors: &Arc<Doors>, session: Session, params: HookParams) -> Result<HookResult> {
+    let agent_id = session.agent.id().to_string();
+    match params.event {
+        HookEvent::Ask | HookEvent::Prompt => {
+            turn_to(doors, &session, BaseState::Running, None).await?;
+            return asking::ask(doors, session, params).await;
+        }
+        HookEvent::SessionEnded => {
+            if session.is_own {
+                asking::withdraw_all(doors, &session.agent, "the session ended").await;
+            }
+            let words = params
+                .message
+                .map(|why| format!("the session ended: {why}"));
+            turn_to(doors, &session, BaseState::Done, words).await?;
+        }
+        HookEvent::Idle => turn_to(doors, &session, BaseState::Idle, None).await?,
+        HookEvent::Notice => notice(doors, &session, params).await?,
+        // Finding out who it is has registered it; later events that are not known need no more.
+        _ => {}
+    }
+    Ok(nothing(agent_id))
+}
+
+/// Says what the agent does, where that is new. A session inside another's process says nothing of
+/// that other one.
+async fn turn_to(
+    doors: &Doors,
+    session: &Session,
+    base: BaseState,
+    message: Option<String>,
+) -> Result<()> {
+    if session.is_own && session.agent.base != base {
+        set_base(doors, &session.caller, &session.agent, base, message).await?;
+    }
+    Ok(())
+}
+
+async fn set_base(
+    doors: &Doors,
+    caller: &Caller,
+    agent: &Agent,
+    base: BaseState,
+    message: Option<String>,
+) -> Result<()> {
+    let status = SetStatus {
+        caller: caller.clone(),
+        agent: agent.id().clone(),
+        base,
+        current_task: None,
+        message,
+        payload: None,
+    };
+    doors.service.set_status(status).await?;
+    Ok(())
+}
+
+async fn notice(doors: &Doors, session: &Session, params: HookParams) -> Result<()> {
+    let notice = Notify {
+        caller: session.caller.clone(),
+        kind: "hook.notification".to_owned(),
+        agent: None,
+        message: params.message.unwrap_or_default(),
+        payload: convert::json(params.details),
+    };
+    doors.service.notify(notice).await?;
+    Ok(())
+}
+
+/// What the method's parameters have besides the event: the tool, which is a part of the route.
+#[derive(serde::Deserialize)]
+pub(crate) struct HookTool {
+    #[serde(default = "claude")]
+    pub(crate) hook: String,
+}
+
+fn claude() -> String {
+    TOOLS[0].name.to_owned()
+}

@@ -1,0 +1,232 @@
+//! Which agent a hook speaks for: one known by descent, or a new one whose root is marked first.
+//!
+//! Invariant: an id belongs to one living root at a time. What a session calls itself only chooses
+//! among ids that are free.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use countersign_core::event::{AgentProfile, Display, ProcessKey};
+use countersign_core::limits::{HOOK_TWINS_MAX, PATH_BYTES_MAX};
+use countersign_core::{Agent, AgentId, Caller, Json, RegisterAgent, Rejection};
+use countersign_daemon::ServiceError;
+use countersign_protocol::{HookParams, Reason};
+use serde_json::{Value, json};
+
+use super::super::Result;
+use super::{Tool, watch};
+use crate::Doors;
+use crate::auth::{Connection, agent_by_descent};
+use crate::fault::Fault;
+use crate::peer::identify;
+
+/// Characters of a session's id that its agent's id carries.
+const ID_CHARS: usize = 8;
+
+/// A session's id: a UUID, and some room.
+const SESSION_BYTES_MAX: usize = 100;
+
+/// Who a hook turned out to speak for.
+pub(super) enum Known {
+    /// An agent that the host runs.
+    Managed(AgentId),
+    /// Any other.
+    External(Box<Session>),
+}
+
+/// A session that the host did not start.
+pub(super) struct Session {
+    pub(super) caller: Caller,
+    pub(super) agent: Agent,
+    /// Whether the agent is this session, and not one that started it.
+    pub(super) is_own: bool,
+}
+
+pub(super) async fn find(
+    doors: &Doors,
+    connection: &Arc<Connection>,
+    tool: Tool,
+    params: &HookParams,
+) -> Result<Known> {
+    if !connection.is_unix() {
+        let words = "hooks come by the Unix socket, where the host sees which process calls";
+        return Err(Fault::refused(Reason::AuthFailed, words));
+    }
+    if params.session_id.is_empty() || params.session_id.len() > SESSION_BYTES_MAX {
+        let words = "a session's id has between 1 and 100 bytes";
+        return Err(Fault::plain(Reason::InvalidParams, words));
+    }
+    if let Some(known) = find_known(doors, connection, tool, params).await? {
+        return Ok(known);
+    }
+    let _alone = doors.hooks.registering.lock().await;
+    // Another hook of the same session may have been first.
+    if let Some(known) = find_known(doors, connection, tool, params).await? {
+        return Ok(known);
+    }
+    let root = doors.doorkeeper.root_of(connection).await?;
+    let root = root.map_err(|why| {
+        let words = format!("no agent runs this hook: {why}");
+        Fault::refused(Reason::AgentNotAllowed, words)
+    })?;
+    watch::sweep(doors).await;
+    let id = free_id(doors, tool, params, root).await?;
+    doors.doorkeeper.mark(&id, root).await?;
+    let session = register(doors, tool, params, id, root).await?;
+    Ok(Known::External(Box::new(session)))
+}
+
+/// The agent by descent, if there is one.
+async fn find_known(
+    doors: &Doors,
+    connection: &Arc<Connection>,
+    tool: Tool,
+    params: &HookParams,
+) -> Result<Option<Known>> {
+    let identity = doors.doorkeeper.identify(connection, None).await?;
+    let Some(id) = identity.principal.agent().cloned() else {
+        return Ok(None);
+    };
+    let root = doors.doorkeeper.root_of(connection).await?;
+    let agent = match doors.service.load_agent(id.clone()).await {
+        Ok((agent, _)) => agent,
+        // It used a token and never said what it is.
+        Err(ServiceError::Rejected(Rejection::UnknownAgent(_))) => {
+            let Ok(root) = root else { return Ok(None) };
+            let session = register(doors, tool, params, id, root).await?;
+            return Ok(Some(Known::External(Box::new(session))));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if agent.managed.is_some() {
+        return Ok(Some(Known::Managed(id)));
+    }
+    let own_root = root.ok().filter(|root| is_root_of(&agent, *root));
+    if let Some(root) = own_root
+        && session_of(&agent).as_deref() != Some(params.session_id.as_str())
+    {
+        let session = register(doors, tool, params, id, root).await?;
+        return Ok(Some(Known::External(Box::new(session))));
+    }
+    Ok(Some(Known::External(Box::new(Session {
+        caller: caller_of(&id),
+        agent,
+        is_own: own_root.is_some(),
+    }))))
+}
+
+pub(super) fn caller_of(agent: &AgentId) -> Caller {
+    Caller {
+        principal: agent_by_descent(agent.clone()),
+        client: None,
+    }
+}
+
+fn metadata(agent: &Agent) -> Value {
+    serde_json::from_str(agent.profile.metadata.text()).unwrap_or_default()
+}
+
+/// The session that a hook registered the agent for.
+pub(super) fn session_of(agent: &Agent) -> Option<String> {
+    let metadata = metadata(agent);
+    let session = metadata.get("hook").and(metadata.get("session_id"))?;
+    session.as_str().map(str::to_owned)
+}
+
+fn is_root_of(agent: &Agent, root: ProcessKey) -> bool {
+    let metadata = metadata(agent);
+    session_of(agent).is_some()
+        && agent.profile.pid == Some(root.pid)
+        && metadata["start_time"].as_u64() == Some(root.start_time)
+}
+
+async fn register(
+    doors: &Doors,
+    tool: Tool,
+    params: &HookParams,
+    id: AgentId,
+    root: ProcessKey,
+) -> Result<Session> {
+    let cwd = params.cwd.as_deref();
+    let folder = cwd.filter(|cwd| cwd.starts_with('/') && cwd.len() <= PATH_BYTES_MAX);
+    let name = folder.and_then(|folder| Path::new(folder).file_name());
+    let name = name.map_or_else(|| tool.name.into(), |name| name.to_string_lossy());
+    let metadata = json!({
+        "hook": tool.name,
+        "session_id": params.session_id,
+        "start_time": root.start_time,
+    });
+    let profile = AgentProfile {
+        id: id.clone(),
+        name: name.chars().take(64).collect(),
+        kind: tool.kind.to_owned(),
+        capabilities: Vec::new(),
+        project: folder.map(str::to_owned),
+        pid: Some(root.pid),
+        display: Display::default(),
+        metadata: Json::from_value(&metadata).map_err(|error| Fault::invalid(&error))?,
+    };
+    let caller = caller_of(&id);
+    let registered = doors.service.register_agent(RegisterAgent {
+        caller: caller.clone(),
+        profile,
+    });
+    let (agent, _) = registered.await?;
+    Ok(Session {
+        caller,
+        agent,
+        is_own: true,
+    })
+}
+
+/// An id made from the session's, that no other living root has.
+async fn free_id(
+    doors: &Doors,
+    tool: Tool,
+    params: &HookParams,
+    root: ProcessKey,
+) -> Result<AgentId> {
+    let session = params.session_id.chars();
+    let short: String = session
+        .filter(char::is_ascii_alphanumeric)
+        .take(ID_CHARS)
+        .collect();
+    let first = format!("{}-{}", tool.name, short.to_ascii_lowercase());
+    for number in 1..=HOOK_TWINS_MAX {
+        let id = match number {
+            1 => AgentId::new(first.as_str()),
+            number => AgentId::new(format!("{first}-{number}")),
+        };
+        if is_free(doors, &id, params, root).await? {
+            return Ok(id);
+        }
+    }
+    let words = "too many sessions whose ids begin alike";
+    Err(Fault::refused(Reason::TooMany, words))
+}
+
+async fn is_free(
+    doors: &Doors,
+    id: &AgentId,
+    params: &HookParams,
+    root: ProcessKey,
+) -> Result<bool> {
+    let found = match doors.service.load_agent(id.clone()).await {
+        Ok((agent, _)) => Some(agent),
+        Err(ServiceError::Rejected(Rejection::UnknownAgent(_))) => None,
+        Err(error) => return Err(error.into()),
+    };
+    // The same session in another process is the same agent; anything else under the name is not.
+    let same_session =
+        |agent: Agent| session_of(&agent).as_deref() == Some(params.session_id.as_str());
+    if found.is_some_and(|agent| !same_session(agent)) {
+        return Ok(false);
+    }
+    let mut processes = doors.service.processes_of(id.clone()).await?;
+    processes.retain(|process| *process != root && lives(*process));
+    Ok(processes.is_empty())
+}
+
+pub(super) fn lives(process: ProcessKey) -> bool {
+    identify(process.pid).is_some_and(|id| id.start_time == process.start_time)
+}

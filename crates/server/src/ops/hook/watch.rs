@@ -1,0 +1,65 @@
+//! Sessions that ended without a word: their agents are said to have stopped, and the oldest of those
+//! that ended leave the list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_core::Agent;
+use countersign_core::event::BaseState;
+use countersign_core::limits::{GONE_AGENTS_KEPT, HOOK_SWEEP_MS};
+
+use super::super::Result;
+use super::sessions::{caller_of, lives, session_of};
+use super::{asking, set_base};
+use crate::Doors;
+
+/// Looks again and again until the host ends.
+pub(crate) async fn watch(doors: Arc<Doors>) {
+    loop {
+        sweep(&doors).await;
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(HOOK_SWEEP_MS)) => {}
+            () = doors.ending.cancelled() => return,
+        }
+    }
+}
+
+/// Looks once. What could not be done is done the next time.
+pub(super) async fn sweep(doors: &Doors) {
+    if let Err(fault) = try_sweep(doors).await {
+        tracing::warn!(?fault, "sessions that ended were not all looked at");
+    }
+}
+
+async fn try_sweep(doors: &Doors) -> Result<()> {
+    let agents = doors.service.agents().await?;
+    let hooked = agents.into_iter().map(|(agent, _)| agent);
+    let hooked: Vec<Agent> = hooked
+        .filter(|agent| agent.managed.is_none() && session_of(agent).is_some())
+        .collect();
+    for agent in hooked.iter().filter(|agent| !agent.base.is_terminal()) {
+        let processes = doors.service.processes_of(agent.id().clone()).await?;
+        if processes.into_iter().any(lives) {
+            continue;
+        }
+        asking::withdraw_all(doors, agent, "the session's process is gone").await;
+        let words = Some("its process ended without a word".to_owned());
+        let caller = caller_of(agent.id());
+        set_base(doors, &caller, agent, BaseState::Stopped, words).await?;
+    }
+    make_room(doors, hooked).await
+}
+
+async fn make_room(doors: &Doors, mut ended: Vec<Agent>) -> Result<()> {
+    ended.retain(|agent| agent.base.is_terminal());
+    ended.sort_by_key(|agent| agent.updated_at);
+    let surplus = ended.len().saturating_sub(GONE_AGENTS_KEPT);
+    for agent in ended.into_iter().take(surplus) {
+        let processes = doors.service.processes_of(agent.id().clone()).await?;
+        if !processes.into_iter().any(lives) {
+            let id = agent.id().clone();
+            doors.service.unregister_agent(caller_of(&id), id).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,264 @@
+//! The process that an agent's hook was started by: the root of that agent.
+//!
+//! Invariants: a root is found by walking up from the calling process and from nothing that it says;
+//! where a person's own shell or session is reached first there is none, because all that a person
+//! starts would be the agent otherwise.
+
+use std::fs;
+
+use countersign_core::event::ProcessKey;
+
+use super::identify;
+
+/// Shells, by the names of their programs.
+const SHELLS: [&str; 16] = [
+    "ash", "bash", "busybox", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "oksh", "pwsh",
+    "sh", "tcsh", "xonsh", "zsh",
+];
+
+/// Programs that a person's session consists of, and those that start services.
+const SESSIONS: [&str; 36] = [
+    "abduco",
+    "alacritty",
+    "atd",
+    "containerd-shim",
+    "cron",
+    "crond",
+    "dbus-daemon",
+    "docker-init",
+    "doas",
+    "dtach",
+    "dumb-init",
+    "foot",
+    "ghostty",
+    "gnome-shell",
+    "gnome-terminal-server",
+    "init",
+    "kitty",
+    "konsole",
+    "login",
+    "mosh-server",
+    "plasmashell",
+    "ptyxis",
+    "runit",
+    "s6-svscan",
+    "screen",
+    "script",
+    "sshd",
+    "sshd-session",
+    "su",
+    "sudo",
+    "systemd",
+    "tini",
+    "tmux",
+    "wezterm-gui",
+    "xterm",
+    "zellij",
+];
+
+/// Options of shells that take the word after them.
+const WITH_VALUE: [&str; 10] = [
+    "--rcfile",
+    "--init-file",
+    "--init-command",
+    "--features",
+    "--profile",
+    "-o",
+    "+o",
+    "-O",
+    "+O",
+    "-C",
+];
+
+/// What a process is to the walk.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// It only passes on what another process started.
+    PassesOn,
+    /// Agents are made of such.
+    Root,
+    /// A person is behind it, or everybody.
+    Person(String),
+}
+
+/// The root above a calling process. `lineage` begins with the caller.
+pub(crate) fn find_root(lineage: &[ProcessKey]) -> Result<ProcessKey, String> {
+    let mut above = lineage.iter().copied().peekable();
+    let caller = above.peek().copied();
+    if caller.is_some_and(|caller| is_messenger(&words_of(caller.pid))) {
+        above.next();
+    }
+    for process in above {
+        let step = if process.pid == 1 {
+            Step::Person("the first process of the machine".to_owned())
+        } else {
+            step_at(process.pid)
+        };
+        if identify(process.pid).is_none_or(|id| id.start_time != process.start_time) {
+            return Err("a process above it has ended".to_owned());
+        }
+        match step {
+            Step::PassesOn => {}
+            Step::Root => return Ok(process),
+            Step::Person(what) => return Err(format!("it was started by {what}")),
+        }
+    }
+    Err("no process above it is known".to_owned())
+}
+
+/// Our own commands that agents start and that speak for whoever started them.
+fn is_messenger(words: &[String]) -> bool {
+    let command = words.get(1).map(String::as_str);
+    matches!(command, Some("hook" | "mcp"))
+}
+
+fn step_at(pid: u32) -> Step {
+    match program_of(pid) {
+        Some(program) => step(&program, &words_of(pid)),
+        None => Step::Person("a process whose program cannot be seen".to_owned()),
+    }
+}
+
+fn step(program: &str, words: &[String]) -> Step {
+    if SESSIONS.contains(&program) {
+        return Step::Person(format!("`{program}`, which is no agent"));
+    }
+    if !SHELLS.contains(&program) {
+        return Step::Root;
+    }
+    match shell_runs(words) {
+        Runs::Words => Step::PassesOn,
+        Runs::Script => Step::Root,
+        Runs::Person => Step::Person(format!("a person's shell, `{program}`")),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Runs {
+    /// What it was given with `-c`.
+    Words,
+    /// A file.
+    Script,
+    /// What somebody types.
+    Person,
+}
+
+fn shell_runs(words: &[String]) -> Runs {
+    if words.first().is_none_or(|name| name.starts_with('-')) {
+        return Runs::Person;
+    }
+    let mut rest = words.iter().skip(1).map(String::as_str);
+    let mut interactive = false;
+    while let Some(word) = rest.next() {
+        let letters = word.strip_prefix('-').filter(|_| !word.starts_with("--"));
+        match letters {
+            _ if WITH_VALUE.contains(&word) => drop(rest.next()),
+            Some("Command" | "command") => return Runs::Words,
+            Some(letters) if letters.contains('c') && letters.len() <= 4 => return Runs::Words,
+            Some(letters) => interactive |= letters.contains('i') || letters.is_empty(),
+            None if word == "--command" => return Runs::Words,
+            None if word.starts_with("--") || word.starts_with('+') => {}
+            None if interactive => return Runs::Person,
+            // `busybox sh` names what it is to be.
+            None if SHELLS.contains(&word) => {}
+            None => return Runs::Script,
+        }
+    }
+    Runs::Person
+}
+
+fn program_of(pid: u32) -> Option<String> {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    Some(name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned())
+}
+
+fn words_of(pid: u32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = line.split(|byte| *byte == 0);
+    let mut words: Vec<String> = words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    // Every word ends with a zero byte, so what comes after the last is nothing.
+    words.pop();
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(line: &str) -> Runs {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        shell_runs(&words)
+    }
+
+    #[test]
+    fn a_shell_with_words_of_another_passes_them_on() {
+        for line in [
+            "/bin/sh -c x",
+            "bash -lc x",
+            "zsh -c -l x",
+            "bash -o pipefail -c x",
+            "bash --norc -ec x",
+            "pwsh -Command x",
+            "fish --command x",
+            "busybox sh -c x",
+        ] {
+            assert_eq!(runs(line), Runs::Words, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_shell_that_somebody_types_into_is_a_persons() {
+        for line in [
+            "",
+            "bash",
+            "-bash",
+            "-zsh -c x",
+            "bash -l",
+            "bash --login",
+            "bash --init-file /x/integration.sh",
+            "bash --rcfile f -i",
+            "zsh -o nohup",
+            "bash -i script",
+            "fish --init-command x",
+            "busybox sh",
+            "sh -s",
+        ] {
+            assert_eq!(runs(line), Runs::Person, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_script_is_a_program_like_any_other() {
+        for line in ["sh ./agent.sh --cc", "bash -eu x.sh", "dash x -c y"] {
+            assert_eq!(runs(line), Runs::Script, "{line}");
+        }
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(step("claude", &words("claude -p x")), Step::Root);
+        assert_eq!(step("node", &words("node cli.js")), Step::Root);
+        assert_eq!(
+            step("tmux", &words("tmux new")),
+            Step::Person("`tmux`, which is no agent".to_owned())
+        );
+    }
+
+    #[test]
+    fn only_our_own_messengers_are_passed_over() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert!(is_messenger(&words("/usr/bin/countersign hook claude")));
+        assert!(is_messenger(&words("countersign mcp --socket s")));
+        assert!(!is_messenger(&words("curl --unix-socket s")));
+    }
+
+    #[test]
+    fn nobody_above_is_no_root() {
+        assert!(find_root(&[]).is_err());
+        let first = ProcessKey {
+            pid: 1,
+            start_time: 0,
+        };
+        assert!(find_root(&[first]).is_err());
+    }
+}

@@ -262,6 +262,10 @@ pub struct Report {
 
 /// An ask for permission, joined with what is known of the tool call.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing that the agent's protocol can or cannot carry"
+)]
 pub struct PermissionAsk {
     /// The request to answer.
     pub request: RequestId,

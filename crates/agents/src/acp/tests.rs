@@ -235,7 +235,7 @@ fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
             "systemPrompt": {"mode": "append", "content": [{"type": "text", "text": "be kind"}]},
             "_meta": {"claudeCode": {"options":
                 {"settings": {"permissions": {"ask": ["Bash", "Edit", "Glob", "Grep", "NotebookEdit",
-                    "Read", "WebFetch", "WebSearch", "Write"]}},
+                    "Read", "WebFetch", "WebSearch", "Write"]}, "disableAllHooks": true},
                  "allowDangerouslySkipPermissions": false,
                  "tools": ["Bash", "Read"], "disallowedTools": ["WebFetch"]}}},
         })

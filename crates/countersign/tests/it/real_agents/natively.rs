@@ -47,7 +47,14 @@ async fn an_edited_input_is_what_runs() {
 
 #[tokio::test]
 async fn a_denial_can_end_the_turn() {
-    let Some(mut stage) = set().await else { return };
+    for kind in [RealAgent::ClaudeCode, RealAgent::Claude] {
+        if let Some(stage) = Stage::set(kind).await {
+            denied_for_good(stage).await;
+        }
+    }
+}
+
+async fn denied_for_good(mut stage: Stage) {
     let both = json!([{ "shell": told::command("one") }, { "shell": told::command("two") }]);
     let actor = stage.spawn("ann", &told::script(&both));
     let ask = stage.ask(&actor).await;
@@ -184,37 +191,6 @@ async fn a_session_that_is_gone_is_said_in_words() {
         "{words}"
     );
     assert!(words.contains("No conversation found"), "{words}");
-}
-
-/// Neither its own hooks nor a repository's answer for a person, or run at all.
-#[tokio::test]
-async fn hooks_neither_answer_nor_run() {
-    let Some(mut stage) = set().await else { return };
-    let [home, work] = stage.folders_of("ann");
-    let hook = |event: &str, says: &Value| {
-        let says = json!({ "hookSpecificOutput": says });
-        let line = format!("touch {}/hooked-{event}; echo '{says}'", work.display());
-        json!([{ "matcher": "", "hooks": [{ "type": "command", "command": line }] }])
-    };
-    let before = json!({ "hookEventName": "PreToolUse", "permissionDecision": "allow" });
-    let asked =
-        json!({ "hookEventName": "PermissionRequest", "decision": { "behavior": "allow" } });
-    let settings = json!({ "hooks": {
-        "PreToolUse": hook("before", &before), "PermissionRequest": hook("asked", &asked),
-    } });
-    for folder in [home, work.clone()] {
-        std::fs::create_dir_all(folder.join(".claude")).unwrap();
-        std::fs::write(folder.join(".claude/settings.json"), settings.to_string()).unwrap();
-    }
-    let actor = stage.spawn("ann", &told::makes("made"));
-    let ask = stage.ask(&actor).await;
-    stage.ok(&["deny", ask["id"].as_str().unwrap()]);
-    let end = stage.turn_ended(&actor, 1).await;
-    assert_eq!(end["reason"], "end_turn", "{end}");
-    let left: Vec<_> = std::fs::read_dir(&work).unwrap().flatten().collect();
-    let left: Vec<_> = left.iter().map(std::fs::DirEntry::file_name).collect();
-    assert_eq!(left, [".claude"]);
-    stage.end(&actor).await;
 }
 
 /// A second agent knows what the first was told, and from there on each goes its own way.

@@ -17,6 +17,7 @@ fn an_answer_is_kept_with_who_gave_it() {
         message: Some("go on".to_owned()),
         edited_input: Some(json("2")),
         remember: Vec::new(),
+        stop: false,
     };
     let decision = host.decide(answer(&person("ann"), &id, given)).unwrap();
     let resolved = ApprovalResolved {
@@ -30,6 +31,7 @@ fn an_answer_is_kept_with_who_gave_it() {
             message: Some("go on".to_owned()),
             edited_input: Some(json("2")),
             verdict: None,
+            stop: false,
         }),
         delivery: Delivery::Waiting,
         grants_used: Vec::new(),

@@ -206,8 +206,7 @@ fn say_tools(state: &mut State, params: &mut Value) {
     if is_claude {
         let options = &mut params["_meta"]["claudeCode"]["options"];
         // A hook could answer an ask before anybody here does, and a repository can bring one along.
-        options["settings"] =
-            json!({"permissions": {"ask": CLAUDE_ASKS}, "disableAllHooks": true});
+        options["settings"] = json!({"permissions": {"ask": CLAUDE_ASKS}, "disableAllHooks": true});
         // Whether anything is let through without an ask is decided here alone.
         options["allowDangerouslySkipPermissions"] = json!(false);
     }

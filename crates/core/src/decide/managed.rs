@@ -548,9 +548,9 @@ pub(super) fn stopped_by_denial(
     let reason = Some("its turn ended with a denial".to_owned());
     let mut events = interrupted(state, caller, agent.id(), turn, (reason, None));
     // The denied one has ended already, and not as cancelled.
-    events.retain(|event| {
-        !matches!(event, Event::ApprovalResolved(ended) if ended.approval == denied.ask.id)
-    });
+    events.retain(
+        |event| !matches!(event, Event::ApprovalResolved(ended) if ended.approval == denied.ask.id),
+    );
     events
 }
 

@@ -56,11 +56,11 @@ pub(super) fn fail(state: &mut State, heard: &mut Heard, words: &str) {
 
 #[derive(Deserialize)]
 struct Responded {
-    response: Response,
+    response: Outcome,
 }
 
 #[derive(Deserialize)]
-struct Response {
+struct Outcome {
     subtype: String,
     request_id: String,
     #[serde(default)]
@@ -69,7 +69,7 @@ struct Response {
     error: Option<String>,
 }
 
-impl Response {
+impl Outcome {
     fn word(&self, name: &str) -> Option<String> {
         let word = self.response.get(name)?.as_str()?;
         Some(cut(word, WORD_BYTES_MAX))
@@ -97,7 +97,7 @@ pub(super) fn take_response(
     Some(())
 }
 
-fn take_started(state: &mut State, heard: &mut Heard, response: &Response) {
+fn take_started(state: &mut State, heard: &mut Heard, response: &Outcome) {
     if state.phase != Phase::Initializing {
         return;
     }
@@ -118,21 +118,17 @@ fn take_started(state: &mut State, heard: &mut Heard, response: &Response) {
     }));
 }
 
-fn take_chosen(state: &mut State, heard: &mut Heard, response: &Response, wanted: String) {
+fn take_chosen(state: &mut State, heard: &mut Heard, response: &Outcome, wanted: String) {
     let is_mode = response.request_id.starts_with("countersign-mode-");
     let kind = if is_mode { "mode" } else { "model" };
-    match response.failure() {
-        Some(words) => {
-            let text = format!("the agent's {kind} was not set to `{wanted}`: {words}");
-            let notice = TranscriptEntry::Notice { text };
-            heard.happenings.push(Happening::Said(notice));
-        }
-        None => {
-            let now = Some(response.word(kind).unwrap_or(wanted));
-            let (mode, model) = if is_mode { (now, None) } else { (None, now) };
-            said::report(state, heard, mode, model);
-        }
+    if let Some(words) = response.failure() {
+        let text = format!("the agent's {kind} was not set to `{wanted}`: {words}");
+        let notice = TranscriptEntry::Notice { text };
+        return heard.happenings.push(Happening::Said(notice));
     }
+    let now = Some(response.word(kind).unwrap_or(wanted));
+    let (mode, model) = if is_mode { (now, None) } else { (None, now) };
+    said::report(state, heard, mode, model);
 }
 
 /// Sets the mode, unless it is one in which the agent does not ask.

@@ -39,14 +39,12 @@ struct Begun {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Delta {
-    TextDelta {
-        text: String,
-    },
-    ThinkingDelta {
-        thinking: String,
-    },
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: String },
     #[serde(other)]
     Other,
 }
@@ -67,12 +65,12 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, message: &Message<'_>) 
         }
         Event::ContentBlockStart => state.streamed.bytes = 0,
         Event::ContentBlockDelta { delta } => match delta {
-            Delta::TextDelta { text } => {
+            Delta::Text { text } => {
                 tell(state, heard, text, |text| TranscriptEntry::Assistant {
                     text,
                 });
             }
-            Delta::ThinkingDelta { thinking } => {
+            Delta::Thinking { thinking } => {
                 tell(state, heard, thinking, |text| TranscriptEntry::Thinking {
                     text,
                 });

@@ -463,7 +463,23 @@ fn a_turn_that_it_began_by_itself_is_not_ours() {
         end: ended("end_turn", None),
     };
     assert_eq!(told(&mut claude, &ends(&json!({}))), [cost(), turn]);
+    let mut over = began;
+    over["state"] = json!("completed");
+    assert_eq!(told(&mut claude, &over), []);
     assert_eq!(told(&mut claude, &ends(&json!({}))), [cost()]);
+}
+
+#[test]
+fn a_prompt_that_came_to_nothing_is_over_all_the_same() {
+    let mut claude = in_turn();
+    let over = lifecycle(&mut claude, "cancelled");
+    let end = TurnEnd {
+        usage: None,
+        ..ended("cancelled", None)
+    };
+    let turn = Happening::TurnEnded { turn: 1, end };
+    assert_eq!(told(&mut claude, &over), [turn]);
+    assert_eq!(told(&mut claude, &over), []);
 }
 
 #[test]

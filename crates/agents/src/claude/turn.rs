@@ -63,8 +63,10 @@ pub(super) fn take_lifecycle(
 ) -> Option<()> {
     let of: Lifecycle = message.parse()?;
     let session = &state.session;
-    let turn = state.turn.as_mut();
-    let turn = turn.filter(|turn| wire::prompt_id(session, turn.number) == of.command_uuid)?;
+    let is_ours = |turn: &Running| wire::prompt_id(session, turn.number) == of.command_uuid;
+    let Some(turn) = state.turn.as_mut().filter(|turn| is_ours(turn)) else {
+        return Some(());
+    };
     match of.state.as_str() {
         "queued" => turn.queued = true,
         "started" => {
@@ -74,6 +76,19 @@ pub(super) fn take_lifecycle(
                 let line = Line::about(message.line, "", stop(turn.number));
                 heard.lines.push(line);
             }
+        }
+        // Its result comes before, unless there was nothing to run.
+        "completed" | "cancelled" => {
+            let (turn, reason) = (
+                *turn,
+                if of.state == "completed" {
+                    "end_turn"
+                } else {
+                    "cancelled"
+                },
+            );
+            state.turn = None;
+            end(state, heard, turn, (reason.to_owned(), None, None));
         }
         _ => {}
     }
@@ -118,23 +133,29 @@ pub(super) fn take_result(
         ..Report::default()
     }));
     if let Some(turn) = state.turn.take_if(|turn| !turn.queued) {
-        end(state, heard, turn, &ended);
+        let reason = reason(turn, &ended);
+        let why = (reason == "error").then(|| words(&ended));
+        end(state, heard, turn, (reason, why, Some(turn_usage(&ended))));
     }
     Some(())
 }
 
-fn end(state: &mut State, heard: &mut Heard, turn: Running, ended: &Ended) {
+fn end(
+    state: &mut State,
+    heard: &mut Heard,
+    turn: Running,
+    (reason, message, usage): (String, Option<String>, Option<Usage>),
+) {
     for request in std::mem::take(&mut state.theirs).into_keys() {
         heard.happenings.push(Happening::Withdrawn { request });
     }
     let calls = std::mem::take(&mut state.calls).into_iter();
-    let reason = reason(turn, ended);
     heard.happenings.push(Happening::TurnEnded {
         turn: turn.number,
         end: TurnEnd {
-            message: (reason == "error").then(|| words(ended)),
             reason,
-            usage: Some(turn_usage(ended)),
+            message,
+            usage,
             left_open: calls.map(|call| (call, ToolStatus::Unknown)).collect(),
         },
     });

@@ -40,10 +40,10 @@ fn an_agent_that_takes_another_input_is_told_it() {
     }
     host.does(answer(&person("ann"), &approval, edited("{\"a\":1}")));
     let duties = host.state.duties_of(&AgentId::new("a"));
-    let told = duties.iter().find_map(|duty| match duty {
-        Duty::Answer(approval) => approval.ended.as_ref(),
-        _ => None,
-    });
+    let Some(Duty::Answer(told)) = duties.first() else {
+        panic!("{duties:?}");
+    };
+    let told = told.ended.as_ref();
     let told = told.map(|ended| ended.ending.edited_input.clone());
     assert_eq!(told, Some(Some(json("{\"a\":1}"))));
 }

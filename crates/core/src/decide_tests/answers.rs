@@ -16,8 +16,8 @@ fn an_answer_is_kept_with_who_gave_it() {
         resolution: "approve".to_owned(),
         message: Some("go on".to_owned()),
         edited_input: Some(json("2")),
-        remember: Vec::new(),
         stop: false,
+        remember: Vec::new(),
     };
     let decision = host.decide(answer(&person("ann"), &id, given)).unwrap();
     let resolved = ApprovalResolved {
@@ -30,8 +30,8 @@ fn an_answer_is_kept_with_who_gave_it() {
             by: by(&person("ann")),
             message: Some("go on".to_owned()),
             edited_input: Some(json("2")),
-            verdict: None,
             stop: false,
+            verdict: None,
         }),
         delivery: Delivery::Waiting,
         grants_used: Vec::new(),

@@ -30,6 +30,7 @@ mod managed_load;
 mod managed_terminals;
 mod mcp;
 mod mcp_bridge;
+mod orchestrators;
 mod outlive_attacks;
 mod outlive_cli;
 mod outlive_held;

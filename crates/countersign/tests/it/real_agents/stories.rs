@@ -54,7 +54,7 @@ async fn used(stage: &mut Stage, actor: &Actor) -> Vec<String> {
     known.map(|(name, _)| name.clone()).collect()
 }
 
-pub(super) use super::tools::{asks_upwards, explore};
+pub(super) use super::tools::asks_upwards;
 
 pub(super) async fn allowed(mut stage: Stage) {
     let actor = stage.spawn("ann", &told::makes("made"));
@@ -264,7 +264,7 @@ async fn totals(stage: &mut Stage, actor: &Actor) -> Vec<u64> {
 pub(super) async fn two_at_once(mut stage: Stage) {
     use countersign_testkit::real::RealAgent;
     match stage.kind {
-        RealAgent::Claude => two_reads(&mut stage).await,
+        RealAgent::Claude | RealAgent::ClaudeCode => two_reads(&mut stage).await,
         RealAgent::Codex => two_commands(&mut stage).await,
         RealAgent::Example | RealAgent::Defect => two_agents(&mut stage).await,
     }

@@ -103,7 +103,7 @@ pub(super) fn can_resume(kind: RealAgent) -> bool {
 /// What an agent says it used: the names of what is known.
 pub(super) fn accounts(kind: RealAgent) -> &'static [&'static str] {
     match kind {
-        RealAgent::Claude => &[
+        RealAgent::Claude | RealAgent::ClaudeCode => &[
             "context_size",
             "context_used",
             "cost_micro_usd",
@@ -115,8 +115,7 @@ pub(super) fn accounts(kind: RealAgent) -> &'static [&'static str] {
     }
 }
 
-/// The agent's name for a tool of the host's own server.
-pub(super) fn host_tool(kind: RealAgent, tool: &str) -> String {
-    let _ = kind;
+/// The agents' name for a tool of the host's own server: the same for all.
+pub(super) fn host_tool(tool: &str) -> String {
     format!("mcp__countersign__{tool}")
 }

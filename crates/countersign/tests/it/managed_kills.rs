@@ -268,11 +268,12 @@ async fn whoever_is_asked_again_is_told_that_it_may_already_have_run() {
     let first = wire.event_of("approval.requested").await["payload"].take();
     let params = json!({ "approval_id": first["id"], "resolution": "approve" });
     wire.try_reply("host.resolve_approval", params).await;
+    scene.host.await_crash();
     // With its runner nobody is left who knows.
     for runner in scene.runners() {
         kill_process(Pid::from_raw(runner).unwrap(), Signal::KILL).unwrap();
     }
-    scene.host.restart_after_crash();
+    scene.host.start_disarmed();
     let mut wire = Wire::subscriber(&scene.host).await;
     let message = crate::managed::script(&steps);
     let params = json!({ "agent_id": id, "message": message });

@@ -1,0 +1,164 @@
+//! Children: the strictest of their own rules and of those above them counts.
+
+use std::path::Path;
+
+use countersign_core::event::{AgentRole, Scope, SpawnOptions};
+use countersign_core::{
+    Caller, Context, CreateGrant, GrantDraft, Input, Json, ManagedInput, Presence, SpawnAgent,
+    decide,
+};
+use tempfile::TempDir;
+
+use super::*;
+use crate::rulebook::{Rulebook, RulebookConfig};
+
+/// A host in miniature with an orchestrator, and a project of its own below the folder it works in.
+struct World {
+    folder: TempDir,
+    state: State,
+    gate: Gate,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut world = Self {
+            folder: TempDir::new().unwrap(),
+            state: State::default(),
+            gate: Gate::default(),
+        };
+        for folder in ["lead/.git", "lead/child/.git"] {
+            std::fs::create_dir_all(world.path(folder)).unwrap();
+        }
+        let options = SpawnOptions {
+            agent: Some("claude".to_owned()),
+            cwd: world.text("lead"),
+            role: Some(AgentRole::Orchestrator),
+            ..SpawnOptions::default()
+        };
+        world.feed(Input::Managed(ManagedInput::Spawn(Box::new(SpawnAgent {
+            caller: Caller::host(),
+            id: lead(),
+            name: Some("lead".to_owned()),
+            kind: "claude".to_owned(),
+            options,
+            prompt: None,
+        }))));
+        world
+    }
+
+    fn path(&self, below: &str) -> std::path::PathBuf {
+        self.folder.path().canonicalize().unwrap().join(below)
+    }
+
+    fn text(&self, below: &str) -> String {
+        self.path(below).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, file: &str, rules: &str) {
+        let file = self.path(file);
+        std::fs::create_dir_all(file.parent().unwrap_or(Path::new("/"))).unwrap();
+        std::fs::write(file, rules).unwrap();
+    }
+
+    fn feed(&mut self, input: Input) {
+        let presence = Presence::default();
+        let context = Context {
+            now: Timestamp(1),
+            presence: &presence,
+            expiry_held_until: Timestamp(0),
+            owner_grace_ms: 0,
+            escalation_ms: 0,
+        };
+        let decision = decide(&self.state, context, input).unwrap();
+        for event in &decision.events {
+            let seq = self.state.head().next();
+            self.state.apply(seq, Timestamp(1), event);
+            self.gate.note(event);
+        }
+    }
+
+    fn grant(&mut self, effect: Effect, rule: &str, session: Option<AgentId>) {
+        let id = format!("grant {rule}");
+        self.feed(Input::CreateGrant(CreateGrant {
+            caller: Caller::host(),
+            id: GrantId::new(id),
+            draft: GrantDraft {
+                rule: rule.to_owned(),
+                effect,
+                scope: Scope {
+                    session,
+                    ..Scope::default()
+                },
+                expires_in_ms: None,
+                uses: None,
+                origin: None,
+            },
+        }));
+    }
+
+    /// What is said of a command in the child's folder, with its orchestrator above it or without.
+    fn says(&self, command: &str, below: bool) -> Effect {
+        let book = Rulebook::open(RulebookConfig {
+            user_file: self.path("rules.toml"),
+            home: self.path("home"),
+            host_paths: Vec::new(),
+            managed_claude: self.path("managed-settings.json"),
+        })
+        .unwrap();
+        book.refresh();
+        let input = serde_json::json!({ "command": command });
+        let above = below.then(|| (lead(), self.text("lead")));
+        let unread = Unread {
+            tool: "Bash".to_owned(),
+            input: Json::from_value(&input).ok(),
+            cwd: Some(self.text("lead/child")),
+            above: above.into_iter().collect(),
+            ..Unread::default()
+        };
+        let assessed = Assessed::read(&book, &unread);
+        let child = AgentId::new("child");
+        let judged = self
+            .gate
+            .judge(&self.state, &assessed, Some(&child), Timestamp(1));
+        judged.verdict.effect
+    }
+}
+
+fn lead() -> AgentId {
+    AgentId::new("lead")
+}
+
+#[test]
+fn what_those_above_are_denied_their_children_are_denied() {
+    let mut world = World::new();
+    world.write(
+        "rules.toml",
+        "allow = [\"Bash(git status)\", \"Bash(ls)\"]\n",
+    );
+    assert_eq!(world.says("git status", true), Effect::Allow);
+    world.write(
+        "lead/.countersign/rules.toml",
+        "deny = [\"Bash(git status)\"]\nask = [\"Bash(ls)\"]\n",
+    );
+    assert_eq!(world.says("git status", false), Effect::Allow);
+    assert_eq!(world.says("git status", true), Effect::Deny);
+    assert_eq!(world.says("ls", false), Effect::Allow);
+    assert_eq!(world.says("ls", true), Effect::Ask);
+    world.grant(Effect::Deny, "Bash(pwd)", Some(lead()));
+    world.grant(Effect::Allow, "Bash(pwd)", None);
+    assert_eq!(world.says("pwd", false), Effect::Allow);
+    assert_eq!(world.says("pwd", true), Effect::Deny);
+}
+
+#[test]
+fn a_childs_own_denies_hold_and_its_grants_count() {
+    let mut world = World::new();
+    world.write("rules.toml", "allow = [\"Bash(ls)\"]\n");
+    world.write(
+        "lead/child/.countersign/rules.toml",
+        "deny = [\"Bash(ls)\"]\n",
+    );
+    assert_eq!(world.says("ls", true), Effect::Deny);
+    world.grant(Effect::Allow, "Bash(pwd)", None);
+    assert_eq!(world.says("pwd", true), Effect::Allow);
+}

@@ -531,7 +531,7 @@ fn text_in_pieces_is_told_once() {
     let begun = json!({"type": "message_start", "message": {"id": "msg_1",
         "usage": {"input_tokens": 70, "cache_read_input_tokens": 7}}});
     assert_eq!(told(&mut claude, &piece(&begun)), []);
-    let mut pieces = |claude: &mut Claude, kind: &str, field: &str, texts: &[&str]| {
+    let pieces = |claude: &mut Claude, kind: &str, field: &str, texts: &[&str]| {
         let block = json!({"type": "content_block_start", "index": 0, "content_block": {}});
         let mut heard = told(claude, &piece(&block));
         for text in texts {

@@ -16,6 +16,8 @@ mod stories;
 mod told;
 mod tools;
 
+pub(crate) use stage::is_there;
+
 /// A test of its own for each agent and story.
 macro_rules! told_of {
     ($($module:ident, $agent:ident: $($story:ident)+;)+) => {
@@ -39,12 +41,12 @@ macro_rules! told_of {
 told_of! {
     example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    claude_acp, Claude: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+    claude_acp, Claude: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
     claude, ClaudeCode: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    codex, Codex: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+    codex, Codex: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    defect, Defect: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+    defect, Defect: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
 }

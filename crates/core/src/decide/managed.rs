@@ -374,13 +374,13 @@ fn end_children(
             Ok(ends.flatten().collect())
         }
         None if below.is_empty() => Ok(Vec::new()),
-        None => Err(Rejection::HasChildren {
-            agent: id.clone(),
-            children: below
-                .iter()
-                .map(|agent| agent.profile.name.clone())
-                .collect(),
-        }),
+        None => {
+            let names = below.iter().map(|agent| agent.profile.name.clone());
+            let mut children: Vec<String> = names.collect();
+            children.sort();
+            let agent = id.clone();
+            Err(Rejection::HasChildren { agent, children })
+        }
     }
 }
 

@@ -301,9 +301,8 @@ impl World {
                     answer: Answer {
                         resolution: ["approve", "deny", "yes", "nonsense"][option].to_owned(),
                         message: None,
-                        // Where a yes is edited, a no ends the turn.
-                        edited_input: (edit && option != 1).then(changed),
-                        stop: edit && option == 1,
+                        edited_input: edit.then(|| number(9)),
+                        stop: option == 1 && !remember.is_empty(),
                         remember: remember.into_iter().map(draft).collect(),
                     },
                 })
@@ -526,11 +525,6 @@ fn process_key(process: u32) -> ProcessKey {
         pid: process,
         start_time: 1,
     }
-}
-
-/// An input that a person wrote.
-fn changed() -> Json {
-    Json::from_value(&std::collections::BTreeMap::from([("n", 9)])).unwrap_or_default()
 }
 
 fn number(number: usize) -> Json {

@@ -59,9 +59,14 @@ fn a_denial_that_stops_ends_the_turn_and_what_else_it_asks() {
         ends,
         ["Denied deny on nobody", "Cancelled cancelled on nobody"]
     );
-    let duties = owed(&host);
-    assert_eq!(duties.last().map(String::as_str), Some("interrupt 1"));
-    assert!(duties[0].starts_with("answer "), "{duties:?}");
+    assert_eq!(
+        owed(&host),
+        [
+            "answer Denied deny on nobody",
+            "prompt 1 [\"go\"]",
+            "interrupt 1"
+        ]
+    );
     // Its words are no message that would begin another turn.
     host.does(turn_ended(1, 1));
     let prompts = owed(&host)

@@ -391,6 +391,7 @@ async fn the_document_names_every_route_and_each_of_them_is_there() {
             "POST /api/v1/agents",
             "POST /api/v1/agents/spawn",
             "POST /api/v1/agents/{id}/bypass",
+            "POST /api/v1/agents/{id}/fork",
             "POST /api/v1/agents/{id}/interrupt",
             "POST /api/v1/agents/{id}/kill",
             "POST /api/v1/agents/{id}/prompt",

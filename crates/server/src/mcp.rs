@@ -23,8 +23,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any};
-use countersign_core::Caller;
 use countersign_core::limits::{FRAME_BYTES_MAX, MCP_PROGRESS_MS};
+use countersign_core::{Caller, Principal};
 use countersign_protocol::Reason;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, Implementation, InitializeResult, ListToolsResult,
@@ -45,6 +45,10 @@ use call::Call;
 /// What whoever connects is told about the server.
 const INSTRUCTIONS: &str = "Countersign is the host you run under. Use ask_orchestrator when you need \
 a decision or a fact from whoever gave you your task, and notify_orchestrator to report without waiting.";
+
+/// The header by which the bridge says that it speaks for whoever started it. It takes rights away and
+/// gives none, so it need not be believed.
+const BRIDGE_HEADER: &str = "countersign-bridge";
 
 /// The door, behind the same guard as everything else.
 pub(crate) fn route(doors: &Arc<Doors>) -> MethodRouter<Arc<Doors>> {
@@ -94,11 +98,27 @@ async fn identify(doors: &Doors, parts: &Parts) -> Result<Caller, Fault> {
     if shown.is_none() && !connection.is_unix() {
         return Err(auth_required());
     }
+    let is_bridge = parts.headers.contains_key(BRIDGE_HEADER) && shown.is_none();
     let identified = doors
         .doorkeeper
         .identify(connection, shown.map(Arc::from))
         .await?;
+    if is_bridge && connection.is_unix() && identified.principal.agent().is_none() {
+        return enrol(doors, connection, &identified.principal).await;
+    }
     Ok(ops::caller(&identified.principal, None))
+}
+
+/// Whoever starts the bridge is an agent, known or new. Only a person who tries it by hand is none.
+async fn enrol(
+    doors: &Doors,
+    connection: &Arc<Connection>,
+    person: &Arc<Principal>,
+) -> Result<Caller, Fault> {
+    match ops::hook::enrol(doors, connection).await {
+        Err(fault) if fault.reason == Reason::AgentNotAllowed => Ok(ops::caller(person, None)),
+        enrolled => enrolled,
+    }
 }
 
 /// Clients of MCP look for the header to know that a bearer is wanted.

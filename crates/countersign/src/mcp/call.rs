@@ -107,7 +107,10 @@ pub(super) fn perform(
 
 fn headers(bridge: &Bridge, request: &Request, number: u64) -> Vec<(&'static str, String)> {
     let key = format!("{}-{number}", bridge.nonce);
-    let mut headers = vec![("Idempotency-Key", key)];
+    let mut headers = vec![
+        ("Idempotency-Key", key),
+        ("Countersign-Bridge", "stdio".to_owned()),
+    ];
     let agreed = bridge.version().clone();
     let version = request.version.clone().or(agreed);
     if request.method != "initialize" {

@@ -94,7 +94,10 @@ pub(super) fn read(line: &[u8]) -> Incoming {
     let Ok(text) = std::str::from_utf8(line) else {
         return Incoming::Broken("the line is not UTF-8");
     };
-    let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(text) else {
+    // A list would be read as the fields in their order.
+    let envelope = Some(text).filter(|text| text.trim_start().starts_with('{'));
+    let envelope = envelope.and_then(|text| serde_json::from_str::<Envelope<'_>>(text).ok());
+    let Some(envelope) = envelope else {
         return Incoming::Broken("the line is not one message of JSON-RPC");
     };
     let params = envelope.params.map(RawValue::get);

@@ -16,7 +16,9 @@ mod out;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -35,6 +37,9 @@ use out::Out;
 
 /// What one call needs besides the lines it holds: little, since it decides nothing.
 const CALL_STACK_BYTES: usize = 256 * 1024;
+
+/// What keeps this program's allocator from taking several megabytes at once.
+const ALLOCATOR_SETTING: &str = "MIMALLOC_ARENA_EAGER_COMMIT";
 
 #[derive(Args)]
 #[command(
@@ -62,6 +67,7 @@ pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<Mcp
 
 /// Relays until standard input ends.
 pub(crate) fn mcp(args: McpArgs) -> Result<Exit, CliError> {
+    stay_small();
     let socket = match args.socket {
         Some(socket) => socket,
         None => Paths::from_environment()?.socket,
@@ -70,6 +76,23 @@ pub(crate) fn mcp(args: McpArgs) -> Result<Exit, CliError> {
     relay(&bridge, io::stdin().lock())
         .map_err(|source| CliError::io("could not read what the agent says", source))?;
     Ok(Exit::Ok)
+}
+
+/// Begins anew with a word for the allocator, which would otherwise take whole huge pages where the
+/// system gives them. The process stays the same one. Where that fails, it is only larger.
+fn stay_small() {
+    if std::env::var_os(ALLOCATOR_SETTING).is_some() {
+        return;
+    }
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    let program = std::env::current_exe().unwrap_or_else(|_| name.clone().into());
+    let failed = Command::new(program)
+        .arg0(name)
+        .args(words)
+        .env(ALLOCATOR_SETTING, "0")
+        .exec();
+    drop(failed);
 }
 
 /// What all calls share.

@@ -31,6 +31,8 @@ mod managed_load;
 mod managed_terminals;
 mod mcp;
 mod mcp_bridge;
+mod mcp_inspector;
+mod mcp_orchestrator;
 mod outlive_attacks;
 mod outlive_cli;
 mod outlive_held;

@@ -27,26 +27,30 @@ pub(crate) fn call(id: u64, tool: &str, arguments: Value) -> Value {
 }
 
 /// An agent that shows its bearer with every call.
-struct Bearer {
+pub(crate) struct Bearer {
     agent: Agent,
     address: String,
     token: String,
+    /// What it calls its calls.
+    pub(crate) key: Option<String>,
 }
 
 impl Bearer {
-    async fn of(host: &Host, operator: &mut Wire, id: &str) -> Self {
+    pub(crate) async fn of(host: &Host, operator: &mut Wire, id: &str) -> Self {
         let params = json!({ "role": "agent", "agent_id": id });
         let mut token = operator.ok("host.create_token", params).await;
         Self {
             agent: Agent::start(host),
             address: host.address.clone(),
             token: serde_json::from_value(token["token"].take()).unwrap(),
+            key: None,
         }
     }
 
     async fn post(&mut self, message: Value) -> Value {
         let bearer = format!("Bearer {}", self.token);
-        let headers = [ACCEPT, JSON, ("authorization", &bearer)];
+        let mut headers = vec![ACCEPT, JSON, ("authorization", &bearer)];
+        headers.extend(self.key.as_deref().map(|key| ("idempotency-key", key)));
         let parts =
             json!({ "method": "POST", "path": "/mcp", "headers": headers, "body": message });
         let answer = self.agent.http(&self.address, parts).await;
@@ -56,7 +60,7 @@ impl Bearer {
     }
 
     /// The result of a tool: whether it is an error, its text, and its data.
-    async fn call(&mut self, tool: &str, arguments: Value) -> (bool, String, Value) {
+    pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> (bool, String, Value) {
         let mut answer = self.post(call(1, tool, arguments)).await;
         result(&mut answer)
     }

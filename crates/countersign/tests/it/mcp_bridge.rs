@@ -1,13 +1,16 @@
 //! `countersign mcp`: what an agent says on standard input reaches the host, whichever host that is.
 
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::process::Command;
 
 use crate::agent::Agent;
-use crate::host::Host;
+use crate::host::{Host, PATIENCE};
+use crate::managed::PROGRAM;
 use crate::mcp::{call, result};
 use crate::wire::Wire;
 
@@ -52,14 +55,58 @@ async fn an_agent_is_known_by_its_process_and_is_given_its_tools() {
     assert_eq!(agent.end_mcp().await, 0);
 }
 
+/// Whoever starts the bridge is an agent from then on, with all that descends from it.
 #[tokio::test]
-async fn who_is_no_agent_is_given_nothing() {
+async fn a_process_that_starts_it_is_an_agent_which_cannot_answer() {
     let host = Host::start();
-    let mut person = Agent::start(&host);
-    person.start_mcp(&host.socket()).await;
+    let mut operator = Wire::operator(&host).await;
+    let mut outside = Agent::start(&host);
+    outside.start_mcp(&host.socket()).await;
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
-    let listed = exchange(&mut person, list).await;
-    assert_eq!(listed["result"]["tools"], json!([]));
+    let listed = exchange(&mut outside, list).await;
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 3);
+    let wanted =
+        json!({ "tool_name": "Bash", "input": { "command": "make" }, "tool_use_id": "t1" });
+    outside.say_mcp(call(2, "request_permission", wanted)).await;
+    let asked = pending(&mut operator, "host.approvals").await;
+    let agents = operator.ok("host.agents", json!({})).await;
+    let agent = &agents[0];
+    assert_eq!(
+        (&agent["kind"], &agent["id"]),
+        (&json!("mcp-client"), &asked["agent_id"])
+    );
+    let refused = outside
+        .run(&["approve", asked["id"].as_str().unwrap()])
+        .await;
+    assert_eq!(refused["code"], 10, "{refused}");
+    let still = operator
+        .ok("host.approval", json!({ "approval_id": asked["id"] }))
+        .await;
+    assert_eq!(still["status"], "pending");
+}
+
+#[tokio::test]
+async fn a_person_who_tries_it_by_hand_is_given_nothing() {
+    let host = Host::start();
+    // A shell that reads what it runs from standard input is somebody's terminal.
+    let mut shell = Command::new("bash")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut to = shell.stdin.take().unwrap();
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let socket = host.socket();
+    let lines = format!("{PROGRAM} mcp --socket {}\n{list}\n", socket.display());
+    to.write_all(lines.as_bytes()).await.unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(shell.stdout.take().unwrap());
+    let reading = tokio::time::timeout(PATIENCE, out.read_line(&mut line));
+    reading.await.unwrap().unwrap();
+    let listed: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(listed["result"]["tools"], json!([]), "{listed}");
+    drop(to);
+    shell.wait().await.unwrap();
 }
 
 #[tokio::test]
@@ -217,4 +264,37 @@ async fn an_answer_that_is_cut_off_is_none() {
     drop(connection);
     let (is_error, words, _) = result(&mut agent.hear_mcp().await);
     assert!(is_error && words.contains("may or may not"), "{words}");
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told_so_now_and_then() {
+    let host = Host::start();
+    let mut operator = Wire::operator(&host).await;
+    let mut agent = bridged(&host, &mut operator).await;
+    let mut question = call(1, "ask_orchestrator", json!({ "question": "go on?" }));
+    question["params"]["_meta"] = json!({ "progressToken": "p" });
+    let progress = exchange(&mut agent, question).await;
+    let expected = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
+        "params": { "progressToken": "p", "progress": 1, "message": "waiting for an answer" } });
+    assert_eq!(progress, expected);
+}
+
+#[tokio::test]
+async fn the_protocol_without_sessions_works_too() {
+    let host = Host::start();
+    let mut operator = Wire::operator(&host).await;
+    let mut agent = bridged(&host, &mut operator).await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let discover = json!({ "jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": { "_meta": meta } });
+    let discovered = exchange(&mut agent, discover).await;
+    let versions = discovered["result"]["supportedVersions"].to_string();
+    assert!(versions.contains("2026-07-28"), "{discovered}");
+    let mut notify = call(2, "notify_orchestrator", json!({ "message": "half done" }));
+    notify["params"]["_meta"] = meta;
+    let (is_error, words, _) = result(&mut exchange(&mut agent, notify).await);
+    assert!(!is_error, "{words}");
 }

@@ -52,6 +52,11 @@ impl Scene {
         self.folder().join(name).to_str().unwrap().to_owned()
     }
 
+    /// What whatever the scene starts has in its environment.
+    pub(crate) fn mark(&self) -> &str {
+        self.mark.split_once('=').unwrap().1
+    }
+
     /// What a command adds to when it runs, so that running twice shows.
     pub(crate) fn adds(&self, word: &str) -> String {
         format!("echo {word} >> {}", self.path("effects"))
@@ -111,8 +116,8 @@ impl Scene {
         for agent in agents.as_array().unwrap() {
             let id = &agent["id"];
             // One that has ended meanwhile cannot be ended again.
-            wire.reply("host.kill_agent", json!({ "agent_id": id }))
-                .await;
+            let kill = json!({ "agent_id": id, "children": "keep" });
+            wire.reply("host.kill_agent", kill).await;
             let params = json!({ "agent_id": id, "timeout_ms": 30_000 });
             let rested = wire.ok("host.wait_idle", params).await;
             assert_eq!(rested["idle"], true, "{rested}");

@@ -6,6 +6,7 @@
 
 mod asking;
 mod desk;
+mod enrolment;
 mod sessions;
 mod watch;
 
@@ -22,6 +23,7 @@ use crate::convert;
 use crate::fault::Fault;
 
 pub(crate) use desk::Desk;
+pub(crate) use enrolment::enrol;
 pub(crate) use watch::watch;
 
 use sessions::{Known, Session};

@@ -16,7 +16,7 @@ pub(super) fn read(body: &Value) -> Conversation {
     let tools = body["tools"].as_array().into_iter().flatten();
     Conversation {
         items,
-        offers: tools.filter_map(offer).collect(),
+        offers: tools.flat_map(offers).collect(),
         model: text_of(&body["model"]),
         stream: body["stream"] == true,
     }
@@ -29,6 +29,27 @@ fn item(item: &Value) -> Option<Item> {
     }
     kind.ends_with("_output")
         .then(|| Item::Result(text_of(&item["output"])))
+}
+
+/// Tools may stand in a namespace: the server of tools that they come from.
+fn offers(tool: &Value) -> Vec<Offer> {
+    if tool["type"] != "namespace" {
+        return offer(tool).into_iter().collect();
+    }
+    let inner = tool["tools"].as_array().into_iter().flatten();
+    let inner = inner.filter_map(offer).map(|offer| Offer {
+        name: format!("{}__{}", text_of(&tool["name"]), offer.name),
+        ..offer
+    });
+    inner.collect()
+}
+
+/// The namespace of a tool, if it has one, and its name there.
+fn apart(name: &str) -> (Option<&str>, &str) {
+    match name.rsplit_once("__") {
+        Some((namespace, name)) if namespace.starts_with("mcp__") => (Some(namespace), name),
+        _ => (None, name),
+    }
 }
 
 /// Tools that the API itself runs (a web search, say) have no name and are not offered to us.
@@ -63,10 +84,15 @@ fn output(message: &Message, at: usize, part: &Part) -> Option<Value> {
                 Input::Text(text) => ("custom_tool_call", "input", text.clone()),
                 Input::Fields(fields) => ("function_call", "arguments", fields.to_string()),
             };
-            Some(json!({
+            let (namespace, name) = apart(&call.name);
+            let mut item = json!({
                 "type": kind, "id": message.call_id("fc", at), "call_id": message.call_id("call", at),
-                "status": "completed", "name": call.name, key: value,
-            }))
+                "status": "completed", "name": name, key: value,
+            });
+            if let Some(namespace) = namespace {
+                item["namespace"] = json!(namespace);
+            }
+            Some(item)
         }
     }
 }

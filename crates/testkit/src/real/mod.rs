@@ -108,6 +108,13 @@ impl RealAgent {
     }
 }
 
+/// The official MCP inspector: the Node to run it with and its program, if they are there.
+pub fn inspector() -> Option<[PathBuf; 2]> {
+    let cache = Cache::open();
+    let found = [cache.node(), cache.inspector()];
+    found.iter().all(|path| path.exists()).then_some(found)
+}
+
 /// Where things are in the cache.
 #[derive(Debug)]
 struct Cache(PathBuf);
@@ -144,6 +151,11 @@ impl Cache {
         let package = format!("codex-acp-linux-{}", arch());
         let scope = self.0.join("codex/node_modules/@zed-industries");
         scope.join(package).join("bin/codex-acp")
+    }
+
+    fn inspector(&self) -> PathBuf {
+        let package = "inspector/node_modules/@modelcontextprotocol/inspector";
+        self.0.join(package).join("clients/launcher/build/index.js")
     }
 
     fn bubblewrap(&self) -> PathBuf {

@@ -40,10 +40,10 @@ macro_rules! told_of {
 told_of! {
     example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    claude, Claude: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+    claude, Claude: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    codex, Codex: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+    codex, Codex: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    defect, Defect: explore asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+    defect, Defect: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
 }

@@ -54,7 +54,7 @@ async fn used(stage: &mut Stage, actor: &Actor) -> Vec<String> {
     known.map(|(name, _)| name.clone()).collect()
 }
 
-pub(super) use super::tools::{asks_upwards, explore};
+pub(super) use super::tools::asks_upwards;
 
 pub(super) async fn allowed(mut stage: Stage) {
     let actor = stage.spawn("ann", &told::makes("made"));

@@ -115,8 +115,7 @@ pub(super) fn accounts(kind: RealAgent) -> &'static [&'static str] {
     }
 }
 
-/// The agent's name for a tool of the host's own server.
-pub(super) fn host_tool(kind: RealAgent, tool: &str) -> String {
-    let _ = kind;
+/// The agents' name for a tool of the host's own server: the same for all.
+pub(super) fn host_tool(tool: &str) -> String {
     format!("mcp__countersign__{tool}")
 }

@@ -26,6 +26,9 @@ const ID_CHARS: usize = 8;
 /// A session's id: a UUID, and some room.
 const SESSION_BYTES_MAX: usize = 100;
 
+/// Under which an agent's metadata says how it was found, if no hook found it.
+pub(super) const OUTSIDE: &str = "found_by";
+
 /// Who a hook turned out to speak for.
 pub(super) enum Known {
     /// An agent that the host runs.
@@ -133,9 +136,14 @@ pub(super) fn session_of(agent: &Agent) -> Option<String> {
     session.as_str().map(str::to_owned)
 }
 
+/// Whether the host itself found out about the agent, by its process.
+pub(super) fn was_found(agent: &Agent) -> bool {
+    session_of(agent).is_some() || metadata(agent).get(OUTSIDE).is_some()
+}
+
 fn is_root_of(agent: &Agent, root: ProcessKey) -> bool {
     let metadata = metadata(agent);
-    session_of(agent).is_some()
+    was_found(agent)
         && agent.profile.pid == Some(root.pid)
         && metadata["start_time"].as_u64() == Some(root.start_time)
 }

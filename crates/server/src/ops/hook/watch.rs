@@ -9,7 +9,7 @@ use countersign_core::event::BaseState;
 use countersign_core::limits::{GONE_AGENTS_KEPT, HOOK_SWEEP_MS};
 
 use super::super::Result;
-use super::sessions::{caller_of, lives, session_of};
+use super::sessions::{caller_of, lives, was_found};
 use super::{asking, set_base};
 use crate::Doors;
 
@@ -35,7 +35,7 @@ async fn try_sweep(doors: &Doors) -> Result<()> {
     let agents = doors.service.agents().await?;
     let hooked = agents.into_iter().map(|(agent, _)| agent);
     let hooked: Vec<Agent> = hooked
-        .filter(|agent| agent.managed.is_none() && session_of(agent).is_some())
+        .filter(|agent| agent.managed.is_none() && was_found(agent))
         .collect();
     for agent in hooked.iter().filter(|agent| !agent.base.is_terminal()) {
         let processes = doors.service.processes_of(agent.id().clone()).await?;

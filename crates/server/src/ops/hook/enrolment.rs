@@ -1,0 +1,82 @@
+//! Agents that the host did not start and that start our server of tools themselves: whoever starts it
+//! is the root of that agent, exactly as for hooks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use countersign_core::event::{AgentProfile, Display, ProcessKey};
+use countersign_core::limits::PATH_BYTES_MAX;
+use countersign_core::{AgentId, Caller, Json, RegisterAgent};
+use countersign_daemon::random_hex;
+use countersign_protocol::Reason;
+use serde_json::json;
+
+use super::super::Result;
+use super::sessions::{OUTSIDE, caller_of};
+use super::watch;
+use crate::Doors;
+use crate::auth::Connection;
+use crate::fault::Fault;
+
+/// What an agent is called that said nothing of itself.
+const KIND: &str = "mcp-client";
+
+/// The agent that is at the other end: one known by descent, or a new one whose root is marked first.
+pub(crate) async fn enrol(doors: &Doors, connection: &Arc<Connection>) -> Result<Caller> {
+    if let Some(known) = known(doors, connection).await? {
+        return Ok(known);
+    }
+    let _alone = doors.hooks.registering.lock().await;
+    // Another call of the same process may have been first.
+    if let Some(known) = known(doors, connection).await? {
+        return Ok(known);
+    }
+    let root = doors.doorkeeper.root_of(connection).await?;
+    let root = root.map_err(|why| {
+        let words = format!("no agent starts this server: {why}");
+        Fault::refused(Reason::AgentNotAllowed, words)
+    })?;
+    watch::sweep(doors).await;
+    let id = AgentId::new(format!("mcp-{}", random_hex::<4>()));
+    doors.doorkeeper.mark(&id, root).await?;
+    register(doors, &id, root).await?;
+    Ok(caller_of(&id))
+}
+
+async fn known(doors: &Doors, connection: &Arc<Connection>) -> Result<Option<Caller>> {
+    let identity = doors.doorkeeper.identify(connection, None).await?;
+    let agent = identity.principal.agent();
+    Ok(agent.map(caller_of))
+}
+
+async fn register(doors: &Doors, id: &AgentId, root: ProcessKey) -> Result<()> {
+    let folder = folder_of(root);
+    let name = folder.as_ref().and_then(|folder| folder.file_name());
+    let name = name.map_or_else(|| KIND.into(), |name| name.to_string_lossy());
+    let metadata = json!({ OUTSIDE: "mcp", "start_time": root.start_time });
+    let profile = AgentProfile {
+        id: id.clone(),
+        name: name.chars().take(64).collect(),
+        kind: KIND.to_owned(),
+        capabilities: Vec::new(),
+        project: folder.as_ref().map(|folder| folder.display().to_string()),
+        pid: Some(root.pid),
+        display: Display::default(),
+        metadata: Json::from_value(&metadata).map_err(|error| Fault::invalid(&error))?,
+    };
+    let caller = caller_of(id);
+    let registered = doors
+        .service
+        .register_agent(RegisterAgent { caller, profile });
+    registered.await?;
+    Ok(())
+}
+
+/// Where it works, as the kernel says.
+fn folder_of(root: ProcessKey) -> Option<PathBuf> {
+    let folder = std::fs::read_link(format!("/proc/{}/cwd", root.pid)).ok()?;
+    let is_text = folder
+        .to_str()
+        .is_some_and(|text| text.len() <= PATH_BYTES_MAX);
+    is_text.then_some(folder)
+}

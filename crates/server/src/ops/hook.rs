@@ -60,6 +60,12 @@ pub(crate) async fn hook(
     }
 }
 
+/// What a hook is told by any other door.
+pub(crate) fn by_the_socket_alone() -> Fault {
+    let words = "hooks come by the Unix socket, where the host sees which process calls";
+    Fault::refused(Reason::AuthFailed, words)
+}
+
 /// The host that runs an agent is asked by it directly. A hook that granted would answer in the
 /// person's place, and one that asked as well would ask twice.
 fn leave_to_the_host(agent_id: String, event: HookEvent) -> HookResult {

@@ -81,12 +81,15 @@ fn leader_is_gone(process: ProcessKey) -> bool {
     stat.session != 0 && !leads
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
+    use std::io::BufRead as _;
     use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::peer::ancestry;
+    use crate::peer::{ProcessId, ancestry};
 
     struct Waiting(Child);
 
@@ -102,11 +105,19 @@ mod tests {
     }
 
     fn chain(pid: u32) -> Vec<ProcessKey> {
-        let key = |id: &crate::peer::ProcessId| ProcessKey {
+        let key = |id: &ProcessId| ProcessKey {
             pid: id.pid,
             start_time: id.start_time,
         };
         ancestry(pid).processes.iter().map(key).collect()
+    }
+
+    fn until(is_so: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < Duration::from_secs(30));
+            std::thread::yield_now();
+        }
     }
 
     #[test]
@@ -116,8 +127,8 @@ mod tests {
         let child = waiting(Command::new("cat").env(PARENT_VARIABLE, root.pid.to_string()));
         let other = waiting(Command::new("cat").env(PARENT_VARIABLE, "1"));
         // Until it runs its program, a process has what its parent has.
-        while given_parent(child.0.id()) != Some(root.pid) {}
-        while given_parent(other.0.id()) != Some(1) {}
+        until(|| given_parent(child.0.id()) == Some(root.pid));
+        until(|| given_parent(other.0.id()) == Some(1));
         assert_eq!(origin(&chain(child.0.id()), &[root]), Origin::Root(root));
         assert_eq!(origin(&chain(other.0.id()), &[root]), Origin::Elsewhere);
         let later = ProcessKey {
@@ -129,36 +140,28 @@ mod tests {
 
     #[test]
     fn a_session_without_its_leader_is_doubtful_only_beside_an_agent() {
-        let root = waiting(&mut Command::new("cat"));
-        let root = chain(root.0.id())[0];
-        let mut leader = Command::new("setsid");
-        leader.args(["sh", "-c", "sleep 60 & echo $!"]);
-        let said = leader.stdin(Stdio::null()).output_of_first_line();
-        let orphan: u32 = said.trim().parse().unwrap();
-        while !leader_is_gone(chain(orphan)[0]) {}
+        let held = waiting(&mut Command::new("cat"));
+        let root = chain(held.0.id())[0];
+        let orphan = orphan();
+        until(|| leader_is_gone(chain(orphan)[0]));
         assert_eq!(origin(&chain(orphan), &[root]), Origin::Doubtful);
         assert_eq!(origin(&chain(orphan), &[]), Origin::Elsewhere);
-        assert_eq!(
-            origin(&chain(std::process::id()), &[root]),
-            Origin::Elsewhere
-        );
-        let orphan = rustix::process::Pid::from_raw(orphan.try_into().unwrap()).unwrap();
-        rustix::process::kill_process(orphan, rustix::process::Signal::KILL).unwrap();
+        let own = chain(std::process::id());
+        assert_eq!(origin(&own, &[root]), Origin::Elsewhere);
+        let pid = rustix::process::Pid::from_raw(orphan.try_into().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
 
-    trait FirstLine {
-        fn output_of_first_line(&mut self) -> String;
-    }
-
-    impl FirstLine for Command {
-        fn output_of_first_line(&mut self) -> String {
-            use std::io::BufRead as _;
-            let mut child = self.stdout(Stdio::piped()).spawn().unwrap();
-            let mut line = String::new();
-            let out = child.stdout.take().unwrap();
-            std::io::BufReader::new(out).read_line(&mut line).unwrap();
-            child.wait().unwrap();
-            line
-        }
+    /// What a shell with a session of its own leaves behind.
+    fn orphan() -> u32 {
+        let mut leader = Command::new("setsid");
+        leader.args(["sh", "-c", "sleep 60 & echo $!"]);
+        leader.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = leader.spawn().unwrap();
+        let mut line = String::new();
+        let out = child.stdout.take().unwrap();
+        std::io::BufReader::new(out).read_line(&mut line).unwrap();
+        child.wait().unwrap();
+        line.trim().parse().unwrap()
     }
 }

@@ -3,18 +3,39 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
 use countersign_protocol as wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, Body, CallerOnConnection};
+use super::{Answer, Body, connection, shown_token};
 use crate::Doors;
+use crate::auth::{Connection, auth_required};
+use crate::fault::Fault;
 use crate::ops::hook;
 
 /// The routes about hooks.
 pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
     OpenApiRouter::new().routes(routes!(serve_hook))
+}
+
+/// A connection on the Unix socket. Others are sent away before anything of theirs is read.
+struct OnSocket(Arc<Connection>);
+
+impl<S: Send + Sync> FromRequestParts<S> for OnSocket {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Fault> {
+        let connection = connection(parts)?;
+        if connection.is_unix() {
+            return Ok(Self(connection));
+        }
+        match shown_token(parts)? {
+            None => Err(auth_required()),
+            Some(_) => Err(hook::by_the_socket_alone()),
+        }
+    }
 }
 
 /// One event of a session that the host did not start, from a hook of its tool. An ask is answered
@@ -26,7 +47,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
         (status = 429, description = "too many are open"), (status = 503, description = "the host is ending")))]
 async fn serve_hook(
     State(doors): State<Arc<Doors>>,
-    CallerOnConnection(connection): CallerOnConnection,
+    OnSocket(connection): OnSocket,
     Path(tool): Path<String>,
     Body(params): Body<wire::HookParams>,
 ) -> Answer<wire::HookResult> {

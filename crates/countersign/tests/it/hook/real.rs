@@ -395,7 +395,7 @@ async fn it_cannot_answer_its_own_ask_by_any_door() {
 #[tokio::test]
 async fn it_cannot_answer_from_an_empty_environment() {
     let emptied = "env -i PATH=\"$PATH\" COUNTERSIGN_HOME=\"$COUNTERSIGN_HOME\"";
-    a_try_to_answer_itself_is_refused(emptied, "10 10 401\n").await;
+    a_try_to_answer_itself_is_refused(emptied, "1 10 401\n").await;
 }
 
 async fn a_try_to_answer_itself_is_refused(prefix: &str, expected: &str) {

@@ -14,7 +14,7 @@ use countersign_protocol::{HookParams, Reason};
 use serde_json::{Value, json};
 
 use super::super::Result;
-use super::{Tool, watch};
+use super::{Tool, by_the_socket_alone, watch};
 use crate::Doors;
 use crate::auth::{Connection, agent_by_descent};
 use crate::fault::Fault;
@@ -52,8 +52,7 @@ pub(super) async fn find(
     params: &HookParams,
 ) -> Result<Known> {
     if !connection.is_unix() {
-        let words = "hooks come by the Unix socket, where the host sees which process calls";
-        return Err(Fault::refused(Reason::AuthFailed, words));
+        return Err(by_the_socket_alone());
     }
     if params.session_id.is_empty() || params.session_id.len() > SESSION_BYTES_MAX {
         let words = "a session's id has between 1 and 100 bytes";

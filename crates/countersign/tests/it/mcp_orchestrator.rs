@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::managed::{PROGRAM, script};
 use crate::mcp::Bearer;
-use crate::scene::Scene;
+use crate::scene::{Scene, asks};
 use crate::wire::Wire;
 
 /// A scripted agent that was started as an orchestrator, and its bearer.
@@ -148,6 +148,34 @@ async fn a_child_asks_its_orchestrator_which_answers() {
         words.starts_with("agent `") && words.ends_with("answers: 7000"),
         "{words}"
     );
+    scene.end_all(&mut wire).await;
+}
+
+/// Questions are heard between turns, and whoever waits is in one.
+#[tokio::test]
+async fn a_question_ends_the_wait_of_an_orchestrator() {
+    let scene = Scene::begin(&[]);
+    let mut wire = Wire::operator(&scene.host).await;
+    let (_, mut boss) = orchestrator(&scene, &mut wire).await;
+    // It is in the middle of a turn as long as nobody says whether it may.
+    let steps = json!([asks("c1", "make", &json!([]))]);
+    let hand = spawned(&mut boss, &mut wire, child(&scene, "hand", &steps)).await;
+    let asked = pending(&mut wire, "host.approvals").await;
+    assert_eq!(asked["agent_id"], hand["id"]);
+    let mut hand = Bearer::of(&scene.host, &mut wire, hand["id"].as_str().unwrap()).await;
+    let waiting = boss.call("wait_for_agents", json!({ "timeout_s": 60 }));
+    let asking = hand.call("ask_orchestrator", json!({ "question": "which port?" }));
+    tokio::pin!(asking);
+    let (_, words, data) = tokio::select! {
+        woken = waiting => woken,
+        early = &mut asking => panic!("nobody answered yet: {early:?}"),
+    };
+    assert_eq!(data["all_idle"], false);
+    assert!(words.starts_with("one of them asks something"), "{words}");
+    let open = pending(&mut wire, "host.questions").await;
+    let answer = json!({ "question_id": open["id"], "answer": "7000" });
+    let (_, answered) = tokio::join!(boss.call("answer_question", answer), asking);
+    assert!(answered.1.ends_with("answers: 7000"), "{answered:?}");
     scene.end_all(&mut wire).await;
 }
 

@@ -124,6 +124,10 @@ pub const QUESTION_TIMEOUT_MS: u64 = 300_000;
 /// it is in, short beside the time a question waits.
 pub const ESCALATION_MS: u64 = 60_000;
 
+/// The longest time that an orchestrator can be given to answer: a day, after which nobody remembers
+/// the question.
+pub const ESCALATION_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+
 /// Generations of agents: an orchestrator's orchestrators may have some, and a loop of them ends here.
 pub const DESCENT_MAX: usize = 8;
 

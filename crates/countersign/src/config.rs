@@ -1,5 +1,7 @@
 //! The configuration file: where to listen, under which names, and what holds for agents.
 
+mod questions;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,6 +13,8 @@ use countersign_protocol::HookEnd;
 use serde::Deserialize;
 
 use crate::failure::CliError;
+
+pub(crate) use self::questions::QuestionsConfig;
 
 /// Where a host listens unless told otherwise.
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
@@ -32,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) agents: AgentsConfig,
     #[serde(default)]
     pub(crate) hook: HookConfig,
+    #[serde(default)]
+    pub(crate) questions: QuestionsConfig,
 }
 
 /// What holds for the hooks of sessions that the host does not run.
@@ -222,6 +228,7 @@ mod tests {
                 alone_minutes: AloneMinutes(5),
             },
             hook: HookConfig::default(),
+            questions: QuestionsConfig::default(),
         };
         assert_eq!(config, expected);
         assert_eq!(Config::parse("").unwrap().listen(), Some(DEFAULT_LISTEN));
@@ -233,7 +240,7 @@ mod tests {
         let error = Config::parse("allow_hosts = []\nlisten_on = \"x\"\n").unwrap_err();
         assert_eq!(
             error,
-            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `agents`, `hook`"
+            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `agents`, `hook`, `questions`"
         );
     }
 

@@ -1,10 +1,10 @@
-//! Asks and questions in words: the same on every screen of the terminal.
+//! Asks in words: the same on every screen of the terminal.
 //!
 //! Invariant: what will run comes from the input, never from what the agent says about it.
 
 use std::fmt::Write as _;
 
-use countersign_protocol::{HostApproval, HostQuestion, Time, Who};
+use countersign_protocol::{HostApproval, Time, Who};
 use serde_json::value::RawValue;
 
 use crate::json_text::{self, Members};
@@ -177,26 +177,14 @@ pub(crate) fn ask_fields(row: &HostApproval, now: Time) -> Vec<(&'static str, St
     fields
 }
 
-/// Everything about a question, name by name.
-pub(crate) fn question_fields(row: &HostQuestion, now: Time) -> Vec<(&'static str, String)> {
-    let mut fields = vec![("question", shown::block(&row.question).into_owned())];
-    let mut add = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
-    add("warning", hidden_warning(shown::hidden(&row.question)));
-    add(
-        "asked by",
-        Some(asked_by(row.agent_id.as_deref(), Some(&row.asked_by))),
-    );
-    add(
-        "answer",
-        row.answer
-            .as_deref()
-            .map(|answer| shown::block(answer).into_owned()),
-    );
-    add("deadline", row.deadline.map(|at| moment(now, at)));
-    add("id", Some(shown::line(&row.id).into_owned()));
-    add("state", Some(shown::line(&row.state).into_owned()));
-    add("history", Some(question_history(row, now)));
-    fields
+/// Who decided. An agent that did so for another is an orchestrator, and never looks like a person.
+pub(crate) fn by(who: &Who, asker: Option<&str>) -> String {
+    let name = shown::line(&who.name);
+    if who.role == "agent" && who.agent_id.as_deref() != asker {
+        format!("orchestrator {name}")
+    } else {
+        name.into_owned()
+    }
 }
 
 /// How an ask stands, with who ended it and the words that came with it.
@@ -210,7 +198,7 @@ pub(crate) fn ask_state(row: &HostApproval) -> String {
         let _ = write!(text, " ({})", shown::line(resolution));
     }
     if let Some(who) = &row.resolved_by {
-        let _ = write!(text, " by {}", shown::line(&who.name));
+        let _ = write!(text, " by {}", by(who, row.agent_id.as_deref()));
     }
     if let Some(message) = &row.message {
         let _ = write!(text, ": {}", shown::line(message));
@@ -247,11 +235,11 @@ fn warning(row: &HostApproval) -> Option<String> {
     (!words.is_empty()).then(|| words.join("\n"))
 }
 
-fn hidden_warning(count: usize) -> Option<String> {
+pub(crate) fn hidden_warning(count: usize) -> Option<String> {
     (count > 0).then(|| format!("{count} characters that a screen would hide are shown as escapes"))
 }
 
-fn asked_by(agent_id: Option<&str>, who: Option<&Who>) -> String {
+pub(crate) fn asked_by(agent_id: Option<&str>, who: Option<&Who>) -> String {
     let agent = agent_id.map(|id| format!("agent {}", shown::line(id)));
     let who = who.map(|who| format!("{} ({})", shown::line(&who.name), shown::line(&who.role)));
     match (agent, who) {
@@ -262,7 +250,7 @@ fn asked_by(agent_id: Option<&str>, who: Option<&Who>) -> String {
 }
 
 /// A time to come, relative and exact.
-fn moment(now: Time, at: Time) -> String {
+pub(crate) fn moment(now: Time, at: Time) -> String {
     format!("{} ({at})", duration::until(now, at))
 }
 
@@ -290,27 +278,6 @@ fn ask_history(row: &HostApproval, now: Time) -> String {
         lines.push(format!(
             "input edited to:\n{}",
             json_text::pretty(edited.text())
-        ));
-    }
-    lines.join("\n")
-}
-
-fn question_history(row: &HostQuestion, now: Time) -> String {
-    let mut lines = vec![format!(
-        "{} ago  asked (event {})",
-        duration::age(now, row.created_at),
-        row.sequence
-    )];
-    if let Some(at) = row.ended_at {
-        let by = row
-            .answered_by
-            .as_ref()
-            .map(|who| format!(" by {}", shown::line(&who.name)))
-            .unwrap_or_default();
-        lines.push(format!(
-            "{} ago  {}{by}",
-            duration::age(now, at),
-            shown::line(&row.state)
         ));
     }
     lines.join("\n")
@@ -394,5 +361,25 @@ mod tests {
             ..sample::approval()
         };
         assert_eq!(ask_state(&row), "denied (deny) by ada: not on Fridays");
+    }
+
+    #[test]
+    fn an_orchestrator_that_answered_does_not_look_like_a_person() {
+        let orchestrator = Who {
+            agent_id: Some("agent-boss".into()),
+            ..sample::who("ada", "agent")
+        };
+        let row = HostApproval {
+            state: "allowed".into(),
+            resolved_by: Some(orchestrator.clone()),
+            ..sample::approval()
+        };
+        assert_eq!(ask_state(&row), "allowed by orchestrator ada");
+        let itself = HostApproval {
+            state: "cancelled".into(),
+            agent_id: orchestrator.agent_id.clone(),
+            ..row
+        };
+        assert_eq!(ask_state(&itself), "cancelled by ada");
     }
 }

@@ -155,6 +155,11 @@ fn call_exit(error: &CallError) -> Exit {
             | Reason::NotYourApproval
             | Reason::OwnerNotConnected
             | Reason::OwnedElsewhere
+            | Reason::NotBelow
+            | Reason::NotAnOrchestrator
+            | Reason::AboveCeiling
+            | Reason::Wider
+            | Reason::HasChildren
             | Reason::ReservedKind
             | Reason::NotManaged
             | Reason::RunByHost
@@ -195,6 +200,21 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
         Reason::AgentsCannotAnswer | Reason::AgentNotAllowed => {
             Some("agents ask and never answer: run this from a terminal that no agent started")
         }
+        Reason::HasChildren => Some(
+            "say what becomes of them with `countersign kill NAME --children end` or `--children keep`",
+        ),
+        Reason::NotAnOrchestrator => {
+            Some("`countersign ls` marks orchestrators; only `spawn` makes one")
+        }
+        Reason::NotBelow => {
+            Some("an orchestrator reaches the agents that it started, and those that they started")
+        }
+        Reason::AboveCeiling => Some(
+            "a person answers it, or gives the orchestrator more with `countersign ceiling NAME --rule RULE`",
+        ),
+        Reason::Wider => Some(
+            "let what it needs through by rule, with `countersign rules add` or `approve --remember`",
+        ),
         Reason::ObserverCannotChange => Some("use an operator's token, or the socket"),
         Reason::OwnerNotConnected => {
             Some("only the program that asked can decide it; it is not connected")

@@ -32,6 +32,8 @@ pub(crate) struct HostOptions {
     pub(crate) allow_hosts: Vec<String>,
     /// How long its agents go on without a host.
     pub(crate) agents_alone_ms: u64,
+    /// How long orchestrators have to answer before people are asked as well.
+    pub(crate) escalation_ms: u64,
 }
 
 /// What the file says, or a test.
@@ -50,9 +52,11 @@ pub(crate) async fn run(
         listen,
         allow_hosts,
         agents_alone_ms,
+        escalation_ms,
     } = options;
     raise_file_limit();
-    let settings = settings(&paths, agents_alone_ms)?;
+    let mut settings = settings(&paths, agents_alone_ms)?;
+    settings.escalation_ms = escalation_ms;
     let (service, mut stopped) = countersign_daemon::open(&paths.database, settings).await?;
     let ending = CancellationToken::new();
     let doors = Options {

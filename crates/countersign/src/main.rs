@@ -18,6 +18,7 @@ mod mcp;
 mod nonce;
 mod output;
 mod paths;
+mod questions_text;
 mod reconnect;
 mod rule_files;
 mod rules_text;

@@ -60,6 +60,9 @@ pub struct TranscriptPart {
 pub enum TranscriptRow {
     /// A message to the agent.
     User {
+        /// The agent below that the words are from, for a letter to an orchestrator.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
         /// The words.
         text: String,
     },
@@ -127,6 +130,8 @@ impl<'de> Deserialize<'de> for TranscriptRow {
         struct Fields {
             r#type: String,
             #[serde(default)]
+            from: Option<String>,
+            #[serde(default)]
             text: String,
             #[serde(default)]
             id: String,
@@ -148,7 +153,10 @@ impl<'de> Deserialize<'de> for TranscriptRow {
             serde_json::from_str(whole.text()).map_err(serde::de::Error::custom)?;
         let (text, id) = (fields.text, fields.id);
         Ok(match fields.r#type.as_str() {
-            "user" => Self::User { text },
+            "user" => Self::User {
+                from: fields.from,
+                text,
+            },
             "assistant" => Self::Assistant { text },
             "thinking" => Self::Thinking { text },
             "notice" => Self::Notice { text },
@@ -181,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_transcript_is_read_back_to_the_byte() {
-        let text = r#"[{"type":"user","text":"a"},{"type":"tool_use","id":"c","input":{"b":1.50,"b":2}},{"type":"tool_result","id":"c","status":"failed"},{"type":"plan","steps":[{"status":"pending","text":"t"}]},{"type":"other","update":[1.0]}]"#;
+        let text = r#"[{"type":"user","text":"a"},{"type":"user","from":"x","text":"b"},{"type":"tool_use","id":"c","input":{"b":1.50,"b":2}},{"type":"tool_result","id":"c","status":"failed"},{"type":"plan","steps":[{"status":"pending","text":"t"}]},{"type":"other","update":[1.0]}]"#;
         let rows: Vec<TranscriptRow> = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&rows).unwrap(), text);
         let newer = r#"{"type":"newer","x":1.0}"#;

@@ -10,6 +10,7 @@ use crate::request::{Action, Place, Request};
 use crate::shell::{
     self, AllowForm, CommandFacts, DenyForm, RedirectKind, Step, Touched, Touches, What, Word,
 };
+use crate::spawn;
 
 /// Longer subjects are shown by their beginning.
 const SUBJECT_BYTES_MAX: usize = 2_000;
@@ -47,6 +48,10 @@ pub(crate) enum Body {
     Mcp {
         server: String,
         tool: String,
+    },
+    Spawn {
+        names: Vec<String>,
+        beyond: Option<String>,
     },
     Tool,
     /// Only its doubt matters.
@@ -125,6 +130,7 @@ impl Assessor<'_> {
             Action::Edit { path } => self.path(PartKind::Write, path),
             Action::Fetch { url } => self.fetch(url),
             Action::Mcp { server, tool } => self.mcp(server, tool),
+            Action::Spawn { names, beyond } => self.spawn(names, beyond.as_ref()),
             Action::In { directory, action } => self.starting_in(directory, action),
             Action::Other => self.add(PartKind::Tool, &self.request.tool.clone(), Body::Tool, None),
             Action::All(actions) => actions.iter().for_each(|action| self.action(action)),
@@ -200,6 +206,18 @@ impl Assessor<'_> {
             body,
             doubt,
         );
+    }
+
+    fn spawn(&mut self, names: &[String], beyond: Option<&String>) {
+        let subject = match names {
+            [] => spawn::NAME.to_owned(),
+            names => format!("{}({})", spawn::NAME, names.join(", ")),
+        };
+        let body = Body::Spawn {
+            names: names.to_vec(),
+            beyond: beyond.cloned(),
+        };
+        self.add(PartKind::Tool, &shortened(&subject), body, None);
     }
 
     fn shell(&mut self, command: &str) {

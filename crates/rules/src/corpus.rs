@@ -157,6 +157,7 @@ impl Case {
             Action::Edit { path } => format!("edit {path}"),
             Action::Fetch { url } => format!("fetch {url}"),
             Action::Mcp { server, tool } => format!("mcp {server} {tool}"),
+            Action::Spawn { names, .. } => format!("spawn {}", names.join(" ")),
             Action::Other | Action::All(_) | Action::In { .. } | Action::Unclear { .. } => {
                 self.request.tool.clone()
             }

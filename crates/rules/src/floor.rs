@@ -1,7 +1,8 @@
 //! The floor: what no rule, grant or bypass lifts.
 //!
 //! The host's own files are denied to agents. Rule files, the insides of `.git`, the settings of
-//! agents and editors, and files that shells run at their start at least ask before they change.
+//! agents and editors, and files that shells run at their start at least ask before they change, and
+//! so do agents that an orchestrator would start with more than is usual.
 
 use countersign_core::event::Effect;
 
@@ -109,6 +110,8 @@ impl Floor {
                 });
                 said.max_by_key(|(effect, _)| *effect)
             }
+            // A person decides about whatever reaches further than its orchestrator does.
+            Body::Spawn { beyond, .. } => beyond.clone().map(|reason| (Effect::Ask, reason)),
             Body::Fetch(_) | Body::Mcp { .. } | Body::Tool | Body::Nothing => None,
         }
     }

@@ -7,11 +7,13 @@ use countersign_core::event::{Effect, PartKind, Verdict, VerdictPart};
 
 use crate::assess::{Assessment, At, Body, Part, Touch};
 use crate::floor::Floor;
+use crate::glob::TextGlob;
 use crate::language::{PathPattern, Pattern, ShellForm, host_matches};
 use crate::path::Spot;
 use crate::request::Place;
 use crate::ruleset::{Entry, RuleSet};
 use crate::shell::Touches;
+use crate::spawn;
 
 /// One source of rules. In each, the highest rank that matches counts; between layers the
 /// strictest does, and a layer that says nothing does not count.
@@ -243,14 +245,9 @@ fn allows(pattern: &Pattern, assessment: &Assessment, part: &Part) -> bool {
         (Pattern::Fetch(host), Body::Fetch(target)) => {
             host_matches(host.as_ref(), target.as_ref(), Effect::Allow)
         }
-        (
-            Pattern::Mcp { server, tool },
-            Body::Mcp {
-                server: own,
-                tool: name,
-            },
-        ) => server == own && tool.matches(name),
-        (Pattern::Tool(name), Body::Tool | Body::Mcp { .. }) => {
+        (Pattern::Mcp { server, tool }, body) => is_tool_of(server, tool, body),
+        (Pattern::Spawn(kind), Body::Spawn { names, .. }) => kind.allows(names),
+        (Pattern::Tool(name), Body::Tool | Body::Mcp { .. } | Body::Spawn { .. }) => {
             name.is_literal() && name.matches(&assessment.tool)
         }
         _ => false,
@@ -296,18 +293,34 @@ fn covers(pattern: &Pattern, assessment: &Assessment, part: &Part) -> Option<Mat
         (Pattern::Fetch(host), Body::Fetch(target)) => {
             sure(host_matches(host.as_ref(), target.as_ref(), Effect::Deny))
         }
-        (
-            Pattern::Mcp { server, tool },
-            Body::Mcp {
-                server: own,
-                tool: name,
-            },
-        ) => sure(server == own && tool.matches(name)),
-        (Pattern::AnyMcp(name), Body::Mcp { server, tool }) => {
-            sure(name.matches(&format!("mcp__{server}__{tool}")))
+        (Pattern::Mcp { server, tool }, body) => sure(is_tool_of(server, tool, body)),
+        (Pattern::Spawn(kind), Body::Spawn { names, .. }) => match kind.covers(names) {
+            // What does not say what it would start may start anything.
+            false if names.is_empty() => Some(Matched::Maybe),
+            covered => sure(covered),
+        },
+        (Pattern::AnyMcp(name), body) => {
+            let called = names_of_tool(body);
+            sure(
+                called
+                    .is_some_and(|(server, tool)| name.matches(&format!("mcp__{server}__{tool}"))),
+            )
         }
         _ => None,
     }
+}
+
+/// The server and the tool that a part would call.
+fn names_of_tool(body: &Body) -> Option<(&str, &str)> {
+    match body {
+        Body::Mcp { server, tool } => Some((server, tool)),
+        Body::Spawn { .. } => Some((spawn::SERVER, spawn::TOOL)),
+        _ => None,
+    }
+}
+
+fn is_tool_of(server: &str, tool: &TextGlob, body: &Body) -> bool {
+    names_of_tool(body).is_some_and(|(own, name)| server == own && tool.matches(name))
 }
 
 /// Whether a rule means every use of a tool, so that it needs no input to match.
@@ -325,12 +338,13 @@ fn is_whole_tool(pattern: &Pattern, tool: &str) -> bool {
 }
 
 /// A deny of a tool by name also means what the tool does under another name.
-fn is_alias(name: &crate::glob::TextGlob, part: &Part) -> bool {
+fn is_alias(name: &TextGlob, part: &Part) -> bool {
     let tool = match part.kind {
         PartKind::Command => "Bash",
         PartKind::Read => "Read",
         PartKind::Write => "Edit",
         PartKind::Fetch => "WebFetch",
+        PartKind::Tool if matches!(part.body, Body::Spawn { .. }) => spawn::NAME,
         PartKind::Tool => return false,
     };
     name.matches(tool)

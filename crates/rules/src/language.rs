@@ -9,6 +9,7 @@ use crate::host::{HostPattern, Target};
 use crate::path::{below, clean};
 use crate::request::Place;
 use crate::shell::DenyForm;
+use crate::spawn::{self, KindPattern};
 
 /// Longer rules than this are refused.
 const RULE_BYTES_MAX: usize = 4096;
@@ -56,6 +57,9 @@ pub enum RuleError {
     /// A pattern for pages that is none.
     #[error("a pattern for pages is `domain:NAME`")]
     DomainMissing,
+    /// A kind of agent that is none.
+    #[error("`{0}` is not the name of a kind of agent, nor `*`")]
+    AgentKind(String),
     /// A path that cannot be meant.
     #[error("a path pattern cannot begin in another user's home")]
     OtherHome,
@@ -76,6 +80,8 @@ pub(crate) enum Pattern {
     Fetch(Option<HostPattern>),
     /// Tools of one MCP server.
     Mcp { server: String, tool: TextGlob },
+    /// Agents that an orchestrator starts.
+    Spawn(KindPattern),
     /// Tools of any MCP server, by their whole name. Never in an allow.
     AnyMcp(TextGlob),
 }
@@ -171,6 +177,7 @@ fn parse_tool(effect: Effect, name: &str, spec: Option<&str>) -> Result<Pattern,
         ("NotebookEdit", spec) => path(spec).map(|path| Pattern::Edit(path, "NotebookEdit")),
         ("WebFetch", None) => Ok(Pattern::Fetch(None)),
         ("WebFetch", Some(spec)) => domain(spec).map(|host| Pattern::Fetch(Some(host))),
+        (spawn::NAME, spec) => KindPattern::parse(spec).map(Pattern::Spawn),
         (name, Some(_)) => Err(RuleError::NoPattern(name.to_owned())),
         ("*", None) if effect == Effect::Allow => Err(RuleError::AllowsEverything),
         (name, None) if effect == Effect::Allow && name.starts_with('*') => {

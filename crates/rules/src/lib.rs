@@ -22,6 +22,7 @@ mod path;
 mod request;
 mod ruleset;
 mod shell;
+mod spawn;
 mod suggest;
 
 pub use assess::{Assessment, assess};

@@ -2,7 +2,10 @@
 //!
 //! Invariant: a field that is not known is doubt, never silence: it may change what the tool does.
 
+use countersign_core::SPAWN_TOOL;
 use serde_json::{Map, Value};
+
+use crate::spawn;
 
 /// What is to be judged, and where it would happen.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +60,13 @@ pub enum Action {
         server: String,
         /// The tool.
         tool: String,
+    },
+    /// Starts an agent below its own.
+    Spawn {
+        /// What it is known by: the kind of agent, and the program where one is named.
+        names: Vec<String>,
+        /// Why only a person may allow it, if it is so.
+        beyond: Option<String>,
     },
     /// Does something in another directory than the agent's.
     In {
@@ -169,7 +179,9 @@ const HARMLESS_FOR_FETCH: [&str; 4] = ["prompt", "format", "timeout", "max_lengt
 impl Request {
     /// Reads a tool's name and input as agents send them.
     pub fn from_tool(tool: &str, input: Option<&Value>, place: Place) -> Self {
-        let action = if let Some((server, name)) = mcp_names(tool) {
+        let action = if tool == SPAWN_TOOL {
+            spawn::read(input)
+        } else if let Some((server, name)) = mcp_names(tool) {
             Action::Mcp {
                 server: server.to_owned(),
                 tool: name.to_owned(),

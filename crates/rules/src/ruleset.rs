@@ -12,6 +12,7 @@ use crate::language::{Anchor, Floats, PathPattern, Pattern, Rule, RuleError};
 use crate::path::{Spot, below, clean};
 use crate::request::Place;
 use crate::shell::{AllowForm, DenyForm};
+use crate::spawn;
 
 /// Where a rule stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,6 +211,10 @@ impl RuleSet {
                 look(&Key::Server(server.clone()));
                 look(&Key::AnyServer);
             }
+            Body::Spawn { .. } => {
+                look(&Key::Server(spawn::SERVER.to_owned()));
+                look(&Key::AnyServer);
+            }
             Body::Nothing if part.kind == PartKind::Command => look(&Key::AnyProgram),
             Body::Tool => {
                 look(&Key::AnyProgram);
@@ -277,6 +282,7 @@ fn key_of(entry: &Entry) -> Key {
         Pattern::Read(Some(path)) | Pattern::Edit(Some(path), _) => path_key(path),
         Pattern::Fetch(_) => Key::Fetch,
         Pattern::Mcp { server, .. } => Key::Server(server.clone()),
+        Pattern::Spawn(_) => Key::Server(spawn::SERVER.to_owned()),
         Pattern::AnyMcp(_) => Key::AnyServer,
     }
 }

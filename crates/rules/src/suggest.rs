@@ -13,6 +13,7 @@ use crate::path::below;
 use crate::request::{Action, Place, Request, quote};
 use crate::ruleset::{Entry, Origin, RuleSet};
 use crate::shell::{is_interpreter, is_wrapper};
+use crate::spawn;
 
 /// More rules than this are not offered for one ask.
 const CANDIDATES_MAX: usize = 5;
@@ -177,6 +178,13 @@ fn offers(request: &Request, part: &Part) -> Vec<Offer> {
             format!("mcp__{server}__{tool}"),
             "this tool, whatever it is given",
         )],
+        Body::Spawn { names, .. } => match names.as_slice() {
+            [kind] => vec![offer(
+                format!("{}({kind})", spawn::NAME),
+                format!("any agent of the kind `{kind}` that it starts below itself"),
+            )],
+            _ => Vec::new(),
+        },
         Body::Tool => vec![offer(
             request.tool.clone(),
             "this tool, whatever it is given",
@@ -381,7 +389,7 @@ fn probes(request: &Request, part: &Part) -> Vec<Assessment> {
             }
         }
         Body::Path(_) => probes.extend(path_probes(&request.place)),
-        Body::Fetch(_) | Body::Mcp { .. } | Body::Tool | Body::Nothing => {}
+        Body::Fetch(_) | Body::Mcp { .. } | Body::Spawn { .. } | Body::Tool | Body::Nothing => {}
     }
     probes
 }

@@ -15,7 +15,9 @@ use countersign_protocol::{ErrorCode, Reason};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::fault::Fault;
-use crate::peer::{Found, ProcessId, Reach, TcpPeers, ancestry, find_root, identify, was_given};
+use crate::peer::{
+    Found, Origin, ProcessId, Reach, TcpPeers, ancestry, find_root, identify, origin, was_given,
+};
 
 /// The other end of a connection, as the kernel names it.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +44,8 @@ pub(crate) struct Connection {
 struct Lineage {
     holders: Vec<ProcessKey>,
     all: Vec<ProcessKey>,
+    /// The same for each holder by itself, the holder first.
+    chains: Vec<Vec<ProcessKey>>,
 }
 
 impl Lineage {
@@ -114,14 +118,14 @@ fn look_up(peer: Peer, peers: &TcpPeers) -> Result<Lineage, &'static str> {
         if found.reach == Reach::TooDeep {
             return Err("it is nested too deeply");
         }
-        let mut processes = found.processes.iter().map(|id| ProcessKey {
+        let processes = found.processes.iter().map(|id| ProcessKey {
             pid: id.pid,
             start_time: id.start_time,
         });
-        let holder = processes.next().ok_or("it has ended")?;
-        lineage.holders.push(holder);
-        lineage.all.push(holder);
-        lineage.all.extend(processes);
+        let chain: Vec<ProcessKey> = processes.collect();
+        lineage.holders.push(*chain.first().ok_or("it has ended")?);
+        lineage.all.extend(&chain);
+        lineage.chains.push(chain);
     }
     Ok(lineage)
 }
@@ -166,7 +170,7 @@ impl Doorkeeper {
             return Err(auth_required());
         }
         let lineage = connection.lineage(&self.peers).await?;
-        let descends_from = self.service.agent_among(lineage.all.clone()).await?;
+        let descends_from = self.descent(&lineage).await?;
         let (principal, expires_at) = match (descends_from, bearer) {
             (Some(agent), _) => (agent_by_descent(agent), None),
             (None, Some((token, bearer))) => {
@@ -181,6 +185,36 @@ impl Doorkeeper {
             trust_version,
             token,
         })
+    }
+
+    /// The agent that a caller descends from, or did before what started it ended.
+    async fn descent(&self, lineage: &Lineage) -> Result<Option<AgentId>, Fault> {
+        if let Some(agent) = self.service.agent_among(lineage.all.clone()).await? {
+            return Ok(Some(agent));
+        }
+        let outside = self.service.outside_processes().await?;
+        if outside.is_empty() {
+            return Ok(None);
+        }
+        let chains = lineage.chains.clone();
+        let roots: Vec<ProcessKey> = outside.iter().map(|(root, _)| *root).collect();
+        let looking = tokio::task::spawn_blocking(move || {
+            let origins = chains.iter().map(|chain| origin(chain, &roots));
+            origins.collect::<Vec<Origin>>()
+        });
+        let origins = looking.await.unwrap_or_else(|_| vec![Origin::Doubtful]);
+        let known = outside
+            .into_iter()
+            .find(|(root, _)| origins.contains(&Origin::Root(*root)));
+        if let Some((_, agent)) = known {
+            return Ok(Some(agent));
+        }
+        if origins.contains(&Origin::Doubtful) {
+            let words = "the calling process may be an agent's: whatever started it has ended, and an \
+                         agent that the host did not start is there. Run this from a terminal";
+            return Err(Fault::refused(Reason::AuthFailed, words));
+        }
+        Ok(None)
     }
 
     async fn find_bearer(
@@ -255,7 +289,7 @@ impl Doorkeeper {
     /// Refuses a connection whose other end is an agent.
     pub(crate) async fn refuse_agents(&self, connection: &Arc<Connection>) -> Result<(), Fault> {
         let lineage = connection.lineage(&self.peers).await?;
-        match self.service.agent_among(lineage.all).await? {
+        match self.descent(&lineage).await? {
             Some(agent) => Err(countersign_core::Rejection::AgentNotAllowed(agent).into()),
             None => Ok(()),
         }

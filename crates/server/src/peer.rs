@@ -8,11 +8,13 @@
 mod holders;
 mod root;
 mod socket;
+mod stray;
 mod tcp;
 
 use std::fs;
 
 pub(crate) use root::find_root;
+pub(crate) use stray::{Origin, origin};
 pub(crate) use tcp::{Found, TcpPeers};
 
 const LINEAGE_MAX: usize = 64;
@@ -107,6 +109,7 @@ fn walk(pid: u32) -> Ancestry {
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
+    session: u32,
     start_time: u64,
 }
 
@@ -135,7 +138,8 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
         .split_ascii_whitespace();
     Some(Stat {
         parent: fields.nth(1)?.parse().ok()?,
-        start_time: fields.nth(17)?.parse().ok()?,
+        session: fields.nth(1)?.parse().ok()?,
+        start_time: fields.nth(15)?.parse().ok()?,
     })
 }
 

@@ -270,6 +270,7 @@ pub(super) fn begin_turn(
             .iter()
             .map(|message| TranscriptEntry::User {
                 text: message.words(),
+                from: message.letter_from().cloned(),
             })
             .collect(),
     };
@@ -430,21 +431,30 @@ fn archive(state: &State, caller: &Caller, id: AgentId, away: bool) -> Result<De
     let events = if managed.archived == away {
         Vec::new()
     } else if away {
-        put_away(state, caller, &id, managed)
+        put_away(state, caller, &id, managed)?
     } else {
         vec![taken_out(state, caller, agent)?]
     };
     Ok(Decision::new(events, Subject::Agent(id)))
 }
 
-/// The facts that put an agent away. Nothing that runs is out of sight, so it ends.
-fn put_away(state: &State, caller: &Caller, id: &AgentId, managed: &Managed) -> Vec<Event> {
+/// The facts that put an agent away. Nothing that runs is out of sight, so it ends; and what becomes
+/// of those below one that runs has to be said first, by ending it.
+fn put_away(
+    state: &State,
+    caller: &Caller,
+    id: &AgentId,
+    managed: &Managed,
+) -> Result<Vec<Event>, Rejection> {
     let mut events = match managed.life {
         Life::Gone | Life::Stopping => Vec::new(),
-        Life::Requested | Life::Launched | Life::Ready => stopped(state, caller, id, managed),
+        Life::Requested | Life::Launched | Life::Ready => {
+            end_children(state, caller, id, None)?;
+            stopped(state, caller, id, managed)
+        }
     };
     events.push(archived(id, true, caller));
-    events
+    Ok(events)
 }
 
 /// The fact that an agent is no longer put away. Another may have got its name meanwhile.

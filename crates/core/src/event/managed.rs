@@ -106,6 +106,9 @@ pub enum TranscriptEntry {
     User {
         /// The words.
         text: String,
+        /// The agent below that the words are from, for a letter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<AgentId>,
     },
     /// Words of the agent.
     Assistant {
@@ -165,7 +168,7 @@ impl TranscriptEntry {
     /// Roughly what it takes in memory, in bytes.
     pub fn weight(&self) -> usize {
         let own = match self {
-            Self::User { text }
+            Self::User { text, .. }
             | Self::Assistant { text }
             | Self::Thinking { text }
             | Self::Notice { text }
@@ -406,6 +409,11 @@ pub struct Message {
 }
 
 impl Message {
+    /// The agent below that it is from, for a letter.
+    pub fn letter_from(&self) -> Option<&AgentId> {
+        self.mail.as_ref().map(Mail::from)
+    }
+
     /// What the agent is told.
     pub fn words(&self) -> String {
         match self.mail {

@@ -32,6 +32,15 @@ pub enum Mail {
     },
 }
 
+impl Mail {
+    /// The agent below that it is from.
+    pub fn from(&self) -> &AgentId {
+        match self {
+            Self::Question { from, .. } | Self::Note { from, .. } | Self::Finished { from } => from,
+        }
+    }
+}
+
 /// See `Event::AgentNoted`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentNoted {

@@ -42,6 +42,7 @@ fn list(rows: &[CatalogRow], width: usize) -> String {
     let rows: Vec<_> = here.into_iter().chain(missing).map(row).collect();
     let mut text = output::columns(&["NAME", "AGENT", "STATE", "HOW"], &rows, width);
     text.push_str("Any other that speaks ACP: countersign spawn --command 'PROGRAM ARGUMENTS'\n");
+    text.push_str("Any of them can lead others: countersign spawn --role orchestrator\n");
     text
 }
 
@@ -64,7 +65,8 @@ mod tests {
             "NAME  AGENT  STATE      HOW\n\
              b     B      installed  /bin/x acp\n\
              a     A      missing    npm i a\n\
-             Any other that speaks ACP: countersign spawn --command 'PROGRAM ARGUMENTS'\n"
+             Any other that speaks ACP: countersign spawn --command 'PROGRAM ARGUMENTS'\n\
+             Any of them can lead others: countersign spawn --role orchestrator\n"
         );
     }
 }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use countersign_protocol::{
-    ApprovalParams, BypassRow, HostApproval, HostQuestion, HostStatus, HostVerdict, ListParams,
-    QuestionParams, Reason, RuleProblem, Time,
+    ApprovalParams, BypassRow, HostAgent, HostApproval, HostQuestion, HostStatus, HostVerdict,
+    ListParams, QuestionParams, Reason, RuleProblem, Time,
 };
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::client::{CallError, Client};
 use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::output::CARE;
-use crate::{describe, duration, output, rules_text, shown};
+use crate::{describe, duration, output, questions_text, rules_text};
 
 #[derive(Args)]
 pub(crate) struct InboxArgs {
@@ -40,9 +40,12 @@ pub(super) async fn inbox(common: &Common, args: InboxArgs) -> Result<Exit, CliE
     let mut client = common.connect().await?;
     let mut inbox = load(&mut client, args.agent).await?;
     inbox.approvals.sort_by_key(|row| row.sequence);
-    inbox.questions.sort_by_key(|row| row.sequence);
+    inbox
+        .questions
+        .sort_by_key(|row| (!row.for_people, row.sequence));
     let now = duration::now();
     if !common.json {
+        name_orchestrators(&mut client, &mut inbox.questions).await?;
         for warning in rules_text::warnings(&inbox.rule_problems, &inbox.bypassed, now) {
             output::say(format_args!("{CARE}{warning}{CARE:#}"));
         }
@@ -106,7 +109,7 @@ fn list(inbox: &Inbox, now: Time, width: usize) -> String {
     let asks = inbox.approvals.iter().map(|row| {
         let who = describe::asker(row.agent_id.as_deref(), row.asked_by.as_ref());
         (
-            row.sequence,
+            (false, row.sequence),
             row.created_at,
             "ask",
             &row.id,
@@ -118,12 +121,12 @@ fn list(inbox: &Inbox, now: Time, width: usize) -> String {
     let questions = inbox.questions.iter().map(|row| {
         let who = describe::asker(row.agent_id.as_deref(), Some(&row.asked_by));
         (
-            row.sequence,
+            (!row.for_people, row.sequence),
             row.created_at,
             "question",
             &row.id,
             who,
-            shown::line(&row.question).into_owned(),
+            questions_text::summary(row, now),
             None,
         )
     });
@@ -163,6 +166,21 @@ fn with_parts(table: &str, verdicts: &[Option<&HostVerdict>], width: usize) -> S
     text
 }
 
+/// Puts names in the place of orchestrators' ids. An agent that looks sees those that it may see.
+async fn name_orchestrators(
+    client: &mut Client,
+    questions: &mut [HostQuestion],
+) -> Result<(), CliError> {
+    if questions.iter().all(|row| row.to.is_none()) {
+        return Ok(());
+    }
+    let agents = client.call("host.agents", &serde_json::json!({})).await;
+    if let Ok(agents) = known::<Vec<HostAgent>>(agents, Reason::AgentNotAllowed)? {
+        questions_text::name_orchestrators(questions, &agents);
+    }
+    Ok(())
+}
+
 /// One thing that waits or waited.
 enum Found {
     Ask(Box<HostApproval>),
@@ -176,8 +194,9 @@ pub(super) async fn show(common: &Common, args: ShowArgs) -> Result<Exit, CliErr
         (Found::Ask(row), true) => output::put_json(&row)?,
         (Found::Question(row), true) => output::put_json(&row)?,
         (Found::Ask(row), false) => output::put(&output::fields(&describe::ask_fields(&row, now)))?,
-        (Found::Question(row), false) => {
-            output::put(&output::fields(&describe::question_fields(&row, now)))?;
+        (Found::Question(mut row), false) => {
+            name_orchestrators(&mut client, std::slice::from_mut(&mut *row)).await?;
+            output::put(&output::fields(&questions_text::fields(&row, now)))?;
         }
     }
     Ok(Exit::Ok)
@@ -222,7 +241,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn the_inbox_mixes_asks_and_questions_oldest_first() {
+    fn the_inbox_is_oldest_first_and_what_orchestrators_are_asked_comes_last() {
         let late = HostApproval {
             id: "approval-cccc33334444".into(),
             sequence: 9,
@@ -232,9 +251,17 @@ mod tests {
             verdict: Some(sample::verdict()),
             ..sample::approval()
         };
+        let orchestrators = HostQuestion {
+            id: "question-dddd11112222".into(),
+            sequence: 1,
+            to: Some("boss".into()),
+            for_people: false,
+            escalates_at: Some(Time(191_000_000)),
+            ..sample::question()
+        };
         let inbox = Inbox {
             approvals: vec![late, sample::approval()],
-            questions: vec![sample::question()],
+            questions: vec![orchestrators, sample::question()],
             rule_problems: Vec::new(),
             bypassed: Vec::new(),
         };
@@ -245,7 +272,8 @@ mod tests {
              aaaa1111  ask       3m   builder  Bash: cargo test --workspace\n\
              bbbb1111  question  2m   docs     Which title?\n\
              cccc3333  ask       3m   builder  Push to main\n    allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n    \
-             ask    write /p/.git/config  <- git internals (no rule, grant or bypass lifts this)\n"
+             ask    write /p/.git/config  <- git internals (no rule, grant or bypass lifts this)\n\
+             dddd1111  question  2m   docs     [asks boss first, you in 10s] Which title?\n"
         );
     }
 }

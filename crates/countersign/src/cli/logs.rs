@@ -26,8 +26,8 @@ const WAKING: [&str; 3] = ["transcript.added", "turn.ended", "agent.exited"];
   countersign logs -f builder
   countersign logs --after 1042 --json builder | jq -c '.entries[]'
 
-Marks: `>` told to the agent, `|` its words, `~` its thoughts, `*` a tool it uses, `=` what came of
-it, `-` its plan, `!` a notice, `?` something without words here.")]
+Marks: `>` told to the agent, `^` a letter from an agent below it, `|` its words, `~` its thoughts,
+`*` a tool it uses, `=` what came of it, `-` its plan, `!` a notice, `?` something without words here.")]
 pub(crate) struct LogsArgs {
     /// The agent: its name, or its id
     agent: String,
@@ -159,7 +159,8 @@ pub(super) async fn words_of(
 
 fn entry(row: &TranscriptRow) -> String {
     match row {
-        TranscriptRow::User { text } => marked('>', text),
+        TranscriptRow::User { from: None, text } => marked('>', text),
+        TranscriptRow::User { text, .. } => marked('^', text),
         TranscriptRow::Assistant { text } => marked('|', text),
         TranscriptRow::Thinking { text } => marked('~', text),
         TranscriptRow::Notice { text } => marked('!', text),
@@ -227,7 +228,12 @@ mod tests {
         let text = |text: &str| text.to_owned();
         let rows = [
             TranscriptRow::User {
+                from: None,
                 text: text("fix it\n"),
+            },
+            TranscriptRow::User {
+                from: Some(text("agent-2")),
+                text: text("which?\n> none"),
             },
             TranscriptRow::Assistant {
                 text: text("done\n> fix it\u{1b}[2J\r! all is well"),
@@ -252,7 +258,7 @@ mod tests {
         let shown: String = rows.iter().map(entry).collect();
         assert_eq!(
             shown,
-            "> fix it\n| done\n| > fix it\\u{1b}[2J\\r! all is well\n* Bash: ls -l pending\n\
+            "> fix it\n^ which?\n^ > none\n| done\n| > fix it\\u{1b}[2J\\r! all is well\n* Bash: ls -l pending\n\
              = failed: no\n? {\"a\":1}\n"
         );
     }

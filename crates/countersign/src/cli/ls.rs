@@ -4,7 +4,7 @@ use clap::Args;
 use countersign_protocol::{HostAgent, Time, UsageRow};
 use serde_json::json;
 
-use super::{Common, named};
+use super::{Common, family, named};
 use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::{duration, output, shown};
@@ -15,6 +15,7 @@ use crate::{duration, output, shown};
   countersign ls --all --json | jq -r '.[].id'
 
 What needs a person stands on top, then what runs, is idle, failed and ended; the most recent first.
+Agents that an orchestrator started stand under it.
 Tokens and cost are what the agents say themselves: some only tell what is in their context.")]
 pub(crate) struct LsArgs {
     /// Also those that were put away
@@ -27,15 +28,17 @@ pub(super) async fn ls(common: &Common, args: LsArgs) -> Result<Exit, CliError> 
     let mut agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
     agents.retain(|agent| args.all || !named::archived(agent));
     agents.sort_by_key(|agent| (rank(agent), std::cmp::Reverse(seen(agent))));
+    let placed = family::arranged(agents);
     if common.json {
+        let agents: Vec<&HostAgent> = placed.iter().map(|(_, agent)| agent).collect();
         output::put_json(&agents)?;
         return Ok(Exit::Ok);
     }
-    if agents.is_empty() {
+    if placed.is_empty() {
         output::say("no agents; start one with `countersign spawn`");
         return Ok(Exit::Ok);
     }
-    output::put(&agent_list(&agents, duration::now(), output::list_width()))?;
+    output::put(&agent_list(&placed, duration::now(), output::list_width()))?;
     Ok(Exit::Ok)
 }
 
@@ -65,12 +68,13 @@ fn seen(agent: &HostAgent) -> Time {
     managed.map_or(agent.updated_at, |managed| managed.last_activity)
 }
 
-fn agent_list(agents: &[HostAgent], now: Time, width: usize) -> String {
-    let row = |agent: &HostAgent| {
+fn agent_list(placed: &[(usize, HostAgent)], now: Time, width: usize) -> String {
+    let agents: Vec<&HostAgent> = placed.iter().map(|(_, agent)| agent).collect();
+    let row = |(depth, agent): &(usize, HostAgent)| {
         let usage = agent.managed.as_ref().map(|managed| managed.usage);
         vec![
-            name(agent, agents),
-            shown::line(&agent.kind).into_owned(),
+            "  ".repeat(*depth) + &name(agent, &agents),
+            kind(agent),
             state_words(agent, now),
             duration::age(now, seen(agent)),
             asks(agent),
@@ -81,15 +85,15 @@ fn agent_list(agents: &[HostAgent], now: Time, width: usize) -> String {
             shown::line(&task(agent)).into_owned(),
         ]
     };
-    let rows: Vec<_> = agents.iter().map(row).collect();
+    let rows: Vec<_> = placed.iter().map(row).collect();
     let heading = [
         "NAME", "KIND", "STATE", "SEEN", "ASKS", "TOKENS", "COST", "WHERE",
     ];
-    output::columns(&heading, &rows, width) + &totals(agents)
+    output::columns(&heading, &rows, width) + &totals(&agents)
 }
 
 /// The name, with the id where the name alone would not do.
-fn name(agent: &HostAgent, agents: &[HostAgent]) -> String {
+fn name(agent: &HostAgent, agents: &[&HostAgent]) -> String {
     let same = agents
         .iter()
         .filter(|other| other.name == agent.name)
@@ -102,7 +106,17 @@ fn name(agent: &HostAgent, agents: &[HostAgent]) -> String {
     }
 }
 
-/// The state, and that its asks are not held, if they are not.
+/// The kind, and that it leads others, if it does.
+fn kind(agent: &HostAgent) -> String {
+    let kind = shown::line(&agent.kind);
+    if named::is_orchestrator(agent) {
+        format!("{kind}, orchestrator")
+    } else {
+        kind.into_owned()
+    }
+}
+
+/// The state, that it may settle asks of others, and that its own are not held, if they are not.
 fn state_words(agent: &HostAgent, now: Time) -> String {
     let state = if agent.state.is_empty() {
         &agent.status
@@ -111,11 +125,14 @@ fn state_words(agent: &HostAgent, now: Time) -> String {
     };
     let managed = agent.managed.as_ref();
     let queued = managed.map_or(0, |managed| managed.queued);
+    let ceiling = managed.and_then(|managed| managed.ceiling.as_ref());
+    let ceiling = ceiling.filter(|ceiling| ceiling.until.is_none_or(|until| until > now));
     let bypass = agent.bypass_until.filter(|until| *until > now);
     let words = [
         Some(shown::line(state).into_owned()),
         (queued > 0).then(|| format!("{queued} queued")),
         named::archived(agent).then(|| "archived".to_owned()),
+        ceiling.map(|_| "has a ceiling".to_owned()),
         bypass.map(|until| format!("BYPASS ends {}", duration::until(now, until))),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
@@ -169,7 +186,7 @@ fn cost(micro: u64) -> String {
     format!("${}.{:02}", cents / 100, cents % 100)
 }
 
-fn totals(agents: &[HostAgent]) -> String {
+fn totals(agents: &[&HostAgent]) -> String {
     let usages = || {
         agents
             .iter()
@@ -231,7 +248,7 @@ mod tests {
             sample::agent(),
         ];
         agents.sort_by_key(|agent| (rank(agent), std::cmp::Reverse(seen(agent))));
-        let text = agent_list(&agents, Time(180_000_000), 100);
+        let text = agent_list(&family::arranged(agents), Time(180_000_000), 100);
         assert_eq!(
             anstream::adapter::strip_str(&text).to_string(),
             "NAME     KIND    STATE                SEEN  ASKS  TOKENS  COST   WHERE\n\
@@ -240,6 +257,40 @@ mod tests {
              old      claude  running              2m    -     12.3k   $0.13  /srv/app\n\
              gone     claude  stopped              2m    -     12.3k   $0.13  /srv/app\n\
              4 agents, 1 needs you, 37.0k tokens, $0.37\n"
+        );
+    }
+
+    #[test]
+    fn agents_stand_under_their_orchestrator() {
+        let with = |agent: HostAgent, row: ManagedRow| HostAgent {
+            managed: Some(row),
+            ..agent
+        };
+        let boss = ManagedRow {
+            role: Some("orchestrator".into()),
+            ceiling: Some(countersign_protocol::CeilingRow {
+                rules: vec!["Bash(ls:*)".into()],
+                until: None,
+            }),
+            ..sample::managed()
+        };
+        let below = ManagedRow {
+            parent: Some("agent-boss".into()),
+            ..sample::managed()
+        };
+        let agents = vec![
+            with(managed("ann", "waiting", 0), below),
+            managed("old", "running", 10),
+            with(managed("boss", "idle", 0), boss),
+        ];
+        let text = agent_list(&family::arranged(agents), Time(180_000_000), 100);
+        assert_eq!(
+            anstream::adapter::strip_str(&text).to_string(),
+            "NAME   KIND                  STATE                SEEN  ASKS  TOKENS  COST   WHERE\n\
+             boss   claude, orchestrator  idle, has a ceiling  3m    -     -       -      /srv/app\n  \
+             ann  claude                waiting              3m    -     -       -      /srv/app\n\
+             old    claude                running              2m    -     12.3k   $0.13  /srv/app\n\
+             3 agents, 12.3k tokens, $0.13\n"
         );
     }
 

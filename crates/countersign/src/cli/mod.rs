@@ -4,14 +4,17 @@ mod agents;
 pub(crate) mod ask;
 mod audit;
 mod bypass;
+mod ceiling;
 mod decide;
 pub(crate) mod detach;
 mod doctor;
 pub(crate) mod down;
 pub(crate) mod ending;
 mod events;
+mod family;
 mod hook;
 mod inbox;
+mod kill;
 mod left;
 mod logs;
 mod ls;
@@ -93,10 +96,7 @@ pub(crate) enum Command {
     /// End an agent's turn
     Interrupt(steer::InterruptArgs),
     /// End an agent, with everything it started
-    #[command(
-        after_help = "Example:\n  countersign kill builder\n\nIts open asks end as cancelled. `resume` or `send` starts it again on the same session."
-    )]
-    Kill(steer::OneArgs),
+    Kill(kill::KillArgs),
     /// Wait until agents have nothing to do
     Wait(steer::WaitArgs),
     /// Start an agent again where it was
@@ -150,6 +150,8 @@ pub(crate) enum Command {
     Rules(rules::RulesCommand),
     /// Let an agent's asks through without a person, for a while
     Bypass(bypass::BypassArgs),
+    /// Say what an orchestrator may settle for agents below it
+    Ceiling(ceiling::CeilingArgs),
     /// Have sessions that the host did not start ask here, through their tools' hooks
     #[command(subcommand)]
     Hook(hook::HookCommand),
@@ -195,7 +197,7 @@ impl Cli {
             Command::Ls(args) => ls::ls(common, args).await,
             Command::Send(args) => Box::pin(steer::send(common, args)).await,
             Command::Interrupt(args) => steer::interrupt(common, args).await,
-            Command::Kill(args) => steer::kill(common, args).await,
+            Command::Kill(args) => kill::kill(common, args).await,
             Command::Wait(args) => steer::wait(common, args).await,
             Command::Resume(args) => steer::resume(common, args).await,
             Command::Archive(args) => steer::archive(common, args).await,
@@ -216,6 +218,7 @@ impl Cli {
             Command::Audit(command) => audit::audit(common, command).await,
             Command::Rules(command) => Box::pin(rules::rules(common, command)).await,
             Command::Bypass(args) => bypass::bypass(common, args).await,
+            Command::Ceiling(args) => ceiling::ceiling(common, args).await,
             Command::Hook(command) => hook::hook(common, command),
             Command::Stop(args) => stop::stop(common, args).await,
             Command::Open => open::open(common).await,

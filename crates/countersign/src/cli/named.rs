@@ -53,6 +53,12 @@ pub(super) fn archived(agent: &HostAgent) -> bool {
         .is_some_and(|managed| managed.archived)
 }
 
+/// Whether it is an orchestrator.
+pub(super) fn is_orchestrator(agent: &HostAgent) -> bool {
+    let managed = agent.managed.as_ref();
+    managed.is_some_and(|managed| managed.role.as_deref() == Some("orchestrator"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,9 +18,15 @@ use crate::{duration, output, shown};
   countersign spawn --agent claude 'Fix the failing test'
   countersign spawn --agent codex --name api --worktree --wait - < task.md
   countersign spawn --command 'my-agent --acp' --env API_KEY --turn-timeout 30m 'Tidy up'
+  countersign spawn --agent claude --role orchestrator --name boss 'Have two agents fix it'
 
 `countersign agents` lists what can be started. Whatever it wants to do that no rule settles waits
-in `countersign inbox`.")]
+in `countersign inbox`.
+
+An orchestrator (--role orchestrator) is an agent of any kind that may also start agents of its own,
+each after an ask that rules such as `SpawnAgent(codex)` can settle. It reaches only those: tells them
+things, reads what they did, answers their questions, ends them. Their asks stay with you, unless you
+let it settle some with `countersign ceiling`.")]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct SpawnArgs {
     /// What it is to do; `-` reads it from stdin

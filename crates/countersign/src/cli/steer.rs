@@ -1,4 +1,4 @@
-//! Steering agents that the host runs: `send`, `interrupt`, `kill`, `resume`, `wait`, `archive`,
+//! Steering agents that the host runs: `send`, `interrupt`, `resume`, `wait`, `archive`,
 //! `rename`, `configure`.
 
 use std::time::Duration;
@@ -144,18 +144,6 @@ pub(super) async fn interrupt(common: &Common, args: InterruptArgs) -> Result<Ex
     .await
 }
 
-pub(super) async fn kill(common: &Common, args: OneArgs) -> Result<Exit, CliError> {
-    let ask = |agent_id| AgentParams { agent_id };
-    told(
-        common,
-        &args.agent,
-        "host.kill_agent",
-        ask,
-        "is being ended",
-    )
-    .await
-}
-
 pub(super) async fn resume(common: &Common, args: OneArgs) -> Result<Exit, CliError> {
     let ask = |agent_id| AgentParams { agent_id };
     told(
@@ -297,7 +285,8 @@ async fn told<P: Serialize>(
     said(common, &agent, words)
 }
 
-fn said(common: &Common, agent: &HostAgent, words: &str) -> Result<Exit, CliError> {
+/// The agent as it is now, and what became of it.
+pub(super) fn said(common: &Common, agent: &HostAgent, words: &str) -> Result<Exit, CliError> {
     if common.json {
         output::put_json(agent)?;
     } else {

@@ -76,10 +76,15 @@ pub(crate) fn split(line: &str) -> Result<Vec<String>, CliError> {
 
 /// Reads a person's yes. Anything else is no.
 pub(crate) fn confirmed() -> Result<bool, CliError> {
+    Ok(matches!(line()?.trim(), "y" | "Y" | "yes"))
+}
+
+/// Reads a line that a person typed.
+pub(crate) fn line() -> Result<String, CliError> {
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     read.map_err(|source| CliError::io("could not read the answer", source))?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+    Ok(line)
 }
 
 #[cfg(test)]

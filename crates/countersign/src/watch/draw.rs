@@ -137,7 +137,7 @@ fn list_line(screen: &Screen, item: &Item, selected: bool, width: usize) -> Line
     let pad = " ".repeat(12 - who.width());
     let what = match &item.ended {
         Some(ended) => format!("ENDED: {ended}"),
-        None => item.summary(),
+        None => item.summary(screen.wall),
     };
     let id = describe::short_id(item.id());
     let text = format!(
@@ -254,7 +254,11 @@ fn prompt(screen: &Screen, width: usize) -> Option<String> {
     let text = match &screen.mode {
         Mode::Browse => return None,
         Mode::Confirm { option } => {
-            format!("{} {id}? y/n  {}", shown::line(option), item.summary())
+            format!(
+                "{} {id}? y/n  {}",
+                shown::line(option),
+                item.summary(screen.wall)
+            )
         }
         Mode::Save { option, rules } => format!(
             "{} {id} and save {} rules, shown above? y/n",

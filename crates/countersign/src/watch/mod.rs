@@ -6,11 +6,13 @@
 mod draw;
 mod keyboard;
 mod keys;
+mod news;
 #[cfg(test)]
 mod safety_tests;
 mod screen;
 mod terminal;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, IsTerminal as _};
 use std::pin::Pin;
@@ -27,12 +29,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::keyboard::Keyboard;
 use self::keys::{Action, Key};
+use self::news::take_event;
 use self::screen::{Cares, Item, Link, Screen};
 use self::terminal::Terminal;
 use crate::client::{CallError, Client, Endpoint};
 use crate::exit::Exit;
 use crate::failure::CliError;
-use crate::{describe, duration, rules_text};
+use crate::{describe, duration, questions_text, rules_text};
 
 pub(crate) const KEYS_HELP: &str = "Keys:
   ↑/↓ select        PgUp/PgDn scroll
@@ -52,7 +55,14 @@ const CARES_EVERY: Duration = Duration::from_secs(2);
 /// Events taken in before the screen is drawn again.
 const EVENTS_PER_DRAW: usize = 1_000;
 
-type Reconnecting = Pin<Box<dyn Future<Output = (Client, Vec<Item>, Cares)>>>;
+type Reconnecting = Pin<Box<dyn Future<Output = (Client, Opened)>>>;
+
+/// What a new connection begins with.
+struct Opened {
+    items: Vec<Item>,
+    cares: Cares,
+    names: BTreeMap<String, String>,
+}
 
 /// The connection, or the attempt to get one.
 enum Wire {
@@ -78,11 +88,10 @@ pub(crate) async fn watch(endpoint: &Endpoint, note: &str) -> Result<Exit, CliEr
         });
     }
     let mut client = Client::connect(endpoint).await?;
-    let (open, cares) = subscribe(&mut client).await?;
+    let opened = subscribe(&mut client).await?;
     let failed = |source| CliError::io("could not use the terminal", source);
     let mut screen = Screen::new(Instant::now(), duration::now());
-    screen.replace(open, Instant::now());
-    screen.cares = cares;
+    take_opened(&mut screen, opened);
     note.clone_into(&mut screen.note);
     let terminal = Terminal::enter().map_err(failed)?;
     let mut watch = Watch {
@@ -103,7 +112,7 @@ pub(crate) async fn watch(endpoint: &Endpoint, note: &str) -> Result<Exit, CliEr
 enum Woken {
     Input(Option<(Instant, Event)>),
     Event(Box<Result<HostEvent, CallError>>),
-    Back(Box<Client>, Vec<Item>, Cares),
+    Back(Box<Client>, Box<Opened>),
     Tick,
     Ended,
 }
@@ -146,8 +155,8 @@ impl Watch {
             match &mut self.wire {
                 Wire::Up(client) => Woken::Event(Box::new(client.next_event().await)),
                 Wire::Down(reconnecting) => {
-                    let (client, open, cares) = reconnecting.await;
-                    Woken::Back(Box::new(client), open, cares)
+                    let (client, opened) = reconnecting.await;
+                    Woken::Back(Box::new(client), Box::new(opened))
                 }
             }
         };
@@ -173,12 +182,11 @@ impl Watch {
                 Ok(event) => self.events(&event),
                 Err(_) => self.lost(),
             },
-            Woken::Back(client, open, cares) => {
-                self.screen.cares = cares;
+            Woken::Back(client, opened) => {
                 self.wire = Wire::Up(client);
                 self.screen.link = Link::Up;
                 self.screen.note = "the host is back".into();
-                self.screen.replace(open, Instant::now());
+                take_opened(&mut self.screen, *opened);
             }
         }
         Ok(true)
@@ -368,8 +376,8 @@ fn remembered(rules: Vec<String>) -> Option<Remember> {
 }
 
 /// Subscribes, and returns everything that is open and what must be known.
-async fn subscribe(client: &mut Client) -> Result<(Vec<Item>, Cares), CallError> {
-    let snapshot: HostSnapshot = client
+async fn subscribe(client: &mut Client) -> Result<Opened, CallError> {
+    let mut snapshot: HostSnapshot = client
         .call("host.subscribe", &SubscribeParams::default())
         .await?;
     let bypassed = snapshot.agents.iter().filter_map(|agent| {
@@ -383,38 +391,33 @@ async fn subscribe(client: &mut Client) -> Result<(Vec<Item>, Cares), CallError>
         bypassed: bypassed.collect(),
         problems: snapshot.rule_problems,
     };
+    questions_text::name_orchestrators(&mut snapshot.questions, &snapshot.agents);
     let asks = snapshot.approvals.into_iter().map(Item::ask);
     let questions = snapshot.questions.into_iter().map(Item::question);
     let open = asks.chain(questions).filter(|item| item.ended.is_none());
-    Ok((open.collect(), cares))
+    let agents = snapshot.agents.into_iter();
+    Ok(Opened {
+        items: open.collect(),
+        cares,
+        names: agents.map(|agent| (agent.id, agent.name)).collect(),
+    })
+}
+
+fn take_opened(screen: &mut Screen, opened: Opened) {
+    screen.cares = opened.cares;
+    screen.names = opened.names;
+    screen.replace(opened.items, Instant::now());
 }
 
 /// Tries until a host answers.
-async fn reconnect(endpoint: Endpoint) -> (Client, Vec<Item>, Cares) {
+async fn reconnect(endpoint: Endpoint) -> (Client, Opened) {
     loop {
         tokio::time::sleep(RETRY).await;
         if let Ok(mut client) = Client::connect(&endpoint).await
-            && let Ok((open, cares)) = subscribe(&mut client).await
+            && let Ok(opened) = subscribe(&mut client).await
         {
-            return (client, open, cares);
+            return (client, opened);
         }
-    }
-}
-
-/// Rows travel whole in these events; others change nothing here.
-fn take_event(screen: &mut Screen, event: &HostEvent, now: Instant) {
-    let payload = event.payload.text();
-    let item = match event.kind.as_str() {
-        "approval.requested" | "approval.resolved" => {
-            serde_json::from_str(payload).map(Item::ask).ok()
-        }
-        "question.asked" | "question.ended" => {
-            serde_json::from_str(payload).map(Item::question).ok()
-        }
-        _ => None,
-    };
-    if let Some(item) = item {
-        screen.take(item, now);
     }
 }
 

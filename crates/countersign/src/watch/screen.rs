@@ -4,11 +4,12 @@
 //! selected item that ends elsewhere stays and says so; whatever changes the selected item
 //! restarts the time in which keys that decide do not count.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use countersign_protocol::{BypassRow, HostApproval, HostQuestion, RuleProblem, Time};
 
-use crate::{describe, rules_text, shown};
+use crate::{describe, questions_text, rules_text};
 
 /// One thing that waits for a person.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,12 +35,7 @@ impl Item {
     }
 
     pub(super) fn question(row: HostQuestion) -> Self {
-        let by = row
-            .answered_by
-            .as_ref()
-            .map(|who| format!(" by {}", shown::line(&who.name)));
-        let ended = (row.state != "pending")
-            .then(|| format!("{}{}", shown::line(&row.state), by.unwrap_or_default()));
+        let ended = (row.state != "pending").then(|| questions_text::state(&row));
         Self {
             content: Content::Question(Box::new(row)),
             ended,
@@ -60,10 +56,11 @@ impl Item {
         }
     }
 
-    pub(super) fn sequence(&self) -> u64 {
+    /// Oldest first, and what an orchestrator is asked before people after everything else.
+    pub(super) fn order(&self) -> (bool, u64) {
         match &self.content {
-            Content::Ask(row) => row.sequence,
-            Content::Question(row) => row.sequence,
+            Content::Ask(row) => (false, row.sequence),
+            Content::Question(row) => (!row.for_people, row.sequence),
         }
     }
 
@@ -81,17 +78,17 @@ impl Item {
         }
     }
 
-    pub(super) fn summary(&self) -> String {
+    pub(super) fn summary(&self, now: Time) -> String {
         match &self.content {
             Content::Ask(row) => describe::summary(row),
-            Content::Question(row) => shown::line(&row.question).into_owned(),
+            Content::Question(row) => questions_text::summary(row, now),
         }
     }
 
     pub(super) fn fields(&self, now: Time) -> Vec<(&'static str, String)> {
         match &self.content {
             Content::Ask(row) => describe::ask_fields(row, now),
-            Content::Question(row) => describe::question_fields(row, now),
+            Content::Question(row) => questions_text::fields(row, now),
         }
     }
 }
@@ -168,6 +165,8 @@ pub(super) struct Screen {
     pub(super) note: String,
     /// What a person must know whatever is selected.
     pub(super) cares: Cares,
+    /// What agents are called, by id.
+    pub(super) names: BTreeMap<String, String>,
     pub(super) link: Link,
     pub(super) wall: Time,
 }
@@ -186,6 +185,7 @@ impl Screen {
             mode: Mode::Browse,
             note: String::new(),
             cares: Cares::default(),
+            names: BTreeMap::new(),
             link: Link::Up,
             wall,
         }
@@ -221,13 +221,46 @@ impl Screen {
             (Some(index), None) => self.items[index] = item,
             (None, Some(_)) => {}
             (None, None) => {
-                let at = self
-                    .items
-                    .partition_point(|other| other.sequence() < item.sequence());
-                self.items.insert(at, item);
+                self.items.push(item);
             }
         }
+        self.items.sort_by_key(Item::order);
         self.select_something(now);
+    }
+
+    /// A question with the name of the orchestrator it asks.
+    pub(super) fn named(&self, mut row: HostQuestion) -> HostQuestion {
+        if let Some(to) = &mut row.to
+            && let Some(name) = self.names.get(to)
+        {
+            to.clone_from(name);
+        }
+        row
+    }
+
+    /// Learns the name of an agent from the fact that it was started.
+    pub(super) fn meet(&mut self, payload: &str) {
+        #[derive(serde::Deserialize)]
+        struct Profile {
+            id: String,
+            name: String,
+        }
+        #[derive(serde::Deserialize)]
+        struct Spawned {
+            agent: Profile,
+        }
+        if let Ok(Spawned { agent }) = serde_json::from_str(payload) {
+            self.names.insert(agent.id, agent.name);
+        }
+    }
+
+    /// The question as it is known here, if it is open.
+    pub(super) fn find_question(&self, id: &str) -> Option<&HostQuestion> {
+        let found = self.items.iter().find(|item| item.id() == id)?;
+        match &found.content {
+            Content::Question(row) if found.ended.is_none() => Some(row),
+            _ => None,
+        }
     }
 
     /// Takes in everything that is open, after a new connection.

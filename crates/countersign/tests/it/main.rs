@@ -20,6 +20,7 @@ mod bad_input;
 mod browsers;
 mod cli;
 mod crash;
+mod hook;
 mod host_wire;
 mod managed;
 mod managed_attacks;

@@ -95,7 +95,13 @@ fn join(last: &mut TranscriptEntry, entry: TranscriptEntry) -> Option<Transcript
     match (last, entry) {
         (TranscriptEntry::Assistant { text }, TranscriptEntry::Assistant { text: more })
         | (TranscriptEntry::Thinking { text }, TranscriptEntry::Thinking { text: more })
-        | (TranscriptEntry::User { text }, TranscriptEntry::User { text: more }) => {
+        | (
+            TranscriptEntry::User { text, from: None },
+            TranscriptEntry::User {
+                text: more,
+                from: None,
+            },
+        ) => {
             text.push_str(&more);
             None
         }

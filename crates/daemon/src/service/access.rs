@@ -143,6 +143,21 @@ impl Service {
         .await
     }
 
+    /// Processes that are agents which the host does not run, and so does not hold together.
+    pub async fn outside_processes(&self) -> Result<Vec<(ProcessKey, AgentId)>> {
+        self.read(|view| {
+            let runs = |id: &AgentId| {
+                let agent = view.state.find_agent(id);
+                agent.is_some_and(|agent| agent.managed.is_some())
+            };
+            let outside = view.state.marks().filter(|(_, agent)| !runs(agent));
+            outside
+                .map(|(process, agent)| (*process, agent.clone()))
+                .collect()
+        })
+        .await
+    }
+
     /// The agent that one of these processes is, nearest first: by descent, or by what holds the
     /// processes of a managed agent, which one that detached itself is still in.
     pub async fn agent_among(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {

@@ -30,10 +30,15 @@ impl Service {
     /// Refuses an agent that is not above the other.
     pub async fn check_reach(&self, caller: &Caller, agent: &AgentId) -> Result<()> {
         if self.reaches(caller, Some(agent)).await? {
-            Ok(())
-        } else {
-            Err(Rejection::NotBelow(agent.clone()).into())
+            return Ok(());
         }
+        let refusal = match caller.principal.agent().cloned() {
+            Some(bound) if !self.is_orchestrator(bound.clone()).await? => {
+                Rejection::AgentNotAllowed(bound)
+            }
+            _ => Rejection::NotBelow(agent.clone()),
+        };
+        Err(refusal.into())
     }
 
     /// Everybody below an agent, by id.

@@ -5,4 +5,5 @@ mod bypasses;
 mod corpus;
 mod floor;
 mod judging;
+mod spawning;
 mod support;

@@ -119,7 +119,10 @@ fn entry(entry: &TranscriptEntry) -> wire::TranscriptRow {
     use TranscriptEntry as Entry;
     use wire::TranscriptRow as Row;
     match entry {
-        Entry::User { text } => Row::User { text: text.clone() },
+        Entry::User { text, from } => Row::User {
+            from: from.as_ref().map(ToString::to_string),
+            text: text.clone(),
+        },
         Entry::Assistant { text } => Row::Assistant { text: text.clone() },
         Entry::Thinking { text } => Row::Thinking { text: text.clone() },
         Entry::Notice { text } => Row::Notice { text: text.clone() },

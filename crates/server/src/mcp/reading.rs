@@ -105,7 +105,7 @@ impl Kept {
 /// What another model can make something of; thoughts and what nobody knows are left out.
 fn shown(entry: &TranscriptRow) -> Option<(&'static str, String)> {
     match entry {
-        TranscriptRow::User { text } => Some(("user", text.clone())),
+        TranscriptRow::User { text, .. } => Some(("user", text.clone())),
         TranscriptRow::Assistant { text } => Some(("assistant", text.clone())),
         TranscriptRow::ToolUse { title, tool, .. } => {
             let named = title.as_ref().or(tool.as_ref())?;

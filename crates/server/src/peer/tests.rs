@@ -68,6 +68,7 @@ fn name_with_parentheses_is_not_mistaken_for_fields() {
         let line = [format!("42 ({name})").as_bytes(), tail].concat();
         let expected = Stat {
             parent: 41,
+            session: 7,
             start_time: 987_654,
         };
         assert_eq!(parse_stat(&line), Some(expected), "{name}");

@@ -3,7 +3,7 @@
 //! Each scenario is one function `run(&Target, &Options) -> Vec<Row>` that needs nothing but the target, so it can be
 //! called from a test, from the `bench` binary, or around a host that the caller started.
 //! Only methods of the oldest age of the wire are used, so that old and new hosts meet the same load.
-//! `hosts`, `yardstick` and `agents` start hosts of our own; nothing else here does. `agents` alone needs a new host.
+//! `hosts`, `yardstick`, `hook` and `agents` start hosts of our own; nothing else here does. `agents` and `hook` need a new host.
 
 mod approval_loop;
 mod broadcast;
@@ -16,6 +16,7 @@ mod tick;
 pub mod agents;
 pub mod fan_out;
 pub mod history;
+pub mod hook;
 pub mod hosts;
 pub mod idle;
 pub mod report;

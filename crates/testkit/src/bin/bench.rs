@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use countersign_testkit::bench::report::{Report, Row, to_table};
 use countersign_testkit::bench::suite::{self, SuiteOptions};
-use countersign_testkit::bench::{Target, agents, hosts, verdicts, yardstick};
+use countersign_testkit::bench::{Target, agents, hook, hosts, verdicts, yardstick};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -37,6 +37,12 @@ enum Command {
     ServeMemory { home: PathBuf, listen: SocketAddr },
     /// Measure the hop through a runner alone, and what memory a runner takes
     Hop {
+        /// The built binary
+        #[arg(long, default_value = "target/release/countersign")]
+        countersign: PathBuf,
+    },
+    /// Measure a hook from its start to a verdict of the rules
+    Hook {
         /// The built binary
         #[arg(long, default_value = "target/release/countersign")]
         countersign: PathBuf,
@@ -108,6 +114,10 @@ fn run(command: Command) -> Result<()> {
         Command::Agents(args) => measure_agents(args),
         Command::Hop { countersign } => {
             print_rows(&runtime(1)?.block_on(agents::hop(&countersign))?);
+            Ok(())
+        }
+        Command::Hook { countersign } => {
+            print_rows(&runtime(1)?.block_on(hook::run(&countersign))?);
             Ok(())
         }
         Command::AskLines { noted } => agents::ask_lines(&noted),

@@ -23,6 +23,9 @@ pub enum RealAgent {
     /// Claude Code behind its ACP adapter. Reads in the working folder are not asked about, and two
     /// asks are open at once only for reads (a file or `cat`) outside of it.
     Claude,
+    /// Claude Code by itself, which speaks its own stream. It asks about one thing at a time, and
+    /// about two at once only for reads.
+    ClaudeCode,
     /// Codex. It ends the turn when an ask is rejected, and does not end when its input does.
     Codex,
     /// Defect, the one that leaves files and terminals to its client. It has one ask open at a time,
@@ -42,13 +45,20 @@ pub struct Recipe {
 
 impl RealAgent {
     /// Each of them.
-    pub const ALL: [Self; 4] = [Self::Example, Self::Claude, Self::Codex, Self::Defect];
+    pub const ALL: [Self; 5] = [
+        Self::Example,
+        Self::Claude,
+        Self::ClaudeCode,
+        Self::Codex,
+        Self::Defect,
+    ];
 
     /// What it is called, here and in the cache.
     pub fn name(self) -> &'static str {
         match self {
             Self::Example => "example",
             Self::Claude => "claude",
+            Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
             Self::Defect => "defect",
         }
@@ -57,7 +67,7 @@ impl RealAgent {
     /// Says what is missing, and how to get it.
     pub fn available(self) -> Result<(), String> {
         let target = match self {
-            Self::Example | Self::Claude | Self::Codex => "agents",
+            Self::Example | Self::Claude | Self::ClaudeCode | Self::Codex => "agents",
             Self::Defect => "test-agents",
         };
         let cache = Cache::open();
@@ -74,6 +84,14 @@ impl RealAgent {
         })
     }
 
+    /// What it speaks, by the command line's name for it.
+    pub fn protocol(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude",
+            Self::Example | Self::Claude | Self::Codex | Self::Defect => "acp",
+        }
+    }
+
     /// Writes the configuration it needs into `home`, an empty folder, and says how it is started.
     pub fn prepare(self, home: &Path, model_port: u16) -> io::Result<Recipe> {
         recipes::prepare(self, &Cache::open(), home, model_port)
@@ -83,6 +101,7 @@ impl RealAgent {
         match self {
             Self::Example => vec![cache.node(), cache.example()],
             Self::Claude => vec![cache.node(), cache.claude()],
+            Self::ClaudeCode => vec![cache.claude_code()],
             Self::Codex => vec![cache.codex(), cache.bubblewrap().join("bwrap")],
             Self::Defect => vec![cache.defect()],
         }
@@ -128,6 +147,12 @@ impl Cache {
     fn claude(&self) -> PathBuf {
         let path = "claude/node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js";
         self.0.join(path)
+    }
+
+    fn claude_code(&self) -> PathBuf {
+        let package = format!("claude-code-linux-{}", arch());
+        let scope = self.0.join("claude-code/node_modules/@anthropic-ai");
+        scope.join(package).join("claude")
     }
 
     fn codex(&self) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Cache, RealAgent, Recipe};
 
@@ -22,7 +22,8 @@ pub(super) fn prepare(
             vec![text(&cache.node()), text(&cache.example())],
             Vec::new(),
         ),
-        RealAgent::Claude => claude(cache, &model),
+        RealAgent::Claude => claude(&[cache.node(), cache.claude()], &model),
+        RealAgent::ClaudeCode => claude(&[cache.claude_code()], &model),
         RealAgent::Codex => codex(cache, home, &model)?,
         RealAgent::Defect => defect(cache, home, &model)?,
     };
@@ -46,7 +47,7 @@ fn common(home: &Path) -> Vec<(String, String)> {
     ]
 }
 
-fn claude(cache: &Cache, model: &str) -> Parts {
+fn claude(command: &[PathBuf], model: &str) -> Parts {
     let env = vec![
         pair("ANTHROPIC_BASE_URL", model),
         pair("ANTHROPIC_API_KEY", "sk-ant-mock"),
@@ -56,7 +57,7 @@ fn claude(cache: &Cache, model: &str) -> Parts {
         // With it the tools are looked up one by one instead of being offered.
         pair("ENABLE_TOOL_SEARCH", "false"),
     ];
-    (vec![text(&cache.node()), text(&cache.claude())], env)
+    (command.iter().map(|word| text(word)).collect(), env)
 }
 
 fn codex(cache: &Cache, home: &Path, model: &str) -> io::Result<Parts> {

@@ -16,6 +16,8 @@ mod stories;
 mod told;
 mod tools;
 
+pub(crate) use stage::is_there;
+
 /// A test of its own for each agent and story.
 macro_rules! told_of {
     ($($module:ident, $agent:ident: $($story:ident)+;)+) => {

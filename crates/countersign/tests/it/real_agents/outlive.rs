@@ -101,7 +101,7 @@ async fn a_turn_is_interrupted_at_the_next_host(mut stage: Stage) {
 
 async fn two_asks_are_answered_at_the_next_host(mut stage: Stage) {
     match stage.kind {
-        RealAgent::Claude => two_reads(&mut stage).await,
+        RealAgent::Claude | RealAgent::ClaudeCode => two_reads(&mut stage).await,
         RealAgent::Codex => two_commands(&mut stage).await,
         RealAgent::Example | RealAgent::Defect => two_agents(&mut stage).await,
     }

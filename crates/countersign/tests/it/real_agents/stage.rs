@@ -339,7 +339,8 @@ async fn listen(host: &Host, after: u64) -> Wire {
     wire
 }
 
-fn is_there(kind: RealAgent) -> bool {
+/// Whether the agent is there; says so if it is not.
+pub(crate) fn is_there(kind: RealAgent) -> bool {
     let Err(why) = kind.available() else {
         return true;
     };

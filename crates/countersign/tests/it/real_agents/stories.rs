@@ -268,7 +268,7 @@ async fn totals(stage: &mut Stage, actor: &Actor) -> Vec<u64> {
 pub(super) async fn two_at_once(mut stage: Stage) {
     use countersign_testkit::real::RealAgent;
     match stage.kind {
-        RealAgent::Claude => two_reads(&mut stage).await,
+        RealAgent::Claude | RealAgent::ClaudeCode => two_reads(&mut stage).await,
         RealAgent::Codex => two_commands(&mut stage).await,
         RealAgent::Example | RealAgent::Defect => two_agents(&mut stage).await,
     }

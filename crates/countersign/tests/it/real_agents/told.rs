@@ -103,7 +103,7 @@ pub(super) fn can_resume(kind: RealAgent) -> bool {
 /// What an agent says it used: the names of what is known.
 pub(super) fn accounts(kind: RealAgent) -> &'static [&'static str] {
     match kind {
-        RealAgent::Claude => &[
+        RealAgent::Claude | RealAgent::ClaudeCode => &[
             "context_size",
             "context_used",
             "cost_micro_usd",

@@ -42,21 +42,27 @@ pub(super) async fn ask(
     let (wait_ms, end) = (params.wait_ms.min(HOOK_WAIT_MS_MAX), params.after_wait);
     let row = match find_same_call(doors, &session, &params).await? {
         Some(id) => wait(doors, &session, &id, wait_ms).await?,
-        None => {
-            let asked = request(&params, wait_ms)?;
-            let service = &doors.service;
-            let row = request_approval(service, session.caller.clone(), None, asked).await?;
-            if row.status == "pending" {
-                wait(doors, &session, &ApprovalId::new(row.id.as_str()), wait_ms).await?
-            } else {
-                row
-            }
-        }
+        None => ask_anew(doors, &session, &params, wait_ms).await?,
     };
     if row.status == "pending" {
         return leave(doors, session, row, end).await;
     }
     Ok(answer(agent_id, row))
+}
+
+async fn ask_anew(
+    doors: &Arc<Doors>,
+    session: &Session,
+    params: &HookParams,
+    wait_ms: u64,
+) -> Result<HostApproval> {
+    let (service, caller) = (&doors.service, session.caller.clone());
+    let row = request_approval(service, caller, None, request(params, wait_ms)?).await?;
+    if row.status == "pending" {
+        wait(doors, session, &ApprovalId::new(row.id), wait_ms).await
+    } else {
+        Ok(row)
+    }
 }
 
 fn request(params: &HookParams, wait_ms: u64) -> Result<wire::RequestApprovalParams> {

@@ -1,0 +1,123 @@
+//! `ceiling`: what an orchestrator may settle for the agents below it.
+
+use std::time::Duration;
+
+use clap::Args;
+use countersign_protocol::{CeilingBody, CeilingRow, HostAgent, SetCeilingParams, Time};
+
+use super::{Common, named};
+use crate::exit::Exit;
+use crate::failure::CliError;
+use crate::{duration, output, shown};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  countersign ceiling boss
+  countersign ceiling boss --rule 'Bash(cargo test:*)' --rule 'Read(./**)' --for 2h
+  countersign ceiling boss --clear
+
+An orchestrator may then allow, for agents below it, what these rules cover, and deny what it likes.
+It never allows what a rule denies it, what no rule lifts, an input it edited, or what itself or its
+own orchestrator asks. Rules given here replace those before; whatever it remembered ends with them.")]
+pub(crate) struct CeilingArgs {
+    /// The orchestrator: its name, or its id
+    agent: String,
+    /// What it may allow; can be repeated
+    #[arg(long = "rule", value_name = "RULE", conflicts_with = "clear")]
+    rules: Vec<String>,
+    /// How long: 90s, 30m, 2h; as long as it runs unless told
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse, requires = "rules")]
+    for_: Option<Duration>,
+    /// Take it away
+    #[arg(long)]
+    clear: bool,
+}
+
+pub(super) async fn ceiling(common: &Common, args: CeilingArgs) -> Result<Exit, CliError> {
+    let mut client = common.connect().await?;
+    let agent = if args.clear || !args.rules.is_empty() {
+        let body = CeilingBody {
+            rules: args.rules,
+            expires_in_ms: args.for_.map(duration::millis),
+        };
+        let agent_id = named::agent_id(&mut client, &args.agent).await?;
+        let params = SetCeilingParams { agent_id, body };
+        client.call("host.set_ceiling", &params).await?
+    } else {
+        let found = named::agent(&mut client, &args.agent).await?;
+        orchestrator(found)?
+    };
+    if common.json {
+        output::put_json(&agent)?;
+    } else {
+        output::put(&(words(&agent, duration::now()) + "\n"))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Refuses an agent that cannot have a ceiling, in the host's own words.
+fn orchestrator(agent: HostAgent) -> Result<HostAgent, CliError> {
+    if named::is_orchestrator(&agent) {
+        return Ok(agent);
+    }
+    Err(CliError::Failed {
+        what: format!("`{}` is no orchestrator", shown::line(&agent.name)),
+        hint: Some("start one with `countersign spawn --role orchestrator`".into()),
+    })
+}
+
+fn words(agent: &HostAgent, now: Time) -> String {
+    let name = shown::line(&agent.name);
+    let ceiling = agent
+        .managed
+        .as_ref()
+        .and_then(|managed| managed.ceiling.as_ref());
+    match ceiling {
+        Some(ceiling) => format!(
+            "{name} may allow, for agents below it,\n{}",
+            lines(ceiling, now)
+        ),
+        None => format!("{name} may settle nothing: people answer what agents below it ask"),
+    }
+}
+
+fn lines(ceiling: &CeilingRow, now: Time) -> String {
+    let rules = ceiling
+        .rules
+        .iter()
+        .map(|rule| format!("  {}", shown::line(rule)));
+    let end = match ceiling.until {
+        Some(until) => format!("ends {}", duration::until(now, until)),
+        None => "ends with it".to_owned(),
+    };
+    rules.chain([end]).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use countersign_protocol::ManagedRow;
+
+    #[test]
+    fn a_ceiling_is_told_in_words() {
+        let with = |ceiling| HostAgent {
+            managed: Some(ManagedRow {
+                ceiling,
+                ..sample::managed()
+            }),
+            ..sample::agent()
+        };
+        let rules = vec!["Bash(ls:*)".to_owned(), "Read(./a\u{7})".to_owned()];
+        let until = Some(Time(7_200_000_000));
+        let given = with(Some(CeilingRow { rules, until }));
+        assert_eq!(
+            words(&given, Time(0)),
+            "builder may allow, for agents below it,\n  Bash(ls:*)\n  Read(./a\\u{7})\nends in 2h"
+        );
+        assert_eq!(
+            words(&with(None), Time(0)),
+            "builder may settle nothing: people answer what agents below it ask"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! Questions in words: the same on every screen of the terminal.
+
+use countersign_protocol::{HostAgent, HostQuestion, Time};
+
+use crate::describe::{self, asked_by, hidden_warning, moment};
+use crate::{duration, shown};
+
+/// Everything about a question, name by name.
+pub(crate) fn fields(row: &HostQuestion, now: Time) -> Vec<(&'static str, String)> {
+    let mut fields = vec![("question", shown::block(&row.question).into_owned())];
+    let mut add = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
+    add("warning", hidden_warning(shown::hidden(&row.question)));
+    add(
+        "asked by",
+        Some(asked_by(row.agent_id.as_deref(), Some(&row.asked_by))),
+    );
+    add("asks", first_asked(row, now));
+    add(
+        "answer",
+        row.answer
+            .as_deref()
+            .map(|answer| shown::block(answer).into_owned()),
+    );
+    add("deadline", row.deadline.map(|at| moment(now, at)));
+    add("id", Some(shown::line(&row.id).into_owned()));
+    add("state", Some(state(row)));
+    add("history", Some(history(row, now)));
+    fields
+}
+
+/// A question in one line, with whom it asks first where that is not a person.
+pub(crate) fn summary(row: &HostQuestion, now: Time) -> String {
+    let text = shown::line(&row.question);
+    match (row.for_people, &row.to) {
+        (false, Some(to)) => {
+            let when = row.escalates_at.map(|at| duration::until(now, at));
+            let when = when.map_or(String::new(), |when| format!(", you {when}"));
+            format!("[asks {} first{when}] {text}", shown::line(to))
+        }
+        _ => text.into_owned(),
+    }
+}
+
+/// How a question stands, with who ended it.
+pub(crate) fn state(row: &HostQuestion) -> String {
+    let state = shown::line(&row.state);
+    match &row.answered_by {
+        Some(who) => format!("{state} by {}", describe::by(who, row.agent_id.as_deref())),
+        None => state.into_owned(),
+    }
+}
+
+/// Which orchestrator is asked first, and when people are.
+fn first_asked(row: &HostQuestion, now: Time) -> Option<String> {
+    let to = row.to.as_deref().map(shown::line)?;
+    Some(
+        match (row.state == "pending", row.for_people, row.escalates_at) {
+            (true, false, Some(at)) => format!(
+                "its orchestrator {to} first, people {}; you can answer all the same",
+                duration::until(now, at)
+            ),
+            (true, true, _) => {
+                format!("its orchestrator {to}, which has not answered: you are asked now")
+            }
+            _ => format!("its orchestrator {to} first"),
+        },
+    )
+}
+
+/// Puts names in the place of orchestrators' ids, where they are known.
+pub(crate) fn name_orchestrators(questions: &mut [HostQuestion], agents: &[HostAgent]) {
+    for to in questions.iter_mut().filter_map(|row| row.to.as_mut()) {
+        if let Some(agent) = agents.iter().find(|agent| agent.id == *to) {
+            to.clone_from(&agent.name);
+        }
+    }
+}
+
+fn history(row: &HostQuestion, now: Time) -> String {
+    let mut lines = vec![format!(
+        "{} ago  asked (event {})",
+        duration::age(now, row.created_at),
+        row.sequence
+    )];
+    if let Some(at) = row.ended_at {
+        lines.push(format!("{} ago  {}", duration::age(now, at), state(row)));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use countersign_protocol::Who;
+
+    fn field<'f>(fields: &'f [(&'static str, String)], name: &str) -> Option<&'f str> {
+        let found = fields.iter().find(|(own, _)| *own == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    #[test]
+    fn a_question_says_whom_it_asks_first_and_when_people_are_asked() {
+        let mut asked = [HostQuestion {
+            to: Some("agent-1".into()),
+            for_people: false,
+            escalates_at: Some(Time(60_000_000)),
+            ..sample::question()
+        }];
+        name_orchestrators(&mut asked, &[sample::agent()]);
+        let [row] = asked;
+        let now = Time(10_000_000);
+        assert_eq!(
+            summary(&row, now),
+            "[asks builder first, you in 50s] Which title?"
+        );
+        assert_eq!(
+            field(&fields(&row, now), "asks"),
+            Some("its orchestrator builder first, people in 50s; you can answer all the same")
+        );
+        let late = HostQuestion {
+            for_people: true,
+            ..row
+        };
+        assert_eq!(summary(&late, now), "Which title?");
+        assert_eq!(
+            field(&fields(&late, now), "asks"),
+            Some("its orchestrator builder, which has not answered: you are asked now")
+        );
+        assert_eq!(field(&fields(&sample::question(), now), "asks"), None);
+    }
+
+    #[test]
+    fn an_answer_names_who_gave_it() {
+        let by = |who: Who| {
+            state(&HostQuestion {
+                state: "answered".into(),
+                answered_by: Some(who),
+                ..sample::question()
+            })
+        };
+        let boss = Who {
+            agent_id: Some("agent-boss".into()),
+            ..sample::who("boss", "agent")
+        };
+        assert_eq!(by(boss), "answered by orchestrator boss");
+        assert_eq!(by(sample::who("ada", "operator")), "answered by ada");
+    }
+}

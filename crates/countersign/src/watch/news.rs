@@ -1,0 +1,119 @@
+//! What events mean for the screen.
+//!
+//! Rows of asks, and of questions that begin, travel whole in their events. How a question goes on is
+//! told in a few words, which count only for one that is known here.
+
+use std::time::Instant;
+
+use countersign_protocol::{HostEvent, Who};
+
+use super::screen::{Item, Screen};
+
+/// A question that is known here, as an event changes it: it ended, or people are asked as well.
+fn changed_question(screen: &Screen, payload: &str) -> Option<Item> {
+    #[derive(serde::Deserialize)]
+    struct Change {
+        #[serde(alias = "question")]
+        id: String,
+        #[serde(default)]
+        answer: Option<String>,
+        #[serde(default)]
+        answered_by: Option<Who>,
+        #[serde(default)]
+        state: Option<String>,
+    }
+    let change: Change = serde_json::from_str(payload).ok()?;
+    let mut row = screen.find_question(&change.id)?.clone();
+    row.for_people = true;
+    row.answer = change.answer;
+    row.answered_by = change.answered_by;
+    row.state = change.state.unwrap_or(row.state);
+    Some(Item::question(row))
+}
+
+/// Takes in an event; most change nothing here.
+pub(super) fn take_event(screen: &mut Screen, event: &HostEvent, now: Instant) {
+    let payload = event.payload.text();
+    let item = match event.kind.as_str() {
+        "approval.requested" | "approval.resolved" => {
+            serde_json::from_str(payload).map(Item::ask).ok()
+        }
+        "question.asked" => serde_json::from_str(payload)
+            .map(|row| screen.named(row))
+            .map(Item::question)
+            .ok(),
+        "question.ended" | "question.escalated" => changed_question(screen, payload),
+        "agent.spawned" => {
+            screen.meet(payload);
+            None
+        }
+        _ => None,
+    };
+    if let Some(item) = item {
+        screen.take(item, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_protocol::{HostQuestion, Time};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::sample;
+
+    fn take(screen: &mut Screen, kind: &str, payload: &Value) {
+        let event = json!({
+            "id": "e", "kind": kind, "message": "", "payload": payload, "sequence": 1,
+            "timestamp": "1970-01-01T00:00:00.000000Z",
+        });
+        let event: HostEvent = serde_json::from_str(&event.to_string()).unwrap();
+        take_event(screen, &event, Instant::now());
+    }
+
+    fn ids(screen: &Screen) -> Vec<&str> {
+        screen.items.iter().map(Item::id).collect()
+    }
+
+    #[test]
+    fn a_question_waits_behind_the_rest_until_people_are_asked_and_goes_when_it_ends() {
+        let mut screen = Screen::new(Instant::now(), Time(0));
+        let spawned = json!({ "agent": { "id": "agent-b", "name": "boss" } });
+        take(&mut screen, "agent.spawned", &spawned);
+        let first = HostQuestion {
+            to: Some("agent-b".into()),
+            for_people: false,
+            ..sample::question()
+        };
+        let id = first.id.clone();
+        let asked = serde_json::to_value(&first).unwrap();
+        take(&mut screen, "question.asked", &asked);
+        let later = HostQuestion {
+            id: "question-later".into(),
+            sequence: 9,
+            ..sample::question()
+        };
+        take(
+            &mut screen,
+            "question.asked",
+            &serde_json::to_value(&later).unwrap(),
+        );
+        assert_eq!(ids(&screen), ["question-later", id.as_str()]);
+        assert_eq!(
+            screen.find_question(&id).unwrap().to.as_deref(),
+            Some("boss")
+        );
+        let escalated = json!({ "question": id, "opened": 8 });
+        take(&mut screen, "question.escalated", &escalated);
+        assert_eq!(ids(&screen), [id.as_str(), "question-later"]);
+        let ended = json!({
+            "id": "question-later", "sequence": 9, "state": "answered", "answer": "yes",
+            "answered_by": { "name": "boss", "role": "agent", "agent_id": "agent-b" },
+        });
+        take(&mut screen, "question.ended", &ended);
+        assert_eq!(ids(&screen), [id.as_str()]);
+        let unknown = json!({ "id": "question-x", "state": "answered" });
+        take(&mut screen, "question.ended", &unknown);
+        assert_eq!(ids(&screen), [id.as_str()]);
+    }
+}

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::managed::{PROGRAM, script};
 use crate::mcp::Bearer;
-use crate::scene::{Scene, asks};
+use crate::scene::{Scene, asks, rested};
 use crate::wire::Wire;
 
 /// A scripted agent that was started as an orchestrator, and its bearer.
@@ -13,8 +13,7 @@ async fn orchestrator(scene: &Scene, wire: &mut Wire) -> (Value, Bearer) {
     params["role"] = json!("orchestrator");
     let boss = wire.ok("host.spawn_agent", params).await["id"].take();
     // What it asks in a turn ends with the turn.
-    let rest = json!({ "agent_id": boss, "timeout_ms": 30_000 });
-    wire.ok("host.wait_idle", rest).await;
+    rested(wire, &boss).await;
     let bearer = Bearer::of(&scene.host, wire, boss.as_str().unwrap()).await;
     (boss, bearer)
 }
@@ -133,6 +132,7 @@ async fn a_child_asks_its_orchestrator_which_answers() {
     let mut wire = Wire::operator(&scene.host).await;
     let (_, mut boss) = orchestrator(&scene, &mut wire).await;
     let hand = spawned(&mut boss, &mut wire, child(&scene, "hand", &json!([]))).await;
+    rested(&mut wire, &hand["id"]).await;
     let mut hand = Bearer::of(&scene.host, &mut wire, hand["id"].as_str().unwrap()).await;
     let asking = hand.call("ask_orchestrator", json!({ "question": "which port?" }));
     let answering = async {
@@ -185,6 +185,7 @@ async fn an_orchestrator_settles_only_what_its_ceiling_covers() {
     let mut wire = Wire::operator(&scene.host).await;
     let (id, mut boss) = orchestrator(&scene, &mut wire).await;
     let hand = spawned(&mut boss, &mut wire, child(&scene, "hand", &json!([]))).await;
+    rested(&mut wire, &hand["id"]).await;
     let mut hand = Bearer::of(&scene.host, &mut wire, hand["id"].as_str().unwrap()).await;
     let wanted =
         json!({ "tool_name": "Bash", "input": { "command": "cargo test" }, "tool_use_id": "t1" });

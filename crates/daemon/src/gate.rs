@@ -9,8 +9,8 @@ use std::sync::{Arc, LazyLock};
 
 use countersign_core::event::{Effect, Grant};
 use countersign_core::{
-    AgentId, Asking, Delegated, Event, GrantId, Json, Judged, OWN_SERVER, OWN_TOOLS, State,
-    Timestamp, own_tool_name,
+    AgentId, Asking, Delegated, Event, GrantId, Json, Judged, OWN_TOOLS, State, Timestamp,
+    own_tool_name,
 };
 use countersign_rules::{
     Action, Allows, Assessment, Candidate, Entry, EntryKey, Layer, Origin, PartKind, Place,
@@ -103,10 +103,12 @@ impl Assessed {
             .flatten()
             .find(|path| path.starts_with('/'));
         let chapter = rulebook.chapter(cwd);
-        let mut request = Request::from_tool(&unread.tool, input.as_ref(), chapter.place.clone());
-        if unread.own_tool {
-            request.action = own_action(&unread.tool);
-        }
+        let place = chapter.place.clone();
+        let request = if unread.own_tool {
+            Request::from_call(&unread.tool, place)
+        } else {
+            Request::from_tool(&unread.tool, input.as_ref(), place)
+        };
         Self {
             assessment: assess(&request, rulebook.facts()),
             elsewhere: Elsewhere::find(rulebook, &request, &chapter),
@@ -516,16 +518,6 @@ pub(crate) fn names_of(state: &State, agent: Option<&AgentId>, now: Timestamp) -
 /// Whether a rule of a file is for everybody, or for an agent with one of these names.
 fn is_for(entry: &Entry, names: &[String]) -> bool {
     entry.is_for(None) || names.iter().any(|name| entry.is_for(Some(name)))
-}
-
-/// What is asked about one of our tools is whether it may be called at all. What it would do with this
-/// input is asked when it is called.
-fn own_action(tool: &str) -> Action {
-    let prefix = own_tool_name("");
-    Action::Mcp {
-        server: OWN_SERVER.to_owned(),
-        tool: tool.strip_prefix(&prefix).unwrap_or(tool).to_owned(),
-    }
 }
 
 /// The host's own layer, where it counts.

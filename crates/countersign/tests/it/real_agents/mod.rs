@@ -6,6 +6,7 @@
 mod actor;
 mod alike;
 mod claudes_own;
+mod natively;
 mod outlive;
 mod outlive_steps;
 mod prompt_tool;
@@ -41,9 +42,11 @@ macro_rules! told_of {
 told_of! {
     example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    claude, Claude: prompt_tool_allows prompt_tool_denies_with_words
+    claude_acp, Claude: prompt_tool_allows prompt_tool_denies_with_words
         prompt_tool_runs_what_a_person_made_of_it prompt_tool_cannot_be_answered_by_its_session
         asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+        host_and_runner_struck;
+    claude, ClaudeCode: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
     codex, Codex: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;

@@ -32,10 +32,9 @@ pub(super) fn post(mut stream: UnixStream, post: &Post<'_>) -> io::Result<Answer
          Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n",
         post.body.len()
     );
-    for (name, value) in post.headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    head.push_str("\r\n");
+    let headers = post.headers.iter();
+    let parts = headers.flat_map(|(name, value)| [name, ": ", value, "\r\n"]);
+    head.extend(parts.chain(["\r\n"]));
     stream.write_all(head.as_bytes())?;
     stream.write_all(post.body)?;
     stream.flush()?;

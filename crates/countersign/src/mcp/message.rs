@@ -89,21 +89,22 @@ struct Meta<'a> {
     version: Option<Cow<'a, str>>,
 }
 
+/// An object, and no list whose places would be taken for fields.
+fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+    let is_object = text.trim_start().starts_with('{');
+    is_object.then(|| serde_json::from_str(text).ok()).flatten()
+}
+
 /// What a line is, as far as it matters here.
 pub(super) fn read(line: &[u8]) -> Incoming {
     let Ok(text) = std::str::from_utf8(line) else {
         return Incoming::Broken("the line is not UTF-8");
     };
-    // A list would be read as the fields in their order.
-    let envelope = Some(text).filter(|text| text.trim_start().starts_with('{'));
-    let envelope = envelope.and_then(|text| serde_json::from_str::<Envelope<'_>>(text).ok());
-    let Some(envelope) = envelope else {
+    let Some(envelope) = object::<Envelope<'_>>(text) else {
         return Incoming::Broken("the line is not one message of JSON-RPC");
     };
     let params = envelope.params.map(RawValue::get);
-    let params: Params<'_> = params
-        .and_then(|params| serde_json::from_str(params).ok())
-        .unwrap_or_default();
+    let params: Params<'_> = params.and_then(object).unwrap_or_default();
     let Some(method) = envelope.method else {
         return Incoming::Other;
     };
@@ -160,8 +161,7 @@ struct Reply<'a> {
 
 /// What a message of the host is, as far as it matters here.
 pub(super) fn read_reply(text: &str) -> Outgoing {
-    let reply = serde_json::from_str::<Reply<'_>>(text);
-    let Ok(reply) = reply.map_err(drop) else {
+    let Some(reply) = object::<Reply<'_>>(text) else {
         return Outgoing::Broken;
     };
     let inner = |raw: Option<&RawValue>| -> Value {

@@ -15,7 +15,7 @@ mod out;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,6 +28,7 @@ use countersign_core::limits::MCP_CALLS_AT_ONCE_MAX;
 use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::nonce::nonce;
+use crate::output;
 use crate::paths::Paths;
 
 use call::Underway;
@@ -72,6 +73,9 @@ pub(crate) fn mcp(args: McpArgs) -> Result<Exit, CliError> {
         Some(socket) => socket,
         None => Paths::from_environment()?.socket,
     };
+    if io::stdin().is_terminal() {
+        output::say("this speaks MCP on standard input and output: agents start it themselves");
+    }
     let bridge = Bridge::new(&socket, nonce()?);
     relay(&bridge, io::stdin().lock())
         .map_err(|source| CliError::io("could not read what the agent says", source))?;

@@ -1,17 +1,16 @@
 use super::message::{Incoming, Outgoing, Request, read, read_reply};
 use super::*;
 
-fn words(words: &[&str]) -> Option<Option<PathBuf>> {
-    arguments(words.iter().map(OsString::from)).map(|args| args.socket)
+/// The socket that is given, empty for the usual one; nothing if the words are left to others.
+fn words(words: &[&str]) -> Option<PathBuf> {
+    let read = arguments(words.iter().map(OsString::from));
+    read.map(|args| args.socket.unwrap_or_default())
 }
 
 #[test]
 fn an_agents_words_are_read_at_once_and_others_are_not() {
-    assert_eq!(words(&["mcp"]), Some(None));
-    assert_eq!(
-        words(&["mcp", "--socket", "/s"]),
-        Some(Some(PathBuf::from("/s")))
-    );
+    assert_eq!(words(&["mcp"]), Some(PathBuf::new()));
+    assert_eq!(words(&["mcp", "--socket", "/s"]), Some(PathBuf::from("/s")));
     for other in [
         &["mcp", "--help"] as &[&str],
         &["mcp", "--socket"],

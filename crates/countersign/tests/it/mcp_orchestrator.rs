@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::managed::{PROGRAM, script};
 use crate::mcp::Bearer;
-use crate::scene::Scene;
+use crate::scene::{Scene, asks, rested};
 use crate::wire::Wire;
 
 /// A scripted agent that was started as an orchestrator, and its bearer.
@@ -13,8 +13,7 @@ async fn orchestrator(scene: &Scene, wire: &mut Wire) -> (Value, Bearer) {
     params["role"] = json!("orchestrator");
     let boss = wire.ok("host.spawn_agent", params).await["id"].take();
     // What it asks in a turn ends with the turn.
-    let rest = json!({ "agent_id": boss, "timeout_ms": 30_000 });
-    wire.ok("host.wait_idle", rest).await;
+    rested(wire, &boss).await;
     let bearer = Bearer::of(&scene.host, wire, boss.as_str().unwrap()).await;
     (boss, bearer)
 }
@@ -133,6 +132,7 @@ async fn a_child_asks_its_orchestrator_which_answers() {
     let mut wire = Wire::operator(&scene.host).await;
     let (_, mut boss) = orchestrator(&scene, &mut wire).await;
     let hand = spawned(&mut boss, &mut wire, child(&scene, "hand", &json!([]))).await;
+    rested(&mut wire, &hand["id"]).await;
     let mut hand = Bearer::of(&scene.host, &mut wire, hand["id"].as_str().unwrap()).await;
     let asking = hand.call("ask_orchestrator", json!({ "question": "which port?" }));
     let answering = async {
@@ -151,12 +151,41 @@ async fn a_child_asks_its_orchestrator_which_answers() {
     scene.end_all(&mut wire).await;
 }
 
+/// Questions are heard between turns, and whoever waits is in one.
+#[tokio::test]
+async fn a_question_ends_the_wait_of_an_orchestrator() {
+    let scene = Scene::begin(&[]);
+    let mut wire = Wire::operator(&scene.host).await;
+    let (_, mut boss) = orchestrator(&scene, &mut wire).await;
+    // It is in the middle of a turn as long as nobody says whether it may.
+    let steps = json!([asks("c1", "make", &json!([]))]);
+    let hand = spawned(&mut boss, &mut wire, child(&scene, "hand", &steps)).await;
+    let asked = pending(&mut wire, "host.approvals").await;
+    assert_eq!(asked["agent_id"], hand["id"]);
+    let mut hand = Bearer::of(&scene.host, &mut wire, hand["id"].as_str().unwrap()).await;
+    let waiting = boss.call("wait_for_agents", json!({ "timeout_s": 60 }));
+    let asking = hand.call("ask_orchestrator", json!({ "question": "which port?" }));
+    tokio::pin!(asking);
+    let (_, words, data) = tokio::select! {
+        woken = waiting => woken,
+        early = &mut asking => panic!("nobody answered yet: {early:?}"),
+    };
+    assert_eq!(data["all_idle"], false);
+    assert!(words.starts_with("one of them asks something"), "{words}");
+    let open = pending(&mut wire, "host.questions").await;
+    let answer = json!({ "question_id": open["id"], "answer": "7000" });
+    let (_, answered) = tokio::join!(boss.call("answer_question", answer), asking);
+    assert!(answered.1.ends_with("answers: 7000"), "{answered:?}");
+    scene.end_all(&mut wire).await;
+}
+
 #[tokio::test]
 async fn an_orchestrator_settles_only_what_its_ceiling_covers() {
     let scene = Scene::begin(&[]);
     let mut wire = Wire::operator(&scene.host).await;
     let (id, mut boss) = orchestrator(&scene, &mut wire).await;
     let hand = spawned(&mut boss, &mut wire, child(&scene, "hand", &json!([]))).await;
+    rested(&mut wire, &hand["id"]).await;
     let mut hand = Bearer::of(&scene.host, &mut wire, hand["id"].as_str().unwrap()).await;
     let wanted =
         json!({ "tool_name": "Bash", "input": { "command": "cargo test" }, "tool_use_id": "t1" });

@@ -115,6 +115,14 @@ pub fn inspector() -> Option<[PathBuf; 2]> {
     found.iter().all(|path| path.exists()).then_some(found)
 }
 
+/// Claude Code itself, as its ACP adapter runs it, if it is there.
+pub fn claude_executable() -> Option<PathBuf> {
+    let package = format!("claude-agent-sdk-linux-{}", arch());
+    let scope = Cache::open().0.join("claude/node_modules/@anthropic-ai");
+    let found = scope.join(package).join("claude");
+    found.exists().then_some(found)
+}
+
 /// Where things are in the cache.
 #[derive(Debug)]
 struct Cache(PathBuf);

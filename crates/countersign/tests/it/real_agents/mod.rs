@@ -9,6 +9,7 @@ mod claudes_own;
 mod natively;
 mod outlive;
 mod outlive_steps;
+mod prompt_tool;
 mod rules;
 mod served;
 mod stage;
@@ -41,7 +42,9 @@ macro_rules! told_of {
 told_of! {
     example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    claude_acp, Claude: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+    claude_acp, Claude: prompt_tool_allows prompt_tool_denies_with_words
+        prompt_tool_runs_what_a_person_made_of_it prompt_tool_cannot_be_answered_by_its_session
+        asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
     claude, ClaudeCode: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;

@@ -27,3 +27,19 @@ pub(super) async fn asks_upwards(mut stage: Stage) {
     }
     stage.end(&actor).await;
 }
+
+#[tokio::test]
+async fn what_people_deny_of_the_hosts_tools_stays_denied() {
+    let rules = "deny = [\"mcp__countersign__notify_orchestrator\"]\n";
+    let Some(mut stage) = Stage::set_with(RealAgent::Claude, rules).await else {
+        return;
+    };
+    let tool = host_tool("notify_orchestrator");
+    let steps = json!([{ "tool": tool, "input": { "message": "hello" } }]);
+    let actor = stage.spawn("asker", &script(&steps));
+    stage.turn_ended(&actor, 1).await;
+    let asks = stage.asks_of(&actor).await;
+    let states: Vec<&Value> = asks.iter().map(|row| &row["state"]).collect();
+    assert_eq!(states, ["denied"], "{asks:?}");
+    stage.end(&actor).await;
+}

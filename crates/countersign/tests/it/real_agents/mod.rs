@@ -6,6 +6,7 @@
 mod actor;
 mod alike;
 mod claudes_own;
+mod natively;
 mod outlive;
 mod outlive_steps;
 mod rules;
@@ -40,7 +41,9 @@ macro_rules! told_of {
 told_of! {
     example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    claude, Claude: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+    claude_acp, Claude: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+        host_and_runner_struck;
+    claude, ClaudeCode: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
     codex, Codex: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;

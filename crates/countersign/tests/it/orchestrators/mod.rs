@@ -3,6 +3,7 @@
 
 mod attacks;
 mod ceilings;
+mod descent;
 mod families;
 mod letters;
 mod questions;

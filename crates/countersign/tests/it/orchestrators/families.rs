@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Family;
-use crate::scene::rested;
+use super::{Below, Family};
+use crate::scene::{asks, next_ask, rested};
 
 async fn states(family: &mut Family) -> Vec<(String, Value)> {
     let agents = family.wire.ok("host.agents", json!({})).await;
@@ -125,5 +125,58 @@ async fn people_see_who_belongs_to_whom() {
     let words = "boss may allow, for agents below it,\n  Bash(ls:*)\nends in 2h\n";
     assert_eq!((code, said.as_str()), (Some(0), words));
     assert_eq!(family.cli(&["ceiling", "boss"]).1, words);
+    family.end().await;
+}
+
+#[tokio::test]
+async fn an_orchestrator_is_above_those_that_its_own_orchestrators_started() {
+    let mut family = Family::begin(&[]).await;
+    let below = Below {
+        name: "lead",
+        role: Some("orchestrator"),
+    };
+    let mut lead = below
+        .started(&family.scene, &mut family.wire, &mut family.boss)
+        .await;
+    let below = Below {
+        name: "leaf",
+        role: None,
+    };
+    let mut leaf = below
+        .started(&family.scene, &mut family.wire, &mut lead)
+        .await;
+    let listed = family.cli(&["ls"]).1;
+    assert!(
+        listed.contains("\nboss ")
+            && listed.contains("\n  lead ")
+            && listed.contains("\n    leaf "),
+        "{listed}"
+    );
+    // It asks the nearest first, and whoever is above may answer.
+    let asked = leaf.asks("which port?").await;
+    assert_eq!(asked["to"], lead.id);
+    let answer = json!({ "question_id": asked["id"], "answer": "7000" });
+    family.boss.ok("host.answer_question", answer).await;
+    // A ceiling is for everybody below, and nobody lends it.
+    let ceiling = json!({ "agent_id": family.boss.id, "rules": ["Bash(echo a:*)"] });
+    family.wire.ok("host.set_ceiling", ceiling).await;
+    family
+        .prompt(&leaf.id, &json!([asks("c1", "echo a", &json!([]))]))
+        .await;
+    let ask = next_ask(&mut family.wire).await;
+    let answer = json!({ "approval_id": ask["id"], "resolution": "approve" });
+    let refused = lead.refused("host.resolve_approval", answer.clone()).await;
+    assert_eq!(refused, "above_ceiling");
+    family.boss.ok("host.resolve_approval", answer).await;
+    rested(&mut family.wire, &leaf.id).await;
+    // Nobody reaches upwards.
+    let up = json!({ "agent_id": family.boss.id, "message": "hi" });
+    assert_eq!(lead.refused("host.prompt_agent", up).await, "not_below");
+    let (code, said) = family.cli(&["kill", "boss", "--children", "end"]);
+    assert_eq!(code, Some(0), "{said}");
+    for id in [&family.boss.id, &lead.id, &leaf.id] {
+        let row = rested(&mut family.wire, id).await;
+        assert_eq!(row["state"], "stopped");
+    }
     family.end().await;
 }

@@ -3,6 +3,7 @@
 
 mod attacks;
 mod ceilings;
+mod descent;
 mod families;
 mod letters;
 mod questions;
@@ -110,6 +111,42 @@ impl Hand {
     }
 }
 
+/// An agent that an orchestrator wants.
+pub(crate) struct Below<'n> {
+    pub(crate) name: &'n str,
+    pub(crate) role: Option<&'n str>,
+}
+
+impl Below<'_> {
+    /// An orchestrator starts it, and a person lets it. Both rest then.
+    pub(crate) async fn started(self, scene: &Scene, wire: &mut Wire, parent: &mut Hand) -> Hand {
+        let mut params = scene.spawn_params(self.name, &json!([]));
+        let variables = params["env"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let mut env: BTreeMap<String, String> = variables
+            .map(|one| (text(&one["name"]), text(&one["value"])))
+            .collect();
+        let home = scene.host.home().to_str().unwrap();
+        env.insert("COUNTERSIGN_HOME".to_owned(), home.to_owned());
+        params["env"] = json!(env);
+        if let Some(role) = self.role {
+            params["role"] = json!(role);
+        }
+        let asking = parent.tool(&scene.host.address, "spawn_agent", params);
+        let ((failed, words, _), _) = tokio::join!(asking, answer_next(wire, "approve"));
+        assert!(!failed, "{words}");
+        let agents = wire.ok("host.agents", json!({})).await;
+        let mut agents = agents.as_array().unwrap().iter();
+        let row = agents.find(|agent| agent["name"] == self.name).unwrap();
+        assert_eq!(row["managed"]["parent"], parent.id);
+        let id = row["id"].clone();
+        rested(wire, &id).await;
+        // It hears that its agent is done with its first task.
+        rested(wire, &parent.id).await;
+        Hand::of(scene, wire, id, self.name).await
+    }
+}
+
 /// An orchestrator, the agents it started, and a person who sees everything.
 pub(crate) struct Family {
     pub(crate) scene: Scene,
@@ -150,29 +187,9 @@ impl Family {
 
     /// The orchestrator starts another agent, and a person lets it.
     async fn add(&mut self, name: &str) {
-        let mut params = self.scene.spawn_params(name, &json!([]));
-        let variables = params["env"].as_array().unwrap().iter();
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let mut env: BTreeMap<String, String> = variables
-            .map(|one| (text(&one["name"]), text(&one["value"])))
-            .collect();
-        let home = self.scene.host.home().to_str().unwrap();
-        env.insert("COUNTERSIGN_HOME".to_owned(), home.to_owned());
-        params["env"] = json!(env);
-        let address = self.scene.host.address.clone();
-        let asking = self.boss.tool(&address, "spawn_agent", params);
-        let allowing = answer_next(&mut self.wire, "approve");
-        let ((failed, words, _), _) = tokio::join!(asking, allowing);
-        assert!(!failed, "{words}");
-        let agents = self.wire.ok("host.agents", json!({})).await;
-        let mut agents = agents.as_array().unwrap().iter();
-        let row = agents.find(|agent| agent["name"] == name).unwrap();
-        assert_eq!(row["managed"]["parent"], self.boss.id);
-        let id = row["id"].clone();
-        rested(&mut self.wire, &id).await;
-        // It hears that its agent is done with its first task.
-        rested(&mut self.wire, &self.boss.id).await;
-        let hand = Hand::of(&self.scene, &mut self.wire, id, name).await;
+        let below = Below { name, role: None };
+        let hand = below.started(&self.scene, &mut self.wire, &mut self.boss);
+        let hand = hand.await;
         self.kids.push(hand);
     }
 

@@ -6,8 +6,13 @@
 mod actor;
 mod alike;
 mod claudes_own;
+mod family;
+mod orchestrator;
 mod outlive;
 mod outlive_steps;
+mod prompt_tool;
+mod questions;
+mod rogue;
 mod rules;
 mod served;
 mod stage;

@@ -3,8 +3,10 @@
 use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
 
-/// A prompt that carries a script for the model. The example follows none: it has one story.
+/// A prompt that carries a script for the model. The example follows none: it has one story. A script
+/// within the script, for an agent that this one starts or asks, is none of this one's.
 pub(super) fn script(steps: &Value) -> String {
+    let steps = steps.to_string().replace('<', "\\u003c");
     format!("Follow the script. <script>{steps}</script>")
 }
 

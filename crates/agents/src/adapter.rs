@@ -44,6 +44,11 @@ pub trait Adapter: Send {
     fn open_requests(&self) -> Vec<u64>;
 }
 
+/// The state that was handed over is not one of the adapter's.
+#[derive(Debug, thiserror::Error)]
+#[error("could not go on with the connection")]
+pub struct RestoreError(#[from] serde_json::Error);
+
 /// What one line of the agent came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heard {
@@ -119,6 +124,10 @@ pub struct Start {
     pub cwd: PathBuf,
     /// The agent's own id of the session to go on with; absent for a new one.
     pub session: Option<String>,
+    /// Whether that session stays as it is, and a new one goes on from where it stands.
+    pub fork: bool,
+    /// The id that a new session gets, where the agent lets it be chosen: a UUID.
+    pub new_session: Option<String>,
     /// The mode to be in, by the agent's own name for it.
     pub mode: Option<String>,
     /// The model to use, by the agent's own name for it.
@@ -160,11 +169,16 @@ pub struct Serves {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// This once. Never the agent's own "always".
-    Allow,
+    Allow {
+        /// What runs instead of what was asked, where that can be said.
+        input: Option<Json>,
+    },
     /// Not this time, with words if the protocol carries them.
     Deny {
         /// Why, or what to do instead.
         message: Option<String>,
+        /// Whether the turn ends with it, where that can be said with a denial.
+        stop: bool,
     },
     /// The ask went away; that is not a denial.
     Cancelled,
@@ -248,6 +262,10 @@ pub struct Report {
 
 /// An ask for permission, joined with what is known of the tool call.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing that the agent's protocol can or cannot carry"
+)]
 pub struct PermissionAsk {
     /// The request to answer.
     pub request: RequestId,
@@ -270,6 +288,10 @@ pub struct PermissionAsk {
     pub can_allow: bool,
     /// Whether there is a way to say no that is not the end of the turn.
     pub can_deny: bool,
+    /// Whether another input can be given with a yes.
+    pub can_edit: bool,
+    /// Whether words travel with a no.
+    pub hears_words: bool,
 }
 
 /// A request that an allowed ask stands for, exactly.

@@ -7,6 +7,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use countersign_core::event::Protocol;
+
 /// A known agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -14,9 +16,11 @@ pub struct Entry {
     pub name: &'static str,
     /// What people call it.
     pub title: &'static str,
-    /// Executables that speak ACP, best first, each with its arguments.
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Executables that speak it, best first, each with its arguments.
     pub executables: &'static [(&'static str, &'static [&'static str])],
-    /// The npm package and the script in it that speaks ACP, for Node.
+    /// The npm package and the script in it that speaks it, for Node.
     pub package: Option<(&'static str, &'static str)>,
     /// What it calls itself in the handshake.
     pub recognised_by: &'static [&'static str],
@@ -32,6 +36,24 @@ const ALL: &[Entry] = &[
     Entry {
         name: "claude",
         title: "Claude Code",
+        protocol: Protocol::Claude,
+        executables: &[("claude", &[])],
+        package: None,
+        recognised_by: &["claude-code"],
+        environment: &[
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "ANTHROPIC_BASE_URL",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "CLAUDE_CONFIG_DIR",
+        ],
+        install: "install it with `npm install -g @anthropic-ai/claude-code` and log in once by starting `claude`",
+        hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
+    },
+    Entry {
+        name: "claude-acp",
+        title: "Claude Code over ACP",
+        protocol: Protocol::Acp,
         executables: &[("claude-agent-acp", &[]), ("claude-code-acp", &[])],
         package: Some(("@agentclientprotocol/claude-agent-acp", "dist/index.js")),
         recognised_by: &["@agentclientprotocol/claude-agent-acp"],
@@ -48,6 +70,7 @@ const ALL: &[Entry] = &[
     Entry {
         name: "codex",
         title: "Codex",
+        protocol: Protocol::Acp,
         executables: &[("codex-acp", &[])],
         package: Some(("@zed-industries/codex-acp", "bin/codex-acp.js")),
         recognised_by: &["codex-acp"],
@@ -58,6 +81,7 @@ const ALL: &[Entry] = &[
     Entry {
         name: "gemini",
         title: "Gemini CLI",
+        protocol: Protocol::Acp,
         executables: &[("gemini", &["--experimental-acp"])],
         package: None,
         recognised_by: &["gemini-cli", "gemini"],
@@ -73,6 +97,7 @@ const ALL: &[Entry] = &[
     Entry {
         name: "opencode",
         title: "opencode",
+        protocol: Protocol::Acp,
         executables: &[("opencode", &["acp"])],
         package: None,
         recognised_by: &["OpenCode", "opencode"],
@@ -83,6 +108,7 @@ const ALL: &[Entry] = &[
     Entry {
         name: "goose",
         title: "goose",
+        protocol: Protocol::Acp,
         executables: &[("goose", &["acp"])],
         package: None,
         recognised_by: &["goose"],
@@ -93,6 +119,7 @@ const ALL: &[Entry] = &[
     Entry {
         name: "defect",
         title: "defect",
+        protocol: Protocol::Acp,
         executables: &[("defect", &[])],
         package: None,
         recognised_by: &["defect"],
@@ -161,7 +188,8 @@ pub enum Resolved {
 
 /// The variable with which a person names another command for an agent.
 pub fn variable(entry: &Entry) -> String {
-    format!("COUNTERSIGN_AGENT_{}", entry.name.to_ascii_uppercase())
+    let name = entry.name.to_ascii_uppercase().replace('-', "_");
+    format!("COUNTERSIGN_AGENT_{name}")
 }
 
 /// Finds an agent: the person's own command, then executables, then the npm package.
@@ -251,7 +279,7 @@ mod tests {
     fn an_agent_is_found_by_its_command_then_executable_then_package() {
         let folder = tempfile::tempdir().unwrap();
         let bin = folder.path().join("bin");
-        let claude = find("claude").unwrap();
+        let claude = find("claude-acp").unwrap();
         let mut environment = Environment {
             path: Some(bin.clone().into_os_string()),
             node_modules: vec![folder.path().join("lib")],
@@ -261,7 +289,7 @@ mod tests {
             resolve(claude, &environment),
             Resolved::Missing {
                 advice: "install it with `npm install -g @agentclientprotocol/claude-agent-acp` \
-                         (needs Node 22), or set COUNTERSIGN_AGENT_CLAUDE to its command"
+                         (needs Node 22), or set COUNTERSIGN_AGENT_CLAUDE_ACP to its command"
                     .to_owned()
             }
         );

@@ -8,6 +8,7 @@ pub mod acp;
 pub mod adapter;
 pub mod catalog;
 mod child;
+pub mod claude;
 mod files;
 mod lines;
 mod pipe;
@@ -16,8 +17,10 @@ pub mod runner;
 pub mod scripted;
 mod shells;
 mod spawn_hooks;
+pub mod speech;
 mod stream;
 mod tree;
+mod words;
 pub mod worktree;
 
 pub use files::{

@@ -4,6 +4,7 @@
 
 mod adopted;
 mod agents;
+mod answered;
 mod answers;
 mod asks;
 mod bypass;

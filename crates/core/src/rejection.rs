@@ -63,6 +63,14 @@ pub enum Rejection {
     /// It has no session to go on with.
     #[error("agent '{0}' cannot be resumed: it kept no session that it could go on with")]
     CannotResume(AgentId),
+    /// No other agent can begin from its session.
+    #[error("agent '{agent}' cannot be forked: {why}")]
+    CannotFork {
+        /// The agent.
+        agent: AgentId,
+        /// Why.
+        why: &'static str,
+    },
     /// The agent has ended.
     #[error("agent '{0}' has ended")]
     AgentEnded(AgentId),
@@ -106,8 +114,13 @@ pub enum Rejection {
     #[error("'{0}' cannot be approving: choose among the options, and none that says no")]
     ApprovingNotOffered(String),
     /// There is nothing to edit, or the answer does not allow.
-    #[error("an edited input needs an ask with an input and an answer that allows")]
+    #[error(
+        "an edited input needs an ask with an input that can be edited, and an answer that allows"
+    )]
     NothingToEdit,
+    /// There is no turn that would end, or the answer does not deny.
+    #[error("only a denial to an agent that the host runs can end its turn")]
+    NothingToStop,
     /// It is still open.
     #[error("approval '{0}' is still pending")]
     ApprovalPending(ApprovalId),

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use countersign_core::SPAWN_TOOL;
 use countersign_protocol::{HostApproval, Time, Who};
 use serde_json::value::RawValue;
 
@@ -54,6 +55,9 @@ pub(crate) fn asker(agent_id: Option<&str>, asked_by: Option<&Who>) -> String {
 /// What would happen, in one line: from the input where there is one. A tool without one is known by
 /// its agent's words alone, which must not look like a command.
 pub(crate) fn summary(row: &HostApproval) -> String {
+    if let Some(started) = started(row) {
+        return shown::line(&format!("SpawnAgent: {started}")).into_owned();
+    }
     let text = match (&row.tool, subject(row)) {
         (Some(tool), Some(what)) => format!("{tool}: {what}"),
         (Some(tool), None) => format!("{tool}, in its words: {}", row.action),
@@ -61,6 +65,24 @@ pub(crate) fn summary(row: &HostApproval) -> String {
         (None, None) => row.action.clone(),
     };
     shown::line(&text).into_owned()
+}
+
+/// The agent that an orchestrator would start. Where it would get more than is usual, the input itself
+/// is shown instead.
+fn started(row: &HostApproval) -> Option<String> {
+    const USUAL: [&str; 3] = ["agent", "name", "prompt"];
+    if row.tool.as_deref() != Some(SPAWN_TOOL) {
+        return None;
+    }
+    let members = Members::parse(row.input.as_ref()?.text())?;
+    let usual = |name: &String| USUAL.contains(&name.as_str());
+    if members.repeated().is_some() || !members.0.iter().all(|(name, _)| usual(name)) {
+        return None;
+    }
+    let name = members.only_text("name");
+    let name = name.map_or(String::new(), |name| format!(", as {name}"));
+    let prompt = members.only_text("prompt").unwrap_or_default();
+    Some(format!("{}{name}: {prompt}", members.only_text("agent")?))
 }
 
 /// What the input is about: the one word of it that says most, else all of it.
@@ -338,6 +360,23 @@ mod tests {
             ..sample::approval()
         };
         assert_eq!(summary(&unknown), "Bash, in its words: ls");
+    }
+
+    #[test]
+    fn an_agent_to_be_started_is_told_in_words_unless_there_is_more_to_it() {
+        let with = |input: &str| HostApproval {
+            tool: Some(SPAWN_TOOL.into()),
+            input: Some(sample::raw(input)),
+            ..sample::approval()
+        };
+        let usual = with(r#"{"agent":"codex","name":"fixer","prompt":"Fix it"}"#);
+        assert_eq!(summary(&usual), "SpawnAgent: codex, as fixer: Fix it");
+        let more = with(r#"{"agent":"codex","prompt":"x","env":{"A":"b"}}"#);
+        assert!(
+            summary(&more).contains(r#""env":{"A":"b"}"#),
+            "{}",
+            summary(&more)
+        );
     }
 
     #[test]

@@ -186,7 +186,9 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
         Reason::NoWorktree => Some("worktrees come with `countersign spawn --worktree`"),
         Reason::NameTaken => Some("see who has it with `countersign ls --all`"),
         Reason::NoTurn => Some("tell it something with `countersign send`"),
-        Reason::CannotResume => Some("start a new one with `countersign spawn`"),
+        Reason::CannotResume | Reason::CannotFork => {
+            Some("start a new one with `countersign spawn`")
+        }
         Reason::UnknownToken => Some("see the tokens with `countersign token list`"),
         Reason::UnknownRule => Some("see the rules with `countersign rules list`"),
         Reason::BadRule => Some(

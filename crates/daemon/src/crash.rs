@@ -54,6 +54,9 @@ pub const AGENT_CRASH_POINTS: [&str; 25] = [
     "run_over",
 ];
 
+/// Every point in the life of a letter to an orchestrator, in the order in which its host passes them.
+pub const LETTER_CRASH_POINTS: [&str; 2] = ["letter_committing", "letter_committed"];
+
 #[cfg(not(debug_assertions))]
 pub(crate) fn point(_name: &'static str) {}
 
@@ -160,14 +163,22 @@ mod armed {
         match event {
             Event::ApprovalRequested(_) => Some(("ask_committing", "ask_committed")),
             Event::ApprovalResolved(_) => Some(("decision_committing", "decision_committed")),
+            Event::MessageQueued(e) if e.message.mail.is_some() => {
+                Some(("letter_committing", "letter_committed"))
+            }
             Event::AnswerSettled(_) => Some(("settlement_committing", "settlement_committed")),
             _ => None,
         }
     }
 
     fn find_due(name: &'static str) -> impl Iterator<Item = &'static Armed> {
-        let listed =
-            super::CRASH_POINTS.contains(&name) || super::AGENT_CRASH_POINTS.contains(&name);
+        let mut lists = [
+            super::CRASH_POINTS.as_slice(),
+            &super::AGENT_CRASH_POINTS,
+            &super::LETTER_CRASH_POINTS,
+        ]
+        .into_iter();
+        let listed = lists.any(|points| points.contains(&name));
         debug_assert!(listed, "`{name}` is unlisted");
         let armed = [CRASH.as_ref(), HOLD.as_ref()].into_iter().flatten();
         armed.filter(move |armed| {

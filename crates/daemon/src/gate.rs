@@ -103,7 +103,12 @@ impl Assessed {
             .flatten()
             .find(|path| path.starts_with('/'));
         let chapter = rulebook.chapter(cwd);
-        let request = Request::from_tool(&unread.tool, input.as_ref(), chapter.place.clone());
+        let place = chapter.place.clone();
+        let request = if unread.own_tool {
+            Request::from_call(&unread.tool, place)
+        } else {
+            Request::from_tool(&unread.tool, input.as_ref(), place)
+        };
         Self {
             assessment: assess(&request, rulebook.facts()),
             elsewhere: Elsewhere::find(rulebook, &request, &chapter),

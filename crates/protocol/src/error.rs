@@ -80,6 +80,8 @@ reasons! {
     NoTurn = "no_turn", 409;
     /// The agent kept no session to go on with.
     CannotResume = "cannot_resume", 409;
+    /// The agent has no session that another could begin from.
+    CannotFork = "cannot_fork", 409;
     /// The agent is no orchestrator.
     NotAnOrchestrator = "not_an_orchestrator", 409;
     /// An orchestrator reaches only those below it.

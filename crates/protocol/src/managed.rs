@@ -18,6 +18,9 @@ pub struct SpawnAgentParams {
     /// The program and its arguments, for an agent that is in no catalog.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// What such a command speaks: `acp` unless told. The catalog knows it of its own agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<AgentProtocol>,
     /// What it is to do first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
@@ -53,6 +56,17 @@ pub struct SpawnAgentParams {
     /// `orchestrator` for an agent that starts agents of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+}
+
+/// What an agent speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentProtocol {
+    /// The Agent Client Protocol.
+    #[default]
+    Acp,
+    /// Claude Code's own stream of JSON lines.
+    Claude,
 }
 
 /// One variable of an agent's environment.
@@ -169,6 +183,27 @@ pub struct InterruptBody {
     /// Why, for the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// `host.fork_agent`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ForkAgentParams {
+    /// The agent whose session the new one begins from.
+    pub agent_id: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub body: ForkBody,
+}
+
+/// A second agent that goes on from where another stands, which stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct ForkBody {
+    /// Its name; one is made up if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is to do first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
 }
 
 /// `host.archive_agent`.

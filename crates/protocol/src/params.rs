@@ -344,6 +344,9 @@ pub struct ResolutionBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub edited_input: Option<serde_json::Value>,
+    /// Whether the agent's turn ends with a denial; for agents that the host runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop: bool,
     /// Decide once: what to remember of this answer, and on which leash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remember: Option<Remember>,

@@ -201,6 +201,25 @@ impl Request {
     }
 }
 
+impl Request {
+    /// The call of an MCP server's tool, whatever it is given: for a server that itself asks about what
+    /// it is to do.
+    pub fn from_call(tool: &str, place: Place) -> Self {
+        let action = match mcp_names(tool) {
+            Some((server, name)) => Action::Mcp {
+                server: server.to_owned(),
+                tool: name.to_owned(),
+            },
+            None => Action::Other,
+        };
+        Self {
+            tool: tool.to_owned(),
+            action,
+            place,
+        }
+    }
+}
+
 /// `mcp__server__tool`, at the first boundary.
 fn mcp_names(tool: &str) -> Option<(&str, &str)> {
     tool.strip_prefix("mcp__")?.split_once("__")

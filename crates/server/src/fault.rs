@@ -123,6 +123,7 @@ impl From<Rejection> for Fault {
             Rejection::NoWorktree(_) => Self::refused(Reason::NoWorktree, words),
             Rejection::NoTurn(_) => Self::refused(Reason::NoTurn, words),
             Rejection::CannotResume(_) => Self::refused(Reason::CannotResume, words),
+            Rejection::CannotFork { .. } => Self::refused(Reason::CannotFork, words),
             Rejection::BypassTooLong { limit_ms } => {
                 Self::plain(Reason::InvalidParams, words).with("limit_ms", limit_ms)
             }
@@ -143,7 +144,9 @@ impl From<Rejection> for Fault {
                 .with("approval_id", approval.as_str())
                 .with("options", options),
             Rejection::ApprovingNotOffered(_) => Self::refused(Reason::NotAnOption, words),
-            Rejection::NothingToEdit => Self::refused(Reason::InvalidParams, words),
+            Rejection::NothingToEdit | Rejection::NothingToStop => {
+                Self::refused(Reason::InvalidParams, words)
+            }
             Rejection::ApprovalPending(_) => Self::refused(Reason::ApprovalPending, words),
             Rejection::NotYourApproval(_) => Self::refused(Reason::NotYourApproval, words),
             Rejection::AgentTaken(_)

@@ -260,6 +260,7 @@ pub(crate) async fn resolve_approval(
         resolution: body.resolution,
         message: body.message,
         edited_input,
+        stop: body.stop,
         remember,
     };
     let remembers = !answer.remember.is_empty();

@@ -154,6 +154,10 @@ async fn dispatch_managed(
         "host.resume_agent" => {
             call.reply(managed::resume(service, caller, call.agent_id()?).await?)
         }
+        "host.fork_agent" => {
+            let wire::ForkAgentParams { agent_id, body } = call.params()?;
+            call.reply(managed::fork(service, caller, agent_id, body).await?)
+        }
         "host.archive_agent" => {
             let wire::ArchiveAgentParams { agent_id, body } = call.params()?;
             call.reply(managed::archive(service, caller, agent_id, body).await?)

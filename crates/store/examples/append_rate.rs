@@ -241,6 +241,7 @@ impl Load {
             },
             message: None,
             edited_input: None,
+            stop: false,
             verdict: None,
         });
         let event = ApprovalResolved {
@@ -292,6 +293,7 @@ fn ask(number: u64) -> Ask {
         approving: vec!["approve".to_owned()],
         request: None,
         hears_words: false,
+        can_edit: false,
         passes: Vec::new(),
         repeats: None,
         by: By {

@@ -9,14 +9,14 @@ use agent_client_protocol_schema::v1::{ToolCallContent, ToolCallLocation};
 use countersign_core::Json;
 use countersign_core::event::ToolStatus;
 use countersign_core::limits::{
-    JSON_BYTES_MAX, JSON_DEPTH_MAX, TOOL_CALL_BYTES_KNOWN_MAX, TOOL_CALLS_KNOWN_MAX,
-    TOOL_CALLS_OVER_KNOWN_MAX,
+    TOOL_CALL_BYTES_KNOWN_MAX, TOOL_CALLS_KNOWN_MAX, TOOL_CALLS_OVER_KNOWN_MAX,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::envelope;
+use crate::words::kept;
 
 /// What an agent says of a tool call in one message. Absent and `null` fields say nothing.
 #[derive(Deserialize)]
@@ -234,15 +234,6 @@ fn location(value: Value) -> Option<String> {
     Some(location.path.to_string_lossy().into_owned())
 }
 
-/// JSON as it came, unless it is more than the record takes.
-pub(super) fn kept(raw: &RawValue) -> Option<Json> {
-    if raw.get().len() > JSON_BYTES_MAX {
-        return None;
-    }
-    let json = Json::from(raw.to_owned());
-    (json.depth() <= JSON_DEPTH_MAX).then_some(json)
-}
-
 /// The calls of the running turn, by the agent's ids.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Calls {
@@ -357,6 +348,8 @@ impl Calls {
 
 #[cfg(test)]
 mod tests {
+    use countersign_core::limits::JSON_BYTES_MAX;
+
     use super::*;
 
     fn update(text: &str) -> CallUpdate<'_> {

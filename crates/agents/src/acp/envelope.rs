@@ -5,12 +5,13 @@
 
 use std::borrow::Cow;
 
-use countersign_core::limits::{NOISE_BYTES_MAX, WORD_BYTES_MAX};
+use countersign_core::limits::WORD_BYTES_MAX;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::adapter::RequestId;
+pub(super) use crate::words::{cut, shorten};
 
 /// The codes of JSON-RPC and of the protocol.
 pub(super) const METHOD_NOT_FOUND: i64 = -32601;
@@ -183,23 +184,6 @@ fn line(text: &str) -> Vec<u8> {
     line.extend_from_slice(text.as_bytes());
     line.push(b'\n');
     line
-}
-
-/// The beginning of a text, cut at a character.
-pub(super) fn shorten(text: &str) -> String {
-    cut(text, NOISE_BYTES_MAX)
-}
-
-/// At most so many bytes of a text, and an ellipsis where some are missing.
-pub(super) fn cut(text: &str, bytes_max: usize) -> String {
-    if text.len() <= bytes_max {
-        return text.to_owned();
-    }
-    let mut end = bytes_max;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &text[..end])
 }
 
 #[cfg(test)]

@@ -49,6 +49,10 @@ fn begin(state: &mut State, start: Start) -> Result<(), OrderError> {
         let words = "its folder is not absolute or not text";
         return Err(OrderError::Unsupported(words.to_owned()));
     };
+    if start.fork {
+        let words = "a session cannot be begun from another through its protocol";
+        return Err(OrderError::Unsupported(words.to_owned()));
+    }
     cwd.clone_into(&mut state.cwd);
     state.serves_files = start.serves.files;
     state.serves_terminals = start.serves.terminals;
@@ -201,7 +205,8 @@ fn say_tools(state: &mut State, params: &mut Value) {
     let is_claude = state.abilities.name.as_deref() == Some(CLAUDE);
     if is_claude {
         let options = &mut params["_meta"]["claudeCode"]["options"];
-        options["settings"] = json!({"permissions": {"ask": CLAUDE_ASKS}});
+        // A hook could answer an ask before anybody here does, and a repository can bring one along.
+        options["settings"] = json!({"permissions": {"ask": CLAUDE_ASKS}, "disableAllHooks": true});
         // Whether anything is let through without an ask is decided here alone.
         options["allowDangerouslySkipPermissions"] = json!(false);
     }

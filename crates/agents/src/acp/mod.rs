@@ -44,7 +44,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::adapter::{
-    Adapter, Happening, Heard, Line, Order, OrderError, RequestId, TurnEnd, meaning,
+    Adapter, Happening, Heard, Line, Order, OrderError, RequestId, RestoreError, TurnEnd, meaning,
 };
 use envelope::{Failure, Message};
 use state::{Ours, Phase, State, Theirs, Wish};
@@ -54,11 +54,6 @@ use state::{Ours, Phase, State, Theirs, Wish};
 pub struct Acp {
     state: State,
 }
-
-/// The state that was handed over is not one of ours.
-#[derive(Debug, thiserror::Error)]
-#[error("could not go on with the connection")]
-pub struct RestoreError(#[from] serde_json::Error);
 
 impl Acp {
     /// A connection on which nothing was said yet.

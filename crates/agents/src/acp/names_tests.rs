@@ -100,8 +100,11 @@ fn orders_are_named_and_sent_with_ids_that_only_their_numbers_decide() {
 #[test]
 fn an_answer_is_named_after_the_line_of_its_request() {
     let mut acp = in_turn();
-    let deny = Answer::Deny { message: None };
-    let answers = [Answer::Allow, deny, Answer::Cancelled];
+    let deny = Answer::Deny {
+        message: None,
+        stop: false,
+    };
+    let answers = [Answer::Allow { input: None }, deny, Answer::Cancelled];
     let words = [meaning::ALLOW, meaning::DENY, meaning::CANCELLED];
     for (number, (answer, word)) in (10..).zip(answers.into_iter().zip(words)) {
         said(&mut acp, number, &ask(number));

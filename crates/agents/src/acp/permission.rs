@@ -178,6 +178,8 @@ fn describe(call: &Call, tool_call: &str, cwd: &str) -> (String, PermissionAsk) 
         binds: if is_shown { named.binds } else { Vec::new() },
         can_allow: is_shown,
         can_deny: false,
+        can_edit: false,
+        hears_words: false,
         details: if is_shown { details } else { too_large(call) },
     };
     let digest = Json::from_value(&(&ask.tool, &ask.input, &ask.details));
@@ -237,14 +239,18 @@ pub(super) fn answer(
     };
     let line = *line;
     let (meaning, option, message) = match answer {
-        Answer::Allow => {
+        Answer::Allow { input: Some(_) } => {
+            let words = "it cannot be told to run something else than it asked";
+            return Err(OrderError::Unsupported(words.to_owned()));
+        }
+        Answer::Allow { input: None } => {
             let Some(option) = allow.clone().filter(|_| *shown) else {
                 let words = "it offers no way to allow this once, or it could not be shown";
                 return Err(OrderError::Unsupported(words.to_owned()));
             };
             (meaning::ALLOW, Some(option), None)
         }
-        Answer::Deny { message } => (meaning::DENY, deny.clone(), message),
+        Answer::Deny { message, .. } => (meaning::DENY, deny.clone(), message),
         Answer::Cancelled => (meaning::CANCELLED, None, None),
     };
     state.theirs.remove(request);

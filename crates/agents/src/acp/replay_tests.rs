@@ -271,8 +271,11 @@ impl Conversation {
 
     fn answer(&mut self) {
         let message = Some("no".to_owned());
-        let deny = Answer::Deny { message };
-        let answers = [Answer::Allow, deny, Answer::Cancelled];
+        let deny = Answer::Deny {
+            message,
+            stop: false,
+        };
+        let answers = [Answer::Allow { input: None }, deny, Answer::Cancelled];
         if let Some(request) = self.dice.pick(&self.asks) {
             let answer = self.dice.pick(&answers).unwrap();
             self.asks.retain(|ask| *ask != request);

@@ -13,6 +13,8 @@ pub(super) fn start() -> Start {
     Start {
         cwd: "/p".into(),
         session: None,
+        fork: false,
+        new_session: None,
         mode: None,
         model: None,
         system_prompt: None,
@@ -115,6 +117,8 @@ fn ask(request: &str, command: &str) -> PermissionAsk {
         })],
         can_allow: true,
         can_deny: true,
+        can_edit: false,
+        hears_words: false,
     }
 }
 
@@ -231,7 +235,7 @@ fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
             "systemPrompt": {"mode": "append", "content": [{"type": "text", "text": "be kind"}]},
             "_meta": {"claudeCode": {"options":
                 {"settings": {"permissions": {"ask": ["Bash", "Edit", "Glob", "Grep", "NotebookEdit",
-                    "Read", "WebFetch", "WebSearch", "Write"]}},
+                    "Read", "WebFetch", "WebSearch", "Write"]}, "disableAllHooks": true},
                  "allowDangerouslySkipPermissions": false,
                  "tools": ["Bash", "Read"], "disallowedTools": ["WebFetch"]}}},
         })
@@ -313,7 +317,7 @@ fn another_process_goes_on_in_the_middle_of_a_turn() {
     let request = id("\"r\"");
     let allow = || Order::Answer {
         request: request.clone(),
-        answer: Answer::Allow,
+        answer: Answer::Allow { input: None },
     };
     assert_eq!(
         order(&mut second, allow()),
@@ -421,6 +425,7 @@ fn an_ask_is_joined_with_its_call_wherever_that_is_told() {
 fn an_answer_is_chosen_by_kind_and_never_always() {
     let deny = || Answer::Deny {
         message: Some("use git".into()),
+        stop: false,
     };
     let answered = |kinds: &[&str], answer| {
         let mut acp = in_turn();
@@ -445,15 +450,17 @@ fn an_answer_is_chosen_by_kind_and_never_always() {
         "other",
     ];
     assert_eq!(
-        answered(&all, Answer::Allow),
+        answered(&all, Answer::Allow { input: None }),
         (true, true, Ok(selected("the-allow_once")))
     );
     assert_eq!(
         answered(&all, deny()),
         (true, true, Ok(told(selected("the-reject_once"))))
     );
-    let (can_allow, can_deny, written) =
-        answered(&["allow_always", "reject_always"], Answer::Allow);
+    let (can_allow, can_deny, written) = answered(
+        &["allow_always", "reject_always"],
+        Answer::Allow { input: None },
+    );
     assert!(!can_allow && !can_deny && matches!(written, Err(OrderError::Unsupported(_))));
     let always = ["allow_always", "reject_always"];
     assert_eq!(
@@ -480,7 +487,7 @@ fn an_interrupt_answers_every_ask_as_cancelled_once() {
     );
     assert_eq!(order(&mut acp, Order::Interrupt), [cancel]);
     let request = id("1");
-    let answer = Answer::Allow;
+    let answer = Answer::Allow { input: None };
     assert_eq!(
         acp.order(Order::Answer { request, answer }),
         Err(OrderError::NotWaiting)
@@ -538,7 +545,7 @@ fn a_second_request_with_the_same_id_takes_the_place_of_the_first() {
     assert_eq!(asked(&happenings), [ask("1", "rm x")]);
     let allow = || Order::Answer {
         request: id("1"),
-        answer: Answer::Allow,
+        answer: Answer::Allow { input: None },
     };
     assert_eq!(order(&mut acp, allow()).len(), 1);
     assert_eq!(acp.order(allow()), Err(OrderError::NotWaiting));

@@ -14,10 +14,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::call::{Call, CallUpdate, kept};
+use super::call::{Call, CallUpdate};
 use super::state::{Phase, State};
 use super::{choice, envelope, permission, tool};
 use crate::adapter::{Happening, Heard, Report};
+use crate::words::kept;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

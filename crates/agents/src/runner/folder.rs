@@ -155,6 +155,7 @@ fn nameless(folder: PathBuf) -> RunnerRecord {
         folder,
         sockets: Vec::new(),
         patience_ms: limits::RUNNER_PATIENCE_MS,
+        protocol: countersign_core::event::Protocol::default(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use countersign_core::event::Protocol;
 use serde::{Deserialize, Serialize};
 
 use crate::tree::TreeRecord;
@@ -19,4 +20,7 @@ pub struct RunnerRecord {
     pub sockets: Vec<PathBuf>,
     /// How long it goes on without a host.
     pub patience_ms: u64,
+    /// What its agent speaks; hosts before this field started none that speak anything else.
+    #[serde(default)]
+    pub protocol: Protocol,
 }

@@ -26,6 +26,7 @@ fn record(dir: &Path, mark: &str) -> RunnerRecord {
         folder: dir.join("runners").join(mark),
         sockets: vec![dir.join(format!("{mark}.sock"))],
         patience_ms: 1_000,
+        protocol: countersign_core::event::Protocol::Acp,
     }
 }
 

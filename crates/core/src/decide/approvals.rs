@@ -249,6 +249,7 @@ fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
         approving,
         request: managed.as_ref().map(|managed| managed.request.clone()),
         hears_words: managed.as_ref().is_some_and(|managed| managed.hears_words),
+        can_edit: managed.as_ref().is_some_and(|managed| managed.can_edit),
         passes: managed.map_or_else(Vec::new, |managed| managed.passes),
         repeats: None,
         by,
@@ -432,6 +433,7 @@ pub(super) fn cancelled(caller: &Caller, message: Option<String>) -> Ending {
         by: By::from(caller),
         message,
         edited_input: None,
+        stop: false,
         verdict: None,
     }
 }
@@ -489,11 +491,16 @@ pub(super) fn resolve(
             let grants = drafts(approval, outcome, remembered, grant_ids)?;
             let grants = grants::remember(state, context, &caller, grants)?;
             let denied = outcome == Outcome::Denied;
-            let words = answer.message.as_deref().filter(|_| denied);
+            // Words that reach an agent as its next message would begin the turn that is to end.
+            let words = answer.message.as_deref().filter(|_| denied && !answer.stop);
             let words = managed::words_of_denial(context.now, &approval.ask, &caller, words);
+            let stops = answer.stop;
             let mut events = vec![ended(approval, ending(outcome, &caller, answer), delivery)];
             events.extend(grants);
             events.extend(words);
+            if stops {
+                events.extend(managed::stopped_by_denial(state, &caller, approval));
+            }
             Ok(Decision::new(events, Subject::Approval(id)))
         }
     }
@@ -587,6 +594,7 @@ pub fn answer_again(approval: &Approval, answer: &Answer) -> Result<(), Rejectio
                 Outcome::Allowed | Outcome::Denied | Outcome::Answered
             )
             && (answer.edited_input.is_none() || ended.ending.edited_input == answer.edited_input)
+            && (!answer.stop || ended.ending.stop)
     });
     if same {
         Ok(())
@@ -606,10 +614,15 @@ fn check_answer(approval: &Approval, answer: &Answer) -> Result<Outcome, Rejecti
     let outcome = approval.outcome_of(&answer.resolution);
     if let Some(edited) = &answer.edited_input {
         check_json("the edited input", edited)?;
-        let fixed = approval.ask.request.is_some();
+        let is_managed = approval.ask.request.is_some();
+        let fits = || approval.ask.can_edit && edited.read_exactly().is_some_and(|v| v.is_object());
+        let fixed = is_managed && !fits();
         if outcome != Outcome::Allowed || approval.ask.input.is_none() || fixed {
             return Err(Rejection::NothingToEdit);
         }
+    }
+    if answer.stop && (outcome != Outcome::Denied || approval.ask.request.is_none()) {
+        return Err(Rejection::NothingToStop);
     }
     Ok(outcome)
 }
@@ -621,6 +634,7 @@ fn ending(outcome: Outcome, caller: &Caller, answer: Answer) -> Ending {
         by: By::from(caller),
         message: answer.message,
         edited_input: answer.edited_input,
+        stop: answer.stop,
         verdict: None,
     }
 }

@@ -146,7 +146,7 @@ fn check_options(options: &SpawnOptions) -> Result<(), Rejection> {
     for tools in [&options.allowed_tools, &options.disallowed_tools] {
         check_size("the list of tools", tools.len(), 8 * OPTIONS_MAX)?;
     }
-    let words = [&options.agent, &options.model, &options.mode];
+    let words = [&options.agent, &options.model, &options.mode, &options.fork];
     for word in words.into_iter().flatten() {
         check_word("an option", word)?;
     }
@@ -374,13 +374,13 @@ fn end_children(
             Ok(ends.flatten().collect())
         }
         None if below.is_empty() => Ok(Vec::new()),
-        None => Err(Rejection::HasChildren {
-            agent: id.clone(),
-            children: below
-                .iter()
-                .map(|agent| agent.profile.name.clone())
-                .collect(),
-        }),
+        None => {
+            let names = below.iter().map(|agent| agent.profile.name.clone());
+            let mut children: Vec<String> = names.collect();
+            children.sort();
+            let agent = id.clone();
+            Err(Rejection::HasChildren { agent, children })
+        }
     }
 }
 
@@ -539,6 +539,29 @@ pub(super) fn words_of_denial(
     let agent = ask.agent.as_ref()?;
     let text = format!("Your request was denied: {}\n\n{words}", ask.action);
     Some(queued(now, agent, By::from(caller), text))
+}
+
+/// The facts that end the turn of an agent together with a denial.
+pub(super) fn stopped_by_denial(
+    state: &State,
+    caller: &Caller,
+    denied: &crate::Approval,
+) -> Vec<Event> {
+    let managed = denied.ask.agent.as_ref();
+    let managed = managed.and_then(|id| state.find_managed(id));
+    let Some((agent, managed)) = managed else {
+        return Vec::new();
+    };
+    let Some(turn) = managed.turn.as_ref().filter(|turn| !turn.interrupted) else {
+        return Vec::new();
+    };
+    let reason = Some("its turn ended with a denial".to_owned());
+    let mut events = interrupted(state, caller, agent.id(), turn, (reason, None));
+    // The denied one has ended already, and not as cancelled.
+    events.retain(
+        |event| !matches!(event, Event::ApprovalResolved(ended) if ended.approval == denied.ask.id),
+    );
+    events
 }
 
 /// The asks that an agent has open end as cancelled.

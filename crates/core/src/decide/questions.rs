@@ -162,8 +162,15 @@ pub(super) fn answer(
     check_text("the answer", &answer)?;
     let found = state.find_question(id);
     if let Some(agent) = caller.principal.agent() {
-        let asker = found.and_then(|question| question.text.agent.as_ref());
-        if !asker.is_some_and(|asker| state.is_above(agent, asker)) {
+        let may = match found {
+            Some(question) => {
+                let asker = question.text.agent.as_ref();
+                asker.is_some_and(|asker| state.is_above(agent, asker))
+            }
+            // How it ended is in history, which tells only those above.
+            None => state.find_orchestrator(agent).is_some(),
+        };
+        if !may {
             return Err(Rejection::AgentsCannotAnswer(agent.clone()));
         }
     }

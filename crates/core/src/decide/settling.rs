@@ -76,6 +76,7 @@ fn by_rules(
         by: By::host_by(RULES),
         message: Some(words(verdict)),
         edited_input: None,
+        stop: false,
         verdict: Some(verdict.clone()),
     };
     let over: Vec<Event> = used
@@ -224,6 +225,7 @@ fn by_bypass(
         by: By::host_by(BYPASS),
         message: Some(format!("bypass until {}", until.to_utc())),
         edited_input: None,
+        stop: false,
         verdict: None,
     };
     let event = concluded((ask, opened), ending, Delivery::Waiting, Vec::new());

@@ -164,6 +164,7 @@ fn host_ending(outcome: Outcome, resolution: &str, message: &str) -> Ending {
         by: By::from(&Caller::host()),
         message: Some(message.to_owned()),
         edited_input: None,
+        stop: false,
         verdict: None,
     }
 }

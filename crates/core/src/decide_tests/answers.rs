@@ -16,6 +16,7 @@ fn an_answer_is_kept_with_who_gave_it() {
         resolution: "approve".to_owned(),
         message: Some("go on".to_owned()),
         edited_input: Some(json("2")),
+        stop: false,
         remember: Vec::new(),
     };
     let decision = host.decide(answer(&person("ann"), &id, given)).unwrap();
@@ -29,6 +30,7 @@ fn an_answer_is_kept_with_who_gave_it() {
             by: by(&person("ann")),
             message: Some("go on".to_owned()),
             edited_input: Some(json("2")),
+            stop: false,
             verdict: None,
         }),
         delivery: Delivery::Waiting,

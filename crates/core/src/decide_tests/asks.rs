@@ -53,6 +53,7 @@ fn an_ask_is_kept_exactly_as_it_was_made() {
         approving: words(&["approve"]),
         request: None,
         hears_words: false,
+        can_edit: false,
         passes: Vec::new(),
         repeats: None,
         by: by(&bot),

@@ -19,6 +19,12 @@ pub struct SpawnOptions {
     /// The program and its arguments; empty where the catalog says it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// What it speaks; the catalog says it of agents that it knows.
+    #[serde(default, skip_serializing_if = "Protocol::is_usual")]
+    pub protocol: Protocol,
+    /// Its own id of another agent's session, from which its first session begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<String>,
     /// The folder it works in, absolute. With a worktree: the repository's folder it was asked from.
     pub cwd: String,
     /// The model, by the agent's own name for it.
@@ -57,6 +63,24 @@ pub struct SpawnOptions {
     /// The ask with which its orchestrator was allowed to start it. One ask starts one agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_by: Option<ApprovalId>,
+}
+
+/// What an agent speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// The Agent Client Protocol.
+    #[default]
+    Acp,
+    /// Claude Code's own stream of JSON lines.
+    Claude,
+}
+
+impl Protocol {
+    /// Whether it is the one that needs no mention.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What an agent may be besides an agent.

@@ -21,7 +21,7 @@ use crate::principal::{By, Role};
 pub use managed::{
     AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentPlaced, AgentReady,
     AgentRenamed, AgentReported, AgentRole, AgentRunRequested, AgentSpawned, AgentStopRequested,
-    EnvVar, Message, MessageQueued, MessagesDropped, PassUsed, Plan, PlanStep, RunEnd,
+    EnvVar, Message, MessageQueued, MessagesDropped, PassUsed, Plan, PlanStep, Protocol, RunEnd,
     SpawnOptions, ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded, TurnInterrupted,
     TurnStarted, Usage, Worktree, WorktreeWish,
 };
@@ -513,6 +513,9 @@ pub struct Ask {
     /// Whether words of a denial travel with the answer; otherwise they are a message of their own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hears_words: bool,
+    /// Whether another input can be given with an allow, where a managed agent asks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_edit: bool,
     /// Digests of what may run or be written without another ask if it is allowed, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passes: Vec<String>,
@@ -597,6 +600,9 @@ pub struct Ending {
     /// The input as the person changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_input: Option<Json>,
+    /// Whether the asker's turn ends with a denial.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop: bool,
     /// What the rules said, where they settled it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Arc<Verdict>>,

@@ -166,6 +166,8 @@ pub struct ManagedAsk {
     pub request: String,
     /// Whether the answer's words travel with the answer.
     pub hears_words: bool,
+    /// Whether another input can be given with an allow.
+    pub can_edit: bool,
     /// Everything the agent said before it asked; committed with the ask.
     pub said: Vec<TranscriptEntry>,
     /// Digests of what may run or be written without another ask if this one is allowed, each once.

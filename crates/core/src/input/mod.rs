@@ -364,6 +364,8 @@ pub struct Answer {
     pub message: Option<String>,
     /// The input to run instead.
     pub edited_input: Option<Json>,
+    /// Whether the asker's turn ends with it: for denials to agents that the host runs.
+    pub stop: bool,
     /// What to remember of it: an approving answer allows, a denying one denies. Only the answer
     /// that ends the ask is remembered, not its repetition.
     pub remember: Vec<GrantDraft>,

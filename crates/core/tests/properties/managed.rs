@@ -252,6 +252,7 @@ impl World {
                 run,
                 request: ask.request.to_string(),
                 hears_words: ask.covered_by.is_some(),
+                can_edit: ask.call == 0,
                 said: said(),
                 passes: ask.passes.iter().map(digest).collect(),
                 covered_by: ask.covered_by.as_ref().map(digest).into_iter().collect(),

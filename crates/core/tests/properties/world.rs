@@ -302,6 +302,7 @@ impl World {
                         resolution: ["approve", "deny", "yes", "nonsense"][option].to_owned(),
                         message: None,
                         edited_input: edit.then(|| number(9)),
+                        stop: option == 1 && !remember.is_empty(),
                         remember: remember.into_iter().map(draft).collect(),
                     },
                 })

@@ -1,14 +1,63 @@
-//! `agents`: which agents are known, and which of them can be started here.
+//! `agents`: which agents are known, and which of them can be started here; `agents fork`.
 
-use countersign_protocol::CatalogRow;
+use clap::{Args, Subcommand};
+use countersign_protocol::{CatalogRow, ForkAgentParams, ForkBody, HostAgent};
 use serde_json::json;
 
-use super::Common;
+use super::{Common, named, spawn};
 use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::{output, shown};
 
-pub(super) async fn agents(common: &Common) -> Result<Exit, CliError> {
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  countersign agents\n  countersign agents --json | jq -r '.[] | select(.installed) | .name'\n  countersign agents fork builder --name second 'Try it the other way'"
+)]
+pub(crate) struct AgentsArgs {
+    #[command(subcommand)]
+    command: Option<AgentsCommand>,
+}
+
+#[derive(Subcommand)]
+enum AgentsCommand {
+    /// Start a second agent that goes on from where one stands, and leave that one as it is
+    Fork(ForkArgs),
+}
+
+#[derive(Args)]
+struct ForkArgs {
+    /// The agent to begin from: its name or id
+    agent: String,
+    /// What it is to do; `-` reads it from stdin
+    prompt: Option<String>,
+    /// What to call it; a name is made up unless told
+    #[arg(long)]
+    name: Option<String>,
+}
+
+pub(super) async fn agents(common: &Common, args: AgentsArgs) -> Result<Exit, CliError> {
+    match args.command {
+        Some(AgentsCommand::Fork(args)) => fork(common, args).await,
+        None => catalog(common).await,
+    }
+}
+
+async fn fork(common: &Common, args: ForkArgs) -> Result<Exit, CliError> {
+    let prompt = args.prompt.map(spawn::text).transpose()?;
+    let mut client = common.connect().await?;
+    let agent = named::agent(&mut client, &args.agent).await?;
+    let params = ForkAgentParams {
+        agent_id: agent.id,
+        body: ForkBody {
+            name: args.name,
+            prompt,
+        },
+    };
+    let agent: HostAgent = client.call("host.fork_agent", &params).await?;
+    spawn::put_started(common, &agent)
+}
+
+async fn catalog(common: &Common) -> Result<Exit, CliError> {
     let mut client = common.connect().await?;
     let rows: Vec<CatalogRow> = client.call("host.catalog", &json!({})).await?;
     if common.json {

@@ -58,6 +58,9 @@ pub(crate) struct DenyArgs {
     /// Which of its options, when none is `deny`
     #[arg(long, value_name = "NAME")]
     option: Option<String>,
+    /// End the agent's turn as well
+    #[arg(long)]
+    stop: bool,
     #[command(flatten)]
     remember: RememberArgs,
 }
@@ -94,6 +97,7 @@ pub(super) async fn approve(common: &Common, args: ApproveArgs) -> Result<Exit, 
         resolution,
         message: args.message,
         edited_input,
+        stop: false,
         remember,
     };
     resolve(common, &mut client, row.id, body).await
@@ -110,6 +114,7 @@ pub(super) async fn deny(common: &Common, args: DenyArgs) -> Result<Exit, CliErr
         resolution,
         message: args.message,
         edited_input: None,
+        stop: args.stop,
         remember,
     };
     resolve(common, &mut client, row.id, body).await

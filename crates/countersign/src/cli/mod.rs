@@ -83,10 +83,7 @@ pub(crate) enum Command {
     #[command(after_help = "Exits with 1 if any check fails; warnings alone exit with 0.")]
     Doctor,
     /// List the agents that can be started here, and what to do for the others
-    #[command(
-        after_help = "Examples:\n  countersign agents\n  countersign agents --json | jq -r '.[] | select(.installed) | .name'"
-    )]
-    Agents,
+    Agents(agents::AgentsArgs),
     /// Start an agent
     Spawn(Box<spawn::SpawnArgs>),
     /// List the agents: what needs a person first
@@ -192,7 +189,7 @@ impl Cli {
             Command::Down(args) => down::down(common, args).await,
             Command::Status => status::status(common).await,
             Command::Doctor => doctor::doctor(common).await,
-            Command::Agents => agents::agents(common).await,
+            Command::Agents(args) => agents::agents(common, args).await,
             Command::Spawn(args) => Box::pin(spawn::spawn(common, *args)).await,
             Command::Ls(args) => ls::ls(common, args).await,
             Command::Send(args) => Box::pin(steer::send(common, args)).await,

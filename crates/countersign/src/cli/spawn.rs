@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use countersign_protocol::{EnvVariable, HostAgent, SpawnAgentParams, WorktreeParams};
+use countersign_protocol::{
+    AgentProtocol, EnvVariable, HostAgent, SpawnAgentParams, WorktreeParams,
+};
 
 use super::{Common, steer, words};
 use crate::duration::Limit;
@@ -38,6 +40,9 @@ pub(crate) struct SpawnArgs {
     /// Any other agent: its program and arguments, quoted as for a shell
     #[arg(long, value_name = "LINE", group = "what")]
     command: Option<String>,
+    /// What such a command speaks; acp unless told
+    #[arg(long, value_name = "NAME", requires = "command")]
+    protocol: Option<Speaks>,
     /// What to call it; a name is made up unless told
     #[arg(long)]
     name: Option<String>,
@@ -79,6 +84,24 @@ pub(crate) struct SpawnArgs {
     wait: bool,
 }
 
+/// What an agent speaks.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Speaks {
+    /// The Agent Client Protocol
+    Acp,
+    /// Claude Code's own stream
+    Claude,
+}
+
+impl From<Speaks> for AgentProtocol {
+    fn from(speaks: Speaks) -> Self {
+        match speaks {
+            Speaks::Acp => Self::Acp,
+            Speaks::Claude => Self::Claude,
+        }
+    }
+}
+
 pub(super) async fn spawn(common: &Common, args: SpawnArgs) -> Result<Exit, CliError> {
     let wait = args.wait;
     let params = params(args)?;
@@ -87,8 +110,13 @@ pub(super) async fn spawn(common: &Common, args: SpawnArgs) -> Result<Exit, CliE
     if wait {
         return steer::wait_and_print(common, &mut client, &agent).await;
     }
+    put_started(common, &agent)
+}
+
+/// Says who was started.
+pub(super) fn put_started(common: &Common, agent: &HostAgent) -> Result<Exit, CliError> {
     if common.json {
-        output::put_json(&agent)?;
+        output::put_json(agent)?;
         return Ok(Exit::Ok);
     }
     let name = shown::line(&agent.name);
@@ -124,6 +152,7 @@ fn params(args: SpawnArgs) -> Result<SpawnAgentParams, CliError> {
         name: args.name,
         agent: args.agent,
         command: command.unwrap_or_default(),
+        protocol: args.protocol.map(Into::into),
         prompt: prompt.map(text).transpose()?,
         cwd: words::folder(args.cwd.as_deref())?,
         model: args.model,

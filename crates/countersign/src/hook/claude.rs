@@ -70,7 +70,7 @@ pub(super) fn head(text: &[u8]) -> Result<Event, String> {
 }
 
 #[derive(Deserialize)]
-struct Input<'a> {
+struct Told<'a> {
     session_id: String,
     #[serde(default)]
     cwd: Option<String>,
@@ -104,7 +104,7 @@ pub(super) fn params(
     let Some(kind) = event.kind() else {
         return Ok(None);
     };
-    let input: Input<'_> = serde_json::from_slice(text).map_err(|error| {
+    let input: Told<'_> = serde_json::from_slice(text).map_err(|error| {
         Answer::deny(&format!(
             "countersign: what the hook is about is not understood: {error}"
         ))

@@ -263,6 +263,7 @@ impl Watch {
                     resolution: option,
                     message,
                     edited_input: None,
+                    stop: false,
                     remember: remembered(remember),
                 };
                 self.resolve(id, body).await;

@@ -88,6 +88,12 @@ impl Agent {
             .await
     }
 
+    /// The whole reply, or nothing if the host went before it came.
+    pub(crate) async fn try_reply(&mut self, method: &str, params: Value) -> Option<Value> {
+        let request = json!({ "do": "try", "method": method, "params": params });
+        Some(self.ask(request).await).filter(|reply| !reply.is_null())
+    }
+
     pub(crate) async fn ok(&mut self, method: &str, params: Value) -> Value {
         let mut reply = self.reply(method, params).await;
         assert!(reply.get("result").is_some(), "{method}: {reply}");
@@ -174,6 +180,11 @@ async fn play(home: &Path, wire: &mut Option<Wire>, request: &Value) -> Value {
             opened
                 .reply(text(&request["method"]), request["params"].clone())
                 .await
+        }
+        "try" => {
+            let opened = wire.as_mut().unwrap();
+            let reply = opened.try_reply(text(&request["method"]), request["params"].clone());
+            reply.await.unwrap_or_default()
         }
         "http" => play_http(text(&request["address"]), &request["parts"]).await,
         "run" => run(home, &request["arguments"]),

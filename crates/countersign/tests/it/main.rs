@@ -33,6 +33,7 @@ mod mcp;
 mod mcp_bridge;
 mod mcp_inspector;
 mod mcp_orchestrator;
+mod orchestrators;
 mod outlive_attacks;
 mod outlive_cli;
 mod outlive_held;

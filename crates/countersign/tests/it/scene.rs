@@ -33,7 +33,8 @@ impl Scene {
         Self::begin_in(home, &[])
     }
 
-    fn begin_in(home: TempDir, environment: &[(&'static str, &str)]) -> Self {
+    /// In a home that was prepared.
+    pub(crate) fn begin_in(home: TempDir, environment: &[(&'static str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().file_name().unwrap().to_string_lossy();
         Self {

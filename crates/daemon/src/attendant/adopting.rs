@@ -223,7 +223,7 @@ async fn reach(
     let heard = bookmark.map_or(0, |bookmark| bookmark.heard);
     let open = kept
         .as_ref()
-        .map(super::talk::open_lines)
+        .map(|kept| super::talk::open_lines(record.protocol, kept))
         .unwrap_or_default();
     let link = match runner::connect(record, runner, heard, open).await {
         Ok(link) if link.agent.is_none() => return Err(ReachError::NotStarted),

@@ -37,6 +37,8 @@ impl Run {
         let own = ManagedAsk {
             request: ask.request.0.clone(),
             passes: passes.collect(),
+            hears_words: ask.hears_words,
+            can_edit: ask.can_edit,
             ..ManagedAsk::default()
         };
         let request = AskRequest {
@@ -69,7 +71,9 @@ impl Run {
     /// An ask that cannot even be asked is denied, with the reason.
     fn refuse(self: &Arc<Self>, request: &RequestId, ask: &ApprovalId, why: &str) {
         let message = Some(format!("this could not be asked: {why}"));
-        let sent = self.talk().refuse(request, ask, Answer::Deny { message });
+        let stop = false;
+        let answer = Answer::Deny { message, stop };
+        let sent = self.talk().refuse(request, ask, answer);
         self.follow(sent);
     }
 

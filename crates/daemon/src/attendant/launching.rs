@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use countersign_agents::adapter::{Serves, Start};
 use countersign_agents::catalog::{self, Resolved};
 use countersign_agents::runner::{self, RunnerRecord, StartSpec};
-use countersign_agents::{Tree, worktree};
-use countersign_core::event::{ProcessKey, SpawnOptions};
+use countersign_agents::{Tree, claude, speech, worktree};
+use countersign_core::event::{ProcessKey, Protocol, SpawnOptions};
 use countersign_core::{AgentId, Json, Managed, ManagedInput, Ran};
 
 use crate::crash;
@@ -56,7 +57,9 @@ pub(super) async fn launch_agent(
     // Held until the agent is in it: an empty one is cleared away with its last owner.
     let tree = Tree::create(&id, &host_key()).map_err(|error| failure(&error))?;
     crash::point("tree_created");
-    let record = launch.record(&tree);
+    let record = launch.record(&tree, speech::protocol_of(&managed.options));
+    let said = speech::arguments(record.protocol, &start_of(service, &managed, &record));
+    let command = command.into_iter().chain(said).collect();
     let runner = launch.start_runner(&record).await?;
     match launch
         .begin(&record, runner, command, (folder_of(&managed), env))
@@ -97,7 +100,7 @@ impl Launch<'_> {
         self.say(Ran::Placed(made)).await
     }
 
-    fn record(&self, tree: &Tree) -> RunnerRecord {
+    fn record(&self, tree: &Tree, protocol: Protocol) -> RunnerRecord {
         let settings = self.service.runners();
         let name = random_hex::<8>();
         let sockets = settings.sockets.iter();
@@ -109,6 +112,7 @@ impl Launch<'_> {
                 .join(format!("{}-{}-{name}", self.agent, self.run)),
             sockets: sockets.collect(),
             patience_ms: settings.patience_ms,
+            protocol,
         }
     }
 
@@ -169,6 +173,39 @@ pub(super) fn folder_of(managed: &Managed) -> PathBuf {
     match &managed.worktree {
         Some(made) => worktree::folder(made, cwd),
         None => cwd.to_owned(),
+    }
+}
+
+/// How the session of a run is opened: the same for whoever starts it and whoever goes on with it.
+pub(super) fn start_of(service: &Service, managed: &Managed, record: &RunnerRecord) -> Start {
+    let options = &managed.options;
+    let (session, fork) = session_of(managed, record.protocol);
+    Start {
+        cwd: folder_of(managed),
+        session,
+        fork,
+        // The folder's name is of this run alone, and on the record before the agent is started.
+        new_session: Some(claude::new_session(&record.folder.to_string_lossy())),
+        mode: options.mode.clone(),
+        model: options.model.clone(),
+        system_prompt: options.system_prompt.clone(),
+        allowed_tools: options.allowed_tools.clone(),
+        disallowed_tools: options.disallowed_tools.clone(),
+        serves: Serves {
+            files: true,
+            terminals: true,
+        },
+        mcp_servers: service.runners().tools.iter().cloned().collect(),
+    }
+}
+
+/// The session to go on with, and whether a new one begins from it. Claude Code keeps no session in
+/// which nothing was said, so before the first turn there is none of its own.
+fn session_of(managed: &Managed, protocol: Protocol) -> (Option<String>, bool) {
+    let own = managed.session.clone().filter(|_| managed.resumable);
+    match (protocol, &managed.options.fork) {
+        (Protocol::Claude, fork) if managed.turns == 0 => (fork.clone(), fork.is_some()),
+        _ => (own, false),
     }
 }
 

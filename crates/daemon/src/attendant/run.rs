@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use countersign_agents::adapter::{Exit, Heard, Order, Serves, Start};
+use countersign_agents::adapter::{Exit, Heard, Order, Start};
 use countersign_agents::runner::{LinkEvent, RunnerShells};
 use countersign_agents::{Roots, ShellBackend};
 use countersign_core::event::{AgentReported, RunEnd, TranscriptEntry};
@@ -68,11 +68,13 @@ impl Run {
         all: &Attendants,
     ) -> Ended {
         let managed = who.managed;
+        let protocol = connected.record.protocol;
+        let start = super::launching::start_of(service, managed, &connected.record);
         let kept = connected.kept.unwrap_or_else(|| super::kept::Kept {
             told: managed.into(),
             ..super::kept::Kept::default()
         });
-        let talk = match Talk::new(connected.link.line.clone(), kept, connected.heard) {
+        let talk = match Talk::new(connected.link.line.clone(), protocol, kept, connected.heard) {
             Ok(talk) => talk,
             Err(error) => {
                 return Ended::Over(Box::new(ended(
@@ -101,15 +103,15 @@ impl Run {
             talk: Mutex::new(talk),
         });
         let heard = (connected.link.log, connected.heard, managed.turn.is_some());
-        run.go_on(managed, owed).await;
+        run.go_on(managed, start, owed).await;
         run.attend(connected.link.events, heard, owed, all).await
     }
 
     /// Says what is to be said before anything is heard: what comes may be the answer to it.
-    async fn go_on(self: &Arc<Self>, managed: &Managed, owed: &mut Owed) {
+    async fn go_on(self: &Arc<Self>, managed: &Managed, start: Start, owed: &mut Owed) {
         if managed.life == Life::Requested || managed.life == Life::Launched {
             // What cannot be said shows as a session that never opens.
-            let sent = self.talk().order(Order::Start(self.start(managed)));
+            let sent = self.talk().order(Order::Start(start));
             self.follow(sent.ok().flatten());
         }
         self.take_up(managed).await;
@@ -131,24 +133,6 @@ impl Run {
         self.tasks.close();
         self.tasks.wait().await;
         ended
-    }
-
-    fn start(&self, managed: &Managed) -> Start {
-        let options = &managed.options;
-        Start {
-            cwd: self.folder.clone(),
-            session: managed.session.clone().filter(|_| managed.resumable),
-            mode: options.mode.clone(),
-            model: options.model.clone(),
-            system_prompt: options.system_prompt.clone(),
-            allowed_tools: options.allowed_tools.clone(),
-            disallowed_tools: options.disallowed_tools.clone(),
-            serves: Serves {
-                files: true,
-                terminals: true,
-            },
-            mcp_servers: self.service.runners().tools.iter().cloned().collect(),
-        }
     }
 
     async fn attend_until_over(

@@ -7,13 +7,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use countersign_agents::acp::{Acp, RestoreError};
 use countersign_agents::adapter::{
-    Adapter, Answer, Happening, Heard, Line, Name, Order, OrderError, RequestId, ServeError,
-    Served, Want,
+    Adapter, Answer, Happening, Heard, Line, Name, Order, OrderError, RequestId, RestoreError,
+    ServeError, Served, Want,
 };
 use countersign_agents::runner::{LinkLine, WriteError, Written};
-use countersign_core::event::Delivery;
+use countersign_agents::speech;
+use countersign_core::event::{Delivery, Protocol};
 use countersign_core::{Approval, ApprovalId, Json, Seq};
 
 use super::kept::{AnswerTold, Kept, KeptRequest, Told};
@@ -67,12 +67,13 @@ pub(super) struct Mark {
 
 impl Talk {
     /// Goes on with what was kept, or begins.
-    pub(super) fn new(link: LinkLine, kept: Kept, heard: u64) -> Result<Self, RestoreError> {
-        let adapter = if kept.adapter == Json::null() {
-            Acp::new()
-        } else {
-            Acp::restore(&kept.adapter)?
-        };
+    pub(super) fn new(
+        link: LinkLine,
+        protocol: Protocol,
+        kept: Kept,
+        heard: u64,
+    ) -> Result<Self, RestoreError> {
+        let adapter = speech::adapter(protocol, &kept.adapter)?;
         let open = kept.open.into_iter().map(|kept| {
             let open = OpenRequest {
                 line: kept.line,
@@ -84,7 +85,7 @@ impl Talk {
             (kept.request, open)
         });
         Ok(Self {
-            adapter: Box::new(adapter),
+            adapter,
             link,
             open: open.collect(),
             unwritten: kept.unwritten,
@@ -324,9 +325,11 @@ pub(super) struct Outcome {
 pub(super) struct Lost;
 
 /// Lines about which one who goes on from what was kept may say something.
-pub(super) fn open_lines(kept: &Kept) -> Vec<u64> {
-    let adapter = Acp::restore(&kept.adapter).ok();
-    let mut lines = adapter.map(|acp| acp.open_requests()).unwrap_or_default();
+pub(super) fn open_lines(protocol: Protocol, kept: &Kept) -> Vec<u64> {
+    let adapter = speech::adapter(protocol, &kept.adapter).ok();
+    let mut lines = adapter
+        .map(|adapter| adapter.open_requests())
+        .unwrap_or_default();
     lines.extend(kept.unwritten.iter().filter_map(about));
     lines
 }

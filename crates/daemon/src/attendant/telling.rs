@@ -271,10 +271,13 @@ fn answer_of(approval: &Approval) -> Answer {
         return Answer::Cancelled;
     };
     match ended.ending.outcome {
-        Outcome::Allowed => Answer::Allow,
+        Outcome::Allowed => Answer::Allow {
+            input: ended.ending.edited_input.clone(),
+        },
         Outcome::Cancelled | Outcome::Gone => Answer::Cancelled,
         Outcome::Denied | Outcome::Answered | Outcome::Expired => Answer::Deny {
             message: ended.ending.message.clone(),
+            stop: ended.ending.stop,
         },
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use countersign_agents::catalog;
-use countersign_core::event::{SpawnOptions, TranscriptAdded};
+use countersign_agents::{catalog, speech};
+use countersign_core::event::{Protocol, SpawnOptions, TranscriptAdded};
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
-    Agent, AgentId, Bookmark, Caller, Children, Committed, Event, Input, ManagedInput, OpenCounts,
-    Rejection, Seq, SpawnAgent, State, Timestamp,
+    Agent, AgentId, Bookmark, Caller, Children, Committed, Event, Input, Managed, ManagedInput,
+    OpenCounts, Rejection, Seq, SpawnAgent, State, Timestamp,
 };
 use countersign_store::{EventQuery, History, StoreError};
 use tokio::sync::oneshot;
@@ -82,6 +82,39 @@ impl Service {
             self.shared.secrets.forget(&id);
         }
         spawned
+    }
+
+    /// Starts a second agent with the options of another, which goes on from where that one stands and
+    /// leaves it as it is. It has a worktree of its own where the other has one.
+    pub async fn fork_agent(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        name: Option<String>,
+        prompt: Option<String>,
+    ) -> Result<(Agent, OpenCounts)> {
+        let (found, _) = self.load_agent(agent.clone()).await?;
+        let Some(managed) = &found.managed else {
+            return Err(Rejection::NotManaged(agent).into());
+        };
+        let session = session_to_fork(managed);
+        let session = session.map_err(|why| Rejection::CannotFork {
+            agent: agent.clone(),
+            why,
+        })?;
+        let mut options = SpawnOptions::clone(&managed.options);
+        options.fork = Some(session);
+        if let Some(wish) = &mut options.worktree {
+            wish.branch = None;
+        }
+        let secrets = self.secrets_of(&agent);
+        let request = SpawnRequest {
+            name,
+            options,
+            secrets,
+            prompt,
+        };
+        self.spawn_agent(caller, request).await
     }
 
     /// Tells an agent something. It waits while a turn runs, and revives an agent that ended.
@@ -381,6 +414,15 @@ fn look_at(state: &State, wanted: &[AgentId]) -> std::result::Result<Option<Agen
         found.push((agent, state.open_of(id)));
     }
     Ok(rest.then_some(found))
+}
+
+/// The session that another agent can begin from.
+fn session_to_fork(managed: &Managed) -> std::result::Result<String, &'static str> {
+    if speech::protocol_of(&managed.options) != Protocol::Claude {
+        return Err("only agents that run as Claude Code natively can be forked");
+    }
+    let session = managed.session.clone().filter(|_| managed.turns > 0);
+    session.ok_or("nothing was said to it yet")
 }
 
 /// What kind of agent it is: the catalog's name, or the program's.

@@ -143,6 +143,19 @@ fn a_verdict_says_why_and_a_suggestion_is_narrow() {
 }
 
 #[test]
+fn the_call_alone_is_known_by_its_name() {
+    let set = rules(&["+mcp__countersign__spawn_agent", "-SpawnAgent(codex)"]);
+    let layer = Layer {
+        rules: &set,
+        admits: &|_| true,
+        allows: Allows::Count,
+    };
+    let call = Request::from_call(SPAWN_TOOL, place());
+    let verdict = judge(&assess(&call, &NoFacts), &Floor::default(), &[layer]);
+    assert_eq!(verdict.effect, Effect::Allow);
+}
+
+#[test]
 fn a_kind_is_a_name_or_everything() {
     for wrong in ["SpawnAgent(co*)", "SpawnAgent(a b)", "SpawnAgent(a/b)"] {
         let kind = wrong

@@ -1,7 +1,7 @@
 //! Agents that the host runs, as the wire has them.
 
 use countersign_core::event::{
-    AgentRole, Ceiling, EnvVar, PlanStep, ToolStatus, TranscriptEntry, Usage, Worktree,
+    AgentRole, Ceiling, EnvVar, PlanStep, Protocol, ToolStatus, TranscriptEntry, Usage, Worktree,
 };
 use countersign_core::{Managed, Turn};
 use countersign_daemon::catalog::Resolved;
@@ -206,6 +206,14 @@ pub(crate) fn removed(outcome: WorktreeOutcome) -> wire::RemovedWorktree {
 }
 
 /// A known agent.
+/// What an agent speaks.
+pub(crate) fn protocol(protocol: Option<wire::AgentProtocol>) -> Protocol {
+    match protocol.unwrap_or_default() {
+        wire::AgentProtocol::Acp => Protocol::Acp,
+        wire::AgentProtocol::Claude => Protocol::Claude,
+    }
+}
+
 pub(crate) fn catalog_row(known: CatalogEntry) -> wire::CatalogRow {
     let (command, hint) = match known.resolved {
         Resolved::Found { command } => (command, known.entry.hint.to_owned()),

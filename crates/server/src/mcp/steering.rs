@@ -191,6 +191,7 @@ pub(super) async fn resolve_approval(call: &Call<'_>, resolved: Resolved) -> Out
         resolution,
         message: resolved.message,
         edited_input: None,
+        stop: false,
         remember: None,
     };
     let row = ops::resolve_approval(call.service(), call.caller.clone(), id, body).await?;

@@ -63,6 +63,8 @@ pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
     let options = SpawnOptions {
         agent: params.agent,
         command: params.command,
+        protocol: convert::managed::protocol(params.protocol),
+        fork: None,
         cwd: params.cwd,
         model: params.model,
         mode: params.mode,
@@ -142,6 +144,18 @@ pub(crate) async fn kill(
 pub(crate) async fn resume(service: &Service, caller: &Caller, id: String) -> Result<HostAgent> {
     let started = service.resume_agent(caller, AgentId::new(id));
     Ok(convert::agent(&started.await?))
+}
+
+/// Starts an agent that goes on from where another stands.
+pub(crate) async fn fork(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+    body: wire::ForkBody,
+) -> Result<HostAgent> {
+    require_operator(caller)?;
+    let forked = service.fork_agent(caller, AgentId::new(id), body.name, body.prompt);
+    Ok(convert::agent(&forked.await?))
 }
 
 /// Puts an agent away, or takes it out again.

@@ -65,12 +65,16 @@ fn given_parent(pid: u32) -> Option<u32> {
     str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// Whether the process that leads its session has ended. A session led from outside our view of
+/// Whether the process that leads its session has ended, and whoever started it as well: a parent in the
+/// same session is a parent, and not one that took an orphan in. A session led from outside our view of
 /// processes has the number 0.
 fn leader_is_gone(process: ProcessKey) -> bool {
     let Some(stat) = read_stat(process.pid) else {
         return true;
     };
+    if read_stat(stat.parent).is_some_and(|parent| parent.session == stat.session) {
+        return false;
+    }
     let leader = identify(stat.session);
     // A younger process got the leader's number.
     let leads = leader.is_some_and(|leader| leader.start_time <= process.start_time);

@@ -24,6 +24,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
         .routes(routes!(kill_agent))
         .routes(routes!(set_ceiling))
         .routes(routes!(resume_agent))
+        .routes(routes!(fork_agent))
         .routes(routes!(archive_agent))
         .routes(routes!(rename_agent))
         .routes(routes!(configure_agent))
@@ -118,6 +119,21 @@ async fn resume_agent(
     Path(id): Path<String>,
 ) -> Answer<HostAgent> {
     managed::resume(&doors.service, &caller, id).await.map(Json)
+}
+
+/// Start a second agent that goes on from where this one stands.
+#[utoipa::path(post, path = "/api/v1/agents/{id}/fork", params(("id" = String, Path)), request_body = wire::ForkBody,
+    responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
+        (status = 404, description = "unknown agent"), (status = 409, description = "no other can begin from its session")))]
+async fn fork_agent(
+    State(doors): State<Arc<Doors>>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+    Body(body): Body<wire::ForkBody>,
+) -> Answer<HostAgent> {
+    managed::fork(&doors.service, &caller, id, body)
+        .await
+        .map(Json)
 }
 
 /// Put an agent away, or take it out again.

@@ -50,6 +50,7 @@ pub(crate) fn ask(id: &str, agent: Option<&str>) -> Ask {
         approving: vec!["approve".to_owned()],
         request: None,
         hears_words: false,
+        can_edit: false,
         passes: Vec::new(),
         repeats: None,
         by: by("asker"),
@@ -138,6 +139,7 @@ pub(crate) fn ending(seq: Seq, approval: &Approval) -> (Committed, Approval) {
         by: by("person"),
         message: Some("go on".to_owned()),
         edited_input: None,
+        stop: false,
         verdict: Some(Arc::new(verdict())),
     });
     let resolved = ApprovalResolved {

@@ -475,6 +475,7 @@ fn record(dir: &TempDir) -> RunnerRecord {
         folder: dir.path().to_owned(),
         sockets: vec![dir.path().join("absent"), dir.path().join("there")],
         patience_ms: 1,
+        protocol: countersign_core::event::Protocol::Acp,
     }
 }
 

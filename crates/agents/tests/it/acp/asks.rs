@@ -14,6 +14,7 @@ fn command(input: Option<&countersign_core::Json>) -> Option<String> {
 fn deny(message: &str) -> Answer {
     Answer::Deny {
         message: Some(message.to_owned()),
+        stop: false,
     }
 }
 
@@ -33,7 +34,8 @@ async fn an_ask_is_joined_wherever_its_call_is_told() {
             (r#""request-0""#, Some("Bash"), Some("touch a")),
             "{placement}"
         );
-        talk.answer(&ask.request, Answer::Allow).await;
+        talk.answer(&ask.request, Answer::Allow { input: None })
+            .await;
         assert_eq!(talk.turn_ended().await.1.reason, "end_turn");
         talk.end().await;
     }
@@ -49,7 +51,8 @@ async fn an_ask_whose_call_comes_later_is_asked_again() {
     let second = talk.asked().await;
     assert_eq!(second.request, first.request);
     assert_eq!(command(second.input.as_ref()).as_deref(), Some("touch a"));
-    talk.answer(&second.request, Answer::Allow).await;
+    talk.answer(&second.request, Answer::Allow { input: None })
+        .await;
     talk.turn_ended().await;
     talk.end().await;
 }
@@ -76,7 +79,8 @@ async fn what_was_allowed_runs_once_and_what_was_denied_never() {
     let ask = |echo: bool| json!({"ask": {"tool": tool("x"), "on_allow": run, "echo": echo}});
     talk.prompt(&json!([ask(false)])).await;
     let first = talk.asked().await;
-    talk.answer(&first.request, Answer::Allow).await;
+    talk.answer(&first.request, Answer::Allow { input: None })
+        .await;
     let (came, _) = talk.turn_ended().await;
     let result = TranscriptEntry::ToolResult {
         id: "c".into(),
@@ -126,7 +130,8 @@ async fn two_asks_are_open_at_once_and_answered_in_any_order() {
         .await;
     let (one, two) = (talk.asked().await, talk.asked().await);
     talk.answer(&two.request, deny("no")).await;
-    talk.answer(&one.request, Answer::Allow).await;
+    talk.answer(&one.request, Answer::Allow { input: None })
+        .await;
     assert_eq!(talk.turn_ended().await.1.reason, "end_turn");
     let folder = talk.end().await;
     let trace = std::fs::read_to_string(folder.path().join("trace")).unwrap();
@@ -148,7 +153,8 @@ async fn a_second_ask_with_the_same_id_cancels_the_first() {
         .await;
     assert_eq!(withdrawn(&before), [first.request]);
     assert_eq!(second.tool_call, "two");
-    talk.answer(&second.request, Answer::Allow).await;
+    talk.answer(&second.request, Answer::Allow { input: None })
+        .await;
     let (came, _) = talk.turn_ended().await;
     assert_eq!(words(&came).matches("selected").count(), 1, "{came:?}");
     talk.end().await;
@@ -252,7 +258,8 @@ async fn another_adapter_goes_on_with_the_same_connection() {
     let ask = talk.asked().await;
     let state = countersign_agents::adapter::Adapter::state(&talk.acp);
     talk.acp = countersign_agents::acp::Acp::restore(&state).unwrap();
-    talk.answer(&ask.request, Answer::Allow).await;
+    talk.answer(&ask.request, Answer::Allow { input: None })
+        .await;
     assert_eq!(talk.turn_ended().await.1.reason, "end_turn");
     let folder = talk.end().await;
     let trace = std::fs::read_to_string(folder.path().join("trace")).unwrap();

@@ -106,7 +106,8 @@ async fn an_agent_that_exits_after_an_answer_ran_what_was_allowed() {
     talk.prompt(&json!([{"ask": {"tool": tool("x"), "on_allow": on_allow}}]))
         .await;
     let ask = talk.asked().await;
-    talk.answer(&ask.request, Answer::Allow).await;
+    talk.answer(&ask.request, Answer::Allow { input: None })
+        .await;
     assert_eq!(talk.exited().await.code, Some(1));
     let folder = talk.end().await;
     let trace = std::fs::read_to_string(folder.path().join("trace")).unwrap();

@@ -103,6 +103,8 @@ impl Talk {
         Start {
             cwd: self.folder.path().to_owned(),
             session: None,
+            fork: false,
+            new_session: None,
             mode: None,
             model: None,
             system_prompt: None,

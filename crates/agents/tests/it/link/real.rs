@@ -48,6 +48,7 @@ impl Run {
             folder: dir.path().join("run"),
             sockets: vec![dir.path().join("sockets/one"), dir.path().join("two/two")],
             patience_ms: PATIENCE_MS,
+            protocol: countersign_core::event::Protocol::Acp,
         };
         let spec = StartSpec {
             command: vec![program().into(), "runner".into()],

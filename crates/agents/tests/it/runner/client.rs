@@ -60,6 +60,7 @@ impl Running {
             folder: folder.clone(),
             sockets: vec![dir.path().join("a/1.sock"), dir.path().join("b/1.sock")],
             patience_ms,
+            protocol: countersign_core::event::Protocol::Acp,
         };
         let text = serde_json::to_vec(&record).unwrap();
         std::fs::write(folder.join("record.json"), text).unwrap();

@@ -60,6 +60,16 @@ Tools that others start in a folder with --project need countersign too: without
 pub(crate) struct PlaceArgs {
     /// Whose sessions
     tool: Tool,
+    #[command(flatten)]
+    place: Place,
+    /// Write without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Which settings.
+#[derive(Args)]
+struct Place {
     /// The settings of the current folder, shared with whoever works in it
     #[arg(long, conflicts_with_all = ["user", "local"])]
     project: bool,
@@ -69,9 +79,6 @@ pub(crate) struct PlaceArgs {
     /// Your own settings; this is what is meant unless told
     #[arg(long)]
     user: bool,
-    /// Write without asking
-    #[arg(long)]
-    yes: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -126,7 +133,7 @@ fn program(args: &PlaceArgs) -> Result<String, CliError> {
     let mut named = std::env::split_paths(&path).map(|folder| folder.join("countersign"));
     let found = named.find(|path| path.is_file());
     let found = found.and_then(|path| fs::canonicalize(path).ok());
-    if args.project && found == fs::canonicalize(&own).ok() {
+    if args.place.project && found == fs::canonicalize(&own).ok() {
         return Ok("countersign".to_owned());
     }
     let own = own.into_os_string().into_string().map_err(|own| {
@@ -217,10 +224,15 @@ fn named(file: &str, error: CliError) -> CliError {
 }
 
 fn settings_file(args: &PlaceArgs) -> Result<PathBuf, CliError> {
-    if args.project || args.local {
+    let Place {
+        project,
+        local,
+        user: _,
+    } = args.place;
+    if project || local {
         let here = std::env::current_dir()
             .map_err(|source| CliError::io("there is no current folder", source))?;
-        let name = if args.local {
+        let name = if local {
             "settings.local.json"
         } else {
             "settings.json"

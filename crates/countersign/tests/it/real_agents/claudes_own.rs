@@ -1,4 +1,4 @@
-//! Claude has a gate of its own. Nothing that opens it opens ours.
+//! Claude has a gate of its own. Nothing that opens it opens ours, by whichever protocol it is run.
 
 use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
@@ -8,9 +8,8 @@ use super::stage::Stage;
 use super::told;
 
 /// Spawn's own list of tools leaves the gate as it is: a tool that is named there still asks.
-#[tokio::test]
-async fn a_tool_that_it_may_use_is_still_asked_about() {
-    let Some(mut stage) = Stage::set(RealAgent::Claude).await else {
+async fn a_tool_that_it_may_use_is_still_asked_about(kind: RealAgent) {
+    let Some(mut stage) = Stage::set(kind).await else {
         return;
     };
     let tools = ["--allow-tool", "Bash", "--disallow-tool", "Read"];
@@ -29,10 +28,9 @@ async fn a_tool_that_it_may_use_is_still_asked_about() {
 }
 
 /// What it would read and run without a word is asked about like the rest, so that a deny holds.
-#[tokio::test]
-async fn what_it_finds_harmless_is_asked_about() {
+async fn what_it_finds_harmless_is_asked_about(kind: RealAgent) {
     let rules = "allow = [\"Bash(ls)\"]\ndeny = [\"Read(./secret)\"]\n";
-    let Some(mut stage) = Stage::set_with(RealAgent::Claude, rules).await else {
+    let Some(mut stage) = Stage::set_with(kind, rules).await else {
         return;
     };
     let [_, work] = stage.folders_of("ann");
@@ -53,9 +51,8 @@ async fn what_it_finds_harmless_is_asked_about() {
 }
 
 /// Neither a person's settings, nor a repository's, nor a mode let it act without us.
-#[tokio::test]
-async fn its_settings_and_modes_do_not_let_it_act_unasked() {
-    let Some(mut stage) = Stage::set(RealAgent::Claude).await else {
+async fn its_settings_and_modes_do_not_let_it_act_unasked(kind: RealAgent) {
+    let Some(mut stage) = Stage::set(kind).await else {
         return;
     };
     let allow = json!({ "permissions": {
@@ -94,20 +91,23 @@ async fn deny_next(stage: &mut Stage, actor: &Actor, tool: &str) {
     }
 }
 
-/// A repository's hook cannot answer for a person. That the hook itself runs is Claude's own doing, and
-/// none of ours to see.
-#[tokio::test]
-async fn a_repositorys_hook_does_not_let_it_act_unasked() {
-    let Some(mut stage) = Stage::set(RealAgent::Claude).await else {
+/// A repository's hook cannot answer for a person, neither before it asks nor while it does.
+async fn a_repositorys_hook_does_not_let_it_act_unasked(kind: RealAgent) {
+    let Some(mut stage) = Stage::set(kind).await else {
         return;
     };
     let [_, work] = stage.folders_of("ann");
-    let says = json!({ "hookSpecificOutput": {
-        "hookEventName": "PreToolUse", "permissionDecision": "allow", "permissionDecisionReason": "x",
+    let hook = |says: &Value| {
+        let says = json!({ "hookSpecificOutput": says });
+        let hook = format!("touch {}/hooked; echo '{says}'", work.display());
+        json!([{ "matcher": "", "hooks": [{ "type": "command", "command": hook }] }])
+    };
+    let before = json!({ "hookEventName": "PreToolUse", "permissionDecision": "allow" });
+    let asked =
+        json!({ "hookEventName": "PermissionRequest", "decision": { "behavior": "allow" } });
+    let settings = json!({ "hooks": {
+        "PreToolUse": hook(&before), "PermissionRequest": hook(&asked),
     } });
-    let hook = format!("touch {}/hooked; echo '{says}'", work.display());
-    let hook = json!([{ "matcher": "", "hooks": [{ "type": "command", "command": hook }] }]);
-    let settings = json!({ "hooks": { "PreToolUse": hook } });
     std::fs::create_dir_all(work.join(".claude")).unwrap();
     std::fs::write(work.join(".claude/settings.json"), settings.to_string()).unwrap();
     let actor = stage.spawn("ann", &told::makes("made"));
@@ -115,5 +115,33 @@ async fn a_repositorys_hook_does_not_let_it_act_unasked() {
     stage.ok(&["deny", ask["id"].as_str().unwrap()]);
     stage.turn_ended(&actor, 1).await;
     assert!(!actor.has("made"));
+    assert!(!actor.has("hooked"));
     stage.end(&actor).await;
 }
+
+macro_rules! gated {
+    ($($module:ident $agent:ident;)+) => {
+        $(
+            mod $module {
+                use countersign_testkit::real::RealAgent;
+
+                gated!(@ $agent
+                    a_tool_that_it_may_use_is_still_asked_about
+                    what_it_finds_harmless_is_asked_about
+                    its_settings_and_modes_do_not_let_it_act_unasked
+                    a_repositorys_hook_does_not_let_it_act_unasked
+                );
+            }
+        )+
+    };
+    (@ $agent:ident $($story:ident)+) => {
+        $(
+            #[tokio::test]
+            async fn $story() {
+                super::$story(RealAgent::$agent).await;
+            }
+        )+
+    };
+}
+
+gated! { claude_acp Claude; claude ClaudeCode; }

@@ -13,9 +13,14 @@ use super::stage::{Stage, is_there};
 use super::told::{host_tool, script};
 
 /// The kinds that children are of: what the catalog calls each, and the variable that names its command.
-const KINDS: [(RealAgent, &str, &str); 2] = [
+const KINDS: [(RealAgent, &str, &str); 3] = [
     (RealAgent::Codex, "codex", "COUNTERSIGN_AGENT_CODEX"),
-    (RealAgent::Claude, "claude", "COUNTERSIGN_AGENT_CLAUDE"),
+    (RealAgent::ClaudeCode, "claude", "COUNTERSIGN_AGENT_CLAUDE"),
+    (
+        RealAgent::Claude,
+        "claude-acp",
+        "COUNTERSIGN_AGENT_CLAUDE_ACP",
+    ),
 ];
 
 pub(super) struct Family {
@@ -25,8 +30,8 @@ pub(super) struct Family {
 
 impl Family {
     /// An orchestrator that follows these steps, if all who take part are there.
-    pub(super) async fn set(rules: &str, steps: &Value) -> Option<Self> {
-        let mut stage = stage(rules, &[]).await?;
+    pub(super) async fn set(kind: RealAgent, rules: &str, steps: &Value) -> Option<Self> {
+        let mut stage = stage(kind, rules, &[]).await?;
         let boss = orchestrator(&mut stage, steps);
         Some(Self { stage, boss })
     }
@@ -90,7 +95,11 @@ pub(super) fn spawns(kind: &str, name: &str, steps: &Value) -> Value {
 }
 
 /// A stage whose host finds the children's commands.
-pub(super) async fn stage(rules: &str, environment: &[(&'static str, &str)]) -> Option<Stage> {
+pub(super) async fn stage(
+    kind: RealAgent,
+    rules: &str,
+    environment: &[(&'static str, &str)],
+) -> Option<Stage> {
     if !KINDS.iter().all(|(kind, _, _)| is_there(*kind)) {
         return None;
     }
@@ -104,7 +113,7 @@ pub(super) async fn stage(rules: &str, environment: &[(&'static str, &str)]) -> 
     let commands = commands.iter();
     let mut all: Vec<(&'static str, &str)> = commands.map(|(n, c)| (*n, c.as_str())).collect();
     all.extend(environment);
-    let stage = Stage::set_around((model, scratch), RealAgent::Claude, rules, &all).await;
+    let stage = Stage::set_around((model, scratch), kind, rules, &all).await;
     Some(stage)
 }
 

@@ -7,6 +7,7 @@ mod actor;
 mod alike;
 mod claudes_own;
 mod family;
+mod natively;
 mod orchestrator;
 mod outlive;
 mod outlive_steps;
@@ -45,7 +46,9 @@ macro_rules! told_of {
 told_of! {
     example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    claude, Claude: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+    claude_acp, Claude: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+        host_and_runner_struck;
+    claude, ClaudeCode: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
     codex, Codex: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;

@@ -1,6 +1,7 @@
 //! An orchestrator with children of two kinds: what they ask it, what only a person gives them, and what
 //! it hears of them.
 
+use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
 
 use super::actor::Actor;
@@ -55,18 +56,19 @@ fn asked(child: &Actor, question: &Value) -> String {
 }
 
 /// Both children have done their work: this is all that is on the record of it.
-async fn is_on_record(family: &mut Family, [ann, cody]: [&Actor; 2]) {
+async fn is_on_record(family: &mut Family, second: &str, [ann, cody]: [&Actor; 2]) {
     let boss = json!(family.boss.id);
     let stage = &mut family.stage;
     let expected = [
-        [json!("ann"), json!("claude"), boss.clone()],
+        [json!("ann"), json!(second), boss.clone()],
         [json!("boss"), Value::Null, Value::Null],
         [json!("cody"), json!("codex"), boss.clone()],
     ];
     assert_eq!(members(stage).await, expected);
+    let wanted = format!("start an agent: {second} in ann");
     let expected = [
         ["start an agent: codex in cody", "allowed", "host"],
-        ["start an agent: claude in ann", "allowed", "operator"],
+        [&wanted, "allowed", "operator"],
     ];
     let decided = spawns_decided(stage, &family.boss).await;
     assert_eq!(decided, expected.map(|row| row.map(|word| json!(word))));
@@ -93,23 +95,33 @@ async fn is_on_record(family: &mut Family, [ann, cody]: [&Actor; 2]) {
 }
 
 #[tokio::test]
-async fn two_children_of_two_kinds_are_started_asked_allowed_and_heard_of() {
+async fn over_acp_it_starts_two_kinds_answers_one_and_hears_of_both() {
+    starts_answers_and_hears(RealAgent::Claude, "claude").await;
+}
+
+#[tokio::test]
+async fn natively_it_starts_two_kinds_answers_one_and_hears_of_both() {
+    starts_answers_and_hears(RealAgent::ClaudeCode, "claude-acp").await;
+}
+
+/// A rule lets it start codex, and a person the second kind.
+async fn starts_answers_and_hears(boss: RealAgent, second: &str) {
     let asks = json!([question("port 7000")]);
     let runs = json!([{ "shell": told::ADDS }]);
     let steps = json!([
         spawns("codex", "cody", &asks),
-        spawns("claude", "ann", &runs),
+        spawns(second, "ann", &runs),
         { "say": "Both are at work. " },
     ]);
     let rules = "allow = [\"SpawnAgent(codex)\"]\n";
-    let Some(mut family) = Family::set(rules, &steps).await else {
+    let Some(mut family) = Family::set(boss, rules, &steps).await else {
         return;
     };
     let cody = family.child("cody").await;
     let stage = &mut family.stage;
     let fits = |event: &Value| {
         event["kind"] == "approval.requested"
-            && event["payload"]["input"]["agent"] == "claude"
+            && event["payload"]["input"]["agent"] == second
             && event["payload"]["action"]
                 .to_string()
                 .contains("start an agent")
@@ -133,6 +145,6 @@ async fn two_children_of_two_kinds_are_started_asked_allowed_and_heard_of() {
         ending(&mut family.stage, &ask).await,
         ended("allowed", "operator", "delivered")
     );
-    is_on_record(&mut family, [&ann, &cody]).await;
+    is_on_record(&mut family, second, [&ann, &cody]).await;
     family.end(&[&ann, &cody]).await;
 }

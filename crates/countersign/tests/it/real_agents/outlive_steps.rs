@@ -105,7 +105,7 @@ macro_rules! outlived_by {
     };
 }
 
-outlived_by! { claude Claude; codex Codex; defect Defect; }
+outlived_by! { claude_acp Claude; claude ClaudeCode; codex Codex; defect Defect; }
 
 /// Defect needs the host for what was allowed, and so cannot go on without one.
 #[tokio::test]
@@ -114,7 +114,9 @@ outlived_by! { claude Claude; codex Codex; defect Defect; }
     ignore = "only builds with debug assertions have crash points"
 )]
 async fn claude_has_its_answer_and_the_host_dies() {
-    an_answer_that_arrived_is_settled(RealAgent::Claude).await;
+    for kind in [RealAgent::Claude, RealAgent::ClaudeCode] {
+        an_answer_that_arrived_is_settled(kind).await;
+    }
 }
 
 #[tokio::test]

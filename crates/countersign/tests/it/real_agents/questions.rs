@@ -1,5 +1,6 @@
 //! Questions of real agents to whoever is above them: across hosts, and answered early, late and twice.
 
+use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
 
 use super::family::{self, Family, spawns};
@@ -32,7 +33,7 @@ async fn ended(family: &mut Family, id: &str) -> [Value; 4] {
 #[tokio::test]
 async fn a_child_waits_across_hosts_and_the_first_answer_counts() {
     let steps = json!([spawns("claude", "ann", &asks(&json!({})))]);
-    let Some(mut family) = Family::set(CLAUDE, &steps).await else {
+    let Some(mut family) = Family::set(RealAgent::Claude, CLAUDE, &steps).await else {
         return;
     };
     let ann = family.child("ann").await;
@@ -68,7 +69,7 @@ async fn an_early_answer_spares_the_orchestrator_the_question() {
         spawns("claude", "ann", &asks(&json!({}))),
         spawns("gemini", "gem", &json!([])),
     ]);
-    let Some(mut family) = Family::set(CLAUDE, &steps).await else {
+    let Some(mut family) = Family::set(RealAgent::Claude, CLAUDE, &steps).await else {
         return;
     };
     let ann = family.child("ann").await;
@@ -92,7 +93,7 @@ async fn an_early_answer_spares_the_orchestrator_the_question() {
 #[tokio::test]
 async fn a_late_answer_is_refused_and_the_asker_was_told() {
     let hold = [("COUNTERSIGN_EXPIRY_HOLD_MS", "0")];
-    let Some(mut stage) = family::stage("", &hold).await else {
+    let Some(mut stage) = family::stage(RealAgent::ClaudeCode, "", &hold).await else {
         return;
     };
     let asks = asks(&json!({ "timeout_s": 1 }));

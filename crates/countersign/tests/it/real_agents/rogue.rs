@@ -1,6 +1,7 @@
 //! A child that tries to answer: its own ask, its sibling's and its orchestrator's, by every door. And an
 //! orchestrator, which answers only what a person let it.
 
+use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
 
 use super::actor::Actor;
@@ -68,7 +69,7 @@ async fn a_child_cannot_answer_anybody_by_any_door() {
         spawns("claude", "ann", &tries),
         spawns("gemini", "gem", &json!([])),
     ]);
-    let Some(mut family) = Family::set(BOTH, &steps).await else {
+    let Some(mut family) = Family::set(RealAgent::Claude, BOTH, &steps).await else {
         return;
     };
     let cody = family.child("cody").await;
@@ -121,7 +122,7 @@ async fn boss_allows(family: &mut Family, ask: &Value, turn: u64) -> Value {
 async fn an_orchestrator_allows_what_its_ceiling_covers_and_nothing_else() {
     let steps = json!([{ "shell": "touch made" }, { "shell": "touch other" }]);
     let spawn = json!([spawns("claude", "ann", &steps)]);
-    let Some(mut family) = Family::set(BOTH, &spawn).await else {
+    let Some(mut family) = Family::set(RealAgent::Claude, BOTH, &spawn).await else {
         return;
     };
     let ann = family.child("ann").await;

@@ -103,4 +103,4 @@ macro_rules! ruled {
     };
 }
 
-ruled! { claude Claude; codex Codex; defect Defect; }
+ruled! { claude_acp Claude; claude ClaudeCode; codex Codex; defect Defect; }

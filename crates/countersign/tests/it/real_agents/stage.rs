@@ -134,16 +134,24 @@ impl Stage {
 
     /// With more words on the command line.
     pub(super) fn spawn_with(&mut self, name: &str, prompt: &str, more: &[&str]) -> Actor {
+        self.start(name, &[more, &["--", prompt]].concat())
+    }
+
+    /// Without a word.
+    pub(super) fn spawn_idle(&mut self, name: &str) -> Actor {
+        self.start(name, &[])
+    }
+
+    fn start(&mut self, name: &str, more: &[&str]) -> Actor {
         let [home, work] = self.folders_of(name);
         let recipe = self.kind.prepare(&home, self.model.port).unwrap();
         let line: Vec<String> = recipe.command.iter().map(|w| format!("'{w}'")).collect();
         let (line, cwd) = (line.join(" "), work.to_str().unwrap());
         let mut words = vec!["spawn", "--json", "--name", name, "--cwd", cwd];
-        words.extend(["--command", &line]);
+        words.extend(["--command", &line, "--protocol", self.kind.protocol()]);
         let env: Vec<String> = recipe.env.iter().map(|(n, v)| format!("{n}={v}")).collect();
         words.extend(env.iter().flat_map(|pair| ["--env", pair]));
         words.extend(more);
-        words.extend(["--", prompt]);
         let row: Value = serde_json::from_str(&self.ok(&words)).unwrap();
         Actor {
             id: row["id"].as_str().unwrap().to_owned(),

@@ -81,6 +81,11 @@ pub(super) fn stop_when_asked_and_interrupted(kind: RealAgent) -> &'static str {
     }
 }
 
+/// Whether words of a denial reach the agent with it, and not as its next message.
+pub(super) fn hears_words(kind: RealAgent) -> bool {
+    kind == RealAgent::ClaudeCode
+}
+
 /// Whether the agent can do what a script says.
 pub(super) fn follows_scripts(kind: RealAgent) -> bool {
     kind != RealAgent::Example

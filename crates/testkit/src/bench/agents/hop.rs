@@ -93,6 +93,7 @@ async fn through_runner(place: &Path, countersign: &Path) -> Result<(Latencies, 
         folder: place.join("runner"),
         sockets: vec![place.join("sockets/one")],
         patience_ms: PATIENCE_MS,
+        protocol: countersign_core::event::Protocol::Acp,
     };
     let command = vec![countersign.canonicalize()?.into(), "runner".into()];
     let spec = StartSpec { command, record };

@@ -1,0 +1,374 @@
+//! Control requests, both ways: the handshake, mode and model, and asks for permission.
+//!
+//! Invariants: an ask is answered once; what could not be shown in full cannot be allowed; a yes
+//! says what runs; a request that nobody serves is refused at once.
+
+use countersign_core::Json;
+use countersign_core::event::TranscriptEntry;
+use countersign_core::limits::{AGENT_REQUESTS_MAX, JSON_BYTES_MAX, WORD_BYTES_MAX};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::arguments::MODES;
+use super::state::{Asked, Phase, State};
+use super::{Message, said, wire};
+use crate::adapter::{
+    Answer, Happening, Heard, Line, OrderError, PermissionAsk, Ready, RequestId, Start, meaning,
+};
+use crate::words::{cut, kept, shorten};
+
+/// Says who we are, and says it again if it was said before.
+pub(super) fn start(state: &mut State, start: &Start) -> Result<Vec<Line>, OrderError> {
+    if state.phase == Phase::New {
+        let known = start.session.clone().filter(|_| !start.fork);
+        let Some(session) = known.or(start.new_session.clone()) else {
+            let words = "a new session of it needs an id";
+            return Err(OrderError::Unsupported(words.to_owned()));
+        };
+        state.session = session;
+        state.resumed = start.session.is_some();
+        state.warnings.extend(start.mode.as_deref().and_then(unfit));
+        state.phase = Phase::Initializing;
+    }
+    let bytes = wire::request(wire::START, &json!({"subtype": "initialize"}));
+    Ok(vec![Line::own("start", 0, bytes)])
+}
+
+/// Why a mode is not for us.
+fn unfit(mode: &str) -> Option<String> {
+    let modes = MODES.join(", ");
+    let words = format!("the agent has no mode `{mode}` in which it asks: use one of {modes}");
+    (!MODES.contains(&mode)).then_some(words)
+}
+
+/// No session came about.
+pub(super) fn fail(state: &mut State, heard: &mut Heard, words: &str) {
+    state.phase = Phase::Failed;
+    let message = if state.resumed {
+        let session = &state.session;
+        format!("the agent could not go on with the session `{session}`: {words}")
+    } else {
+        format!("the agent could not open a session: {words}")
+    };
+    heard.happenings.push(Happening::StartFailed { message });
+}
+
+#[derive(Deserialize)]
+struct Responded {
+    response: Outcome,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    subtype: String,
+    request_id: String,
+    #[serde(default)]
+    response: Value,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+impl Outcome {
+    fn word(&self, name: &str) -> Option<String> {
+        let word = self.response.get(name)?.as_str()?;
+        Some(cut(word, WORD_BYTES_MAX))
+    }
+
+    fn failure(&self) -> Option<String> {
+        let words = self.error.as_deref().unwrap_or("it did not say why");
+        (self.subtype != "success").then(|| shorten(words))
+    }
+}
+
+/// The agent did what it was asked for, or did not.
+pub(super) fn take_response(
+    state: &mut State,
+    heard: &mut Heard,
+    message: &Message<'_>,
+) -> Option<()> {
+    let Responded { response } = message.parse()?;
+    let id = response.request_id.as_str();
+    if id == wire::START {
+        take_started(state, heard, &response);
+    } else if let Some(wanted) = state.ours.remove(id) {
+        take_chosen(state, heard, &response, wanted);
+    }
+    Some(())
+}
+
+fn take_started(state: &mut State, heard: &mut Heard, response: &Outcome) {
+    if state.phase != Phase::Initializing {
+        return;
+    }
+    if let Some(words) = response.failure() {
+        return fail(state, heard, &words);
+    }
+    state.phase = Phase::Open;
+    state.mode = response.word("current_permission_mode");
+    let version = response.word("claude_code_version").unwrap_or_default();
+    heard.happenings.push(Happening::Ready(Ready {
+        session: state.session.clone(),
+        resumed: state.resumed,
+        resumable: true,
+        agent: Some(format!("Claude Code {version}").trim_end().to_owned()),
+        modes: MODES.map(str::to_owned).into(),
+        mode: state.mode.clone(),
+        warnings: std::mem::take(&mut state.warnings),
+    }));
+}
+
+fn take_chosen(state: &mut State, heard: &mut Heard, response: &Outcome, wanted: String) {
+    let is_mode = response.request_id.starts_with("countersign-mode-");
+    let kind = if is_mode { "mode" } else { "model" };
+    if let Some(words) = response.failure() {
+        let text = format!("the agent's {kind} was not set to `{wanted}`: {words}");
+        let notice = TranscriptEntry::Notice { text };
+        return heard.happenings.push(Happening::Said(notice));
+    }
+    let now = Some(response.word(kind).unwrap_or(wanted));
+    let (mode, model) = if is_mode { (now, None) } else { (None, now) };
+    said::report(state, heard, mode, model);
+}
+
+/// Sets the mode, unless it is one in which the agent does not ask.
+pub(super) fn set_mode(
+    state: &mut State,
+    revision: u32,
+    mode: &str,
+) -> Result<Vec<Line>, OrderError> {
+    if let Some(words) = unfit(mode) {
+        return Err(OrderError::Unsupported(words));
+    }
+    let request = json!({"subtype": "set_permission_mode", "mode": mode});
+    choose(state, ("mode", revision), mode, &request)
+}
+
+/// Sets the model.
+pub(super) fn set_model(
+    state: &mut State,
+    revision: u32,
+    model: &str,
+) -> Result<Vec<Line>, OrderError> {
+    let request = json!({"subtype": "set_model", "model": model});
+    choose(state, ("model", revision), model, &request)
+}
+
+fn choose(
+    state: &mut State,
+    (kind, revision): (&str, u32),
+    wanted: &str,
+    request: &Value,
+) -> Result<Vec<Line>, OrderError> {
+    if state.phase != Phase::Open {
+        return Err(OrderError::NotReady);
+    }
+    let id = wire::id(kind, revision);
+    let bytes = wire::request(&id, request);
+    state.ours.insert(id, wanted.to_owned());
+    Ok(vec![Line::own(kind, revision, bytes)])
+}
+
+#[derive(Deserialize)]
+struct Cancelled<'a> {
+    #[serde(borrow)]
+    request_id: &'a RawValue,
+}
+
+/// The agent takes an ask back. It waits for no answer any more.
+pub(super) fn take_cancellation(
+    state: &mut State,
+    heard: &mut Heard,
+    message: &Message<'_>,
+) -> Option<()> {
+    let cancelled: Cancelled<'_> = message.parse()?;
+    let request = RequestId(cancelled.request_id.get().to_owned());
+    if state.theirs.remove(&request).is_some() {
+        heard.happenings.push(Happening::Withdrawn { request });
+    }
+    Some(())
+}
+
+#[derive(Deserialize)]
+struct Requested<'a> {
+    #[serde(borrow)]
+    request_id: &'a RawValue,
+    #[serde(borrow)]
+    request: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Subtype {
+    subtype: String,
+}
+
+/// The agent wants something of us.
+pub(super) fn take_request(
+    state: &mut State,
+    heard: &mut Heard,
+    message: &Message<'_>,
+) -> Option<()> {
+    let requested: Requested<'_> = message.parse()?;
+    let id = requested.request_id.get();
+    let request = (id.len() <= WORD_BYTES_MAX).then(|| RequestId(id.to_owned()))?;
+    let body = requested.request.get();
+    let kind: Option<Subtype> = serde_json::from_str(body).ok();
+    if kind.is_some_and(|kind| kind.subtype == "can_use_tool") {
+        take_ask(state, heard, (request, message.line), body);
+    } else {
+        let bytes = wire::error(&request, "nobody here serves this request");
+        let line = Line::about(message.line, meaning::REFUSED, bytes);
+        heard.lines.push(line);
+    }
+    Some(())
+}
+
+/// What the agent says of what it asks.
+#[derive(Deserialize)]
+struct Wanted<'a> {
+    tool_name: String,
+    #[serde(borrow)]
+    input: &'a RawValue,
+    #[serde(default)]
+    tool_use_id: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+/// Hands an ask up, unless there is nobody it could be for.
+fn take_ask(state: &mut State, heard: &mut Heard, (request, line): (RequestId, u64), body: &str) {
+    let wanted = serde_json::from_str::<Wanted<'_>>(body).ok();
+    let is_full = state.theirs.len() >= AGENT_REQUESTS_MAX;
+    let Some(wanted) = wanted.filter(|_| !is_full && !state.is_interrupted()) else {
+        return heard.lines.push(away(&request, line));
+    };
+    let ask = describe(&request, line, &wanted, body);
+    let asked = Asked {
+        line,
+        input: ask.input.clone(),
+    };
+    if state.theirs.insert(request.clone(), asked).is_some() {
+        heard.happenings.push(Happening::Withdrawn { request });
+    }
+    heard.happenings.push(Happening::Asked(Box::new(ask)));
+}
+
+fn describe(request: &RequestId, line: u64, wanted: &Wanted<'_>, body: &str) -> PermissionAsk {
+    // Read by one who keeps the first of two fields, it would be another input than the one shown.
+    let input =
+        kept(wanted.input).filter(|input| matches!(input.read_exactly(), Some(Value::Object(_))));
+    let fields: Value = serde_json::from_str(wanted.input.get()).unwrap_or_default();
+    let words = wanted
+        .description
+        .as_deref()
+        .filter(|words| !words.is_empty());
+    let details = details(&wanted.tool_name, &fields, body);
+    let call = wanted.tool_use_id.as_deref().unwrap_or(&request.0);
+    PermissionAsk {
+        request: request.clone(),
+        line,
+        tool_call: cut(call, WORD_BYTES_MAX),
+        title: match words {
+            Some(words) => shorten(words),
+            None => said::title(&wanted.tool_name, &fields),
+        },
+        tool: Some(cut(&wanted.tool_name, WORD_BYTES_MAX)),
+        can_allow: input.is_some(),
+        can_deny: true,
+        can_edit: input.is_some(),
+        hears_words: true,
+        input,
+        details,
+        binds: Vec::new(),
+    }
+}
+
+/// What the agent sent besides, and edits as changes, for people. The input stands by itself.
+fn details(tool: &str, input: &Value, body: &str) -> Json {
+    let mut details = Map::new();
+    details.insert("name".to_owned(), json!(shorten(tool)));
+    let sent: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
+    for name in [
+        "description",
+        "permission_suggestions",
+        "blocked_path",
+        "decision_reason",
+        "mcp_server",
+        "agent_id",
+    ] {
+        if let Some(value) = sent.get(name) {
+            details.insert(name.to_owned(), value.clone());
+        }
+    }
+    details.extend(change(input).map(|change| ("diffs".to_owned(), json!([change]))));
+    let all = Json::from_value(&Value::Object(details)).unwrap_or_default();
+    if all.text().len() <= JSON_BYTES_MAX {
+        return all;
+    }
+    Json::from_value(&json!({"name": shorten(tool)})).unwrap_or_default()
+}
+
+/// What an edit would change, if that is what it is.
+fn change(input: &Value) -> Option<Value> {
+    let text = |name: &str| input.get(name).and_then(Value::as_str);
+    let path = text("file_path")?;
+    match (text("content"), text("old_string"), text("new_string")) {
+        (Some(content), None, None) => Some(json!({"path": path, "newText": content})),
+        (None, Some(old), Some(new)) => Some(json!({"path": path, "oldText": old, "newText": new})),
+        _ => None,
+    }
+}
+
+/// Answers an ask.
+pub(super) fn answer(
+    state: &mut State,
+    request: &RequestId,
+    answer: Answer,
+) -> Result<Vec<Line>, OrderError> {
+    let Some(Asked { line, input: asked }) = state.theirs.get(request) else {
+        return Err(OrderError::NotWaiting);
+    };
+    let line = *line;
+    let said = match answer {
+        Answer::Allow { input } => {
+            let Some(asked) = asked else {
+                let words = "what it asked could not be shown, so it cannot be allowed";
+                return Err(OrderError::Unsupported(words.to_owned()));
+            };
+            let bytes = allowed(request, input.as_ref().unwrap_or(asked))?;
+            Line::about(line, meaning::ALLOW, bytes)
+        }
+        Answer::Deny { message, stop } => {
+            let words = message.unwrap_or_else(|| "This was not allowed.".to_owned());
+            let bytes = denied(request, &words, stop);
+            Line::about(line, meaning::DENY, bytes)
+        }
+        Answer::Cancelled => away(request, line),
+    };
+    state.theirs.remove(request);
+    Ok(vec![said])
+}
+
+/// A yes names what runs, whether it was changed or not.
+fn allowed(request: &RequestId, input: &Json) -> Result<Vec<u8>, OrderError> {
+    let input = input.read_exactly().filter(Value::is_object);
+    let words = "an input must be an object that names each field once";
+    let input = input.ok_or_else(|| OrderError::Unsupported(words.to_owned()))?;
+    let response = json!({"behavior": "allow", "updatedInput": input});
+    Ok(wire::success(request, &response))
+}
+
+fn denied(request: &RequestId, words: &str, stop: bool) -> Vec<u8> {
+    let mut response = json!({"behavior": "deny", "message": words});
+    if stop {
+        response["interrupt"] = json!(true);
+    }
+    wire::success(request, &response)
+}
+
+/// The ask went away. The agent has no word for that; the turn ends with it, so that nothing else is
+/// tried in its place.
+fn away(request: &RequestId, line: u64) -> Line {
+    let words = "The ask went away before anybody answered it.";
+    Line::about(line, meaning::CANCELLED, denied(request, words, true))
+}

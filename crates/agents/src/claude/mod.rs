@@ -1,0 +1,158 @@
+//! Claude Code by its own stream of JSON lines, with permissions asked over the same pipe.
+//!
+//! [`Claude`] is a machine without I/O over a [`State`](state::State) that is plain data. What other
+//! protocols say in a handshake, this agent takes on its command line: [`arguments`].
+//!
+//! Invariants: each ask is answered at most once; an allow is written only for [`Order::Answer`] and
+//! says what runs; a control request that nobody serves is answered with an error, so that the agent
+//! never waits for it; text that was streamed is not told again with the whole message.
+//!
+//! Names and ids are made of what a message is about, and never counted, as in [`crate::acp`]. The
+//! agent may begin a turn of its own accord (a timer of its own, a task in the background); its end
+//! is not taken for the end of ours, because each prompt has an id that the agent speaks of.
+//!
+//! Deliberately absent: files and terminals. This agent runs its tools itself.
+
+mod arguments;
+mod control;
+mod said;
+mod state;
+mod stream;
+mod turn;
+mod wire;
+
+#[cfg(test)]
+mod replay_tests;
+#[cfg(test)]
+mod tests;
+
+pub use arguments::arguments;
+pub use wire::new_session;
+
+use countersign_core::Json;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::adapter::{Adapter, Happening, Heard, Line, Order, OrderError, RestoreError};
+use crate::words::shorten;
+use state::State;
+
+/// One connection to Claude Code.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Claude {
+    state: State,
+}
+
+impl Claude {
+    /// A connection on which nothing was said yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Goes on with a connection from what [`Adapter::state`] gave.
+    pub fn restore(state: &Json) -> Result<Self, RestoreError> {
+        Ok(Self {
+            state: serde_json::from_str(state.text())?,
+        })
+    }
+}
+
+/// A line of the agent: what it is, and all of it.
+struct Message<'a> {
+    kind: String,
+    subtype: Option<String>,
+    /// The tool call of the agent that a part of it works for, if it is not the agent itself.
+    parent: Option<String>,
+    raw: &'a RawValue,
+    /// The number of the line.
+    line: u64,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    subtype: Option<String>,
+    #[serde(default)]
+    parent_tool_use_id: Option<String>,
+}
+
+impl<'a> Message<'a> {
+    fn read(line: &'a [u8], number: u64) -> Option<Self> {
+        let raw: &RawValue = serde_json::from_slice(line).ok()?;
+        let head: Head = serde_json::from_str(raw.get()).ok()?;
+        Some(Self {
+            kind: head.kind,
+            subtype: head.subtype,
+            parent: head.parent_tool_use_id,
+            raw,
+            line: number,
+        })
+    }
+
+    fn parse<T: Deserialize<'a>>(&self) -> Option<T> {
+        serde_json::from_str(self.raw.get()).ok()
+    }
+}
+
+impl Adapter for Claude {
+    fn hear(&mut self, line: &[u8], number: u64) -> Heard {
+        let mut heard = Heard::default();
+        let state = &mut self.state;
+        for request in std::mem::take(&mut state.withdrawn) {
+            heard.happenings.push(Happening::Withdrawn { request });
+        }
+        let Some(message) = Message::read(line, number) else {
+            let noise = String::from_utf8_lossy(line);
+            if !noise.trim().is_empty() {
+                let noise = shorten(&noise);
+                heard.happenings.push(Happening::Noise(noise));
+            }
+            return heard;
+        };
+        let understood = match message.kind.as_str() {
+            "control_request" => control::take_request(state, &mut heard, &message),
+            "control_response" => control::take_response(state, &mut heard, &message),
+            "control_cancel_request" => control::take_cancellation(state, &mut heard, &message),
+            "command_lifecycle" => turn::take_lifecycle(state, &mut heard, &message),
+            "result" => turn::take_result(state, &mut heard, &message),
+            "stream_event" => stream::take(state, &mut heard, &message),
+            "assistant" => said::take_assistant(state, &mut heard, &message),
+            "user" => said::take_user(state, &mut heard, &message),
+            "system" => said::take_system(state, &mut heard, &message),
+            // How long a tool runs, that the line is in use, how much may still be used.
+            "tool_progress" | "keep_alive" | "rate_limit_event" => Some(()),
+            _ => None,
+        };
+        if understood.is_none() {
+            said::other(&mut heard, message.raw);
+        }
+        heard
+    }
+
+    fn order(&mut self, order: Order) -> Result<Vec<Line>, OrderError> {
+        let state = &mut self.state;
+        match order {
+            Order::Start(start) => control::start(state, &start),
+            Order::Prompt { turn, messages } => turn::prompt(state, turn, &messages),
+            Order::Answer { request, answer } => control::answer(state, &request, answer),
+            Order::Serve { .. } => Err(OrderError::Unsupported(
+                "it runs its tools itself".to_owned(),
+            )),
+            Order::Interrupt => Ok(turn::interrupt(state)),
+            Order::SetMode { revision, mode } => control::set_mode(state, revision, &mode),
+            Order::SetModel { revision, model } => control::set_model(state, revision, &model),
+        }
+    }
+
+    fn state(&self) -> Json {
+        Json::from_value(&self.state).unwrap_or_default()
+    }
+
+    fn open_requests(&self) -> Vec<u64> {
+        let mut lines: Vec<u64> = self.state.theirs.values().map(|ask| ask.line).collect();
+        lines.sort_unstable();
+        lines
+    }
+}

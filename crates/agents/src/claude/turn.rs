@@ -1,0 +1,234 @@
+//! Turns: begun by a prompt, ended by a result.
+//!
+//! Invariant: the end of a turn that the agent began by itself is not the end of ours.
+
+use countersign_core::event::{ToolStatus, Usage};
+use countersign_core::limits::WORD_BYTES_MAX;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::state::{Phase, Running, State};
+use super::{Message, control, wire};
+use crate::adapter::{Happening, Heard, Line, OrderError, Report, TurnEnd};
+use crate::words::{cut, shorten};
+
+/// Begins a turn, or says again what began the one that runs.
+pub(super) fn prompt(
+    state: &mut State,
+    turn: u32,
+    messages: &[String],
+) -> Result<Vec<Line>, OrderError> {
+    let runs = state.turn.is_some_and(|running| running.number != turn);
+    if state.phase != Phase::Open || runs {
+        return Err(OrderError::NotReady);
+    }
+    state.turn.get_or_insert(Running {
+        number: turn,
+        queued: false,
+        interrupted: false,
+    });
+    let id = wire::prompt_id(&state.session, turn);
+    let bytes = wire::prompt(&id, messages);
+    Ok(vec![Line::own("prompt", turn, bytes)])
+}
+
+/// Ends the turn. The agent takes back what it asks in it, so nothing is answered here.
+pub(super) fn interrupt(state: &mut State) -> Vec<Line> {
+    let Some(turn) = &mut state.turn else {
+        return Vec::new();
+    };
+    turn.interrupted = true;
+    let number = turn.number;
+    let asks = std::mem::take(&mut state.theirs);
+    state.withdrawn.extend(asks.into_keys());
+    vec![Line::own("interrupt", number, stop(number))]
+}
+
+fn stop(turn: u32) -> Vec<u8> {
+    let id = wire::id("interrupt", turn);
+    wire::request(&id, &json!({"subtype": "interrupt"}))
+}
+
+#[derive(Deserialize)]
+struct Lifecycle {
+    command_uuid: String,
+    state: String,
+}
+
+/// The agent says how far it is with a prompt.
+pub(super) fn take_lifecycle(
+    state: &mut State,
+    heard: &mut Heard,
+    message: &Message<'_>,
+) -> Option<()> {
+    let of: Lifecycle = message.parse()?;
+    let session = &state.session;
+    let is_ours = |turn: &Running| wire::prompt_id(session, turn.number) == of.command_uuid;
+    let Some(turn) = state.turn.as_mut().filter(|turn| is_ours(turn)) else {
+        return Some(());
+    };
+    match of.state.as_str() {
+        "queued" => turn.queued = true,
+        "started" => {
+            turn.queued = false;
+            // An interrupt ends what runs, and not what waits in the queue behind it.
+            if turn.interrupted {
+                let line = Line::about(message.line, "", stop(turn.number));
+                heard.lines.push(line);
+            }
+        }
+        // Its result comes before, unless there was nothing to run.
+        "completed" | "cancelled" => {
+            let (turn, reason) = (
+                *turn,
+                if of.state == "completed" {
+                    "end_turn"
+                } else {
+                    "cancelled"
+                },
+            );
+            state.turn = None;
+            end(state, heard, turn, (reason.to_owned(), None, None));
+        }
+        _ => {}
+    }
+    Some(())
+}
+
+#[derive(Deserialize)]
+struct Ended {
+    #[serde(default)]
+    subtype: Option<String>,
+    #[serde(default)]
+    is_error: bool,
+    #[serde(default)]
+    stop_reason: Option<String>,
+    #[serde(default)]
+    terminal_reason: Option<String>,
+    #[serde(default)]
+    result: Option<String>,
+    #[serde(default)]
+    errors: Vec<String>,
+    #[serde(default)]
+    total_cost_usd: Option<f64>,
+    #[serde(default)]
+    usage: Value,
+    #[serde(default, rename = "modelUsage")]
+    models: Value,
+}
+
+/// A turn is over, or no session came about.
+pub(super) fn take_result(
+    state: &mut State,
+    heard: &mut Heard,
+    message: &Message<'_>,
+) -> Option<()> {
+    let ended: Ended = message.parse()?;
+    if state.phase != Phase::Open {
+        control::fail(state, heard, &words(&ended));
+        return Some(());
+    }
+    heard.happenings.push(Happening::Reported(Report {
+        usage: Some(session_usage(state, &ended)),
+        ..Report::default()
+    }));
+    if let Some(turn) = state.turn.take_if(|turn| !turn.queued) {
+        let reason = reason(turn, &ended);
+        let why = (reason == "error").then(|| words(&ended));
+        end(state, heard, turn, (reason, why, Some(turn_usage(&ended))));
+    }
+    Some(())
+}
+
+fn end(
+    state: &mut State,
+    heard: &mut Heard,
+    turn: Running,
+    (reason, message, usage): (String, Option<String>, Option<Usage>),
+) {
+    for request in std::mem::take(&mut state.theirs).into_keys() {
+        heard.happenings.push(Happening::Withdrawn { request });
+    }
+    let calls = std::mem::take(&mut state.calls).into_iter();
+    heard.happenings.push(Happening::TurnEnded {
+        turn: turn.number,
+        end: TurnEnd {
+            reason,
+            message,
+            usage,
+            left_open: calls.map(|call| (call, ToolStatus::Unknown)).collect(),
+        },
+    });
+}
+
+/// The words that other protocols have for it too.
+fn reason(turn: Running, ended: &Ended) -> String {
+    let stopped = ended.terminal_reason.as_deref();
+    let is_stopped = stopped.is_some_and(|why| why.starts_with("aborted"));
+    let word = match ended.subtype.as_deref() {
+        _ if is_stopped || (turn.interrupted && ended.is_error) => "cancelled",
+        Some("error_max_turns") => "max_turn_requests",
+        _ if ended.is_error => "error",
+        _ => ended.stop_reason.as_deref().unwrap_or("end_turn"),
+    };
+    cut(word, WORD_BYTES_MAX)
+}
+
+/// What went wrong.
+fn words(ended: &Ended) -> String {
+    let errors = ended.errors.join("; ");
+    let words = ended.result.as_deref().filter(|words| !words.is_empty());
+    shorten(words.unwrap_or(if errors.is_empty() {
+        "it did not say why"
+    } else {
+        &errors
+    }))
+}
+
+/// What this turn read and wrote.
+fn turn_usage(ended: &Ended) -> Usage {
+    Usage {
+        tokens_in: Some(tokens_read(&ended.usage)),
+        tokens_out: Some(count(&ended.usage, "output_tokens")),
+        ..Usage::default()
+    }
+}
+
+/// What the session cost so far, and how full it is.
+fn session_usage(state: &State, ended: &Ended) -> Usage {
+    let sizes = ended.models.as_object().into_iter().flatten();
+    let current = state.model.as_ref();
+    let sizes = sizes.filter(|(name, _)| current.is_none_or(|model| *name == model));
+    let size = sizes.map(|(_, usage)| count(usage, "contextWindow")).max();
+    Usage {
+        cost_micro_usd: ended.total_cost_usd.and_then(micro),
+        context_used: Some(state.context).filter(|used| *used > 0),
+        context_size: size.filter(|size| *size > 0),
+        ..Usage::default()
+    }
+}
+
+/// Everything that was read, whether it was kept ready for it or not.
+pub(super) fn tokens_read(usage: &Value) -> u64 {
+    let kinds = [
+        "input_tokens",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+    ];
+    let counts = kinds.iter().map(|kind| count(usage, kind));
+    counts.fold(0, u64::saturating_add)
+}
+
+fn count(of: &Value, name: &str) -> u64 {
+    of.get(name).and_then(Value::as_u64).unwrap_or_default()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the amount was checked to be a positive number that fits"
+)]
+fn micro(amount: f64) -> Option<u64> {
+    let micro = (amount * 1e6).round();
+    (0.0..1e18).contains(&micro).then_some(micro as u64)
+}

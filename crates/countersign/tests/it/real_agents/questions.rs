@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::family::{self, Family, spawns};
 use super::told::{host_tool, script};
 
-const CLAUDE: &str = "allow = [\"SpawnAgent(claude)\"]\n";
+const BOTH: &str = "allow = [\"SpawnAgent(codex)\", \"SpawnAgent(claude)\"]\n";
 
 /// A question to which the orchestrator is told no answer.
 fn asks(more: &Value) -> Value {
@@ -31,9 +31,18 @@ async fn ended(family: &mut Family, id: &str) -> [Value; 4] {
 }
 
 #[tokio::test]
-async fn a_child_waits_across_hosts_and_the_first_answer_counts() {
-    let steps = json!([spawns("claude", "ann", &asks(&json!({})))]);
-    let Some(mut family) = Family::set(RealAgent::Claude, CLAUDE, &steps).await else {
+async fn claude_waits_across_hosts_and_the_first_answer_counts() {
+    a_child_waits_across_hosts_and_the_first_answer_counts("claude").await;
+}
+
+#[tokio::test]
+async fn codex_waits_across_hosts_and_the_first_answer_counts() {
+    a_child_waits_across_hosts_and_the_first_answer_counts("codex").await;
+}
+
+async fn a_child_waits_across_hosts_and_the_first_answer_counts(kind: &str) {
+    let steps = json!([spawns(kind, "ann", &asks(&json!({})))]);
+    let Some(mut family) = Family::set(RealAgent::Claude, BOTH, &steps).await else {
         return;
     };
     let ann = family.child("ann").await;
@@ -54,8 +63,14 @@ async fn a_child_waits_across_hosts_and_the_first_answer_counts() {
     assert_eq!(ended(&mut family, &id).await, expected);
     let second = family.stage.run(&["answer", &id, "port 8000"]);
     let words = String::from_utf8(second.stderr).unwrap();
+    let earlier = format!("was already answered by {boss}");
+    assert!(words.contains(&earlier), "{words}");
     assert_eq!(second.status.code(), Some(9), "{words}");
     family.hears(&family::done(&ann)).await;
+    // Its turns were the start, the question, the answer and the end of its child.
+    family.tell_boss(&answers);
+    family.stage.turn_ended(&family.boss, 5).await;
+    assert!(family.stage.model_received(&earlier));
     let heard = family.letters().await;
     let asked = heard.iter().filter(|letter| letter.contains(&id));
     assert_eq!((asked.count(), heard.len()), (1, 2), "{heard:?}");
@@ -69,7 +84,7 @@ async fn an_early_answer_spares_the_orchestrator_the_question() {
         spawns("claude", "ann", &asks(&json!({}))),
         spawns("gemini", "gem", &json!([])),
     ]);
-    let Some(mut family) = Family::set(RealAgent::Claude, CLAUDE, &steps).await else {
+    let Some(mut family) = Family::set(RealAgent::Claude, BOTH, &steps).await else {
         return;
     };
     let ann = family.child("ann").await;

@@ -61,7 +61,17 @@ async fn open_asks(family: &mut Family, askers: &[(&str, &str)]) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_child_cannot_answer_anybody_by_any_door() {
-    let beside = "bash tries.sh >/dev/null 2>&1 &";
+    tries_are_refused("").await;
+}
+
+/// Neither a session of its own nor an empty environment makes it somebody else.
+#[tokio::test]
+async fn a_child_that_hides_cannot_answer_anybody_either() {
+    tries_are_refused("setsid env -i").await;
+}
+
+async fn tries_are_refused(prefix: &str) {
+    let beside = format!("{prefix} bash tries.sh >/dev/null 2>&1 &");
     let resolves = json!({ "tool": host_tool("resolve_approval"), "input": {} });
     let tries = json!([{ "shell": beside }, { "shell": command("own") }, resolves]);
     let steps = json!([

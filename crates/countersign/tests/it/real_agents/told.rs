@@ -4,9 +4,8 @@ use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
 
 /// A prompt that carries a script for the model. The example follows none: it has one story. A script
-/// within the script, for an agent that this one starts or asks, is none of this one's.
+/// within the script is for an agent that this one starts or asks.
 pub(super) fn script(steps: &Value) -> String {
-    let steps = steps.to_string().replace('<', "\\u003c");
     format!("Follow the script. <script>{steps}</script>")
 }
 

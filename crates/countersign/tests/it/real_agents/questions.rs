@@ -15,6 +15,12 @@ fn asks(more: &Value) -> Value {
     json!([{ "tool": host_tool("ask_orchestrator"), "input": input }])
 }
 
+/// What the orchestrator does to answer a question.
+fn answers(id: &str, answer: &str) -> Value {
+    let input = json!({ "question_id": id, "answer": answer });
+    json!([{ "tool": host_tool("answer_question"), "input": input }])
+}
+
 /// How a question ended: its state, the answer, and who gave it.
 async fn ended(family: &mut Family, id: &str) -> [Value; 4] {
     let rows = family.stage.wire.ok("host.questions", json!({})).await;
@@ -53,9 +59,7 @@ async fn a_child_waits_across_hosts_and_the_first_answer_counts(kind: &str) {
     let row = family.stage.row(&ann).await;
     let waits = (&row["state"], &row["open_questions"]);
     assert_eq!(waits, (&json!("waiting"), &json!(1)), "{row}");
-    let input = json!({ "question_id": id, "answer": "port 7000" });
-    let answers = json!([{ "tool": host_tool("answer_question"), "input": input }]);
-    family.tell_boss(&answers);
+    family.tell_boss(&answers(&id, "port 7000"));
     family.stage.turn_ended(&ann, 1).await;
     family.stage.hears(&ann, "assistant", "port 7000").await;
     let boss = family.boss.id.clone();
@@ -67,6 +71,10 @@ async fn a_child_waits_across_hosts_and_the_first_answer_counts(kind: &str) {
     assert!(words.contains(&earlier), "{words}");
     assert_eq!(second.status.code(), Some(9), "{words}");
     family.hears(&family::done(&ann)).await;
+    // Its turns were the start, the question, the answer and the end of its child.
+    family.tell_boss(&answers(&id, "port 9000"));
+    family.stage.turn_ended(&family.boss, 5).await;
+    assert!(family.stage.model_received(&earlier));
     let heard = family.letters().await;
     let asked = heard.iter().filter(|letter| letter.contains(&id));
     assert_eq!((asked.count(), heard.len()), (1, 2), "{heard:?}");

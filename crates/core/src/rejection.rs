@@ -1,6 +1,7 @@
 //! Rejections: the domain saying no to a caller. Values to match on, shown kindly.
 
 use crate::approval::Approval;
+use crate::event::QuestionOutcome;
 use crate::ids::{AgentId, ApprovalId, ClientId, DeviceId, GrantId, QuestionId, Seq, TokenId};
 use crate::question::Question;
 
@@ -89,7 +90,7 @@ pub enum Rejection {
     #[error("approval '{}' was already resolved as '{}' by {}", .0.ask.id, resolution_of(.0), resolver_of(.0))]
     AlreadyResolved(Box<Approval>),
     /// Somebody else answered the question first.
-    #[error("question '{}' has already ended", .0.text.id)]
+    #[error("question '{}' {}", .0.text.id, end_of(.0))]
     AlreadyAnswered(Box<Question>),
     /// The owner decides, and is not there.
     #[error("approval '{approval}' is owned by session '{owner}' which is not currently connected")]
@@ -221,6 +222,16 @@ fn resolution_of(approval: &Approval) -> &str {
         .ended
         .as_ref()
         .map_or("pending", |ended| &ended.ending.resolution)
+}
+
+/// How a question ended, and who answered if anybody did.
+fn end_of(question: &Question) -> String {
+    let ending = question.ended.as_ref().map(|ended| &ended.ending);
+    let answered = ending.filter(|ending| ending.outcome == QuestionOutcome::Answered);
+    match answered {
+        Some(ending) => format!("was already answered by {}", ending.by.name),
+        None => "has already ended".to_owned(),
+    }
 }
 
 fn resolver_of(approval: &Approval) -> &str {

@@ -129,6 +129,8 @@ pub(super) async fn wait(call: &Call<'_>, awaited: Awaited) -> Outcome {
     let mut told = listed("agents", &rows, agent_data, agent_line);
     told.words = format!("{first}\n{}", told.words);
     told.data["all_idle"] = json!(woken == Woken::Rested);
+    // Many clients show the data alone.
+    told.data["message"] = json!(first);
     Ok(told)
 }
 

@@ -63,7 +63,13 @@ fn answered(question: &HostQuestion, limit: Duration) -> Told {
             "nobody answered within {} s: choose the safest way, ask again, or stop and say why",
             limit.as_secs()
         );
-        let data = json!({"answered": false, "question_id": question.id, "state": question.state});
+        // Many clients show the data alone, and what to do now is not in the rest of it.
+        let data = json!({
+            "answered": false,
+            "question_id": question.id,
+            "state": question.state,
+            "message": text,
+        });
         return Told::new(text, data);
     }
     let (role, name) = by.map_or(("somebody", String::new()), |by| {

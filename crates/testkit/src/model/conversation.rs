@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::quote;
 use super::script::{self, Step};
 use super::tools::{self, Offer, ToolCall};
 
@@ -71,7 +72,7 @@ pub(super) fn reply(conversation: &Conversation) -> Reply {
     let results: Vec<&str> = results_after(&conversation.items, at);
     let position = position(&steps, results.len());
     let rest = steps.get(position..).unwrap_or_default();
-    next_message(rest, results.last().copied(), &conversation.offers)
+    next_message(rest, results.last().copied(), conversation)
 }
 
 fn words(text: &str) -> Reply {
@@ -112,7 +113,7 @@ fn position(steps: &[Step], results: usize) -> usize {
     position
 }
 
-fn next_message(steps: &[Step], last_result: Option<&str>, offers: &[Offer]) -> Reply {
+fn next_message(steps: &[Step], last_result: Option<&str>, conversation: &Conversation) -> Reply {
     let mut parts = Vec::new();
     for step in steps {
         match step {
@@ -121,7 +122,8 @@ fn next_message(steps: &[Step], last_result: Option<&str>, offers: &[Offer]) -> 
             Step::Error(status) => return Reply::Fails(*status),
             Step::Calls(calls) => {
                 for call in calls {
-                    match tools::choose(call, offers) {
+                    let call = quote::filled(call, &conversation.items);
+                    match call.and_then(|call| tools::choose(&call, &conversation.offers)) {
                         Ok(call) => parts.push(Part::Call(call)),
                         Err(error) => return words(&error),
                     }

@@ -5,7 +5,8 @@
 //! `[{"say":"First this."},{"shell":"touch a"},{"write":{"path":"/x","content":"y"}}]`. The steps are
 //! `shell`, `write`, `read`, `tool` (by exact name, with `input`), `parallel` (several of these in one
 //! message), `say`, `delay_ms` and `error` (an HTTP status). After the last step the model says the
-//! last tool result.
+//! last tool result. In a tool's `input`, `{"after":"WORDS"}` stands for the word that follows these
+//! words in what was said to the model: an id that nobody knew when the script was written.
 //!
 //! Invariants: what is answered follows from the request alone; nothing is kept from one request to
 //! the next. A prompt without a script goes on with the script before it, so a test that prompts
@@ -16,6 +17,7 @@ mod chat;
 mod conversation;
 mod http;
 mod message;
+mod quote;
 mod responses;
 mod script;
 mod server;

@@ -35,15 +35,46 @@ pub(super) enum Call {
     Tool { name: String, input: Value },
 }
 
-/// Finds the last script in a text: nothing if there is none, words if it cannot be read.
+/// Finds the last script in a text: nothing if there is none, words if it cannot be read. A script
+/// within a script is a part of it.
 pub(super) fn find(text: &str) -> Option<Result<Vec<Step>, String>> {
-    let start = text.rfind(OPEN)? + OPEN.len();
-    let rest = text.get(start..)?;
-    let script = rest.find(CLOSE).and_then(|end| rest.get(..end));
-    Some(match script {
-        Some(script) => parse(script),
-        None => Err(format!("the script has no {CLOSE}")),
-    })
+    let mut depth = 0_usize;
+    let mut begin = 0;
+    let mut found = None;
+    let mut at = 0;
+    while let Some((place, is_open)) = next_mark(text, at) {
+        at = place + if is_open { OPEN.len() } else { CLOSE.len() };
+        match (is_open, depth) {
+            (true, _) => {
+                if depth == 0 {
+                    begin = at;
+                }
+                depth += 1;
+            }
+            (false, 0) => {}
+            (false, _) => {
+                depth -= 1;
+                if depth == 0 {
+                    found = text.get(begin..place);
+                }
+            }
+        }
+    }
+    if depth > 0 {
+        return Some(Err(format!("the script has no {CLOSE}")));
+    }
+    found.map(parse)
+}
+
+/// The next beginning or end of a script, and whether it is a beginning.
+fn next_mark(text: &str, from: usize) -> Option<(usize, bool)> {
+    let rest = text.get(from..)?;
+    let [open, close] = [OPEN, CLOSE].map(|mark| rest.find(mark));
+    match (open, close) {
+        (Some(open), close) if close.is_none_or(|close| open < close) => Some((from + open, true)),
+        (_, Some(close)) => Some((from + close, false)),
+        (_, None) => None,
+    }
 }
 
 fn parse(script: &str) -> Result<Vec<Step>, String> {
@@ -163,6 +194,9 @@ mod tests {
         let text = r#"<script>[{"say":"a"}]</script><script>[{"say":"b"}]</script>"#;
         assert_eq!(find(text), Some(Ok(vec![Step::Say("b".to_owned())])));
         assert_eq!(find("no script"), None);
+        let text = r#"<script>[{"say":"<script>[]</script>"}]</script></script>"#;
+        let within = Step::Say("<script>[]</script>".to_owned());
+        assert_eq!(find(text), Some(Ok(vec![within])));
     }
 
     #[test]

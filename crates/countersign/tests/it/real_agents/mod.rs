@@ -6,10 +6,14 @@
 mod actor;
 mod alike;
 mod claudes_own;
+mod family;
 mod natively;
+mod orchestrator;
 mod outlive;
 mod outlive_steps;
 mod prompt_tool;
+mod questions;
+mod rogue;
 mod rules;
 mod served;
 mod stage;
@@ -42,8 +46,7 @@ macro_rules! told_of {
 told_of! {
     example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    claude_acp, Claude: prompt_tool_allows prompt_tool_denies_with_words
-        prompt_tool_runs_what_a_person_made_of_it prompt_tool_cannot_be_answered_by_its_session
+    claude_acp, Claude:
         asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
     claude, ClaudeCode: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck

@@ -1,119 +1,304 @@
-//! Claude Code that the host did not start, with `request_permission` as its permission-prompt-tool.
+//! Claude Code in sessions that the host did not start, with `request_permission` as the tool that it
+//! asks for permission: over the bridge, and over HTTP with a bearer.
 
+use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use countersign_testkit::real::claude_executable;
+use countersign_testkit::model::ScriptedModel;
+use countersign_testkit::real::RealAgent;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
+use tempfile::TempDir;
 
-use super::stage::Stage;
-use super::told::script;
-use crate::host::PATIENCE;
-use crate::managed::PROGRAM;
+use super::stage::is_there;
+use super::told::{ADDS, host_tool, script};
+use crate::host::{Host, poll};
+use crate::wire::Wire;
 
-/// A session in a terminal of its own, which was given a prompt.
-struct Session {
-    child: Child,
-    work: PathBuf,
+struct Stage {
+    host: Host,
+    wire: Wire,
+    model: ScriptedModel,
+    scratch: TempDir,
 }
 
-impl Session {
-    /// Starts it, and waits until it asks.
-    async fn asks(stage: &mut Stage, steps: &Value) -> (Self, Value) {
-        let [home, work] = stage.folders_of("outside");
-        let recipe = stage.kind.prepare(&home, stage.model.port).unwrap();
-        let socket = stage.host.socket();
-        let server = json!({ "command": PROGRAM, "args": ["mcp", "--socket", socket] });
-        let servers = json!({ "mcpServers": { "countersign": server } });
-        let child = Command::new(claude_executable().expect("what the adapter runs"))
-            .args(["-p", &script(steps), "--strict-mcp-config", "--mcp-config"])
-            .arg(servers.to_string())
-            .args([
-                "--permission-prompt-tool",
-                "mcp__countersign__request_permission",
-            ])
+/// One process of Claude Code.
+struct Claude {
+    child: Child,
+    out: PathBuf,
+}
+
+impl Stage {
+    async fn set(rules: &str) -> Option<Self> {
+        if !is_there(RealAgent::ClaudeCode) {
+            return None;
+        }
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("rules.toml"), rules).unwrap();
+        let host = Host::start_in(home, &[]);
+        let stage = Self {
+            wire: listen(&host, 0).await,
+            host,
+            model: ScriptedModel::start().unwrap(),
+            scratch: tempfile::tempdir().unwrap(),
+        };
+        fs::create_dir(stage.work()).unwrap();
+        Some(stage)
+    }
+
+    fn work(&self) -> PathBuf {
+        self.scratch.path().canonicalize().unwrap().join("work")
+    }
+
+    fn has(&self, file: &str) -> bool {
+        self.work().join(file).exists()
+    }
+
+    /// The server as an agent starts it, known by its process.
+    fn bridge(&self) -> Value {
+        let socket = self.host.socket();
+        json!({ "command": env!("CARGO_BIN_EXE_countersign"), "args": ["mcp", "--socket", socket] })
+    }
+
+    /// The server as a client far away reaches it, known by its bearer.
+    async fn by_bearer(&mut self) -> Value {
+        let params = json!({ "role": "agent", "agent_id": "remote" });
+        let made = self.wire.ok("host.create_token", params).await;
+        let bearer = format!("Bearer {}", made["token"].as_str().unwrap());
+        let url = format!("http://{}/mcp", self.host.address);
+        json!({ "type": "http", "url": url, "headers": { "Authorization": bearer } })
+    }
+
+    /// Starts a session that follows these steps, in a process group of its own as a terminal would.
+    fn claude(&self, server: &Value, more: &[&str], steps: &Value) -> Claude {
+        let home = self.scratch.path().join("home");
+        let recipe = RealAgent::ClaudeCode
+            .prepare(&home, self.model.port)
+            .unwrap();
+        let servers = json!({ "mcpServers": { "countersign": server } }).to_string();
+        let asks = host_tool("request_permission");
+        let out = self.scratch.path().join("out");
+        let mut claude = Command::new(&recipe.command[0]);
+        claude.args(&recipe.command[1..]).args(more);
+        claude.args(["-p", "--permission-prompt-tool", &asks]);
+        claude.args(["--strict-mcp-config", "--mcp-config", &servers, "--"]);
+        let child = claude
+            .arg(script(steps))
             .env_clear()
             .envs(recipe.env)
-            .current_dir(&work)
+            .current_dir(self.work())
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
+            .stdout(fs::File::create(&out).unwrap())
+            .stderr(Stdio::null())
+            .process_group(0)
             .spawn()
             .unwrap();
-        let asked = stage.event(|event| event["kind"] == "approval.requested");
-        let asked = asked.await["payload"].take();
-        (Self { child, work }, asked)
+        Claude { child, out }
     }
 
-    async fn ended(self) -> Output {
-        let ended = tokio::time::timeout(PATIENCE, self.child.wait_with_output());
-        ended.await.expect("an end in time").unwrap()
+    /// The next ask that waits for a person.
+    async fn ask(&mut self) -> Value {
+        self.wire.event_of("approval.requested").await["payload"].take()
+    }
+
+    async fn answer(&mut self, ask: &Value, mut answer: Value) -> Value {
+        answer["approval_id"] = ask["id"].clone();
+        self.wire.ok("host.resolve_approval", answer).await
+    }
+
+    async fn approve(&mut self, ask: &Value) -> Value {
+        self.answer(ask, json!({ "resolution": "approve" })).await
+    }
+
+    /// All asks, oldest first: what was asked and what became of it.
+    async fn asks(&mut self) -> Vec<(String, String)> {
+        let all = json!({ "limit": 100 });
+        let rows = self.wire.ok("host.approvals", all).await;
+        let word = |value: &Value| value.as_str().unwrap().to_owned();
+        let rows = rows.as_array().unwrap().iter().rev();
+        let shown = rows.map(|row| (word(&row["input"]["command"]), word(&row["state"])));
+        shown.collect()
+    }
+
+    async fn agents(&mut self) -> Vec<Value> {
+        let rows = self.wire.ok("host.agents", json!({})).await;
+        serde_json::from_value(rows).unwrap()
+    }
+
+    fn model_received(&self, words: &str) -> bool {
+        let received = self.model.received();
+        received.iter().flatten().any(|text| text.contains(words))
     }
 }
 
-fn touches(file: &str) -> Value {
-    json!([{ "shell": format!("touch {file}") }])
+impl Claude {
+    /// Its last words.
+    fn ended(&mut self) -> String {
+        poll("claude to end", || self.child.try_wait().unwrap());
+        fs::read_to_string(&self.out).unwrap()
+    }
+
+    fn interrupt(&self) {
+        kill_process_group(Pid::from_child(&self.child), Signal::INT).unwrap();
+    }
 }
 
-pub(super) async fn prompt_tool_allows(mut stage: Stage) {
-    let (session, asked) = Session::asks(&mut stage, &touches("made")).await;
-    assert_eq!(
-        (&asked["tool"], &asked["input"]["command"]),
-        (&json!("Bash"), &json!("touch made"))
-    );
-    let agents = stage.wire.ok("host.agents", json!({})).await;
-    assert_eq!(
-        (&agents[0]["id"], &agents[0]["kind"]),
-        (&asked["agent_id"], &json!("mcp-client"))
-    );
-    assert!(!session.work.join("made").exists());
-    stage.approve(&asked);
-    let made = session.work.join("made");
-    let ended = session.ended().await;
-    assert!(ended.status.success() && made.exists(), "{ended:?}");
+impl Drop for Claude {
+    fn drop(&mut self) {
+        // Both fail only where it has ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
 }
 
-pub(super) async fn prompt_tool_denies_with_words(mut stage: Stage) {
-    let (session, asked) = Session::asks(&mut stage, &touches("made")).await;
-    stage.ok(&[
-        "deny",
-        asked["id"].as_str().unwrap(),
-        "-m",
-        "Call it something else.",
+async fn listen(host: &Host, after: u64) -> Wire {
+    let mut wire = Wire::operator(host).await;
+    let params = json!({ "kinds": ["approval.requested"], "after": after });
+    wire.ok("host.subscribe", params).await;
+    wire
+}
+
+fn pair(command: &str, state: &str) -> (String, String) {
+    (command.to_owned(), state.to_owned())
+}
+
+/// One command is allowed, one is denied, and one is changed: what was decided is what it does.
+async fn is_allowed_denied_and_changed(stage: &mut Stage, server: &Value) -> Vec<Value> {
+    let steps = json!([
+        { "shell": "touch made" }, { "shell": "touch more" }, { "shell": "touch third" },
     ]);
-    let made = session.work.join("made");
-    let ended = session.ended().await;
-    assert!(!made.exists(), "{ended:?}");
-    assert!(stage.model_received("Call it something else."), "{ended:?}");
-}
-
-pub(super) async fn prompt_tool_runs_what_a_person_made_of_it(mut stage: Stage) {
-    let (session, asked) = Session::asks(&mut stage, &touches("made")).await;
-    let edited = json!({ "command": "touch another" }).to_string();
-    let id = asked["id"].as_str().unwrap();
-    stage.ok(&["approve", id, "--edit-input", &edited]);
-    let [made, another] = ["made", "another"].map(|name| session.work.join(name));
-    let ended = session.ended().await;
+    let mut claude = stage.claude(server, &[], &steps);
+    let first = stage.ask().await;
     assert_eq!(
-        (made.exists(), another.exists()),
-        (false, true),
-        "{ended:?}"
+        (&first["tool"], &first["input"]["command"]),
+        (&json!("Bash"), &json!("touch made")),
+        "{first}"
     );
+    assert!(!stage.has("made"));
+    stage.approve(&first).await;
+    let second = stage.ask().await;
+    assert!(stage.has("made"));
+    let no = json!({ "resolution": "deny", "message": "one file is enough" });
+    stage.answer(&second, no).await;
+    let third = stage.ask().await;
+    let edited = json!({ "command": "touch other && echo edited" });
+    let changed = json!({ "resolution": "approve", "edited_input": edited });
+    stage.answer(&third, changed).await;
+    let said = claude.ended();
+    assert!(said.contains("edited"), "{said}");
+    assert!(stage.model_received("one file is enough"));
+    let files = ["made", "more", "third", "other"].map(|file| stage.has(file));
+    assert_eq!(files, [true, false, false, true]);
+    let expected = [
+        pair("touch made", "allowed"),
+        pair("touch more", "denied"),
+        pair("touch third", "allowed"),
+    ];
+    assert_eq!(stage.asks().await, expected);
+    vec![first, second, third]
 }
 
-/// The session's own shell is the session, whatever it says.
-pub(super) async fn prompt_tool_cannot_be_answered_by_its_session(mut stage: Stage) {
-    let home = stage.host.home().display().to_string();
-    let command = format!(
-        "COUNTERSIGN_HOME={home} {PROGRAM} inbox --json > inbox; \
-         COUNTERSIGN_HOME={home} {PROGRAM} stop --all > stopped 2>&1; echo $? > code"
-    );
-    let (session, asked) = Session::asks(&mut stage, &json!([{ "shell": command }])).await;
-    stage.approve(&asked);
-    let code = session.work.join("code");
-    let ended = session.ended().await;
-    let code = std::fs::read_to_string(code);
-    assert_eq!(code.unwrap_or_default().trim(), "10", "{ended:?}");
+#[tokio::test]
+async fn over_the_bridge_it_does_what_a_person_decided() {
+    let Some(mut stage) = Stage::set("").await else {
+        return;
+    };
+    let server = stage.bridge();
+    let asks = is_allowed_denied_and_changed(&mut stage, &server).await;
+    let agents = stage.agents().await;
+    let ids: Vec<&Value> = agents.iter().map(|agent| &agent["id"]).collect();
+    assert_eq!(ids, [&asks[0]["agent_id"]]);
+    assert_eq!(agents[0]["kind"], "mcp-client", "{agents:?}");
+}
+
+#[tokio::test]
+async fn over_http_it_does_what_a_person_decided() {
+    let Some(mut stage) = Stage::set("").await else {
+        return;
+    };
+    let server = stage.by_bearer().await;
+    for ask in is_allowed_denied_and_changed(&mut stage, &server).await {
+        assert_eq!(ask["agent_id"], "remote", "{ask}");
+    }
+}
+
+#[tokio::test]
+async fn rules_decide_before_a_person_is_asked() {
+    let rules = "allow = [\"Bash(touch made)\"]\ndeny = [\"Bash(touch more)\"]\n";
+    let Some(mut stage) = Stage::set(rules).await else {
+        return;
+    };
+    let steps = json!([{ "shell": "touch made" }, { "shell": "touch more" }]);
+    let server = stage.bridge();
+    stage.claude(&server, &[], &steps).ended();
+    assert_eq!((stage.has("made"), stage.has("more")), (true, false));
+    let expected = [pair("touch made", "allowed"), pair("touch more", "denied")];
+    assert_eq!(stage.asks().await, expected);
+}
+
+#[tokio::test]
+async fn an_interrupt_takes_the_ask_back() {
+    let Some(mut stage) = Stage::set("").await else {
+        return;
+    };
+    let server = stage.bridge();
+    let mut claude = stage.claude(&server, &[], &json!([{ "shell": "touch made" }]));
+    let ask = stage.ask().await;
+    claude.interrupt();
+    let wait = json!({ "approval_id": ask["id"], "timeout_ms": 30_000 });
+    let row = stage.wire.ok("host.wait_approval", wait).await;
+    let ended = (&row["state"], &row["message"]);
+    let expected = (&json!("cancelled"), &json!("its asker stopped waiting"));
+    assert_eq!(ended, expected, "{row}");
+    claude.ended();
+    assert!(!stage.has("made"));
+}
+
+#[tokio::test]
+async fn an_ask_outlives_the_host_it_was_made_to() {
+    let Some(mut stage) = Stage::set("").await else {
+        return;
+    };
+    let server = stage.bridge();
+    let mut claude = stage.claude(&server, &[], &json!([{ "shell": ADDS }]));
+    let ask = stage.ask().await;
+    stage.host.restart();
+    stage.wire = listen(&stage.host, ask["sequence"].as_u64().unwrap()).await;
+    assert!(!stage.has("ran"));
+    let row = stage.approve(&ask).await;
+    assert_eq!(row["state"], "allowed", "{row}");
+    claude.ended();
+    let ran = fs::read_to_string(stage.work().join("ran")).unwrap();
+    assert_eq!(ran, "ran\n");
+    assert_eq!(stage.asks().await, [pair(ADDS, "allowed")]);
+}
+
+#[tokio::test]
+async fn a_session_goes_on_at_the_next_host() {
+    let Some(mut stage) = Stage::set("").await else {
+        return;
+    };
+    let session = "5d1f9c1e-3f51-4d3b-9b0a-0a7c1f6f2b12";
+    let server = stage.bridge();
+    let steps = json!([{ "shell": "touch made" }]);
+    let mut claude = stage.claude(&server, &["--session-id", session], &steps);
+    let ask = stage.ask().await;
+    stage.approve(&ask).await;
+    claude.ended();
+    stage.host.restart();
+    stage.wire = listen(&stage.host, 0).await;
+    assert_eq!(stage.ask().await["id"], ask["id"]);
+    let steps = json!([{ "shell": "touch more" }]);
+    let mut claude = stage.claude(&server, &["--resume", session], &steps);
+    let ask = stage.ask().await;
+    assert_eq!(ask["input"]["command"], "touch more");
+    stage.approve(&ask).await;
+    claude.ended();
+    assert_eq!((stage.has("made"), stage.has("more")), (true, true));
+    // It knows what was said before.
+    let received = stage.model.received();
+    let newest = received.last().unwrap().concat();
+    assert!(newest.contains("touch made"), "{newest}");
 }

@@ -22,7 +22,8 @@ use crate::wire::Wire;
 const REQUIRED: &str = "COUNTERSIGN_AGENTS_REQUIRED";
 
 /// What a stage hears of; more would only be read and dropped.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 12] = [
+    "agent.spawned",
     "agent.launched",
     "agent.exited",
     "approval.requested",
@@ -30,6 +31,7 @@ const KINDS: [&str; 10] = [
     "approval.pass_used",
     "answer.settled",
     "question.asked",
+    "question.ended",
     "turn.started",
     "turn.ended",
     "transcript.added",
@@ -70,20 +72,32 @@ impl Stage {
         if !is_there(kind) {
             return None;
         }
+        let model = ScriptedModel::start().unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        Some(Self::set_around((model, scratch), kind, rules, environment).await)
+    }
+
+    /// With a model and folders that were there before the host.
+    pub(super) async fn set_around(
+        (model, scratch): (ScriptedModel, TempDir),
+        kind: RealAgent,
+        rules: &str,
+        environment: &[(&'static str, &str)],
+    ) -> Self {
         let home = tempfile::tempdir().unwrap();
         if !rules.is_empty() {
             std::fs::write(home.path().join("rules.toml"), rules).unwrap();
         }
         let host = Host::start_apart(home, environment);
-        Some(Self {
+        Self {
             kind,
             wire: listen(&host, 0).await,
             host,
-            model: ScriptedModel::start().unwrap(),
+            model,
             seen: Vec::new(),
             cursor: 0,
-            scratch: tempfile::tempdir().unwrap(),
-        })
+            scratch,
+        }
     }
 
     /// The host dies at once, and another takes its place.

@@ -54,10 +54,6 @@ async fn used(stage: &mut Stage, actor: &Actor) -> Vec<String> {
     known.map(|(name, _)| name.clone()).collect()
 }
 
-pub(super) use super::prompt_tool::{
-    prompt_tool_allows, prompt_tool_cannot_be_answered_by_its_session,
-    prompt_tool_denies_with_words, prompt_tool_runs_what_a_person_made_of_it,
-};
 pub(super) use super::tools::asks_upwards;
 
 pub(super) async fn allowed(mut stage: Stage) {

@@ -3,7 +3,8 @@
 use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
 
-/// A prompt that carries a script for the model. The example follows none: it has one story.
+/// A prompt that carries a script for the model. The example follows none: it has one story. A script
+/// within the script is for an agent that this one starts or asks.
 pub(super) fn script(steps: &Value) -> String {
     format!("Follow the script. <script>{steps}</script>")
 }

@@ -24,22 +24,24 @@ pub(super) fn filled(call: &Call, items: &[Item]) -> Result<Call, String> {
 
 fn fill(value: &Value, items: &[Item]) -> Result<Value, String> {
     match value {
-        Value::Object(fields) => match marker(fields) {
-            Some(words) => find(words, items).map(Value::String),
-            None => {
-                let filled = fields.iter().map(|(name, value)| {
-                    let value = fill(value, items)?;
-                    Ok((name.clone(), value))
-                });
-                filled.collect::<Result<Map<_, _>, _>>().map(Value::Object)
-            }
-        },
+        Value::Object(fields) => fill_fields(fields, items),
         Value::Array(values) => {
             let filled = values.iter().map(|value| fill(value, items));
             filled.collect::<Result<_, _>>().map(Value::Array)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(value.clone()),
     }
+}
+
+fn fill_fields(fields: &Map<String, Value>, items: &[Item]) -> Result<Value, String> {
+    if let Some(words) = marker(fields) {
+        return find(words, items).map(Value::String);
+    }
+    let filled = fields.iter().map(|(name, value)| {
+        let value = fill(value, items)?;
+        Ok((name.clone(), value))
+    });
+    filled.collect::<Result<Map<_, _>, _>>().map(Value::Object)
 }
 
 fn marker(fields: &Map<String, Value>) -> Option<&str> {

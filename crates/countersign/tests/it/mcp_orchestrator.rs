@@ -157,6 +157,8 @@ async fn an_orchestrator_settles_only_what_its_ceiling_covers() {
     let mut wire = Wire::operator(&scene.host).await;
     let (id, mut boss) = orchestrator(&scene, &mut wire).await;
     let hand = spawned(&mut boss, &mut wire, child(&scene, "hand", &json!([]))).await;
+    // What it asks in a turn ends with the turn.
+    crate::scene::rested(&mut wire, &hand["id"]).await;
     let mut hand = Bearer::of(&scene.host, &mut wire, hand["id"].as_str().unwrap()).await;
     let wanted =
         json!({ "tool_name": "Bash", "input": { "command": "cargo test" }, "tool_use_id": "t1" });

@@ -94,7 +94,7 @@ struct Told<'a> {
 /// nothing to ask.
 pub(super) fn params(
     text: &[u8],
-    event: Event,
+    event: &Event,
     config: &HookConfig,
 ) -> Result<Option<HookParams>, Answer> {
     if event.form() == Form::Unknown {

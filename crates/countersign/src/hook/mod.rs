@@ -102,7 +102,7 @@ fn answer(args: &HookArgs, began: Instant) -> Result<Answer, Answer> {
     if limit < terms.limit {
         speech::answer_by(deadline, Answer::none());
     }
-    let asked = claude::params(&text, event, &terms.config)?;
+    let asked = claude::params(&text, &event, &terms.config)?;
     let Some(mut params) = asked else {
         return Ok(Answer::none());
     };

@@ -22,8 +22,10 @@ pub(crate) fn messages(body: &str) -> Vec<Value> {
 }
 
 pub(crate) fn call(id: u64, tool: &str, arguments: Value) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
-            "params": { "name": tool, "arguments": arguments } })
+    let mut message = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
+                              "params": { "name": tool } });
+    message["params"]["arguments"] = arguments;
+    message
 }
 
 /// An agent that shows its bearer with every call.

@@ -185,7 +185,7 @@ mod tests {
         let text = r#"{"session_id":"s","cwd":"/p","hook_event_name":"PreToolUse","tool_name":"Bash",
             "tool_input":{"b": 1.00,"a":"\u0041"},"tool_use_id":"t","permission_mode":"default"}"#;
         let config = HookConfig::default();
-        let mut told = params(text.as_bytes(), event(text), &config)
+        let mut told = params(text.as_bytes(), &event(text), &config)
             .unwrap()
             .unwrap();
         assert_eq!(
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_question_to_the_terminal_stays_there() {
         let text = r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"AskUserQuestion","tool_input":{}}"#;
-        let said = params(text.as_bytes(), event(text), &HookConfig::default()).unwrap_err();
+        let said = params(text.as_bytes(), &event(text), &HookConfig::default()).unwrap_err();
         let words = "countersign: AskUserQuestion is for the person at the terminal";
         assert_eq!(said, Answer::end(countersign_protocol::HookEnd::Ask, words));
     }

@@ -11,6 +11,9 @@ use serde::Deserialize;
 use crate::json_text::Members;
 use crate::shown;
 
+/// Blanks before a line that are shown as they are: as deep as code goes, and far from a screen's edge.
+const INDENT_MAX: usize = 48;
+
 /// Unchanged lines around a change.
 const CONTEXT: usize = 3;
 /// Above this many comparisons a change is shown as one block: all lines that go, all that come.
@@ -109,9 +112,16 @@ fn show(edit: &Edit, note: &str) -> String {
             skipped = false;
         }
         let bare = line.strip_suffix('\n').unwrap_or(line);
-        let _ = writeln!(text, "{mark}{}", shown::line(bare));
+        let (indent, words) = bare.split_at(indentation(bare));
+        let _ = writeln!(text, "{mark}{indent}{}", shown::line(words));
     }
     text
+}
+
+/// How many blanks a line begins with, if they are few enough that what follows them is still seen.
+fn indentation(line: &str) -> usize {
+    let blanks = line.len() - line.trim_start_matches(' ').len();
+    if blanks > INDENT_MAX { 0 } else { blanks }
 }
 
 /// A line with `-`, `+` or a blank before it.
@@ -219,6 +229,16 @@ mod tests {
         assert_eq!(diff(&ask(r#"{"command":"ls"}"#, "null")), None);
         let twice = r#"{"file_path":"/a","content":"x","content":"y"}"#;
         assert_eq!(diff(&ask(twice, "null")), None);
+    }
+
+    #[test]
+    fn code_is_shown_with_its_indentation_and_what_is_far_away_is_not_hidden() {
+        let deep = format!("{}x", " ".repeat(INDENT_MAX));
+        let far = format!("{}x", " ".repeat(INDENT_MAX + 1));
+        assert_eq!(
+            between("f", "", &format!("{deep}\n{far}\na{far}\n")),
+            format!("f\n+{deep}\n+\u{27e8}49 spaces\u{27e9}x\n+a\u{27e8}49 spaces\u{27e9}x\n")
+        );
     }
 
     #[test]

@@ -271,6 +271,8 @@ fn words(row: &HostApproval) -> String {
             "answered by {by} with `{}`",
             row.resolution.as_deref().unwrap_or("")
         ),
+        // It ended without an answer, and says why.
+        _ if !said.is_empty() => return said.to_owned(),
         other => format!("not allowed: {other}"),
     };
     if said.is_empty() {

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::rulebook::{Rulebook, RulebookConfig};
 
-/// A host in miniature with an orchestrator, and a project of its own below the folder it works in.
+/// A host in miniature with an orchestrator, and the worktree of a child that lies outside its folder.
 struct World {
     folder: TempDir,
     state: State,
@@ -26,7 +26,7 @@ impl World {
             state: State::default(),
             gate: Gate::default(),
         };
-        for folder in ["lead/.git", "lead/child/.git"] {
+        for folder in ["lead/.git", "tree/.git"] {
             std::fs::create_dir_all(world.path(folder)).unwrap();
         }
         let options = SpawnOptions {
@@ -78,7 +78,7 @@ impl World {
     }
 
     fn grant(&mut self, effect: Effect, rule: &str, session: Option<AgentId>) {
-        let id = format!("grant {rule}");
+        let id = format!("{effect:?} {rule}");
         self.feed(Input::CreateGrant(CreateGrant {
             caller: Caller::host(),
             id: GrantId::new(id),
@@ -111,7 +111,7 @@ impl World {
         let unread = Unread {
             tool: "Bash".to_owned(),
             input: Json::from_value(&input).ok(),
-            cwd: Some(self.text("lead/child")),
+            cwd: Some(self.text("tree")),
             above: above.into_iter().collect(),
             ..Unread::default()
         };
@@ -154,10 +154,7 @@ fn what_those_above_are_denied_their_children_are_denied() {
 fn a_childs_own_denies_hold_and_its_grants_count() {
     let mut world = World::new();
     world.write("rules.toml", "allow = [\"Bash(ls)\"]\n");
-    world.write(
-        "lead/child/.countersign/rules.toml",
-        "deny = [\"Bash(ls)\"]\n",
-    );
+    world.write("tree/.countersign/rules.toml", "deny = [\"Bash(ls)\"]\n");
     assert_eq!(world.says("ls", true), Effect::Deny);
     world.grant(Effect::Allow, "Bash(pwd)", None);
     assert_eq!(world.says("pwd", true), Effect::Allow);

@@ -101,17 +101,21 @@ fn for_agents() -> Vec<Described> {
     ]
 }
 
-fn for_orchestrators() -> Vec<Described> {
-    let text = |about: &str| json!({"type": "string", "description": about});
-    let agent = || text("Its name or id.");
-    let one = || object(&json!({"agent": agent()}), &["agent"]);
-    let described = |name, does, about, input| Described {
+/// A tool for those who steer others.
+fn described(name: &'static str, does: Does, about: &'static str, input: Value) -> Described {
+    Described {
         name,
         audience: For::Orchestrators,
         does,
         about,
         input,
-    };
+    }
+}
+
+fn for_orchestrators() -> Vec<Described> {
+    let text = |about: &str| json!({"type": "string", "description": about});
+    let agent = || text("Its name or id.");
+    let one = || object(&json!({"agent": agent()}), &["agent"]);
     vec![
         described(
             "spawn_agent",
@@ -200,13 +204,6 @@ fn for_orchestrators() -> Vec<Described> {
 
 fn for_answering() -> Vec<Described> {
     let text = |about: &str| json!({"type": "string", "description": about});
-    let described = |name, does, about, input| Described {
-        name,
-        audience: For::Orchestrators,
-        does,
-        about,
-        input,
-    };
     vec![
         described(
             "list_questions",

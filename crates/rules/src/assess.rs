@@ -1,14 +1,18 @@
 //! Assessing: a request taken apart, before any rule is looked at.
 
+use std::sync::Arc;
+
 use countersign_core::event::PartKind;
 
+use crate::expand::{TreeNames, expand, walk_tree};
 use crate::facts::Facts;
-use crate::glob::{Token, tokens};
+use crate::glob::{Segment, Token, path_meets, shell_tokens};
 use crate::host::{self, Target};
-use crate::path::{Spot, below, clean, resolve};
+use crate::path::{Spot, below, clean, is_standard_stream, resolve};
 use crate::request::{Action, Place, Request};
 use crate::shell::{
-    self, AllowForm, CommandFacts, DenyForm, RedirectKind, Step, Touched, Touches, What, Word,
+    self, AllowForm, CommandFacts, DenyForm, Hazard, RedirectKind, Step, Touched, Touches, Walk,
+    What, Word,
 };
 use crate::spawn;
 
@@ -29,10 +33,19 @@ pub(crate) struct Part {
     pub(crate) kind: PartKind,
     pub(crate) subject: String,
     pub(crate) body: Body,
+    /// The names below its path, if everything there is looked at too.
+    pub(crate) below: Option<Arc<TreeNames>>,
     /// Why no rule can allow it, if none can.
     pub(crate) doubt: Option<String>,
-    /// Why only a rule for exactly this can allow it, if it is so.
-    pub(crate) hazard: Option<String>,
+    /// The argument because of which not every rule for its program allows it.
+    pub(crate) hazard: Option<PartHazard>,
+}
+
+/// A hazard, and what people are told of it.
+#[derive(Clone, Debug)]
+pub(crate) struct PartHazard {
+    pub(crate) hazard: Hazard,
+    pub(crate) reason: String,
 }
 
 #[derive(Clone, Debug)]
@@ -65,11 +78,24 @@ pub(crate) struct Touch {
     pub(crate) at: At,
 }
 
+impl Touch {
+    fn read(spot: Spot) -> Self {
+        Self {
+            touches: Touches::Reads,
+            at: At::Spot(spot),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum At {
     Spot(Spot),
     /// Wildcards, one entry for each segment of the absolute path.
     Glob(Vec<Vec<Token>>),
+    /// A folder with everything below it, where these names occur.
+    Tree(Spot, Arc<TreeNames>),
+    /// A folder into which files with these names are written.
+    Copied(Spot, Arc<TreeNames>),
 }
 
 /// Takes a request apart.
@@ -79,6 +105,7 @@ pub fn assess(request: &Request, facts: &dyn Facts) -> Assessment {
         facts,
         parts: Vec::new(),
         start: Vec::from_iter((!request.place.cwd.is_empty()).then(|| request.place.cwd.clone())),
+        remade: Vec::new(),
     };
     assessor.action(&request.action);
     if assessor.parts.is_empty() {
@@ -97,6 +124,8 @@ struct Assessor<'r> {
     parts: Vec<Part>,
     /// The directories in which it may start; none where that is not known.
     start: Vec<String>,
+    /// Where other parts of the same command may leave links.
+    remade: Vec<Remade>,
 }
 
 impl Assessor<'_> {
@@ -109,6 +138,7 @@ impl Assessor<'_> {
             kind,
             subject: subject.to_owned(),
             body,
+            below: None,
             doubt,
             hazard: None,
         });
@@ -127,6 +157,7 @@ impl Assessor<'_> {
         match action {
             Action::Shell { command } => self.shell(command),
             Action::Read { path } => self.path(PartKind::Read, path),
+            Action::Search { path } => self.search(path),
             Action::Edit { path } => self.path(PartKind::Write, path),
             Action::Fetch { url } => self.fetch(url),
             Action::Mcp { server, tool } => self.mcp(server, tool),
@@ -167,6 +198,18 @@ impl Assessor<'_> {
                 Body::Path(Vec::new()),
                 Some(doubt.as_str().to_owned()),
             ),
+        }
+    }
+
+    /// Searches look at hidden files too, and do not follow links.
+    fn search(&mut self, path: &str) {
+        self.path(PartKind::Read, path);
+        if let Some(part) = self.parts.last_mut()
+            && let Body::Path(spots) = &part.body
+        {
+            let root = spots.first().map_or("/", Spot::real_path);
+            let tree = walk_tree(root, Walk::All, &self.request.place, self.facts);
+            part.below = Some(Arc::new(tree.names));
         }
     }
 
@@ -240,9 +283,58 @@ impl Assessor<'_> {
                 Some(reason.clone()),
             );
         }
-        for step in &taken.steps {
+        let remade: Vec<Vec<Remade>> = taken.steps.iter().map(|step| self.remakes(step)).collect();
+        let in_order = !runs_at_once(command);
+        for (at, step) in taken.steps.iter().enumerate() {
+            let others = remade.iter().enumerate();
+            let others = others.filter(|(other, _)| *other < at || !in_order && *other > at);
+            self.remade = others.flat_map(|(_, paths)| paths.clone()).collect();
             self.step(step);
         }
+        self.remade.clear();
+    }
+
+    /// The paths at or below which there may be other files once a step has run.
+    fn remakes(&self, step: &Step) -> Vec<Remade> {
+        let What::Run(facts) = &step.what else {
+            return Vec::new();
+        };
+        let directories = step.directories.as_deref();
+        let mut remade = Vec::new();
+        if facts.unpacks {
+            let root = ["/".to_owned()];
+            let folders = directories.unwrap_or(&root).iter().cloned();
+            remade.extend(folders.map(Remade::Below));
+        }
+        for touched in facts
+            .touched
+            .iter()
+            .filter(|touched| touched.may_become_link)
+        {
+            for touch in self.locate(touched, directories).touches {
+                match touch.at {
+                    At::Spot(spot) | At::Tree(spot, _) | At::Copied(spot, _) => {
+                        remade.extend(spot.forms().map(|path| Remade::At(path.to_owned())));
+                    }
+                    // A wildcard names what is there now, not what will be.
+                    At::Glob(_) => remade.push(Remade::At("/".to_owned())),
+                }
+            }
+        }
+        remade
+    }
+
+    /// Whether another part of the command may have put something else where this one looks.
+    fn doubt_of_links(&self, touched: &[Touch], directories: Option<&[String]>) -> Option<String> {
+        let meets = |remade: &&Remade| {
+            let inside = |path: &String| remade.holds(path);
+            directories.unwrap_or_default().iter().any(inside)
+                || touched.iter().any(|touch| remade.meets(&touch.at))
+        };
+        let path = self.remade.iter().find(meets)?.path();
+        Some(format!(
+            "another part of the command may put a link or other files at `{path}`"
+        ))
     }
 
     fn step(&mut self, step: &Step) {
@@ -266,7 +358,7 @@ impl Assessor<'_> {
     }
 
     fn redirect(&mut self, kinds: &[PartKind], target: &Word, directories: Option<&[String]>) {
-        if target.literal().is_some_and(is_free_file) {
+        if target.literal().is_some_and(is_standard_stream) {
             return;
         }
         let path = if target.tilde || target.dynamic || !target.text.starts_with('~') {
@@ -274,13 +366,18 @@ impl Assessor<'_> {
         } else {
             format!("./{}", target.text)
         };
-        let (spots, mut doubt) = self.spots(&path, directories);
+        let (mut spots, mut doubt) = self.spots(&path, directories);
+        if target.glob {
+            spots.extend(self.expanded(&path, directories));
+        }
         if spots.iter().any(is_connection) {
             doubt = Some("the shell would open a connection".to_owned());
         }
         if target.literal().is_none() {
             doubt = Some("the file is named only when it runs".to_owned());
         }
+        let touched: Vec<Touch> = spots.iter().cloned().map(Touch::read).collect();
+        let doubt = doubt.or_else(|| self.doubt_of_links(&touched, directories));
         for kind in kinds {
             let subject = spots.first().map_or(&path, |spot| &spot.lexical).clone();
             let doubt = doubt
@@ -288,6 +385,13 @@ impl Assessor<'_> {
                 .or_else(|| spots.iter().find_map(|spot| other_names(*kind, spot)));
             self.add(*kind, &subject, Body::Path(spots.clone()), doubt);
         }
+    }
+
+    /// Every place that a path with wildcards may name.
+    fn expanded(&self, path: &str, directories: Option<&[String]>) -> Vec<Spot> {
+        let bases = directories.unwrap_or_default().iter();
+        let found = bases.map(|base| expand(path, base, self.place(), self.facts));
+        found.flat_map(|found| found.matches).collect()
     }
 
     /// Every place a path may be, from every directory.
@@ -315,20 +419,15 @@ impl Assessor<'_> {
             .first()
             .map_or(String::new(), |form| shortened(form.text()));
         let mut touched = Vec::new();
+        let mut unlisted = None;
         for touch in &facts.touched {
-            let at = if touch.glob {
-                self.globs(&touch.path, directories)
-                    .into_iter()
-                    .map(At::Glob)
-                    .collect()
-            } else {
-                let (spots, _) = self.spots(&touch.path, directories);
-                spots.into_iter().map(At::Spot).collect::<Vec<_>>()
-            };
-            touched.extend(at.into_iter().map(|at| Touch {
-                touches: touch.touches,
-                at,
-            }));
+            let located = self.locate(touch, directories);
+            unlisted = unlisted.or(located.doubt);
+            touched.extend(located.touches);
+        }
+        let mut doubt = doubt.or(unlisted.map(str::to_owned));
+        if doubt.is_none() && !shell::stays_in_index(facts) {
+            doubt = self.doubt_of_links(&touched, directories);
         }
         let body = Body::Command {
             allow: facts.allow.clone(),
@@ -337,7 +436,10 @@ impl Assessor<'_> {
         };
         self.add(PartKind::Command, &subject, body, doubt);
         if let Some(part) = self.parts.last_mut() {
-            part.hazard.clone_from(&facts.hazard);
+            part.hazard = facts.hazard.clone().map(|hazard| PartHazard {
+                reason: hazard.describe(&facts.program),
+                hazard,
+            });
         }
     }
 
@@ -395,25 +497,169 @@ impl Assessor<'_> {
         }
     }
 
-    fn globs(&self, pattern: &str, directories: Option<&[String]>) -> Vec<Vec<Vec<Token>>> {
-        let place = self.place();
-        let absolute = |base: &str| match pattern.strip_prefix("~/") {
-            Some(rest) => format!("{}/{rest}", place.home),
-            None if pattern.starts_with('/') => pattern.to_owned(),
-            None => format!("{base}/{pattern}"),
-        };
+    /// Every place that a path of a command may stand for.
+    fn locate(&self, touched: &Touched, directories: Option<&[String]>) -> Located {
+        let mut located = Located::default();
+        for base in self.bases(touched, directories) {
+            self.locate_from(touched, &base, &mut located);
+        }
+        located
+    }
+
+    /// The directories that a path may be counted from.
+    fn bases(&self, touched: &Touched, directories: Option<&[String]>) -> Vec<String> {
         let nowhere = [String::new()];
-        directories
-            .unwrap_or(&nowhere)
-            .iter()
-            .map(|base| {
-                let path = clean(&absolute(base));
-                path.split('/')
-                    .filter(|name| !name.is_empty())
-                    .map(tokens)
-                    .collect()
-            })
-            .collect()
+        let mut bases = directories.unwrap_or(&nowhere).to_vec();
+        for folder in &touched.folders {
+            let below: Vec<String> = bases
+                .iter()
+                .filter_map(|base| resolve(folder, base, self.place(), self.facts).ok())
+                .flat_map(|spot| spot.forms().map(str::to_owned).collect::<Vec<_>>())
+                .collect();
+            bases.extend(below);
+            bases.dedup();
+        }
+        bases
+    }
+
+    fn locate_from(&self, touched: &Touched, base: &str, located: &mut Located) {
+        let mut spots = Vec::new();
+        if touched.glob {
+            let found = expand(&touched.path, base, self.place(), self.facts);
+            located.doubt = located.doubt.or(found.doubt);
+            located.add_spots(Touches::Lists, found.listed);
+            if touched.touches != Touches::Lists {
+                located.add(touched.touches, At::Glob(self.glob(&touched.path, base)));
+                spots = found.matches;
+            }
+        } else if let Ok(spot) = resolve(&touched.path, base, self.place(), self.facts) {
+            spots.push(spot);
+        }
+        if let Some((source, glob)) = &touched.copied_from {
+            let names = Arc::new(self.names_below(source, *glob, base));
+            for spot in &spots {
+                located.add(touched.touches, At::Copied(spot.clone(), names.clone()));
+            }
+            return;
+        }
+        if touched.walk != Walk::No {
+            for spot in &spots {
+                self.locate_tree(touched, spot, located);
+            }
+        }
+        located.add_spots(touched.touches, spots);
+    }
+
+    fn locate_tree(&self, touched: &Touched, spot: &Spot, located: &mut Located) {
+        let tree = walk_tree(spot.real_path(), touched.walk, self.place(), self.facts);
+        located.doubt = located.doubt.or(tree.doubt);
+        located.add_spots(Touches::Reads, tree.links);
+        located.add(
+            touched.touches,
+            At::Tree(spot.clone(), Arc::new(tree.names)),
+        );
+    }
+
+    /// The names below what is copied, its own among them.
+    fn names_below(&self, source: &str, glob: bool, base: &str) -> TreeNames {
+        match resolve(source, base, self.place(), self.facts) {
+            Ok(spot) if !glob => {
+                walk_tree(spot.real_path(), Walk::All, self.place(), self.facts).names
+            }
+            _ => TreeNames::unknown(),
+        }
+    }
+
+    /// The segments of an absolute path with wildcards.
+    fn glob(&self, pattern: &str, base: &str) -> Vec<Vec<Token>> {
+        let (folder, rest) = match pattern.strip_prefix("~/") {
+            Some(rest) => (self.place().home.as_str(), rest),
+            None if pattern.starts_with('/') => ("", pattern),
+            None => (base, pattern),
+        };
+        let folder = clean(folder);
+        let plain = folder.split('/').filter(|name| !name.is_empty());
+        let mut segments: Vec<Vec<Token>> = plain
+            .map(|name| name.chars().map(Token::Char).collect())
+            .collect();
+        for name in rest.split('/') {
+            match name {
+                "" | "." => {}
+                ".." => {
+                    segments.pop();
+                }
+                name => segments.push(shell_tokens(name)),
+            }
+        }
+        segments
+    }
+}
+
+/// Whether parts of a command may run side by side: in a pipe or in the background.
+fn runs_at_once(command: &str) -> bool {
+    command.replace("&&", "").contains('&') || command.replace("||", "").contains('|')
+}
+
+/// Where other files may be once a part of a command has run.
+#[derive(Clone, Debug)]
+enum Remade {
+    /// At this path and below it.
+    At(String),
+    /// Below this folder, which itself stays what it is.
+    Below(String),
+}
+
+impl Remade {
+    fn path(&self) -> &str {
+        match self {
+            Self::At(path) | Self::Below(path) => path,
+        }
+    }
+
+    /// Whether `other` may now be something else.
+    fn holds(&self, other: &str) -> bool {
+        let names = below(other, self.path(), true);
+        names.is_some_and(|names| matches!(self, Self::At(_)) || !names.is_empty())
+    }
+
+    fn meets(&self, at: &At) -> bool {
+        match at {
+            At::Spot(spot) => spot.forms().any(|path| self.holds(path)),
+            At::Tree(spot, _) | At::Copied(spot, _) => {
+                let around = |path: &str| below(self.path(), path, true).is_some();
+                spot.forms().any(|path| self.holds(path) || around(path))
+            }
+            At::Glob(globs) => could_pass_through(globs, self.path()),
+        }
+    }
+}
+
+/// Whether a path with wildcards could be `path` or lie below it.
+fn could_pass_through(globs: &[Vec<Token>], path: &str) -> bool {
+    let names = path.split('/').filter(|name| !name.is_empty());
+    let names: Vec<Segment> = names.map(|name| Segment::Name(name.to_owned())).collect();
+    globs
+        .get(..names.len())
+        .is_some_and(|head| path_meets(&names, head, true))
+}
+
+/// Where the paths of a command are.
+#[derive(Default)]
+struct Located {
+    touches: Vec<Touch>,
+    /// Why there may be others, if there may.
+    doubt: Option<&'static str>,
+}
+
+impl Located {
+    fn add(&mut self, touches: Touches, at: At) {
+        self.touches.push(Touch { touches, at });
+    }
+
+    fn add_spots(&mut self, touches: Touches, spots: Vec<Spot>) {
+        for spot in spots {
+            self.add(touches, At::Spot(spot));
+        }
     }
 }
 
@@ -438,11 +684,4 @@ fn is_connection(spot: &Spot) -> bool {
     ["/dev/tcp", "/dev/udp"]
         .iter()
         .any(|folder| below(&spot.lexical, folder, false).is_some())
-}
-
-fn is_free_file(path: &str) -> bool {
-    matches!(
-        path,
-        "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin" | "/dev/tty"
-    )
 }

@@ -8,7 +8,7 @@ use countersign_core::event::{Effect, PartKind, Verdict, VerdictPart};
 use serde::Deserialize;
 
 use crate::assess::assess;
-use crate::facts::Facts;
+use crate::facts::{EntryKind, Facts, FolderEntry};
 use crate::floor::Floor;
 use crate::judge::{Allows, Layer, judge};
 use crate::language::RuleError;
@@ -154,6 +154,7 @@ impl Case {
         match &self.request.action {
             Action::Shell { command } => command.clone(),
             Action::Read { path } => format!("read {path}"),
+            Action::Search { path } => format!("search {path}"),
             Action::Edit { path } => format!("edit {path}"),
             Action::Fetch { url } => format!("fetch {url}"),
             Action::Mcp { server, tool } => format!("mcp {server} {tool}"),
@@ -251,6 +252,25 @@ struct Links<'a>(&'a BTreeMap<String, String>);
 impl Facts for Links<'_> {
     fn read_link(&self, path: &str) -> Option<String> {
         self.0.get(path).cloned()
+    }
+
+    /// A case names only its links: nothing else is there.
+    fn list_folder(&self, path: &str) -> Option<Vec<FolderEntry>> {
+        let folder = format!("{}/", path.trim_end_matches('/'));
+        let below = self.0.keys().filter_map(|link| link.strip_prefix(&folder));
+        let mut entries: Vec<FolderEntry> = below
+            .map(|rest| match rest.split_once('/') {
+                Some((name, _)) => (name, EntryKind::Folder),
+                None => (rest, EntryKind::Link),
+            })
+            .map(|(name, kind)| FolderEntry {
+                name: name.to_owned(),
+                kind,
+            })
+            .collect();
+        entries.sort();
+        entries.dedup();
+        Some(entries)
     }
 }
 

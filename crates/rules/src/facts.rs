@@ -10,14 +10,43 @@ pub trait Facts {
     fn has_other_names(&self, _path: &str) -> bool {
         false
     }
+
+    /// The entries of the folder at this absolute path, which holds no link. Empty where there is no
+    /// such folder; nothing where they cannot be known, which is doubt: too many, not readable, or
+    /// not text.
+    fn list_folder(&self, path: &str) -> Option<Vec<FolderEntry>>;
 }
 
-/// A file system without links.
+/// One entry of a folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FolderEntry {
+    /// Its name, without a slash.
+    pub name: String,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// What an entry of a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryKind {
+    /// A folder.
+    Folder,
+    /// A symbolic link, whatever it leads to.
+    Link,
+    /// Anything else.
+    File,
+}
+
+/// An empty file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFacts;
 
 impl Facts for NoFacts {
     fn read_link(&self, _path: &str) -> Option<String> {
         None
+    }
+
+    fn list_folder(&self, _path: &str) -> Option<Vec<FolderEntry>> {
+        Some(Vec::new())
     }
 }

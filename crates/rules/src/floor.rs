@@ -7,7 +7,8 @@
 use countersign_core::event::Effect;
 
 use crate::assess::{Assessment, At, Body, Part};
-use crate::path::{Spot, below};
+use crate::glob::{Segment, Token, may_be_name, path_meets};
+use crate::path::{Spot, below, is_standard_stream};
 use crate::shell::Touches;
 use countersign_core::event::PartKind;
 
@@ -96,16 +97,23 @@ impl Floor {
         match &part.body {
             Body::Path(spots) => {
                 let writes = part.kind == PartKind::Write;
+                let walked = |spot: &Spot| part.below.as_ref().and(self.of_tree(spot, false));
                 spots
                     .iter()
-                    .find_map(|spot| self.of_spot(spot, writes, home))
+                    .find_map(|spot| self.of_spot(spot, writes, home).or_else(|| walked(spot)))
             }
             Body::Command { touched, .. } => {
                 let said = touched.iter().filter_map(|touch| {
                     let writes = matches!(touch.touches, Touches::Writes | Touches::Unknown);
                     match &touch.at {
                         At::Spot(spot) => self.of_spot(spot, writes, home),
-                        At::Glob(globs) => self.of_globs(globs),
+                        At::Glob(globs) => self.of_globs(globs, writes),
+                        At::Tree(root, names) => {
+                            let guarded = writes && guarded_names().any(|name| names.holds(name));
+                            self.of_tree(root, guarded)
+                        }
+                        At::Copied(root, names) => self
+                            .of_tree(root, guarded_names().any(|name| names.may_hold_name(name))),
                     }
                 });
                 said.max_by_key(|(effect, _)| *effect)
@@ -146,8 +154,19 @@ impl Floor {
         paths.any(|own| below(own, path, true).is_some())
     }
 
-    fn of_globs(&self, globs: &[Vec<crate::glob::Token>]) -> Option<(Effect, String)> {
-        use crate::glob::{Segment, path_meets};
+    /// A program that walks a folder reads or changes what is below it.
+    fn of_tree(&self, root: &Spot, changes_guarded: bool) -> Option<(Effect, String)> {
+        let ask = |why: &str| Some((Effect::Ask, format!("`{}` {why}", root.lexical)));
+        if root.forms().any(|path| self.holds_hosts(path)) {
+            ask("holds files of the host")
+        } else if changes_guarded {
+            ask("would change in files that decide what may run later")
+        } else {
+            None
+        }
+    }
+
+    fn of_globs(&self, globs: &[Vec<Token>], writes: bool) -> Option<(Effect, String)> {
         let meets = |own: &String| {
             let mut pattern: Vec<Segment> = own
                 .split('/')
@@ -157,13 +176,23 @@ impl Floor {
             pattern.push(Segment::Any);
             path_meets(&pattern, globs, true)
         };
-        self.host_paths.iter().any(meets).then(|| {
-            (
-                Effect::Deny,
-                "its wildcard reaches the host's files".to_owned(),
-            )
-        })
+        if self.host_paths.iter().any(meets) {
+            let reason = "its wildcard reaches the host's files";
+            return Some((Effect::Deny, reason.to_owned()));
+        }
+        // Names that do not begin with a dot fit too many wildcards; they count where they are.
+        let may_be = |name: &&str| {
+            name.starts_with('.') && globs.iter().any(|tokens| may_be_name(tokens, name))
+        };
+        let reason = "its wildcard may name a file that decides what may run later";
+        (writes && guarded_names().any(|name| may_be(&name)))
+            .then(|| (Effect::Ask, reason.to_owned()))
     }
+}
+
+/// Every name that at least asks before it changes.
+fn guarded_names() -> impl Iterator<Item = &'static str> {
+    GUARDED_FOLDERS.into_iter().chain(GUARDED_FILES)
 }
 
 fn is_guarded(path: &str, home: &str) -> bool {
@@ -181,8 +210,12 @@ fn is_guarded(path: &str, home: &str) -> bool {
     let in_home = GUARDED_PATHS
         .iter()
         .any(|folder| !home.is_empty() && below(path, &format!("{home}/{folder}"), true).is_some());
-    let in_system = ["/etc", "/usr", "/bin", "/sbin", "/lib", "/boot"]
-        .iter()
-        .any(|folder| below(path, folder, false).is_some());
+    let in_system = [
+        "/etc", "/usr", "/bin", "/sbin", "/lib", "/boot", "/proc", "/sys", "/dev",
+    ]
+    .iter()
+    .any(|folder| below(path, folder, false).is_some())
+        && !is_standard_stream(path)
+        && below(path, "/dev/shm", false).is_none();
     in_folder || is_file || in_home || in_system
 }

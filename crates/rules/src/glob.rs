@@ -82,23 +82,65 @@ pub(crate) enum Token {
     },
 }
 
+impl Token {
+    /// The character, where it stands for exactly one.
+    pub(crate) fn as_char(&self) -> Option<char> {
+        match self {
+            Self::Char(c) => Some(*c),
+            Self::One | Self::Many | Self::Class { .. } => None,
+        }
+    }
+}
+
+/// Reads the wildcards of one name of a shell's word. What stands between the first `[` and the
+/// last `]` counts as any text: where a bracket ends, and what quotes, classes and the locale make
+/// of it, is not certain.
+pub(crate) fn shell_tokens(text: &str) -> Vec<Token> {
+    let chars: Vec<char> = text.chars().collect();
+    let last = chars.iter().rposition(|c| *c == ']');
+    let mut tokens = Vec::with_capacity(chars.len());
+    let mut at = 0;
+    while at < chars.len() {
+        match (chars[at], last) {
+            ('[', Some(last)) if at < last => {
+                tokens.push(Token::Many);
+                at = last;
+            }
+            ('*', _) => tokens.push(Token::Many),
+            ('?', _) => tokens.push(Token::One),
+            ('\\', _) if at + 1 < chars.len() => {
+                at += 1;
+                tokens.push(Token::Char(chars[at]));
+            }
+            (c, _) => tokens.push(Token::Char(c)),
+        }
+        at += 1;
+    }
+    tokens
+}
+
+/// Whether a shell takes `name` for the wildcards: a dot at the beginning must be written out.
+pub(crate) fn name_fits(tokens: &[Token], name: &str, fold: bool) -> bool {
+    let hidden = name.starts_with('.') && tokens.first() != Some(&Token::Char('.'));
+    !hidden && glob_matches(tokens, &folded(name, fold), fold)
+}
+
+/// Whether some name that a shell takes for the wildcards is `name`, whatever its case.
+pub(crate) fn may_be_name(tokens: &[Token], name: &str) -> bool {
+    name_fits(tokens, name, true)
+}
+
 impl Segment {
     pub(crate) fn parse(text: &str) -> Self {
         if text == "**" {
             return Self::Any;
         }
         let tokens = tokens(text);
-        let literal: Option<String> = tokens
-            .iter()
-            .map(|token| match token {
-                Token::Char(c) => Some(*c),
-                Token::One | Token::Many | Token::Class { .. } => None,
-            })
-            .collect();
+        let literal: Option<String> = tokens.iter().map(Token::as_char).collect();
         literal.map_or(Self::Glob(tokens), Self::Name)
     }
 
-    fn matches(&self, name: &str, fold: bool) -> bool {
+    pub(crate) fn matches(&self, name: &str, fold: bool) -> bool {
         match self {
             Self::Any => true,
             Self::Name(own) if fold => own.to_lowercase() == name.to_lowercase(),

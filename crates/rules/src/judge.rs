@@ -12,7 +12,7 @@ use crate::language::{PathPattern, Pattern, ShellForm, host_matches};
 use crate::path::Spot;
 use crate::request::Place;
 use crate::ruleset::{Entry, RuleSet};
-use crate::shell::Touches;
+use crate::shell::{Hazard, HazardKind, Touches};
 use crate::spawn;
 
 /// One source of rules. In each, the highest rank that matches counts; between layers the
@@ -89,17 +89,19 @@ fn judge_part(
         let own = found.entry.reason.as_deref();
         said.reason = found.reason.or(own).map(str::to_owned);
     }
-    let exact = strictest
-        .as_ref()
-        .is_some_and(|found| is_exact(found.entry));
-    let hazard = part.hazard.as_deref().filter(|_| !exact);
+    let covered = |hazard: &Hazard| {
+        let entry = strictest.as_ref().map(|found| found.entry);
+        entry.is_some_and(|entry| covers_hazard(entry, hazard))
+    };
+    let hazard = part.hazard.as_ref().filter(|part| !covered(&part.hazard));
+    let hazard = hazard.map(|part| part.reason.as_str());
     if said.effect == Effect::Allow
         && let Some(reason) = part.doubt.as_deref().or(hazard).or(suspended)
     {
         said.effect = Effect::Ask;
         said.reason = Some(reason.to_owned());
     } else if said.rule.is_none() {
-        said.reason = part.doubt.clone().or_else(|| part.hazard.clone());
+        said.reason = part.doubt.as_deref().or(hazard).map(str::to_owned);
     }
     if let Some((effect, reason)) = floor.says(assessment, part)
         && (effect > said.effect || effect == Effect::Ask && said.effect == Effect::Ask)
@@ -110,6 +112,24 @@ fn judge_part(
         said.reason = Some(reason);
     }
     said
+}
+
+/// Whether a rule means a command although it has such an argument.
+fn covers_hazard(entry: &Entry, hazard: &Hazard) -> bool {
+    let Pattern::Shell(shell) = &entry.rule.pattern else {
+        return false;
+    };
+    match (&shell.form, hazard.kind) {
+        (ShellForm::Exact, _) | (ShellForm::Every, HazardKind::Unknown) => true,
+        (ShellForm::Prefix | ShellForm::Wild(_), HazardKind::Unknown) => {
+            let named = |argument: &String| {
+                let mut words = shell.words.iter().map(|word| word.split('=').next());
+                words.any(|word| word == Some(argument.as_str()))
+            };
+            hazard.arguments.iter().all(named)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a rule names one command, dangerous arguments and all.
@@ -273,7 +293,8 @@ fn covers(pattern: &Pattern, assessment: &Assessment, part: &Part) -> Option<Mat
             sure(shell.form == ShellForm::Every)
         }
         (Pattern::Read(path), Body::Path(spots)) => {
-            sure(any_covered(path.as_ref(), spots, &assessment.place))
+            let covered = any_covered(path.as_ref(), spots, &assessment.place);
+            sure(covered).or_else(|| covers_below(path.as_ref(), part, spots, &assessment.place))
         }
         (Pattern::Edit(path, _), Body::Path(spots)) if part.kind == PartKind::Write => {
             sure(any_covered(path.as_ref(), spots, &assessment.place))
@@ -286,7 +307,7 @@ fn covers(pattern: &Pattern, assessment: &Assessment, part: &Part) -> Option<Mat
         (Pattern::Edit(Some(path), _), Body::Command { touched, .. }) => most(
             touched
                 .iter()
-                .filter(|touch| touch.touches != Touches::Reads)
+                .filter(|touch| matches!(touch.touches, Touches::Writes | Touches::Unknown))
                 .filter_map(|touch| covers_touch(path, touch, &assessment.place)),
         ),
         (pattern, Body::Tool) => sure(is_whole_tool(pattern, &assessment.tool)),
@@ -359,8 +380,21 @@ fn any_covered(pattern: Option<&PathPattern>, spots: &[Spot], place: &Place) -> 
         .any(|spot| spot.forms().any(|path| pattern.covers(path, place)))
 }
 
+/// Whether a rule speaks of something that is looked at below a folder.
+fn covers_below(
+    pattern: Option<&PathPattern>,
+    part: &Part,
+    spots: &[Spot],
+    place: &Place,
+) -> Option<Matched> {
+    let (pattern, names) = (pattern?, part.below.as_ref()?);
+    let mut roots = spots.iter().flat_map(Spot::forms);
+    let covered = roots.any(|root| pattern.could_cover_below(root, names, place));
+    covered.then_some(Matched::Maybe)
+}
+
 fn covers_touch(pattern: &PathPattern, touch: &Touch, place: &Place) -> Option<Matched> {
-    let known = matches!(touch.touches, Touches::Reads | Touches::Writes);
+    let known = touch.touches != Touches::Unknown;
     match &touch.at {
         At::Spot(spot) => {
             let covered = spot.forms().any(|path| pattern.covers(path, place));
@@ -372,6 +406,11 @@ fn covers_touch(pattern: &PathPattern, touch: &Touch, place: &Place) -> Option<M
             covered.then_some(matched)
         }
         At::Glob(globs) => pattern.could_cover(globs, place).then_some(Matched::Maybe),
+        At::Tree(root, names) | At::Copied(root, names) => {
+            let mut roots = root.forms();
+            let covered = roots.any(|root| pattern.could_cover_below(root, names, place));
+            covered.then_some(Matched::Maybe)
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 use countersign_core::event::Effect;
 
+use crate::expand::TreeNames;
 use crate::glob::{Segment, TextGlob, Token, path_matches, path_meets};
 use crate::host::{HostPattern, Target};
 use crate::path::{below, clean};
@@ -517,11 +518,9 @@ impl PathPattern {
         }
     }
 
-    /// Whether a deny or ask could cover what a path with wildcards stands for.
-    pub(crate) fn could_cover(&self, globs: &[Vec<Token>], place: &Place) -> bool {
-        let Some(base) = self.base(place) else {
-            return false;
-        };
+    /// Its segments from the root on, as a deny or ask reads them.
+    fn anchored(&self, place: &Place) -> Option<Vec<Segment>> {
+        let base = self.base(place)?;
         let mut anchored: Vec<Segment> = base
             .split('/')
             .filter(|name| !name.is_empty())
@@ -531,6 +530,33 @@ impl PathPattern {
             anchored.push(Segment::Any);
         }
         anchored.extend(self.segments.iter().cloned());
+        Some(anchored)
+    }
+
+    /// Whether a deny or ask could cover something below the folder `root`, where only `names`
+    /// occur.
+    pub(crate) fn could_cover_below(&self, root: &str, names: &TreeNames, place: &Place) -> bool {
+        let Some(anchored) = self.anchored(place) else {
+            return false;
+        };
+        let above: Vec<&str> = root.split('/').filter(|name| !name.is_empty()).collect();
+        let may_occur = |segment: &Segment| match segment {
+            Segment::Any => true,
+            Segment::Name(own) => names.may_hold_name(&own.to_lowercase()),
+            Segment::Glob(_) => names.may_hold(|name| segment.matches(name, true)),
+        };
+        // However many segments the root itself takes up, the others must be found below it.
+        (0..=anchored.len()).any(|taken| {
+            path_matches(&anchored[..taken], &above, place.ignores_case)
+                && anchored[taken..].iter().all(may_occur)
+        })
+    }
+
+    /// Whether a deny or ask could cover what a path with wildcards stands for.
+    pub(crate) fn could_cover(&self, globs: &[Vec<Token>], place: &Place) -> bool {
+        let Some(mut anchored) = self.anchored(place) else {
+            return false;
+        };
         if anchored.last() == Some(&Segment::Any) {
             // A name that stands for the folder itself shows no more than its name.
             anchored.insert(anchored.len() - 1, Segment::Glob(vec![Token::Many]));

@@ -9,6 +9,7 @@
 
 mod assess;
 mod corpus;
+mod expand;
 mod explain;
 mod facts;
 mod file;
@@ -29,7 +30,7 @@ pub use assess::{Assessment, assess};
 pub use corpus::{Case, CaseError, CaseRules};
 pub use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};
 pub use explain::{deciding, explain, explain_part, name_rule};
-pub use facts::{Facts, NoFacts};
+pub use facts::{EntryKind, Facts, FolderEntry, NoFacts};
 pub use file::{FileKind, FileProblem, FileProblems, Others, RuleFile, anchor_rule, parse_file};
 pub use floor::Floor;
 pub use foreign::{

@@ -17,6 +17,8 @@ pub(crate) struct Spot {
     /// Where it leads after following every link, by the kernel's way with `..` and by its name;
     /// for a new file its folder is followed. Only what differs from the name.
     real: Vec<String>,
+    /// Where the kernel arrives.
+    leads_to: String,
     /// Whether the file has another name elsewhere.
     pub(crate) has_other_names: bool,
 }
@@ -27,6 +29,11 @@ impl Spot {
         std::iter::once(&self.lexical)
             .chain(&self.real)
             .map(String::as_str)
+    }
+
+    /// Where the kernel arrives.
+    pub(crate) fn real_path(&self) -> &str {
+        &self.leads_to
     }
 }
 
@@ -72,17 +79,26 @@ pub(crate) fn resolve(
 ) -> Result<Spot, PathDoubt> {
     let absolute = absolute(path, base, place)?;
     let lexical = clean(&absolute);
+    if is_standard_stream(&lexical) {
+        return Ok(Spot {
+            leads_to: lexical.clone(),
+            lexical,
+            real: Vec::new(),
+            has_other_names: false,
+        });
+    }
     if is_magic(&lexical) {
         return Err(PathDoubt::Magic);
     }
-    let mut real = vec![follow(&absolute, facts)?, follow(&lexical, facts)?];
+    let leads_to = follow(&absolute, facts)?;
+    let mut real = vec![leads_to.clone(), follow(&lexical, facts)?];
     real.dedup();
     real.retain(|path| *path != lexical);
-    let there = real.first().unwrap_or(&lexical);
-    let has_other_names = facts.has_other_names(there);
+    let has_other_names = facts.has_other_names(&leads_to);
     Ok(Spot {
         lexical,
         real,
+        leads_to,
         has_other_names,
     })
 }
@@ -118,27 +134,51 @@ fn absolute(path: &str, base: &str, place: &Place) -> Result<String, PathDoubt> 
     Ok(format!("{base}/{path}"))
 }
 
+/// What a program was given to read from and write to, under names that are links.
+pub(crate) fn is_standard_stream(path: &str) -> bool {
+    matches!(
+        path,
+        "/dev/stdin" | "/dev/stdout" | "/dev/stderr" | "/dev/tty" | "/dev/null"
+    )
+}
+
 /// Whether a path leads through a process: what it means depends on which one asks.
 pub(crate) fn is_magic(path: &str) -> bool {
-    let path = if path.starts_with('/') {
-        clean(path)
-    } else {
+    if !path.starts_with('/') {
         return false;
-    };
-    let mut names = path.split('/').skip(1);
-    match (names.next(), names.next()) {
-        (Some("proc"), Some(process)) => {
-            let own = process.chars().all(|c| c.is_ascii_digit()) || process.ends_with("self");
-            own && names.any(|name| {
-                matches!(
-                    name,
-                    "cwd" | "root" | "fd" | "exe" | "task" | "map_files" | "environ" | "mem"
-                )
-            })
+    }
+    let path = clean(path);
+    let names: Vec<&str> = path.split('/').skip(1).collect();
+    match names.as_slice() {
+        ["proc", process, inner @ ..] if is_process_name(process) => {
+            inner.iter().any(|name| SHOWS_ANOTHER.contains(name))
         }
-        (Some("dev"), Some("fd")) => true,
+        ["dev", "fd", ..] => true,
         _ => false,
     }
+}
+
+/// Names below a process in `/proc` that lead to other files or show what it holds.
+const SHOWS_ANOTHER: [&str; 10] = [
+    "cwd",
+    "root",
+    "fd",
+    "fdinfo",
+    "exe",
+    "task",
+    "map_files",
+    "environ",
+    "mem",
+    "ns",
+];
+
+fn is_process_folder(path: &str) -> bool {
+    let name = path.strip_prefix("/proc/");
+    name.is_some_and(|name| !name.contains('/') && is_process_name(name))
+}
+
+fn is_process_name(name: &str) -> bool {
+    name.ends_with("self") || !name.is_empty() && name.chars().all(|c| c.is_ascii_digit())
 }
 
 /// Takes out `.`, `..` and doubled slashes by name alone.
@@ -174,7 +214,12 @@ fn follow(path: &str, facts: &dyn Facts) -> Result<String, PathDoubt> {
         if here.len() > PATH_BYTES_MAX {
             return Err(PathDoubt::TooLong);
         }
-        let Some(target) = facts.read_link(&here) else {
+        if is_magic(&here) {
+            return Err(PathDoubt::Magic);
+        }
+        // What this one leads to depends on who asks.
+        let is_process = is_process_folder(&here);
+        let Some(target) = facts.read_link(&here).filter(|_| !is_process) else {
             done = here;
             continue;
         };
@@ -220,12 +265,17 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::facts::FolderEntry;
 
     struct Links(HashMap<&'static str, &'static str>);
 
     impl Facts for Links {
         fn read_link(&self, path: &str) -> Option<String> {
             self.0.get(path).map(|target| (*target).to_owned())
+        }
+
+        fn list_folder(&self, _path: &str) -> Option<Vec<FolderEntry>> {
+            None
         }
     }
 

@@ -44,6 +44,11 @@ pub enum Action {
         /// Its path, as it was given.
         path: String,
     },
+    /// Searches a folder with everything below it.
+    Search {
+        /// Its path, as it was given.
+        path: String,
+    },
     /// Writes a file.
     Edit {
         /// Its path, as it was given.
@@ -93,6 +98,8 @@ pub enum Action {
 enum Shape {
     Shell,
     Read,
+    /// Shows the names of one folder.
+    List,
     Search,
     Edit,
     Fetch,
@@ -230,7 +237,8 @@ fn shape(tool: &str) -> Option<Shape> {
         "Bash" | "bash" | "shell" | "Shell" | "execute" | "terminal" | "run_shell_command"
         | "local_shell" | "exec_command" | "run_terminal_cmd" | "run_command" => Shape::Shell,
         "Read" | "read" | "read_file" | "NotebookRead" | "view" | "View" => Shape::Read,
-        "Grep" | "Glob" | "LS" | "grep" | "glob" | "ls" | "list_directory" => Shape::Search,
+        "LS" | "ls" | "list_directory" => Shape::List,
+        "Grep" | "Glob" | "grep" | "glob" => Shape::Search,
         "Edit" | "Write" | "MultiEdit" | "NotebookEdit" | "edit" | "write" | "write_file"
         | "replace" | "edit_file" | "create_file" => Shape::Edit,
         "WebFetch" | "webfetch" | "web_fetch" | "fetch" => Shape::Fetch,
@@ -252,7 +260,7 @@ fn canonical(tool: &str, action: &Action) -> String {
             Some(Shape::Read) => "Read",
             Some(Shape::Edit) => "Edit",
             Some(Shape::Fetch) => "WebFetch",
-            Some(Shape::Search) | None => tool,
+            Some(Shape::List | Shape::Search) | None => tool,
         },
     };
     name.to_owned()
@@ -262,7 +270,8 @@ fn read(shape: Shape, fields: &Map<String, Value>, place: &Place) -> Action {
     match shape {
         Shape::Shell => read_shell(fields),
         Shape::Read => read_path(fields, &HARMLESS_FOR_READ, |path| Action::Read { path }),
-        Shape::Search => read_search(fields, place),
+        Shape::List => read_search(fields, place, |path| Action::Read { path }),
+        Shape::Search => read_search(fields, place, |path| Action::Search { path }),
         Shape::Edit => {
             let known = read_path(fields, &HARMLESS_FOR_EDIT, |path| Action::Edit { path });
             if edits_are_text(fields) {
@@ -348,13 +357,17 @@ fn read_path(
 }
 
 /// Searches read the folder they are given, or the working directory.
-fn read_search(fields: &Map<String, Value>, place: &Place) -> Action {
+fn read_search(
+    fields: &Map<String, Value>,
+    place: &Place,
+    action: impl Fn(String) -> Action,
+) -> Action {
     let path = match one(fields, &PATH) {
         Some(Value::String(path)) => path.clone(),
         Some(Value::Null) | None if !place.cwd.is_empty() => place.cwd.clone(),
         _ => return unclear(Action::Other, "the folder is missing or given twice"),
     };
-    let known = Action::Read { path };
+    let known = action(path);
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     if !is_by_kind(text("glob")) {
         return unclear(known, "the glob may name files that rules speak of");
@@ -449,7 +462,7 @@ mod tests {
         );
         assert_eq!(
             action("Grep", &json!({"pattern": "x"})),
-            Action::Read { path: "/p".into() }
+            Action::Search { path: "/p".into() }
         );
         assert_eq!(
             action("mcp__a__b__c", &json!({})),
@@ -535,6 +548,6 @@ mod tests {
             );
         }
         let grep = json!({"pattern": "x", "glob": "**/*.rs"});
-        assert_eq!(action("Grep", &grep), Action::Read { path: "/p".into() });
+        assert_eq!(action("Grep", &grep), Action::Search { path: "/p".into() });
     }
 }

@@ -195,16 +195,17 @@ impl RuleSet {
                 for key in command_keys(deny, allow) {
                     look(&key);
                 }
-                if touched.iter().any(|touch| matches!(touch.at, At::Glob(_))) {
+                if touched.iter().any(|touch| !matches!(touch.at, At::Spot(_))) {
                     self.all_paths(&mut look);
                 } else {
                     let spots = touched.iter().filter_map(|touch| match &touch.at {
                         At::Spot(spot) => Some(spot),
-                        At::Glob(_) => None,
+                        At::Glob(_) | At::Tree(..) | At::Copied(..) => None,
                     });
                     paths(spots, &assessment.place, &mut look);
                 }
             }
+            Body::Path(_) if part.below.is_some() => self.all_paths(&mut look),
             Body::Path(spots) => paths(spots.iter(), &assessment.place, &mut look),
             Body::Fetch(_) => look(&Key::Fetch),
             Body::Mcp { server, .. } => {
@@ -225,7 +226,7 @@ impl RuleSet {
         }
     }
 
-    /// A path with wildcards may meet any rule for paths.
+    /// A path with wildcards, or a folder with all below it, may meet any rule for paths.
     fn all_paths(&self, look: &mut impl FnMut(&Key)) {
         for key in self.index.keys() {
             if matches!(key, Key::Below(..) | Key::Named(_) | Key::AnyPath) {

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use countersign_core::hex;
 use countersign_core::limits::RULE_FILE_BYTES_MAX;
-use countersign_rules::Facts;
+use countersign_rules::{EntryKind, Facts, FolderEntry};
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
@@ -20,6 +20,9 @@ const FRESH: Duration = Duration::from_millis(100);
 /// How long to wait for a file that is being replaced, and how often.
 const MOMENT: Duration = Duration::from_millis(20);
 const MOMENTS_MAX: usize = 3;
+
+/// More entries of one folder than this are not read for one wildcard.
+const FOLDER_ENTRIES_MAX: usize = 20_000;
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,5 +232,74 @@ impl Facts for Disk {
 
     fn has_other_names(&self, path: &str) -> bool {
         std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.nlink() > 1)
+    }
+
+    fn list_folder(&self, path: &str) -> Option<Vec<FolderEntry>> {
+        let entries = match std::fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(error) if is_no_folder(&error) => return Some(Vec::new()),
+            Err(_) => return None,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            if found.len() >= FOLDER_ENTRIES_MAX {
+                return None;
+            }
+            found.push(folder_entry(&entry.ok()?)?);
+        }
+        Some(found)
+    }
+}
+
+fn is_no_folder(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+/// Nothing for a name that is not text: it can be held against no rule.
+fn folder_entry(entry: &std::fs::DirEntry) -> Option<FolderEntry> {
+    let kind = entry.file_type().ok()?;
+    Some(FolderEntry {
+        name: entry.file_name().into_string().ok()?,
+        kind: if kind.is_symlink() {
+            EntryKind::Link
+        } else if kind.is_dir() {
+            EntryKind::Folder
+        } else {
+            EntryKind::File
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_listed_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
+        let mut found = Disk.list_folder(path).unwrap();
+        found.sort();
+        let entry = |name: &str, kind| FolderEntry {
+            name: name.to_owned(),
+            kind,
+        };
+        let expected = [
+            entry("file", EntryKind::File),
+            entry("folder", EntryKind::Folder),
+            entry("link", EntryKind::Link),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(Disk.list_folder(&format!("{path}/none")), Some(Vec::new()));
+        assert_eq!(Disk.list_folder(&format!("{path}/file")), Some(Vec::new()));
+        let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");
+        std::fs::write(folder.path().join(odd), "").unwrap();
+        assert_eq!(Disk.list_folder(path), None);
     }
 }

@@ -1,9 +1,9 @@
 //! One simple command, seen twice: as little as an allow may assume, and as much as a deny must.
 
-use super::hazards;
+use super::hazards::{self, Hazard};
 use super::programs::{
     TRANSPARENT, changes_the_shell, has_no_options_that_matter, is_safe_variable, is_shell,
-    launcher_words, runner,
+    launcher_words, runner, unpacks,
 };
 use super::reach::{DenyForm, Reach, Touched, base};
 use super::script::Simple;
@@ -24,9 +24,11 @@ pub(crate) struct Facts {
     pub(crate) deny: Vec<DenyForm>,
     pub(crate) doubt: Option<String>,
     /// A dangerous argument, which only a rule for exactly this command covers.
-    pub(crate) hazard: Option<String>,
+    pub(crate) hazard: Option<Hazard>,
     /// Words that may be paths.
     pub(crate) touched: Vec<Touched>,
+    /// Whether it puts files in place that somebody else named: an archive, a branch.
+    pub(crate) unpacks: bool,
     /// The change of directory it is, if it is one.
     pub(crate) moves: Option<Move>,
     /// The program that would run, wrappers taken off.
@@ -50,6 +52,10 @@ pub(crate) fn look(simple: &Simple, reach: &mut Reach) -> Facts {
     (facts.deny, facts.touched) = reach.of(simple);
     let (inner, start) = unwrap(&words, &mut facts);
     facts.program = inner.first().cloned().unwrap_or_default();
+    facts.unpacks = facts
+        .deny
+        .iter()
+        .any(|form| unpacks(form.base(), form.rest()));
     judge_program(
         &inner,
         &simple.words[start.min(simple.words.len())..],
@@ -179,8 +185,7 @@ fn judge_program(words: &[String], sources: &[Word], facts: &mut Facts) {
     if facts.doubt.is_some() {
         return;
     }
-    facts.hazard = hazards::find(words)
-        .map(|argument| format!("`{argument}` makes `{name}` run or write something else"));
+    facts.hazard = hazards::find(words, sources);
     facts.doubt = if changes_the_shell(name) {
         Some(format!("`{name}` changes the shell or runs text"))
     } else {

@@ -2,116 +2,96 @@
 //!
 //! The table errs towards asking: options are found wherever they stand, abbreviated or bundled.
 
-use super::hazard_table::{HAZARDS, Hazard};
+use super::arguments::read_arguments;
+use super::word::Word;
 use super::{awk, sed};
 
-/// Says which argument is dangerous, if one is.
-pub(crate) fn find(words: &[String]) -> Option<String> {
+/// Arguments because of which a rule with a wildcard does not cover a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hazard {
+    /// At least one; all of those that are not known.
+    pub(crate) arguments: Vec<String>,
+    pub(crate) kind: HazardKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HazardKind {
+    /// It makes the program run or write something else: only a rule for exactly this covers it.
+    Dangerous,
+    /// What it means is not known: a rule must name it, or mean every command.
+    Unknown,
+}
+
+impl Hazard {
+    pub(crate) fn dangerous(argument: &str) -> Self {
+        Self {
+            arguments: vec![argument.to_owned()],
+            kind: HazardKind::Dangerous,
+        }
+    }
+
+    pub(crate) fn unknown(argument: &str) -> Self {
+        Self {
+            arguments: vec![argument.to_owned()],
+            kind: HazardKind::Unknown,
+        }
+    }
+
+    /// In words, for the program `name`.
+    pub(crate) fn describe(&self, name: &str) -> String {
+        let argument = self.arguments.first().map_or("", String::as_str);
+        match self.kind {
+            HazardKind::Dangerous if argument == name => {
+                format!("`{name}` takes what it does from its input or from a person")
+            }
+            HazardKind::Dangerous => {
+                format!("`{argument}` makes `{name}` run or write something else")
+            }
+            HazardKind::Unknown => {
+                format!("what `{argument}` does in `{name}` is not known, so a rule must name it")
+            }
+        }
+    }
+}
+
+/// The argument because of which a rule with a wildcard does not cover the command, if there is one.
+pub(crate) fn find(words: &[String], sources: &[Word]) -> Option<Hazard> {
     let (name, arguments) = words.split_first()?;
-    let found = match name.as_str() {
+    let argument = match name.as_str() {
         "git" => super::git::hazard(arguments),
         "sed" | "gsed" => sed::hazard(arguments),
         "awk" | "gawk" | "mawk" | "nawk" => awk::hazard(arguments),
-        "uniq" | "xxd" => second_file(arguments),
         "go" => linker_flags(arguments).or_else(|| lasting_settings(arguments)),
         "npm" | "pnpm" | "yarn" | "pip" | "pip3" => lasting_settings(arguments),
         "tar" | "bsdtar" | "gtar" => old_style_tar(arguments),
         _ => None,
     };
-    found.or_else(|| {
-        HAZARDS
-            .iter()
-            .filter(|hazard| applies(hazard, name, arguments))
-            .find_map(|hazard| hazard.find(name, arguments))
-    })
+    argument
+        .map(|argument| Hazard::dangerous(&argument))
+        .or_else(|| read_arguments(words, sources)?.danger)
+        .or_else(|| find_launched(words, sources))
 }
 
 /// Modules and launched tools are judged like the program itself.
-fn applies(hazard: &Hazard, name: &str, arguments: &[String]) -> bool {
-    let launched = |word: &String| hazard.programs.contains(&word.as_str());
-    hazard.programs.contains(&name)
-        || (matches!(name, "npx" | "bunx" | "uvx" | "pnpx") && arguments.iter().any(launched))
-        || (name.starts_with("python")
-            && arguments.first().is_some_and(|word| word == "-m")
-            && arguments.get(1).is_some_and(launched))
-}
-
-impl Hazard {
-    fn find(&self, name: &str, arguments: &[String]) -> Option<String> {
-        // What follows `--` goes to the script; `python -m NAME` has its module's options.
-        let to_script = matches!(name, "npm" | "yarn" | "pnpm" | "bun" | "cargo");
-        let skip =
-            usize::from(name.starts_with("python") && arguments.first().is_some_and(|w| w == "-m"))
-                * 2;
-        let own: Vec<&String> = arguments
-            .iter()
-            .skip(skip)
-            .take_while(|word| !(to_script && *word == "--"))
-            .collect();
-        let at = (0..own.len()).find(|at| {
-            self.is_dangerous(own[*at]) || self.loads(own[*at], own.get(at + 1).copied())
-        })?;
-        Some(own[at].clone())
-    }
-
-    /// A reporter or formatter by name is harmless, by path it is code.
-    fn loads(&self, word: &str, next: Option<&String>) -> bool {
-        let (name, value) = word
-            .split_once('=')
-            .unwrap_or((word, next.map_or("", String::as_str)));
-        self.loading.contains(&name) && value.contains(['/', '.', '@', '\\'])
-    }
-
-    fn is_dangerous(&self, word: &str) -> bool {
-        if self.words.iter().any(|own| fits(own, word)) {
-            return true;
+fn find_launched(words: &[String], sources: &[Word]) -> Option<Hazard> {
+    let name = words.first()?.as_str();
+    let at = match name {
+        "npx" | "bunx" | "uvx" | "pnpx" => {
+            words
+                .iter()
+                .skip(1)
+                .position(|word| !word.starts_with('-'))?
+                + 1
         }
-        if let Some(long) = word.strip_prefix("--") {
-            let name = long.split('=').next().unwrap_or_default();
-            let named = if self.whole {
-                self.long.contains(&name)
-            } else {
-                abbreviates(name, self.long)
-            };
-            return named && !self.but.contains(&name);
-        }
-        let Some(letters) = word.strip_prefix('-') else {
-            return false;
-        };
-        letters
-            .chars()
-            .take_while(|letter| !self.valued.contains(*letter))
-            .any(|letter| self.short.contains(letter))
-    }
+        name if name.starts_with("python") && words.get(1).is_some_and(|word| word == "-m") => 2,
+        _ => return None,
+    };
+    read_arguments(words.get(at..)?, sources.get(at..)?)?.danger
 }
 
 /// Whether `name` is one of the options or the beginning of one.
 pub(super) fn abbreviates(name: &str, options: &[&str]) -> bool {
     !name.is_empty() && options.iter().any(|option| option.starts_with(name))
-}
-
-fn fits(pattern: &str, word: &str) -> bool {
-    crate::glob::TextGlob::new(pattern).matches(word)
-}
-
-/// `uniq IN OUT` writes its second file.
-fn second_file(arguments: &[String]) -> Option<String> {
-    let mut files = Vec::new();
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--" => {
-                files.extend(words);
-                break;
-            }
-            "-f" | "-s" | "-w" => {
-                words.next();
-            }
-            option if option.len() > 1 && option.starts_with('-') => {}
-            _ => files.push(word),
-        }
-    }
-    files.get(1).map(|file| (*file).clone())
 }
 
 /// Flags for Go's linker can name another linker; only these cannot.
@@ -147,6 +127,9 @@ fn lasting_settings(arguments: &[String]) -> Option<String> {
     }
 }
 
+/// Letters of tar without a dash that only make or show an archive.
+const TAR_HARMLESS: &str = "ctvzjJZfapwW";
+
 /// `tar xIf` without a dash, and archives elsewhere.
 fn old_style_tar(arguments: &[String]) -> Option<String> {
     if let Some(remote) = arguments.iter().find(|word| word.contains(':')) {
@@ -155,7 +138,7 @@ fn old_style_tar(arguments: &[String]) -> Option<String> {
     }
     arguments
         .first()
-        .filter(|word| !word.starts_with('-') && word.contains(['I', 'F', 'P']))
-        .filter(|word| word.chars().all(|c| c.is_ascii_alphabetic()))
+        .filter(|word| !word.starts_with('-'))
+        .filter(|word| !word.chars().all(|letter| TAR_HARMLESS.contains(letter)))
         .cloned()
 }

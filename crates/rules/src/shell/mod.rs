@@ -3,13 +3,14 @@
 //! The raw text is looked at first, then one parser's tree, then another's; where they differ, or
 //! something is left that only running would settle, there is doubt, and doubt asks.
 
+mod arguments;
 mod awk;
 mod command;
 mod first;
 mod git;
-mod hazard_table;
 mod hazards;
 mod lint;
+mod program_table;
 mod programs;
 mod reach;
 mod script;
@@ -17,15 +18,16 @@ mod second;
 mod sed;
 mod word;
 
+pub(crate) use arguments::Walk;
 use command::Move;
 pub(crate) use command::{AllowForm, Facts as CommandFacts};
+pub(crate) use hazards::{Hazard, HazardKind};
 pub(crate) use lint::is_invisible;
 pub(crate) use programs::{Touches, is_interpreter, is_wrapper};
 pub(crate) use reach::{DenyForm, Touched};
 pub(crate) use script::RedirectKind;
 pub(crate) use word::{Word, plain_words};
 
-use programs::touches;
 use reach::Reach;
 use script::{Item, Script};
 
@@ -296,11 +298,18 @@ fn up_to_closing(text: &str) -> &str {
     text
 }
 
-/// Whether a program only reads, so that it may run in a directory outside the project.
+/// Whether a program only reads what it is given, so that it may run in a directory outside the
+/// project: the settings and scripts of that directory mean nothing to it.
 pub(crate) fn only_reads(facts: &CommandFacts) -> bool {
+    let reads = |touched: &Touched| matches!(touched.touches, Touches::Reads | Touches::Lists);
+    programs::ignores_its_directory(&facts.program)
+        && facts.hazard.is_none()
+        && facts.touched.iter().all(reads)
+}
+
+/// Whether a program names files by the index of its repository, and so follows no link of a work
+/// tree.
+pub(crate) fn stays_in_index(facts: &CommandFacts) -> bool {
     let words = facts.allow.first().map_or(&[][..], |form| &form.words);
-    matches!(
-        touches(&facts.program, words),
-        Touches::Reads | Touches::Nothing
-    ) && facts.program != "git"
+    facts.program == "git" && !words.iter().any(|word| word.starts_with("--no-i"))
 }

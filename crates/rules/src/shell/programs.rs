@@ -225,88 +225,6 @@ const SHELL_CHANGING: [&str; 34] = [
     "suspend",
 ];
 
-/// Programs that touch no file that their arguments name.
-const TOUCHING_NOTHING: [&str; 21] = [
-    "echo", "printf", "true", "false", ":", "sleep", "pwd", "date", "whoami", "id", "uname",
-    "hostname", "basename", "dirname", "seq", "yes", "which", "type", "kill", "expr", "cd",
-];
-
-/// Programs that read the files their arguments name, and write none.
-const READERS: [&str; 58] = [
-    "cat",
-    "head",
-    "tail",
-    "less",
-    "more",
-    "bat",
-    "nl",
-    "tac",
-    "rev",
-    "wc",
-    "sort",
-    "uniq",
-    "cut",
-    "paste",
-    "join",
-    "comm",
-    "fold",
-    "fmt",
-    "column",
-    "expand",
-    "unexpand",
-    "grep",
-    "egrep",
-    "fgrep",
-    "zgrep",
-    "rg",
-    "ag",
-    "ack",
-    "sed",
-    "awk",
-    "gawk",
-    "mawk",
-    "nawk",
-    "jq",
-    "yq",
-    "diff",
-    "cmp",
-    "file",
-    "stat",
-    "ls",
-    "dir",
-    "tree",
-    "du",
-    "find",
-    "fd",
-    "xxd",
-    "od",
-    "hexdump",
-    "strings",
-    "base64",
-    "base32",
-    "md5sum",
-    "sha1sum",
-    "sha256sum",
-    "sha512sum",
-    "cksum",
-    "readlink",
-    "realpath",
-];
-
-/// Programs that write, move or remove the files their arguments name.
-const WRITERS: [&str; 34] = [
-    "cp", "mv", "rm", "rmdir", "tee", "touch", "mkdir", "ln", "link", "unlink", "chmod", "chown",
-    "chgrp", "truncate", "dd", "install", "rsync", "scp", "patch", "vim", "vi", "nvim", "ex",
-    "view", "nano", "emacs", "ed", "shred", "setfacl", "mkfifo", "mknod", "unzip", "gzip",
-    "gunzip",
-];
-
-/// Programs whose first plain argument is a program or pattern, not a file.
-const PATTERN_FIRST: [&str; 15] = [
-    "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "awk", "gawk", "mawk", "nawk",
-    "jq", "yq", "fd",
-];
-
 pub(crate) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
@@ -420,27 +338,16 @@ pub(crate) fn changes_the_shell(name: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Touches {
     Nothing,
+    /// A shell reads the names that a wildcard fits.
+    Lists,
     Reads,
     Writes,
-    /// The program is not known.
+    /// What is done to them is not known.
     Unknown,
 }
 
-pub(crate) fn touches(name: &str, words: &[String]) -> Touches {
-    if TOUCHING_NOTHING.contains(&name) {
-        Touches::Nothing
-    } else if name == "git" {
-        git_touches(words)
-    } else if WRITERS.contains(&name) || edits_in_place(name, words) {
-        Touches::Writes
-    } else if READERS.contains(&name) {
-        Touches::Reads
-    } else {
-        Touches::Unknown
-    }
-}
-
-fn git_touches(words: &[String]) -> Touches {
+/// What git does to the files its arguments name.
+pub(crate) fn git_touches(words: &[String]) -> Touches {
     let sub = words.iter().skip(1).find(|word| !word.starts_with('-'));
     match sub.map(String::as_str) {
         Some(
@@ -451,16 +358,182 @@ fn git_touches(words: &[String]) -> Touches {
     }
 }
 
-fn edits_in_place(name: &str, words: &[String]) -> bool {
+/// Whether a program that usually reads writes its files back.
+pub(crate) fn edits_in_place(name: &str, words: &[String]) -> bool {
     let in_place = |word: &String| {
         word.starts_with("--in-place") || (word.starts_with("-i") && !word.starts_with("--"))
     };
     matches!(name, "sed" | "yq" | "perl" | "ruby") && words.iter().skip(1).any(in_place)
 }
 
-/// Whether the first plain argument is not a file.
-pub(crate) fn takes_pattern_first(name: &str) -> bool {
-    PATTERN_FIRST.contains(&name)
+/// Whether a program can leave a link where it writes, so that what a path leads to is not known
+/// afterwards.
+pub(crate) fn makes_links(name: &str, words: &[String]) -> bool {
+    match name {
+        // Without options it follows links and leaves plain files.
+        "cp" => words.iter().any(|word| word.starts_with('-')),
+        _ => matches!(name, "ln" | "link" | "mv" | "rename" | "stow"),
+    }
+}
+
+/// Whether a program puts files in place whose names and kinds come from elsewhere: an archive, a
+/// patch, a branch, another machine.
+pub(crate) fn unpacks(name: &str, arguments: &[String]) -> bool {
+    match name {
+        "git" => changes_work_tree(arguments),
+        _ => matches!(
+            name,
+            "rsync"
+                | "scp"
+                | "sftp"
+                | "tar"
+                | "bsdtar"
+                | "gtar"
+                | "cpio"
+                | "pax"
+                | "unzip"
+                | "7z"
+                | "7za"
+                | "7zr"
+                | "unar"
+                | "unrar"
+                | "patch"
+                | "mount"
+                | "umount"
+                | "fusermount"
+        ),
+    }
+}
+
+fn changes_work_tree(arguments: &[String]) -> bool {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["checkout", "-b", _] | ["switch", "-c", _] = words.as_slice() {
+        // A new branch at the same commit.
+        return false;
+    }
+    let sub = arguments.iter().find(|word| !word.starts_with('-'));
+    !matches!(
+        sub.map(String::as_str),
+        Some(
+            "status"
+                | "diff"
+                | "log"
+                | "show"
+                | "branch"
+                | "add"
+                | "commit"
+                | "rev-parse"
+                | "ls-files"
+                | "ls-tree"
+                | "blame"
+                | "grep"
+                | "tag"
+                | "remote"
+                | "describe"
+                | "fetch"
+                | "push"
+                | "cat-file"
+                | "rev-list"
+                | "shortlog"
+                | "reflog"
+                | "config"
+                | "merge-base"
+                | "name-rev"
+                | "for-each-ref"
+                | "show-ref"
+                | "count-objects"
+                | "version"
+                | "help"
+        )
+    )
+}
+
+/// Programs to which the directory they run in means nothing but where paths begin.
+const DIRECTORY_FREE: [&str; 79] = [
+    "echo",
+    "printf",
+    "true",
+    "false",
+    ":",
+    "sleep",
+    "pwd",
+    "date",
+    "whoami",
+    "id",
+    "uname",
+    "hostname",
+    "basename",
+    "dirname",
+    "seq",
+    "yes",
+    "which",
+    "type",
+    "kill",
+    "expr",
+    "cd",
+    "cat",
+    "head",
+    "tail",
+    "less",
+    "more",
+    "bat",
+    "nl",
+    "tac",
+    "rev",
+    "wc",
+    "sort",
+    "uniq",
+    "cut",
+    "paste",
+    "join",
+    "comm",
+    "fold",
+    "fmt",
+    "column",
+    "expand",
+    "unexpand",
+    "grep",
+    "egrep",
+    "fgrep",
+    "zgrep",
+    "rg",
+    "ag",
+    "ack",
+    "sed",
+    "awk",
+    "gawk",
+    "mawk",
+    "nawk",
+    "jq",
+    "yq",
+    "diff",
+    "cmp",
+    "file",
+    "stat",
+    "ls",
+    "dir",
+    "tree",
+    "du",
+    "find",
+    "fd",
+    "xxd",
+    "od",
+    "hexdump",
+    "strings",
+    "base64",
+    "base32",
+    "md5sum",
+    "sha1sum",
+    "sha256sum",
+    "sha512sum",
+    "cksum",
+    "readlink",
+    "realpath",
+];
+
+/// Whether neither settings nor scripts of the directory it runs in change what a program does.
+pub(crate) fn ignores_its_directory(name: &str) -> bool {
+    DIRECTORY_FREE.contains(&name)
 }
 
 /// Whether an argument that begins with a wildcard cannot turn into an option that matters.

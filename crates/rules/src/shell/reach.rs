@@ -7,10 +7,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::arguments::{Arguments, Walk, read_arguments};
 use super::first;
 use super::programs::{
-    TRANSPARENT, Touches, is_container_launcher, is_shell, launcher_words, runner,
-    takes_pattern_first, touches,
+    TRANSPARENT, Touches, edits_in_place, git_touches, is_container_launcher, is_shell,
+    launcher_words, makes_links, runner,
 };
 use super::script::{RedirectKind, Simple};
 use super::word::Word;
@@ -84,6 +85,28 @@ pub(crate) struct Touched {
     pub(crate) path: String,
     pub(crate) glob: bool,
     pub(crate) touches: Touches,
+    /// Whether it is a folder that is walked.
+    pub(crate) walk: Walk,
+    /// Folders that it may be counted from instead of the working directory.
+    pub(crate) folders: Vec<String>,
+    /// A folder whose names are written below it, and whether it has wildcards.
+    pub(crate) copied_from: Option<(String, bool)>,
+    /// Whether what is there afterwards may be a link to somewhere else.
+    pub(crate) may_become_link: bool,
+}
+
+impl Touched {
+    fn new(path: &str, glob: bool, touches: Touches) -> Self {
+        Self {
+            path: path.to_owned(),
+            glob,
+            touches,
+            walk: Walk::No,
+            folders: Vec::new(),
+            copied_from: None,
+            may_become_link: false,
+        }
+    }
 }
 
 /// The last name of a path.
@@ -327,19 +350,11 @@ struct Found {
 
 impl Found {
     fn touch(&mut self, source: &Word, path: &str, touches: Touches) {
-        // A quoted `~` at the beginning is a name; behind `=` or `:` programs expand it themselves.
-        let is_name =
-            path.starts_with('~') && path == source.text && !source.tilde && !source.dynamic;
-        let touched = Touched {
-            path: if is_name {
-                format!("./{path}")
-            } else {
-                path.to_owned()
-            },
-            glob: source.glob,
-            touches,
-        };
-        if touches != Touches::Nothing && self.known.insert(touched.clone()) {
+        self.push(Touched::new(&spelled(source, path), source.glob, touches));
+    }
+
+    fn push(&mut self, touched: Touched) {
+        if touched.touches != Touches::Nothing && self.known.insert(touched.clone()) {
             self.touched.push(touched);
         }
     }
@@ -347,37 +362,117 @@ impl Found {
     /// Every word that may be a path, with what the program would do to it.
     fn paths(&mut self, words: &[String], sources: &[Word]) {
         let name = base(&words[0]);
-        let touches = touches(name, words);
-        if touches == Touches::Nothing {
-            return;
+        if name == "git" {
+            return self.every_path(words, sources, git_touches(words));
         }
-        let mut pattern_pending =
-            takes_pattern_first(name) && !gives_pattern_by_option(name, &words[1..]);
+        let Some(arguments) = read_arguments(words, sources) else {
+            return self.every_path(words, sources, Touches::Unknown);
+        };
+        self.known_paths(words, sources, &arguments);
+        self.wildcards(sources, &arguments);
+        if arguments.danger.is_some() || sources.iter().any(|source| source.dynamic) {
+            // What is not understood may use any of its words as a path.
+            self.every_path(words, sources, Touches::Unknown);
+        }
+    }
+
+    fn every_path(&mut self, words: &[String], sources: &[Word], touches: Touches) {
+        let is_git = base(&words[0]) == "git";
         for (word, source) in words.iter().zip(sources).skip(1) {
-            if name == "find" && word.starts_with(['-', '(', '!']) {
-                return;
+            for path in paths_in(word, is_git || touches == Touches::Unknown) {
+                // Git expands wildcards itself, quoted or not, and `HEAD:path` names a file.
+                let glob = source.glob || is_git && path.contains(['*', '?', '[']);
+                let mut touched = Touched::new(&spelled(source, path), glob, touches);
+                touched.may_become_link = makes_links(base(&words[0]), words);
+                self.push(touched);
             }
-            if pattern_pending && !word.starts_with('-') {
-                pattern_pending = false;
-                continue;
+        }
+    }
+
+    fn known_paths(&mut self, words: &[String], sources: &[Word], arguments: &Arguments) {
+        let in_place = edits_in_place(base(&words[0]), words);
+        let links = makes_links(base(&words[0]), words);
+        let destination = arguments.paths.iter().find(|path| path.is_destination);
+        for path in &arguments.paths {
+            let source = &sources[path.word];
+            let mut touched = Touched::new(&spelled(source, &path.path), source.glob, path.touches);
+            if in_place && touched.touches == Touches::Reads {
+                touched.touches = Touches::Writes;
             }
-            if skips(word) {
-                continue;
+            touched.folders.clone_from(&arguments.folders);
+            if !path.is_destination {
+                touched.walk = arguments.walk;
             }
-            for path in paths_in(word, touches == Touches::Unknown) {
-                self.touch(source, path, touches);
+            touched.may_become_link = links && touched.touches != Touches::Reads;
+            if let Some(to) = destination.filter(|to| to.word != path.word) {
+                let to = (spelled(&sources[to.word], &to.path), sources[to.word].glob);
+                let is_deep = arguments.walk != Walk::No || base(&words[0]) == "mv";
+                self.copied(&touched, &to.0, to.1, is_deep);
+            }
+            self.push(touched);
+        }
+    }
+
+    /// What is copied or moved into a folder keeps its name there.
+    fn copied(&mut self, from: &Touched, to: &str, to_is_glob: bool, is_deep: bool) {
+        let name = base(from.path.trim_end_matches('/'));
+        let folder = escaped_unless(to, to_is_glob || !from.glob);
+        let name = escaped_unless(name, from.glob || !to_is_glob);
+        let into = Touched {
+            path: format!("{folder}/{name}"),
+            glob: from.glob || to_is_glob,
+            touches: Touches::Writes,
+            walk: Walk::No,
+            may_become_link: is_deep,
+            ..from.clone()
+        };
+        if is_deep {
+            // A folder is written with all that is below it.
+            self.push(Touched {
+                path: to.to_owned(),
+                glob: to_is_glob,
+                copied_from: Some((from.path.clone(), from.glob)),
+                ..into.clone()
+            });
+        }
+        self.push(into);
+    }
+
+    /// A wildcard shows the names of a folder, whatever the program does with them.
+    fn wildcards(&mut self, sources: &[Word], arguments: &Arguments) {
+        for (at, source) in sources.iter().enumerate().skip(1) {
+            if source.glob && !arguments.paths.iter().any(|path| path.word == at) {
+                self.touch(source, &source.text.clone(), Touches::Lists);
             }
         }
     }
 }
 
+/// A quoted `~` at the beginning is a name; behind `=` or `:` programs expand it themselves.
+fn spelled(source: &Word, path: &str) -> String {
+    let is_name = path.starts_with('~') && path == source.text && !source.tilde && !source.dynamic;
+    if is_name {
+        format!("./{path}")
+    } else {
+        path.to_owned()
+    }
+}
+
+/// Text as a part of a word with wildcards; its own stand for themselves unless `is_pattern`.
+fn escaped_unless(text: &str, is_pattern: bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if !is_pattern && matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
 /// The file of a redirection.
 pub(crate) fn redirected(kind: RedirectKind, target: &Word) -> Touched {
-    Touched {
-        path: target.text.clone(),
-        glob: target.glob,
-        touches: of_redirect(kind),
-    }
+    Touched::new(&target.text, target.glob, of_redirect(kind))
 }
 
 fn of_redirect(kind: RedirectKind) -> Touches {
@@ -386,38 +481,6 @@ fn of_redirect(kind: RedirectKind) -> Touches {
         RedirectKind::Write | RedirectKind::ReadWrite => Touches::Writes,
         RedirectKind::Text | RedirectKind::Free => Touches::Nothing,
     }
-}
-
-/// Whether the pattern of a search may come with an option, so that every plain word is a file.
-fn gives_pattern_by_option(name: &str, words: &[String]) -> bool {
-    let letters: &[char] = match name {
-        "jq" | "yq" | "awk" | "gawk" | "mawk" | "nawk" => &['f'],
-        _ => &['e', 'f'],
-    };
-    words.iter().any(|word| match word.strip_prefix("--") {
-        Some(long) => ["regexp", "expression", "file", "from-file"]
-            .iter()
-            .any(|option| {
-                long.len() > 1 && option.starts_with(long.split('=').next().unwrap_or(long))
-            }),
-        None => word.starts_with('-') && word.contains(letters),
-    })
-}
-
-/// Options that name patterns of files to look at or leave out, not files.
-fn skips(word: &str) -> bool {
-    [
-        "--include",
-        "--exclude",
-        "--glob",
-        "--iglob",
-        "--ignore",
-        "--type",
-        "--color",
-        "--format",
-    ]
-    .iter()
-    .any(|option| word.starts_with(option))
 }
 
 /// The parts of a word that a program may take for a path.

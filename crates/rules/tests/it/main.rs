@@ -5,5 +5,8 @@ mod bypasses;
 mod corpus;
 mod floor;
 mod judging;
+mod programs;
+mod real_bash;
+mod scratch;
 mod spawning;
 mod support;

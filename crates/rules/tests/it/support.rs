@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use countersign_rules::{
-    Action, Allows, Effect, Entry, Facts, Floor, Layer, Origin, Place, Request, RuleSet, Verdict,
-    assess, judge,
+    Action, Allows, Effect, Entry, EntryKind, Facts, Floor, FolderEntry, Layer, Origin, Place,
+    Request, RuleSet, Verdict, assess, judge,
 };
 
 /// Links by absolute path.
@@ -14,6 +14,21 @@ pub(crate) struct Links(pub(crate) HashMap<&'static str, &'static str>);
 impl Facts for Links {
     fn read_link(&self, path: &str) -> Option<String> {
         self.0.get(path).map(|target| (*target).to_owned())
+    }
+
+    fn list_folder(&self, path: &str) -> Option<Vec<FolderEntry>> {
+        let folder = format!("{}/", path.trim_end_matches('/'));
+        let below = self.0.keys().filter_map(|link| link.strip_prefix(&folder));
+        let entry = |name: &str| FolderEntry {
+            name: name.to_owned(),
+            kind: EntryKind::Link,
+        };
+        Some(
+            below
+                .filter(|name| !name.contains('/'))
+                .map(entry)
+                .collect(),
+        )
     }
 }
 

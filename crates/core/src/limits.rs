@@ -220,8 +220,18 @@ pub const CONNECTION_REQUESTS_MAX: usize = 256;
 /// up what comes behind them.
 pub const CONNECTION_WAITS_MAX: usize = 1_000;
 
-/// Connections open at one time, over all doors.
+/// Connections open on TCP at one time; fewer where the limit of open files is low.
 pub const CONNECTIONS_MAX: usize = 4_096;
+
+/// Open files that connections leave to the host: the record, rule files, a few for each agent, and the
+/// look into other processes by which callers are known. Where the limit is low, half of it.
+pub const HOST_FILES_KEPT: usize = 8_192;
+
+/// The head of one request: its line and all its headers. Far more than any client of ours sends.
+pub const HEAD_BYTES_MAX: usize = 32 * 1024;
+
+/// Headers of one request.
+pub const HEADERS_MAX: usize = 100;
 
 /// A connection that has not said who it is by then is closed.
 pub const AUTH_MS: u64 = 10_000;

@@ -83,7 +83,7 @@ pub struct EventsParams {
     /// Only older than this.
     #[serde(default)]
     pub before: Option<u64>,
-    /// At most this many; 100 unless told.
+    /// At most this many (default: 100); more than 1000 counts as 1000.
     #[serde(default)]
     pub limit: Option<u64>,
     /// Only these kinds, internal ones included. Over REST, separated by commas.
@@ -124,7 +124,7 @@ pub struct ListParams {
     /// Only of this agent.
     #[serde(default)]
     pub agent_id: Option<String>,
-    /// At most this many.
+    /// At most this many; more than 1000 counts as 1000.
     #[serde(default)]
     pub limit: Option<u64>,
     /// Go on after the row with this id: the next page.
@@ -157,7 +157,7 @@ pub struct RegisterAgentParams {
     pub display: HostAgentDisplay,
     /// Anything else.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub metadata: Raw,
 }
 
@@ -191,7 +191,7 @@ pub struct StatusBody {
     pub message: Option<String>,
     /// For programs.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub payload: Option<serde_json::Value>,
 }
 
@@ -252,7 +252,7 @@ pub struct NotifyParams {
     pub message: String,
     /// For programs.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub payload: Raw,
 }
 
@@ -266,7 +266,7 @@ pub struct RequestApprovalParams {
     pub agent_id: Option<String>,
     /// Anything else to show.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub details: Raw,
     /// What it can be answered with; `approve` and `deny` unless told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -279,14 +279,14 @@ pub struct RequestApprovalParams {
     pub system_level: bool,
     /// A screen description for clients that draw one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub a2ui: Option<Raw>,
     /// The tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The tool's exact input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub input: Option<Raw>,
     /// Where it would run: an absolute path. Rules that speak of paths need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -342,7 +342,7 @@ pub struct ResolutionBody {
     pub message: Option<String>,
     /// The input to run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub edited_input: Option<serde_json::Value>,
     /// Whether the agent's turn ends with a denial; for agents that the host runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

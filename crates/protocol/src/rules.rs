@@ -58,7 +58,7 @@ pub struct CheckRulesParams {
     pub tool: String,
     /// Its input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub input: Option<Raw>,
     /// Where it would run: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,9 +165,12 @@ impl<'de> Deserialize<'de> for Remember {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match serde_json::Value::deserialize(deserializer)? {
             serde_json::Value::Bool(usual) => Ok(Self::Usual(usual)),
-            named => serde_json::from_value(named)
+            named @ serde_json::Value::Object(_) => serde_json::from_value(named)
                 .map(Self::Named)
                 .map_err(|error| serde::de::Error::custom(format!("remember: {error}"))),
+            _ => Err(serde::de::Error::custom(
+                "remember: true, false or an object",
+            )),
         }
     }
 }
@@ -440,7 +443,12 @@ mod tests {
 
     #[test]
     fn a_misspelt_leash_is_an_error() {
-        for text in [r#"{"scop":"session"}"#, r#"{"scope":"world"}"#, "\"yes\""] {
+        for text in [
+            r#"{"scop":"session"}"#,
+            r#"{"scope":"world"}"#,
+            "\"yes\"",
+            "[]",
+        ] {
             assert!(read(text).is_err(), "{text}");
         }
         let rule = r#"{"rule":"Bash(ls)","sesion":"a"}"#;

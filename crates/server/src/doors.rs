@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use countersign_core::Caller;
-use countersign_core::limits::{CONNECTIONS_MAX, UNIX_CONNECTIONS_MAX};
 use countersign_daemon::{Means, Service};
 use countersign_protocol::{
     AgentsAtShutdown, Containment, HostStatus, LoginTicket, Reason, ShutdownParams,
@@ -14,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Doorkeeper;
+use crate::capacity::ConnectionLimits;
 use crate::convert;
 use crate::fault::Fault;
 use crate::guard::Guard;
@@ -27,6 +27,7 @@ pub(crate) struct Doors {
     pub(crate) tickets: Tickets,
     pub(crate) hooks: ops::hook::Desk,
     pub(crate) ending: CancellationToken,
+    pub(crate) limits: ConnectionLimits,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) unix_room: Arc<Semaphore>,
     pub(crate) address: Option<SocketAddr>,
@@ -48,8 +49,8 @@ async fn containment(service: &Service) -> Option<Containment> {
 impl Doors {
     /// Connections open now.
     pub(crate) fn connections(&self) -> usize {
-        CONNECTIONS_MAX - self.room.available_permits() + UNIX_CONNECTIONS_MAX
-            - self.unix_room.available_permits()
+        let ConnectionLimits { tcp, unix } = self.limits;
+        tcp - self.room.available_permits() + unix - self.unix_room.available_permits()
     }
 
     pub(crate) async fn status(&self, caller: &Caller) -> Result<HostStatus, Fault> {

@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+mod capacity;
 mod convert;
 mod doors;
 mod events;
 mod fault;
+mod framing;
 mod guard;
 mod listen;
 mod mcp;
@@ -19,6 +21,7 @@ mod peer;
 mod rest;
 mod rpc;
 mod session;
+mod strict;
 mod tickets;
 mod web;
 

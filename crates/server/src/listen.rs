@@ -10,12 +10,12 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection};
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{Method, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use countersign_core::limits::{AUTH_MS, CONNECTIONS_MAX, FRAME_BYTES_MAX, UNIX_CONNECTIONS_MAX};
+use countersign_core::limits::{AUTH_MS, FRAME_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use countersign_daemon::Service;
 use countersign_protocol::Reason;
 use hyper::server::conn::http1;
@@ -28,7 +28,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{Connection, Doorkeeper, Peer, login_name};
+use crate::capacity::ConnectionLimits;
 use crate::fault::Fault;
+use crate::framing::{LengthLines, WatchedStream};
 use crate::guard::Guard;
 use crate::ops::hook::{self, Desk};
 use crate::peer::{TcpPeers, identify};
@@ -60,6 +62,7 @@ pub(crate) async fn open(
         .forget_ended()
         .await
         .map_err(|_| ServeError::Ended)?;
+    let limits = ConnectionLimits::of_process();
     let doors = Arc::new(Doors {
         service,
         doorkeeper,
@@ -70,8 +73,9 @@ pub(crate) async fn open(
         tickets: Tickets::default(),
         hooks: Desk::default(),
         ending: ending.clone(),
-        room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-        unix_room: Arc::new(Semaphore::new(UNIX_CONNECTIONS_MAX)),
+        limits,
+        room: Arc::new(Semaphore::new(limits.tcp)),
+        unix_room: Arc::new(Semaphore::new(limits.unix)),
         address,
         socket: options.socket.clone(),
         database: options.database,
@@ -108,8 +112,7 @@ struct Door {
 }
 
 fn router(doors: &Arc<Doors>) -> Router {
-    let (rest, document) = rest::router();
-    let document = Arc::new(document);
+    let (rest, _) = rest::router();
     Router::new()
         .route("/", get(web_socket_or_front_page))
         .route("/rpc", get(web_socket))
@@ -117,20 +120,30 @@ fn router(doors: &Arc<Doors>) -> Router {
         .route("/healthz", get(web::health))
         .route("/metrics", get(web::metrics_page))
         .route("/login/{ticket}", get(web::login))
-        .route(
-            "/api/v1/openapi.json",
-            get(move || async move { axum::Json(document.as_ref().clone()) }),
-        )
+        .route("/api/v1/openapi.json", get(openapi))
         .merge(rest)
-        .fallback(|| async {
-            (
-                axum::http::StatusCode::NOT_FOUND,
-                "nothing here; the API is under /api/v1\n",
-            )
-        })
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(method_not_allowed)
         .layer(DefaultBodyLimit::max(FRAME_BYTES_MAX))
         .layer(middleware::from_fn_with_state(doors.clone(), stand_guard))
         .with_state(doors.clone())
+}
+
+async fn openapi() -> impl IntoResponse {
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        rest::document::text(),
+    )
+}
+
+async fn unknown_path() -> Fault {
+    let message = "there is no such path; the API is under /api/v1";
+    Fault::plain(Reason::UnknownPath, message)
+}
+
+async fn method_not_allowed(method: Method) -> Fault {
+    let message = format!("this path does not take {method}");
+    Fault::plain(Reason::MethodNotAllowed, message)
 }
 
 /// Every request passes here first; on the Unix socket there are no pages and no names to forge.
@@ -139,10 +152,21 @@ async fn stand_guard(State(doors): State<Arc<Doors>>, request: Request, next: Ne
         .extensions()
         .get::<Arc<Connection>>()
         .is_some_and(|connection| connection.is_unix());
-    if !unix && let Err(fault) = doors.guard.check(request.uri(), request.headers()) {
-        return fault.into_response();
+    match check_request(&doors.guard, &request, unix) {
+        Ok(()) => next.run(request).await,
+        Err(fault) => fault.into_response(),
     }
-    next.run(request).await
+}
+
+fn check_request(guard: &Guard, request: &Request, is_unix: bool) -> Result<(), Fault> {
+    if let Some(lengths) = request.extensions().get::<Arc<LengthLines>>() {
+        lengths.check(request.headers())?;
+    }
+    guard.check_target(request.uri(), is_unix)?;
+    if is_unix {
+        return Ok(());
+    }
+    guard.check(request.uri(), request.headers())
 }
 
 async fn web_socket_or_front_page(
@@ -151,18 +175,25 @@ async fn web_socket_or_front_page(
     parts: Parts,
 ) -> Result<Response, Fault> {
     match upgrade {
-        Ok(upgrade) => web_socket(state, upgrade, parts).await,
-        Err(refusal) if parts.headers.contains_key(header::UPGRADE) => Ok(refusal.into_response()),
+        Ok(upgrade) => web_socket(state, Ok(upgrade), parts).await,
+        Err(refusal) if parts.headers.contains_key(header::UPGRADE) => {
+            Err(refuse_upgrade(&refusal))
+        }
         Err(_) => Ok(web::front_page().into_response()),
     }
+}
+
+fn refuse_upgrade(refusal: &WebSocketUpgradeRejection) -> Fault {
+    Fault::plain(Reason::InvalidParams, refusal.body_text())
 }
 
 /// Who shows a token in the header, or comes by the Unix socket, need not say so again.
 async fn web_socket(
     State(doors): State<Arc<Doors>>,
-    upgrade: WebSocketUpgrade,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     parts: Parts,
 ) -> Result<Response, Fault> {
+    let upgrade = upgrade.map_err(|refusal| refuse_upgrade(&refusal))?;
     let connection = parts.extensions.get::<Arc<Connection>>().cloned();
     let connection = connection
         .ok_or_else(|| Fault::plain(Reason::AuthFailed, "the connection is not known"))?;
@@ -278,10 +309,15 @@ impl Door {
         room: OwnedSemaphorePermit,
     ) {
         let connection = Arc::new(Connection::new(peer, room));
+        let lengths = Arc::new(LengthLines::default());
+        let stream = WatchedStream::new(stream, lengths.clone());
         let router = self.router.clone().layer(axum::Extension(connection));
+        let router = router.layer(axum::Extension(lengths));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(AUTH_MS))
+            .max_headers(HEADERS_MAX)
+            .max_header_size(HEAD_BYTES_MAX)
             .max_buf_size(64 * 1024);
         let serving = http
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use countersign_core::{Caller, Role};
@@ -12,7 +12,7 @@ use countersign_protocol::Reason;
 use crate::Doors;
 use crate::fault::Fault;
 use crate::metrics;
-use crate::rest::CallerOnConnection;
+use crate::rest::{CallerOnConnection, PathId};
 
 /// The cookie that a browser's session lies in; the page's scripts cannot read it.
 pub(crate) const COOKIE: &str = "countersign_session";
@@ -42,7 +42,7 @@ pub(crate) async fn metrics_page(State(doors): State<Arc<Doors>>) -> Result<Resp
 pub(crate) async fn login(
     State(doors): State<Arc<Doors>>,
     CallerOnConnection(connection): CallerOnConnection,
-    Path(ticket): Path<String>,
+    PathId(ticket): PathId,
 ) -> Result<Response, Fault> {
     let name = doors.tickets.redeem(&ticket, doors.service.now());
     let name = name.ok_or_else(|| {

@@ -61,9 +61,19 @@ impl Host {
 
     /// With a bound on the size of its files, in blocks of 512 bytes: writes past it fail, as on a full disk.
     pub(crate) fn start_bounded(blocks: u32) -> Self {
+        Self::start_after(&format!("trap '' XFSZ; ulimit -f {blocks}"))
+    }
+
+    /// With a bound on its open files, which it cannot raise.
+    pub(crate) fn start_with_files(files: u32) -> Self {
+        Self::start_after(&format!("ulimit -n {files}"))
+    }
+
+    /// From a shell that ran some commands first.
+    fn start_after(commands: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let mut up = Command::new("sh");
-        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+        let script = format!("{commands}; exec \"$@\"");
         let binary = command(home.path());
         up.args(["-c", &script, "sh"]).arg(binary.get_program());
         for (name, value) in binary.get_envs() {

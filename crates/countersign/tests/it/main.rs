@@ -46,4 +46,6 @@ mod rest;
 mod rules;
 mod rules_cli;
 mod store_trouble;
+mod strict_http;
+mod strict_requests;
 mod tokens;

@@ -48,6 +48,7 @@ pub struct HookParams {
     pub request_id: Option<String>,
     /// Where the session works: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
     pub cwd: Option<String>,
     /// The tool it wants to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -25,6 +25,7 @@ pub struct SpawnAgentParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// The folder it works in: an absolute path.
+    #[schema(pattern = "^/")]
     pub cwd: String,
     /// The model, by the agent's own name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,6 +56,7 @@ pub struct SpawnAgentParams {
     pub ask_timeout_ms: Option<u64>,
     /// `orchestrator` for an agent that starts agents of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^orchestrator$")]
     pub role: Option<String>,
 }
 

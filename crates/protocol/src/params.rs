@@ -118,8 +118,9 @@ impl<'de> Deserialize<'de> for Kinds {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// `pending` or `resolved`.
+    /// `pending`, `resolved` (`ended` is the same) or `all`.
     #[serde(default)]
+    #[param(pattern = "^(pending|resolved|ended|all)$")]
     pub status: Option<String>,
     /// Only of this agent.
     #[serde(default)]
@@ -182,6 +183,9 @@ pub struct SetStatusParams {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StatusBody {
     /// `idle`, `running`, `waiting_for_approval`, `paused`, `completed`, `errored` or `stopped`.
+    #[schema(
+        pattern = "^(idle|running|waiting_for_approval|paused|completed|errored|stopped)$"
+    )]
     pub status: String,
     /// What it works on; absent clears it.
     #[serde(default)]
@@ -290,6 +294,7 @@ pub struct RequestApprovalParams {
     pub input: Option<Raw>,
     /// Where it would run: an absolute path. Rules that speak of paths need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
     pub cwd: Option<String>,
     /// The agent's turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -425,6 +430,7 @@ pub struct AnswerBody {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct CreateTokenParams {
     /// `operator`, `observer` or `agent`.
+    #[schema(pattern = "^(operator|observer|agent)$")]
     pub role: String,
     /// The agent its bearer is.
     #[serde(default)]

@@ -14,6 +14,7 @@ use crate::scalar::{Raw, Time};
 pub struct RulesParams {
     /// Also the rules that count in this folder: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^/")]
     pub cwd: Option<String>,
 }
 
@@ -23,14 +24,16 @@ pub struct RulesParams {
 pub struct AddRuleParams {
     /// The rule, like `Bash(git status:*)`.
     pub rule: String,
-    /// `allow`, `ask` or `deny`; `allow` unless told.
+    /// `allow`, `ask` or `deny` (default: `allow`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^(allow|ask|deny)$")]
     pub effect: Option<String>,
     /// Only for agents to which an operator gave this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Only in the project that this folder belongs to, worktrees included: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
     pub project: Option<String>,
     /// Only for the agent with this id, until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,6 +65,7 @@ pub struct CheckRulesParams {
     pub input: Option<Raw>,
     /// Where it would run: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
     pub cwd: Option<String>,
     /// The agent that would ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,8 +78,9 @@ pub struct CheckRulesParams {
 pub struct BacktestRuleParams {
     /// The rule.
     pub rule: String,
-    /// `allow`, `ask` or `deny`; `allow` unless told.
+    /// `allow`, `ask` or `deny` (default: `allow`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^(allow|ask|deny)$")]
     pub effect: Option<String>,
     /// How many asks to look at, newest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +100,7 @@ pub struct SuggestRulesParams {
 #[serde(deny_unknown_fields)]
 pub struct TrustRulesParams {
     /// The rule file: an absolute path.
+    #[schema(pattern = "^/")]
     pub file: String,
     /// SHA-256 of the content that was read, in hexadecimal.
     pub digest: String,

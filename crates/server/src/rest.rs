@@ -42,7 +42,7 @@ use crate::web::COOKIE;
 #[openapi(
     info(title = "Countersign", description = "One host for many AI agents: asks, answers, events."),
     modifiers(&Bearer),
-    components(schemas(wire::ErrorBody))
+    components(schemas(wire::ErrorBody, wire::ChildrenFate))
 )]
 struct Document;
 
@@ -275,6 +275,7 @@ async fn list_approvals(
 struct WaitQuery {
     /// Wait until it ends, at most this long; then it is given as it is.
     #[serde(default)]
+    #[param(pattern = "^[0-9]+(ms|s|m|h)?$")]
     wait: Option<String>,
 }
 
@@ -294,7 +295,7 @@ impl WaitQuery {
         let limit = digits
             .parse::<u64>()
             .ok()
-            .filter(|_| unit > 0)
+            .filter(|_| unit > 0 && digits.bytes().all(|digit| digit.is_ascii_digit()))
             .and_then(|number| number.checked_mul(unit));
         let words = "`wait` is a time like 30s, 500ms or 5m";
         limit

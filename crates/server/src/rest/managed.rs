@@ -78,7 +78,7 @@ async fn interrupt_agent(
 }
 
 /// End an agent and everything it started.
-#[utoipa::path(post, path = "/api/v1/agents/{id}/kill", params(("id" = String, Path), ("children" = Option<String>, Query, description = "`end` or `keep`: what becomes of agents below it that run")),
+#[utoipa::path(post, path = "/api/v1/agents/{id}/kill", params(("id" = String, Path), ("children" = Option<wire::ChildrenFate>, Query, description = "`end` or `keep`: what becomes of agents below it that run")),
     responses((status = 200, body = HostAgent), (status = 403, description = "operators, and orchestrators above it"),
         (status = 404, description = "unknown agent"), (status = 409, description = "agents below it run, and it was not said what becomes of them")))]
 async fn kill_agent(

@@ -9,6 +9,7 @@ import re
 import zlib
 
 import schemathesis
+from schemathesis.generation.meta import TestPhase
 
 with open(os.environ["SCRATCH_FACTS"], encoding="utf-8") as file:
     FACTS = json.load(file)
@@ -20,7 +21,6 @@ AGENTS_MAX = 12
 started = 0
 
 VALID_WAIT = re.compile(r"[0-9]+(ms|s|m|h)?")
-HOST_ID = re.compile(r"[a-z]+-[0-9a-f]{6,}")
 
 
 def is_text_list(value):
@@ -29,7 +29,7 @@ def is_text_list(value):
 
 def confine_spawn(body):
     """The only program that is ever started is the scripted agent, in a folder made for it."""
-    if is_text_list(body.get("command")) and body["command"]:
+    if is_text_list(body.get("command")):
         body["command"] = FACTS["agent_command"]
         # One of the two says what to start; the document cannot say that.
         if isinstance(body.get("agent"), str):
@@ -53,9 +53,7 @@ def confine_paths(body):
 
 
 def choose_known_id(path, value):
-    """Every second id that was made up becomes one that exists."""
-    if HOST_ID.fullmatch(value):
-        return value
+    """Every second generated id becomes one that was there before."""
     known = next((ids for prefix, ids in FACTS["ids"].items() if path.startswith(prefix)), [])
     pick = zlib.crc32(value.encode("utf-8", "surrogatepass"))
     return known[pick // 2 % len(known)] if known and pick % 2 else value
@@ -83,7 +81,9 @@ def before_call(context, case, kwargs):
             case.body["name"] = FACTS["taken_name"]
     identifier = case.path_parameters.get("id") if case.path_parameters else None
     if isinstance(identifier, str) and identifier:
-        chosen = choose_known_id(path, identifier)
+        # Requests that follow one another name what the one before made.
+        follows = case.meta is not None and case.meta.phase.name == TestPhase.STATEFUL
+        chosen = identifier if follows else choose_known_id(path, identifier)
         # The token of this run is the one thing that must not be withdrawn.
         case.path_parameters["id"] = "own" if chosen == FACTS["own_token"] else chosen
     bound_waiting(case)

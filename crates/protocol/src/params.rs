@@ -183,9 +183,7 @@ pub struct SetStatusParams {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StatusBody {
     /// `idle`, `running`, `waiting_for_approval`, `paused`, `completed`, `errored` or `stopped`.
-    #[schema(
-        pattern = "^(idle|running|waiting_for_approval|paused|completed|errored|stopped)$"
-    )]
+    #[schema(pattern = "^(idle|running|waiting_for_approval|paused|completed|errored|stopped)$")]
     pub status: String,
     /// What it works on; absent clears it.
     #[serde(default)]

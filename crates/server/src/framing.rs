@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, header};
 use countersign_protocol::Reason;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::capacity::ProcessShare;
 use crate::fault::Fault;
 
 const NAME: &[u8] = b"content-length";
@@ -42,19 +43,21 @@ impl LengthLines {
     }
 }
 
-/// A stream whose incoming lines are looked at.
+/// A stream whose incoming lines are looked at. It lives as long as the connection, and so does what it holds.
 pub(crate) struct WatchedStream<S> {
     stream: S,
     lines: Arc<LengthLines>,
     scanner: LineScanner,
+    _share: Option<ProcessShare>,
 }
 
 impl<S> WatchedStream<S> {
-    pub(crate) fn new(stream: S, lines: Arc<LengthLines>) -> Self {
+    pub(crate) fn new(stream: S, lines: Arc<LengthLines>, share: Option<ProcessShare>) -> Self {
         Self {
             stream,
             lines,
             scanner: LineScanner::default(),
+            _share: share,
         }
     }
 }

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{Connection, Doorkeeper, Peer, login_name};
-use crate::capacity::ConnectionLimits;
+use crate::capacity::{ConnectionLimits, ProcessShare, ProcessShares};
 use crate::fault::Fault;
 use crate::framing::{LengthLines, WatchedStream};
 use crate::guard::Guard;
@@ -39,6 +39,10 @@ use crate::{Doors, Options, ServeError, Server, mcp, rest, session, web};
 
 /// What is read from a WebSocket at a time: most frames fit.
 const READ_BUFFER_BYTES: usize = 4096;
+
+/// What a process is told that has too many connections.
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 pub(crate) async fn open(
     options: Options,
@@ -83,12 +87,14 @@ pub(crate) async fn open(
         agents_ended_by: Arc::default(),
     });
     let agents_ended_by = doors.agents_ended_by.clone();
+    let shares = Arc::new(ProcessShares::new(limits));
     let router = router(&doors);
     let tasks = TaskTracker::new();
     tasks.spawn(hook::watch(doors.clone()));
     let door = Door {
         router,
         doors,
+        shares,
         tasks: tasks.clone(),
     };
     tasks.spawn(accept_unix(unix, door.clone()));
@@ -108,6 +114,7 @@ pub(crate) async fn open(
 struct Door {
     router: Router,
     doors: Arc<Doors>,
+    shares: Arc<ProcessShares>,
     tasks: TaskTracker,
 }
 
@@ -263,7 +270,7 @@ async fn accept_tcp(listener: TcpListener, door: Door) {
         let Some(room) = door.room(&door.doors.room).await else {
             return;
         };
-        door.serve(stream, Peer::Tcp { peer, local }, room);
+        door.serve(stream, Peer::Tcp { peer, local }, room, None);
     }
 }
 
@@ -281,6 +288,11 @@ async fn accept_unix(listener: UnixListener, door: Door) {
             continue;
         };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+        let Some(share) = door.shares.take(pid) else {
+            // A peer that does not take even this is gone.
+            drop(stream.try_write(TOO_MANY));
+            continue;
+        };
         let process = pid.and_then(identify);
         let Some(room) = door.room(&door.doors.unix_room).await else {
             return;
@@ -289,7 +301,7 @@ async fn accept_unix(listener: UnixListener, door: Door) {
             uid: peer.uid(),
             process,
         };
-        door.serve(stream, peer, room);
+        door.serve(stream, peer, room, Some(share));
     }
 }
 
@@ -307,10 +319,11 @@ impl Door {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: Peer,
         room: OwnedSemaphorePermit,
+        share: Option<ProcessShare>,
     ) {
         let connection = Arc::new(Connection::new(peer, room));
         let lengths = Arc::new(LengthLines::default());
-        let stream = WatchedStream::new(stream, lengths.clone());
+        let stream = WatchedStream::new(stream, lengths.clone(), share);
         let router = self.router.clone().layer(axum::Extension(connection));
         let router = router.layer(axum::Extension(lengths));
         let mut http = http1::Builder::new();

@@ -142,3 +142,23 @@ async fn a_flood_on_tcp_leaves_the_unix_socket_its_room() {
     let request = format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     assert_eq!(status(&exchange(&host, &request).await), "200");
 }
+
+/// One process takes all it can get on the Unix socket: others still get in.
+#[tokio::test]
+async fn a_flood_on_the_unix_socket_leaves_others_their_room() {
+    let host = Host::start_with_files(256);
+    let mut flood = Vec::new();
+    for _ in 0..100 {
+        let mut stream = UnixStream::connect(host.socket()).await.unwrap();
+        drop(stream.write_all(b"GET /api/v1/stat").await);
+        flood.push(stream);
+    }
+    for _ in 0..5 {
+        let answered = command(host.home()).args(["status", "--json"]).output();
+        let answered = answered.unwrap();
+        assert!(answered.status.success(), "{answered:?}");
+    }
+    let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let stream = UnixStream::connect(host.socket()).await.unwrap();
+    assert_eq!(status(&exchange_over(stream, request).await), "429");
+}

@@ -98,9 +98,7 @@ async fn a_head_that_is_too_large_is_refused() {
         format!("GET {line} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n")
     };
     let one = |size: usize| format!("x-long: {}\r\n", "x".repeat(size));
-    let many: String = (0..200)
-        .map(|number| format!("x-{number}: y\r\n"))
-        .collect();
+    let many = "x-more: y\r\n".repeat(200);
     for (line, headers, expected) in [
         ("/healthz".to_owned(), one(16 * 1024), "200"),
         ("/healthz".to_owned(), one(40 * 1024), "431"),
@@ -127,7 +125,8 @@ async fn a_flood_on_tcp_leaves_the_unix_socket_its_room() {
     const FILES: u32 = 128;
     let host = Host::start_with_files(FILES);
     let mut flood = Vec::new();
-    for _ in 0..2 * FILES {
+    // Those that wait to be accepted are in the system's queue, which takes about as many.
+    for _ in 0..FILES + 32 {
         let mut stream = TcpStream::connect(&host.address).await.unwrap();
         drop(stream.write_all(b"GET /api/v1/stat").await);
         flood.push(stream);

@@ -11,10 +11,13 @@ mod append;
 mod erase;
 mod ids;
 mod load;
+mod log_copy;
 mod models;
 mod open;
 mod pool;
 mod read;
+mod record_files;
+mod rescue;
 mod rows;
 mod words;
 
@@ -24,15 +27,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::{Changes, Committed, Seq, Snapshot, hex};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
 
 pub(crate) use open::auditor;
 pub use open::check;
 
 use crate::chain::{self, Hash};
-use crate::fault::Fault;
-use crate::{Log, StoreError};
+use crate::fault::{Fault, LostFile};
+use crate::{Log, RescuedRecord, StoreError};
+use log_copy::{CopyError, LogCopy};
 use pool::Pool;
+use record_files::RecordFiles;
 use words::{Kinds, Words};
 
 /// Opens the file, or makes it, as its one host.
@@ -42,26 +48,32 @@ use words::{Kinds, Words};
 pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> {
     let open::Opened { conn, lock } = open::writer(path)?;
     let begin = || -> Result<(SqliteLog, Arc<SqliteHistory>), Fault> {
+        let files = Arc::new(RecordFiles::of_writer(path)?);
         let words = Words::new(&conn)?;
         let tip = find_tip(&conn)?;
         let kinds = Kinds::load(&conn)?;
         let history = SqliteHistory {
             path: path.to_path_buf(),
             kinds,
-            pool: Pool::new(path.to_path_buf()),
+            pool: Pool::new(path.to_path_buf(), files.clone()),
         };
         let stream = meta(&conn, "stream")?;
-        Ok((
-            SqliteLog {
-                conn,
-                path: path.to_path_buf(),
-                stream,
-                tip,
-                words,
-                _lock: lock,
-            },
-            Arc::new(history),
-        ))
+        let page_bytes: u32 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let log_copy = LogCopy::open(files.log_path(), page_bytes as usize)?;
+        let mut log = SqliteLog {
+            conn,
+            path: path.to_path_buf(),
+            stream,
+            tip,
+            words,
+            files,
+            log_copy,
+            database_bytes: 0,
+            lost: None,
+            _lock: lock,
+        };
+        log.follow_log()?;
+        Ok((log, Arc::new(history)))
     };
     begin().map_err(|fault| fault.into_error(path, "opening the database"))
 }
@@ -82,6 +94,12 @@ pub struct SqliteLog {
     stream: String,
     tip: Tip,
     words: Words,
+    files: Arc<RecordFiles>,
+    log_copy: LogCopy,
+    /// How long the database was when it was last looked at: it never becomes shorter.
+    database_bytes: u64,
+    /// What became of the files. From then on nothing is written.
+    lost: Option<LostFile>,
     _lock: File,
 }
 
@@ -92,16 +110,98 @@ impl Log for SqliteLog {
     }
 
     fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError> {
-        match self.commit(entries, changes) {
+        self.check()?;
+        let written = self
+            .commit(entries, changes)
+            .and_then(|tip| self.confirm().map(|()| tip));
+        match written {
             Ok(tip) => {
                 self.tip = tip;
                 Ok(())
             }
             Err(fault) => {
                 self.undo();
-                Err(fault.into_error(&self.path, "writing to the log"))
+                Err(self.remember_loss(fault, "writing to the log"))
             }
         }
+    }
+
+    fn check(&mut self) -> Result<(), StoreError> {
+        if let Some(lost) = self.lost.clone() {
+            return Err(lost.into());
+        }
+        self.check_files()
+            .map_err(|fault| self.remember_loss(fault, "looking for the files of the record"))
+    }
+
+    fn rescue(&mut self, target: &Path) -> Result<RescuedRecord, StoreError> {
+        // Copying closes the database once more, which would drop the locks of a writer that goes on.
+        if self.check().is_ok() {
+            return Err(StoreError::Backend {
+                doing: "rescuing the record",
+                source: "nothing is lost: every file is in its place".into(),
+            });
+        }
+        rescue::rescue(&self.conn, &self.files, self.log_copy.bytes(), target)
+    }
+}
+
+/// Whether the files are the ones that were opened, with everything in them that was written.
+impl SqliteLog {
+    fn check_files(&mut self) -> Result<(), Fault> {
+        self.database_bytes = self.files.check_length(self.database_bytes)?;
+        if !self.log_copy.is_whole()? {
+            // Another program may have had SQLite empty the log; then SQLite knows of it.
+            self.follow_log()?;
+        }
+        Ok(())
+    }
+
+    /// After a commit and before it counts: the next host would find it.
+    fn confirm(&mut self) -> Result<(), Fault> {
+        let frames = self.follow_log()?;
+        self.database_bytes = self.files.check_length(self.database_bytes)?;
+        if frames >= open::CHECKPOINT_FRAMES {
+            self.checkpoint();
+        }
+        Ok(())
+    }
+
+    /// Reads what the write-ahead log holds now, and gives the number of its frames.
+    fn follow_log(&mut self) -> Result<usize, Fault> {
+        let mut count = self.conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
+        let frames: i64 = count.query_row([], |row| row.get(1))?;
+        let frames = usize::try_from(frames).unwrap_or(0);
+        match self.log_copy.follow(frames) {
+            Ok(()) => Ok(frames),
+            Err(CopyError::Changed) => Err(self.files.log_changed().into()),
+            Err(CopyError::Io(error)) => Err(error.into()),
+        }
+    }
+
+    /// Moves the write-ahead log into the database. Done only after the log was found whole: gaps in
+    /// it would be moved as well.
+    fn checkpoint(&self) {
+        let moved = self
+            .conn
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        if let Err(error) = moved {
+            tracing::debug!(%error, "the write-ahead log stays for now");
+        }
+    }
+
+    /// Once a file is lost the connection must not touch what lies under its names: closing it
+    /// would remove another write-ahead log.
+    fn remember_loss(&mut self, fault: Fault, doing: &'static str) -> StoreError {
+        if let Fault::Lost(lost) = &fault {
+            tracing::error!(error = %lost, "the record is lost");
+            self.lost = Some(lost.clone());
+            let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            if let Err(error) = self.conn.set_db_config(keep, true) {
+                tracing::error!(%error, "files under the names of the record may be removed");
+            }
+        }
+        fault.into_error(&self.path, doing)
     }
 }
 
@@ -131,6 +231,9 @@ impl SqliteLog {
 
 impl Drop for SqliteLog {
     fn drop(&mut self) {
+        if self.check().is_err() {
+            return;
+        }
         // Readers may outlive the writer, and they cannot move the write-ahead log into the file.
         let move_it = || {
             self.conn.busy_timeout(Duration::from_millis(200))?;

@@ -30,7 +30,7 @@ pub use countersign_agents::worktree::{
 pub use countersign_core::{GrantDraft, GrantState};
 pub use countersign_rules::{Candidate, explain};
 pub use countersign_store::{
-    ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
+    ApprovalQuery, EventQuery, History, Log, QuestionQuery, RescuedRecord, Status, StoreError,
 };
 pub use crash::{AGENT_CRASH_POINTS, CRASH_POINTS, LETTER_CRASH_POINTS};
 pub use feed::{Entry, Feed};

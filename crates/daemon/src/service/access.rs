@@ -99,7 +99,7 @@ impl Service {
         // Looking up the hash of a random secret gives no timing away that helps to guess it.
         let hash = hash_of(secret);
         let now = self.now();
-        self.read(move |view| {
+        self.read_identity(move |view| {
             view.state
                 .find_token_by_hash(&hash, now)
                 .map(|token| Identified {
@@ -130,13 +130,13 @@ impl Service {
 
     /// Processes that are agents.
     pub async fn marked_processes(&self) -> Result<Vec<ProcessKey>> {
-        self.read(|view| view.state.marks().map(|(process, _)| *process).collect())
+        self.read_identity(|view| view.state.marks().map(|(process, _)| *process).collect())
             .await
     }
 
     /// Processes that are this agent.
     pub async fn processes_of(&self, agent: AgentId) -> Result<Vec<ProcessKey>> {
-        self.read(move |view| {
+        self.read_identity(move |view| {
             let own = view.state.marks().filter(|(_, marked)| **marked == agent);
             own.map(|(process, _)| *process).collect()
         })
@@ -145,7 +145,7 @@ impl Service {
 
     /// Processes that are agents which the host does not run, and so does not hold together.
     pub async fn outside_processes(&self) -> Result<Vec<(ProcessKey, AgentId)>> {
-        self.read(|view| {
+        self.read_identity(|view| {
             let runs = |id: &AgentId| {
                 let agent = view.state.find_agent(id);
                 agent.is_some_and(|agent| agent.managed.is_some())
@@ -162,7 +162,7 @@ impl Service {
     /// processes of a managed agent, which one that detached itself is still in.
     pub async fn agent_among(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {
         let wanted = processes.clone();
-        let found = self.read(move |view| {
+        let found = self.read_identity(move |view| {
             let marked = wanted.iter().find_map(|one| view.state.find_mark(one));
             (marked.cloned(), has_trees(view.state))
         });
@@ -182,7 +182,7 @@ impl Service {
         if marks.is_empty() {
             return Ok(None);
         }
-        self.read(move |view| marks.iter().find_map(|mark| holder(view.state, mark)))
+        self.read_identity(move |view| marks.iter().find_map(|mark| holder(view.state, mark)))
             .await
     }
 

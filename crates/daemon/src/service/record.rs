@@ -1,14 +1,17 @@
 //! Events, and what is erased from the record.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_core::limits::PAGE_ROWS_MAX;
 use countersign_core::{Caller, Committed, Event, Input, Rejection, Seq, Timestamp};
-use countersign_store::EventQuery;
+use countersign_store::{EventQuery, RescuedRecord};
+use tokio::sync::oneshot;
 
 use crate::feed::Entry;
 use crate::subscription::Filter;
+use crate::supervisor::Command;
 
 use super::{Result, Service, event};
 
@@ -94,6 +97,14 @@ impl Service {
         Ok(event(self.submit(Input::Prune { caller, before }).await?)?
             .committed
             .seq)
+    }
+
+    /// Writes what the host can still read to a file that does not exist yet, after the record was
+    /// lost.
+    pub async fn rescue_record(&self, target: PathBuf) -> Result<RescuedRecord> {
+        let (answer, wait) = oneshot::channel();
+        self.send(Command::Rescue { target, answer }).await?;
+        wait.await.map_err(|_| self.unavailable())?
     }
 
     /// The first event at or after an instant, if there is one.

@@ -149,6 +149,12 @@ pub const CEILING_RULES_MAX: usize = 64;
 /// The longest timeout a caller can ask for: a year. Beyond it, say `none`.
 pub const TIMEOUT_MS_MAX: u64 = 366 * 24 * 3_600_000;
 
+/// How long a token is valid if its maker says nothing: an hour, enough for a script.
+pub const TOKEN_TTL_MS_DEFAULT: u64 = 3_600_000;
+
+/// How long a token can be valid: 90 days. A token that is lost is useless after a season at most.
+pub const TOKEN_TTL_MS_MAX: u64 = 90 * 24 * 3_600_000;
+
 /// One rule file, ours or another tool's: far more than anybody writes by hand.
 pub const RULE_FILE_BYTES_MAX: usize = 1024 * 1024;
 

@@ -432,9 +432,23 @@ pub struct CreateTokenParams {
     /// Who its bearer is on the record.
     #[serde(default)]
     pub name: Option<String>,
-    /// How long it is valid.
+    /// How long it is valid, in milliseconds: an hour if nothing is given, 90 days at most.
     #[serde(default)]
+    #[schema(minimum = 1, maximum = 7_776_000_000_i64, default = 3_600_000)]
     pub ttl_ms: Option<u64>,
+}
+
+/// `host.create_endless_token`: only for the host's own user on the Unix socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreateEndlessTokenParams {
+    /// `operator`, `observer` or `agent`.
+    pub role: String,
+    /// The agent its bearer is.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// Who its bearer is on the record.
+    #[serde(default)]
+    pub name: Option<String>,
 }
 
 /// `host.revoke_token`.

@@ -124,7 +124,7 @@ impl From<Rejection> for Fault {
             Rejection::NoTurn(_) => Self::refused(Reason::NoTurn, words),
             Rejection::CannotResume(_) => Self::refused(Reason::CannotResume, words),
             Rejection::CannotFork { .. } => Self::refused(Reason::CannotFork, words),
-            Rejection::BypassTooLong { limit_ms } => {
+            Rejection::BypassTooLong { limit_ms } | Rejection::TokenLifetime { limit_ms } => {
                 Self::plain(Reason::InvalidParams, words).with("limit_ms", limit_ms)
             }
             Rejection::UnknownEvent(_) => Self::plain(Reason::UnknownEvent, words),

@@ -573,9 +573,11 @@ async fn list_tokens(
     ops::tokens(&doors.service, &caller).await.map(Json)
 }
 
-/// Make a token. It is shown this once.
+/// Make a token. It is shown this once, and it ends: after an hour, or `ttl_ms` of at most 90 days.
 #[utoipa::path(post, path = "/api/v1/tokens", request_body = wire::CreateTokenParams,
-    responses((status = 200, body = wire::NewToken), (status = 403, description = "operators only")))]
+    responses((status = 200, body = wire::NewToken),
+        (status = 400, description = "an unknown role, or a time that is zero or beyond 90 days"),
+        (status = 403, description = "operators only")))]
 async fn create_token(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,

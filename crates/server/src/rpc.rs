@@ -92,6 +92,9 @@ async fn dispatch_other(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
         "host.create_token" => {
             call.reply(ops::create_token(service, caller, call.params()?).await?)
         }
+        "host.create_endless_token" => {
+            call.reply(ops::create_endless_token(service, caller, call.params()?).await?)
+        }
         "host.tokens" => call.reply(ops::tokens(service, &caller).await?),
         "host.revoke_token" => {
             call.done(ops::revoke_token(service, caller, call.token_id()?).await?)

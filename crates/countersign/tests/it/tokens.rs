@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use countersign_protocol::Time;
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
@@ -83,6 +84,108 @@ async fn a_token_whose_time_is_over_opens_nothing_and_ends_its_connections() {
         names.iter().all(|token| token["name"] != "brief"),
         "{names:?}"
     );
+}
+
+/// Seconds for which a token is valid, from its row.
+fn lifetime(row: &Value) -> u64 {
+    let at = |name: &str| serde_json::from_value::<Time>(row[name].clone()).unwrap();
+    (at("expires_at").0 - at("created_at").0) / 1_000_000
+}
+
+#[tokio::test]
+async fn every_token_ends_within_90_days_and_after_an_hour_if_nothing_is_said() {
+    const LONGEST_MS: u64 = 90 * 24 * 3_600_000;
+    let host = Host::start();
+    let mut operator = Wire::operator(&host).await;
+    let token = host.token();
+    let rest = Rest {
+        address: &host.address,
+        token: &token,
+    };
+    for role in ["operator", "observer", "agent"] {
+        let made = new_token(&mut operator, json!({ "role": role })).await;
+        let by_rest = rest
+            .send("POST", "/api/v1/tokens", json!({ "role": role }))
+            .await;
+        assert_eq!((lifetime(&made), lifetime(&by_rest.json())), (3_600, 3_600));
+        let params = json!({ "role": role, "ttl_ms": LONGEST_MS });
+        let made = new_token(&mut operator, params.clone()).await;
+        let by_rest = rest.send("POST", "/api/v1/tokens", params).await;
+        assert_eq!(
+            (lifetime(&made), lifetime(&by_rest.json())),
+            (90 * 86_400, 90 * 86_400)
+        );
+        for wrong in [json!(0), json!(LONGEST_MS + 1), json!(-1), json!("never")] {
+            let params = json!({ "role": role, "ttl_ms": wrong });
+            let error = operator.no("host.create_token", params.clone()).await;
+            assert_eq!(error["data"]["reason"], "invalid_params", "{wrong}");
+            let answer = rest.send("POST", "/api/v1/tokens", params).await;
+            assert_eq!(
+                answer.refusal(),
+                (400, "invalid_params".to_owned()),
+                "{wrong}"
+            );
+        }
+        let error = operator
+            .no("host.create_endless_token", json!({ "role": role }))
+            .await;
+        assert_eq!(error["data"]["reason"], "invalid_params");
+    }
+    let listed = operator.ok("host.tokens", json!({})).await;
+    let endless = |row: &&Value| row["expires_at"].is_null();
+    assert_eq!(listed.as_array().unwrap().iter().find(endless), None);
+}
+
+#[tokio::test]
+async fn only_the_command_line_makes_a_token_that_never_ends_and_it_warns() {
+    let host = Host::start();
+    let create = |expires: &str| {
+        let words = [
+            "token",
+            "create",
+            "--role",
+            "observer",
+            "--expires",
+            expires,
+            "--json",
+        ];
+        command(host.home()).args(words).output().unwrap()
+    };
+    let made = create("never");
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let row: Value = serde_json::from_slice(&made.stdout).unwrap();
+    assert_eq!(row["expires_at"], Value::Null);
+    let warning = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert!(
+        warning.contains("warning: this token never ends"),
+        "{warning}"
+    );
+    let made = create("90d");
+    assert_eq!(
+        (made.status.code(), made.stderr.len()),
+        (Some(0), 0),
+        "{made:?}"
+    );
+    for (wrong, why) in [("91d", "within 90 days"), ("0s", "duration"), ("-1h", "")] {
+        let refused = create(wrong);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains(why), "{said}");
+    }
+    // A token on the socket narrows who calls, so that one that was found cannot be made to last.
+    let over_socket = command(host.home())
+        .args([
+            "token",
+            "create",
+            "--role",
+            "operator",
+            "--expires",
+            "never",
+        ])
+        .env("COUNTERSIGN_TOKEN", host.token())
+        .output()
+        .unwrap();
+    assert_eq!(over_socket.status.code(), Some(2), "{over_socket:?}");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use super::{Identified, Result, Service, mismatch};
 
 /// Tokens and processes.
 impl Service {
-    /// Makes a token and gives it away, the only time it is seen.
+    /// Makes a token and gives it away, the only time it is seen. Without `ttl` it never ends.
     pub async fn create_token(
         &self,
         caller: Caller,

@@ -468,6 +468,13 @@ pub struct RedactParams {
     pub reason: String,
 }
 
+/// `host.rescue_record`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RescueRecordParams {
+    /// Where the host writes the database: an absolute path at which nothing exists yet.
+    pub path: String,
+}
+
 /// `host.prune_events`: one of the two.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct PruneParams {

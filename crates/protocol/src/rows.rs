@@ -331,6 +331,9 @@ pub struct HostSnapshot {
     /// What is wrong with rule files.
     #[serde(default)]
     pub rule_problems: Vec<RuleProblem>,
+    /// Why nothing can be written, if nothing can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_error: Option<String>,
     /// Always true.
     pub subscribed: bool,
 }
@@ -395,6 +398,10 @@ pub struct HostStatus {
     pub pending_questions: usize,
     /// Its process.
     pub pid: u32,
+    /// Whether files of the record were removed, replaced or cut short while the host used them: then
+    /// nothing is accepted until another host starts.
+    #[serde(default)]
+    pub record_lost: bool,
     /// What is wrong with rule files.
     #[serde(default)]
     pub rule_problems: Vec<RuleProblem>,
@@ -435,6 +442,19 @@ pub struct StopAllResult {
 pub struct AuditResult {
     /// The event that records it.
     pub sequence: u64,
+}
+
+/// What was rescued of a lost record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RescueResult {
+    /// The path at which the host had its database.
+    pub database: String,
+    /// How many events there are in the new file.
+    pub events: u64,
+    /// The newest event and its hash, as `countersign audit verify` prints them.
+    pub head: String,
+    /// The new file.
+    pub path: String,
 }
 
 /// A one-time way into the web page.

@@ -8,7 +8,8 @@ use countersign_core::Caller;
 use countersign_core::limits::{CONNECTIONS_MAX, UNIX_CONNECTIONS_MAX};
 use countersign_daemon::{Means, Service};
 use countersign_protocol::{
-    AgentsAtShutdown, Containment, HostStatus, LoginTicket, Reason, ShutdownParams,
+    AgentsAtShutdown, Containment, HostStatus, LoginTicket, Reason, RescueRecordParams,
+    RescueResult, ShutdownParams,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -72,6 +73,7 @@ impl Doors {
                 .count(),
             pending_questions: overview.questions.len(),
             pid: std::process::id(),
+            record_lost: self.service.record_is_lost(),
             rule_problems,
             socket: self.socket.display().to_string(),
             started_at: convert::time(self.service.started_at()),
@@ -81,6 +83,32 @@ impl Doors {
                 .map(|trouble| trouble.to_string()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             you: ops::you(caller),
+        })
+    }
+
+    /// Writes what can still be read of a lost record to another file.
+    pub(crate) async fn rescue_record(
+        &self,
+        caller: &Caller,
+        params: RescueRecordParams,
+    ) -> Result<RescueResult, Fault> {
+        ops::require_operator(caller)?;
+        let target = PathBuf::from(&params.path);
+        let invalid = |message: &str| Fault::plain(Reason::InvalidParams, message);
+        if !target.is_absolute() {
+            return Err(invalid("the path of the new file must be absolute"));
+        }
+        if target == self.database {
+            let message = "choose another file than the record's own: what is left beside that would be mixed with it";
+            return Err(invalid(message));
+        }
+        tracing::warn!(by = %caller.principal.name, file = %target.display(), "rescuing the record");
+        let rescued = self.service.rescue_record(target).await?;
+        Ok(RescueResult {
+            database: self.database.display().to_string(),
+            events: rescued.events,
+            head: format!("{}:{}", rescued.head, rescued.head_hash),
+            path: params.path,
         })
     }
 

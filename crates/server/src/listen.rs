@@ -10,8 +10,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection};
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -37,6 +37,9 @@ use crate::{Doors, Options, ServeError, Server, mcp, rest, session, web};
 
 /// What is read from a WebSocket at a time: most frames fit.
 const READ_BUFFER_BYTES: usize = 4096;
+
+/// Says on every answer that the record cannot be written: `unavailable` for now, or `lost`.
+const RECORD_HEADER: HeaderName = HeaderName::from_static("countersign-record");
 
 pub(crate) async fn open(
     options: Options,
@@ -142,7 +145,22 @@ async fn stand_guard(State(doors): State<Arc<Doors>>, request: Request, next: Ne
     if !unix && let Err(fault) = doors.guard.check(request.uri(), request.headers()) {
         return fault.into_response();
     }
-    next.run(request).await
+    let mut response = next.run(request).await;
+    if let Some(mark) = record_mark(&doors.service) {
+        response.headers_mut().insert(RECORD_HEADER, mark);
+    }
+    response
+}
+
+/// Marks whatever is still shown while nothing can be recorded.
+fn record_mark(service: &Service) -> Option<HeaderValue> {
+    service.store_trouble()?;
+    let mark = if service.record_is_lost() {
+        "lost"
+    } else {
+        "unavailable"
+    };
+    Some(HeaderValue::from_static(mark))
 }
 
 async fn web_socket_or_front_page(

@@ -568,6 +568,7 @@ pub(crate) async fn snapshot(service: &Service, overview: &Overview) -> Result<w
         pending_signins: Vec::new(),
         questions: overview.questions.iter().map(convert::question).collect(),
         rule_problems: rules::problems(service).await,
+        store_error: service.store_trouble().map(|error| error.to_string()),
         subscribed: true,
     })
 }
@@ -589,8 +590,8 @@ pub(crate) async fn stop_all(service: &Service, caller: Caller) -> Result<wire::
     })
 }
 
-pub(crate) async fn create_token(
 /// Makes a token. Every one of them ends.
+pub(crate) async fn create_token(
     service: &Service,
     caller: Caller,
     params: wire::CreateTokenParams,
@@ -627,11 +628,11 @@ fn token_role(role: &str, agent_id: Option<String>) -> Result<Role> {
                 format!("agent-{}", random_hex::<6>())
             }))))
         }
-        (other, _) => {
         ("operator" | "observer", Some(_)) => Err(Fault::plain(
             Reason::InvalidParams,
             "only a token for the role `agent` names an agent",
         )),
+        (other, _) => {
             let words = format!("unknown role `{other}`, expected operator, observer or agent");
             Err(Fault::plain(Reason::InvalidParams, words))
         }

@@ -102,6 +102,7 @@ async fn dispatch_other(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
         "host.create_ticket" => call.reply(doors.create_ticket(&caller)?),
         "host.redact_event" => call.reply(ops::redact(service, caller, call.params()?).await?),
         "host.prune_events" => call.reply(ops::prune(service, caller, call.params()?).await?),
+        "host.rescue_record" => call.reply(doors.rescue_record(&caller, call.params()?).await?),
         "host.status" => call.reply(doors.status(&caller).await?),
         "host.shutdown" => call.done(doors.shut_down(&caller, call.optional()?).await?),
         _ => dispatch_rules(doors, caller, call).await,

@@ -27,6 +27,10 @@ pub(crate) fn front_page() -> Html<&'static str> {
 }
 
 pub(crate) async fn health(State(doors): State<Arc<Doors>>) -> Response {
+    if doors.service.store_trouble().is_none() {
+        // Nobody may have called for long: has the host look whether its record is still there.
+        doors.service.check_record().await;
+    }
     match doors.service.store_trouble() {
         None => (StatusCode::OK, "ok\n").into_response(),
         Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")).into_response(),

@@ -53,11 +53,16 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
     if !warnings.is_empty() {
         fields.push(("care", warnings.join("\n")));
     }
+    let label = if status.record_lost {
+        "RECORD LOST"
+    } else {
+        "store error"
+    };
     fields.extend(
         status
             .store_error
-            .clone()
-            .map(|error| ("store error", format!("{error}: nothing is allowed"))),
+            .as_ref()
+            .map(|error| (label, format!("{}: nothing is allowed", shown::line(error)))),
     );
     fields
 }

@@ -22,6 +22,7 @@ mod cli;
 mod crash;
 mod hook;
 mod host_wire;
+mod lost_record;
 mod managed;
 mod managed_attacks;
 mod managed_cli;

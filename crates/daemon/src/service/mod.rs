@@ -330,7 +330,15 @@ impl Service {
         if let Some(trouble) = trouble.filter(|trouble| trouble.unreadable) {
             return Err(ServiceError::Store(trouble.message));
         }
-        read_blocking(&self.shared.history, read).await
+        match read_blocking(&self.shared.history, read).await {
+            Err(ServiceError::Store(message)) => {
+                // A reader may be the first to meet what became of the files.
+                self.check_record().await;
+                let trouble = self.store_trouble();
+                Err(ServiceError::Store(trouble.unwrap_or(message)))
+            }
+            found => found,
+        }
     }
 
     fn unavailable(&self) -> ServiceError {

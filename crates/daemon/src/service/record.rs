@@ -99,6 +99,13 @@ impl Service {
             .seq)
     }
 
+    /// Has the loop look whether the record is still there; what it finds is
+    /// [`Service::store_trouble`].
+    pub async fn check_record(&self) {
+        // An error is the trouble itself.
+        drop(self.read_identity(|_| ()).await);
+    }
+
     /// Writes what the host can still read to a file that does not exist yet, after the record was
     /// lost.
     pub async fn rescue_record(&self, target: PathBuf) -> Result<RescuedRecord> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::host::{Host, command, poll};
 use crate::http::{Rest, http};
+use crate::scene::{Scene as Stage, asks, next_ask, rested, told};
 use crate::wire::Wire;
 
 /// A host with one ask that was allowed and one that is open and waited for by a script.
@@ -186,7 +187,7 @@ impl Drop for Scene {
 }
 
 #[tokio::test]
-async fn removed_record_acknowledges_nothing_and_restore_rescued_record() {
+async fn removed_record_acknowledges_nothing_and_is_rescued() {
     let mut scene = Scene::new().await;
     for suffix in ["", "-wal", "-shm"] {
         fs::remove_file(scene.path(suffix)).unwrap();
@@ -196,7 +197,7 @@ async fn removed_record_acknowledges_nothing_and_restore_rescued_record() {
 }
 
 #[tokio::test]
-async fn record_under_another_file_acknowledges_nothing_and_restore_rescued_record() {
+async fn record_under_another_file_acknowledges_nothing_and_is_rescued() {
     let mut scene = Scene::new().await;
     let other = Host::start();
     let taken = scene.host.home().join("other.db");
@@ -271,4 +272,61 @@ async fn only_operators_rescue_and_only_what_is_lost() {
         assert_eq!(error["data"]["reason"], "invalid_params");
     }
     assert!(!target.exists());
+}
+
+/// An agent that waits for its answer gets none from a host whose record is lost, and gets it from the next.
+#[tokio::test]
+async fn agent_is_told_nothing_until_the_record_is_back() {
+    let mut stage = Stage::begin(&[]);
+    let mut wire = Wire::subscriber(&stage.host).await;
+    let steps = json!([asks("c1", "ls", &json!([{ "say": "it was allowed" }]))]);
+    let agent = stage.spawn(&mut wire, "builder", &steps).await;
+    let ask = next_ask(&mut wire).await["id"].take();
+    let home = stage.host.home().to_owned();
+    let file = |suffix: &str| home.join(format!("countersign.db{suffix}"));
+    for suffix in ["", "-wal", "-shm"] {
+        fs::remove_file(file(suffix)).unwrap();
+    }
+    let params = json!({ "approval_id": ask, "resolution": "approve" });
+    let error = wire.no("host.resolve_approval", params.clone()).await;
+    assert_eq!(error["data"]["reason"], "store_unavailable");
+    let row = wire.ok("host.agents", json!({})).await;
+    assert_eq!(row[0]["state"], "awaiting_permission", "{row}");
+    let target = home.join("rescued.db");
+    let rescued = run(&home, &["audit", "rescue", target.to_str().unwrap()]);
+    assert_eq!(rescued.status.code(), Some(0), "{rescued:?}");
+    stage.host.stop();
+    fs::rename(&target, file("")).unwrap();
+    stage.host.start_again();
+    let mut wire = Wire::subscriber(&stage.host).await;
+    wire.ok("host.resolve_approval", params).await;
+    rested(&mut wire, &agent).await;
+    assert_eq!(told(&mut wire, &agent).await, "it was allowed");
+    stage.end_all(&mut wire).await;
+}
+
+/// A rule would allow it, and allowing it would be recorded nowhere.
+#[tokio::test]
+async fn rules_allow_nothing_without_a_record() {
+    let stage = Stage::begin_with_rules("allow = [\"Bash(ls)\"]\n");
+    let mut wire = Wire::operator(&stage.host).await;
+    let params = json!({
+        "action": "x", "tool": "Bash", "input": { "command": "ls" }, "cwd": "/tmp", "system_level": true,
+    });
+    let allowed = wire.ok("host.request_approval", params.clone()).await;
+    assert_eq!(allowed["state"], "allowed", "{allowed}");
+    fs::remove_file(stage.host.home().join("countersign.db-wal")).unwrap();
+    let error = wire.no("host.request_approval", params).await;
+    assert_eq!(error["data"]["reason"], "store_unavailable");
+    let words = [
+        "ask",
+        "x",
+        "--tool",
+        "Bash",
+        "--input",
+        r#"{"command":"ls"}"#,
+        "--cwd",
+        "/tmp",
+    ];
+    assert_eq!(run(stage.host.home(), &words).status.code(), Some(1));
 }

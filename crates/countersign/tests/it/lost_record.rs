@@ -189,7 +189,8 @@ impl Drop for Scene {
 #[tokio::test]
 async fn removed_record_acknowledges_nothing_and_is_rescued() {
     let mut scene = Scene::new().await;
-    for suffix in ["", "-wal", "-shm"] {
+    // As `rm countersign.db*` does.
+    for suffix in ["", "-wal", "-shm", ".lock"] {
         fs::remove_file(scene.path(suffix)).unwrap();
     }
     scene.assert_everything_is_refused().await;

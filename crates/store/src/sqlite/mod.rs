@@ -35,10 +35,10 @@ pub use open::check;
 
 use crate::chain::{self, Hash};
 use crate::fault::{Fault, LostFile};
-use crate::{Log, RescuedRecord, StoreError};
+use crate::{Log, RescuedRecord, StoreError, audit};
 use log_copy::{CopyError, LogCopy};
 use pool::Pool;
-use record_files::RecordFiles;
+use record_files::{ChangeTime, RecordFiles};
 use words::{Kinds, Words};
 
 /// Opens the file, or makes it, as its one host.
@@ -59,6 +59,7 @@ pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> 
         };
         let stream = meta(&conn, "stream")?;
         let page_bytes: u32 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let changed_at = files.check()?;
         let log_copy = LogCopy::open(files.log_path(), page_bytes as usize)?;
         let mut log = SqliteLog {
             conn,
@@ -68,7 +69,7 @@ pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> 
             words,
             files,
             log_copy,
-            database_bytes: 0,
+            changed_at,
             lost: None,
             _lock: lock,
         };
@@ -96,8 +97,8 @@ pub struct SqliteLog {
     words: Words,
     files: Arc<RecordFiles>,
     log_copy: LogCopy,
-    /// How long the database was when it was last looked at: it never becomes shorter.
-    database_bytes: u64,
+    /// When this writer, or another program that did no harm, last changed the database.
+    changed_at: ChangeTime,
     /// What became of the files. From then on nothing is written.
     lost: Option<LostFile>,
     _lock: File,
@@ -113,7 +114,7 @@ impl Log for SqliteLog {
         self.check()?;
         let written = self
             .commit(entries, changes)
-            .and_then(|tip| self.confirm().map(|()| tip));
+            .and_then(|tip| self.confirm(tip, erase::asked_by(changes)).map(|()| tip));
         match written {
             Ok(tip) => {
                 self.tip = tip;
@@ -130,7 +131,7 @@ impl Log for SqliteLog {
         if let Some(lost) = self.lost.clone() {
             return Err(lost.into());
         }
-        self.check_files()
+        self.check_files(self.tip)
             .map_err(|fault| self.remember_loss(fault, "looking for the files of the record"))
     }
 
@@ -148,23 +149,54 @@ impl Log for SqliteLog {
 
 /// Whether the files are the ones that were opened, with everything in them that was written.
 impl SqliteLog {
-    fn check_files(&mut self) -> Result<(), Fault> {
-        self.database_bytes = self.files.check_length(self.database_bytes)?;
+    fn check_files(&mut self, tip: Tip) -> Result<(), Fault> {
+        let changed_at = self.files.check()?;
         if !self.log_copy.is_whole()? {
             // Another program may have had SQLite empty the log; then SQLite knows of it.
             self.follow_log()?;
         }
+        if changed_at != self.changed_at {
+            tracing::warn!("another program changed the database: it is verified");
+            self.prove(tip)?;
+            self.changed_at = changed_at;
+        }
         Ok(())
     }
 
-    /// After a commit and before it counts: the next host would find it.
-    fn confirm(&mut self) -> Result<(), Fault> {
+    /// After a commit and before it counts: the next host would find it. Only then is anything moved
+    /// into the database: gaps in the log would be moved as well.
+    fn confirm(&mut self, tip: Tip, erases: bool) -> Result<(), Fault> {
         let frames = self.follow_log()?;
-        self.database_bytes = self.files.check_length(self.database_bytes)?;
-        if frames >= open::CHECKPOINT_FRAMES {
+        self.check_files(tip)?;
+        if erases {
+            erase::scrub(&self.conn);
+            self.follow_log()?;
+        } else if frames >= open::CHECKPOINT_FRAMES {
             self.checkpoint();
+        } else {
+            return Ok(());
         }
+        self.changed_at = self.files.check()?;
         Ok(())
+    }
+
+    /// Reads everything anew: what another program wrote may be a checkpoint, or another database.
+    fn prove(&self, tip: Tip) -> Result<(), Fault> {
+        let read = || -> Result<bool, Fault> {
+            let conn = open::reader(&self.path)?;
+            let check: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            let report = audit::walk(&conn, None)?;
+            let whole = check == "ok" && report.problems.is_empty();
+            Ok(whole && (report.head, report.head_hash) == (tip.seq, hex(&tip.hash)))
+        };
+        match read() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.files.database_changed().into()),
+            Err(fault) => {
+                tracing::error!(error = %fault, "the database cannot be verified");
+                Err(self.files.database_changed().into())
+            }
+        }
     }
 
     /// Reads what the write-ahead log holds now, and gives the number of its frames.
@@ -179,8 +211,7 @@ impl SqliteLog {
         }
     }
 
-    /// Moves the write-ahead log into the database. Done only after the log was found whole: gaps in
-    /// it would be moved as well.
+    /// Moves the write-ahead log into the database.
     fn checkpoint(&self) {
         let moved = self
             .conn

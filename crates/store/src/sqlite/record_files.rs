@@ -11,14 +11,19 @@ use std::path::{Path, PathBuf};
 
 use crate::fault::LostFile;
 
-/// The database, its write-ahead log and its shared memory, as they were when they were opened.
-/// `SQLite` removes none of them while a writer is connected.
+/// The database, its write-ahead log, its shared memory and the lock of its one host, as they were when
+/// they were opened. Nobody removes any of them while a writer is connected.
 #[derive(Debug)]
 pub(super) struct RecordFiles {
     database: OpenedFile,
     log: OpenedFile,
     shared_memory: OpenedFile,
+    lock: OpenedFile,
 }
+
+/// When the database was last changed: every write to it, by whomever, gives another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChangeTime(i64, i64);
 
 #[derive(Debug)]
 struct OpenedFile {
@@ -36,29 +41,26 @@ impl RecordFiles {
             database: OpenedFile::at(path.to_path_buf())?,
             log: OpenedFile::at(with_suffix(&real, "-wal"))?,
             shared_memory: OpenedFile::at(with_suffix(&real, "-shm"))?,
+            lock: OpenedFile::at(with_suffix(path, ".lock"))?,
         })
     }
 
-    /// Finds out whether each file is still at its path.
-    pub(super) fn check(&self) -> Result<(), LostFile> {
-        self.database.check()?;
-        self.log.check()?;
-        self.shared_memory.check().map(drop)
-    }
-
-    /// The same, and that the database did not become shorter. Gives its length.
-    pub(super) fn check_length(&self, known: u64) -> Result<u64, LostFile> {
-        let length = self.database.check()?.len();
-        if length < known {
-            return Err(self.database.lost("was cut short"));
-        }
+    /// Finds out whether each file is still at its path, and when the database was last changed.
+    pub(super) fn check(&self) -> Result<ChangeTime, LostFile> {
+        let database = self.database.check()?;
         self.log.check()?;
         self.shared_memory.check()?;
-        Ok(length)
+        self.lock.check()?;
+        Ok(ChangeTime(database.ctime(), database.ctime_nsec()))
     }
 
     pub(super) fn log_path(&self) -> &Path {
         &self.log.path
+    }
+
+    /// The database does not hold what was written to it.
+    pub(super) fn database_changed(&self) -> LostFile {
+        self.database.lost("was cut short or overwritten")
     }
 
     /// The write-ahead log does not hold what was written to it.

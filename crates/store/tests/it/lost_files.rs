@@ -88,6 +88,8 @@ fn removed_files_are_found_out_and_rescued() {
         (&[""], "log.db"),
         (&["-wal"], "log.db-wal"),
         (&["-shm"], "log.db-shm"),
+        (&[".lock"], "log.db.lock"),
+        (&["", "-wal", "-shm", ".lock"], "log.db"),
     ] {
         let mut scene = Scene::with_events(20);
         for suffix in gone {
@@ -160,11 +162,58 @@ fn write_ahead_log_that_was_overwritten_in_place_is_found_out() {
     assert_eq!(scene.rescue(), 20);
 }
 
+/// Events enough that some are only in the database and some only in the write-ahead log.
+fn scene_with_checkpoint() -> Scene {
+    let mut scene = Scene::with_events(200);
+    checkpoint(&scene, "TRUNCATE");
+    for _ in 0..3 {
+        scene.append().unwrap();
+    }
+    scene
+}
+
+fn checkpoint(scene: &Scene, mode: &str) {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let other = Connection::open_with_flags(scene.path(""), flags).unwrap();
+    other
+        .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+        .unwrap();
+}
+
 #[test]
-fn database_that_was_cut_is_found_out() {
-    let mut scene = Scene::with_events(20);
-    cut(&scene.path(""), 0);
-    assert_eq!(scene.loss(), ("log.db".to_owned(), "was cut short"));
+fn database_that_was_cut_or_overwritten_in_place_is_found_out() {
+    let expected = ("log.db".to_owned(), "was cut short or overwritten");
+    for length in [0, 4_096, 100_000] {
+        let mut scene = scene_with_checkpoint();
+        cut(&scene.path(""), length);
+        assert_eq!(scene.loss(), expected, "{length}");
+    }
+    // An old copy of the same record, and another record.
+    let mut scene = Scene::with_events(100);
+    checkpoint(&scene, "TRUNCATE");
+    fs::copy(scene.path(""), scene.path(".old")).unwrap();
+    for _ in 0..100 {
+        scene.append().unwrap();
+    }
+    checkpoint(&scene, "TRUNCATE");
+    scene.append().unwrap();
+    fs::copy(scene.path(".old"), scene.path("")).unwrap();
+    assert_eq!(scene.loss(), expected);
+    let mut scene = scene_with_checkpoint();
+    let other = Scene::with_events(500);
+    checkpoint(&other, "TRUNCATE");
+    fs::copy(other.path(""), scene.path("")).unwrap();
+    assert_eq!(scene.loss(), expected);
+}
+
+#[test]
+fn database_that_was_only_touched_is_no_loss() {
+    let mut scene = scene_with_checkpoint();
+    let mode = fs::metadata(scene.path("")).unwrap().permissions();
+    fs::set_permissions(scene.path(""), mode).unwrap();
+    fs::hard_link(scene.path(""), scene.path(".link")).unwrap();
+    scene.log.check().unwrap();
+    scene.append().unwrap();
 }
 
 #[test]
@@ -172,12 +221,7 @@ fn checkpoints_of_our_own_and_of_others_are_no_loss() {
     let mut scene = Scene::with_events(5);
     for mode in ["PASSIVE", "FULL", "RESTART", "TRUNCATE"] {
         for _ in 0..3 {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
-            let other = Connection::open_with_flags(scene.path(""), flags).unwrap();
-            other
-                .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
-                .unwrap();
-            drop(other);
+            checkpoint(&scene, mode);
             scene.log.check().unwrap();
             scene.append().unwrap();
             scene.append().unwrap();

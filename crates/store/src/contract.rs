@@ -11,7 +11,8 @@ use countersign_core::{
 ///
 /// Implementors guarantee: `append` commits entries and changes in one transaction and returns
 /// only when they are durable; after an error nothing of that append is visible, and a later
-/// append may succeed again; the entries' numbers follow the head without a gap.
+/// append may succeed again; the entries' numbers follow the head without a gap. After
+/// [`StoreError::Lost`] no append succeeds again, and the last one may be in the lost files.
 pub trait Log: Send {
     /// What memory must hold, as of the newest commit.
     fn load(&mut self) -> Result<Snapshot, StoreError>;

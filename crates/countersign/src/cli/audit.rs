@@ -17,7 +17,8 @@ use crate::{audit, duration, output};
 const RESCUE_HELP: &str = "Example:
   countersign audit rescue ~/rescued.db
 
-The host must still run: what it has is in its open files and its memory. Do not end it before.
+The host must still run: what it has is in its open files and its memory. Do not end it before; one that
+is ended all the same, and not killed, first saves it to `countersign.db.rescued` beside the database.
 Afterwards end it, move the rescued file to the place of the database, and start it again; the command
 prints each step.";
 

@@ -248,7 +248,7 @@ async fn tokens_status_and_stop_have_their_routes() {
             "agents": 1, "agents_alone_ms": 1_800_000, "bypassed": [], "connections": 1,
             "database": host.home().join("countersign.db"), "event_sequence": "#",
             "listen": host.address, "pending_approvals": 1, "pending_questions": 0, "pid": "#",
-            "rule_problems": [], "socket": host.socket(), "started_at": "<time>",
+            "record_lost": false, "rule_problems": [], "socket": host.socket(), "started_at": "<time>",
             "version": env!("CARGO_PKG_VERSION"),
             "you": { "name": "auth-token file", "role": "operator" },
         })

@@ -38,7 +38,7 @@ use crate::fault::{Fault, LostFile};
 use crate::{Log, RescuedRecord, StoreError, audit};
 use log_copy::{CopyError, LogCopy};
 use pool::Pool;
-use record_files::{ChangeTime, RecordFiles};
+use record_files::{ChangeTime, RecordFiles, with_suffix};
 use words::{Kinds, Words};
 
 /// Opens the file, or makes it, as its one host.
@@ -71,6 +71,7 @@ pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> 
             log_copy,
             changed_at,
             lost: None,
+            rescued: false,
             _lock: lock,
         };
         log.follow_log()?;
@@ -101,6 +102,7 @@ pub struct SqliteLog {
     changed_at: ChangeTime,
     /// What became of the files. From then on nothing is written.
     lost: Option<LostFile>,
+    rescued: bool,
     _lock: File,
 }
 
@@ -143,7 +145,9 @@ impl Log for SqliteLog {
                 source: "nothing is lost: every file is in its place".into(),
             });
         }
-        rescue::rescue(&self.conn, &self.files, self.log_copy.bytes(), target)
+        let rescued = rescue::rescue(&self.conn, &self.files, self.log_copy.bytes(), target)?;
+        self.rescued = true;
+        Ok(rescued)
     }
 }
 
@@ -221,6 +225,22 @@ impl SqliteLog {
         }
     }
 
+    /// Nobody rescued a lost record, and after this nobody can.
+    fn rescue_unasked(&mut self) {
+        if self.lost.is_none() || self.rescued {
+            return;
+        }
+        let target = with_suffix(&self.path, ".rescued");
+        match self.rescue(&target) {
+            Ok(rescued) => tracing::warn!(
+                file = %target.display(),
+                events = rescued.events,
+                "the lost record was saved to another file"
+            ),
+            Err(error) => tracing::error!(%error, "the lost record could not be saved"),
+        }
+    }
+
     /// Once a file is lost the connection must not touch what lies under its names: closing it
     /// would remove another write-ahead log.
     fn remember_loss(&mut self, fault: Fault, doing: &'static str) -> StoreError {
@@ -263,7 +283,7 @@ impl SqliteLog {
 impl Drop for SqliteLog {
     fn drop(&mut self) {
         if self.check().is_err() {
-            return;
+            return self.rescue_unasked();
         }
         // Readers may outlive the writer, and they cannot move the write-ahead log into the file.
         let move_it = || {

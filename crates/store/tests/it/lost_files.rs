@@ -269,6 +269,23 @@ fn writer_that_lost_its_files_leaves_others_under_their_names_alone() {
     assert_eq!(verify(&path, None).unwrap().events, 7);
 }
 
+#[test]
+fn writer_that_nobody_rescued_saves_what_it_has_when_it_ends() {
+    let scene = Scene::with_events(5);
+    for suffix in ["", "-wal", "-shm", ".lock"] {
+        fs::remove_file(scene.path(suffix)).unwrap();
+    }
+    let saved = scene.path(".rescued");
+    drop(scene.log);
+    assert_eq!(verify(&saved, None).unwrap().events, 5);
+    let mut scene = Scene::with_events(5);
+    fs::remove_file(scene.path("")).unwrap();
+    scene.rescue();
+    let saved = scene.path(".rescued");
+    drop(scene.log);
+    assert!(!saved.exists(), "once is enough");
+}
+
 /// A reader that is opened after the loss would read another record.
 #[test]
 fn new_reader_does_not_read_another_file_under_the_same_name() {

@@ -53,16 +53,13 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
     if !warnings.is_empty() {
         fields.push(("care", warnings.join("\n")));
     }
-    let label = if status.record_lost {
-        "RECORD LOST"
-    } else {
-        "store error"
-    };
-    fields.extend(
-        status
-            .store_error
-            .as_ref()
-            .map(|error| (label, format!("{}: nothing is allowed", shown::line(error)))),
-    );
+    fields.extend(status.store_error.as_ref().map(|error| {
+        let error = shown::line(error);
+        if status.record_lost {
+            ("RECORD LOST", error.into_owned())
+        } else {
+            ("store error", format!("{error}: nothing is allowed"))
+        }
+    }));
     fields
 }

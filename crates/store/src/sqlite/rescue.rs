@@ -27,8 +27,17 @@ pub(super) fn rescue(
 ) -> Result<RescuedRecord, StoreError> {
     let fail = |fault: Fault| fault.into_error(target, DOING);
     // Reserves the name; the file takes its place when it is whole.
-    let reserved = create_new(target).map_err(|error| fail(error.into()))?;
-    drop(reserved);
+    match create_new(target) {
+        Ok(reserved) => drop(reserved),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            let message = format!("`{}` exists, and nothing is overwritten", target.display());
+            return Err(StoreError::Backend {
+                doing: DOING,
+                source: message.into(),
+            });
+        }
+        Err(error) => return Err(fail(error.into())),
+    }
     let draft = Draft(with_suffix(target, ".part"));
     let written = copy_both(files, log_copy, &draft)
         .and_then(|()| prove(&draft.0))

@@ -41,9 +41,9 @@ pub use rulebook::{
     RulebookError, foreign_policy,
 };
 pub use service::{
-    Backtest, CatalogEntry, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined,
-    OpenError, Overview, RulesOverview, RunnerSettings, Service, Settings, SpawnRequest, Stopped,
-    TranscriptPage, open, start,
+    Backtest, CatalogEntry, CgroupAgent, CheckRequest, Checked, Contradiction, GrantAdded,
+    Identified, Mined, OpenError, Overview, RulesOverview, RunnerSettings, Service, Settings,
+    SpawnRequest, Stopped, TranscriptPage, open, start,
 };
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

@@ -8,7 +8,7 @@ mod heard;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS, WAITERS_PER_SUBJECT_MAX};
 use countersign_core::{
@@ -102,6 +102,28 @@ pub struct Counters {
     pub rejections: AtomicU64,
     /// Commits that failed.
     pub commit_failures: AtomicU64,
+    /// Whether some process may be an agent's.
+    pub(crate) agent_processes: AtomicBool,
+}
+
+impl Counters {
+    pub(crate) fn note_agent_processes(&self, state: &State) {
+        // A run that is over counts too: what it left behind may just be ending.
+        let managed = state.agents().any(|agent| agent.managed.is_some());
+        let some = managed || state.marks().next().is_some();
+        self.agent_processes.store(some, Ordering::Release);
+    }
+}
+
+/// Whether an event can begin or end what [`Counters::agent_processes`] says.
+fn concerns_agent_processes(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::ProcessMarked(_)
+            | Event::ProcessesForgotten(_)
+            | Event::AgentSpawned(_)
+            | Event::AgentUnregistered(_)
+    )
 }
 
 pub(crate) struct Supervisor {
@@ -335,6 +357,9 @@ impl Supervisor {
             }
             let seq = self.state.head().next();
             let ask = self.state.apply(seq, now, &event);
+            if concerns_agent_processes(&event) {
+                self.counters.note_agent_processes(&self.state);
+            }
             self.gate.note(&event);
             turn.bookmarks.note(&event);
             self.wake_waiters(seq, now, &event, ended_question.as_mut(), turn);

@@ -406,6 +406,9 @@ pub struct HostStatus {
     /// Why nothing can be written, if nothing can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_error: Option<String>,
+    /// Whether a token alone counts on TCP where the calling process cannot be named.
+    #[serde(default)]
+    pub unnamed_callers: bool,
     /// Its version.
     pub version: String,
     /// Who the caller is to the host.

@@ -79,6 +79,7 @@ impl Doors {
                 .service
                 .store_trouble()
                 .map(|trouble| trouble.to_string()),
+            unnamed_callers: self.doorkeeper.unnamed_callers,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             you: ops::you(caller),
         })

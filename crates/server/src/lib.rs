@@ -12,6 +12,7 @@ mod events;
 mod fault;
 mod guard;
 mod listen;
+mod look_again;
 mod mcp;
 mod metrics;
 mod ops;
@@ -46,6 +47,8 @@ pub struct Options {
     pub database: PathBuf,
     /// How long agents go on without a host, to be named in the status.
     pub agents_alone_ms: u64,
+    /// Whether a token alone counts on TCP where the calling process cannot be named, as through a forwarded port.
+    pub unnamed_callers: bool,
 }
 
 /// Why the doors could not be opened.

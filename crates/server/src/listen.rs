@@ -30,8 +30,9 @@ use tokio_util::task::TaskTracker;
 use crate::auth::{Connection, Doorkeeper, Peer, login_name};
 use crate::fault::Fault;
 use crate::guard::Guard;
+use crate::look_again::look_again;
 use crate::ops::hook::{self, Desk};
-use crate::peer::{TcpPeers, identify};
+use crate::peer::{TcpEnds, TcpPeers, identify};
 use crate::tickets::Tickets;
 use crate::{Doors, Options, ServeError, Server, mcp, rest, session, web};
 
@@ -55,6 +56,7 @@ pub(crate) async fn open(
         peers: Arc::new(TcpPeers::default()),
         uid,
         login: login_name(uid),
+        unnamed_callers: options.unnamed_callers,
     };
     doorkeeper
         .forget_ended()
@@ -128,6 +130,7 @@ fn router(doors: &Arc<Doors>) -> Router {
                 "nothing here; the API is under /api/v1\n",
             )
         })
+        .layer(middleware::from_fn_with_state(doors.clone(), look_again))
         .layer(DefaultBodyLimit::max(FRAME_BYTES_MAX))
         .layer(middleware::from_fn_with_state(doors.clone(), stand_guard))
         .with_state(doors.clone())
@@ -229,10 +232,11 @@ async fn accept_tcp(listener: TcpListener, door: Door) {
         };
         // Replies are whole frames; waiting to fill a packet would only delay them.
         drop(stream.set_nodelay(true));
+        let accepted = door.look_up(Peer::Tcp(TcpEnds { peer, local }));
         let Some(room) = door.room(&door.doors.room).await else {
             return;
         };
-        door.serve(stream, Peer::Tcp { peer, local }, room);
+        door.serve(stream, accepted, room);
     }
 }
 
@@ -251,15 +255,21 @@ async fn accept_unix(listener: UnixListener, door: Door) {
         };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         let process = pid.and_then(identify);
+        let accepted = door.look_up(Peer::Unix {
+            uid: peer.uid(),
+            process,
+        });
         let Some(room) = door.room(&door.doors.unix_room).await else {
             return;
         };
-        let peer = Peer::Unix {
-            uid: peer.uid(),
-            process,
-        };
-        door.serve(stream, peer, room);
+        door.serve(stream, accepted, room);
     }
+}
+
+/// A connection that was accepted, and the look at its other end that has begun.
+struct Accepted {
+    connection: Arc<Connection>,
+    look: tokio::task::JoinHandle<()>,
 }
 
 impl Door {
@@ -271,13 +281,24 @@ impl Door {
         }
     }
 
+    /// Begins at once to look who is at the other end.
+    fn look_up(&self, peer: Peer) -> Accepted {
+        let connection = Arc::new(Connection::new(peer));
+        let (doors, looked_at) = (self.doors.clone(), connection.clone());
+        let look = self.tasks.spawn(async move {
+            // What is found stays with the connection, a refusal too.
+            drop(doors.doorkeeper.find_peer(&looked_at).await);
+        });
+        Accepted { connection, look }
+    }
+
     fn serve(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        peer: Peer,
+        Accepted { connection, look }: Accepted,
         room: OwnedSemaphorePermit,
     ) {
-        let connection = Arc::new(Connection::new(peer, room));
+        connection.keep_room(room);
         let router = self.router.clone().layer(axum::Extension(connection));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
@@ -288,6 +309,8 @@ impl Door {
             .with_upgrades();
         let ending = self.doors.ending.clone();
         self.tasks.spawn(async move {
+            // Before anything it sends is read.
+            drop(look.await);
             tokio::pin!(serving);
             tokio::select! {
                 served = serving.as_mut() => drop(served),

@@ -3,7 +3,7 @@
 //! Invariants: an answer never names a process that did not hold that end when asked, and what could not be found out
 //! is told apart from what is not there. Nothing here decides what a caller may do.
 //!
-//! Elsewhere than on Linux there is no answer: nothing is identified, and every holder is hidden.
+//! Elsewhere than on Linux there is no answer: nothing is identified, and no holder is found.
 
 mod holders;
 mod root;
@@ -13,9 +13,11 @@ mod tcp;
 
 use std::fs;
 
+pub(crate) use holders::Descriptor;
 pub(crate) use root::find_root;
+pub(crate) use socket::SocketFacts;
 pub(crate) use stray::{Origin, origin};
-pub(crate) use tcp::{Found, TcpPeers};
+pub(crate) use tcp::{TcpEnds, TcpPeers};
 
 const LINEAGE_MAX: usize = 64;
 const WALKS_MAX: usize = 4;

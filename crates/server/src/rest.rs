@@ -30,6 +30,7 @@ use crate::auth::{Connection, Identity};
 use crate::events;
 use crate::fault::Fault;
 use crate::guard::require_own_page;
+use crate::look_again::RequestIdentity;
 use crate::ops;
 use crate::web::COOKIE;
 
@@ -124,6 +125,9 @@ where
             .doorkeeper
             .identify(&connection, shown.map(Arc::from))
             .await?;
+        if let Some(kept) = parts.extensions.get::<RequestIdentity>() {
+            kept.set(&identity);
+        }
         Ok(Self {
             connection,
             identity,
@@ -142,7 +146,7 @@ impl<S: Send + Sync> FromRequestParts<S> for CallerOnConnection {
     }
 }
 
-fn connection(parts: &Parts) -> Result<Arc<Connection>, Fault> {
+pub(crate) fn connection(parts: &Parts) -> Result<Arc<Connection>, Fault> {
     let connection = parts.extensions.get::<Arc<Connection>>().cloned();
     connection.ok_or_else(|| Fault::plain(Reason::AuthFailed, "the connection is not known"))
 }
@@ -193,6 +197,16 @@ type Answer<T> = Result<Json<T>, Fault>;
 #[derive(axum::extract::FromRequest)]
 #[from_request(via(Json), rejection(Fault))]
 struct Body<T>(T);
+
+impl From<axum::extract::rejection::BytesRejection> for Fault {
+    fn from(rejection: axum::extract::rejection::BytesRejection) -> Self {
+        let reason = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Reason::TooLarge,
+            _ => Reason::InvalidParams,
+        };
+        Self::plain(reason, rejection.body_text())
+    }
+}
 
 impl From<axum::extract::rejection::JsonRejection> for Fault {
     fn from(rejection: axum::extract::rejection::JsonRejection) -> Self {

@@ -44,6 +44,7 @@ pub(crate) async fn login(
     CallerOnConnection(connection): CallerOnConnection,
     Path(ticket): Path<String>,
 ) -> Result<Response, Fault> {
+    doors.doorkeeper.refuse_agents(&connection).await?;
     let name = doors.tickets.redeem(&ticket, doors.service.now());
     let name = name.ok_or_else(|| {
         Fault::plain(
@@ -51,7 +52,6 @@ pub(crate) async fn login(
             "this link was used or is too old: make a new one with `countersign open`",
         )
     })?;
-    doors.doorkeeper.refuse_agents(&connection).await?;
     let host = Caller::host();
     let (secret, _) = doors
         .service

@@ -305,6 +305,13 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<Check> {
         Some(listen) => ok("listen", listen),
         None => ok("listen", "no TCP: only the socket"),
     });
+    if status.unnamed_callers {
+        checks.push(warn(
+            "unnamed callers",
+            "on TCP a token alone counts where the calling process cannot be named",
+            "remove `unnamed_callers` under `[server]` in config.toml unless a forwarded port needs it",
+        ));
+    }
     checks.extend(status.containment.as_ref().map(containment));
     if let Some(error) = &status.store_error {
         checks.push(fail(

@@ -53,6 +53,10 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
     if !warnings.is_empty() {
         fields.push(("care", warnings.join("\n")));
     }
+    if status.unnamed_callers {
+        let allowed = "on TCP a token alone counts where the calling process cannot be named";
+        fields.push(("unnamed callers", allowed.to_owned()));
+    }
     fields.extend(
         status
             .store_error

@@ -46,6 +46,7 @@ mod settings;
 mod settling;
 mod worktrees;
 
+pub use access::CgroupAgent;
 pub use managed::{SpawnRequest, TranscriptPage};
 pub use replay::{Backtest, Contradiction, Mined};
 pub use rules::{CheckRequest, Checked, GrantAdded, RulesOverview};
@@ -143,6 +144,7 @@ fn assemble(
     let feed = Arc::new(Feed::new(snapshot.head));
     let counters = Arc::new(Counters::default());
     let state = State::restore(snapshot);
+    counters.note_agent_processes(&state);
     let rulebook = settings.rulebook;
     trust(&rulebook, &state);
     let supervisor = Supervisor {

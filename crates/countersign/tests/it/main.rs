@@ -16,6 +16,7 @@ mod wire;
 
 mod agents_cannot_answer;
 mod approvals;
+mod attacks;
 mod bad_input;
 mod browsers;
 mod cli;

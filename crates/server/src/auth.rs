@@ -58,17 +58,19 @@ impl Doorkeeper {
                 "the socket is for its owner alone",
             ));
         }
-        // First what is cheap: who shows nothing, or nothing that is known, costs no search of /proc.
+        // First what is cheap: who shows nothing, or nothing that is known, costs no further search of /proc.
         let bearer = self.find_bearer(token.as_deref()).await?;
         if bearer.is_none() && !connection.is_unix() {
             return Err(auth_required());
         }
         let found = self.find_peer(connection).await?;
-        let peer_version = connection.version();
         let (principal, expires_at) = match (found, bearer) {
             (FoundPeer::Agent(agent), _) => (agent_by_descent(agent), None),
             (FoundPeer::Other(lineage), Some((token, bearer))) => {
-                self.mark_users(&bearer, &token, &lineage).await?;
+                if let Role::Agent(agent) = &bearer.principal.role {
+                    self.mark_users(agent, &token, &lineage).await?;
+                    connection.note_agent(agent.clone());
+                }
                 (bearer.principal, bearer.expires_at)
             }
             (FoundPeer::Other(_), None) => (self.owner(), None),
@@ -77,7 +79,7 @@ impl Doorkeeper {
             principal,
             expires_at,
             trust_version,
-            peer_version,
+            peer_version: connection.version(),
             token,
         })
     }
@@ -96,14 +98,12 @@ impl Doorkeeper {
     /// Whoever uses an agent's token is that agent, before anything is done for it.
     async fn mark_users(
         &self,
-        bearer: &Identified,
+        agent: &AgentId,
         token: &str,
         lineage: &Lineage,
     ) -> Result<(), Fault> {
-        if let Role::Agent(agent) = &bearer.principal.role {
-            for process in lineage.users_of(token) {
-                self.mark(agent, process).await?;
-            }
+        for process in lineage.users_of(token) {
+            self.mark(agent, process).await?;
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ impl PeerRecord {
         }
         self.version += 1;
         for process in holders.iter().flat_map(|holder| &holder.chain) {
-            if !self.seen.contains(process) {
+            if self.seen.len() <= PROCESSES_MAX && !self.seen.contains(process) {
                 self.seen.push(*process);
             }
         }
@@ -125,10 +125,16 @@ impl PeerRecord {
     pub(super) fn note_socket(&mut self, facts: SocketFacts) {
         match self.socket {
             None => self.socket = Some(facts),
-            Some(first) if first == facts => {}
+            Some(first) if is_same_socket(first, facts) => {}
             Some(_) => self.note_unnamed(UnnamedReason::Closed),
         }
     }
+}
+
+/// The kernel's table, which is read where it cannot be asked, has no cookies.
+fn is_same_socket(first: SocketFacts, now: SocketFacts) -> bool {
+    let cookies = first.cookie.zip(now.cookie);
+    first.inode == now.inode && cookies.is_none_or(|(first, now)| first == now)
 }
 
 /// A connection and what was found out about its other end.
@@ -159,6 +165,11 @@ impl Connection {
         matches!(self.peer, Peer::Unix { .. })
     }
 
+    /// From now on the connection is this agent's.
+    pub(super) fn note_agent(&self, agent: AgentId) {
+        self.record().note_agent(agent);
+    }
+
     /// Rises with everything that is found out about the other end.
     pub(super) fn version(&self) -> u64 {
         self.record().version
@@ -173,5 +184,80 @@ impl Connection {
 
     pub(super) fn record(&self) -> MutexGuard<'_, PeerRecord> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(pid: u32) -> PeerHolder {
+        let process = |pid| ProcessKey { pid, start_time: 1 };
+        PeerHolder {
+            descriptor: Some(Descriptor { pid, number: 3 }),
+            chain: vec![process(pid), process(1)],
+            is_foreign: false,
+        }
+    }
+
+    #[test]
+    fn nothing_that_was_found_is_taken_back() {
+        let mut record = PeerRecord::default();
+        record.note_holders(vec![holder(7)]);
+        let version = record.version;
+        record.note_holders(vec![holder(7)]);
+        assert_eq!(record.version, version, "nothing is new");
+        record.note_holders(vec![holder(8)]);
+        let seen: Vec<u32> = record.seen.iter().map(|process| process.pid).collect();
+        assert_eq!((seen, record.holders), (vec![7, 1, 8], vec![holder(8)]));
+
+        let mut record = PeerRecord::default();
+        record.note_unnamed(UnnamedReason::Hidden);
+        record.note_unnamed(UnnamedReason::Closed);
+        record.note_holders(vec![holder(7)]);
+        record.note_agent(AgentId::new("first"));
+        record.note_agent(AgentId::new("second"));
+        assert_eq!(record.unnamed, Some(UnnamedReason::Hidden));
+        assert_eq!(record.agent, Some(AgentId::new("first")));
+    }
+
+    #[test]
+    fn another_socket_between_the_same_ports_is_not_taken_for_the_first() {
+        let first = SocketFacts {
+            inode: 5,
+            uid: 1000,
+            cookie: Some(9),
+            cgroup: None,
+        };
+        let noted = |facts| {
+            let mut record = PeerRecord::default();
+            record.note_socket(first);
+            record.note_socket(facts);
+            record.unnamed
+        };
+        assert_eq!(noted(first), None);
+        let by_table = SocketFacts {
+            cookie: None,
+            ..first
+        };
+        assert_eq!(noted(by_table), None);
+        for other in [
+            SocketFacts { inode: 6, ..first },
+            SocketFacts {
+                cookie: Some(10),
+                ..first
+            },
+        ] {
+            assert_eq!(noted(other), Some(UnnamedReason::Closed));
+        }
+    }
+
+    #[test]
+    fn a_connection_that_goes_through_very_many_processes_is_refused() {
+        let mut record = PeerRecord::default();
+        for pid in 2..2000 {
+            record.note_holders(vec![holder(pid)]);
+        }
+        assert_eq!(record.unnamed, Some(UnnamedReason::PassedAround));
     }
 }

@@ -320,6 +320,7 @@ fn refuse_unnamed(reason: UnnamedReason, connection: &Connection) -> Fault {
         ". Call from a process of your own on this machine, or by the Unix socket; for a forwarded port, set \
          `unnamed_callers = true` under `[server]` in config.toml"
     };
+    tracing::info!(peer = ?connection.peer, %reason, "refused a caller that cannot be named");
     let message = format!("the calling process is not known: {reason}{advice}");
     Fault::refused(Reason::AuthFailed, message)
 }

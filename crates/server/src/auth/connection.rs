@@ -41,6 +41,8 @@ pub(crate) enum UnnamedReason {
     Ended,
     /// Its process is nested so deeply that it cannot be seen where it comes from.
     TooDeep,
+    /// What is above its process ended again and again while it was looked at.
+    Changing,
     /// It went through too many processes.
     PassedAround,
     /// It was created in a cgroup that was removed.
@@ -55,6 +57,7 @@ impl fmt::Display for UnnamedReason {
             Self::OtherUser => "it is another user's",
             Self::Ended => "it has ended",
             Self::TooDeep => "it is nested too deeply",
+            Self::Changing => "what started it changed while it was looked at",
             Self::PassedAround => "its socket went through too many processes",
             Self::CreatorUnknown => "its socket was created in a cgroup that is no longer there",
         })

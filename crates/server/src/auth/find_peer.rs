@@ -158,18 +158,23 @@ impl Doorkeeper {
             let holders = holders.map(|one| find_holder(one, facts.inode, uid, &known));
             holders.filter_map(Result::transpose).collect()
         });
-        let holders: Result<Vec<_>, _> = looking.await.unwrap_or(Err(UnnamedReason::Hidden));
+        let found: Vec<Result<_, _>> = looking.await.unwrap_or_default();
         let mut record = connection.record();
-        match holders {
-            Ok(holders) if holders.is_empty() => record.note_unnamed(UnnamedReason::Hidden),
-            Ok(holders) => {
-                if holders.iter().any(|holder| holder.is_foreign) {
-                    record.note_unnamed(UnnamedReason::OtherUser);
-                }
-                record.note_holders(holders);
-            }
-            Err(reason) => record.note_unnamed(reason),
+        if found.is_empty() {
+            return record.note_unnamed(UnnamedReason::Hidden);
         }
+        // One that cannot be named does not hide the others: an agent may be among them.
+        let mut holders = Vec::new();
+        for holder in found {
+            match holder {
+                Ok(holder) => holders.push(holder),
+                Err(reason) => record.note_unnamed(reason),
+            }
+        }
+        if holders.iter().any(|holder| holder.is_foreign) {
+            record.note_unnamed(UnnamedReason::OtherUser);
+        }
+        record.note_holders(holders);
     }
 
     /// Whether nothing has changed since it was last decided who the peer is.
@@ -301,6 +306,7 @@ fn find_chain(pid: u32) -> Result<Vec<ProcessKey>, UnnamedReason> {
     let found = ancestry(pid);
     match found.reach {
         Reach::TooDeep => Err(UnnamedReason::TooDeep),
+        Reach::Lost if !found.processes.is_empty() => Err(UnnamedReason::Changing),
         _ if found.processes.is_empty() => Err(UnnamedReason::Ended),
         _ => Ok(found.processes.into_iter().map(to_key).collect()),
     }

@@ -162,12 +162,12 @@ fn play(attack: &Attack, relay: &Path) -> String {
             answer
         }
         Trick::HandedBeforeRequest => {
-            std::thread::sleep(OUT_OF_SIGHT);
+            connection.wait_until_served(&attack.address);
             hand_to_relay(connection, relay, request)
         }
         Trick::HandedAtOnce => hand_to_relay(connection, relay, request),
         Trick::HandedAfterRequest => {
-            std::thread::sleep(OUT_OF_SIGHT);
+            connection.wait_until_served(&attack.address);
             connection.write(request);
             hand_to_relay(connection, relay, b"")
         }

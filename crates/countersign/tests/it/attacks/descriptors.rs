@@ -36,6 +36,19 @@ impl Connected {
         drop(std::fs::File::from(self.copy()).write_all(request));
     }
 
+    /// Gets an answer that needs no caller, so that the host has looked at the connection.
+    pub(super) fn wait_until_served(&self, host: &str) {
+        let head = format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        self.write(head.as_bytes());
+        let mut stream = std::fs::File::from(self.copy());
+        let mut answer = Vec::new();
+        let mut byte = [0];
+        while !answer.ends_with(b"ok\n") {
+            stream.read_exact(&mut byte).unwrap();
+            answer.extend(byte);
+        }
+    }
+
     /// Everything that comes until the end, or until nothing comes for a while.
     pub(super) fn read(self) -> String {
         // Reading with a limit is the same on both kinds of sockets.

@@ -1,6 +1,6 @@
 # Each target is a line anybody could type.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-agents agents check lint deny bench crash fuzz dev bless clean
+.PHONY: help run test test-agents agents schemathesis check lint deny bench crash fuzz dev bless clean
 
 CACHE := .cache
 DENY_VERSION := 0.20.2
@@ -16,6 +16,11 @@ run: ## Build, then start a host in a scratch home with three demo agents to ans
 
 test: lint deny agents ## Everything that CI runs
 	COUNTERSIGN_AGENTS_REQUIRED=1 cargo test --locked --workspace
+	$(MAKE) schemathesis
+
+schemathesis: ## Test every REST operation of a scratch host against its own document
+	cargo build --locked -p countersign
+	scripts/schemathesis
 
 agents: ## Fetch the agents that tests run, at pinned versions, into the cache
 	scripts/agents

@@ -32,4 +32,4 @@ pub use shells::{
     CommandSpec, LocalShells, NoShells, PtySize, ShellBackend, ShellError, ShellFuture, TerminalId,
     TerminalOutput,
 };
-pub use tree::{Means, Tree, TreeError, TreeRecord, marks_of, means};
+pub use tree::{Means, Tree, TreeError, TreeRecord, marks_of, marks_of_cgroup, means};

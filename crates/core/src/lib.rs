@@ -8,6 +8,7 @@
 mod agent;
 mod approval;
 mod bookmark;
+mod combining;
 mod decide;
 #[cfg(test)]
 mod decide_tests;

@@ -149,6 +149,12 @@ pub const CEILING_RULES_MAX: usize = 64;
 /// The longest timeout a caller can ask for: a year. Beyond it, say `none`.
 pub const TIMEOUT_MS_MAX: u64 = 366 * 24 * 3_600_000;
 
+/// How long a token is valid if its maker says nothing: an hour, enough for a script.
+pub const TOKEN_TTL_MS_DEFAULT: u64 = 3_600_000;
+
+/// How long a token can be valid: 90 days. A token that is lost is useless after a season at most.
+pub const TOKEN_TTL_MS_MAX: u64 = 90 * 24 * 3_600_000;
+
 /// One rule file, ours or another tool's: far more than anybody writes by hand.
 pub const RULE_FILE_BYTES_MAX: usize = 1024 * 1024;
 
@@ -220,8 +226,18 @@ pub const CONNECTION_REQUESTS_MAX: usize = 256;
 /// up what comes behind them.
 pub const CONNECTION_WAITS_MAX: usize = 1_000;
 
-/// Connections open at one time, over all doors.
+/// Connections open on TCP at one time; fewer where the limit of open files is low.
 pub const CONNECTIONS_MAX: usize = 4_096;
+
+/// Open files that connections leave to the host: the record, rule files, a few for each agent, and the
+/// look into other processes by which callers are known. Where the limit is low, half of it.
+pub const HOST_FILES_KEPT: usize = 8_192;
+
+/// The head of one request: its line and all its headers. Far more than any client of ours sends.
+pub const HEAD_BYTES_MAX: usize = 32 * 1024;
+
+/// Headers of one request.
+pub const HEADERS_MAX: usize = 100;
 
 /// A connection that has not said who it is by then is closed.
 pub const AUTH_MS: u64 = 10_000;

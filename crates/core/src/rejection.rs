@@ -80,6 +80,12 @@ pub enum Rejection {
         /// The bound.
         limit_ms: u64,
     },
+    /// A token that would end at once, or too late.
+    #[error("a token must end after now and within {} days ({limit_ms} ms)", limit_ms / 86_400_000)]
+    TokenLifetime {
+        /// The bound.
+        limit_ms: u64,
+    },
     /// A path that depends on where one stands.
     #[error("{0} must be an absolute path")]
     NotAbsolute(&'static str),

@@ -2,12 +2,15 @@
 //!
 //! Invariants: the output has no control character except `\n` in [`Layout::Block`], and no character that draws
 //! nothing, draws as a blank other than the space, or moves its neighbours. No text can forge `⟨412 spaces⟩`, since
-//! its brackets are escaped where they stand in the text. In [`Layout::Line`] different texts look different.
+//! its brackets are escaped where they stand in the text. No more than [`MARKS_MAX`] marks are drawn onto one
+//! character, so that no text covers the lines around it. In [`Layout::Line`] different texts look different.
 //!
-//! Deliberately absent: look-alike letters and stacked combining marks, which are visible, and truncation, since what
-//! is cut off is what is approved unseen.
+//! Deliberately absent: look-alike letters, which are visible, and truncation, since what is cut off is what is
+//! approved unseen.
 
 use std::borrow::Cow;
+
+use crate::combining::is_combining;
 
 /// Where the text will stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,9 @@ pub enum Layout {
 }
 
 const BLANKS_MAX: usize = 8;
+
+/// Marks on one character: twice what any script needs.
+const MARKS_MAX: usize = 8;
 
 /// The brackets of our own mark for collapsed blanks.
 const MARK: (char, char) = ('\u{27e8}', '\u{27e9}');
@@ -72,8 +78,8 @@ const HIDDEN: &[(char, char)] = &[
     ('\u{40000}', '\u{10ffff}'),
 ];
 
-/// Shows every character that a screen would hide, obey or turn into a blank as `\u{…}` or `\r`, and more than eight
-/// blanks in a row as their number. Nothing is left out. Ordinary text is borrowed as it is.
+/// Shows every character that a screen would hide, obey or turn into a blank as `\u{…}` or `\r`, also each mark after
+/// the eighth on one character, and more than eight blanks in a row as their number. Nothing is left out. Ordinary text is borrowed as it is.
 ///
 /// The result is plain text: a sink with a markup of its own still has to escape that.
 pub fn visible(text: &str, layout: Layout) -> Cow<'_, str> {
@@ -93,17 +99,32 @@ pub fn visible(text: &str, layout: Layout) -> Cow<'_, str> {
 /// Zero means that each `\u{…}` and `\r` a person sees in [`Layout::Block`] stands in the text itself; a screen prints
 /// a warning for anything else.
 pub fn hidden_count(text: &str) -> usize {
+    let mut marks = MarkRun::default();
     text.chars()
-        .filter(|&c| is_hidden(c) && !matches!(c, '\n' | '\t'))
+        .filter(|&c| marks.is_excess(c) || (is_hidden(c) && !matches!(c, '\n' | '\t')))
         .count()
+}
+
+/// How many marks the last character has.
+#[derive(Default)]
+struct MarkRun(usize);
+
+impl MarkRun {
+    /// Whether the next character is one mark too many. Called for each character of a text, in order.
+    fn is_excess(&mut self, c: char) -> bool {
+        self.0 = if is_combining(c) { self.0 + 1 } else { 0 };
+        self.0 > MARKS_MAX
+    }
 }
 
 /// False for a backslash in a line, which only [`render`] can judge.
 fn is_plain(text: &str, layout: Layout) -> bool {
     let mut blanks = 0;
+    let mut marks = MarkRun::default();
     text.chars().all(|c| {
         blanks = if c == ' ' { blanks + 1 } else { 0 };
         blanks <= BLANKS_MAX
+            && !marks.is_excess(c)
             && match layout {
                 Layout::Line => c != '\\' && !is_hidden(c),
                 Layout::Block => c == '\n' || !is_hidden(c),
@@ -114,6 +135,7 @@ fn is_plain(text: &str, layout: Layout) -> bool {
 fn render(text: &str, layout: Layout) -> String {
     let mut shown = String::with_capacity(text.len() + text.len() / 4);
     let mut rest = text;
+    let mut marks = MarkRun::default();
     while let Some(first) = rest.chars().next() {
         let run = if is_blank(first, layout) {
             rest.find(|c| !is_blank(c, layout))
@@ -123,7 +145,9 @@ fn render(text: &str, layout: Layout) -> String {
             Some(first.len_utf8())
         };
         let (head, tail) = rest.split_at(run.unwrap_or(rest.len()));
-        if is_blank(first, layout) {
+        if marks.is_excess(first) {
+            shown.extend(first.escape_unicode());
+        } else if is_blank(first, layout) {
             shown.push_str(&show_blanks(head));
         } else if first == '\\' {
             push_backslashes(&mut shown, head, tail, layout);

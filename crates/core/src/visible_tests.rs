@@ -97,6 +97,28 @@ fn private_and_impossible_characters_are_shown() {
 }
 
 #[test]
+fn marks_are_not_stacked_higher_than_any_script_needs() {
+    let marks = |count: usize| "\u{301}".repeat(count);
+    for text in [
+        "e\u{301}".to_owned(),
+        format!("a{}", marks(8)),
+        format!("a{}b{}", marks(8), marks(8)),
+    ] {
+        check_both(&text, &text, 0);
+    }
+    let nine = format!("a{}\u{302}b", marks(8));
+    check_both(&nine, &format!("a{}\\u{{302}}b", marks(8)), 1);
+    let many = format!("x{}\u{5b0}\u{20dd}", marks(12));
+    let shown = format!("x{}{}\\u{{5b0}}\\u{{20dd}}", marks(8), r"\u{301}".repeat(4));
+    check_both(&many, &shown, 6);
+    // At the start of a text they are drawn onto whatever stands before it.
+    check_both(&marks(9), &format!("{}\\u{{301}}", marks(8)), 1);
+    // A character that is shown as an escape begins anew, as do line breaks.
+    let hidden = format!("{}\u{200d}{}", marks(8), marks(8));
+    check_both(&hidden, &format!("{}\\u{{200d}}{}", marks(8), marks(8)), 1);
+}
+
+#[test]
 fn long_runs_of_blanks_become_their_number() {
     check_both("ls         x", "ls⟨9 spaces⟩x", 0);
     check_both(
@@ -154,6 +176,8 @@ fn different_texts_look_different_in_a_line() {
         "⟨9 spaces⟩",
         "a0}",
         "u{",
+        "\u{301}",
+        "\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}",
     ];
     let mut seen = HashMap::new();
     for a in pieces {

@@ -33,11 +33,23 @@ pub(crate) struct Config {
     #[serde(default)]
     pub(crate) allow_hosts: Vec<String>,
     #[serde(default)]
+    pub(crate) server: ServerConfig,
+    #[serde(default)]
     pub(crate) agents: AgentsConfig,
     #[serde(default)]
     pub(crate) hook: HookConfig,
     #[serde(default)]
     pub(crate) questions: QuestionsConfig,
+}
+
+/// What holds for callers on TCP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerConfig {
+    /// Whether a token alone counts where the calling process cannot be named, as through a forwarded port.
+    /// An agent that hides then is whoever its token says.
+    #[serde(default)]
+    pub(crate) unnamed_callers: bool,
 }
 
 /// What holds for the hooks of sessions that the host does not run.
@@ -224,6 +236,7 @@ mod tests {
         let expected = Config {
             listen: Some(Listen::At("127.0.0.1:8000".parse().unwrap())),
             allow_hosts: vec!["desk".into()],
+            server: ServerConfig::default(),
             agents: AgentsConfig {
                 alone_minutes: AloneMinutes(5),
             },
@@ -240,8 +253,16 @@ mod tests {
         let error = Config::parse("allow_hosts = []\nlisten_on = \"x\"\n").unwrap_err();
         assert_eq!(
             error,
-            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `agents`, `hook`, `questions`"
+            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `server`, `agents`, `hook`, `questions`"
         );
+    }
+
+    #[test]
+    fn unnamed_callers_are_refused_by_default() {
+        let read = |text: &str| Config::parse(text).map(|config| config.server.unnamed_callers);
+        assert_eq!(read(""), Ok(false));
+        assert_eq!(read("[server]\nunnamed_callers = true\n"), Ok(true));
+        assert!(read("[server]\nunnamed_caller = true\n").is_err());
     }
 
     #[test]

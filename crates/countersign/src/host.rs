@@ -1,15 +1,11 @@
 //! The host: everything that `up` runs until it is told to end.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use countersign_core::{Caller, OWN_SERVER, Role, TokenId};
-use countersign_daemon::{McpServer, Rulebook, RunnerSettings, Service, Settings};
+use countersign_core::{Caller, OWN_SERVER, Rejection, TokenId};
+use countersign_daemon::{McpServer, Rulebook, RunnerSettings, Service, ServiceError, Settings};
 use countersign_server::{Options, Server};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -18,9 +14,6 @@ use crate::cli::down;
 use crate::config::Config;
 use crate::paths::Paths;
 use crate::{output, rule_files};
-
-/// How long the token in the file is good for; each start makes a new one.
-const FILE_TOKEN_LIFE: Duration = Duration::from_hours(30 * 24);
 
 /// What the host needs to know before it starts.
 pub(crate) struct HostOptions {
@@ -32,6 +25,8 @@ pub(crate) struct HostOptions {
     pub(crate) allow_hosts: Vec<String>,
     /// How long its agents go on without a host.
     pub(crate) agents_alone_ms: u64,
+    /// Whether a token alone counts on TCP where the calling process cannot be named.
+    pub(crate) unnamed_callers: bool,
     /// How long orchestrators have to answer before people are asked as well.
     pub(crate) escalation_ms: u64,
 }
@@ -52,6 +47,7 @@ pub(crate) async fn run(
         listen,
         allow_hosts,
         agents_alone_ms,
+        unnamed_callers,
         escalation_ms,
     } = options;
     raise_file_limit();
@@ -65,14 +61,14 @@ pub(crate) async fn run(
         allow_hosts,
         database: paths.database.clone(),
         agents_alone_ms,
+        unnamed_callers,
     };
     let server = Server::open(doors, service.clone(), ending.clone()).await?;
-    write_token_file(&service, &paths.auth_token).await?;
+    end_file_token(&service, &paths.runtime_dir).await?;
     tracing::info!(socket = %paths.socket.display(), address = ?server.address, "the doors are open");
     ready(server.address);
     let orderly = until_told_to_end(&ending, &mut stopped).await?;
     let agents_ended_by = server.closed().await;
-    drop(std::fs::remove_file(&paths.auth_token));
     let kept = see_to_agents(&service, agents_ended_by).await;
     service.stop().await;
     stopped.wait().await;
@@ -82,6 +78,20 @@ pub(crate) async fn run(
     if kept > 0 {
         output::say("the host has ended");
         output::say(down::alone_words(kept, Some(agents_alone_ms)));
+    }
+    Ok(())
+}
+
+/// Earlier hosts left an operator's token in a file that every process of the user could read, agents too.
+async fn end_file_token(service: &Service, folder: &Path) -> anyhow::Result<()> {
+    let revoked = service.revoke_token(Caller::host(), TokenId::new("token-file"));
+    match revoked.await {
+        Ok(()) | Err(ServiceError::Rejected(Rejection::UnknownToken(_))) => {}
+        Err(error) => return Err(error.into()),
+    }
+    for name in ["auth-token", "auth-token.new"] {
+        // There is none, as a rule.
+        drop(std::fs::remove_file(folder.join(name)));
     }
     Ok(())
 }
@@ -167,26 +177,4 @@ fn own_tools(socket: &Path) -> Option<McpServer> {
 
 fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
-}
-
-/// A fresh operator's token for clients that look for a file. Its bearer is the same as under the
-/// host before, whose token ends.
-async fn write_token_file(service: &Service, path: &Path) -> anyhow::Result<()> {
-    let id = TokenId::new("token-file");
-    let name = "auth-token file".to_owned();
-    let made = service
-        .renew_token(id, Role::Operator, name, Some(FILE_TOKEN_LIFE))
-        .await?;
-    // Under another name first: whoever finds the file finds it whole.
-    let unfinished = path.with_extension("new");
-    drop(std::fs::remove_file(&unfinished));
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&unfinished);
-    let written = file
-        .and_then(|mut file| writeln!(file, "{}", made.0))
-        .and_then(|()| std::fs::rename(&unfinished, path));
-    written.with_context(|| format!("could not write `{}`", path.display()))
 }

@@ -30,7 +30,6 @@ pub(crate) struct Paths {
     /// The folder of the socket.
     pub(crate) runtime_dir: PathBuf,
     pub(crate) socket: PathBuf,
-    pub(crate) auth_token: PathBuf,
     /// The folder of what runners keep, one folder each.
     pub(crate) runners: PathBuf,
     /// Folders for the sockets of runners, the best first: one may vanish when its user logs out.
@@ -103,7 +102,6 @@ impl Paths {
             database: data.join("countersign.db"),
             log: data.join("host.log"),
             socket: runtime.join("host.sock"),
-            auth_token: runtime.join("auth-token"),
             runtime_dir: runtime,
             runners,
             runner_sockets,
@@ -226,7 +224,6 @@ mod tests {
             log: "/h/host.log".into(),
             runtime_dir: "/h/run".into(),
             socket: "/h/run/host.sock".into(),
-            auth_token: "/h/run/auth-token".into(),
             runners: "/h/runners".into(),
             runner_sockets: vec!["/h/run/runners".into(), "/h/runners".into()],
         };
@@ -247,7 +244,6 @@ mod tests {
             log: "/home/ada/.local/share/countersign/host.log".into(),
             runtime_dir: "/home/ada/.local/share/countersign/run".into(),
             socket: "/home/ada/.local/share/countersign/run/host.sock".into(),
-            auth_token: "/home/ada/.local/share/countersign/run/auth-token".into(),
             runners: "/home/ada/.local/share/countersign/runners".into(),
             runner_sockets: vec![
                 "/home/ada/.local/share/countersign/run/runners".into(),

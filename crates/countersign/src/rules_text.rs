@@ -148,6 +148,11 @@ pub(crate) fn past(row: &GrantRow, now: Time) -> String {
     )
 }
 
+/// A record that cannot be written comes before all others: then nothing is allowed at all.
+pub(crate) fn store_warning(error: &str) -> String {
+    format!("THE RECORD CANNOT BE WRITTEN: {}", shown::line(error))
+}
+
 /// What a person must know before anything else: files that are broken, agents that are not held.
 pub(crate) fn warnings(problems: &[RuleProblem], bypassed: &[BypassRow], now: Time) -> Vec<String> {
     let broken = problems.iter().map(problem);

@@ -30,7 +30,7 @@ pub use countersign_agents::worktree::{
 pub use countersign_core::{GrantDraft, GrantState};
 pub use countersign_rules::{Candidate, explain};
 pub use countersign_store::{
-    ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError,
+    ApprovalQuery, EventQuery, History, Log, QuestionQuery, RescuedRecord, Status, StoreError,
 };
 pub use crash::{AGENT_CRASH_POINTS, CRASH_POINTS, LETTER_CRASH_POINTS};
 pub use feed::{Entry, Feed};
@@ -41,9 +41,9 @@ pub use rulebook::{
     RulebookError, foreign_policy,
 };
 pub use service::{
-    Backtest, CatalogEntry, CheckRequest, Checked, Contradiction, GrantAdded, Identified, Mined,
-    OpenError, Overview, RulesOverview, RunnerSettings, Service, Settings, SpawnRequest, Stopped,
-    TranscriptPage, open, start,
+    Backtest, CatalogEntry, CgroupAgent, CheckRequest, Checked, Contradiction, GrantAdded,
+    Identified, Mined, OpenError, Overview, RulesOverview, RunnerSettings, Service, Settings,
+    SpawnRequest, Stopped, TranscriptPage, open, start,
 };
 pub use subscription::{Filter, Subscription};
 pub use supervisor::Counters;

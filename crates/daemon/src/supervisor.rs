@@ -2,21 +2,26 @@
 //!
 //! Invariants: every reply, reads included, is held until the commit it may rest on is durable.
 //! The state runs ahead of the disk only inside one turn; when a commit fails, the state is
-//! loaded again from what was committed and everybody in that turn is told so.
+//! loaded again from what was committed and everybody who decided something in that turn is told so.
+//! Who waits or reads had no part in it: waits go on, and reads see what was loaded.
+//! Once the record is lost nothing is decided any more.
 
 mod heard;
+mod record_health;
+mod waiters;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS, WAITERS_PER_SUBJECT_MAX};
+use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS};
 use countersign_core::{
     Agent, AgentId, Approval, ApprovalId, Bookmark, Changes, ClientId, Committed, Context, Event,
-    Input, Presence, Question, QuestionId, Rejection, ResolveApproval, Seq, State, Subject,
-    Timestamp, decide,
+    Input, Presence, Question, QuestionId, Rejection, ResolveApproval, State, Subject, Timestamp,
+    decide,
 };
-use countersign_store::{Log, StoreError};
+use countersign_store::{Log, RescuedRecord};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::board::Board;
@@ -28,9 +33,23 @@ use crate::reply::{Reply, ServiceError};
 
 use heard::Bookmarks;
 pub(crate) use heard::Raised;
+pub(crate) use record_health::{RecordHealth, StoreTrouble};
+use waiters::EndedWaits;
+pub(crate) use waiters::Waiters;
 
 type Answer<T> = oneshot::Sender<Result<T, ServiceError>>;
-type Release = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
+/// Looks at the state and answers its caller. One that is dropped tells its caller that it could not.
+type StateRead = Box<dyn FnOnce(View<'_>) + Send>;
+
+/// What a read is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadScope {
+    /// What is open and what became of it.
+    State,
+    /// Who a caller is. Also found out while the state holds what was not committed, so that the
+    /// record can be rescued then.
+    Identity,
+}
 
 /// What reaches the supervisor.
 pub(crate) enum Command {
@@ -56,8 +75,13 @@ pub(crate) enum Command {
         assessed: Option<Box<Assessed>>,
         answer: Answer<Reply>,
     },
-    /// Something to look at; what it returns runs once what it saw is durable.
-    Read(Box<dyn FnOnce(View<'_>) -> Release + Send>),
+    /// Something to look at, once everything that it may rest on is durable.
+    Read(ReadScope, StateRead),
+    /// What can still be read is to be written to another file, after the record was lost.
+    Rescue {
+        target: PathBuf,
+        answer: Answer<RescuedRecord>,
+    },
     /// Somebody waits for an approval to end; `tell` if it is its asker.
     WaitApproval {
         id: ApprovalId,
@@ -102,6 +126,28 @@ pub struct Counters {
     pub rejections: AtomicU64,
     /// Commits that failed.
     pub commit_failures: AtomicU64,
+    /// Whether some process may be an agent's.
+    pub(crate) agent_processes: AtomicBool,
+}
+
+impl Counters {
+    pub(crate) fn note_agent_processes(&self, state: &State) {
+        // A run that is over counts too: what it left behind may just be ending.
+        let managed = state.agents().any(|agent| agent.managed.is_some());
+        let some = managed || state.marks().next().is_some();
+        self.agent_processes.store(some, Ordering::Release);
+    }
+}
+
+/// Whether an event can begin or end what [`Counters::agent_processes`] says.
+fn concerns_agent_processes(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::ProcessMarked(_)
+            | Event::ProcessesForgotten(_)
+            | Event::AgentSpawned(_)
+            | Event::AgentUnregistered(_)
+    )
 }
 
 pub(crate) struct Supervisor {
@@ -115,17 +161,11 @@ pub(crate) struct Supervisor {
     pub(crate) owner_grace_ms: u64,
     pub(crate) escalation_ms: u64,
     pub(crate) deadline: watch::Sender<Option<Timestamp>>,
-    pub(crate) trouble: watch::Sender<Option<Arc<str>>>,
+    pub(crate) trouble: watch::Sender<Option<StoreTrouble>>,
+    pub(crate) record: RecordHealth,
     pub(crate) waiters: Waiters,
     pub(crate) gate: Gate,
     pub(crate) board: Arc<Board>,
-}
-
-#[derive(Default)]
-pub(crate) struct Waiters {
-    approvals: HashMap<ApprovalId, Vec<(bool, Answer<Approval>)>>,
-    questions: HashMap<QuestionId, Vec<Answer<Question>>>,
-    dropped: usize,
 }
 
 /// What one turn decided and whom it owes an answer.
@@ -133,7 +173,9 @@ pub(crate) struct Waiters {
 struct Turn {
     entries: Vec<Committed>,
     bookmarks: Bookmarks,
-    held: Vec<Release>,
+    ended_waits: EndedWaits,
+    /// Reads that came after something was decided.
+    reads: Vec<StateRead>,
     replies: Vec<(Answer<Reply>, Result<Pending, ServiceError>)>,
     stop: bool,
 }
@@ -158,21 +200,24 @@ impl Supervisor {
     fn turn(&mut self, commands: impl Iterator<Item = Command>) -> bool {
         let mut turn = Turn::default();
         let recovered = match self.recover() {
-            Ok(lost) => lost,
+            Ok(recovered) => recovered,
             Err(error) => {
                 let mut stop = false;
                 for command in commands {
                     stop |= matches!(command, Command::Stop);
                     self.note_presence(&command);
-                    refuse(command, &error);
+                    self.refuse(command, &error);
                 }
                 self.name_deadline();
                 return stop;
             }
         };
         crash::point("before_deciding");
-        for client in recovered {
-            self.take_input(Input::ConnectionLost(client), None, &mut turn);
+        if let Some(gone) = recovered {
+            self.answer_ended_waits(&mut turn);
+            for client in gone {
+                self.take_input(Input::ConnectionLost(client), None, &mut turn);
+            }
         }
         for command in commands {
             self.take(command, &mut turn);
@@ -194,37 +239,13 @@ impl Supervisor {
             | Command::Heard { .. }
             | Command::Settle { .. }
             | Command::Delegate { .. }
-            | Command::Read(_)
+            | Command::Read(..)
+            | Command::Rescue { .. }
             | Command::WaitApproval { .. }
             | Command::WaitQuestion { .. }
             | Command::WaitDropped
             | Command::Time
             | Command::Stop => {}
-        }
-    }
-
-    /// After a failed commit nothing is decided until the state is known again. Gives connections
-    /// that ended meanwhile and still hold something: their loss may be what was not committed.
-    fn recover(&mut self) -> Result<Vec<ClientId>, ServiceError> {
-        let Some(trouble) = self.trouble.borrow().clone() else {
-            return Ok(Vec::new());
-        };
-        match self.log.load() {
-            Ok(snapshot) => {
-                self.feed.reset(snapshot.head);
-                self.state = State::restore(snapshot);
-                self.gate = Gate::of(&self.state);
-                self.trouble.send_replace(None);
-                self.post_all_duties();
-                let holding = self.state.holding_clients().cloned();
-                Ok(holding
-                    .filter(|client| !self.presence.is_connected(client))
-                    .collect())
-            }
-            Err(error) => {
-                tracing::error!(error = chain(&error), "the record cannot be read");
-                Err(ServiceError::Store(trouble))
-            }
         }
     }
 
@@ -247,14 +268,10 @@ impl Supervisor {
                 assessed,
                 answer,
             } => self.delegate(*input, assessed.as_deref(), answer, turn),
-            Command::Read(read) => {
-                let release = read(View {
-                    state: &self.state,
-                    presence: &self.presence,
-                    gate: &self.gate,
-                });
-                turn.held.push(release);
-            }
+            // What it sees is durable, or it waits until that is.
+            Command::Read(_, read) if turn.decided_nothing() => self.read(read),
+            Command::Read(_, read) => turn.reads.push(read),
+            Command::Rescue { target, answer } => self.rescue(&target, answer),
             Command::WaitApproval { id, tell, answer } => {
                 self.wait_approval(id, tell, answer, turn);
             }
@@ -335,6 +352,9 @@ impl Supervisor {
             }
             let seq = self.state.head().next();
             let ask = self.state.apply(seq, now, &event);
+            if concerns_agent_processes(&event) {
+                self.counters.note_agent_processes(&self.state);
+            }
             self.gate.note(&event);
             turn.bookmarks.note(&event);
             self.wake_waiters(seq, now, &event, ended_question.as_mut(), turn);
@@ -392,111 +412,13 @@ impl Supervisor {
         Ok(Pending::Ready(found.unwrap_or(Reply::Nothing)))
     }
 
-    /// Hands what ended to those who wait for it; they hear of it when it is durable.
-    fn wake_waiters(
-        &mut self,
-        seq: Seq,
-        at: Timestamp,
-        event: &Event,
-        question: Option<&mut Question>,
-        turn: &mut Turn,
-    ) {
-        if let (Event::QuestionEnded(e), Some(question)) = (event, question) {
-            question.ended = Some(countersign_core::QuestionEnded {
-                ending: e.ending.clone(),
-                seq,
-                at,
-            });
-            for answer in self
-                .waiters
-                .questions
-                .remove(&e.question)
-                .unwrap_or_default()
-            {
-                hold(turn, answer, question.clone());
-            }
-        }
-    }
-
-    /// If the last event ended an approval with waiters, they are told in the same commit.
-    fn tell_waiters(&mut self, turn: &mut Turn) {
-        let Some(Committed {
-            event: Event::ApprovalResolved(resolved),
-            ..
-        }) = turn.entries.last()
-        else {
-            return;
-        };
-        let id = resolved.approval.clone();
-        let Some(waiting) = self.waiters.approvals.remove(&id) else {
-            return;
-        };
-        let Some(approval) = self.state.find_approval(&id).cloned() else {
-            return;
-        };
-        let waiting: Vec<_> = waiting
-            .into_iter()
-            .filter(|(_, answer)| !answer.is_closed())
-            .collect();
-        let told = if waiting.iter().any(|(tell, _)| *tell) {
-            self.tell(approval, turn)
-        } else {
-            approval
-        };
-        for (_, answer) in waiting {
-            hold(turn, answer, told.clone());
-        }
-    }
-
-    /// Records that the asker is about to be told.
-    fn tell(&mut self, approval: Approval, turn: &mut Turn) -> Approval {
-        let told = self.decide_and_apply(Input::TellAnswer(Box::new(approval.clone())), turn);
-        if let Ok(Pending::Ready(Reply::Approval(told))) = told {
-            *told
-        } else {
-            approval
-        }
-    }
-
-    fn wait_approval(
-        &mut self,
-        id: ApprovalId,
-        tell: bool,
-        answer: Answer<Approval>,
-        turn: &mut Turn,
-    ) {
-        match self.state.find_approval(&id).cloned() {
-            None => refuse_with(answer, Rejection::UnknownApproval(id).into()),
-            Some(approval) if approval.is_pending() => self.waiters.wait_approval(id, tell, answer),
-            Some(approval) => {
-                let told = if tell {
-                    self.tell(approval, turn)
-                } else {
-                    approval
-                };
-                hold(turn, answer, told);
-            }
-        }
-    }
-
-    fn wait_question(&mut self, id: QuestionId, answer: Answer<Question>) {
-        if self.state.find_question(&id).is_none() {
-            return refuse_with(answer, Rejection::UnknownQuestion(id).into());
-        }
-        let waiting = self.waiters.questions.entry(id).or_default();
-        if waiting.len() < WAITERS_PER_SUBJECT_MAX {
-            waiting.push(answer);
-        } else {
-            refuse_with(answer, too_many_waits());
-        }
-    }
-
     /// Commits the turn, then lets out everything it held.
     fn finish(&mut self, turn: Turn) {
         let Turn {
             entries,
             bookmarks,
-            held,
+            ended_waits,
+            reads,
             replies,
             ..
         } = turn;
@@ -515,17 +437,17 @@ impl Supervisor {
                     crash::point("after_reply");
                 }
                 crash::point("before_releases");
-                for release in held {
-                    release(Ok(()));
-                    crash::point("after_release");
-                }
+                ended_waits.answer();
+                self.read_all(reads);
+                crash::point("after_release");
             }
             Err(error) => {
                 for (answer, _) in replies {
                     refuse_with(answer, error.clone());
                 }
-                for release in held {
-                    release(Err(error.clone()));
+                self.waiters.put_back(ended_waits);
+                if self.reload().is_ok() {
+                    self.read_all(reads);
                 }
             }
         }
@@ -573,7 +495,7 @@ impl Supervisor {
         crash::point("before_append");
         crash::during("during_append");
         if let Err(error) = self.log.append(&entries, &changes) {
-            return Err(self.failed(&error));
+            return Err(self.failed_commit(&error));
         }
         crash::point("after_append");
         crash::committed(&entries);
@@ -598,18 +520,8 @@ impl Supervisor {
         Ok(entries)
     }
 
-    fn failed(&mut self, error: &StoreError) -> ServiceError {
-        let words: Arc<str> = chain(error).into();
-        tracing::error!(error = %words, "nothing can be committed, so nothing is allowed");
-        self.counters
-            .commit_failures
-            .fetch_add(1, Ordering::Relaxed);
-        self.trouble.send_replace(Some(words.clone()));
-        ServiceError::Store(words)
-    }
-
     fn name_deadline(&self) {
-        let next = match *self.trouble.borrow() {
+        let next = match &*self.trouble.borrow() {
             None => self.state.next_deadline(self.expiry_held_until),
             // Nobody may call for long: look again by ourselves whether the record can be written.
             Some(_) => Some(self.clock.now().plus_ms(RECOVERY_MS)),
@@ -623,40 +535,10 @@ impl Supervisor {
     }
 }
 
-impl Waiters {
-    fn wait_approval(&mut self, id: ApprovalId, tell: bool, answer: Answer<Approval>) {
-        let waiting = self.approvals.entry(id).or_default();
-        if waiting.len() < WAITERS_PER_SUBJECT_MAX {
-            waiting.push((tell, answer));
-        } else {
-            refuse_with(answer, too_many_waits());
-        }
+impl Turn {
+    fn decided_nothing(&self) -> bool {
+        self.entries.is_empty() && self.bookmarks.is_empty()
     }
-
-    /// Forgets waits that nobody listens to; often enough to leak nothing, seldom enough to be free.
-    fn sweep(&mut self) {
-        self.dropped += 1;
-        if self.dropped * 2 < self.approvals.len() + self.questions.len() {
-            return;
-        }
-        self.dropped = 0;
-        self.approvals.retain(|_, waiting| {
-            waiting.retain(|(_, answer)| !answer.is_closed());
-            !waiting.is_empty()
-        });
-        self.questions.retain(|_, waiting| {
-            waiting.retain(|answer| !answer.is_closed());
-            !waiting.is_empty()
-        });
-    }
-}
-
-fn too_many_waits() -> ServiceError {
-    Rejection::TooMany {
-        what: "waits for the same answer",
-        limit: WAITERS_PER_SUBJECT_MAX,
-    }
-    .into()
 }
 
 fn ready(pending: Pending, entries: &[Arc<Entry>]) -> Reply {
@@ -668,35 +550,8 @@ fn ready(pending: Pending, entries: &[Arc<Entry>]) -> Reply {
     }
 }
 
-fn hold<T: Send + 'static>(turn: &mut Turn, answer: Answer<T>, value: T) {
-    turn.held.push(Box::new(move |durable| {
-        drop(answer.send(durable.map(|()| value)));
-    }));
-}
-
 fn refuse_with<T>(answer: Answer<T>, error: ServiceError) {
     drop(answer.send(Err(error)));
-}
-
-fn refuse(command: Command, error: &ServiceError) {
-    match command {
-        Command::Input(_, Some(answer))
-        | Command::Ask(_, answer)
-        | Command::Heard { answer, .. }
-        | Command::Delegate { answer, .. }
-        | Command::Settle { answer, .. } => refuse_with(answer, error.clone()),
-        Command::WaitApproval { answer, .. } => refuse_with(answer, error.clone()),
-        Command::WaitQuestion { answer, .. } => refuse_with(answer, error.clone()),
-        // A read that is never run drops its answer, which its caller sees as unavailable.
-        Command::Read(_)
-        | Command::Input(_, None)
-        | Command::WaitDropped
-        | Command::Connected(_)
-        | Command::Subscribed(_)
-        | Command::Disconnected(_)
-        | Command::Time
-        | Command::Stop => {}
-    }
 }
 
 /// Whether an event can change what is owed to an agent; what an agent says cannot.

@@ -130,6 +130,12 @@ reasons! {
     StillNeeded = "still_needed", 409;
     /// The parameters do not fit.
     InvalidParams = "invalid_params", 400;
+    /// There is no such path.
+    UnknownPath = "unknown_path", 404;
+    /// The path does not take that method; the `Allow` header names those it takes.
+    MethodNotAllowed = "method_not_allowed", 405;
+    /// The body must be `application/json`.
+    UnsupportedMediaType = "unsupported_media_type", 415;
     /// Say who you are.
     AuthRequired = "auth_required", 401;
     /// Nobody has that token, or its time is over.
@@ -142,4 +148,23 @@ reasons! {
     Failed = "failed", 500;
     /// The host is ending.
     ShuttingDown = "shutting_down", 503;
+}
+
+/// The body of every refusal and failure over HTTP.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ErrorBody {
+    /// What went wrong.
+    pub error: ErrorDetail,
+}
+
+/// What went wrong: a reason for programs, a message for people, and what belongs to the reason.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ErrorDetail {
+    /// What belongs to the reason, such as `limit` or `options`.
+    #[serde(flatten)]
+    pub data: serde_json::Map<String, serde_json::Value>,
+    /// For people.
+    pub message: String,
+    /// For programs.
+    pub reason: Reason,
 }

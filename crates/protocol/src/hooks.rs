@@ -48,13 +48,14 @@ pub struct HookParams {
     pub request_id: Option<String>,
     /// Where the session works: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
     pub cwd: Option<String>,
     /// The tool it wants to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The tool's exact input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub input: Option<Raw>,
     /// The session's id for the tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +71,7 @@ pub struct HookParams {
     pub message: Option<String>,
     /// Anything else to show.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub details: Raw,
 }
 
@@ -100,7 +101,7 @@ pub struct HookResult {
     pub reason: Option<String>,
     /// The input to run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub edited_input: Option<Raw>,
     /// The ask this was decided by.
     #[serde(default, skip_serializing_if = "Option::is_none")]

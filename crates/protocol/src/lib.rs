@@ -17,7 +17,7 @@ mod scalar;
 mod transcript;
 
 pub use envelope::{ErrorObject, Notification, Request};
-pub use error::{ErrorCode, Reason};
+pub use error::{ErrorBody, ErrorCode, ErrorDetail, Reason};
 pub use hooks::*;
 pub use managed::*;
 pub use params::*;

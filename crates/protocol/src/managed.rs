@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::rows::HostAgent;
-use crate::scalar::Time;
+use crate::scalar::{Time, read_from_object_only};
 
 /// `host.spawn_agent`: one of `agent` and `command` says what to start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -25,6 +25,7 @@ pub struct SpawnAgentParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// The folder it works in: an absolute path.
+    #[schema(pattern = "^/")]
     pub cwd: String,
     /// The model, by the agent's own name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,6 +56,7 @@ pub struct SpawnAgentParams {
     pub ask_timeout_ms: Option<u64>,
     /// `orchestrator` for an agent that starts agents of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^orchestrator$")]
     pub role: Option<String>,
 }
 
@@ -71,6 +73,7 @@ pub enum AgentProtocol {
 
 /// One variable of an agent's environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(remote = "Self")]
 pub struct EnvVariable {
     /// Its name.
     pub name: String,
@@ -84,11 +87,14 @@ pub struct EnvVariable {
 
 /// A wish for a worktree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(remote = "Self")]
 pub struct WorktreeParams {
     /// The branch; one named after the agent if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
 }
+
+read_from_object_only!(EnvVariable, WorktreeParams);
 
 /// `host.prompt_agent`.
 #[derive(Clone, Debug, Serialize, Deserialize)]

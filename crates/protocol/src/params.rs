@@ -83,7 +83,7 @@ pub struct EventsParams {
     /// Only older than this.
     #[serde(default)]
     pub before: Option<u64>,
-    /// At most this many; 100 unless told.
+    /// At most this many (default: 100); more than 1000 counts as 1000.
     #[serde(default)]
     pub limit: Option<u64>,
     /// Only these kinds, internal ones included. Over REST, separated by commas.
@@ -118,13 +118,14 @@ impl<'de> Deserialize<'de> for Kinds {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// `pending` or `resolved`.
+    /// `pending`, `resolved` (`ended` is the same) or `all`.
     #[serde(default)]
+    #[param(pattern = "^(pending|resolved|ended|all)$")]
     pub status: Option<String>,
     /// Only of this agent.
     #[serde(default)]
     pub agent_id: Option<String>,
-    /// At most this many.
+    /// At most this many; more than 1000 counts as 1000.
     #[serde(default)]
     pub limit: Option<u64>,
     /// Go on after the row with this id: the next page.
@@ -157,7 +158,7 @@ pub struct RegisterAgentParams {
     pub display: HostAgentDisplay,
     /// Anything else.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub metadata: Raw,
 }
 
@@ -182,6 +183,7 @@ pub struct SetStatusParams {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StatusBody {
     /// `idle`, `running`, `waiting_for_approval`, `paused`, `completed`, `errored` or `stopped`.
+    #[schema(pattern = "^(idle|running|waiting_for_approval|paused|completed|errored|stopped)$")]
     pub status: String,
     /// What it works on; absent clears it.
     #[serde(default)]
@@ -191,7 +193,7 @@ pub struct StatusBody {
     pub message: Option<String>,
     /// For programs.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub payload: Option<serde_json::Value>,
 }
 
@@ -252,7 +254,7 @@ pub struct NotifyParams {
     pub message: String,
     /// For programs.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub payload: Raw,
 }
 
@@ -266,7 +268,7 @@ pub struct RequestApprovalParams {
     pub agent_id: Option<String>,
     /// Anything else to show.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub details: Raw,
     /// What it can be answered with; `approve` and `deny` unless told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -279,17 +281,18 @@ pub struct RequestApprovalParams {
     pub system_level: bool,
     /// A screen description for clients that draw one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub a2ui: Option<Raw>,
     /// The tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The tool's exact input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub input: Option<Raw>,
     /// Where it would run: an absolute path. Rules that speak of paths need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
     pub cwd: Option<String>,
     /// The agent's turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -342,7 +345,7 @@ pub struct ResolutionBody {
     pub message: Option<String>,
     /// The input to run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub edited_input: Option<serde_json::Value>,
     /// Whether the agent's turn ends with a denial; for agents that the host runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -425,6 +428,7 @@ pub struct AnswerBody {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct CreateTokenParams {
     /// `operator`, `observer` or `agent`.
+    #[schema(pattern = "^(operator|observer|agent)$")]
     pub role: String,
     /// The agent its bearer is.
     #[serde(default)]
@@ -432,9 +436,23 @@ pub struct CreateTokenParams {
     /// Who its bearer is on the record.
     #[serde(default)]
     pub name: Option<String>,
-    /// How long it is valid.
+    /// How long it is valid, in milliseconds: an hour if nothing is given, 90 days at most.
     #[serde(default)]
+    #[schema(minimum = 1, maximum = 7_776_000_000_i64, default = 3_600_000)]
     pub ttl_ms: Option<u64>,
+}
+
+/// `host.create_endless_token`: only for the host's own user on the Unix socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreateEndlessTokenParams {
+    /// `operator`, `observer` or `agent`.
+    pub role: String,
+    /// The agent its bearer is.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// Who its bearer is on the record.
+    #[serde(default)]
+    pub name: Option<String>,
 }
 
 /// `host.revoke_token`.
@@ -452,6 +470,13 @@ pub struct RedactParams {
     /// Why: goes on the record.
     #[serde(default)]
     pub reason: String,
+}
+
+/// `host.rescue_record`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RescueRecordParams {
+    /// Where the host writes the database: an absolute path at which nothing exists yet.
+    pub path: String,
 }
 
 /// `host.prune_events`: one of the two.

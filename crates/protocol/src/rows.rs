@@ -7,10 +7,11 @@ use utoipa::ToSchema;
 
 use crate::managed::ManagedRow;
 use crate::rules::{BypassRow, GrantRow, HostVerdict, RuleProblem};
-use crate::scalar::{Raw, Time};
+use crate::scalar::{Raw, Time, read_from_object_only};
 
 /// How an agent wants to be shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(remote = "Self")]
 pub struct HostAgentDisplay {
     /// A colour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,6 +23,8 @@ pub struct HostAgentDisplay {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
+
+read_from_object_only!(HostAgentDisplay);
 
 /// An agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -45,7 +48,7 @@ pub struct HostAgent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedRow>,
     /// Anything else it said.
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub metadata: Raw,
     /// Its name.
     pub name: String,
@@ -92,7 +95,7 @@ pub struct Who {
 pub struct HostApproval {
     /// A screen description for clients that draw one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub a2ui: Option<Raw>,
     /// What it wants to do, in its words.
     pub action: String,
@@ -128,11 +131,11 @@ pub struct HostApproval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
     /// Anything else it said.
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub details: Raw,
     /// The input as the person changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub edited_input: Option<Raw>,
     /// Its id.
     pub id: String,
@@ -141,7 +144,7 @@ pub struct HostApproval {
     pub idempotency_key: Option<String>,
     /// The tool's exact input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub input: Option<Raw>,
     /// SHA-256 of the canonical input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,7 +262,7 @@ pub struct HostEvent {
     /// For people.
     pub message: String,
     /// For programs.
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub payload: Raw,
     /// Its place in the log: the cursor.
     #[serde(default)]
@@ -277,7 +280,7 @@ pub struct HostDevice {
     /// Its id.
     pub id: String,
     /// Anything else it said.
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub metadata: Raw,
     /// Its name.
     pub name: String,
@@ -323,7 +326,7 @@ pub struct HostSnapshot {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<HostIdentity>,
     /// Kept for the host wire; always empty here.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<serde_json::Value>)]
     pub pending_signins: Vec<Raw>,
     /// Open questions, newest first.
     #[serde(default)]
@@ -331,6 +334,9 @@ pub struct HostSnapshot {
     /// What is wrong with rule files.
     #[serde(default)]
     pub rule_problems: Vec<RuleProblem>,
+    /// Why nothing can be written, if nothing can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_error: Option<String>,
     /// Always true.
     pub subscribed: bool,
 }
@@ -395,6 +401,10 @@ pub struct HostStatus {
     pub pending_questions: usize,
     /// Its process.
     pub pid: u32,
+    /// Whether files of the record were removed, replaced or cut short while the host used them: then
+    /// nothing is accepted until another host starts.
+    #[serde(default)]
+    pub record_lost: bool,
     /// What is wrong with rule files.
     #[serde(default)]
     pub rule_problems: Vec<RuleProblem>,
@@ -406,6 +416,9 @@ pub struct HostStatus {
     /// Why nothing can be written, if nothing can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_error: Option<String>,
+    /// Whether a token alone counts on TCP where the calling process cannot be named.
+    #[serde(default)]
+    pub unnamed_callers: bool,
     /// Its version.
     pub version: String,
     /// Who the caller is to the host.
@@ -435,6 +448,19 @@ pub struct StopAllResult {
 pub struct AuditResult {
     /// The event that records it.
     pub sequence: u64,
+}
+
+/// What was rescued of a lost record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RescueResult {
+    /// The path at which the host had its database.
+    pub database: String,
+    /// How many events there are in the new file.
+    pub events: u64,
+    /// The newest event and its hash, as `countersign audit verify` prints them.
+    pub head: String,
+    /// The new file.
+    pub path: String,
 }
 
 /// A one-time way into the web page.

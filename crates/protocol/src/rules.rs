@@ -14,6 +14,7 @@ use crate::scalar::{Raw, Time};
 pub struct RulesParams {
     /// Also the rules that count in this folder: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^/")]
     pub cwd: Option<String>,
 }
 
@@ -23,14 +24,16 @@ pub struct RulesParams {
 pub struct AddRuleParams {
     /// The rule, like `Bash(git status:*)`.
     pub rule: String,
-    /// `allow`, `ask` or `deny`; `allow` unless told.
+    /// `allow`, `ask` or `deny` (default: `allow`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^(allow|ask|deny)$")]
     pub effect: Option<String>,
     /// Only for agents to which an operator gave this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Only in the project that this folder belongs to, worktrees included: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
     pub project: Option<String>,
     /// Only for the agent with this id, until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,10 +61,11 @@ pub struct CheckRulesParams {
     pub tool: String,
     /// Its input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub input: Option<Raw>,
     /// Where it would run: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
     pub cwd: Option<String>,
     /// The agent that would ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,8 +78,9 @@ pub struct CheckRulesParams {
 pub struct BacktestRuleParams {
     /// The rule.
     pub rule: String,
-    /// `allow`, `ask` or `deny`; `allow` unless told.
+    /// `allow`, `ask` or `deny` (default: `allow`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^(allow|ask|deny)$")]
     pub effect: Option<String>,
     /// How many asks to look at, newest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +100,7 @@ pub struct SuggestRulesParams {
 #[serde(deny_unknown_fields)]
 pub struct TrustRulesParams {
     /// The rule file: an absolute path.
+    #[schema(pattern = "^/")]
     pub file: String,
     /// SHA-256 of the content that was read, in hexadecimal.
     pub digest: String,
@@ -165,9 +171,12 @@ impl<'de> Deserialize<'de> for Remember {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match serde_json::Value::deserialize(deserializer)? {
             serde_json::Value::Bool(usual) => Ok(Self::Usual(usual)),
-            named => serde_json::from_value(named)
+            named @ serde_json::Value::Object(_) => serde_json::from_value(named)
                 .map(Self::Named)
                 .map_err(|error| serde::de::Error::custom(format!("remember: {error}"))),
+            _ => Err(serde::de::Error::custom(
+                "remember: true, false or an object",
+            )),
         }
     }
 }
@@ -440,7 +449,12 @@ mod tests {
 
     #[test]
     fn a_misspelt_leash_is_an_error() {
-        for text in [r#"{"scop":"session"}"#, r#"{"scope":"world"}"#, "\"yes\""] {
+        for text in [
+            r#"{"scop":"session"}"#,
+            r#"{"scope":"world"}"#,
+            "\"yes\"",
+            "[]",
+        ] {
             assert!(read(text).is_err(), "{text}");
         }
         let rule = r#"{"rule":"Bash(ls)","sesion":"a"}"#;

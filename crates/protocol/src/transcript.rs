@@ -23,7 +23,7 @@ pub struct TranscriptQuery {
     /// Only what came after this: `next` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// At most this many parts; 100 unless told.
+    /// At most this many parts (default: 100); more than 1000 counts as 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
 }
@@ -82,7 +82,7 @@ pub enum TranscriptRow {
         id: String,
         /// The tool's input as the agent sent it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<Object>)]
+        #[schema(value_type = serde_json::Value, required = false)]
         input: Option<Raw>,
         /// How far it is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,7 +117,7 @@ pub enum TranscriptRow {
     /// Something there are no words for, as it came.
     Other {
         /// What came.
-        #[schema(value_type = Object)]
+        #[schema(value_type = serde_json::Value)]
         update: Raw,
     },
 }

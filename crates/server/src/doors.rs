@@ -5,15 +5,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use countersign_core::Caller;
-use countersign_core::limits::{CONNECTIONS_MAX, UNIX_CONNECTIONS_MAX};
 use countersign_daemon::{Means, Service};
 use countersign_protocol::{
-    AgentsAtShutdown, Containment, HostStatus, LoginTicket, Reason, ShutdownParams,
+    AgentsAtShutdown, Containment, HostStatus, LoginTicket, Reason, RescueRecordParams,
+    RescueResult, ShutdownParams,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Doorkeeper;
+use crate::capacity::ConnectionLimits;
 use crate::convert;
 use crate::fault::Fault;
 use crate::guard::Guard;
@@ -27,6 +28,7 @@ pub(crate) struct Doors {
     pub(crate) tickets: Tickets,
     pub(crate) hooks: ops::hook::Desk,
     pub(crate) ending: CancellationToken,
+    pub(crate) limits: ConnectionLimits,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) unix_room: Arc<Semaphore>,
     pub(crate) address: Option<SocketAddr>,
@@ -48,8 +50,8 @@ async fn containment(service: &Service) -> Option<Containment> {
 impl Doors {
     /// Connections open now.
     pub(crate) fn connections(&self) -> usize {
-        CONNECTIONS_MAX - self.room.available_permits() + UNIX_CONNECTIONS_MAX
-            - self.unix_room.available_permits()
+        let ConnectionLimits { tcp, unix } = self.limits;
+        tcp - self.room.available_permits() + unix - self.unix_room.available_permits()
     }
 
     pub(crate) async fn status(&self, caller: &Caller) -> Result<HostStatus, Fault> {
@@ -72,6 +74,7 @@ impl Doors {
                 .count(),
             pending_questions: overview.questions.len(),
             pid: std::process::id(),
+            record_lost: self.service.record_is_lost(),
             rule_problems,
             socket: self.socket.display().to_string(),
             started_at: convert::time(self.service.started_at()),
@@ -79,8 +82,35 @@ impl Doors {
                 .service
                 .store_trouble()
                 .map(|trouble| trouble.to_string()),
+            unnamed_callers: self.doorkeeper.unnamed_callers,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             you: ops::you(caller),
+        })
+    }
+
+    /// Writes what can still be read of a lost record to another file.
+    pub(crate) async fn rescue_record(
+        &self,
+        caller: &Caller,
+        params: RescueRecordParams,
+    ) -> Result<RescueResult, Fault> {
+        ops::require_operator(caller)?;
+        let target = PathBuf::from(&params.path);
+        let invalid = |message: &str| Fault::plain(Reason::InvalidParams, message);
+        if !target.is_absolute() {
+            return Err(invalid("the path of the new file must be absolute"));
+        }
+        if target == self.database {
+            let message = "choose another file than the record's own: what is left beside that would be mixed with it";
+            return Err(invalid(message));
+        }
+        tracing::warn!(by = %caller.principal.name, file = %target.display(), "rescuing the record");
+        let rescued = self.service.rescue_record(target).await?;
+        Ok(RescueResult {
+            database: self.database.display().to_string(),
+            events: rescued.events,
+            head: format!("{}:{}", rescued.head, rescued.head_hash),
+            path: params.path,
         })
     }
 

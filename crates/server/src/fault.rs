@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use countersign_core::{Approval, Rejection};
 use countersign_daemon::ServiceError;
-use countersign_protocol::{ErrorCode, ErrorObject, Raw, Reason, Time};
-use serde_json::{Map, Value, json};
+use countersign_protocol::{ErrorBody, ErrorCode, ErrorDetail, ErrorObject, Raw, Reason, Time};
+use serde_json::{Map, Value};
 
 use crate::convert;
 
@@ -124,7 +124,7 @@ impl From<Rejection> for Fault {
             Rejection::NoTurn(_) => Self::refused(Reason::NoTurn, words),
             Rejection::CannotResume(_) => Self::refused(Reason::CannotResume, words),
             Rejection::CannotFork { .. } => Self::refused(Reason::CannotFork, words),
-            Rejection::BypassTooLong { limit_ms } => {
+            Rejection::BypassTooLong { limit_ms } | Rejection::TokenLifetime { limit_ms } => {
                 Self::plain(Reason::InvalidParams, words).with("limit_ms", limit_ms)
             }
             Rejection::UnknownEvent(_) => Self::plain(Reason::UnknownEvent, words),
@@ -201,9 +201,11 @@ impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.reason.http_status())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut error = self.data;
-        error.insert("reason".to_owned(), self.reason.as_str().into());
-        error.insert("message".to_owned(), self.message.into());
-        (status, Json(json!({ "error": error }))).into_response()
+        let error = ErrorDetail {
+            data: self.data,
+            message: self.message,
+            reason: self.reason,
+        };
+        (status, Json(ErrorBody { error })).into_response()
     }
 }

@@ -29,6 +29,20 @@ impl Guard {
         Self { hosts }
     }
 
+    /// Refuses a target that names another host, as a request to a proxy does. The Unix socket has no
+    /// name; its clients say `localhost`.
+    pub(crate) fn check_target(&self, uri: &Uri, is_unix: bool) -> Result<(), Fault> {
+        let Some(authority) = uri.authority() else {
+            return Ok(());
+        };
+        let name = authority.as_str();
+        if self.is_ours(name) || (is_unix && name.eq_ignore_ascii_case("localhost")) {
+            Ok(())
+        } else {
+            Err(wrong(format!("`{name}` is not a name of this host")))
+        }
+    }
+
     /// Refuses a request that did not come straight to us.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
         refuse_query_tokens(uri)?;
@@ -177,6 +191,24 @@ mod tests {
         assert!(!check(&[]));
         assert!(!check(&[host, ("host", "localhost:7766")]));
         assert!(!check(&[host, ("sec-fetch-site", "cross-site")]));
+    }
+
+    #[test]
+    fn a_target_must_not_name_another_host() {
+        let guard = Guard::new(7766, &["box.example".to_owned()]);
+        for (uri, on_tcp, on_unix) in [
+            ("/api/v1/status", true, true),
+            ("http://localhost:7766/api/v1/status", true, true),
+            ("http://box.example/", true, true),
+            ("http://localhost/", false, true),
+            ("http://evil.example/api/v1/status", false, false),
+            ("http://user@localhost:7766/", false, false),
+            ("evil.example:443", false, false),
+        ] {
+            let uri: Uri = uri.parse().unwrap();
+            let found = [false, true].map(|is_unix| guard.check_target(&uri, is_unix).is_ok());
+            assert_eq!(found, [on_tcp, on_unix], "{uri}");
+        }
     }
 
     #[test]

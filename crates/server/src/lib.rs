@@ -6,12 +6,15 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+mod capacity;
 mod convert;
 mod doors;
 mod events;
 mod fault;
+mod framing;
 mod guard;
 mod listen;
+mod look_again;
 mod mcp;
 mod metrics;
 mod ops;
@@ -19,6 +22,7 @@ mod peer;
 mod rest;
 mod rpc;
 mod session;
+mod strict;
 mod tickets;
 mod web;
 
@@ -46,6 +50,8 @@ pub struct Options {
     pub database: PathBuf,
     /// How long agents go on without a host, to be named in the status.
     pub agents_alone_ms: u64,
+    /// Whether a token alone counts on TCP where the calling process cannot be named, as through a forwarded port.
+    pub unnamed_callers: bool,
 }
 
 /// Why the doors could not be opened.

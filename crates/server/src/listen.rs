@@ -10,12 +10,12 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection};
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use countersign_core::limits::{AUTH_MS, CONNECTIONS_MAX, FRAME_BYTES_MAX, UNIX_CONNECTIONS_MAX};
+use countersign_core::limits::{AUTH_MS, FRAME_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use countersign_daemon::Service;
 use countersign_protocol::Reason;
 use hyper::server::conn::http1;
@@ -28,15 +28,25 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{Connection, Doorkeeper, Peer, login_name};
+use crate::capacity::{ConnectionLimits, ProcessShare, ProcessShares};
 use crate::fault::Fault;
+use crate::framing::{LengthLines, WatchedStream};
 use crate::guard::Guard;
+use crate::look_again::look_again;
 use crate::ops::hook::{self, Desk};
-use crate::peer::{TcpPeers, identify};
+use crate::peer::{TcpEnds, TcpPeers, identify};
 use crate::tickets::Tickets;
 use crate::{Doors, Options, ServeError, Server, mcp, rest, session, web};
 
 /// What is read from a WebSocket at a time: most frames fit.
 const READ_BUFFER_BYTES: usize = 4096;
+
+/// What a process is told that has too many connections.
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// Says on every answer that the record cannot be written: `unavailable` for now, or `lost`.
+const RECORD_HEADER: HeaderName = HeaderName::from_static("countersign-record");
 
 pub(crate) async fn open(
     options: Options,
@@ -55,11 +65,13 @@ pub(crate) async fn open(
         peers: Arc::new(TcpPeers::default()),
         uid,
         login: login_name(uid),
+        unnamed_callers: options.unnamed_callers,
     };
     doorkeeper
         .forget_ended()
         .await
         .map_err(|_| ServeError::Ended)?;
+    let limits = ConnectionLimits::of_process();
     let doors = Arc::new(Doors {
         service,
         doorkeeper,
@@ -70,8 +82,9 @@ pub(crate) async fn open(
         tickets: Tickets::default(),
         hooks: Desk::default(),
         ending: ending.clone(),
-        room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-        unix_room: Arc::new(Semaphore::new(UNIX_CONNECTIONS_MAX)),
+        limits,
+        room: Arc::new(Semaphore::new(limits.tcp)),
+        unix_room: Arc::new(Semaphore::new(limits.unix)),
         address,
         socket: options.socket.clone(),
         database: options.database,
@@ -79,12 +92,14 @@ pub(crate) async fn open(
         agents_ended_by: Arc::default(),
     });
     let agents_ended_by = doors.agents_ended_by.clone();
+    let shares = Arc::new(ProcessShares::new(limits));
     let router = router(&doors);
     let tasks = TaskTracker::new();
     tasks.spawn(hook::watch(doors.clone()));
     let door = Door {
         router,
         doors,
+        shares,
         tasks: tasks.clone(),
     };
     tasks.spawn(accept_unix(unix, door.clone()));
@@ -104,12 +119,12 @@ pub(crate) async fn open(
 struct Door {
     router: Router,
     doors: Arc<Doors>,
+    shares: Arc<ProcessShares>,
     tasks: TaskTracker,
 }
 
 fn router(doors: &Arc<Doors>) -> Router {
-    let (rest, document) = rest::router();
-    let document = Arc::new(document);
+    let (rest, _) = rest::router();
     Router::new()
         .route("/", get(web_socket_or_front_page))
         .route("/rpc", get(web_socket))
@@ -117,20 +132,31 @@ fn router(doors: &Arc<Doors>) -> Router {
         .route("/healthz", get(web::health))
         .route("/metrics", get(web::metrics_page))
         .route("/login/{ticket}", get(web::login))
-        .route(
-            "/api/v1/openapi.json",
-            get(move || async move { axum::Json(document.as_ref().clone()) }),
-        )
+        .route("/api/v1/openapi.json", get(openapi))
         .merge(rest)
-        .fallback(|| async {
-            (
-                axum::http::StatusCode::NOT_FOUND,
-                "nothing here; the API is under /api/v1\n",
-            )
-        })
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state(doors.clone(), look_again))
         .layer(DefaultBodyLimit::max(FRAME_BYTES_MAX))
         .layer(middleware::from_fn_with_state(doors.clone(), stand_guard))
         .with_state(doors.clone())
+}
+
+async fn openapi() -> impl IntoResponse {
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        rest::document::text(),
+    )
+}
+
+async fn unknown_path() -> Fault {
+    let message = "there is no such path; the API is under /api/v1";
+    Fault::plain(Reason::UnknownPath, message)
+}
+
+async fn method_not_allowed(method: Method) -> Fault {
+    let message = format!("this path does not take {method}");
+    Fault::plain(Reason::MethodNotAllowed, message)
 }
 
 /// Every request passes here first; on the Unix socket there are no pages and no names to forge.
@@ -139,10 +165,36 @@ async fn stand_guard(State(doors): State<Arc<Doors>>, request: Request, next: Ne
         .extensions()
         .get::<Arc<Connection>>()
         .is_some_and(|connection| connection.is_unix());
-    if !unix && let Err(fault) = doors.guard.check(request.uri(), request.headers()) {
+    if let Err(fault) = check_request(&doors.guard, &request, unix) {
         return fault.into_response();
     }
-    next.run(request).await
+    let mut response = next.run(request).await;
+    if let Some(mark) = record_mark(&doors.service) {
+        response.headers_mut().insert(RECORD_HEADER, mark);
+    }
+    response
+}
+
+fn check_request(guard: &Guard, request: &Request, is_unix: bool) -> Result<(), Fault> {
+    if let Some(lengths) = request.extensions().get::<Arc<LengthLines>>() {
+        lengths.check(request.headers())?;
+    }
+    guard.check_target(request.uri(), is_unix)?;
+    if is_unix {
+        return Ok(());
+    }
+    guard.check(request.uri(), request.headers())
+}
+
+/// Marks whatever is still shown while nothing can be recorded.
+fn record_mark(service: &Service) -> Option<HeaderValue> {
+    service.store_trouble()?;
+    let mark = if service.record_is_lost() {
+        "lost"
+    } else {
+        "unavailable"
+    };
+    Some(HeaderValue::from_static(mark))
 }
 
 async fn web_socket_or_front_page(
@@ -151,18 +203,25 @@ async fn web_socket_or_front_page(
     parts: Parts,
 ) -> Result<Response, Fault> {
     match upgrade {
-        Ok(upgrade) => web_socket(state, upgrade, parts).await,
-        Err(refusal) if parts.headers.contains_key(header::UPGRADE) => Ok(refusal.into_response()),
+        Ok(upgrade) => web_socket(state, Ok(upgrade), parts).await,
+        Err(refusal) if parts.headers.contains_key(header::UPGRADE) => {
+            Err(refuse_upgrade(&refusal))
+        }
         Err(_) => Ok(web::front_page().into_response()),
     }
+}
+
+fn refuse_upgrade(refusal: &WebSocketUpgradeRejection) -> Fault {
+    Fault::plain(Reason::InvalidParams, refusal.body_text())
 }
 
 /// Who shows a token in the header, or comes by the Unix socket, need not say so again.
 async fn web_socket(
     State(doors): State<Arc<Doors>>,
-    upgrade: WebSocketUpgrade,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     parts: Parts,
 ) -> Result<Response, Fault> {
+    let upgrade = upgrade.map_err(|refusal| refuse_upgrade(&refusal))?;
     let connection = parts.extensions.get::<Arc<Connection>>().cloned();
     let connection = connection
         .ok_or_else(|| Fault::plain(Reason::AuthFailed, "the connection is not known"))?;
@@ -229,10 +288,11 @@ async fn accept_tcp(listener: TcpListener, door: Door) {
         };
         // Replies are whole frames; waiting to fill a packet would only delay them.
         drop(stream.set_nodelay(true));
+        let accepted = door.look_up(Peer::Tcp(TcpEnds { peer, local }));
         let Some(room) = door.room(&door.doors.room).await else {
             return;
         };
-        door.serve(stream, Peer::Tcp { peer, local }, room);
+        door.serve(stream, accepted, room, None);
     }
 }
 
@@ -250,16 +310,27 @@ async fn accept_unix(listener: UnixListener, door: Door) {
             continue;
         };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+        let Some(share) = door.shares.take(pid) else {
+            // A peer that does not take even this is gone.
+            drop(stream.try_write(TOO_MANY));
+            continue;
+        };
         let process = pid.and_then(identify);
+        let accepted = door.look_up(Peer::Unix {
+            uid: peer.uid(),
+            process,
+        });
         let Some(room) = door.room(&door.doors.unix_room).await else {
             return;
         };
-        let peer = Peer::Unix {
-            uid: peer.uid(),
-            process,
-        };
-        door.serve(stream, peer, room);
+        door.serve(stream, accepted, room, Some(share));
     }
+}
+
+/// A connection that was accepted, and the look at its other end that has begun.
+struct Accepted {
+    connection: Arc<Connection>,
+    look: tokio::task::JoinHandle<()>,
 }
 
 impl Door {
@@ -271,23 +342,42 @@ impl Door {
         }
     }
 
+    /// Begins at once to look who is at the other end.
+    fn look_up(&self, peer: Peer) -> Accepted {
+        let connection = Arc::new(Connection::new(peer));
+        let (doors, looked_at) = (self.doors.clone(), connection.clone());
+        let look = self.tasks.spawn(async move {
+            // What is found stays with the connection, a refusal too.
+            drop(doors.doorkeeper.find_peer(&looked_at).await);
+        });
+        Accepted { connection, look }
+    }
+
     fn serve(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        peer: Peer,
+        Accepted { connection, look }: Accepted,
         room: OwnedSemaphorePermit,
+        share: Option<ProcessShare>,
     ) {
-        let connection = Arc::new(Connection::new(peer, room));
+        connection.keep_room(room);
+        let lengths = Arc::new(LengthLines::default());
+        let stream = WatchedStream::new(stream, lengths.clone(), share);
         let router = self.router.clone().layer(axum::Extension(connection));
+        let router = router.layer(axum::Extension(lengths));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(AUTH_MS))
+            .max_headers(HEADERS_MAX)
+            .max_header_size(HEAD_BYTES_MAX)
             .max_buf_size(64 * 1024);
         let serving = http
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
             .with_upgrades();
         let ending = self.doors.ending.clone();
         self.tasks.spawn(async move {
+            // Before anything it sends is read.
+            drop(look.await);
             tokio::pin!(serving);
             tokio::select! {
                 served = serving.as_mut() => drop(served),

@@ -39,6 +39,7 @@ use crate::Doors;
 use crate::auth::{Connection, auth_required};
 use crate::fault::Fault;
 use crate::guard::refuse_query_tokens;
+use crate::look_again::read_whole;
 use crate::ops;
 use call::Call;
 
@@ -80,13 +81,21 @@ async fn serve(
     server: &StreamableHttpService<Tools, NeverSessionManager>,
     request: Request,
 ) -> Response {
+    match take_whole_request(doors, request).await {
+        Ok(request) => server.handle(request).await.map(Body::new),
+        Err(refusal) => refusal,
+    }
+}
+
+/// Nobody's body is taken before it is known who they are, and that is found out anew when it has come.
+async fn take_whole_request(doors: &Doors, request: Request) -> Result<Request, Response> {
+    let (parts, body) = request.into_parts();
+    identify(doors, &parts).await.map_err(refuse)?;
+    let request = read_whole(Request::from_parts(parts, body)).await?;
     let (mut parts, body) = request.into_parts();
-    match identify(doors, &parts).await {
-        Ok(caller) => parts.extensions.insert(caller),
-        Err(fault) => return refuse(fault),
-    };
-    let response = server.handle(Request::from_parts(parts, body)).await;
-    response.map(Body::new)
+    let caller = identify(doors, &parts).await.map_err(refuse)?;
+    parts.extensions.insert(caller);
+    Ok(Request::from_parts(parts, body))
 }
 
 /// Who calls. A cookie is a browser's and says nothing here.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::event::{AgentProfile, Attachment, Delivery, Display};
-use countersign_core::limits::PAGE_ROWS_MAX;
+use countersign_core::limits::{PAGE_ROWS_MAX, TOKEN_TTL_MS_DEFAULT};
 use countersign_core::{
     AgentId, Answer, Approval, ApprovalId, AskQuestion, AskRequest, Caller, DeviceId, Json, Notify,
     PutDevice, QuestionId, RegisterAgent, Role, Seq, SetStatus, Timestamp, TokenId,
@@ -568,6 +568,7 @@ pub(crate) async fn snapshot(service: &Service, overview: &Overview) -> Result<w
         pending_signins: Vec::new(),
         questions: overview.questions.iter().map(convert::question).collect(),
         rule_problems: rules::problems(service).await,
+        store_error: service.store_trouble().map(|error| error.to_string()),
         subscribed: true,
     })
 }
@@ -589,33 +590,66 @@ pub(crate) async fn stop_all(service: &Service, caller: Caller) -> Result<wire::
     })
 }
 
+/// Makes a token. Every one of them ends.
 pub(crate) async fn create_token(
     service: &Service,
     caller: Caller,
     params: wire::CreateTokenParams,
 ) -> Result<wire::NewToken> {
-    let role = match (params.role.as_str(), params.agent_id) {
-        ("operator", None) => Role::Operator,
-        ("observer", None) => Role::Observer,
-        ("agent", agent) => Role::Agent(AgentId::new(
-            agent.unwrap_or_else(|| format!("agent-{}", random_hex::<6>())),
-        )),
-        ("operator" | "observer", Some(_)) => {
-            return Err(Fault::plain(
-                Reason::InvalidParams,
-                "only a token for the role `agent` names an agent",
-            ));
+    let role = token_role(&params.role, params.agent_id)?;
+    let ttl = Duration::from_millis(params.ttl_ms.unwrap_or(TOKEN_TTL_MS_DEFAULT));
+    make_token(service, caller, role, params.name, Some(ttl)).await
+}
+
+/// Makes a token that never ends: for the host's own user on the Unix socket, who is known by the
+/// kernel and not by a token that may have been lost.
+pub(crate) async fn create_endless_token(
+    service: &Service,
+    caller: Caller,
+    params: wire::CreateEndlessTokenParams,
+) -> Result<wire::NewToken> {
+    require_operator(&caller)?;
+    if !caller.principal.key.as_str().starts_with("uid:") {
+        return Err(Fault::refused(
+            Reason::InvalidParams,
+            "a token that never ends is made with `countersign token create --expires never` on the host's own machine, without a token",
+        ));
+    }
+    let role = token_role(&params.role, params.agent_id)?;
+    make_token(service, caller, role, params.name, None).await
+}
+
+fn token_role(role: &str, agent_id: Option<String>) -> Result<Role> {
+    match (role, agent_id) {
+        ("operator", None) => Ok(Role::Operator),
+        ("observer", None) => Ok(Role::Observer),
+        ("agent", agent) => {
+            Ok(Role::Agent(AgentId::new(agent.unwrap_or_else(|| {
+                format!("agent-{}", random_hex::<6>())
+            }))))
         }
+        ("operator" | "observer", Some(_)) => Err(Fault::plain(
+            Reason::InvalidParams,
+            "only a token for the role `agent` names an agent",
+        )),
         (other, _) => {
             let words = format!("unknown role `{other}`, expected operator, observer or agent");
-            return Err(Fault::plain(Reason::InvalidParams, words));
+            Err(Fault::plain(Reason::InvalidParams, words))
         }
-    };
-    let name = params.name.unwrap_or_else(|| match &role {
+    }
+}
+
+async fn make_token(
+    service: &Service,
+    caller: Caller,
+    role: Role,
+    name: Option<String>,
+    ttl: Option<Duration>,
+) -> Result<wire::NewToken> {
+    let name = name.unwrap_or_else(|| match &role {
         Role::Agent(agent) => agent.to_string(),
         Role::Operator | Role::Observer | Role::Host => caller.principal.name.to_string(),
     });
-    let ttl = params.ttl_ms.map(Duration::from_millis);
     let (token, kept) = service.create_token(caller, role, name, ttl).await?;
     Ok(wire::NewToken {
         token,

@@ -3,7 +3,7 @@
 //! Invariants: an answer never names a process that did not hold that end when asked, and what could not be found out
 //! is told apart from what is not there. Nothing here decides what a caller may do.
 //!
-//! Elsewhere than on Linux there is no answer: nothing is identified, and every holder is hidden.
+//! Elsewhere than on Linux there is no answer: nothing is identified, and no holder is found.
 
 mod holders;
 mod root;
@@ -13,9 +13,11 @@ mod tcp;
 
 use std::fs;
 
+pub(crate) use holders::Descriptor;
 pub(crate) use root::find_root;
+pub(crate) use socket::SocketFacts;
 pub(crate) use stray::{Origin, origin};
-pub(crate) use tcp::{Found, TcpPeers};
+pub(crate) use tcp::{TcpEnds, TcpPeers};
 
 const LINEAGE_MAX: usize = 64;
 const WALKS_MAX: usize = 4;
@@ -40,7 +42,9 @@ pub(crate) struct Ancestry {
 pub(crate) enum Reach {
     /// To the first process, or to one whose parent lives outside our view of processes.
     Root,
-    /// To a process whose parent could not be read.
+    /// To a process whose parent is there and cannot be read, as another user's where `/proc` hides those.
+    Unseen,
+    /// To a process whose parent ended while it was looked for.
     Lost,
     /// To the bound: somebody nests processes this deep to hide where they come from.
     TooDeep,
@@ -87,7 +91,11 @@ fn walk(pid: u32) -> Ancestry {
             break Reach::TooDeep;
         }
         let Some(stat) = read_stat(next) else {
-            break Reach::Lost;
+            break if exists(next) {
+                Reach::Unseen
+            } else {
+                Reach::Lost
+            };
         };
         let id = stat.id(next);
         // A parent is never younger than its child: this one got the number of a parent that ended.
@@ -104,6 +112,15 @@ fn walk(pid: u32) -> Ancestry {
         next = stat.parent;
     };
     Ancestry { processes, reach }
+}
+
+/// Whether there is such a process, be it one that we may not read.
+fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    let tested = pid.map(rustix::process::test_kill_process);
+    matches!(tested, Some(Ok(()) | Err(rustix::io::Errno::PERM)))
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! REST under `/api/v1`, described by the document it generates, with events by SSE.
 
+pub(crate) mod document;
+mod extract;
 mod hooks;
 mod managed;
 mod rules;
@@ -9,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{FromRef, FromRequestParts, Path, Query, State};
+use axum::extract::{FromRef, FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -25,18 +27,23 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use extract::{JsonBody, QueryParams, check_shape};
+pub(crate) use extract::{PathId, refuse_body};
+
 use crate::Doors;
 use crate::auth::{Connection, Identity};
 use crate::events;
 use crate::fault::Fault;
 use crate::guard::require_own_page;
+use crate::look_again::RequestIdentity;
 use crate::ops;
 use crate::web::COOKIE;
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Countersign", description = "One host for many AI agents: asks, answers, events."),
-    modifiers(&Bearer)
+    modifiers(&Bearer),
+    components(schemas(wire::ErrorBody, wire::ChildrenFate))
 )]
 struct Document;
 
@@ -124,6 +131,10 @@ where
             .doorkeeper
             .identify(&connection, shown.map(Arc::from))
             .await?;
+        if let Some(kept) = parts.extensions.get::<RequestIdentity>() {
+            kept.set(&identity);
+        }
+        check_shape(parts)?;
         Ok(Self {
             connection,
             identity,
@@ -142,7 +153,7 @@ impl<S: Send + Sync> FromRequestParts<S> for CallerOnConnection {
     }
 }
 
-fn connection(parts: &Parts) -> Result<Arc<Connection>, Fault> {
+pub(crate) fn connection(parts: &Parts) -> Result<Arc<Connection>, Fault> {
     let connection = parts.extensions.get::<Arc<Connection>>().cloned();
     connection.ok_or_else(|| Fault::plain(Reason::AuthFailed, "the connection is not known"))
 }
@@ -189,21 +200,6 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
 
 type Answer<T> = Result<Json<T>, Fault>;
 
-/// A body that must be JSON and fit, refused in our own words otherwise.
-#[derive(axum::extract::FromRequest)]
-#[from_request(via(Json), rejection(Fault))]
-struct Body<T>(T);
-
-impl From<axum::extract::rejection::JsonRejection> for Fault {
-    fn from(rejection: axum::extract::rejection::JsonRejection) -> Self {
-        let reason = match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Reason::TooLarge,
-            _ => Reason::InvalidParams,
-        };
-        Self::plain(reason, rejection.body_text())
-    }
-}
-
 /// All agents, by name.
 #[utoipa::path(get, path = "/api/v1/agents", responses((status = 200, body = Vec<HostAgent>)))]
 async fn list_agents(
@@ -219,7 +215,7 @@ async fn list_agents(
 async fn register_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Body(params): Body<wire::RegisterAgentParams>,
+    JsonBody(params): JsonBody<wire::RegisterAgentParams>,
 ) -> Answer<HostAgent> {
     ops::register_agent(&doors.service, caller, params)
         .await
@@ -232,7 +228,7 @@ async fn register_agent(
 async fn get_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Answer<HostAgent> {
     ops::agent(&doors.service, &caller, id).await.map(Json)
 }
@@ -243,7 +239,7 @@ async fn get_agent(
 async fn unregister_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Result<StatusCode, Fault> {
     ops::unregister_agent(&doors.service, caller, id)
         .await
@@ -256,8 +252,8 @@ async fn unregister_agent(
 async fn set_status(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    Body(body): Body<wire::StatusBody>,
+    PathId(id): PathId,
+    JsonBody(body): JsonBody<wire::StatusBody>,
 ) -> Answer<HostAgent> {
     ops::set_status(&doors.service, caller, id, body)
         .await
@@ -266,21 +262,15 @@ async fn set_status(
 
 /// Approvals, newest first: all that are pending and the newest that ended, or what the query names.
 #[utoipa::path(get, path = "/api/v1/approvals", params(wire::ListParams),
-    responses((status = 200, body = Vec<HostApproval>), (status = 400, description = "bad query")))]
+    responses((status = 200, body = Vec<HostApproval>), (status = 404, description = "`after` names no approval")))]
 async fn list_approvals(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    query: Result<Query<wire::ListParams>, axum::extract::rejection::QueryRejection>,
+    QueryParams(query): QueryParams<wire::ListParams>,
 ) -> Answer<Vec<HostApproval>> {
-    ops::approvals(&doors.service, &caller, asked(query)?)
+    ops::approvals(&doors.service, &caller, query)
         .await
         .map(Json)
-}
-
-fn asked<T>(query: Result<Query<T>, axum::extract::rejection::QueryRejection>) -> Result<T, Fault> {
-    query
-        .map(|Query(params)| params)
-        .map_err(|error| Fault::plain(Reason::InvalidParams, error.body_text()))
 }
 
 /// How long to wait: `30`, `30s`, `500ms`, `5m`.
@@ -289,6 +279,7 @@ fn asked<T>(query: Result<Query<T>, axum::extract::rejection::QueryRejection>) -
 struct WaitQuery {
     /// Wait until it ends, at most this long; then it is given as it is.
     #[serde(default)]
+    #[param(pattern = "^[0-9]+(ms|s|m|h)?$")]
     wait: Option<String>,
 }
 
@@ -308,7 +299,7 @@ impl WaitQuery {
         let limit = digits
             .parse::<u64>()
             .ok()
-            .filter(|_| unit > 0)
+            .filter(|_| unit > 0 && digits.bytes().all(|digit| digit.is_ascii_digit()))
             .and_then(|number| number.checked_mul(unit));
         let words = "`wait` is a time like 30s, 500ms or 5m";
         limit
@@ -323,10 +314,10 @@ impl WaitQuery {
 async fn get_approval(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    query: Result<Query<WaitQuery>, axum::extract::rejection::QueryRejection>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<WaitQuery>,
 ) -> Answer<HostApproval> {
-    match asked(query)?.limit()? {
+    match query.limit()? {
         None => ops::approval(&doors.service, &caller, id).await.map(Json),
         limit => ops::wait_approval(&doors.service, &caller, id, limit)
             .await
@@ -341,10 +332,10 @@ async fn get_approval(
 async fn request_approval(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    query: Result<Query<WaitQuery>, axum::extract::rejection::QueryRejection>,
-    Body(params): Body<wire::RequestApprovalParams>,
+    QueryParams(query): QueryParams<WaitQuery>,
+    JsonBody(params): JsonBody<wire::RequestApprovalParams>,
 ) -> Answer<HostApproval> {
-    let limit = asked(query)?.limit()?;
+    let limit = query.limit()?;
     let row = ops::request_approval(&doors.service, caller.clone(), None, params).await?;
     if limit.is_none() || row.status != "pending" {
         return Ok(Json(row));
@@ -363,8 +354,8 @@ async fn request_approval(
 async fn resolve_approval(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    Body(body): Body<wire::ResolutionBody>,
+    PathId(id): PathId,
+    JsonBody(body): JsonBody<wire::ResolutionBody>,
 ) -> Answer<HostApproval> {
     ops::resolve_approval(&doors.service, caller, id, body)
         .await
@@ -378,7 +369,7 @@ async fn resolve_approval(
 async fn cancel_approval(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Answer<HostApproval> {
     ops::cancel_approval(&doors.service, caller, id, None)
         .await
@@ -391,7 +382,7 @@ async fn cancel_approval(
 async fn dismiss_approval(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Answer<HostApproval> {
     ops::dismiss_approval(&doors.service, caller, id)
         .await
@@ -400,13 +391,13 @@ async fn dismiss_approval(
 
 /// Questions, newest first.
 #[utoipa::path(get, path = "/api/v1/questions", params(wire::ListParams),
-    responses((status = 200, body = Vec<HostQuestion>)))]
+    responses((status = 200, body = Vec<HostQuestion>), (status = 404, description = "`after` names no question")))]
 async fn list_questions(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    query: Result<Query<wire::ListParams>, axum::extract::rejection::QueryRejection>,
+    QueryParams(query): QueryParams<wire::ListParams>,
 ) -> Answer<Vec<HostQuestion>> {
-    ops::questions(&doors.service, &caller, asked(query)?)
+    ops::questions(&doors.service, &caller, query)
         .await
         .map(Json)
 }
@@ -417,7 +408,7 @@ async fn list_questions(
 async fn ask_question(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Body(params): Body<wire::AskQuestionParams>,
+    JsonBody(params): JsonBody<wire::AskQuestionParams>,
 ) -> Answer<HostQuestion> {
     ops::ask_question(&doors.service, caller, params)
         .await
@@ -430,10 +421,10 @@ async fn ask_question(
 async fn get_question(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    query: Result<Query<WaitQuery>, axum::extract::rejection::QueryRejection>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<WaitQuery>,
 ) -> Answer<HostQuestion> {
-    match asked(query)?.limit()? {
+    match query.limit()? {
         None => ops::question(&doors.service, &caller, id).await.map(Json),
         limit => ops::wait_question(&doors.service, &caller, id, limit)
             .await
@@ -449,8 +440,8 @@ async fn get_question(
 async fn answer_question(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    Body(body): Body<wire::AnswerBody>,
+    PathId(id): PathId,
+    JsonBody(body): JsonBody<wire::AnswerBody>,
 ) -> Answer<HostQuestion> {
     ops::answer_question(&doors.service, caller, id, body.answer)
         .await
@@ -464,44 +455,42 @@ async fn list_events(
     State(doors): State<Arc<Doors>>,
     reader: Reader,
     headers: HeaderMap,
-    query: Result<Query<wire::EventsParams>, axum::extract::rejection::QueryRejection>,
+    QueryParams(params): QueryParams<wire::EventsParams>,
 ) -> Result<Response, Fault> {
-    let params = asked(query)?;
+    let last = last_event(&headers)?;
     let caller = reader.caller();
     let streams = headers
         .get(header::ACCEPT)
         .and_then(|accept| accept.to_str().ok());
     if streams.is_some_and(|accept| accept.contains("text/event-stream")) {
         ops::refuse_agents(&caller)?;
-        return Ok(stream_events(doors, reader, &headers, params)?.into_response());
+        return Ok(stream_events(doors, reader, last, params).into_response());
     }
     ops::events(&doors.service, &caller, params)
         .await
         .map(|events| Json(events).into_response())
 }
 
+/// The event after which a reader goes on.
+fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
+    let number = value.to_str().ok().map(str::trim);
+    let number = number.and_then(|text| text.parse().ok());
+    number.map(Some).ok_or_else(|| {
+        let message = "`Last-Event-ID` is the number of an event";
+        Fault::plain(Reason::InvalidParams, message)
+    })
+}
+
 fn stream_events(
     doors: Arc<Doors>,
     reader: Reader,
-    headers: &HeaderMap,
+    last: Option<u64>,
     params: wire::EventsParams,
-) -> Result<Sse<impl futures_util::Stream<Item = Result<Event, Infallible>> + use<>>, Fault> {
-    let last = headers.get("last-event-id").map(|value| {
-        value
-            .to_str()
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-    });
-    let last = match last {
-        Some(None) => {
-            return Err(Fault::plain(
-                Reason::InvalidParams,
-                "`Last-Event-ID` is the number of an event",
-            ));
-        }
-        Some(Some(seq)) => Some(seq),
-        None => params.after,
-    };
+) -> Sse<impl futures_util::Stream<Item = Result<Event, Infallible>> + use<>> {
+    let last = last.or(params.after);
     let after = last.map_or_else(|| doors.service.head(), Seq);
     let filter = Filter {
         kinds: params.kinds.map(|kinds| kinds.0),
@@ -518,7 +507,7 @@ fn stream_events(
     let events = pages
         .flat_map(stream::iter)
         .take_until(ending.cancelled_owned());
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+    Sse::new(events).keep_alive(KeepAlive::default())
 }
 
 /// A stream of events while it is read.
@@ -559,7 +548,7 @@ async fn next_page(mut reading: Reading) -> Option<(Vec<Result<Event, Infallible
 async fn notify(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Body(params): Body<wire::NotifyParams>,
+    JsonBody(params): JsonBody<wire::NotifyParams>,
 ) -> Answer<HostEvent> {
     ops::notify(&doors.service, caller, params).await.map(Json)
 }
@@ -573,13 +562,15 @@ async fn list_tokens(
     ops::tokens(&doors.service, &caller).await.map(Json)
 }
 
-/// Make a token. It is shown this once.
+/// Make a token. It is shown this once, and it ends: after an hour, or `ttl_ms` of at most 90 days.
 #[utoipa::path(post, path = "/api/v1/tokens", request_body = wire::CreateTokenParams,
-    responses((status = 200, body = wire::NewToken), (status = 403, description = "operators only")))]
+    responses((status = 200, body = wire::NewToken),
+        (status = 400, description = "an unknown role, or a time that is zero or beyond 90 days"),
+        (status = 403, description = "operators only")))]
 async fn create_token(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Body(params): Body<wire::CreateTokenParams>,
+    JsonBody(params): JsonBody<wire::CreateTokenParams>,
 ) -> Answer<wire::NewToken> {
     ops::create_token(&doors.service, caller, params)
         .await
@@ -592,7 +583,7 @@ async fn create_token(
 async fn revoke_token(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Result<StatusCode, Fault> {
     ops::revoke_token(&doors.service, caller, id)
         .await

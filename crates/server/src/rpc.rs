@@ -1,5 +1,6 @@
 //! JSON-RPC: one line per method, each calling the operation it is named for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +9,40 @@ use countersign_protocol as wire;
 use countersign_protocol::{ErrorCode, Reason};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use crate::Doors;
 use crate::auth::Connection;
 use crate::fault::Fault;
 use crate::ops;
-use crate::ops::hook::{self, HookTool};
+use crate::ops::hook;
 use crate::ops::{managed, rules};
+use crate::strict;
+
+/// The host wire's own methods: clients in the field may send fields that ours does not know, and
+/// parameters that are no object. All other methods refuse both.
+const LENIENT_METHODS: [&str; 16] = [
+    "session.auth",
+    "server.handshake",
+    "host.subscribe",
+    "host.agents",
+    "host.events",
+    "host.approvals",
+    "host.register_agent",
+    "host.unregister_agent",
+    "host.set_status",
+    "host.register_device",
+    "host.update_device",
+    "host.devices",
+    "host.notify",
+    "host.request_approval",
+    "host.resolve_approval",
+    "host.dismiss_approval",
+];
+
+/// The parameters of a method that takes none.
+#[derive(serde::Deserialize)]
+struct NoParams {}
 
 /// One request, taken apart.
 pub(crate) struct Call<'a> {
@@ -41,8 +69,9 @@ pub(crate) async fn serve_hook(
     call: Call<'_>,
 ) -> String {
     let served = async {
-        let HookTool { hook } = call.params()?;
-        call.reply(hook::hook(doors, connection, &hook, call.params()?).await?)
+        let (tool, params) = call.split_optional("hook")?;
+        let tool = tool.as_deref().unwrap_or(hook::USUAL_TOOL);
+        call.reply(hook::hook(doors, connection, tool, params).await?)
     };
     served.await.unwrap_or_else(|fault| failure(call.id, fault))
 }
@@ -88,18 +117,34 @@ async fn dispatch_other(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
         }
         "host.answer_question" => answer_question(doors, caller, call).await,
         "host.wait_question" => wait_question(doors, &caller, call).await,
-        "host.stop_all" => call.reply(ops::stop_all(service, caller).await?),
+        "host.stop_all" => {
+            call.take_nothing()?;
+            call.reply(ops::stop_all(service, caller).await?)
+        }
         "host.create_token" => {
             call.reply(ops::create_token(service, caller, call.params()?).await?)
         }
-        "host.tokens" => call.reply(ops::tokens(service, &caller).await?),
+        "host.create_endless_token" => {
+            call.reply(ops::create_endless_token(service, caller, call.params()?).await?)
+        }
+        "host.tokens" => {
+            call.take_nothing()?;
+            call.reply(ops::tokens(service, &caller).await?)
+        }
         "host.revoke_token" => {
             call.done(ops::revoke_token(service, caller, call.token_id()?).await?)
         }
-        "host.create_ticket" => call.reply(doors.create_ticket(&caller)?),
+        "host.create_ticket" => {
+            call.take_nothing()?;
+            call.reply(doors.create_ticket(&caller)?)
+        }
         "host.redact_event" => call.reply(ops::redact(service, caller, call.params()?).await?),
         "host.prune_events" => call.reply(ops::prune(service, caller, call.params()?).await?),
-        "host.status" => call.reply(doors.status(&caller).await?),
+        "host.rescue_record" => call.reply(doors.rescue_record(&caller, call.params()?).await?),
+        "host.status" => {
+            call.take_nothing()?;
+            call.reply(doors.status(&caller).await?)
+        }
         "host.shutdown" => call.done(doors.shut_down(&caller, call.optional()?).await?),
         _ => dispatch_rules(doors, caller, call).await,
     }
@@ -136,51 +181,54 @@ async fn dispatch_managed(
     match call.method {
         "host.spawn_agent" => call.reply(managed::spawn(service, caller, call.params()?).await?),
         "host.prompt_agent" => {
-            let wire::PromptAgentParams { agent_id, body } = call.params()?;
+            let (agent_id, body) = call.split("agent_id")?;
             call.reply(managed::prompt(service, caller, agent_id, body).await?)
         }
         "host.interrupt_agent" => {
-            let wire::InterruptAgentParams { agent_id, body } = call.params()?;
+            let (agent_id, body) = call.split("agent_id")?;
             call.reply(managed::interrupt(service, caller, agent_id, body).await?)
         }
         "host.kill_agent" => {
-            let wire::KillAgentParams { agent_id, body } = call.params()?;
+            let (agent_id, body) = call.split("agent_id")?;
             call.reply(managed::kill(service, caller, agent_id, body).await?)
         }
         "host.set_ceiling" => {
-            let wire::SetCeilingParams { agent_id, body } = call.params()?;
+            let (agent_id, body) = call.split("agent_id")?;
             call.reply(managed::set_ceiling(service, caller, agent_id, body).await?)
         }
         "host.resume_agent" => {
             call.reply(managed::resume(service, caller, call.agent_id()?).await?)
         }
         "host.fork_agent" => {
-            let wire::ForkAgentParams { agent_id, body } = call.params()?;
+            let (agent_id, body) = call.split("agent_id")?;
             call.reply(managed::fork(service, caller, agent_id, body).await?)
         }
         "host.archive_agent" => {
-            let wire::ArchiveAgentParams { agent_id, body } = call.params()?;
+            let (agent_id, body) = call.split("agent_id")?;
             call.reply(managed::archive(service, caller, agent_id, body).await?)
         }
         "host.rename_agent" => {
-            let wire::RenameAgentParams { agent_id, body } = call.params()?;
+            let (agent_id, body) = call.split("agent_id")?;
             call.reply(managed::rename(service, caller, agent_id, body).await?)
         }
         "host.configure_agent" => {
-            let wire::ConfigureAgentParams { agent_id, body } = call.params()?;
+            let (agent_id, body) = call.split("agent_id")?;
             call.reply(managed::configure(service, caller, agent_id, body).await?)
         }
         "host.wait_idle" => call.reply(managed::wait_idle(service, caller, call.params()?).await?),
         "host.transcript" => {
-            let wire::TranscriptParams { agent_id, page } = call.params()?;
+            let (agent_id, page) = call.split("agent_id")?;
             call.reply(managed::transcript(service, caller, agent_id, page).await?)
         }
         "host.agent_diff" => call.reply(managed::diff(service, caller, call.agent_id()?).await?),
         "host.remove_worktree" => {
-            let wire::RemoveWorktreeParams { agent_id, query } = call.params()?;
+            let (agent_id, query) = call.split("agent_id")?;
             call.reply(managed::remove_worktree(service, caller, agent_id, &query).await?)
         }
-        "host.catalog" => call.reply(managed::catalog(service, caller)?),
+        "host.catalog" => {
+            call.take_nothing()?;
+            call.reply(managed::catalog(service, caller)?)
+        }
         unknown => Err(unknown_method(unknown)),
     }
 }
@@ -263,16 +311,54 @@ async fn wait_question(doors: &Doors, caller: &Caller, call: &Call<'_>) -> Resul
 }
 
 impl Call<'_> {
+    fn is_lenient(&self) -> bool {
+        LENIENT_METHODS.contains(&self.method)
+    }
+
     /// Parameters that must be there.
     pub(crate) fn params<T: DeserializeOwned>(&self) -> Result<T, Fault> {
-        serde_json::from_str(self.params.unwrap_or("{}")).map_err(|error| Fault::invalid(&error))
+        self.read(self.params.unwrap_or("{}"))
     }
 
     /// Parameters that may be missing, null, or something older clients put there to be ignored.
     pub(crate) fn optional<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         let text = self.params.unwrap_or("{}");
-        let text = if text.starts_with('{') { text } else { "{}" };
-        serde_json::from_str(text).map_err(|error| Fault::invalid(&error))
+        let absent = text == "null" || (self.is_lenient() && !text.starts_with('{'));
+        self.read(if absent { "{}" } else { text })
+    }
+
+    /// The one place that decides whether a field that nobody reads is refused.
+    fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T, Fault> {
+        if self.is_lenient() {
+            serde_json::from_str(text).map_err(|error| Fault::invalid(&error))
+        } else {
+            strict::read_object(text.as_bytes())
+        }
+    }
+
+    /// One text field that must be there, and what the others say.
+    fn split<T: DeserializeOwned>(&self, name: &str) -> Result<(String, T), Fault> {
+        let (first, rest) = self.split_optional(name)?;
+        let missing = || Fault::plain(Reason::InvalidParams, format!("missing field `{name}`"));
+        Ok((first.ok_or_else(missing)?, rest))
+    }
+
+    /// One text field that may be there, and what the others say. A flattened struct would do the same, but
+    /// nobody could tell what it did not read.
+    fn split_optional<T: DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<(Option<String>, T), Fault> {
+        let mut fields: BTreeMap<String, Box<RawValue>> = self.params()?;
+        let first = fields.remove(name);
+        let first = first.map(|first| strict::read_json(first.get().as_bytes()));
+        let first = first.transpose()?;
+        let rest = serde_json::to_string(&fields).map_err(|error| Fault::invalid(&error))?;
+        Ok((first, self.read(&rest)?))
+    }
+
+    fn take_nothing(&self) -> Result<(), Fault> {
+        self.optional::<NoParams>().map(|NoParams {}| ())
     }
 
     fn approval_id(&self) -> Result<String, Fault> {
@@ -292,9 +378,12 @@ impl Call<'_> {
 
     fn agent_id(&self) -> Result<String, Fault> {
         let params = self.optional::<wire::AgentParams>();
-        params
-            .map(|params| params.agent_id)
-            .map_err(|_| Fault::plain(Reason::InvalidParams, "missing agent_id"))
+        let params = params.map(|params| params.agent_id);
+        if self.is_lenient() {
+            params.map_err(|_| Fault::plain(Reason::InvalidParams, "missing agent_id"))
+        } else {
+            params
+        }
     }
 
     /// A reply with a result.

@@ -110,7 +110,7 @@ impl Session {
                 biased;
                 () = &mut ending => return Err(End::Close(1001, "the host is ending")),
                 Some(reply) = self.serving.next(), if !self.serving.is_empty() => self.send_replies(reply).await?,
-                Some(reply) = self.waiting.next(), if !self.waiting.is_empty() => self.send_replies(reply).await?,
+                Some(reply) = self.waiting.next(), if !self.waiting.is_empty() => self.send_waited(reply).await?,
                 _ = ping.tick() => self.ping().await?,
                 () = &mut auth_limit, if self.identity.is_none() => {
                     return Err(End::Close(1008, "nobody said who is calling"));
@@ -296,8 +296,17 @@ impl Session {
     }
 
     fn next_ready(&mut self) -> Option<String> {
-        let served = self.serving.next().now_or_never().flatten();
-        served.or_else(|| self.waiting.next().now_or_never().flatten())
+        self.serving.next().now_or_never().flatten()
+    }
+
+    /// Sends a reply that was waited for, if whoever asked is still at the other end.
+    async fn send_waited(&mut self, reply: String) -> Result<(), End> {
+        if let Some(identity) = &mut self.identity {
+            let doorkeeper = &self.doors.doorkeeper;
+            let confirmed = doorkeeper.confirm(&self.connection, identity).await;
+            confirmed.map_err(|_| End::Close(1008, "auth failed"))?;
+        }
+        self.send_replies(reply).await
     }
 
     /// While we send we do not listen, so a peer that takes its time to read was not silent.

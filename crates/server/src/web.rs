@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use countersign_core::{Caller, Role};
@@ -12,7 +12,7 @@ use countersign_protocol::Reason;
 use crate::Doors;
 use crate::fault::Fault;
 use crate::metrics;
-use crate::rest::CallerOnConnection;
+use crate::rest::{CallerOnConnection, PathId};
 
 /// The cookie that a browser's session lies in; the page's scripts cannot read it.
 pub(crate) const COOKIE: &str = "countersign_session";
@@ -27,6 +27,10 @@ pub(crate) fn front_page() -> Html<&'static str> {
 }
 
 pub(crate) async fn health(State(doors): State<Arc<Doors>>) -> Response {
+    if doors.service.store_trouble().is_none() {
+        // Nobody may have called for long: has the host look whether its record is still there.
+        doors.service.check_record().await;
+    }
     match doors.service.store_trouble() {
         None => (StatusCode::OK, "ok\n").into_response(),
         Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")).into_response(),
@@ -42,8 +46,9 @@ pub(crate) async fn metrics_page(State(doors): State<Arc<Doors>>) -> Result<Resp
 pub(crate) async fn login(
     State(doors): State<Arc<Doors>>,
     CallerOnConnection(connection): CallerOnConnection,
-    Path(ticket): Path<String>,
+    PathId(ticket): PathId,
 ) -> Result<Response, Fault> {
+    doors.doorkeeper.refuse_agents(&connection).await?;
     let name = doors.tickets.redeem(&ticket, doors.service.now());
     let name = name.ok_or_else(|| {
         Fault::plain(
@@ -51,7 +56,6 @@ pub(crate) async fn login(
             "this link was used or is too old: make a new one with `countersign open`",
         )
     })?;
-    doors.doorkeeper.refuse_agents(&connection).await?;
     let host = Caller::host();
     let (secret, _) = doors
         .service

@@ -116,13 +116,15 @@ pub enum Problem {
 /// A record that was cut off at its end is found only against such a head.
 pub fn verify(path: &Path, head: Option<(Seq, String)>) -> Result<AuditReport, StoreError> {
     let conn = auditor(path)?;
-    let run = || -> Result<AuditReport, Fault> {
-        let transaction = conn.unchecked_transaction()?;
-        let mut walk = Walk::begin(&transaction, head)?;
-        walk.events(&transaction)?;
-        walk.finish(&transaction)
-    };
-    run().map_err(|fault| fault.into_error(path, "verifying the record"))
+    walk(&conn, head).map_err(|fault| fault.into_error(path, "verifying the record"))
+}
+
+/// The same through a connection that is open.
+pub(crate) fn walk(conn: &Connection, head: Option<(Seq, String)>) -> Result<AuditReport, Fault> {
+    let transaction = conn.unchecked_transaction()?;
+    let mut walk = Walk::begin(&transaction, head)?;
+    walk.events(&transaction)?;
+    walk.finish(&transaction)
 }
 
 /// An event as the record has it.

@@ -1,6 +1,6 @@
 //! The contract every backend keeps. The conformance suite in `testkit` is its executable form.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use countersign_core::{
     AgentId, Approval, ApprovalId, Bookmark, Changes, Committed, PrincipalKey, Question,
@@ -11,7 +11,8 @@ use countersign_core::{
 ///
 /// Implementors guarantee: `append` commits entries and changes in one transaction and returns
 /// only when they are durable; after an error nothing of that append is visible, and a later
-/// append may succeed again; the entries' numbers follow the head without a gap.
+/// append may succeed again; the entries' numbers follow the head without a gap. After
+/// [`StoreError::Lost`] no append succeeds again, and the last one may be in the lost files.
 pub trait Log: Send {
     /// What memory must hold, as of the newest commit.
     fn load(&mut self) -> Result<Snapshot, StoreError>;
@@ -19,6 +20,31 @@ pub trait Log: Send {
     /// Commits events and the read models they led to. There may be bookmarks and no events: that
     /// is a commit like any other.
     fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError>;
+
+    /// Finds out whether what was appended is still where the next host would look for it. Once it
+    /// is not ([`StoreError::Lost`]), this and `append` fail for good.
+    fn check(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Writes a database with everything that can still be read to a file that does not exist yet.
+    fn rescue(&mut self, target: &Path) -> Result<RescuedRecord, StoreError> {
+        Err(StoreError::Backend {
+            doing: "rescuing the record",
+            source: format!("`{}`: this log has no file", target.display()).into(),
+        })
+    }
+}
+
+/// What a rescued database holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RescuedRecord {
+    /// How many events.
+    pub events: u64,
+    /// The newest one.
+    pub head: Seq,
+    /// Its hash, in hexadecimal.
+    pub head_hash: String,
 }
 
 /// Readers beside the writer. They see whole commits only, and never wait for it.
@@ -145,6 +171,15 @@ pub enum StoreError {
         path: PathBuf,
         /// What was found.
         what: String,
+    },
+    /// A file of the record was removed, replaced, cut short or overwritten while it was open: what is
+    /// written to it would not be found by the next host.
+    #[error("`{}` {what} while the host was using it", path.display())]
+    Lost {
+        /// The file.
+        path: PathBuf,
+        /// What became of it.
+        what: &'static str,
     },
     /// No space is left.
     #[error("no space is left for `{}`", path.display())]

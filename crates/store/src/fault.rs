@@ -1,6 +1,6 @@
 //! What can go wrong inside the backend, before it is told in the contract's words.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use countersign_core::Seq;
 use rusqlite::ErrorCode;
@@ -33,6 +33,20 @@ impl From<Refusal> for StoreError {
     }
 }
 
+/// A file of the record is no longer the one that is open, or no longer holds what was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` {what}", path.display())]
+pub(crate) struct LostFile {
+    pub(crate) path: PathBuf,
+    pub(crate) what: &'static str,
+}
+
+impl From<LostFile> for StoreError {
+    fn from(LostFile { path, what }: LostFile) -> Self {
+        Self::Lost { path, what }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
     #[error(transparent)]
@@ -45,6 +59,8 @@ pub(crate) enum Fault {
     Io(#[from] std::io::Error),
     #[error(transparent)]
     Refused(#[from] Refusal),
+    #[error(transparent)]
+    Lost(#[from] LostFile),
     #[error("{0}")]
     Damaged(String),
 }
@@ -56,6 +72,7 @@ impl Fault {
         match self {
             Self::Damaged(what) => StoreError::Damaged { path, what },
             Self::Refused(refusal) => refusal.into(),
+            Self::Lost(file) => file.into(),
             Self::Sql(
                 error @ (rusqlite::Error::FromSqlConversionFailure(..)
                 | rusqlite::Error::InvalidColumnType(..)),

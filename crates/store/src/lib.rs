@@ -11,5 +11,7 @@ pub mod memory;
 mod sqlite;
 
 pub use audit::{AuditReport, ExportedEvent, Problem, export, verify};
-pub use contract::{ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError};
+pub use contract::{
+    ApprovalQuery, EventQuery, History, Log, QuestionQuery, RescuedRecord, Status, StoreError,
+};
 pub use sqlite::{SqliteHistory, SqliteLog, check, open};

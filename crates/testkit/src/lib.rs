@@ -5,3 +5,4 @@ pub mod bench;
 pub mod crash;
 pub mod model;
 pub mod real;
+mod tokens;

@@ -5,6 +5,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -189,11 +190,21 @@ fn list_folders(path: &Path) -> Vec<PathBuf> {
 }
 
 /// The folder of the group we are in, if the mount shows it.
-fn find_own() -> Option<PathBuf> {
+pub(super) fn find_own() -> Option<PathBuf> {
     let own = find_position(std::process::id())?;
     let listed = fs::read_to_string(own.join("cgroup.procs")).ok()?;
     let pid = std::process::id().to_string();
     listed.lines().any(|line| line == pid).then_some(own)
+}
+
+/// The folder of the group with this id: the inode number of the folder is the group's id.
+///
+/// Nothing if the group was removed, or if the mount does not show it.
+pub(super) fn find_by_id(id: u64) -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let (_, mount) = mounts.lines().find_map(parse_mount)?;
+    let has_id = |folder: &PathBuf| fs::metadata(folder).is_ok_and(|found| found.ino() == id);
+    list_folders(Path::new(mount)).into_iter().find(has_id)
 }
 
 /// The folder of the group a process is in.

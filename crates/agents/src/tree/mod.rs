@@ -14,7 +14,7 @@ mod procfs;
 mod record;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -314,11 +314,24 @@ impl Tree {
 pub fn marks_of(pid: u32) -> Vec<String> {
     let own = procfs::find_value(pid, TREE_VARIABLE);
     let held = cgroup::find_position(pid).unwrap_or_default();
-    let held = held.components().filter_map(|part| {
+    marks_in_path(&held).chain(own).collect()
+}
+
+/// The marks of trees that a cgroup belongs to, by the group's id. Nothing if no such group is to be seen:
+/// it was removed, perhaps. Where we see not even our own group, no tree is in one.
+pub fn marks_of_cgroup(id: u64) -> Option<Vec<String>> {
+    if cgroup::find_own().is_none() {
+        return Some(Vec::new());
+    }
+    let folder = cgroup::find_by_id(id)?;
+    Some(marks_in_path(&folder).collect())
+}
+
+fn marks_in_path(folder: &Path) -> impl Iterator<Item = String> {
+    folder.components().filter_map(|part| {
         let name = part.as_os_str().to_str()?.strip_prefix(AGENT_PREFIX)?;
         Some(name.rsplit('-').next()?.to_owned())
-    });
-    held.chain(own).collect()
+    })
 }
 
 /// Everything by which the processes of a tree are found.

@@ -7,7 +7,7 @@ use crate::event::{
 };
 use crate::ids::{AgentId, Seq, TokenId};
 use crate::input::{Context, CreateToken};
-use crate::limits::{PROCESS_MARKS_MAX, TIMEOUT_MS_MAX, TOKENS_MAX};
+use crate::limits::{PROCESS_MARKS_MAX, TOKEN_TTL_MS_MAX, TOKENS_MAX};
 use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
 use crate::state::State;
@@ -20,6 +20,7 @@ pub(super) fn create_token(
 ) -> Result<Decision, Rejection> {
     require_operator(&input.caller)?;
     check_word("the name", &input.name)?;
+    check_lifetime(input.ttl_ms)?;
     if let Role::Agent(agent) = &input.role {
         check_agent_id(Some(agent))?;
     }
@@ -50,14 +51,22 @@ pub(super) fn create_token(
         token: input.id.clone(),
         role: input.role,
         name: input.name,
-        expires_at: input
-            .ttl_ms
-            .map(|ms| context.now.plus_ms(ms.min(TIMEOUT_MS_MAX))),
+        expires_at: input.ttl_ms.map(|ms| context.now.plus_ms(ms)),
         hash: input.hash,
         by,
     };
     events.push(created.into());
     Ok(Decision::new(events, Subject::Token(input.id)))
+}
+
+/// One that never ends was said to be so, in as many words.
+fn check_lifetime(ttl_ms: Option<u64>) -> Result<(), Rejection> {
+    match ttl_ms {
+        None | Some(1..=TOKEN_TTL_MS_MAX) => Ok(()),
+        Some(_) => Err(Rejection::TokenLifetime {
+            limit_ms: TOKEN_TTL_MS_MAX,
+        }),
+    }
 }
 
 pub(super) fn revoke_token(

@@ -52,6 +52,20 @@ fn only_operators_make_and_withdraw_tokens() {
 }
 
 #[test]
+fn a_token_ends_after_now_and_within_90_days() {
+    let mut host = Host::new();
+    let ann = person("ann");
+    let longest = 90 * 24 * 3_600_000;
+    for wrong in [0, longest + 1, u64::MAX] {
+        let refusal = host.refuses(token(&ann, "t", Some(wrong)));
+        assert_eq!(refusal, Rejection::TokenLifetime { limit_ms: longest });
+    }
+    for (id, right) in [("one", 1), ("two", longest)] {
+        host.does(token(&ann, id, Some(right)));
+    }
+}
+
+#[test]
 fn a_token_ends_with_its_time_and_leaves_with_the_next() {
     let mut host = Host::new();
     let ann = person("ann");

@@ -414,7 +414,7 @@ pub struct CreateToken {
     pub role: Role,
     /// Who its bearer is on the record.
     pub name: String,
-    /// How long it is valid.
+    /// How long it is valid; `None` for one that never ends.
     pub ttl_ms: Option<u64>,
 }
 

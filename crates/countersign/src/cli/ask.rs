@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use countersign_protocol::{
-    CancelApprovalParams, HostApproval, Raw, RequestApprovalParams, WaitApprovalParams,
+    CancelApprovalParams, HostApproval, Raw, Reason, RequestApprovalParams, WaitApprovalParams,
 };
 use serde::de::IgnoredAny;
 use tokio::signal::unix::{SignalKind, signal};
@@ -140,6 +140,7 @@ pub(crate) async fn wait(
         Limit::After(span) => Some(Instant::now() + span + AFTER_DEADLINE),
         Limit::None => None,
     };
+    let mut told = false;
     while Exit::of_ask(&row).is_none() {
         match wait_once(client, &row.id).await {
             Ok(next) => row = next,
@@ -148,10 +149,22 @@ pub(crate) async fn wait(
                 (*client, row) = ask_again(endpoint, params, give_up).await?;
                 output::say("the host is back");
             }
+            // The ask is on the record, and may be answered once that can be written again.
+            Err(error) if is_unrecorded(&error) && give_up.is_none_or(|at| Instant::now() < at) => {
+                if !std::mem::replace(&mut told, true) {
+                    output::say(format_args!("{}; the ask stays", CliError::from(error)));
+                }
+                tokio::time::sleep(RETRY).await;
+            }
             Err(error) => return Err(error.into()),
         }
     }
     Ok(row)
+}
+
+/// Whether the host could not write or read its record.
+fn is_unrecorded(error: &CallError) -> bool {
+    error.reason() == Some(Reason::StoreUnavailable)
 }
 
 async fn wait_once(client: &mut Client, approval_id: &str) -> Result<HostApproval, CallError> {

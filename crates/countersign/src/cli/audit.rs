@@ -1,13 +1,29 @@
 //! `audit`: prove, trim and export the record.
 
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
-use countersign_protocol::{AuditResult, PruneParams, RedactParams, Time};
+use countersign_protocol::{
+    AuditResult, PruneParams, RedactParams, RescueRecordParams, RescueResult, Time,
+};
 
 use super::Common;
 use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::paths::Paths;
 use crate::{audit, duration, output};
+
+const RESCUE_HELP: &str = "Example:
+  countersign audit rescue ~/rescued.db
+
+The host must still run: what it has is in its open files and its memory. Do not end it before; one that
+is ended all the same, and not killed, first saves it to `countersign.db.rescued` beside the database.
+Afterwards end it, move the rescued file to the place of the database, and start it again; the command
+prints each step.";
+
+/// How long writing the whole record to another file may take.
+const RESCUE_WAIT: Duration = Duration::from_mins(10);
 
 #[derive(Subcommand)]
 pub(crate) enum AuditCommand {
@@ -30,6 +46,13 @@ pub(crate) enum AuditCommand {
     },
     /// Erase old history, on the record
     Prune(PruneArgs),
+    /// Save what a running host still has after its database was removed, replaced or cut short
+    #[command(after_help = RESCUE_HELP)]
+    Rescue {
+        /// The file to write; nothing may exist there yet
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Print every event as one line of JSON; needs no host
     #[command(after_help = "Example:\n  countersign audit export > record.jsonl")]
     Export,
@@ -52,6 +75,7 @@ pub(super) async fn audit(common: &Common, command: AuditCommand) -> Result<Exit
             audit::verify(&Paths::from_environment()?.database, head, common.json)
         }
         AuditCommand::Export => audit::export(&Paths::from_environment()?.database),
+        AuditCommand::Rescue { file } => rescue(common, &file).await,
         AuditCommand::Redact { sequence, reason } => {
             let params = RedactParams { sequence, reason };
             let result: AuditResult = common
@@ -75,6 +99,42 @@ pub(super) async fn audit(common: &Common, command: AuditCommand) -> Result<Exit
             told(common, &result, "old history is erased")
         }
     }
+}
+
+async fn rescue(common: &Common, file: &Path) -> Result<Exit, CliError> {
+    let absolute = std::path::absolute(file)
+        .map_err(|source| CliError::io("could not find the current folder", source))?;
+    let path = absolute
+        .into_os_string()
+        .into_string()
+        .map_err(|path| CliError::usage(format!("`{}` is not UTF-8", path.to_string_lossy())))?;
+    let params = RescueRecordParams { path };
+    let rescued: RescueResult = common
+        .connect()
+        .await?
+        .call_within(RESCUE_WAIT, "host.rescue_record", &params)
+        .await?;
+    if common.json {
+        output::put_json(&rescued)?;
+    } else {
+        output::put(&format!(
+            "rescued {} events, head {}\n",
+            rescued.events, rescued.head
+        ))?;
+        output::say(steps_to_restore(&rescued));
+    }
+    Ok(Exit::Ok)
+}
+
+/// What to type to go on with the rescued file. What is left of the old one must not lie beside it:
+/// its write-ahead log would be mixed with the new database.
+fn steps_to_restore(rescued: &RescueResult) -> String {
+    let RescueResult { database, path, .. } = rescued;
+    format!(
+        "put it in place with:\n  countersign down\n  rm -f '{database}' '{database}-wal' '{database}-shm'\n  \
+         mv '{path}' '{database}'\n  countersign up --detach\n  countersign audit verify --head {}",
+        rescued.head
+    )
 }
 
 fn told(common: &Common, result: &AuditResult, words: &str) -> Result<Exit, CliError> {

@@ -25,6 +25,9 @@ const FREE_BYTES_LOW: u64 = 512 * 1024 * 1024;
 /// Less than this and the next commits may fail.
 const FREE_BYTES_MIN: u64 = 32 * 1024 * 1024;
 
+/// What to do for a record that only a running host still has.
+const RESCUE: &str = "save it with `countersign audit rescue FILE` before you end the host; nothing is allowed until then";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Grade {
@@ -80,7 +83,6 @@ pub(super) async fn doctor(common: &Common) -> Result<Exit, CliError> {
         // What lies in it is closed to others by itself.
         folder("data folder", &paths.data_dir, Grade::Warn),
         folder("socket folder", &paths.runtime_dir, Grade::Fail),
-        database(&paths.database),
         space(&paths.data_dir),
     ];
     let (config, check) = config(&paths.config);
@@ -96,6 +98,7 @@ pub(super) async fn doctor(common: &Common) -> Result<Exit, CliError> {
         },
         Err(error) => Err(error),
     };
+    checks.insert(2, database(&paths.database, status.is_ok()));
     checks.extend(host(&status));
     if status.is_err() {
         checks.push(port(&config));
@@ -180,7 +183,8 @@ fn folder(what: &'static str, path: &Path, open: Grade) -> Check {
     }
 }
 
-fn database(path: &Path) -> Check {
+/// `in_use` says that a host has it open.
+fn database(path: &Path, in_use: bool) -> Check {
     const WHAT: &str = "database";
     const MAGIC: &[u8; 16] = b"SQLite format 3\0";
     let shown = path.display();
@@ -206,6 +210,11 @@ fn database(path: &Path) -> Check {
                 "`{shown}`, {} kB; `countersign audit verify` proves it",
                 found.len() / 1024
             ),
+        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && in_use => fail(
+            WHAT,
+            format!("`{shown}` was removed under the host that uses it"),
+            RESCUE,
         ),
         Err(error) if error.kind() == io::ErrorKind::NotFound => ok(
             WHAT,
@@ -305,12 +314,24 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<Check> {
         Some(listen) => ok("listen", listen),
         None => ok("listen", "no TCP: only the socket"),
     });
+    if status.unnamed_callers {
+        checks.push(warn(
+            "unnamed callers",
+            "on TCP a token alone counts where the calling process cannot be named",
+            "remove `unnamed_callers` under `[server]` in config.toml unless a forwarded port needs it",
+        ));
+    }
     checks.extend(status.containment.as_ref().map(containment));
     if let Some(error) = &status.store_error {
+        let advice = if status.record_lost {
+            RESCUE
+        } else {
+            "make room or make it writable; nothing is allowed until then"
+        };
         checks.push(fail(
             "record",
             format!("cannot be written: {error}"),
-            "make room or make it writable; nothing is allowed until then",
+            advice,
         ));
     }
     checks
@@ -381,14 +402,15 @@ mod tests {
     fn a_file_that_is_no_database_fails() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("countersign.db");
-        assert_eq!(database(&path).grade, Grade::Ok);
+        assert_eq!(database(&path, false).grade, Grade::Ok);
+        assert_eq!(database(&path, true).grade, Grade::Fail);
         std::fs::write(&path, "not a database, but long enough").unwrap();
-        assert_eq!(database(&path).grade, Grade::Fail);
+        assert_eq!(database(&path, false).grade, Grade::Fail);
         std::fs::write(&path, b"SQLite format 3\0rest").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(database(&path).grade, Grade::Warn);
+        assert_eq!(database(&path, false).grade, Grade::Warn);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(database(&path).grade, Grade::Ok);
+        assert_eq!(database(&path, false).grade, Grade::Ok);
     }
 
     #[test]

@@ -34,6 +34,8 @@ struct Inbox {
     questions: Vec<HostQuestion>,
     rule_problems: Vec<RuleProblem>,
     bypassed: Vec<BypassRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store_error: Option<String>,
 }
 
 pub(super) async fn inbox(common: &Common, args: InboxArgs) -> Result<Exit, CliError> {
@@ -46,7 +48,9 @@ pub(super) async fn inbox(common: &Common, args: InboxArgs) -> Result<Exit, CliE
     let now = duration::now();
     if !common.json {
         name_orchestrators(&mut client, &mut inbox.questions).await?;
-        for warning in rules_text::warnings(&inbox.rule_problems, &inbox.bypassed, now) {
+        let store = inbox.store_error.as_deref().map(rules_text::store_warning);
+        let others = rules_text::warnings(&inbox.rule_problems, &inbox.bypassed, now);
+        for warning in store.into_iter().chain(others) {
             output::say(format_args!("{CARE}{warning}{CARE:#}"));
         }
     }
@@ -87,22 +91,27 @@ async fn load(client: &mut Client, agent_id: Option<String>) -> Result<Inbox, Cl
         after: None,
     };
     let questions = client.call("host.questions", &params).await?;
-    let (rule_problems, bypassed) = cares(client).await?;
+    let status = host_warnings(client).await?;
+    let store_error = status
+        .as_ref()
+        .and_then(|status| status.store_error.clone());
+    let (rule_problems, bypassed) = status
+        .map(|status| (status.rule_problems, status.bypassed))
+        .unwrap_or_default();
     Ok(Inbox {
         approvals,
         questions,
         rule_problems,
         bypassed,
+        store_error,
     })
 }
 
-/// Broken rule files and agents in bypass. Agents may list their asks, and see nothing of this.
-async fn cares(client: &mut Client) -> Result<(Vec<RuleProblem>, Vec<BypassRow>), CliError> {
+/// Where broken rule files, agents in bypass and a record that cannot be written are found. Agents
+/// may list their asks, and see nothing of this.
+async fn host_warnings(client: &mut Client) -> Result<Option<HostStatus>, CliError> {
     let status: Result<HostStatus, _> = client.call("host.status", &serde_json::json!({})).await;
-    match known(status, Reason::AgentNotAllowed)? {
-        Ok(status) => Ok((status.rule_problems, status.bypassed)),
-        Err(_) => Ok((Vec::new(), Vec::new())),
-    }
+    Ok(known(status, Reason::AgentNotAllowed)?.ok())
 }
 
 fn list(inbox: &Inbox, now: Time, width: usize) -> String {
@@ -264,6 +273,7 @@ mod tests {
             questions: vec![orchestrators, sample::question()],
             rule_problems: Vec::new(),
             bypassed: Vec::new(),
+            store_error: None,
         };
         let text = list(&inbox, Time(181_000_000), 100);
         assert_eq!(

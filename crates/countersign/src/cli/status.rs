@@ -53,11 +53,17 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
     if !warnings.is_empty() {
         fields.push(("care", warnings.join("\n")));
     }
-    fields.extend(
-        status
-            .store_error
-            .clone()
-            .map(|error| ("store error", format!("{error}: nothing is allowed"))),
-    );
+    if status.unnamed_callers {
+        let allowed = "on TCP a token alone counts where the calling process cannot be named";
+        fields.push(("unnamed callers", allowed.to_owned()));
+    }
+    fields.extend(status.store_error.as_ref().map(|error| {
+        let error = shown::line(error);
+        if status.record_lost {
+            ("RECORD LOST", error.into_owned())
+        } else {
+            ("store error", format!("{error}: nothing is allowed"))
+        }
+    }));
     fields
 }

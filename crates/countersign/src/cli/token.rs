@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use countersign_protocol::{CreateTokenParams, NewToken, Time, TokenParams, TokenRow};
+use countersign_protocol::{
+    CreateEndlessTokenParams, CreateTokenParams, NewToken, Time, TokenParams, TokenRow,
+};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::Common;
+use crate::client::{CallError, Client};
 use crate::exit::Exit;
 use crate::failure::CliError;
 use crate::{duration, output, shown};
@@ -27,9 +30,10 @@ pub(crate) enum TokenCommand {
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  countersign token create --role operator --name ci --ttl 1h
-  COUNTERSIGN_TOKEN=$(countersign token create --role agent --agent builder --ttl 8h) ./agent
+  countersign token create --role operator --name ci
+  COUNTERSIGN_TOKEN=$(countersign token create --role agent --agent builder --expires 8h) ./agent
 
+A token is valid for 90 days at most. One that never ends is made only on the host's own machine.
 Never hand an operator's token to an agent: its bearer answers asks.")]
 pub(crate) struct CreateArgs {
     /// What its bearer may do: answer, look, or ask
@@ -41,9 +45,28 @@ pub(crate) struct CreateArgs {
     /// Who its bearer is on the record
     #[arg(long, value_name = "WHO")]
     name: Option<String>,
-    /// How long it is valid
-    #[arg(long, default_value = "1h", value_parser = duration::parse)]
-    ttl: Duration,
+    /// How long it is valid: 90s, 30m, 1h, 90d at most, or never
+    #[arg(long, alias = "ttl", default_value = "1h", value_name = "TIME")]
+    expires: Lifetime,
+}
+
+/// How long a token is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lifetime {
+    Never,
+    After(Duration),
+}
+
+impl std::str::FromStr for Lifetime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "never" {
+            Ok(Self::Never)
+        } else {
+            duration::parse(text).map(Self::After)
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -75,17 +98,13 @@ async fn create(common: &Common, args: CreateArgs) -> Result<Exit, CliError> {
     if args.agent.is_some() && !matches!(args.role, Role::Agent) {
         return Err(CliError::usage("--agent goes with --role agent"));
     }
-    let params = CreateTokenParams {
-        role: args.role.word().into(),
-        agent_id: args.agent,
-        name: args.name,
-        ttl_ms: Some(duration::millis(args.ttl)),
-    };
-    let made: NewToken = common
-        .connect()
-        .await?
-        .call("host.create_token", &params)
-        .await?;
+    let made = request_token(&mut common.connect().await?, args).await?;
+    if made.row.expires_at.is_none() {
+        output::say(format_args!(
+            "warning: this token never ends; whoever finds it can use it until `countersign token revoke {}`",
+            made.row.id
+        ));
+    }
     if common.json {
         output::put_json(&made)?;
         return Ok(Exit::Ok);
@@ -101,6 +120,29 @@ async fn create(common: &Common, args: CreateArgs) -> Result<Exit, CliError> {
         made.row.id, made.row.role
     ));
     Ok(Exit::Ok)
+}
+
+async fn request_token(client: &mut Client, args: CreateArgs) -> Result<NewToken, CallError> {
+    let role = args.role.word().to_owned();
+    match args.expires {
+        Lifetime::After(span) => {
+            let params = CreateTokenParams {
+                role,
+                agent_id: args.agent,
+                name: args.name,
+                ttl_ms: Some(duration::millis(span)),
+            };
+            client.call("host.create_token", &params).await
+        }
+        Lifetime::Never => {
+            let params = CreateEndlessTokenParams {
+                role,
+                agent_id: args.agent,
+                name: args.name,
+            };
+            client.call("host.create_endless_token", &params).await
+        }
+    }
 }
 
 async fn list(common: &Common) -> Result<Exit, CliError> {

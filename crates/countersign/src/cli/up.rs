@@ -89,6 +89,7 @@ impl UpArgs {
             listen,
             allow_hosts: names.cloned().collect(),
             agents_alone_ms: host::agents_alone_ms(&config),
+            unnamed_callers: config.server.unnamed_callers,
             escalation_ms: config.questions.to_person_seconds.as_ms(),
         })
     }

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use countersign_protocol::{
     AnswerQuestionParams, BypassRow, HostApproval, HostEvent, HostQuestion, HostSnapshot,
-    HostStatus, Remember, RememberBody, ResolutionBody, ResolveApprovalParams, RuleSuggestions,
-    SubscribeParams, SuggestRulesParams,
+    HostStatus, Reason, Remember, RememberBody, ResolutionBody, ResolveApprovalParams,
+    RuleSuggestions, SubscribeParams, SuggestRulesParams,
 };
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::FutureExt as _;
@@ -223,9 +223,15 @@ impl Watch {
                 self.screen.cares = Cares {
                     problems: status.rule_problems,
                     bypassed: status.bypassed,
+                    store_error: status.store_error,
                 };
             }
             Err(error) if error.is_connection() => self.lost(),
+            Err(CallError::Refused(refusal))
+                if refusal.reason == Some(Reason::StoreUnavailable) =>
+            {
+                self.screen.cares.store_error = Some(refusal.words());
+            }
             // Somebody who may not see it sees none.
             Err(_) => {}
         }
@@ -391,6 +397,7 @@ async fn subscribe(client: &mut Client) -> Result<Opened, CallError> {
     let cares = Cares {
         bypassed: bypassed.collect(),
         problems: snapshot.rule_problems,
+        store_error: snapshot.store_error,
     };
     questions_text::name_orchestrators(&mut snapshot.questions, &snapshot.agents);
     let asks = snapshot.approvals.into_iter().map(Item::ask);

@@ -132,6 +132,8 @@ pub(super) enum Link {
 pub(super) struct Cares {
     pub(super) problems: Vec<RuleProblem>,
     pub(super) bypassed: Vec<BypassRow>,
+    /// Why nothing can be recorded, if nothing can.
+    pub(super) store_error: Option<String>,
 }
 
 impl Cares {
@@ -141,7 +143,9 @@ impl Cares {
         let grave: Vec<RuleProblem> = grave.cloned().collect();
         let lasting = self.bypassed.iter().filter(|row| row.until > now);
         let lasting: Vec<BypassRow> = lasting.cloned().collect();
-        rules_text::warnings(&grave, &lasting, now)
+        let store = self.store_error.as_deref().map(rules_text::store_warning);
+        let others = rules_text::warnings(&grave, &lasting, now);
+        store.into_iter().chain(others).collect()
     }
 }
 
@@ -415,9 +419,18 @@ mod tests {
                 name: "builder".into(),
                 until: Time(60_000_000),
             }],
+            store_error: None,
         };
         let told = |now| cares.lines(Time(now)).len();
         assert_eq!((told(0), told(60_000_000)), (2, 1));
+        let lost = Cares {
+            store_error: Some("it was removed".into()),
+            ..Cares::default()
+        };
+        assert_eq!(
+            lost.lines(Time(0)),
+            ["THE RECORD CANNOT BE WRITTEN: it was removed"]
+        );
     }
 
     #[test]

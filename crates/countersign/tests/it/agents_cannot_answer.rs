@@ -43,7 +43,7 @@ async fn assert_refused_everywhere(host: &Host, agent: &mut Agent, id: &Value) {
             .contains("agents_cannot_answer"),
         "{answer}"
     );
-    let token_file = host.home().join("run/auth-token");
+    let token_file = host.token_file();
     let token_file = token_file.to_str().unwrap();
     let url = format!("ws://{}/", host.address);
     for arguments in [

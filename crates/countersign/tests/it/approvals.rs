@@ -255,9 +255,9 @@ async fn only_its_asker_takes_an_ask_back() {
         json!({
             "id": "approval-1", "action": "x", "details": null, "options": ["approve", "deny"],
             "approving": ["approve"], "created_at": "<time>", "sequence": "#", "deliveries": 0,
-            "asked_by": { "name": "auth-token file", "role": "operator" },
+            "asked_by": { "name": "script", "role": "operator" },
             "status": "resolved", "state": "cancelled", "resolution": "cancelled", "resolved_at": "<time>",
-            "resolved_by": { "name": "auth-token file", "role": "operator" }, "message": "never mind",
+            "resolved_by": { "name": "script", "role": "operator" }, "message": "never mind",
             "delivery": "withdrawn",
         })
     );
@@ -383,7 +383,7 @@ async fn a_question_waits_for_words_and_gets_them_once() {
     expected["state"] = json!("answered");
     expected["answer"] = json!("spaces");
     expected["ended_at"] = json!("<time>");
-    expected["answered_by"] = json!({ "name": "auth-token file", "role": "operator" });
+    expected["answered_by"] = json!({ "name": "script", "role": "operator" });
     assert_eq!(names.plain(answered), expected);
     operator.ok("host.answer_question", params).await;
     let error = operator

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
@@ -26,6 +27,7 @@ pub(crate) struct Host {
     child: Child,
     /// `127.0.0.1:PORT`.
     pub(crate) address: String,
+    token: OnceLock<String>,
 }
 
 impl Host {
@@ -61,9 +63,19 @@ impl Host {
 
     /// With a bound on the size of its files, in blocks of 512 bytes: writes past it fail, as on a full disk.
     pub(crate) fn start_bounded(blocks: u32) -> Self {
+        Self::start_after(&format!("trap '' XFSZ; ulimit -f {blocks}"))
+    }
+
+    /// With a bound on its open files, which it cannot raise.
+    pub(crate) fn start_with_files(files: u32) -> Self {
+        Self::start_after(&format!("ulimit -n {files}"))
+    }
+
+    /// From a shell that ran some commands first.
+    fn start_after(commands: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let mut up = Command::new("sh");
-        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+        let script = format!("{commands}; exec \"$@\"");
         let binary = command(home.path());
         up.args(["-c", &script, "sh"]).arg(binary.get_program());
         for (name, value) in binary.get_envs() {
@@ -83,6 +95,7 @@ impl Host {
             up: command,
             child,
             address,
+            token: OnceLock::new(),
         }
     }
 
@@ -183,10 +196,18 @@ impl Host {
         self.home().join("run/host.sock")
     }
 
-    /// The operator's token in its file.
+    /// A token for an operator called `script`, made with the command line as a person would, once for all hosts
+    /// on this record.
     pub(crate) fn token(&self) -> String {
-        let text = std::fs::read_to_string(self.home().join("run/auth-token")).unwrap();
-        text.trim().to_owned()
+        let made = self.token.get_or_init(|| create_token(self.home()));
+        made.clone()
+    }
+
+    /// The same in a file that whoever runs as this user can read.
+    pub(crate) fn token_file(&self) -> PathBuf {
+        let file = self.home().join("script-token");
+        std::fs::write(&file, self.token()).unwrap();
+        file
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -216,6 +237,14 @@ impl Drop for Host {
             drop(command(self.home()).args(["down", "--all"]).output());
         }
     }
+}
+
+fn create_token(home: &Path) -> String {
+    let words = "token create --role operator --name script --ttl 24h";
+    let made = command(home).args(words.split(' ')).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    // The token alone is on stdout.
+    String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }
 
 /// The binary, aimed at one home and at nothing of the user's own.

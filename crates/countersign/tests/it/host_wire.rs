@@ -479,7 +479,7 @@ async fn an_ask_returns_at_once_with_the_wires_defaults() {
         "id": "approval-1", "client_id": "client-1", "action": "rm -rf build", "details": null,
         "options": ["approve", "deny"], "approving": ["approve"], "status": "pending", "state": "pending",
         "created_at": "<time>", "sequence": "#", "deliveries": 0,
-        "asked_by": { "name": "auth-token file", "role": "operator" },
+        "asked_by": { "name": "script", "role": "operator" },
     });
     let mut replied = row.clone();
     replied["subscribed"] = json!(false);
@@ -507,7 +507,7 @@ async fn an_ask_returns_at_once_with_the_wires_defaults() {
         "created_at": "<time>", "sequence": "#", "deliveries": 0, "a2ui": { "v": 1 }, "tool": "Bash",
         "input": { "command": "git push" },
         "input_digest": "5b1d3d7ab9d3b4d2d6ab3a2c2d6b6d9a",
-        "asked_by": { "name": "auth-token file", "role": "operator" },
+        "asked_by": { "name": "script", "role": "operator" },
         "verdict": {
             "effect": "ask", "text": "ask\n  ask run `git push`: no rule",
             "parts": [{ "kind": "command", "subject": "git push", "effect": "ask", "floor": false }],

@@ -45,9 +45,9 @@ async fn any_session_resolves_a_system_level_row_once() {
     let row = json!({
         "id": "approval-1", "action": "rm", "details": null, "options": ["approve", "deny"],
         "approving": ["approve"], "created_at": "<time>", "sequence": "#", "deliveries": 0,
-        "asked_by": { "name": "auth-token file", "role": "operator" },
+        "asked_by": { "name": "script", "role": "operator" },
         "status": "resolved", "state": "denied", "resolution": "deny", "resolved_at": "<time>",
-        "resolved_by": { "name": "auth-token file", "role": "operator" }, "message": "not today",
+        "resolved_by": { "name": "script", "role": "operator" }, "message": "not today",
     });
     let params = json!({ "approval_id": id, "resolution": "deny", "message": "not today" });
     let mut resolved = names.plain(other.ok("host.resolve_approval", params).await);
@@ -75,10 +75,10 @@ async fn any_session_resolves_a_system_level_row_once() {
         error,
         json!({
             "code": -32003,
-            "message": "approval 'approval-1' was already resolved as 'deny' by auth-token file",
+            "message": "approval 'approval-1' was already resolved as 'deny' by script",
             "data": {
                 "reason": "already_resolved", "approval_id": "approval-1", "resolution": "deny",
-                "resolved_at": "<time>", "resolved_by": "auth-token file", "approval": row,
+                "resolved_at": "<time>", "resolved_by": "script", "approval": row,
             },
         })
     );
@@ -133,7 +133,7 @@ async fn anothers_answer_is_passed_to_an_owner_that_listens() {
             "id": "approval-1", "client_id": "client-1", "action": "rm", "details": null,
             "options": ["approve", "deny"], "approving": ["approve"], "created_at": "<time>",
             "sequence": "#", "deliveries": 0, "status": "pending", "state": "pending",
-            "asked_by": { "name": "auth-token file", "role": "operator" }, "passed_to_owner": true,
+            "asked_by": { "name": "script", "role": "operator" }, "passed_to_owner": true,
         })
     );
     let told = owner.event_of("approval.resolve_requested").await;
@@ -210,7 +210,7 @@ async fn what_an_owner_held_ends_when_it_does_not_come_back() {
             "id": "approval-1", "agent_id": "w", "action": "rm", "details": null,
             "options": ["approve", "deny"], "approving": ["approve"], "created_at": "<time>",
             "sequence": "#", "deliveries": 0,
-            "asked_by": { "name": "auth-token file", "role": "operator" },
+            "asked_by": { "name": "script", "role": "operator" },
             "status": "resolved", "state": "gone", "resolution": "agent_gone", "resolved_at": "<time>",
             "resolved_by": { "name": "host", "role": "host" }, "message": "the asker is gone",
         })

@@ -59,7 +59,7 @@ async fn an_ask_is_made_waited_for_and_answered_over_rest() {
     let row = json!({
         "id": "approval-1", "action": "rm", "details": null, "options": ["approve", "deny"],
         "approving": ["approve"], "status": "pending", "state": "pending", "created_at": "<time>",
-        "sequence": "#", "deliveries": 0, "asked_by": { "name": "auth-token file", "role": "operator" },
+        "sequence": "#", "deliveries": 0, "asked_by": { "name": "script", "role": "operator" },
     });
     assert_eq!(
         (asked.status, Names::default().plain(asked.json())),
@@ -227,7 +227,7 @@ async fn tokens_status_and_stop_have_their_routes() {
         .iter()
         .map(|row| &row["name"])
         .collect();
-    assert_eq!(named, ["auth-token file", "wall"]);
+    assert_eq!(named, ["script", "wall"]);
     let path = format!("/api/v1/tokens/{}", made["id"].as_str().unwrap());
     assert_eq!(rest.send("DELETE", &path, Value::Null).await.status, 204);
     assert_eq!(
@@ -248,9 +248,10 @@ async fn tokens_status_and_stop_have_their_routes() {
             "agents": 1, "agents_alone_ms": 1_800_000, "bypassed": [], "connections": 1,
             "database": host.home().join("countersign.db"), "event_sequence": "#",
             "listen": host.address, "pending_approvals": 1, "pending_questions": 0, "pid": "#",
-            "rule_problems": [], "socket": host.socket(), "started_at": "<time>",
+            "record_lost": false, "rule_problems": [], "socket": host.socket(), "started_at": "<time>",
+            "unnamed_callers": false,
             "version": env!("CARGO_PKG_VERSION"),
-            "you": { "name": "auth-token file", "role": "operator" },
+            "you": { "name": "script", "role": "operator" },
         })
     );
     let stopped = rest.send("POST", "/api/v1/stop", Value::Null).await.json();

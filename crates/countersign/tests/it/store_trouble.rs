@@ -1,11 +1,11 @@
 //! When the record cannot be had or written: a clear word, and nothing allowed.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use serde_json::json;
 
-use crate::host::{Host, command};
+use crate::host::{Host, command, poll};
 use crate::http::http;
 use crate::wire::Wire;
 
@@ -130,4 +130,57 @@ async fn a_full_disk_allows_nothing_and_says_so() {
         )
         .await;
     assert_eq!(events.as_array().unwrap().len(), told);
+}
+
+/// Commits fail one after the other beside those who wait; each of them had no part in it.
+#[tokio::test]
+async fn who_waits_goes_on_waiting_while_commits_of_others_fail() {
+    let mut host = Host::start_bounded(4096);
+    let mut ask = command(host.home())
+        .args(["ask", "wait for me", "--key", "k"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut noisy = Wire::operator(&host).await;
+    let id = loop {
+        let open = noisy
+            .ok("host.approvals", json!({ "status": "pending" }))
+            .await;
+        if let Some(row) = open.get(0) {
+            break row["id"].clone();
+        }
+    };
+    let mut held = Wire::operator(&host).await;
+    let long = json!({ "approval_id": id, "timeout_ms": 600_000 });
+    let held_wait = held.request("host.wait_approval", long.clone()).await;
+    let large = json!({ "payload": "p".repeat(100_000) });
+    while noisy
+        .reply("host.notify", large.clone())
+        .await
+        .get("error")
+        .is_none()
+    {}
+    // New waits arrive in the very turns that fail.
+    let mut late = Wire::operator(&host).await;
+    let (mut late_waits, mut failed) = (Vec::new(), 0);
+    for _ in 0..50 {
+        let notified = noisy.request("host.notify", large.clone()).await;
+        late_waits.push(late.request("host.wait_approval", long.clone()).await);
+        let reply = noisy.reply_to(notified).await;
+        failed += usize::from(reply.get("error").is_some());
+    }
+    assert_eq!(failed, 50);
+    let looks = json!({ "approval_id": id, "timeout_ms": 1 });
+    let look = late.request("host.wait_approval", looks).await;
+    // Whatever had been refused would have come before this.
+    assert_eq!(late.reply_to(look).await["result"]["state"], "pending");
+    assert_eq!(ask.try_wait().unwrap(), None);
+    host.restart();
+    let mut wire = Wire::operator(&host).await;
+    let params = json!({ "approval_id": id, "resolution": "approve" });
+    wire.ok("host.resolve_approval", params).await;
+    let ended = poll("the script", || ask.try_wait().unwrap());
+    assert_eq!(ended.code(), Some(0));
+    drop((held, held_wait, late_waits));
 }

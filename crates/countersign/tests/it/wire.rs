@@ -82,7 +82,7 @@ impl Wire {
         wire
     }
 
-    /// With the operator's token from its file.
+    /// With an operator's token.
     pub(crate) async fn operator(host: &Host) -> Self {
         Self::connect(host, &host.token()).await
     }

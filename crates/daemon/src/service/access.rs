@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use countersign_agents::marks_of;
+use countersign_agents::{marks_of, marks_of_cgroup};
 use countersign_core::event::ProcessKey;
 use countersign_core::{
-    Agent, AgentId, Caller, CreateToken, Input, Principal, PrincipalKey, Rejection, Role, State,
-    Token, TokenId, hex,
+    Agent, AgentId, Caller, CreateToken, Input, Principal, PrincipalKey, Role, State, Token,
+    TokenId, hex,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -19,7 +19,7 @@ use super::{Identified, Result, Service, mismatch};
 
 /// Tokens and processes.
 impl Service {
-    /// Makes a token and gives it away, the only time it is seen.
+    /// Makes a token and gives it away, the only time it is seen. Without `ttl` it never ends.
     pub async fn create_token(
         &self,
         caller: Caller,
@@ -29,23 +29,6 @@ impl Service {
     ) -> Result<(String, Token)> {
         let id = TokenId::new(format!("token-{}", random_hex::<6>()));
         self.create_token_as(id, caller, role, name, ttl).await
-    }
-
-    /// Gives a token of the host's own a new secret. Its bearer stays the same principal, who finds
-    /// again what it owned and asked before.
-    pub async fn renew_token(
-        &self,
-        id: TokenId,
-        role: Role,
-        name: String,
-        ttl: Option<Duration>,
-    ) -> Result<(String, Token)> {
-        match self.revoke_token(Caller::host(), id.clone()).await {
-            Ok(()) | Err(ServiceError::Rejected(Rejection::UnknownToken(_))) => {}
-            Err(error) => return Err(error),
-        }
-        self.create_token_as(id, Caller::host(), role, name, ttl)
-            .await
     }
 
     async fn create_token_as(
@@ -99,7 +82,7 @@ impl Service {
         // Looking up the hash of a random secret gives no timing away that helps to guess it.
         let hash = hash_of(secret);
         let now = self.now();
-        self.read(move |view| {
+        self.read_identity(move |view| {
             view.state
                 .find_token_by_hash(&hash, now)
                 .map(|token| Identified {
@@ -130,13 +113,13 @@ impl Service {
 
     /// Processes that are agents.
     pub async fn marked_processes(&self) -> Result<Vec<ProcessKey>> {
-        self.read(|view| view.state.marks().map(|(process, _)| *process).collect())
+        self.read_identity(|view| view.state.marks().map(|(process, _)| *process).collect())
             .await
     }
 
     /// Processes that are this agent.
     pub async fn processes_of(&self, agent: AgentId) -> Result<Vec<ProcessKey>> {
-        self.read(move |view| {
+        self.read_identity(move |view| {
             let own = view.state.marks().filter(|(_, marked)| **marked == agent);
             own.map(|(process, _)| *process).collect()
         })
@@ -145,7 +128,7 @@ impl Service {
 
     /// Processes that are agents which the host does not run, and so does not hold together.
     pub async fn outside_processes(&self) -> Result<Vec<(ProcessKey, AgentId)>> {
-        self.read(|view| {
+        self.read_identity(|view| {
             let runs = |id: &AgentId| {
                 let agent = view.state.find_agent(id);
                 agent.is_some_and(|agent| agent.managed.is_some())
@@ -158,11 +141,20 @@ impl Service {
         .await
     }
 
+    /// The agent that one of these processes was marked as, whether it still lives or not.
+    pub async fn find_marked(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {
+        self.read(move |view| {
+            let mut marks = processes.iter().filter_map(|one| view.state.find_mark(one));
+            marks.next().cloned()
+        })
+        .await
+    }
+
     /// The agent that one of these processes is, nearest first: by descent, or by what holds the
     /// processes of a managed agent, which one that detached itself is still in.
     pub async fn agent_among(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {
         let wanted = processes.clone();
-        let found = self.read(move |view| {
+        let found = self.read_identity(move |view| {
             let marked = wanted.iter().find_map(|one| view.state.find_mark(one));
             (marked.cloned(), has_trees(view.state))
         });
@@ -170,6 +162,27 @@ impl Service {
             (None, true) => self.agent_holding(processes).await,
             (marked, _) => Ok(marked),
         }
+    }
+
+    /// The agent in whose cgroup something was created, by the group's id.
+    pub async fn find_cgroup_agent(&self, cgroup: u64) -> Result<CgroupAgent> {
+        let found = tokio::task::spawn_blocking(move || marks_of_cgroup(cgroup)).await;
+        let Some(marks) = found.map_err(|_| ServiceError::ShuttingDown)? else {
+            return Ok(CgroupAgent::Unknown);
+        };
+        if marks.is_empty() {
+            return Ok(CgroupAgent::None);
+        }
+        let found = self.read(move |view| marks.iter().find_map(|mark| holder(view.state, mark)));
+        // A mark that no run of ours has is another host's, or that of a run that is over.
+        Ok(found.await?.map_or(CgroupAgent::None, CgroupAgent::Agent))
+    }
+
+    /// Whether some process may be an agent's: one is marked, or the host runs or ran one. Costs nothing,
+    /// and is true before the first process of an agent is started.
+    pub fn has_agent_processes(&self) -> bool {
+        let counters = &self.shared.counters;
+        counters.agent_processes.load(Ordering::Acquire)
     }
 
     async fn agent_holding(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {
@@ -182,7 +195,7 @@ impl Service {
         if marks.is_empty() {
             return Ok(None);
         }
-        self.read(move |view| marks.iter().find_map(|mark| holder(view.state, mark)))
+        self.read_identity(move |view| marks.iter().find_map(|mark| holder(view.state, mark)))
             .await
     }
 
@@ -191,6 +204,17 @@ impl Service {
     pub fn trust_version(&self) -> u64 {
         self.shared.trust.load(Ordering::Acquire)
     }
+}
+
+/// What the id of a cgroup says about who created something in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CgroupAgent {
+    /// This agent did.
+    Agent(AgentId),
+    /// No agent of this host did.
+    None,
+    /// The group was removed or cannot be seen, so that nobody can say.
+    Unknown,
 }
 
 fn has_trees(state: &State) -> bool {

@@ -28,7 +28,9 @@ use crate::gate::Gate;
 use crate::reply::{Reply, ServiceError};
 use crate::rulebook::Rulebook;
 use crate::secrets::Secrets;
-use crate::supervisor::{Command, Counters, Supervisor, View, Waiters, chain};
+use crate::supervisor::{
+    Command, Counters, ReadScope, RecordHealth, StoreTrouble, Supervisor, View, Waiters, chain,
+};
 use crate::timekeeper;
 
 mod access;
@@ -46,6 +48,7 @@ mod settings;
 mod settling;
 mod worktrees;
 
+pub use access::CgroupAgent;
 pub use managed::{SpawnRequest, TranscriptPage};
 pub use replay::{Backtest, Contradiction, Mined};
 pub use rules::{CheckRequest, Checked, GrantAdded, RulesOverview};
@@ -66,7 +69,7 @@ struct Shared {
     feed: Arc<Feed>,
     clock: Clock,
     counters: Arc<Counters>,
-    trouble: watch::Receiver<Option<Arc<str>>>,
+    trouble: watch::Receiver<Option<StoreTrouble>>,
     trust: AtomicU64,
     rulebook: Arc<Rulebook>,
     secrets: Secrets,
@@ -143,6 +146,7 @@ fn assemble(
     let feed = Arc::new(Feed::new(snapshot.head));
     let counters = Arc::new(Counters::default());
     let state = State::restore(snapshot);
+    counters.note_agent_processes(&state);
     let rulebook = settings.rulebook;
     trust(&rulebook, &state);
     let supervisor = Supervisor {
@@ -158,6 +162,7 @@ fn assemble(
         escalation_ms: settings.escalation_ms,
         deadline,
         trouble,
+        record: RecordHealth::default(),
         waiters: Waiters::default(),
         board: board.clone(),
     };
@@ -297,20 +302,45 @@ impl Service {
         &self,
         look: impl FnOnce(View<'_>) -> T + Send + 'static,
     ) -> Result<T> {
+        self.read_scope(ReadScope::State, look).await
+    }
+
+    /// A read that tells who a caller is, and nothing of what is open.
+    async fn read_identity<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(View<'_>) -> T + Send + 'static,
+    ) -> Result<T> {
+        self.read_scope(ReadScope::Identity, look).await
+    }
+
+    async fn read_scope<T: Send + 'static>(
+        &self,
+        scope: ReadScope,
+        look: impl FnOnce(View<'_>) -> T + Send + 'static,
+    ) -> Result<T> {
         let (answer, wait) = oneshot::channel();
-        let read = move |view: View<'_>| -> Box<dyn FnOnce(Result<()>) + Send> {
-            let value = look(view);
-            Box::new(move |durable| drop(answer.send(durable.map(|()| value))))
-        };
-        self.send(Command::Read(Box::new(read))).await?;
-        wait.await.map_err(|_| self.unavailable())?
+        let read = move |view: View<'_>| drop(answer.send(look(view)));
+        self.send(Command::Read(scope, Box::new(read))).await?;
+        wait.await.map_err(|_| self.unavailable())
     }
 
     async fn history<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn History) -> std::result::Result<T, StoreError> + Send + 'static,
     ) -> Result<T> {
-        read_blocking(&self.shared.history, read).await
+        let trouble = self.shared.trouble.borrow().clone();
+        if let Some(trouble) = trouble.filter(|trouble| trouble.unreadable) {
+            return Err(ServiceError::Store(trouble.message));
+        }
+        match read_blocking(&self.shared.history, read).await {
+            Err(ServiceError::Store(message)) => {
+                // A reader may be the first to meet what became of the files.
+                self.check_record().await;
+                let trouble = self.store_trouble();
+                Err(ServiceError::Store(trouble.unwrap_or(message)))
+            }
+            found => found,
+        }
     }
 
     fn unavailable(&self) -> ServiceError {
@@ -320,7 +350,14 @@ impl Service {
 
     /// Why nothing can be committed, if nothing can.
     pub fn store_trouble(&self) -> Option<Arc<str>> {
-        self.shared.trouble.borrow().clone()
+        let trouble = self.shared.trouble.borrow();
+        trouble.as_ref().map(|trouble| trouble.message.clone())
+    }
+
+    /// Whether the record is lost, so that nothing will be committed until another host starts.
+    pub fn record_is_lost(&self) -> bool {
+        let trouble = self.shared.trouble.borrow();
+        trouble.as_ref().is_some_and(|trouble| trouble.lost)
     }
 
     /// This instant, by the host's clock.

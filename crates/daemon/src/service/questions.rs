@@ -96,8 +96,10 @@ impl Service {
         let ended = within(limit, wait).await;
         drop(guard);
         match ended {
-            None | Some(Ok(Err(ServiceError::Rejected(Rejection::UnknownQuestion(_))))) => {
-                self.load_question(caller, id).await
+            None => self.load_question(caller, id).await,
+            Some(Ok(Err(ServiceError::Rejected(Rejection::UnknownQuestion(_))))) => {
+                // It ended between the look and the wait, unless that could not be committed.
+                Box::pin(self.wait_question(caller, id, limit)).await
             }
             Some(ended) => ended.map_err(|_| self.unavailable())?,
         }

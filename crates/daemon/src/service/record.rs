@@ -1,14 +1,17 @@
 //! Events, and what is erased from the record.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_core::limits::PAGE_ROWS_MAX;
 use countersign_core::{Caller, Committed, Event, Input, Rejection, Seq, Timestamp};
-use countersign_store::EventQuery;
+use countersign_store::{EventQuery, RescuedRecord};
+use tokio::sync::oneshot;
 
 use crate::feed::Entry;
 use crate::subscription::Filter;
+use crate::supervisor::Command;
 
 use super::{Result, Service, event};
 
@@ -94,6 +97,21 @@ impl Service {
         Ok(event(self.submit(Input::Prune { caller, before }).await?)?
             .committed
             .seq)
+    }
+
+    /// Has the loop look whether the record is still there; what it finds is
+    /// [`Service::store_trouble`].
+    pub async fn check_record(&self) {
+        // An error is the trouble itself.
+        drop(self.read_identity(|_| ()).await);
+    }
+
+    /// Writes what the host can still read to a file that does not exist yet, after the record was
+    /// lost.
+    pub async fn rescue_record(&self, target: PathBuf) -> Result<RescuedRecord> {
+        let (answer, wait) = oneshot::channel();
+        self.send(Command::Rescue { target, answer }).await?;
+        wait.await.map_err(|_| self.unavailable())?
     }
 
     /// The first event at or after an instant, if there is one.

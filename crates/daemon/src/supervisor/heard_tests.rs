@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_core::event::{Outcome, RunEnd, SpawnOptions, TranscriptEntry};
 use countersign_core::{
-    ApprovalId, Caller, Changes, Committed, Json, ManagedAsk, ManagedInput, Presence, Principal,
-    PrincipalKey, Ran, ResolveApproval, Role, Seq, Snapshot, SpawnAgent, State,
+    Approval, ApprovalId, Caller, Changes, Committed, Json, ManagedAsk, ManagedInput, Presence,
+    Principal, PrincipalKey, Ran, ResolveApproval, Role, Seq, Snapshot, SpawnAgent, State,
 };
 use countersign_store::memory::{MemoryLog, open_memory};
 use countersign_store::{Log, StoreError};
 use tokio::sync::{oneshot, watch};
 
-use super::super::{Command, Waiters};
+use super::super::{Command, ReadScope, RecordHealth, View, Waiters};
 use super::*;
 use crate::clock::Clock;
 use crate::feed::Feed;
@@ -21,11 +21,37 @@ use crate::gate::Gate;
 /// What one append was told to write: kinds of events, and bookmarks.
 type Append = (Vec<&'static str>, Vec<(String, Option<(u32, u64)>)>);
 
+/// How a log fails.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Failure {
+    #[default]
+    None,
+    Full,
+    /// The files were found to be lost before anything was written.
+    Lost,
+    /// The files were found to be lost after something was written.
+    LostMeanwhile,
+}
+
+impl Failure {
+    fn check(self, when: &[Self]) -> Result<(), StoreError> {
+        match self {
+            failure if !when.contains(&failure) => Ok(()),
+            Self::None => Ok(()),
+            Self::Full => Err(StoreError::Full { path: "log".into() }),
+            Self::Lost | Self::LostMeanwhile => Err(StoreError::Lost {
+                path: "log".into(),
+                what: "was removed",
+            }),
+        }
+    }
+}
+
 /// A log that remembers what it was told, and fails when it is to.
 struct Watched {
     log: MemoryLog,
     seen: Arc<Mutex<Vec<Append>>>,
-    full: Arc<Mutex<bool>>,
+    failure: Arc<Mutex<Failure>>,
 }
 
 impl Log for Watched {
@@ -34,9 +60,8 @@ impl Log for Watched {
     }
 
     fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError> {
-        if *self.full.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Err(StoreError::Full { path: "log".into() });
-        }
+        let failure = *self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.check(&[Failure::Full, Failure::Lost])?;
         let kinds = entries.iter().map(|entry| entry.event.kind()).collect();
         let bookmarks = changes.bookmarks.iter().map(|(agent, bookmark)| {
             let place = bookmark.as_ref().map(|mark| (mark.run, mark.heard));
@@ -46,7 +71,13 @@ impl Log for Watched {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push((kinds, bookmarks.collect()));
-        self.log.append(entries, changes)
+        self.log.append(entries, changes)?;
+        failure.check(&[Failure::LostMeanwhile])
+    }
+
+    fn check(&mut self) -> Result<(), StoreError> {
+        let failure = *self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.check(&[Failure::Lost])
     }
 }
 
@@ -54,7 +85,7 @@ impl Log for Watched {
 struct Hand {
     supervisor: Supervisor,
     seen: Arc<Mutex<Vec<Append>>>,
-    full: Arc<Mutex<bool>>,
+    failure: Arc<Mutex<Failure>>,
 }
 
 fn id() -> AgentId {
@@ -199,14 +230,14 @@ fn answered(mut wait: Waiting) -> String {
 impl Hand {
     fn new() -> Self {
         let clock = Clock::start();
-        let (seen, full) = (Arc::default(), Arc::default());
+        let (seen, failure) = (Arc::default(), Arc::default());
         let (log, _history) = open_memory();
         let state = State::default();
         let supervisor = Supervisor {
             log: Box::new(Watched {
                 log,
                 seen: Arc::clone(&seen),
-                full: Arc::clone(&full),
+                failure: Arc::clone(&failure),
             }),
             gate: Gate::of(&state),
             state,
@@ -219,14 +250,19 @@ impl Hand {
             escalation_ms: 0,
             deadline: watch::Sender::new(None),
             trouble: watch::Sender::new(None),
+            record: RecordHealth::default(),
             waiters: Waiters::default(),
             board: Arc::default(),
         };
         Self {
             supervisor,
             seen,
-            full,
+            failure,
         }
+    }
+
+    fn fail(&self, failure: Failure) {
+        *self.failure.lock().unwrap() = failure;
     }
 
     /// With an agent whose session is open.
@@ -399,17 +435,7 @@ fn a_covered_wish_takes_its_bookmark() {
         ..own(1, "7")
     };
     hand.take(ask(allowed, Vec::new(), bookmark(1, 7)));
-    let resolve = ResolveApproval {
-        delegated: None,
-        caller: caller(Role::Operator),
-        approval: ApprovalId::new("ask 7"),
-        answer: countersign_core::Answer {
-            resolution: "approve".to_owned(),
-            ..countersign_core::Answer::default()
-        },
-        grant_ids: Vec::new(),
-    };
-    hand.turn([Command::Input(Input::ResolveApproval(resolve), None)]);
+    hand.turn([Command::Input(approve("7"), None)]);
     let answered = hand
         .supervisor
         .state
@@ -433,14 +459,174 @@ fn a_covered_wish_takes_its_bookmark() {
 fn what_could_not_be_committed_was_not_heard() {
     let mut hand = Hand::with_agent();
     hand.take(heard(Vec::new(), bookmark(1, 7)));
-    *hand.full.lock().unwrap() = true;
+    hand.fail(Failure::Full);
     let (answer, _) = hand.take(heard(vec![said("one")], bookmark(1, 9)));
     assert_eq!(answer, "lost");
-    *hand.full.lock().unwrap() = false;
+    hand.fail(Failure::None);
     assert_eq!(hand.stored(), [bookmark(1, 7)]);
     let again = hand.take(heard(vec![said("one")], bookmark(1, 9)));
     assert_eq!(again.0, "nothing");
     assert_eq!(hand.stored(), [bookmark(1, 9)]);
+}
+
+fn approve(request: &str) -> Input {
+    Input::ResolveApproval(ResolveApproval {
+        delegated: None,
+        caller: caller(Role::Operator),
+        approval: ApprovalId::new(format!("ask {request}")),
+        answer: countersign_core::Answer {
+            resolution: "approve".to_owned(),
+            ..countersign_core::Answer::default()
+        },
+        grant_ids: Vec::new(),
+    })
+}
+
+fn submit(input: Input) -> (Command, Waiting) {
+    let (answer, wait) = oneshot::channel();
+    (Command::Input(input, Some(answer)), wait)
+}
+
+type WaitingForEnd = oneshot::Receiver<Result<Approval, ServiceError>>;
+
+fn wait_for(request: &str) -> (Command, WaitingForEnd) {
+    let (answer, wait) = oneshot::channel();
+    let id = ApprovalId::new(format!("ask {request}"));
+    let command = Command::WaitApproval {
+        id,
+        tell: true,
+        answer,
+    };
+    (command, wait)
+}
+
+/// What a wait came to, in a word.
+fn waited(wait: &mut WaitingForEnd) -> String {
+    match wait.try_recv() {
+        Err(oneshot::error::TryRecvError::Empty) => "waits".to_owned(),
+        Err(oneshot::error::TryRecvError::Closed) => "dropped".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Ok(Ok(approval)) => {
+            let ended = approval.ended.map(|ended| ended.ending.outcome);
+            format!("{ended:?}")
+        }
+    }
+}
+
+/// How many asks are open, as a caller sees it.
+fn count_open(scope: ReadScope) -> (Command, oneshot::Receiver<usize>) {
+    let (answer, wait) = oneshot::channel();
+    let read = move |view: View<'_>| _ = answer.send(view.state.open_approvals().len());
+    (Command::Read(scope, Box::new(read)), wait)
+}
+
+#[test]
+fn a_wait_goes_on_when_a_commit_of_others_fails() {
+    let mut hand = Hand::with_agent();
+    hand.take(ask(own(1, "7"), Vec::new(), bookmark(1, 7)));
+    let (wait, mut before) = wait_for("7");
+    hand.turn([wait]);
+    hand.fail(Failure::Full);
+    let (other, lost) = heard(vec![said("one")], bookmark(1, 9));
+    let (wait, mut meanwhile) = wait_for("7");
+    hand.turn([other, wait]);
+    assert_eq!(answered(lost), "lost");
+    assert_eq!(
+        (waited(&mut before), waited(&mut meanwhile)),
+        ("waits".into(), "waits".into())
+    );
+    hand.fail(Failure::None);
+    hand.take(submit(approve("7")));
+    let allowed = "Some(Allowed)".to_owned();
+    assert_eq!(
+        (waited(&mut before), waited(&mut meanwhile)),
+        (allowed.clone(), allowed)
+    );
+}
+
+#[test]
+fn a_wait_goes_on_when_its_answer_could_not_be_committed() {
+    let mut hand = Hand::with_agent();
+    hand.take(ask(own(1, "7"), Vec::new(), bookmark(1, 7)));
+    let (wait, mut before) = wait_for("7");
+    hand.turn([wait]);
+    hand.fail(Failure::Full);
+    let (answer, lost) = submit(approve("7"));
+    let (wait, mut after) = wait_for("7");
+    hand.turn([answer, wait]);
+    assert_eq!(answered(lost), "lost");
+    assert_eq!(
+        (waited(&mut before), waited(&mut after)),
+        ("waits".into(), "waits".into())
+    );
+    hand.fail(Failure::None);
+    hand.take(submit(approve("7")));
+    let allowed = "Some(Allowed)".to_owned();
+    assert_eq!(
+        (waited(&mut before), waited(&mut after)),
+        (allowed.clone(), allowed)
+    );
+}
+
+#[test]
+fn a_read_beside_a_failed_commit_sees_what_was_committed() {
+    let mut hand = Hand::with_agent();
+    hand.take(ask(own(1, "7"), Vec::new(), bookmark(1, 7)));
+    hand.fail(Failure::Full);
+    let (before, mut seen_before) = count_open(ReadScope::State);
+    let (answer, lost) = submit(approve("7"));
+    let (after, mut seen_after) = count_open(ReadScope::State);
+    hand.turn([before, answer, after]);
+    assert_eq!(answered(lost), "lost");
+    assert_eq!(
+        (seen_before.try_recv(), seen_after.try_recv()),
+        (Ok(1), Ok(1))
+    );
+}
+
+#[test]
+fn a_lost_record_is_read_and_never_written_again() {
+    let mut hand = Hand::with_agent();
+    hand.take(ask(own(1, "7"), Vec::new(), bookmark(1, 7)));
+    hand.fail(Failure::Lost);
+    let (wait, mut waiting) = wait_for("7");
+    let (read, mut seen) = count_open(ReadScope::State);
+    let (answer, lost) = submit(approve("7"));
+    assert_eq!(hand.turn([wait, answer, read]), []);
+    assert_eq!(answered(lost), "lost");
+    assert_eq!(
+        (waited(&mut waiting), seen.try_recv()),
+        ("waits".into(), Ok(1))
+    );
+    // Files that come back under the same names hold nothing of what this host knows.
+    hand.fail(Failure::None);
+    assert_eq!(
+        hand.take(submit(approve("7"))),
+        ("lost".to_owned(), Vec::new())
+    );
+    assert_eq!(waited(&mut waiting), "waits");
+}
+
+#[test]
+fn what_a_lost_record_holds_and_nobody_was_told_is_shown_to_nobody() {
+    let mut hand = Hand::with_agent();
+    hand.take(ask(own(1, "7"), Vec::new(), bookmark(1, 7)));
+    hand.fail(Failure::LostMeanwhile);
+    let (wait, mut waiting) = wait_for("7");
+    let (answer, lost) = submit(approve("7"));
+    let (read, mut seen) = count_open(ReadScope::State);
+    hand.turn([wait, answer, read]);
+    assert_eq!(
+        (answered(lost), waited(&mut waiting)),
+        ("lost".into(), "waits".into())
+    );
+    assert!(seen.try_recv().is_err());
+    let (state, mut of_state) = count_open(ReadScope::State);
+    let (identity, mut of_identity) = count_open(ReadScope::Identity);
+    hand.turn([state, identity]);
+    assert!(of_state.try_recv().is_err() && of_identity.try_recv().is_ok());
+    let trouble = hand.supervisor.trouble.borrow().clone().unwrap();
+    assert_eq!((trouble.lost, trouble.unreadable), (true, true));
 }
 
 /// No event is about an adopted agent, and yet its attendant has to be told what it is owed.

@@ -221,12 +221,58 @@ impl<'w> ArgumentReader<'w> {
         let (word, value) = match attached {
             Some(value) => (at, value.to_owned()),
             None => match self.words.get(at + 1) {
-                Some(next) => (at + 1, next.clone()),
+                Some(next) => {
+                    let next = next.clone();
+                    self.doubt_value(&next, class);
+                    (at + 1, next)
+                }
                 None => return at + 1,
             },
         };
         self.value(word, &value, class);
         word + 1
+    }
+
+    /// Some programs take a word that looks like an option for one, even where a value is expected:
+    /// then it must be known and harmless as an option too.
+    fn doubt_value(&mut self, word: &str, class: OptionClass) {
+        let Some(rest) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
+            return;
+        };
+        let is_number = rest.starts_with(|c: char| c.is_ascii_digit());
+        if is_number || matches!(class, OptionClass::Pattern) {
+            return;
+        }
+        let name = word.split_once('=').map_or(word, |(name, _)| name);
+        let meant = if self.entry.style == OptionStyle::Single {
+            let bare = name.trim_start_matches('-');
+            let one = self.entry.option(&format!("-{bare}"));
+            vec![one.or_else(|| self.entry.option(&format!("--{bare}")))]
+        } else if rest.starts_with('-') || self.entry.option(name).is_some() {
+            vec![self.entry.long_option(name)]
+        } else {
+            self.bundled_classes(rest)
+        };
+        // No name of an option holds a blank: that is text, such as flags for another program.
+        if meant.iter().any(Option::is_none) && !name.contains(char::is_whitespace) {
+            self.unknown(word);
+        }
+        if meant.into_iter().flatten().any(OptionClass::is_dangerous) {
+            self.dangerous(word);
+        }
+    }
+
+    /// The classes of bundled letters, up to the first whose value is the rest.
+    fn bundled_classes(&self, letters: &str) -> Vec<Option<OptionClass>> {
+        let mut classes = Vec::new();
+        for letter in letters.chars() {
+            let class = self.entry.option(&format!("-{letter}"));
+            classes.push(class);
+            if class.is_none_or(|class| class.takes_value() || class == OptionClass::Optional) {
+                break;
+            }
+        }
+        classes
     }
 
     fn flag(&mut self, class: OptionClass) {

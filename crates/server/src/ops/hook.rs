@@ -37,8 +37,11 @@ struct Tool {
     kind: &'static str,
 }
 
+/// The tool of hooks that name none.
+pub(crate) const USUAL_TOOL: &str = "claude";
+
 const TOOLS: [Tool; 1] = [Tool {
-    name: "claude",
+    name: USUAL_TOOL,
     kind: "claude-code",
 }];
 
@@ -160,15 +163,4 @@ async fn notice(doors: &Doors, session: &Session, params: HookParams) -> Result<
     };
     doors.service.notify(notice).await?;
     Ok(())
-}
-
-/// What the method's parameters have besides the event: the tool, which is a part of the route.
-#[derive(serde::Deserialize)]
-pub(crate) struct HookTool {
-    #[serde(default = "claude")]
-    pub(crate) hook: String,
-}
-
-fn claude() -> String {
-    TOOLS[0].name.to_owned()
 }

@@ -6,7 +6,7 @@
 //! Each process is read once, when it first appears. Whatever it inherited is then known, so only a socket that it
 //! opened later makes us read again: first the processes that connected before, then all.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat_raw};
@@ -16,10 +16,48 @@ use super::read_stat;
 const DESCRIPTORS_MAX: usize = 16_384;
 const RECENT_MAX: usize = 16;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Descriptor {
-    pid: u32,
-    number: u32,
+/// One descriptor of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Descriptor {
+    pub(crate) pid: u32,
+    pub(crate) number: u32,
+}
+
+impl Descriptor {
+    /// Whether it is that socket at this moment.
+    pub(crate) fn is_socket(self, inode: u64) -> bool {
+        let Self { pid, number } = self;
+        find_socket(CWD, format!("/proc/{pid}/fd/{number}")) == Some(inode)
+    }
+}
+
+/// Reads all descriptors of all processes that we may read: who holds which of these sockets, one descriptor for
+/// each process, in order of their numbers.
+///
+/// Nothing is remembered from before, so nobody is missed who held one of them during the whole call.
+pub(super) fn scan(wanted: &HashSet<u64>) -> HashMap<u64, Vec<Descriptor>> {
+    let mut found: HashMap<u64, Vec<Descriptor>> = HashMap::new();
+    for pid in list_processes().into_keys() {
+        let Some(directory) = open_descriptors(pid) else {
+            continue;
+        };
+        for (number, inode) in list_sockets(&directory) {
+            if wanted.contains(&inode) {
+                let descriptor = Descriptor { pid, number };
+                found.entry(inode).or_default().push(descriptor);
+            }
+        }
+    }
+    for holders in found.values_mut() {
+        one_each(holders);
+    }
+    found
+}
+
+/// One descriptor for each process, in order of their numbers.
+fn one_each(descriptors: &mut Vec<Descriptor>) {
+    descriptors.sort_unstable();
+    descriptors.dedup_by_key(|one| one.pid);
 }
 
 #[derive(Debug, Default)]
@@ -33,26 +71,26 @@ pub(super) struct Holders {
 }
 
 impl Holders {
-    /// In order of their numbers; empty if none that we may read.
-    pub(super) fn find(&mut self, inode: u64) -> Vec<u32> {
+    /// One descriptor of each process, in order of their numbers; empty if none that we may read.
+    pub(super) fn find(&mut self, inode: u64) -> Vec<Descriptor> {
         let listed = list_processes();
         self.forget_absent(&listed);
         self.read_newcomers(&listed, inode);
-        let mut pids = self.verify(inode);
-        if pids.is_empty() {
-            pids = self.find_in_recent(inode);
+        let mut found = self.verify(inode);
+        if found.is_empty() {
+            found = self.find_in_recent(inode);
         }
-        if pids.is_empty() {
+        if found.is_empty() {
             self.forget_all();
             self.read_newcomers(&list_processes(), inode);
-            pids = self.verify(inode);
+            found = self.verify(inode);
         }
         if self.descriptors > DESCRIPTORS_MAX {
             self.forget_all();
         }
-        add_parents(&mut pids, inode);
-        self.remember_recent(&pids);
-        pids
+        add_parents(&mut found, inode);
+        self.remember_recent(&found);
+        found
     }
 
     fn forget_all(&mut self) {
@@ -75,12 +113,12 @@ impl Holders {
         }
     }
 
-    fn find_in_recent(&mut self, inode: u64) -> Vec<u32> {
+    fn find_in_recent(&mut self, inode: u64) -> Vec<Descriptor> {
         for pid in self.recent.clone() {
             self.read_process(pid, inode);
-            let pids = self.verify(inode);
-            if !pids.is_empty() {
-                return pids;
+            let found = self.verify(inode);
+            if !found.is_empty() {
+                return found;
             }
         }
         Vec::new()
@@ -105,44 +143,40 @@ impl Holders {
         }
     }
 
-    fn verify(&mut self, inode: u64) -> Vec<u32> {
+    fn verify(&mut self, inode: u64) -> Vec<Descriptor> {
         let noted = self.sockets.get(&inode).cloned().unwrap_or_default();
-        let (held, stale): (Vec<_>, Vec<_>) =
-            noted.into_iter().partition(|one| is_held(*one, inode));
-        let mut pids: Vec<u32> = held.iter().map(|one| one.pid).collect();
+        let (mut held, stale): (Vec<_>, Vec<_>) =
+            noted.into_iter().partition(|one| one.is_socket(inode));
         // It may have moved to another number, as a child's does when it becomes its standard input.
-        pids.extend(
-            stale
-                .iter()
-                .map(|one| one.pid)
-                .filter(|&pid| holds(pid, inode)),
-        );
-        pids.sort_unstable();
-        pids.dedup();
-        pids
+        let moved = stale
+            .iter()
+            .filter_map(|one| find_descriptor(one.pid, inode));
+        held.extend(moved);
+        one_each(&mut held);
+        held
     }
 
-    fn remember_recent(&mut self, pids: &[u32]) {
-        for &pid in pids {
-            self.recent.retain(|&earlier| earlier != pid);
-            self.recent.push_front(pid);
+    fn remember_recent(&mut self, holders: &[Descriptor]) {
+        for holder in holders {
+            self.recent.retain(|&earlier| earlier != holder.pid);
+            self.recent.push_front(holder.pid);
         }
         self.recent.truncate(RECENT_MAX);
     }
 }
 
 /// A process that was read before it opened the socket, and whose child inherited it since, is found through the child.
-fn add_parents(pids: &mut Vec<u32>, inode: u64) {
-    for mut pid in pids.clone() {
-        while let Some(stat) = read_stat(pid)
-            && !pids.contains(&stat.parent)
-            && holds(stat.parent, inode)
+fn add_parents(holders: &mut Vec<Descriptor>, inode: u64) {
+    for mut holder in holders.clone() {
+        while let Some(stat) = read_stat(holder.pid)
+            && !holders.iter().any(|known| known.pid == stat.parent)
+            && let Some(parent) = find_descriptor(stat.parent, inode)
         {
-            pid = stat.parent;
-            pids.push(pid);
+            holder = parent;
+            holders.push(parent);
         }
     }
-    pids.sort_unstable();
+    holders.sort_unstable();
 }
 
 fn list_processes() -> HashMap<u32, u64> {
@@ -176,14 +210,10 @@ fn list_sockets(directory: &OwnedFd) -> impl Iterator<Item = (u32, u64)> {
         })
 }
 
-fn is_held(descriptor: Descriptor, inode: u64) -> bool {
-    let Descriptor { pid, number } = descriptor;
-    find_socket(CWD, format!("/proc/{pid}/fd/{number}")) == Some(inode)
-}
-
-fn holds(pid: u32, inode: u64) -> bool {
-    open_descriptors(pid)
-        .is_some_and(|directory| list_sockets(&directory).any(|(_, held)| held == inode))
+fn find_descriptor(pid: u32, inode: u64) -> Option<Descriptor> {
+    let directory = open_descriptors(pid)?;
+    let (number, _) = list_sockets(&directory).find(|(_, held)| *held == inode)?;
+    Some(Descriptor { pid, number })
 }
 
 fn find_socket(directory: impl AsFd, name: impl rustix::path::Arg) -> Option<u64> {

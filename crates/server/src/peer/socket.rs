@@ -1,4 +1,4 @@
-//! The inode of a TCP socket, by its two addresses.
+//! What the kernel knows about a TCP socket, by its two addresses.
 //!
 //! The kernel is asked for that one socket where it can be (`sock_diag(7)`); otherwise its table of all is read.
 
@@ -9,6 +9,18 @@ use std::net::{IpAddr, SocketAddr};
 #[cfg(target_os = "linux")]
 mod diag;
 
+/// One socket of this machine that some process, or a message on its way, has open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SocketFacts {
+    pub(crate) inode: u64,
+    /// The user that created it.
+    pub(crate) uid: u32,
+    /// A number that no other socket gets while the machine runs. Only from `sock_diag`.
+    pub(crate) cookie: Option<u64>,
+    /// The id of the cgroup of the process that created it. Only from `sock_diag`, and not from every kernel.
+    pub(crate) cgroup: Option<u64>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct SocketTable {
     #[cfg(target_os = "linux")]
@@ -17,27 +29,27 @@ pub(super) struct SocketTable {
 
 impl SocketTable {
     /// Nothing if there is no such socket, or no process has it open.
-    pub(super) fn find_inode(
+    pub(super) fn find(
         &mut self,
         here: SocketAddr,
         there: SocketAddr,
-    ) -> io::Result<Option<u64>> {
+    ) -> io::Result<Option<SocketFacts>> {
         let here = SocketAddr::new(here.ip().to_canonical(), here.port());
         let there = SocketAddr::new(there.ip().to_canonical(), there.port());
         #[cfg(target_os = "linux")]
-        if let Some(inode) = self.diag.find_inode(here, there) {
-            return Ok(Some(inode));
+        if let Some(facts) = self.diag.find(here, there) {
+            return Ok(Some(facts));
         }
         // "No such socket" and "nobody to ask" are the same error there, so absence is confirmed here.
         find_in_tables(here, there)
     }
 }
 
-fn find_in_tables(here: SocketAddr, there: SocketAddr) -> io::Result<Option<u64>> {
+fn find_in_tables(here: SocketAddr, there: SocketAddr) -> io::Result<Option<SocketFacts>> {
     if here.is_ipv4() {
         let row = [spell(here), spell(there)];
-        if let Some(inode) = find_in_table(&fs::read("/proc/net/tcp")?, &row) {
-            return Ok(Some(inode));
+        if let Some(facts) = find_in_table(&fs::read("/proc/net/tcp")?, &row) {
+            return Ok(Some(facts));
         }
     }
     let row = [spell(to_ipv6(here)), spell(to_ipv6(there))];
@@ -50,14 +62,22 @@ fn find_in_tables(here: SocketAddr, there: SocketAddr) -> io::Result<Option<u64>
 }
 
 /// A socket that nobody has open any more has the inode 0.
-fn find_in_table(table: &[u8], row: &[String; 2]) -> Option<u64> {
+fn find_in_table(table: &[u8], row: &[String; 2]) -> Option<SocketFacts> {
     let line = table.split(|&byte| byte == b'\n').find(|line| {
         let mut fields = words(line).skip(1);
         row.iter()
             .all(|wanted| fields.next() == Some(wanted.as_bytes()))
     })?;
-    let inode = str::from_utf8(words(line).nth(9)?).ok()?.parse().ok()?;
-    (inode != 0).then_some(inode)
+    let mut fields = words(line).skip(7);
+    let uid = str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let inode = str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
+    let facts = SocketFacts {
+        inode,
+        uid,
+        cookie: None,
+        cgroup: None,
+    };
+    (inode != 0).then_some(facts)
 }
 
 fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -2,8 +2,8 @@
 //! alone no longer shows where they come from.
 //!
 //! Nobody holds such a process the way a runner holds those of a managed agent. What is left to see is
-//! what it was given at its start, and a session whose leader is gone: shells of agents are such leaders
-//! and do not live long. SECURITY.md says what this misses.
+//! what it was given at its start, and that it is in the session of a parent that it no longer has.
+//! SECURITY.md says what this misses.
 
 use std::fs;
 
@@ -42,7 +42,7 @@ pub(crate) fn origin(chain: &[ProcessKey], roots: &[ProcessKey]) -> Origin {
         let head = chain
             .iter()
             .rfind(|process| process.start_time >= root.start_time);
-        head.is_some_and(|head| leader_is_gone(*head))
+        head.is_some_and(|head| was_taken_in(*head))
     });
     if doubtful {
         Origin::Doubtful
@@ -65,20 +65,18 @@ fn given_parent(pid: u32) -> Option<u32> {
     str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// Whether the process that leads its session has ended, and whoever started it as well: a parent in the
-/// same session is a parent, and not one that took an orphan in. A session led from outside our view of
-/// processes has the number 0.
-fn leader_is_gone(process: ProcessKey) -> bool {
+/// Whether whoever started the process has ended, so that another took it in: a process stays in the session of its
+/// parent unless it leads one of its own, so a parent in another session did not start it. One that leads a
+/// session is believed, and so is one whose session is led from outside our view of processes, which has the
+/// number 0.
+fn was_taken_in(process: ProcessKey) -> bool {
     let Some(stat) = read_stat(process.pid) else {
         return true;
     };
-    if read_stat(stat.parent).is_some_and(|parent| parent.session == stat.session) {
+    if stat.session == 0 || stat.session == process.pid {
         return false;
     }
-    let leader = identify(stat.session);
-    // A younger process got the leader's number.
-    let leads = leader.is_some_and(|leader| leader.start_time <= process.start_time);
-    stat.session != 0 && !leads
+    read_stat(stat.parent).is_none_or(|parent| parent.session != stat.session)
 }
 
 #[cfg(test)]
@@ -139,22 +137,24 @@ mod tests {
     }
 
     #[test]
-    fn a_session_without_its_leader_is_doubtful_only_beside_an_agent() {
+    fn a_process_that_was_taken_in_is_doubtful_only_beside_an_agent() {
         let held = waiting(&mut Command::new("cat"));
         let root = chain(held.0.id())[0];
-        let orphan = orphan();
-        until(|| leader_is_gone(chain(orphan)[0]));
-        assert_eq!(origin(&chain(orphan), &[root]), Origin::Doubtful);
-        assert_eq!(origin(&chain(orphan), &[]), Origin::Elsewhere);
+        // In a session that lost its leader, and in our own, which has not.
+        for mut shell in [Command::new("setsid"), Command::new("env")] {
+            let orphan = orphan(&mut shell);
+            until(|| was_taken_in(chain(orphan)[0]));
+            assert_eq!(origin(&chain(orphan), &[root]), Origin::Doubtful);
+            assert_eq!(origin(&chain(orphan), &[]), Origin::Elsewhere);
+            let pid = rustix::process::Pid::from_raw(orphan.try_into().unwrap()).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        }
         let own = chain(std::process::id());
         assert_eq!(origin(&own, &[root]), Origin::Elsewhere);
-        let pid = rustix::process::Pid::from_raw(orphan.try_into().unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
 
-    /// What a shell with a session of its own leaves behind.
-    fn orphan() -> u32 {
-        let mut leader = Command::new("setsid");
+    /// What a shell leaves behind.
+    fn orphan(leader: &mut Command) -> u32 {
         leader.args(["sh", "-c", "sleep 60 & echo $!"]);
         leader.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = leader.spawn().unwrap();

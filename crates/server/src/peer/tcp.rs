@@ -1,66 +1,92 @@
 //! The processes at the client end of a TCP connection from this machine.
 
+use std::collections::HashSet;
+use std::io;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::holders::Holders;
-use super::socket::SocketTable;
+use tokio::sync::oneshot;
 
-/// What is known of a connection's client end.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// These processes hold it, in order of their numbers, at least one.
-    Held(Vec<u32>),
-    /// It exists, and no process whose descriptors we may read holds it.
-    Hidden,
-    /// Nobody holds it any more, or it never was on this machine.
-    Closed,
+use super::holders::{Descriptor, Holders, scan};
+use super::socket::{SocketFacts, SocketTable};
+
+/// The two ends of a connection, as the accepting side sees them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TcpEnds {
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
 }
 
 /// Finds who holds the other end of connections, and remembers enough to do so cheaply for many at once.
-///
-/// Calls block on `/proc` for as long as reading all descriptors of all processes takes, so not on an async thread.
 #[derive(Debug, Default)]
 pub(crate) struct TcpPeers {
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    sockets: SocketTable,
-    holders: Holders,
+    sockets: Mutex<SocketTable>,
+    holders: Mutex<Holders>,
+    scans: ScanQueue,
 }
 
 impl TcpPeers {
-    /// The processes of [`Found::Held`], or none.
-    #[cfg(test)]
-    pub(crate) fn find(&self, peer: SocketAddr, local: SocketAddr) -> Vec<u32> {
-        match self.look_up(peer, local) {
-            Found::Held(pids) => pids,
-            Found::Hidden | Found::Closed => Vec::new(),
-        }
+    /// What the kernel knows about the client's socket. Nothing if nobody has it open any more, or it never was
+    /// on this machine.
+    pub(crate) fn describe(&self, ends: TcpEnds) -> io::Result<Option<SocketFacts>> {
+        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        sockets.find(ends.peer, ends.local)
     }
 
-    /// Who holds the socket bound to `peer` and connected to `local`, both as the accepting side sees them.
-    ///
-    /// Each process named held it during the call. Those that inherited it are named too; one that was handed it by an
-    /// unrelated process may be missed.
-    pub(crate) fn look_up(&self, peer: SocketAddr, local: SocketAddr) -> Found {
-        // What a panicking thread left is still only a memory, and every answer from it is verified.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let inode = match state.sockets.find_inode(peer, local) {
-            Ok(Some(inode)) => inode,
-            Ok(None) => return Found::Closed,
-            Err(_) => return Found::Hidden,
-        };
-        let pids = state.holders.find(inode);
-        if !pids.is_empty() {
-            return Found::Held(pids);
+    /// Who holds a socket, by what is remembered of all processes: each that is named held it during the call, and
+    /// those that inherited it are named too. One that was handed it by an unrelated process may be missed.
+    pub(crate) async fn find_some(self: &Arc<Self>, inode: u64) -> Vec<Descriptor> {
+        let peers = self.clone();
+        let looking = tokio::task::spawn_blocking(move || {
+            // What a panicking thread left is still only a memory, and every answer from it is verified.
+            let mut holders = peers.holders.lock().unwrap_or_else(PoisonError::into_inner);
+            holders.find(inode)
+        });
+        looking.await.unwrap_or_default()
+    }
+
+    /// Who holds a socket, by a look at all processes that began after the call.
+    pub(crate) async fn find_all(&self, inode: u64) -> Vec<Descriptor> {
+        self.scans.find(inode).await
+    }
+}
+
+/// Looks at all processes, one at a time. Whoever waits while one runs shares the next.
+#[derive(Debug, Default)]
+struct ScanQueue {
+    waiting: Mutex<Vec<Waiter>>,
+    turn: tokio::sync::Mutex<()>,
+}
+
+type Waiter = (u64, oneshot::Sender<Vec<Descriptor>>);
+
+impl ScanQueue {
+    async fn find(&self, inode: u64) -> Vec<Descriptor> {
+        let (sender, found) = oneshot::channel();
+        self.lock().push((inode, sender));
+        let turn = self.turn.lock().await;
+        // Those who came while the last one ran are all served by the first of them.
+        let waiters = std::mem::take(&mut *self.lock());
+        if !waiters.is_empty() {
+            let scanning = tokio::task::spawn_blocking(move || serve(waiters));
+            // What fails leaves the waiters without holders, and so without a name.
+            drop(scanning.await);
         }
-        match state.sockets.find_inode(peer, local) {
-            Ok(Some(same)) if same == inode => Found::Hidden,
-            Err(_) => Found::Hidden,
-            Ok(_) => Found::Closed,
-        }
+        drop(turn);
+        found.await.unwrap_or_default()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waiter>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn serve(waiters: Vec<Waiter>) {
+    let wanted: HashSet<u64> = waiters.iter().map(|(inode, _)| *inode).collect();
+    let found = scan(&wanted);
+    for (inode, waiter) in waiters {
+        let holders = found.get(&inode).cloned().unwrap_or_default();
+        // Whoever went away meanwhile needs no answer.
+        drop(waiter.send(holders));
     }
 }

@@ -1,5 +1,6 @@
 #![cfg(target_os = "linux")]
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -7,7 +8,10 @@ use std::process::{self, Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Found, ProcessId, Reach, Stat, TcpPeers, ancestry, identify, lineage, parse_stat};
+use futures_util::FutureExt as _;
+
+use super::holders::Holders;
+use super::{ProcessId, Reach, Stat, TcpEnds, TcpPeers, ancestry, identify, lineage, parse_stat};
 
 /// A child that another test starts holds our sockets until it runs its program, so one test runs at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -52,8 +56,34 @@ fn connect(listener: &TcpListener) -> (TcpStream, TcpStream) {
     (client, listener.accept().unwrap().0)
 }
 
-fn look_up(peers: &TcpPeers, server: &TcpStream) -> Found {
-    peers.look_up(server.peer_addr().unwrap(), server.local_addr().unwrap())
+/// What is known of the client's end.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    /// By these processes.
+    Held(Vec<u32>),
+    Closed,
+}
+
+fn inode(server: &TcpStream) -> Option<u64> {
+    let ends = TcpEnds {
+        peer: server.peer_addr().unwrap(),
+        local: server.local_addr().unwrap(),
+    };
+    let facts = TcpPeers::default().describe(ends).unwrap()?;
+    assert_eq!(facts.uid, rustix::process::getuid().as_raw());
+    Some(facts.inode)
+}
+
+/// By what is remembered, and by a look at all: they agree where nothing was handed on.
+fn look_up(holders: &mut Holders, server: &TcpStream) -> Found {
+    let Some(inode) = inode(server) else {
+        return Found::Closed;
+    };
+    let found = holders.find(inode);
+    let all = super::holders::scan(&HashSet::from([inode]));
+    assert_eq!(all.get(&inode).cloned().unwrap_or_default(), found);
+    assert!(found.iter().all(|descriptor| descriptor.is_socket(inode)));
+    Found::Held(found.iter().map(|descriptor| descriptor.pid).collect())
 }
 
 fn listen() -> TcpListener {
@@ -153,12 +183,12 @@ fn deep_nesting_is_told() {
 #[test]
 fn own_connection_is_found_over_both_families() {
     let _alone = alone();
-    let peers = TcpPeers::default();
+    let mut peers = Holders::default();
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let listener = TcpListener::bind(address).unwrap();
         let (_client, server) = connect(&listener);
         assert_eq!(
-            look_up(&peers, &server),
+            look_up(&mut peers, &server),
             Found::Held(vec![process::id()]),
             "{address}"
         );
@@ -173,7 +203,7 @@ fn ipv4_client_of_an_ipv6_listener_is_found() {
     let _client = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let (server, _) = listener.accept().unwrap();
     assert_eq!(
-        look_up(&TcpPeers::default(), &server),
+        look_up(&mut Holders::default(), &server),
         Found::Held(vec![process::id()])
     );
 }
@@ -182,30 +212,42 @@ fn ipv4_client_of_an_ipv6_listener_is_found() {
 fn every_holder_of_a_shared_socket_is_named() {
     let _alone = alone();
     let listener = listen();
-    let peers = TcpPeers::default();
+    let mut peers = Holders::default();
     let (_warm, server) = connect(&listener);
-    assert_eq!(look_up(&peers, &server), Found::Held(vec![process::id()]));
+    assert_eq!(
+        look_up(&mut peers, &server),
+        Found::Held(vec![process::id()])
+    );
 
     let (client, server) = connect(&listener);
     let child = Waiting::holding(client.try_clone().unwrap());
     let mut both = vec![process::id(), child.0.id()];
     both.sort_unstable();
-    assert_eq!(look_up(&peers, &server), Found::Held(both));
+    assert_eq!(look_up(&mut peers, &server), Found::Held(both));
 
     drop(client);
-    assert_eq!(look_up(&peers, &server), Found::Held(vec![child.0.id()]));
+    assert_eq!(
+        look_up(&mut peers, &server),
+        Found::Held(vec![child.0.id()])
+    );
 }
 
 #[test]
 fn new_owner_of_a_descriptor_number_is_not_confused_with_the_old() {
     let _alone = alone();
     let listener = listen();
-    let peers = TcpPeers::default();
+    let mut peers = Holders::default();
     for _ in 0..20 {
         let (client, server) = connect(&listener);
-        assert_eq!(look_up(&peers, &server), Found::Held(vec![process::id()]));
+        assert_eq!(
+            look_up(&mut peers, &server),
+            Found::Held(vec![process::id()])
+        );
         let child = Waiting::holding(client);
-        assert_eq!(look_up(&peers, &server), Found::Held(vec![child.0.id()]));
+        assert_eq!(
+            look_up(&mut peers, &server),
+            Found::Held(vec![child.0.id()])
+        );
     }
 }
 
@@ -213,23 +255,76 @@ fn new_owner_of_a_descriptor_number_is_not_confused_with_the_old() {
 fn connection_closed_by_its_client_is_held_by_nobody() {
     let _alone = alone();
     let listener = listen();
-    let peers = TcpPeers::default();
     let (client, server) = connect(&listener);
-    let (peer, local) = (server.peer_addr().unwrap(), server.local_addr().unwrap());
+    let ends = TcpEnds {
+        peer: server.peer_addr().unwrap(),
+        local: server.local_addr().unwrap(),
+    };
     drop(client);
-    assert_eq!(peers.look_up(peer, local), Found::Closed);
-    assert_eq!(peers.find(peer, local), Vec::<u32>::new());
+    assert_eq!(TcpPeers::default().describe(ends).unwrap(), None);
+}
+
+/// A descriptor in a message that nobody has received yet is in no process.
+#[test]
+fn socket_that_is_parked_in_a_message_is_open_and_held_by_nobody() {
+    use rustix::net::{
+        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+        SocketType, sendmsg, socketpair,
+    };
+    let _alone = alone();
+    let listener = listen();
+    let (client, server) = connect(&listener);
+    let (near, _far) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .unwrap();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut buffer = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [std::os::fd::AsFd::as_fd(&client)];
+    assert!(buffer.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    let byte = [std::io::IoSlice::new(b"x")];
+    sendmsg(&near, &byte, &mut buffer, SendFlags::empty()).unwrap();
+    drop(client);
+    let mut peers = Holders::default();
+    assert_eq!(look_up(&mut peers, &server), Found::Held(Vec::new()));
+}
+
+#[test]
+fn those_who_wait_at_once_get_their_own_holders() {
+    let _alone = alone();
+    let listener = listen();
+    let pairs: Vec<_> = (0..20).map(|_| connect(&listener)).collect();
+    let peers = TcpPeers::default();
+    let looks = pairs.iter().map(|(_, server)| {
+        let inode = inode(server).unwrap();
+        peers.find_all(inode).map(move |found| (inode, found))
+    });
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let found = runtime.block_on(futures_util::future::join_all(looks));
+    for (inode, found) in found {
+        let [holder] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!(holder.pid, process::id());
+        assert!(holder.is_socket(inode));
+    }
 }
 
 #[test]
 fn burst_of_connections_is_found_quickly() {
     let _alone = alone();
     let listener = listen();
-    let peers = TcpPeers::default();
+    let mut peers = Holders::default();
     let pairs: Vec<_> = (0..300).map(|_| connect(&listener)).collect();
     let start = Instant::now();
     for (_, server) in &pairs {
-        assert_eq!(look_up(&peers, server), Found::Held(vec![process::id()]));
+        assert_eq!(
+            look_up(&mut peers, server),
+            Found::Held(vec![process::id()])
+        );
     }
     let took = start.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use countersign_protocol as wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, Body, connection, shown_token};
+use super::{Answer, JsonBody, PathId, check_shape, connection, shown_token};
 use crate::Doors;
 use crate::auth::{Connection, auth_required};
 use crate::fault::Fault;
@@ -29,6 +29,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OnSocket {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Fault> {
         let connection = connection(parts)?;
         if connection.is_unix() {
+            check_shape(parts)?;
             return Ok(Self(connection));
         }
         match shown_token(parts)? {
@@ -48,8 +49,8 @@ impl<S: Send + Sync> FromRequestParts<S> for OnSocket {
 async fn serve_hook(
     State(doors): State<Arc<Doors>>,
     OnSocket(connection): OnSocket,
-    Path(tool): Path<String>,
-    Body(params): Body<wire::HookParams>,
+    PathId(tool): PathId,
+    JsonBody(params): JsonBody<wire::HookParams>,
 ) -> Answer<wire::HookResult> {
     hook::hook(&doors, &connection, &tool, params)
         .await

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use countersign_protocol as wire;
 use countersign_protocol::HostAgent;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, Body, Known, WaitQuery, asked};
+use super::{Answer, JsonBody, Known, PathId, QueryParams, WaitQuery};
 use crate::Doors;
 use crate::ops::managed;
-
-type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
 
 /// The routes about agents that the host runs.
 pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
@@ -42,7 +40,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
 async fn spawn_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Body(params): Body<wire::SpawnAgentParams>,
+    JsonBody(params): JsonBody<wire::SpawnAgentParams>,
 ) -> Answer<HostAgent> {
     managed::spawn(&doors.service, &caller, params)
         .await
@@ -56,8 +54,8 @@ async fn spawn_agent(
 async fn prompt_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    Body(body): Body<wire::PromptBody>,
+    PathId(id): PathId,
+    JsonBody(body): JsonBody<wire::PromptBody>,
 ) -> Answer<HostAgent> {
     managed::prompt(&doors.service, &caller, id, body)
         .await
@@ -71,8 +69,8 @@ async fn prompt_agent(
 async fn interrupt_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    Body(body): Body<wire::InterruptBody>,
+    PathId(id): PathId,
+    JsonBody(body): JsonBody<wire::InterruptBody>,
 ) -> Answer<HostAgent> {
     managed::interrupt(&doors.service, &caller, id, body)
         .await
@@ -80,14 +78,14 @@ async fn interrupt_agent(
 }
 
 /// End an agent and everything it started.
-#[utoipa::path(post, path = "/api/v1/agents/{id}/kill", params(("id" = String, Path), ("children" = Option<String>, Query, description = "`end` or `keep`: what becomes of agents below it that run")),
+#[utoipa::path(post, path = "/api/v1/agents/{id}/kill", params(("id" = String, Path), ("children" = Option<wire::ChildrenFate>, Query, description = "`end` or `keep`: what becomes of agents below it that run")),
     responses((status = 200, body = HostAgent), (status = 403, description = "operators, and orchestrators above it"),
         (status = 404, description = "unknown agent"), (status = 409, description = "agents below it run, and it was not said what becomes of them")))]
 async fn kill_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    Query(body): Query<wire::KillBody>,
+    PathId(id): PathId,
+    QueryParams(body): QueryParams<wire::KillBody>,
 ) -> Answer<HostAgent> {
     managed::kill(&doors.service, &caller, id, body)
         .await
@@ -101,8 +99,8 @@ async fn kill_agent(
 async fn set_ceiling(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    Body(body): Body<wire::CeilingBody>,
+    PathId(id): PathId,
+    JsonBody(body): JsonBody<wire::CeilingBody>,
 ) -> Answer<HostAgent> {
     managed::set_ceiling(&doors.service, &caller, id, body)
         .await
@@ -116,7 +114,7 @@ async fn set_ceiling(
 async fn resume_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Answer<HostAgent> {
     managed::resume(&doors.service, &caller, id).await.map(Json)
 }
@@ -128,8 +126,8 @@ async fn resume_agent(
 async fn fork_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    Body(body): Body<wire::ForkBody>,
+    PathId(id): PathId,
+    JsonBody(body): JsonBody<wire::ForkBody>,
 ) -> Answer<HostAgent> {
     managed::fork(&doors.service, &caller, id, body)
         .await
@@ -143,8 +141,8 @@ async fn fork_agent(
 async fn archive_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    Body(body): Body<wire::ArchiveBody>,
+    PathId(id): PathId,
+    JsonBody(body): JsonBody<wire::ArchiveBody>,
 ) -> Answer<HostAgent> {
     managed::archive(&doors.service, &caller, id, body)
         .await
@@ -158,8 +156,8 @@ async fn archive_agent(
 async fn rename_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    Body(body): Body<wire::RenameBody>,
+    PathId(id): PathId,
+    JsonBody(body): JsonBody<wire::RenameBody>,
 ) -> Answer<HostAgent> {
     managed::rename(&doors.service, &caller, id, body)
         .await
@@ -173,8 +171,8 @@ async fn rename_agent(
 async fn configure_agent(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    Body(body): Body<wire::ConfigureBody>,
+    PathId(id): PathId,
+    JsonBody(body): JsonBody<wire::ConfigureBody>,
 ) -> Answer<HostAgent> {
     managed::configure(&doors.service, &caller, id, body)
         .await
@@ -188,10 +186,10 @@ async fn configure_agent(
 async fn wait_idle(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    query: Asked<WaitQuery>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<WaitQuery>,
 ) -> Answer<wire::WaitIdleResult> {
-    let limit = asked(query)?.limit()?;
+    let limit = query.limit()?;
     let timeout_ms = limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
     let params = wire::WaitIdleParams {
         agent_id: Some(id),
@@ -210,10 +208,10 @@ async fn wait_idle(
 async fn transcript(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    query: Asked<wire::TranscriptQuery>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<wire::TranscriptQuery>,
 ) -> Answer<wire::TranscriptResult> {
-    managed::transcript(&doors.service, &caller, id, asked(query)?)
+    managed::transcript(&doors.service, &caller, id, query)
         .await
         .map(Json)
 }
@@ -225,7 +223,7 @@ async fn transcript(
 async fn diff(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Answer<wire::AgentDiff> {
     managed::diff(&doors.service, &caller, id).await.map(Json)
 }
@@ -237,10 +235,9 @@ async fn diff(
 async fn remove_worktree(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
-    query: Asked<wire::RemoveWorktreeQuery>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<wire::RemoveWorktreeQuery>,
 ) -> Answer<wire::RemovedWorktree> {
-    let query = asked(query)?;
     managed::remove_worktree(&doors.service, &caller, id, &query)
         .await
         .map(Json)

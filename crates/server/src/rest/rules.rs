@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use countersign_protocol as wire;
 use countersign_protocol::HostAgent;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, Body, Known, asked};
+use super::{Answer, JsonBody, Known, PathId, QueryParams};
 use crate::Doors;
 use crate::fault::Fault;
 use crate::ops::rules;
@@ -34,11 +34,9 @@ pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
 async fn list_rules(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    query: Result<Query<wire::RulesParams>, axum::extract::rejection::QueryRejection>,
+    QueryParams(query): QueryParams<wire::RulesParams>,
 ) -> Answer<wire::RulesResult> {
-    rules::rules(&doors.service, &caller, asked(query)?)
-        .await
-        .map(Json)
+    rules::rules(&doors.service, &caller, query).await.map(Json)
 }
 
 /// Add a rule with a leash. What waits and is covered by it is settled at once.
@@ -48,7 +46,7 @@ async fn list_rules(
 async fn add_rule(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Body(params): Body<wire::AddRuleParams>,
+    JsonBody(params): JsonBody<wire::AddRuleParams>,
 ) -> Answer<wire::AddedRule> {
     rules::add_rule(&doors.service, caller, params)
         .await
@@ -62,7 +60,7 @@ async fn add_rule(
 async fn remove_rule(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Answer<wire::GrantRow> {
     rules::remove_rule(&doors.service, caller, id)
         .await
@@ -75,7 +73,7 @@ async fn remove_rule(
 async fn check_rules(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Body(params): Body<wire::CheckRulesParams>,
+    JsonBody(params): JsonBody<wire::CheckRulesParams>,
 ) -> Answer<wire::CheckedRules> {
     rules::check_rules(&doors.service, &caller, params)
         .await
@@ -89,7 +87,7 @@ async fn check_rules(
 async fn backtest_rule(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Body(params): Body<wire::BacktestRuleParams>,
+    JsonBody(params): JsonBody<wire::BacktestRuleParams>,
 ) -> Answer<wire::BacktestResult> {
     rules::backtest_rule(&doors.service, &caller, params)
         .await
@@ -116,7 +114,7 @@ async fn mine_rules(
 async fn suggest_rules(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Answer<wire::RuleSuggestions> {
     let params = wire::SuggestRulesParams {
         approval_id: Some(id),
@@ -132,7 +130,7 @@ async fn suggest_rules(
 async fn trust_rules(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Body(params): Body<wire::TrustRulesParams>,
+    JsonBody(params): JsonBody<wire::TrustRulesParams>,
 ) -> Result<StatusCode, Fault> {
     rules::trust_rules(&doors.service, caller, params)
         .await
@@ -146,8 +144,8 @@ async fn trust_rules(
 async fn set_bypass(
     State(doors): State<Arc<Doors>>,
     Known(caller): Known,
-    Path(agent_id): Path<String>,
-    Body(body): Body<wire::BypassBody>,
+    PathId(agent_id): PathId,
+    JsonBody(body): JsonBody<wire::BypassBody>,
 ) -> Answer<HostAgent> {
     let params = wire::SetBypassParams {
         agent_id,

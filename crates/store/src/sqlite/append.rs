@@ -16,8 +16,7 @@ impl SqliteLog {
         changes: &Changes,
     ) -> Result<Tip, Fault> {
         check_order(self.tip.seq, entries)?;
-        let erases = erase::asked_by(changes);
-        if erases {
+        if erase::asked_by(changes) {
             self.conn.execute_batch("PRAGMA secure_delete = ON")?;
         }
         let first = self.tip.seq.next();
@@ -29,9 +28,6 @@ impl SqliteLog {
         tip.indexed = ids::index(conn, tip.seq, tip.indexed)?;
         erase::apply(conn, changes, tip.seq)?;
         conn.prepare_cached("COMMIT")?.execute([])?;
-        if erases {
-            erase::scrub(conn);
-        }
         Ok(tip)
     }
 }

@@ -11,10 +11,13 @@ mod append;
 mod erase;
 mod ids;
 mod load;
+mod log_copy;
 mod models;
 mod open;
 mod pool;
 mod read;
+mod record_files;
+mod rescue;
 mod rows;
 mod words;
 
@@ -24,15 +27,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::{Changes, Committed, Seq, Snapshot, hex};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
 
 pub(crate) use open::auditor;
 pub use open::check;
 
 use crate::chain::{self, Hash};
-use crate::fault::Fault;
-use crate::{Log, StoreError};
+use crate::fault::{Fault, LostFile};
+use crate::{Log, RescuedRecord, StoreError, audit};
+use log_copy::{CopyError, LogCopy};
 use pool::Pool;
+use record_files::{ChangeTime, RecordFiles, with_suffix};
 use words::{Kinds, Words};
 
 /// Opens the file, or makes it, as its one host.
@@ -42,26 +48,34 @@ use words::{Kinds, Words};
 pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> {
     let open::Opened { conn, lock } = open::writer(path)?;
     let begin = || -> Result<(SqliteLog, Arc<SqliteHistory>), Fault> {
+        let files = Arc::new(RecordFiles::of_writer(path)?);
         let words = Words::new(&conn)?;
         let tip = find_tip(&conn)?;
         let kinds = Kinds::load(&conn)?;
         let history = SqliteHistory {
             path: path.to_path_buf(),
             kinds,
-            pool: Pool::new(path.to_path_buf()),
+            pool: Pool::new(path.to_path_buf(), files.clone()),
         };
         let stream = meta(&conn, "stream")?;
-        Ok((
-            SqliteLog {
-                conn,
-                path: path.to_path_buf(),
-                stream,
-                tip,
-                words,
-                _lock: lock,
-            },
-            Arc::new(history),
-        ))
+        let page_bytes: u32 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let changed_at = files.check()?;
+        let log_copy = LogCopy::open(files.log_path(), page_bytes as usize)?;
+        let mut log = SqliteLog {
+            conn,
+            path: path.to_path_buf(),
+            stream,
+            tip,
+            words,
+            files,
+            log_copy,
+            changed_at,
+            lost: None,
+            rescued: false,
+            _lock: lock,
+        };
+        log.follow_log()?;
+        Ok((log, Arc::new(history)))
     };
     begin().map_err(|fault| fault.into_error(path, "opening the database"))
 }
@@ -82,6 +96,13 @@ pub struct SqliteLog {
     stream: String,
     tip: Tip,
     words: Words,
+    files: Arc<RecordFiles>,
+    log_copy: LogCopy,
+    /// When this writer, or another program that did no harm, last changed the database.
+    changed_at: ChangeTime,
+    /// What became of the files. From then on nothing is written.
+    lost: Option<LostFile>,
+    rescued: bool,
     _lock: File,
 }
 
@@ -92,16 +113,146 @@ impl Log for SqliteLog {
     }
 
     fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError> {
-        match self.commit(entries, changes) {
+        self.check()?;
+        let written = self
+            .commit(entries, changes)
+            .and_then(|tip| self.confirm(tip, erase::asked_by(changes)).map(|()| tip));
+        match written {
             Ok(tip) => {
                 self.tip = tip;
                 Ok(())
             }
             Err(fault) => {
                 self.undo();
-                Err(fault.into_error(&self.path, "writing to the log"))
+                Err(self.remember_loss(fault, "writing to the log"))
             }
         }
+    }
+
+    fn check(&mut self) -> Result<(), StoreError> {
+        if let Some(lost) = self.lost.clone() {
+            return Err(lost.into());
+        }
+        self.check_files(self.tip)
+            .map_err(|fault| self.remember_loss(fault, "looking for the files of the record"))
+    }
+
+    fn rescue(&mut self, target: &Path) -> Result<RescuedRecord, StoreError> {
+        // Copying closes the database once more, which would drop the locks of a writer that goes on.
+        if self.check().is_ok() {
+            return Err(StoreError::Backend {
+                doing: "rescuing the record",
+                source: "nothing is lost: every file is in its place".into(),
+            });
+        }
+        let rescued = rescue::rescue(&self.conn, &self.files, self.log_copy.bytes(), target)?;
+        self.rescued = true;
+        Ok(rescued)
+    }
+}
+
+/// Whether the files are the ones that were opened, with everything in them that was written.
+impl SqliteLog {
+    fn check_files(&mut self, tip: Tip) -> Result<(), Fault> {
+        let changed_at = self.files.check()?;
+        if !self.log_copy.is_whole()? {
+            // Another program may have had SQLite empty the log; then SQLite knows of it.
+            self.follow_log()?;
+        }
+        if changed_at != self.changed_at {
+            tracing::warn!("another program changed the database: it is verified");
+            self.prove(tip)?;
+            self.changed_at = changed_at;
+        }
+        Ok(())
+    }
+
+    /// After a commit and before it counts: the next host would find it. Only then is anything moved
+    /// into the database: gaps in the log would be moved as well.
+    fn confirm(&mut self, tip: Tip, erases: bool) -> Result<(), Fault> {
+        let frames = self.follow_log()?;
+        self.check_files(tip)?;
+        if erases {
+            erase::scrub(&self.conn);
+            self.follow_log()?;
+        } else if frames >= open::CHECKPOINT_FRAMES {
+            self.checkpoint();
+        } else {
+            return Ok(());
+        }
+        self.changed_at = self.files.check()?;
+        Ok(())
+    }
+
+    /// Reads everything anew: what another program wrote may be a checkpoint, or another database.
+    fn prove(&self, tip: Tip) -> Result<(), Fault> {
+        let read = || -> Result<bool, Fault> {
+            let conn = open::reader(&self.path)?;
+            let check: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            let report = audit::walk(&conn, None)?;
+            let whole = check == "ok" && report.problems.is_empty();
+            Ok(whole && (report.head, report.head_hash) == (tip.seq, hex(&tip.hash)))
+        };
+        match read() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.files.database_changed().into()),
+            Err(fault) => {
+                tracing::error!(error = %fault, "the database cannot be verified");
+                Err(self.files.database_changed().into())
+            }
+        }
+    }
+
+    /// Reads what the write-ahead log holds now, and gives the number of its frames.
+    fn follow_log(&mut self) -> Result<usize, Fault> {
+        let mut count = self.conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
+        let frames: i64 = count.query_row([], |row| row.get(1))?;
+        let frames = usize::try_from(frames).unwrap_or(0);
+        match self.log_copy.follow(frames) {
+            Ok(()) => Ok(frames),
+            Err(CopyError::Changed) => Err(self.files.log_changed().into()),
+            Err(CopyError::Io(error)) => Err(error.into()),
+        }
+    }
+
+    /// Moves the write-ahead log into the database.
+    fn checkpoint(&self) {
+        let moved = self
+            .conn
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        if let Err(error) = moved {
+            tracing::debug!(%error, "the write-ahead log stays for now");
+        }
+    }
+
+    /// Nobody rescued a lost record, and after this nobody can.
+    fn rescue_unasked(&mut self) {
+        if self.lost.is_none() || self.rescued {
+            return;
+        }
+        let target = with_suffix(&self.path, ".rescued");
+        match self.rescue(&target) {
+            Ok(rescued) => tracing::warn!(
+                file = %target.display(),
+                events = rescued.events,
+                "the lost record was saved to another file"
+            ),
+            Err(error) => tracing::error!(%error, "the lost record could not be saved"),
+        }
+    }
+
+    /// Once a file is lost the connection must not touch what lies under its names: closing it
+    /// would remove another write-ahead log.
+    fn remember_loss(&mut self, fault: Fault, doing: &'static str) -> StoreError {
+        if let Fault::Lost(lost) = &fault {
+            tracing::error!(error = %lost, "the record is lost");
+            self.lost = Some(lost.clone());
+            let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            if let Err(error) = self.conn.set_db_config(keep, true) {
+                tracing::error!(%error, "files under the names of the record may be removed");
+            }
+        }
+        fault.into_error(&self.path, doing)
     }
 }
 
@@ -131,6 +282,9 @@ impl SqliteLog {
 
 impl Drop for SqliteLog {
     fn drop(&mut self) {
+        if self.check().is_err() {
+            return self.rescue_unasked();
+        }
         // Readers may outlive the writer, and they cannot move the write-ahead log into the file.
         let move_it = || {
             self.conn.busy_timeout(Duration::from_millis(200))?;

@@ -39,7 +39,7 @@ const LOCK_POLL: Duration = Duration::from_millis(5);
 
 /// Pages in the write-ahead log before they are moved to the file: 16 MB. Rare enough that
 /// pages written again and again are moved once, small enough to be read through on start.
-const CHECKPOINT_PAGES: i64 = 4_000;
+pub(super) const CHECKPOINT_FRAMES: usize = 4_000;
 
 const DOING: &str = "opening the database";
 
@@ -94,7 +94,7 @@ pub(crate) fn auditor(path: &Path) -> Result<Connection, StoreError> {
     }
 }
 
-fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Fault> {
+pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Fault> {
     let conn = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     // Until the file is known to be ours, closing it must not move anything into it.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -239,7 +239,8 @@ fn prepare(conn: &Connection) -> Result<(), Fault> {
          PRAGMA cache_size = -8192;
          PRAGMA temp_store = MEMORY;",
     )?;
-    conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // The writer does it, once it knows that the log is whole.
+    conn.pragma_update(None, "wal_autocheckpoint", 0)?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
     migrate(conn)?;
     conn.execute_batch("COMMIT")?;

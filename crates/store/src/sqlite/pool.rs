@@ -1,11 +1,12 @@
 //! A few readers, shared. Who finds none free waits for one, never for the writer.
 
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 
 use super::open;
+use super::record_files::RecordFiles;
 use crate::fault::Fault;
 
 /// Readers open at a time: what the processors can serve, and what memory is given to.
@@ -13,6 +14,7 @@ const READERS_MAX: usize = 4;
 
 pub(super) struct Pool {
     path: PathBuf,
+    files: Arc<RecordFiles>,
     readers: Mutex<Readers>,
     freed: Condvar,
 }
@@ -24,9 +26,10 @@ struct Readers {
 }
 
 impl Pool {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(super) fn new(path: PathBuf, files: Arc<RecordFiles>) -> Self {
         Self {
             path,
+            files,
             readers: Mutex::default(),
             freed: Condvar::new(),
         }
@@ -41,12 +44,18 @@ impl Pool {
             pool: self,
             conn: None,
         };
-        let conn = self
-            .reserve()
-            .map_or_else(|| open::reader(&self.path), Ok)?;
+        let conn = self.reserve().map_or_else(|| self.connect(), Ok)?;
         let value = read(&conn)?;
         place.conn = Some(conn);
         Ok(value)
+    }
+
+    /// A new reader of the very files that the writer has open, not of others under their names.
+    fn connect(&self) -> Result<Connection, Fault> {
+        self.files.check()?;
+        let conn = open::reader(&self.path)?;
+        self.files.check()?;
+        Ok(conn)
     }
 
     /// An idle reader, or the right to open one.

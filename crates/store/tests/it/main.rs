@@ -6,6 +6,7 @@ mod conformance;
 mod crash;
 mod file;
 mod fixture;
+mod lost_files;
 
 use countersign_store::memory::open_memory;
 use fixture::Script;

@@ -2,19 +2,19 @@
 //!
 //! Invariant: every host started here is ended here, by its own process id.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use countersign_core::{Caller, Role};
 use countersign_daemon::Settings;
 use countersign_server::{Options, Server};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::Target;
+use crate::tokens::create_token;
 
 /// What the measured host keeps its record in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -31,6 +31,7 @@ pub struct Host {
     child: Child,
     address: SocketAddr,
     home: TempDir,
+    countersign: PathBuf,
     /// From the start of the process until it answered.
     pub started_in: Duration,
 }
@@ -59,6 +60,7 @@ impl Host {
             child,
             address,
             home,
+            countersign: countersign.to_owned(),
             started_in: Duration::ZERO,
         };
         host.wait_until_ready(began)?;
@@ -66,8 +68,7 @@ impl Host {
     }
 
     fn wait_until_ready(&mut self, began: Instant) -> Result<()> {
-        // The token file is the last thing a starting host writes.
-        while !self.token_file().exists() {
+        while TcpStream::connect(self.address).is_err() {
             ensure!(
                 self.child.try_wait()?.is_none(),
                 "the host ended while it was starting"
@@ -82,15 +83,9 @@ impl Host {
         Ok(())
     }
 
-    fn token_file(&self) -> PathBuf {
-        self.home.path().join("run/auth-token")
-    }
-
     /// The host as the load client sees it.
     pub fn target(&self) -> Result<Target> {
-        let token = std::fs::read_to_string(self.token_file())?
-            .trim()
-            .to_owned();
+        let token = create_token(&self.countersign, self.home.path())?;
         Ok(Target {
             url: format!("ws://{}/", self.address),
             token: Some(token),
@@ -103,7 +98,6 @@ impl Host {
         self.child.kill()?;
         self.child.wait()?;
         let home = std::mem::replace(&mut self.home, tempfile::tempdir()?);
-        drop(std::fs::remove_file(home.path().join("run/auth-token")));
         Ok(home)
     }
 }
@@ -151,14 +145,9 @@ pub async fn serve_from_memory(home: &Path, listen: SocketAddr) -> Result<()> {
         allow_hosts: Vec::new(),
         database: PathBuf::from("memory"),
         agents_alone_ms: countersign_core::limits::RUNNER_PATIENCE_MS,
+        unnamed_callers: false,
     };
     let server = Server::open(options, service.clone(), CancellationToken::new()).await?;
-    let made = service
-        .create_token(Caller::host(), Role::Operator, "bench".to_owned(), None)
-        .await?;
-    let unfinished = run.join("auth-token.new");
-    std::fs::write(&unfinished, made.0)?;
-    std::fs::rename(unfinished, run.join("auth-token"))?;
     stopped.wait().await;
     drop(server);
     Ok(())

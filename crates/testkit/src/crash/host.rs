@@ -3,7 +3,7 @@
 //! Invariant: every host started here is ended here, by its own process id.
 
 use std::fs::{File, OpenOptions};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::random::Random;
 use super::schedule::Kill;
+use crate::tokens::create_token;
 
 /// Far past what a start takes, even on a busy machine.
 const READY_WITHIN: Duration = Duration::from_mins(1);
@@ -39,10 +40,6 @@ impl Home<'_> {
         self.path.join("countersign.db")
     }
 
-    fn token_file(&self) -> PathBuf {
-        self.path.join("run/auth-token")
-    }
-
     fn errors(&self) -> PathBuf {
         self.path.join("host.err")
     }
@@ -63,10 +60,9 @@ impl Home<'_> {
         Ok(())
     }
 
-    /// The operator's token that a ready host leaves for its user.
+    /// An operator's token, made as its user would.
     pub(super) fn token(&self) -> Result<String> {
-        let text = std::fs::read_to_string(self.token_file())?;
-        Ok(text.trim().to_owned())
+        create_token(self.countersign, self.path)
     }
 }
 
@@ -75,14 +71,11 @@ pub(super) struct Host {
     child: Child,
     pub(super) address: SocketAddr,
     began: Instant,
-    token_file: PathBuf,
     errors: PathBuf,
 }
 
 impl Host {
     pub(super) fn start(home: &Home<'_>, kill: Option<Kill>, ports: &mut Random) -> Result<Self> {
-        // It is the last thing that a starting host writes, and so says when this one is ready.
-        drop(std::fs::remove_file(home.token_file()));
         let address = free_address(ports)?;
         let errors = OpenOptions::new()
             .create(true)
@@ -107,7 +100,6 @@ impl Host {
             child,
             address,
             began: Instant::now(),
-            token_file: home.token_file(),
             errors: home.errors(),
         })
     }
@@ -128,7 +120,7 @@ impl Host {
     }
 
     fn is_ready(&self) -> bool {
-        std::fs::read_to_string(&self.token_file).is_ok_and(|token| token.ends_with('\n'))
+        TcpStream::connect(self.address).is_ok()
     }
 
     /// How long ago it was started.

@@ -80,6 +80,21 @@ impl Scene {
 }
 
 #[tokio::test]
+async fn rules_allow_nothing_once_the_record_is_lost() {
+    let mut scene = Scene::set("").await;
+    let (word, reason) = decision(&scene.session.said(&before_tool("s1", "t1", "ls")));
+    assert_eq!(word, "allow", "{reason}");
+    for suffix in ["", "-wal", "-shm"] {
+        let name = format!("countersign.db{suffix}");
+        std::fs::remove_file(scene.host.home().join(name)).unwrap();
+    }
+    let said = scene.session.said(&before_tool("s1", "t2", "ls"));
+    assert_ne!(decision(&said).0, "allow", "{said}");
+    let said = scene.session.said(&before_tool("s2", "t3", "ls"));
+    assert_ne!(decision(&said).0, "allow", "{said}");
+}
+
+#[tokio::test]
 async fn rules_answer_at_once() {
     let mut scene = Scene::set("").await;
     let (word, reason) = decision(&scene.session.said(&before_tool("s1", "t1", "ls")));

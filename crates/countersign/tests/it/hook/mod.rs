@@ -4,13 +4,13 @@ mod asking;
 mod failing;
 mod install;
 mod real;
-mod session;
+pub(crate) mod session;
 mod sessions;
 
 use serde_json::{Value, json};
 
 /// What Claude Code says before it uses a tool.
-fn before_tool(session: &str, call: &str, command: &str) -> Value {
+pub(crate) fn before_tool(session: &str, call: &str, command: &str) -> Value {
     json!({
         "session_id": session, "transcript_path": "/nowhere", "cwd": "/tmp", "permission_mode": "default",
         "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": { "command": command },

@@ -366,7 +366,7 @@ async fn a_managed_agent_with_the_hook_asks_once() {
 /// that it stole. It waits for the id in a file, and leaves what came of it in another.
 fn write_tries(stage: &Stage) {
     let bin = env!("CARGO_BIN_EXE_countersign");
-    let token = stage.host.home().join("run/auth-token");
+    let token = stage.host.token_file();
     let (host, port) = stage.host.address.split_once(':').unwrap();
     let address = &stage.host.address;
     let token = token.display();

@@ -14,25 +14,25 @@ use crate::host::{command, poll};
 /// A shell that runs a script is a program like any other: the root of an agent.
 const SCRIPT: &str = "while read -r line; do eval \"$line\"; done\n";
 
-pub(super) struct Session {
+pub(crate) struct Session {
     child: Child,
     folder: TempDir,
     started: usize,
 }
 
 /// Something that a session has started.
-pub(super) struct Started(PathBuf);
+pub(crate) struct Started(PathBuf);
 
 /// How it ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Ended {
-    pub(super) code: String,
-    pub(super) out: String,
-    pub(super) err: String,
+pub(crate) struct Ended {
+    pub(crate) code: String,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Session {
-    pub(super) fn start(home: &Path) -> Self {
+    pub(crate) fn start(home: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("session.sh");
         fs::write(&script, SCRIPT).unwrap();
@@ -50,24 +50,30 @@ impl Session {
     }
 
     /// Starts a hook with this event, and goes on.
-    pub(super) fn hook(&mut self, input: &Value) -> Started {
+    pub(crate) fn hook(&mut self, input: &Value) -> Started {
         self.hook_within(input, 60)
     }
 
     /// The same, where the caller waits for so many seconds.
-    pub(super) fn hook_within(&mut self, input: &Value, seconds: u64) -> Started {
+    pub(crate) fn hook_within(&mut self, input: &Value, seconds: u64) -> Started {
         let words = format!("hook claude --timeout {seconds}");
         self.start_command(&words, &input.to_string())
     }
 
     /// Runs a hook to its end and gives what it said.
-    pub(super) fn said(&mut self, input: &Value) -> String {
+    pub(crate) fn said(&mut self, input: &Value) -> String {
         self.hook(input).said()
     }
 
     /// Starts our own command line.
-    pub(super) fn run(&mut self, words: &str) -> Ended {
+    pub(crate) fn run(&mut self, words: &str) -> Ended {
         self.start_command(words, "").ended()
+    }
+
+    /// Has the session's own process run a line, and goes on.
+    pub(crate) fn run_line(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().unwrap();
+        stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     fn start_command(&mut self, words: &str, input: &str) -> Started {
@@ -86,12 +92,12 @@ impl Session {
         Started(base)
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Ends without a word.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -106,7 +112,7 @@ impl Drop for Session {
 }
 
 impl Started {
-    pub(super) fn ended(&self) -> Ended {
+    pub(crate) fn ended(&self) -> Ended {
         let code = poll("a command to end", || self.read("code"));
         let read = |part| self.read(part).unwrap();
         Ended {
@@ -117,7 +123,7 @@ impl Started {
     }
 
     /// What it said, if it ended as a hook that decides should.
-    pub(super) fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         let ended = self.ended();
         assert_eq!(
             (ended.code.as_str(), ended.err.as_str()),
@@ -127,7 +133,7 @@ impl Started {
         ended.out
     }
 
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let pid = poll("a pid", || self.read("pid")?.trim().parse().ok());
         kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     }
@@ -150,7 +156,7 @@ fn with_home<'a>(shell: &'a mut Command, home: &Path) -> &'a mut Command {
 }
 
 /// What a person's own shell runs: it has no script and no words of another.
-pub(super) fn typed(home: &Path, line: &str) -> Ended {
+pub(crate) fn typed(home: &Path, line: &str) -> Ended {
     let mut shell = Command::new("sh");
     let mut child = with_home(&mut shell, home)
         .stdin(Stdio::piped())

@@ -188,7 +188,7 @@ async fn a_session_cannot_answer_by_any_door() {
     let hook = session.hook(&before_tool(SESSION, "t1", "make"));
     let ask = open_ask(&mut wire).await;
     for _ in 0..2 {
-        let token = host.home().join("run/auth-token");
+        let token = host.token_file();
         let lines = [
             format!("approve {ask}"),
             format!(

@@ -16,7 +16,7 @@ async fn a_child_answers_nothing(killed: bool) {
     if killed {
         family.kill_host().await;
     }
-    let token = family.scene.host.home().join("run/auth-token");
+    let token = family.scene.host.token_file();
     let url = format!("ws://{}/", family.scene.host.address);
     // As its own child, by descent, over the socket and with a stolen token.
     let approve = format!("{PROGRAM} approve {id}");

@@ -166,7 +166,9 @@ async fn nobody_answers_its_own_ask_nor_one_above_beside_or_elsewhere() {
         "not_below"
     );
     assert_eq!(
-        other.refused("host.kill_agent", prompt.clone()).await,
+        other
+            .refused("host.kill_agent", json!({ "agent_id": ann.id }))
+            .await,
         "not_below"
     );
     assert_eq!(

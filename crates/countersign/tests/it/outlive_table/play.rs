@@ -24,7 +24,7 @@ const TERMINAL_USED: &str = "\
 /// What a person's no becomes for an agent that wished for something.
 macro_rules! denied {
     () => {
-        r#"{"code":-32010,"message":"not permitted: deny by auth-token file"}"#
+        r#"{"code":-32010,"message":"not permitted: deny by script"}"#
     };
 }
 

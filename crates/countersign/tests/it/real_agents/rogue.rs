@@ -20,10 +20,12 @@ fn write_tries(family: &Family, child: &Actor) {
     let socket = host.socket();
     let socket = socket.display();
     let address = &host.address;
+    let token = host.token_file();
+    let token = token.display();
     let (name, port) = address.split_once(':').unwrap();
     let script = format!(
         r#"export COUNTERSIGN_HOME={home}
-token={home}/run/auth-token
+token={token}
 until [ -e ids ]; do sleep 0.05; done
 for id in $(cat ids); do
   {bin} approve $id; a=$?

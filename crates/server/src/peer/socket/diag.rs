@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use super::SocketFacts;
 use rustix::fd::OwnedFd;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
@@ -16,6 +17,15 @@ const IPPROTO_TCP: u8 = 6;
 const HEADER_BYTES: usize = 16;
 const QUESTION_BYTES: u32 = 72;
 const ANSWER_BYTES: usize = HEADER_BYTES + 72;
+
+/// Where the cookie and the user stand in an answer.
+const COOKIE_START: usize = HEADER_BYTES + 44;
+const UID_START: usize = HEADER_BYTES + 64;
+const INODE_START: usize = HEADER_BYTES + 68;
+
+/// The attribute with the cgroup of the process that created the socket, since Linux 5.9.
+const INET_DIAG_CGROUP_ID: u16 = 21;
+const ATTRIBUTE_HEADER_BYTES: usize = 4;
 
 /// Where the two ports and addresses start in an answer, and how long they are.
 const PAIR_START: usize = HEADER_BYTES + 4;
@@ -29,7 +39,7 @@ pub(super) struct Diag {
 
 impl Diag {
     /// Nothing if there is no such socket, if no process has it open, or if the kernel cannot be asked.
-    pub(super) fn find_inode(&mut self, here: SocketAddr, there: SocketAddr) -> Option<u64> {
+    pub(super) fn find(&mut self, here: SocketAddr, there: SocketAddr) -> Option<SocketFacts> {
         self.sequence = self.sequence.wrapping_add(1);
         let socket = match self.socket.take() {
             Some(socket) => socket,
@@ -96,19 +106,42 @@ fn ask(here: SocketAddr, pair: &[u8; PAIR_BYTES], sequence: u32) -> Vec<u8> {
 }
 
 /// An answer about another pair is refused: where nothing is connected, the kernel answers with whoever listens.
-fn parse_answer(answer: &[u8], pair: &[u8; PAIR_BYTES], sequence: u32) -> Option<u64> {
-    let answer = answer.first_chunk::<ANSWER_BYTES>()?;
-    let kind = u16::from_ne_bytes([answer[4], answer[5]]);
-    let answered = u32::from_ne_bytes([answer[8], answer[9], answer[10], answer[11]]);
+fn parse_answer(answer: &[u8], pair: &[u8; PAIR_BYTES], sequence: u32) -> Option<SocketFacts> {
+    let (fixed, attributes) = answer.split_first_chunk::<ANSWER_BYTES>()?;
+    let kind = u16::from_ne_bytes(read(fixed, 4)?);
+    let answered = u32::from_ne_bytes(read(fixed, 8)?);
     if kind != SOCK_DIAG_BY_FAMILY || answered != sequence {
         return None;
     }
-    let told = &answer[PAIR_START..PAIR_START + PAIR_BYTES];
-    if told != pair && told != to_mapped(pair) {
+    let named = &fixed[PAIR_START..PAIR_START + PAIR_BYTES];
+    if named != pair && named != to_mapped(pair) {
         return None;
     }
-    let inode = u32::from_ne_bytes(*answer.last_chunk()?);
-    (inode != 0).then_some(inode.into())
+    let inode = u32::from_ne_bytes(read(fixed, INODE_START)?);
+    let facts = SocketFacts {
+        inode: inode.into(),
+        uid: u32::from_ne_bytes(read(fixed, UID_START)?),
+        cookie: Some(u64::from_ne_bytes(read(fixed, COOKIE_START)?)),
+        cgroup: find_cgroup(attributes),
+    };
+    (inode != 0).then_some(facts)
+}
+
+fn find_cgroup(mut attributes: &[u8]) -> Option<u64> {
+    loop {
+        let length = usize::from(u16::from_ne_bytes(read(attributes, 0)?));
+        let kind = u16::from_ne_bytes(read(attributes, 2)?);
+        let value = attributes.get(ATTRIBUTE_HEADER_BYTES..length)?;
+        if kind == INET_DIAG_CGROUP_ID {
+            return Some(u64::from_ne_bytes(value.try_into().ok()?));
+        }
+        // Each begins at a multiple of four.
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+fn read<const N: usize>(bytes: &[u8], start: usize) -> Option<[u8; N]> {
+    bytes.get(start..start + N)?.try_into().ok()
 }
 
 /// The pair as an IPv6 socket has it that is connected over IPv4.

@@ -3,7 +3,7 @@
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
 
 use super::diag::Diag;
-use super::{SocketAddr, find_in_table, find_in_tables, spell};
+use super::{SocketAddr, SocketFacts, find_in_table, find_in_tables, spell};
 
 const TABLE: &[u8] = b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 11 1 00000000 100 0 0 10 0
@@ -17,10 +17,10 @@ const TABLE: &[u8] = b"  sl  local_address rem_address   st tx_queue rx_queue tr
 fn table_gives_the_inode_of_one_end() {
     let find = |here: &str, there: &str| {
         let row = [here, there].map(|text| spell(text.parse().unwrap()));
-        find_in_table(TABLE, &row)
+        find_in_table(TABLE, &row).map(|facts| (facts.inode, facts.uid))
     };
-    assert_eq!(find("127.0.0.1:50000", "127.0.0.1:8080"), Some(33));
-    assert_eq!(find("127.0.0.1:8080", "127.0.0.1:50000"), Some(22));
+    assert_eq!(find("127.0.0.1:50000", "127.0.0.1:8080"), Some((33, 1000)));
+    assert_eq!(find("127.0.0.1:8080", "127.0.0.1:50000"), Some((22, 1000)));
     assert_eq!(find("127.0.0.1:50001", "127.0.0.1:8080"), None, "closed");
     assert_eq!(find("127.0.0.1:50002", "127.0.0.1:8080"), None, "absent");
 }
@@ -56,7 +56,14 @@ fn kernel_and_tables_agree() {
             .map(|address| SocketAddr::new(address.ip().to_canonical(), address.port()));
         let from_tables = find_in_tables(peer, local).unwrap();
         assert!(from_tables.is_some(), "{client:?}");
-        assert_eq!(diag.find_inode(peer, local), from_tables, "{client:?}");
+        let from_kernel = diag.find(peer, local);
+        assert!(from_kernel.is_some_and(|facts| facts.cookie.is_some()));
+        let common = from_kernel.map(|facts| SocketFacts {
+            cookie: None,
+            cgroup: None,
+            ..facts
+        });
+        assert_eq!(common, from_tables, "{client:?}");
     }
 }
 
@@ -65,6 +72,6 @@ fn listener_is_not_taken_for_a_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let here = listener.local_addr().unwrap();
     let nobody = "127.0.0.1:1".parse().unwrap();
-    assert_eq!(Diag::default().find_inode(here, nobody), None);
+    assert_eq!(Diag::default().find(here, nobody), None);
     assert_eq!(find_in_tables(here, nobody).unwrap(), None);
 }

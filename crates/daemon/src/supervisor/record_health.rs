@@ -1,0 +1,162 @@
+//! Whether anything can be committed, and what is left of the host if the record is lost.
+//!
+//! Invariants: nothing is decided before the state is what was committed; a record that was lost stays
+//! lost for this host; what was decided and not committed is shown to nobody.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use countersign_core::{ClientId, State};
+use countersign_store::{RescuedRecord, StoreError};
+
+use super::{Answer, Command, ReadScope, StateRead, Supervisor, View, chain, refuse_with};
+use crate::gate::Gate;
+use crate::reply::ServiceError;
+
+/// What a lost record means, and what to do.
+const LOST: &str = "nothing is recorded or allowed any more; save what the host still has with \
+                    `countersign audit rescue FILE`";
+
+/// Why nothing can be committed.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreTrouble {
+    pub(crate) message: Arc<str>,
+    /// The record is lost, and with it everything that would be committed.
+    pub(crate) lost: bool,
+    /// What can be read may hold what was never acknowledged.
+    pub(crate) unreadable: bool,
+}
+
+/// What the supervisor knows of its record.
+#[derive(Debug, Default)]
+pub(crate) struct RecordHealth {
+    lost: bool,
+    /// The state holds what was not committed.
+    ahead: bool,
+}
+
+impl Supervisor {
+    /// After a failed commit nothing is decided until the state is known again. Gives connections
+    /// that ended meanwhile and still hold something, as their loss may be what was not committed;
+    /// nothing if there was no failure.
+    pub(super) fn recover(&mut self) -> Result<Option<Vec<ClientId>>, ServiceError> {
+        let trouble = self.trouble.borrow().clone();
+        let Some(trouble) = trouble else {
+            return self.check_record().map(|()| None);
+        };
+        if self.record.lost {
+            return Err(ServiceError::Store(trouble.message));
+        }
+        if self.record.ahead {
+            self.reload()
+                .map_err(|()| ServiceError::Store(trouble.message))?;
+        }
+        self.check_record()?;
+        self.trouble.send_replace(None);
+        self.post_all_duties();
+        let holding = self.state.holding_clients().cloned();
+        let gone = holding.filter(|client| !self.presence.is_connected(client));
+        Ok(Some(gone.collect()))
+    }
+
+    /// Before anything is decided or shown: what was committed is still where the next host looks.
+    fn check_record(&mut self) -> Result<(), ServiceError> {
+        let checked = self.log.check();
+        checked.map_err(|error| self.failed(&error))
+    }
+
+    /// Loads what was committed. Not from a lost record: it may hold what was never acknowledged.
+    pub(super) fn reload(&mut self) -> Result<(), ()> {
+        if self.record.lost {
+            return Err(());
+        }
+        let snapshot = self.log.load().map_err(|error| {
+            tracing::error!(error = chain(&error), "the record cannot be read");
+        })?;
+        self.feed.reset(snapshot.head);
+        self.state = State::restore(snapshot);
+        self.gate = Gate::of(&self.state);
+        self.record.ahead = false;
+        Ok(())
+    }
+
+    /// Notes a commit that failed: the state holds what it would have committed.
+    pub(super) fn failed_commit(&mut self, error: &StoreError) -> ServiceError {
+        self.record.ahead = true;
+        self.failed(error)
+    }
+
+    fn failed(&mut self, error: &StoreError) -> ServiceError {
+        self.record.lost |= matches!(error, StoreError::Lost { .. });
+        let mut message = chain(error);
+        if self.record.lost {
+            message = format!("{message}: {LOST}");
+        }
+        let message: Arc<str> = message.into();
+        tracing::error!(error = %message, "nothing can be committed, so nothing is allowed");
+        self.counters
+            .commit_failures
+            .fetch_add(1, Ordering::Relaxed);
+        self.trouble.send_replace(Some(StoreTrouble {
+            message: message.clone(),
+            lost: self.record.lost,
+            unreadable: self.record.lost && self.record.ahead,
+        }));
+        ServiceError::Store(message)
+    }
+
+    pub(super) fn read(&self, read: StateRead) {
+        read(View {
+            state: &self.state,
+            presence: &self.presence,
+            gate: &self.gate,
+        });
+    }
+
+    pub(super) fn read_all(&self, reads: Vec<StateRead>) {
+        for one in reads {
+            self.read(one);
+        }
+    }
+
+    pub(super) fn rescue(&mut self, target: &Path, answer: Answer<RescuedRecord>) {
+        let rescued = self.log.rescue(target);
+        let rescued = rescued.map_err(|error| ServiceError::World(chain(&error).into()));
+        // A caller that no longer listens finds the file.
+        drop(answer.send(rescued));
+    }
+
+    /// What becomes of a command while nothing can be decided. Waits go on.
+    pub(super) fn refuse(&mut self, command: Command, error: &ServiceError) {
+        match command {
+            Command::Input(_, Some(answer))
+            | Command::Ask(_, answer)
+            | Command::Heard { answer, .. }
+            | Command::Delegate { answer, .. }
+            | Command::Settle { answer, .. } => refuse_with(answer, error.clone()),
+            Command::WaitApproval { id, tell, answer } => {
+                self.waiters.wait_approval(id, tell, answer);
+            }
+            Command::WaitQuestion { id, answer } => self.waiters.wait_question(id, answer),
+            Command::WaitDropped => self.waiters.sweep(),
+            Command::Rescue { target, answer } => self.rescue(&target, answer),
+            Command::Read(scope, read) if self.may_read(scope) => self.read(read),
+            // A read that is never run drops its answer, which its caller sees as unavailable.
+            Command::Read(..)
+            | Command::Input(_, None)
+            | Command::Connected(_)
+            | Command::Subscribed(_)
+            | Command::Disconnected(_)
+            | Command::Time
+            | Command::Stop => {}
+        }
+    }
+
+    fn may_read(&self, scope: ReadScope) -> bool {
+        match scope {
+            ReadScope::State => !self.record.ahead,
+            ReadScope::Identity => !self.record.ahead || self.record.lost,
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Who waits for an answer.
+//!
+//! Invariants: a wait is answered only with what is durable; a commit that fails ends no wait.
+
+use std::collections::HashMap;
+
+use countersign_core::limits::WAITERS_PER_SUBJECT_MAX;
+use countersign_core::{
+    Approval, ApprovalId, Committed, Event, Input, Question, QuestionEnded, QuestionId, Rejection,
+    Seq, Timestamp,
+};
+
+use super::{Answer, Pending, Supervisor, Turn, refuse_with};
+use crate::reply::{Reply, ServiceError};
+
+/// Open waits, by what they wait for.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    approvals: HashMap<ApprovalId, Vec<ApprovalWaiter>>,
+    questions: HashMap<QuestionId, Vec<Answer<Question>>>,
+    dropped: usize,
+}
+
+/// One who waits for an approval; `tell` if it is its asker.
+struct ApprovalWaiter {
+    tell: bool,
+    answer: Answer<Approval>,
+}
+
+/// Waits that a turn ended: answered once that is durable, and open again if it never is.
+#[derive(Default)]
+pub(super) struct EndedWaits {
+    approvals: Vec<(ApprovalWaiter, Approval)>,
+    questions: Vec<(Answer<Question>, Question)>,
+}
+
+impl EndedWaits {
+    pub(super) fn answer(self) {
+        // One that no longer listens has lost nothing: the record has it.
+        for (waiter, approval) in self.approvals {
+            drop(waiter.answer.send(Ok(approval)));
+        }
+        for (answer, question) in self.questions {
+            drop(answer.send(Ok(question)));
+        }
+    }
+}
+
+impl Waiters {
+    pub(super) fn wait_approval(&mut self, id: ApprovalId, tell: bool, answer: Answer<Approval>) {
+        let waiting = self.approvals.entry(id).or_default();
+        if waiting.len() < WAITERS_PER_SUBJECT_MAX {
+            waiting.push(ApprovalWaiter { tell, answer });
+        } else {
+            refuse_with(answer, too_many_waits());
+        }
+    }
+
+    pub(super) fn wait_question(&mut self, id: QuestionId, answer: Answer<Question>) {
+        let waiting = self.questions.entry(id).or_default();
+        if waiting.len() < WAITERS_PER_SUBJECT_MAX {
+            waiting.push(answer);
+        } else {
+            refuse_with(answer, too_many_waits());
+        }
+    }
+
+    /// What they waited for did not end after all.
+    pub(super) fn put_back(&mut self, ended: EndedWaits) {
+        for (waiter, approval) in ended.approvals {
+            let id = approval.ask.id.clone();
+            self.approvals.entry(id).or_default().push(waiter);
+        }
+        for (answer, question) in ended.questions {
+            let id = question.text.id.clone();
+            self.questions.entry(id).or_default().push(answer);
+        }
+    }
+
+    /// Forgets waits that nobody listens to; often enough to leak nothing, seldom enough to be free.
+    pub(super) fn sweep(&mut self) {
+        self.dropped += 1;
+        if self.dropped * 2 < self.approvals.len() + self.questions.len() {
+            return;
+        }
+        self.dropped = 0;
+        self.approvals.retain(|_, waiting| {
+            waiting.retain(|waiter| !waiter.answer.is_closed());
+            !waiting.is_empty()
+        });
+        self.questions.retain(|_, waiting| {
+            waiting.retain(|answer| !answer.is_closed());
+            !waiting.is_empty()
+        });
+    }
+}
+
+impl Supervisor {
+    /// Hands a question that ended to those who wait for it.
+    pub(super) fn wake_waiters(
+        &mut self,
+        seq: Seq,
+        at: Timestamp,
+        event: &Event,
+        question: Option<&mut Question>,
+        turn: &mut Turn,
+    ) {
+        if let (Event::QuestionEnded(e), Some(question)) = (event, question) {
+            question.ended = Some(QuestionEnded {
+                ending: e.ending.clone(),
+                seq,
+                at,
+            });
+            let waiting = self.waiters.questions.remove(&e.question);
+            for answer in waiting.unwrap_or_default() {
+                turn.ended_waits.questions.push((answer, question.clone()));
+            }
+        }
+    }
+
+    /// If the last event ended an approval with waiters, they are told in the same commit.
+    pub(super) fn tell_waiters(&mut self, turn: &mut Turn) {
+        let Some(Committed {
+            event: Event::ApprovalResolved(resolved),
+            ..
+        }) = turn.entries.last()
+        else {
+            return;
+        };
+        let id = resolved.approval.clone();
+        let Some(waiting) = self.waiters.approvals.remove(&id) else {
+            return;
+        };
+        let Some(approval) = self.state.find_approval(&id).cloned() else {
+            return;
+        };
+        self.end_waits(waiting, approval, turn);
+    }
+
+    fn end_waits(&mut self, mut waiting: Vec<ApprovalWaiter>, approval: Approval, turn: &mut Turn) {
+        waiting.retain(|waiter| !waiter.answer.is_closed());
+        let told = if waiting.iter().any(|waiter| waiter.tell) {
+            self.tell(approval, turn)
+        } else {
+            approval
+        };
+        let ended = waiting.into_iter().map(|waiter| (waiter, told.clone()));
+        turn.ended_waits.approvals.extend(ended);
+    }
+
+    /// Records that the asker is about to be told.
+    fn tell(&mut self, approval: Approval, turn: &mut Turn) -> Approval {
+        let told = self.decide_and_apply(Input::TellAnswer(Box::new(approval.clone())), turn);
+        if let Ok(Pending::Ready(Reply::Approval(told))) = told {
+            *told
+        } else {
+            approval
+        }
+    }
+
+    pub(super) fn wait_approval(
+        &mut self,
+        id: ApprovalId,
+        tell: bool,
+        answer: Answer<Approval>,
+        turn: &mut Turn,
+    ) {
+        match self.state.find_approval(&id).cloned() {
+            None => refuse_with(answer, Rejection::UnknownApproval(id).into()),
+            Some(approval) if approval.is_pending() => self.waiters.wait_approval(id, tell, answer),
+            Some(approval) => {
+                let waiter = ApprovalWaiter { tell, answer };
+                self.end_waits(vec![waiter], approval, turn);
+            }
+        }
+    }
+
+    pub(super) fn wait_question(&mut self, id: QuestionId, answer: Answer<Question>) {
+        if self.state.find_question(&id).is_some() {
+            self.waiters.wait_question(id, answer);
+        } else {
+            refuse_with(answer, Rejection::UnknownQuestion(id).into());
+        }
+    }
+
+    /// After the state was loaded again: answers waits for what is no longer open.
+    pub(super) fn answer_ended_waits(&mut self, turn: &mut Turn) {
+        let state = &self.state;
+        let is_open = |id: &ApprovalId| state.find_approval(id).is_some_and(Approval::is_pending);
+        let approvals = self.waiters.approvals.extract_if(|id, _| !is_open(id));
+        let approvals: Vec<_> = approvals.collect();
+        let is_open = |id: &QuestionId| state.find_question(id).is_some();
+        let questions = self.waiters.questions.extract_if(|id, _| !is_open(id));
+        let questions: Vec<_> = questions.collect();
+        for (id, waiting) in approvals {
+            for ApprovalWaiter { tell, answer } in waiting {
+                self.wait_approval(id.clone(), tell, answer, turn);
+            }
+        }
+        for (id, waiting) in questions {
+            for answer in waiting {
+                self.wait_question(id.clone(), answer);
+            }
+        }
+    }
+}
+
+fn too_many_waits() -> ServiceError {
+    Rejection::TooMany {
+        what: "waits for the same answer",
+        limit: WAITERS_PER_SUBJECT_MAX,
+    }
+    .into()
+}

@@ -1,0 +1,332 @@
+//! Who is at the other end of a connection: the one decision that every door rests on.
+//!
+//! It is made when a connection is accepted, and again before anything is done or shown. What cannot be found out is
+//! never better than an agent: such a caller is nobody, unless the operator allowed unnamed callers.
+//!
+//! While no process can be an agent's, it is enough to see that whoever held the socket still does. Otherwise all
+//! processes are looked at each time, since a socket can be handed to any of them without a trace.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+
+use countersign_core::AgentId;
+use countersign_core::event::ProcessKey;
+use countersign_daemon::CgroupAgent;
+use countersign_protocol::Reason;
+
+use super::Doorkeeper;
+use super::connection::{Connection, Peer, PeerHolder, UnnamedReason};
+use crate::fault::Fault;
+use crate::peer::{
+    Descriptor, Origin, ProcessId, Reach, SocketFacts, TcpEnds, ancestry, identify, origin,
+    was_given,
+};
+
+/// Who is at the other end.
+#[derive(Clone, Debug)]
+pub(crate) enum FoundPeer {
+    /// This agent.
+    Agent(AgentId),
+    /// No agent: what it shows decides who it is.
+    Other(Lineage),
+}
+
+/// The processes that hold the other end, and everything they descend from. Empty for an unnamed caller.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lineage {
+    /// For each holder the chain from it upwards.
+    chains: Vec<Vec<ProcessKey>>,
+}
+
+impl Lineage {
+    /// All of them, each holder before what is above it.
+    pub(super) fn all(&self) -> Vec<ProcessKey> {
+        self.chains.concat()
+    }
+
+    /// Who uses an agent's token: those at the other end, and whoever was started with it and
+    /// lets a child of its own speak.
+    pub(super) fn users_of(&self, token: &str) -> Vec<ProcessKey> {
+        let holders: Vec<_> = self
+            .chains
+            .iter()
+            .filter_map(|chain| chain.first())
+            .collect();
+        let mut users = self.all();
+        users.retain(|process| holders.contains(&process) || was_given(process.pid, token));
+        users
+    }
+}
+
+impl Doorkeeper {
+    /// Looks who is at the other end, and decides.
+    pub(crate) async fn find_peer(&self, connection: &Arc<Connection>) -> Result<FoundPeer, Fault> {
+        if let Some(agent) = connection.record().agent.clone() {
+            return Ok(FoundPeer::Agent(agent));
+        }
+        match connection.peer {
+            Peer::Unix { process, .. } => self.look_at_process(connection, process).await,
+            Peer::Tcp(ends) => self.look_at_socket(connection, ends).await,
+        }
+        self.judge(connection).await?;
+        let record = connection.record();
+        match (&record.agent, record.unnamed) {
+            (Some(agent), _) => Ok(FoundPeer::Agent(agent.clone())),
+            (None, Some(reason)) if connection.is_unix() || !self.unnamed_callers => {
+                Err(refuse_unnamed(reason, connection))
+            }
+            (None, _) => {
+                let holders = record.holders.iter();
+                let chains = holders.map(|holder| holder.chain.clone()).collect();
+                Ok(FoundPeer::Other(Lineage { chains }))
+            }
+        }
+    }
+
+    /// The kernel named the process when it connected; it must still be that one.
+    async fn look_at_process(&self, connection: &Arc<Connection>, process: Option<ProcessId>) {
+        // Without /proc nobody's descent is known; SECURITY.md says so.
+        if cfg!(not(target_os = "linux")) {
+            return;
+        }
+        let Some(process) = process.filter(|process| identify(process.pid) == Some(*process))
+        else {
+            return connection.record().note_unnamed(UnnamedReason::Ended);
+        };
+        if self.is_judged(connection) {
+            return;
+        }
+        let looking = tokio::task::spawn_blocking(move || find_chain(process.pid));
+        let chain = looking.await.unwrap_or(Err(UnnamedReason::Ended));
+        let mut record = connection.record();
+        match chain {
+            Ok(chain) => record.note_holders(vec![PeerHolder {
+                descriptor: None,
+                chain,
+                is_foreign: false,
+            }]),
+            Err(reason) => record.note_unnamed(reason),
+        }
+    }
+
+    async fn look_at_socket(&self, connection: &Arc<Connection>, ends: TcpEnds) {
+        let has_agents = self.service.has_agent_processes();
+        if !has_agents && self.is_judged(connection) && is_held_as_before(connection) {
+            return;
+        }
+        let facts = match self.peers.describe(ends) {
+            Ok(Some(facts)) => facts,
+            Ok(None) => return connection.record().note_unnamed(UnnamedReason::Closed),
+            Err(_) => return connection.record().note_unnamed(UnnamedReason::Hidden),
+        };
+        connection.record().note_socket(facts);
+        if facts.uid != self.uid {
+            connection.record().note_unnamed(UnnamedReason::OtherUser);
+        }
+        let descriptors = self.find_descriptors(facts, has_agents).await;
+        self.note_descriptors(connection, facts, descriptors).await;
+    }
+
+    async fn find_descriptors(&self, facts: SocketFacts, has_agents: bool) -> Vec<Descriptor> {
+        let found = if has_agents {
+            self.peers.find_all(facts.inode).await
+        } else {
+            self.peers.find_some(facts.inode).await
+        };
+        if !found.is_empty() {
+            return found;
+        }
+        // A holder that hands it to its child while we look is seen the second time.
+        self.peers.find_all(facts.inode).await
+    }
+
+    async fn note_descriptors(
+        &self,
+        connection: &Arc<Connection>,
+        facts: SocketFacts,
+        descriptors: Vec<Descriptor>,
+    ) {
+        let known = if self.is_judged(connection) {
+            connection.record().holders.clone()
+        } else {
+            Vec::new()
+        };
+        let uid = self.uid;
+        let looking = tokio::task::spawn_blocking(move || {
+            let holders = descriptors.into_iter();
+            let holders = holders.map(|one| find_holder(one, facts.inode, uid, &known));
+            holders.filter_map(Result::transpose).collect()
+        });
+        let found: Vec<Result<_, _>> = looking.await.unwrap_or_default();
+        let mut record = connection.record();
+        if found.is_empty() {
+            return record.note_unnamed(UnnamedReason::Hidden);
+        }
+        // One that cannot be named does not hide the others: an agent may be among them.
+        let mut holders = Vec::new();
+        for holder in found {
+            match holder {
+                Ok(holder) => holders.push(holder),
+                Err(reason) => record.note_unnamed(reason),
+            }
+        }
+        if holders.iter().any(|holder| holder.is_foreign) {
+            record.note_unnamed(UnnamedReason::OtherUser);
+        }
+        record.note_holders(holders);
+    }
+
+    /// Whether nothing has changed since it was last decided who the peer is.
+    fn is_judged(&self, connection: &Connection) -> bool {
+        let record = connection.record();
+        record.judged == Some((self.service.trust_version(), record.version))
+    }
+
+    /// Finds the agent among all that were ever seen at the other end.
+    async fn judge(&self, connection: &Arc<Connection>) -> Result<(), Fault> {
+        if self.is_judged(connection) {
+            return Ok(());
+        }
+        let trust_version = self.service.trust_version();
+        if !self.service.has_agent_processes() {
+            let mut record = connection.record();
+            record.judged = Some((trust_version, record.version));
+            return Ok(());
+        }
+        self.judge_creator(connection).await?;
+        let (version, seen, chains) = {
+            let record = connection.record();
+            let chains = record.holders.iter().map(|holder| holder.chain.clone());
+            (record.version, record.seen.clone(), chains.collect())
+        };
+        let marked = self.service.find_marked(seen).await?;
+        let agent = match marked {
+            Some(agent) => Some(agent),
+            None => self.find_descent(chains).await?,
+        };
+        let mut record = connection.record();
+        match agent {
+            Some(agent) => record.note_agent(agent),
+            None => record.judged = Some((trust_version, version)),
+        }
+        Ok(())
+    }
+
+    /// A socket that was created in an agent's cgroup is that agent's, whoever holds it now.
+    async fn judge_creator(&self, connection: &Arc<Connection>) -> Result<(), Fault> {
+        let cgroup = {
+            let record = connection.record();
+            let socket = record.socket.filter(|_| !record.creator_checked);
+            socket.and_then(|facts| facts.cgroup)
+        };
+        let Some(cgroup) = cgroup else { return Ok(()) };
+        let creator = self.service.find_cgroup_agent(cgroup).await?;
+        let mut record = connection.record();
+        record.creator_checked = true;
+        match creator {
+            CgroupAgent::Agent(agent) => record.note_agent(agent),
+            CgroupAgent::Unknown => record.note_unnamed(UnnamedReason::CreatorUnknown),
+            CgroupAgent::None => {}
+        }
+        Ok(())
+    }
+
+    /// The agent that a holder descends from, or did before what started it ended.
+    async fn find_descent(&self, chains: Vec<Vec<ProcessKey>>) -> Result<Option<AgentId>, Fault> {
+        if let Some(agent) = self.service.agent_among(chains.concat()).await? {
+            return Ok(Some(agent));
+        }
+        let outside = self.service.outside_processes().await?;
+        if outside.is_empty() {
+            return Ok(None);
+        }
+        let roots: Vec<ProcessKey> = outside.iter().map(|(root, _)| *root).collect();
+        let looking = tokio::task::spawn_blocking(move || {
+            let origins = chains.iter().map(|chain| origin(chain, &roots));
+            origins.collect::<Vec<Origin>>()
+        });
+        let origins = looking.await.unwrap_or_else(|_| vec![Origin::Doubtful]);
+        let known = outside
+            .into_iter()
+            .find(|(root, _)| origins.contains(&Origin::Root(*root)));
+        if let Some((_, agent)) = known {
+            return Ok(Some(agent));
+        }
+        if origins.contains(&Origin::Doubtful) {
+            let message = "the calling process may be an agent's: whatever started it has ended, and an \
+                           agent that the host did not start is there. Run this from a terminal";
+            return Err(Fault::refused(Reason::AuthFailed, message));
+        }
+        Ok(None)
+    }
+}
+
+/// Whether each process that held the socket still has it under the same number. It costs one call each.
+fn is_held_as_before(connection: &Connection) -> bool {
+    let record = connection.record();
+    let Some(socket) = record.socket else {
+        return false;
+    };
+    let is_held = |holder: &PeerHolder| {
+        let descriptor = holder.descriptor;
+        descriptor.is_some_and(|descriptor| descriptor.is_socket(socket.inode))
+    };
+    !record.holders.is_empty() && record.holders.iter().all(is_held)
+}
+
+/// The process behind a descriptor, with what is above it. Nothing if it let the socket go meanwhile.
+fn find_holder(
+    descriptor: Descriptor,
+    inode: u64,
+    uid: u32,
+    known: &[PeerHolder],
+) -> Result<Option<PeerHolder>, UnnamedReason> {
+    let process = identify(descriptor.pid).map(to_key);
+    let same = known.iter().find(|holder| {
+        holder.descriptor == Some(descriptor) && holder.chain.first().copied() == process
+    });
+    if let Some(same) = same {
+        return Ok(Some(same.clone()));
+    }
+    let owner = fs::metadata(format!("/proc/{}", descriptor.pid)).map(|found| found.uid());
+    let chain = find_chain(descriptor.pid);
+    // Its number may be another's by now, and then so is what was read.
+    if !descriptor.is_socket(inode) {
+        return Ok(None);
+    }
+    Ok(Some(PeerHolder {
+        descriptor: Some(descriptor),
+        chain: chain?,
+        is_foreign: owner.is_ok_and(|owner| owner != uid),
+    }))
+}
+
+fn find_chain(pid: u32) -> Result<Vec<ProcessKey>, UnnamedReason> {
+    let found = ancestry(pid);
+    match found.reach {
+        Reach::TooDeep => Err(UnnamedReason::TooDeep),
+        Reach::Lost if !found.processes.is_empty() => Err(UnnamedReason::Changing),
+        _ if found.processes.is_empty() => Err(UnnamedReason::Ended),
+        _ => Ok(found.processes.into_iter().map(to_key).collect()),
+    }
+}
+
+fn to_key(process: ProcessId) -> ProcessKey {
+    ProcessKey {
+        pid: process.pid,
+        start_time: process.start_time,
+    }
+}
+
+fn refuse_unnamed(reason: UnnamedReason, connection: &Connection) -> Fault {
+    let advice = if connection.is_unix() {
+        ""
+    } else {
+        ". Call from a process of your own on this machine, or by the Unix socket; for a forwarded port, set \
+         `unnamed_callers = true` under `[server]` in config.toml"
+    };
+    tracing::info!(peer = ?connection.peer, %reason, "refused a caller that cannot be named");
+    let message = format!("the calling process is not known: {reason}{advice}");
+    Fault::refused(Reason::AuthFailed, message)
+}

@@ -1,0 +1,93 @@
+//! Who calls is decided once more at the end of what takes time: when the whole of a body has come and before
+//! anything is done for it, and before an answer is given that may have been waited for.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest as _, Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::Doors;
+use crate::auth::{Connection, Identity};
+use crate::fault::Fault;
+use crate::rest;
+
+/// Where a request's handler leaves who its caller was found to be.
+#[derive(Clone, Default)]
+pub(crate) struct RequestIdentity(Arc<Mutex<Option<Identity>>>);
+
+impl RequestIdentity {
+    pub(crate) fn set(&self, identity: &Identity) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Some(identity.clone());
+    }
+
+    fn take(&self) -> Option<Identity> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take()
+    }
+}
+
+/// The layer around every route.
+pub(crate) async fn look_again(
+    State(doors): State<Arc<Doors>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let served = if reads {
+        confirm_response(&doors, request, next).await
+    } else if request.uri().path().starts_with("/api/") {
+        serve_whole_request(&doors, request, next).await
+    } else {
+        // MCP sees to it by itself: it knows other callers.
+        Ok(next.run(request).await)
+    };
+    served.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn confirm_response(
+    doors: &Doors,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Fault> {
+    let connection = request.extensions().get::<Arc<Connection>>().cloned();
+    let identity = RequestIdentity::default();
+    request.extensions_mut().insert(identity.clone());
+    let response = next.run(request).await;
+    if let (Some(connection), Some(mut identity)) = (connection, identity.take()) {
+        doors.doorkeeper.confirm(&connection, &mut identity).await?;
+    }
+    Ok(response)
+}
+
+/// Nobody's body is taken before it is known who they are; its handler then finds that out anew.
+async fn serve_whole_request(
+    doors: &Doors,
+    request: Request,
+    next: Next,
+) -> Result<Response, Fault> {
+    let (parts, body) = request.into_parts();
+    let connection = rest::connection(&parts)?;
+    let shown = rest::shown_token(&parts)?;
+    let shown = shown.map(Arc::from);
+    doors.doorkeeper.identify(&connection, shown).await?;
+    let request = Request::from_parts(parts, body);
+    match read_whole(request).await {
+        Ok(request) => Ok(next.run(request).await),
+        Err(refusal) => Ok(refusal),
+    }
+}
+
+/// The request with all of its body in memory.
+pub(crate) async fn read_whole(request: Request) -> Result<Request, Response> {
+    let (parts, body) = request.into_parts();
+    // The limit on bodies is in the extensions, and these are read from a request.
+    let reading = Request::from_parts(parts.clone(), body);
+    match Bytes::from_request(reading, &()).await {
+        Ok(bytes) => Ok(Request::from_parts(parts, Body::from(bytes))),
+        Err(rejection) => Err(rest::refuse_body(&rejection).into_response()),
+    }
+}

@@ -1,0 +1,107 @@
+//! What a REST request is made of, each part refused in our own form if it does not fit.
+
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::Bytes;
+use countersign_protocol::Reason;
+use serde::de::DeserializeOwned;
+
+use super::document;
+use crate::fault::Fault;
+use crate::strict;
+
+/// The longest body of an operation that takes none: some clients always send `{}`, which has no field.
+const EMPTY_OBJECT_BYTES: u64 = 2;
+
+/// A body that must be JSON and fit, with no field left over.
+pub(super) struct JsonBody<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Fault> {
+        if !is_json(request.headers()) {
+            return Err(Fault::plain(
+                Reason::UnsupportedMediaType,
+                "the body must be JSON: send `Content-Type: application/json`",
+            ));
+        }
+        let bytes = Bytes::from_request(request, state).await;
+        let bytes = bytes.map_err(|rejection| refuse_body(&rejection))?;
+        strict::read_object(&bytes).map(Self)
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE);
+    let Some(value) = value.and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    let kind = value.split(';').next().unwrap_or_default().trim();
+    let kind = kind.to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// A body that could not be read whole.
+pub(crate) fn refuse_body(rejection: &BytesRejection) -> Fault {
+    let reason = match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Reason::TooLarge,
+        _ => Reason::InvalidParams,
+    };
+    Fault::plain(reason, rejection.body_text())
+}
+
+/// The query, as the operation reads it. Names that it does not know were refused by [`check_shape`].
+pub(super) struct QueryParams<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Fault> {
+        let read = Query::<T>::try_from_uri(&parts.uri);
+        read.map(|Query(params)| Self(params))
+            .map_err(|error| Fault::plain(Reason::InvalidParams, error.body_text()))
+    }
+}
+
+/// The one variable part of a path.
+pub(crate) struct PathId(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathId {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
+        let read = Path::<String>::from_request_parts(parts, state).await;
+        read.map(|Path(id)| Self(id))
+            .map_err(|_| Fault::plain(Reason::InvalidParams, "the path is not UTF-8 text"))
+    }
+}
+
+/// Refuses names in the query that the document does not have for this operation, and a body where it
+/// has none. Called once it is known who calls.
+pub(super) fn check_shape(parts: &Parts) -> Result<(), Fault> {
+    let path = parts.extensions.get::<MatchedPath>();
+    let operation = path.and_then(|path| document::operation(path.as_str(), &parts.method));
+    // What is not described takes nothing.
+    let operation = operation.unwrap_or(&document::NOTHING);
+    if !operation.takes_body && has_body(&parts.headers) {
+        let message = "this operation takes no body";
+        return Err(Fault::plain(Reason::InvalidParams, message));
+    }
+    let names = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+    let Query(names) =
+        names.map_err(|error| Fault::plain(Reason::InvalidParams, error.body_text()))?;
+    let unknown = names
+        .iter()
+        .find(|(name, _)| !operation.query_names.contains(name));
+    unknown.map_or(Ok(()), |(name, _)| Err(strict::unknown_field(name)))
+}
+
+fn has_body(headers: &HeaderMap) -> bool {
+    let length = headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    headers.contains_key(header::TRANSFER_ENCODING)
+        || length.is_some_and(|length| length > EMPTY_OBJECT_BYTES)
+}

@@ -1,0 +1,108 @@
+//! Reading what callers send, with nothing left over.
+//!
+//! Invariant: a field that nobody reads is refused with its name. A misspelt limit must not become no
+//! limit at all.
+
+use serde::de::DeserializeOwned;
+
+use countersign_protocol::{ErrorCode, Reason};
+
+use crate::fault::Fault;
+
+/// Reads the fields of an object. Derived code would also take a list of their values.
+pub(crate) fn read_object<T: DeserializeOwned>(text: &[u8]) -> Result<T, Fault> {
+    if text.trim_ascii_start().starts_with(b"[") {
+        let message = "invalid type: sequence, expected an object";
+        return Err(Fault::plain(Reason::InvalidParams, message));
+    }
+    read_json(text)
+}
+
+/// Reads a whole JSON document.
+pub(crate) fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, Fault> {
+    let mut unknown = None;
+    let mut source = serde_json::Deserializer::from_slice(text);
+    let read = serde_ignored::deserialize(&mut source, |path| {
+        unknown.get_or_insert_with(|| path.to_string());
+    });
+    let value = read
+        .and_then(|value| source.end().map(|()| value))
+        .map_err(|error| Fault::invalid(&error))?;
+    match unknown {
+        None => Ok(value),
+        // An optional object is a step of its own in the path, shown as a question mark.
+        Some(path) => Err(unknown_field(&path.replace(".?", ""))),
+    }
+}
+
+/// The refusal of a field that does not belong to the request.
+pub(crate) fn unknown_field(name: &str) -> Fault {
+    let start: String = name.chars().take(100).collect();
+    Fault::new(
+        ErrorCode::InvalidParams,
+        Reason::InvalidParams,
+        format!("unknown field `{start}`"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_protocol::{
+        NotifyParams, RegisterAgentParams, RequestApprovalParams, SpawnAgentParams,
+    };
+
+    use super::*;
+
+    fn refusal<T: DeserializeOwned>(text: &str) -> Option<String> {
+        let read = read_object::<T>(text.as_bytes());
+        read.err().map(|fault| fault.into_error().message)
+    }
+
+    #[test]
+    fn a_field_that_nobody_reads_is_refused_by_name() {
+        let plain = r#"{"action":"x","details":{"any":[1,{"thing":null}]},"input":{"a":1.50}}"#;
+        let read: RequestApprovalParams = read_json(plain.as_bytes()).unwrap();
+        assert_eq!(read.details.text(), r#"{"any":[1,{"thing":null}]}"#);
+        assert_eq!(read.input.unwrap().text(), r#"{"a":1.50}"#);
+        let cases = [
+            (
+                refusal::<RequestApprovalParams>(r#"{"action":"x","tmeout_ms":1}"#),
+                "unknown field `tmeout_ms`",
+            ),
+            (
+                refusal::<RegisterAgentParams>(r#"{"name":"x","display":{"lable":1}}"#),
+                "unknown field `display.lable`",
+            ),
+            (
+                refusal::<SpawnAgentParams>(
+                    r#"{"cwd":"/","env":[{"name":"A"},{"name":"B","secrt":true}]}"#,
+                ),
+                "unknown field `env.1.secrt`",
+            ),
+            (
+                refusal::<SpawnAgentParams>(r#"{"cwd":"/","worktree":{"branhc":"b"}}"#),
+                "unknown field `worktree.branhc`",
+            ),
+            (
+                refusal::<SpawnAgentParams>(r#"{"cwd":"/"} {}"#),
+                "trailing characters",
+            ),
+            (
+                refusal::<NotifyParams>(" []"),
+                "invalid type: sequence, expected an object",
+            ),
+            (refusal::<SpawnAgentParams>("{}"), "missing field `cwd`"),
+            (
+                refusal::<SpawnAgentParams>(r#"{"cwd":"/","env":[["A"]]}"#),
+                "invalid type: sequence, expected an object",
+            ),
+            (
+                refusal::<RegisterAgentParams>(r#"{"name":"x","display":[]}"#),
+                "invalid type: sequence, expected an object",
+            ),
+        ];
+        for (refused, message) in cases {
+            assert_eq!(refused.as_deref(), Some(message));
+        }
+    }
+}

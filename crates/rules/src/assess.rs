@@ -538,6 +538,11 @@ impl Assessor<'_> {
         if let Some((source, glob)) = &touched.copied_from {
             let names = Arc::new(self.names_below(source, *glob, base));
             for spot in &spots {
+                // A link that is there already takes what is written through it.
+                let place = self.place();
+                let tree = walk_tree(spot.real_path(), Walk::Follow, place, self.facts);
+                located.doubt = located.doubt.or(tree.doubt);
+                located.add_spots(touched.touches, tree.links);
                 located.add(touched.touches, At::Copied(spot.clone(), names.clone()));
             }
             return;

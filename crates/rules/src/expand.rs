@@ -88,6 +88,13 @@ impl Expander<'_> {
                 break;
             }
         }
+        let is_option = |path: &String| {
+            let word = path.get(folder.len() + 1..).unwrap_or_default();
+            word.starts_with(['-', '@', '+'])
+        };
+        if names.starts_with(['*', '?', '[']) && paths.iter().any(is_option) {
+            self.doubts("the wildcard names a file that looks like an option");
+        }
         // Without a match the shell hands the word over as it is.
         paths.push(format!("{folder}/{}", unescaped(names)));
         for path in paths {
@@ -254,7 +261,9 @@ pub(crate) fn walk_tree(root: &str, walk: Walk, place: &Place, facts: &dyn Facts
         }
         let Some(entries) = list_within(&folder, left, facts) else {
             tree.names = TreeNames::unknown();
-            if follow {
+            if is_of_processes(&folder) {
+                tree.doubt = Some("it walks what other processes hold");
+            } else if follow {
                 tree.doubt = Some("it follows links below a folder that is too large to look at");
             }
             return tree;
@@ -284,9 +293,13 @@ pub(crate) fn walk_tree(root: &str, walk: Walk, place: &Place, facts: &dyn Facts
 
 /// Nothing where a folder cannot be listed, is a view of processes, or holds more than `left`.
 fn list_within(folder: &str, left: usize, facts: &dyn Facts) -> Option<Vec<FolderEntry>> {
-    let is_process = folder == "/proc" || folder.starts_with("/proc/");
-    let entries = facts.list_folder(folder).filter(|_| !is_process)?;
+    let entries = facts.list_folder(folder);
+    let entries = entries.filter(|_| !is_of_processes(folder))?;
     (entries.len() <= left).then_some(entries)
+}
+
+fn is_of_processes(folder: &str) -> bool {
+    folder == "/proc" || folder.starts_with("/proc/")
 }
 
 #[cfg(test)]

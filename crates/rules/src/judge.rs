@@ -132,6 +132,14 @@ fn covers_hazard(entry: &Entry, hazard: &Hazard) -> bool {
     }
 }
 
+/// How many words of a command a rule names: of two allows the narrower one is told.
+fn named_words(entry: &Entry) -> usize {
+    match &entry.rule.pattern {
+        Pattern::Shell(shell) => shell.literal_words(),
+        _ => 0,
+    }
+}
+
 /// Whether a rule names one command, dangerous arguments and all.
 fn is_exact(entry: &Entry) -> bool {
     matches!(&entry.rule.pattern, Pattern::Shell(shell) if shell.form == ShellForm::Exact)
@@ -150,7 +158,10 @@ impl Said<'_> {
     }
 
     fn is_above(&self, other: Option<&Self>) -> bool {
-        let weight = |said: &Self| (said.entry.rank, said.effect, is_exact(said.entry));
+        let weight = |said: &Self| {
+            let named = named_words(said.entry);
+            (said.entry.rank, said.effect, is_exact(said.entry), named)
+        };
         other.is_none_or(|other| weight(self) > weight(other))
     }
 }

@@ -37,6 +37,8 @@ async fn status(host: &Host) -> Value {
 impl Scene {
     async fn new() -> Self {
         let host = Host::start();
+        // Once the record is lost, no token is made any more.
+        host.token();
         let mut wire = Wire::unix(&host.socket()).await;
         let params = json!({ "action": "first", "system_level": true });
         let id = wire.ok("host.request_approval", params).await["id"].take();

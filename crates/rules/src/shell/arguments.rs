@@ -44,6 +44,17 @@ pub(crate) enum Walk {
     Follow,
 }
 
+/// Options of programs that leave hidden files out, unless these name them.
+const SELECTS_FILES: [&str; 7] = [
+    "-g",
+    "--glob",
+    "--iglob",
+    "-t",
+    "--type",
+    "--type-add",
+    "--ignore-file",
+];
+
 /// Reads the arguments of the program `words[0]`; nothing for a program that is not in the table.
 /// `sources` are the same words with what is known of their expansion.
 pub(crate) fn read_arguments(words: &[String], sources: &[Word]) -> Option<Arguments> {
@@ -54,6 +65,10 @@ pub(crate) fn read_arguments(words: &[String], sources: &[Word]) -> Option<Argum
     Some(reader.finish())
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is what one kind of option has said so far"
+)]
 struct ArgumentReader<'w> {
     entry: &'static ProgramEntry,
     words: &'w [String],
@@ -63,6 +78,7 @@ struct ArgumentReader<'w> {
     found: Arguments,
     pattern_given: bool,
     shows_hidden: bool,
+    only_reads: bool,
     /// Whether a word says that the program does not take its commands from its input.
     says_what_to_do: bool,
     /// Where the words of a script begin that the program runs.
@@ -79,6 +95,7 @@ impl<'w> ArgumentReader<'w> {
             found: Arguments::default(),
             pattern_given: false,
             shows_hidden: false,
+            only_reads: false,
             says_what_to_do: false,
             script_from: None,
         }
@@ -229,6 +246,8 @@ impl<'w> ArgumentReader<'w> {
                 None => return at + 1,
             },
         };
+        // What such an option selects is looked at although it is hidden.
+        self.shows_hidden |= SELECTS_FILES.contains(&name);
         self.value(word, &value, class);
         word + 1
     }
@@ -280,6 +299,7 @@ impl<'w> ArgumentReader<'w> {
             OptionClass::Recurse => self.walks(Walk::All),
             OptionClass::Follow => self.walks(Walk::Follow),
             OptionClass::Hidden => self.shows_hidden = true,
+            OptionClass::Reading => self.only_reads = true,
             OptionClass::PatternNone => self.pattern_given = true,
             _ => {}
         }
@@ -347,7 +367,8 @@ impl<'w> ArgumentReader<'w> {
         let own = &self.words[1..self.script_from.unwrap_or(self.words.len())];
         let dangerous = |word: &&String| {
             let mut globs = self.entry.danger_words.iter();
-            globs.any(|glob| glob.matches(word))
+            let folded = word.to_lowercase();
+            globs.any(|glob| glob.matches(word) || glob.matches(&folded))
         };
         if let Some(word) = own.iter().find(dangerous).cloned() {
             self.dangerous(&word);
@@ -374,6 +395,12 @@ impl<'w> ArgumentReader<'w> {
             operands.repeated == Some(OperandKind::Read) && operands.last == [OperandKind::Write];
         for (at, (word, kind)) in plain.iter().zip(kinds).enumerate() {
             let text = self.words[*word].clone();
+            let kind = match kind {
+                Some(OperandKind::Write | OperandKind::Danger) if self.only_reads => {
+                    Some(OperandKind::Read)
+                }
+                kind => kind,
+            };
             self.plain_word(*word, &text, kind);
             if has_destination
                 && at + 1 == plain.len()
@@ -382,6 +409,12 @@ impl<'w> ArgumentReader<'w> {
             {
                 path.is_destination = true;
             }
+        }
+        if let ([word], true) = (plain.as_slice(), has_destination) {
+            // `ln TARGET` makes a link of the same name where it runs.
+            let text = self.words[*word].clone();
+            let name = super::reach::base(text.trim_end_matches('/'));
+            self.add(*word, &format!("./{name}"), Touches::Writes);
         }
         if self.found.walk != Walk::No && plain.len() <= self.pattern_words(operands) {
             // Without a folder it walks the one it is in.

@@ -29,7 +29,16 @@ fn only_prints(program: &str) -> bool {
     let is_risky = |word: &str| {
         matches!(
             word,
-            "system" | "getline" | "close" | "fflush" | "include" | "load" | "ENVIRON" | "ARGV"
+            "system"
+                | "getline"
+                | "close"
+                | "fflush"
+                | "include"
+                | "load"
+                | "ENVIRON"
+                | "ARGV"
+                | "SYMTAB"
+                | "PROCINFO"
         )
     };
     let mut words = bare.split(|c: char| !(c.is_alphanumeric() || c == '_'));

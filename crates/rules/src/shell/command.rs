@@ -61,6 +61,11 @@ pub(crate) fn look(simple: &Simple, reach: &mut Reach) -> Facts {
         &simple.words[start.min(simple.words.len())..],
         &mut facts,
     );
+    let in_shell = |word: &String| matches!(word.as_str(), "command" | "time" | "--" | "-p");
+    if facts.moves.is_some() && !words[..start].iter().all(in_shell) {
+        // Other wrappers run a program of that name, which moves nobody.
+        facts.moves = Some(Move::Somewhere);
+    }
     facts.allow = allow_forms(&words, &inner, start);
     facts
 }
@@ -72,7 +77,7 @@ fn doubt_of_words(simple: &Simple) -> Option<String> {
     if let Some(assign) = simple
         .assigns
         .iter()
-        .find(|assign| !is_safe_variable(&assign.name) || assign.value.literal().is_none())
+        .find(|assign| !is_safe_assignment(&assign.name, assign.value.literal()))
     {
         return Some(format!("it sets the variable {}", assign.name));
     }
@@ -84,6 +89,12 @@ fn doubt_of_words(simple: &Simple) -> Option<String> {
         return Some("the program's name is expanded only when it runs".to_owned());
     }
     None
+}
+
+/// A time zone that is a path is a file that is read.
+fn is_safe_assignment(name: &str, value: Option<&str>) -> bool {
+    let is_path = |value: &str| value.starts_with([':', '/']) || value.contains("..");
+    is_safe_variable(name) && value.is_some_and(|value| !is_path(value))
 }
 
 /// Takes transparent wrappers off. Gives the words that are left and where they begin.
@@ -211,6 +222,8 @@ fn destination(words: &[String], sources: &[Word]) -> Move {
     }
     let certain = |at: usize| sources.get(at).is_some_and(|word| word.literal().is_some());
     match words.get(at) {
+        // Without a word `pushd` goes back to where it was before.
+        None if words.first().is_some_and(|name| name == "pushd") => Move::Somewhere,
         None => Move::To("~".to_owned()),
         Some(path) if certain(at) && !path.starts_with(['-', '+']) && at + 1 == words.len() => {
             let quoted_tilde = path.starts_with('~') && !sources[at].tilde;

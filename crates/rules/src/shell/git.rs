@@ -89,7 +89,16 @@ const KNOWN: [&str; 69] = [
 ];
 
 /// Long options that run or write, in any subcommand.
-const LONG: [&str; 18] = [
+const LONG: [&str; 27] = [
+    "no-index",
+    "untracked",
+    "no-exclude-standard",
+    "include-untracked",
+    "stdin-paths",
+    "batch",
+    "batch-check",
+    "batch-command",
+    "pathspec-from-file",
     "web",
     "strategy",
     "upload-pack",
@@ -138,9 +147,21 @@ pub(crate) fn hazard(arguments: &[String]) -> Option<String> {
         return Some(sub.to_owned());
     }
     rest.iter()
-        .find(|word| is_dangerous(sub, word))
+        .find(|word| is_dangerous(sub, word) || is_magic_path(word) || leaves_tree(sub, word))
         .or_else(|| dangerous_word(sub, rest))
         .cloned()
+}
+
+/// A pathspec that git reads in its own way: `:(top)x`, `:/x`, `:!x`.
+fn is_magic_path(word: &str) -> bool {
+    word.strip_prefix(':')
+        .is_some_and(|rest| rest.starts_with(['(', '/', '!', '^']))
+}
+
+/// With a path outside its work tree `git diff` compares any two folders.
+fn leaves_tree(sub: &str, word: &str) -> bool {
+    let outside = word.starts_with(['/', '~']) || word == ".." || word.starts_with("../");
+    sub == "diff" && (outside || word.contains("/../"))
 }
 
 fn is_dangerous(sub: &str, word: &str) -> bool {
@@ -158,6 +179,8 @@ fn is_dangerous(sub: &str, word: &str) -> bool {
     }
     let letters = match sub {
         "grep" => "O",
+        "clean" => "xX",
+        "stash" => "ua",
         "help" => "wi",
         "clone" => "uc",
         "rebase" => "xis",
@@ -172,15 +195,26 @@ fn is_dangerous(sub: &str, word: &str) -> bool {
 fn dangerous_word<'w>(sub: &str, rest: &'w [String]) -> Option<&'w String> {
     let first = rest.iter().find(|word| !word.starts_with('-'));
     match (sub, first.map(String::as_str)) {
-        ("bisect", Some("run"))
+        ("apply" | "am", _) if !only_shows(rest) => rest.first(),
+        ("stash", _) if rest.iter().any(|word| word == "--all") => rest.first(),
+        ("sparse-checkout", Some(_))
+        | ("lfs", Some("install" | "update" | "uninstall"))
+        | ("bisect", Some("run"))
         | ("submodule", Some("foreach" | "update" | "add"))
         | ("remote", Some("add" | "set-url" | "update"))
-        | ("worktree" | "sparse-checkout", Some("add" | "set"))
+        | ("worktree", Some("add"))
         | ("notes" | "replace", Some("edit"))
         | ("maintenance", Some("start" | "register")) => first,
         ("config", _) if !reads_config(rest) => rest.first(),
         _ => None,
     }
+}
+
+/// A patch names the files it changes itself, guarded ones too.
+fn only_shows(rest: &[String]) -> bool {
+    let shows = ["--check", "--stat", "--numstat", "--summary"];
+    rest.iter().any(|word| shows.contains(&word.as_str()))
+        && !rest.iter().any(|word| word == "--apply")
 }
 
 /// Setting a value can name a program to run; reading one cannot.

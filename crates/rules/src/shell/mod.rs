@@ -93,7 +93,9 @@ pub(crate) fn take_apart(
     };
     let mut reach = Reach::new(text.len());
     reach.is_exhausted = script.is_cut;
-    walk(&script, start, go, &mut reach, &mut taken);
+    // After `! cd x &&` it is where it was.
+    let negates = text.split_whitespace().any(|word| word.starts_with('!'));
+    walk(&script, start, go, negates, &mut reach, &mut taken);
     if taken.doubt.is_some() && !reach.is_exhausted {
         look_again(text, &mut reach, &mut taken);
     }
@@ -155,6 +157,7 @@ fn walk(
     script: &Script,
     start: &[String],
     go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
+    negates: bool,
     reach: &mut Reach,
     taken: &mut Taken,
 ) {
@@ -176,7 +179,7 @@ fn walk(
                     directories: here.now.clone(),
                 });
                 if let Some(to) = moves {
-                    here.go(&to, is_certain(script, at), go);
+                    here.go(&to, is_certain(script, at) && !negates, go);
                 }
             }
             Item::Redirect(redirect) => taken.push(Step {

@@ -41,6 +41,8 @@ pub(crate) enum OptionClass {
     Follow,
     /// Makes the program look at hidden files too.
     Hidden,
+    /// Makes the program only read its plain words.
+    Reading,
 }
 
 impl OptionClass {
@@ -61,6 +63,7 @@ impl OptionClass {
             "recurse" => Self::Recurse,
             "follow" => Self::Follow,
             "hidden" => Self::Hidden,
+            "reading" => Self::Reading,
             _ => return None,
         })
     }
@@ -206,7 +209,13 @@ pub(crate) fn find_program(name: &str) -> Option<&'static ProgramEntry> {
         // The table is part of the program: a fault in it is a bug, which a test finds.
         table.unwrap_or_else(|fault| panic!("programs.table: {fault}"))
     });
-    TABLE.get(name)
+    TABLE.get(name).or_else(|| TABLE.get(unversioned(name)))
+}
+
+/// `gcc-12` and `python3.11` are `gcc` and `python`.
+fn unversioned(name: &str) -> &str {
+    let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    if bare.is_empty() { name } else { bare }
 }
 
 /// Reads the whole table; a message about the first line that is not understood.

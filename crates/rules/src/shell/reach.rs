@@ -363,6 +363,7 @@ impl Found {
     fn paths(&mut self, words: &[String], sources: &[Word]) {
         let name = base(&words[0]);
         if name == "git" {
+            self.searched_by_git(words);
             return self.every_path(words, sources, git_touches(words));
         }
         let Some(arguments) = read_arguments(words, sources) else {
@@ -373,6 +374,23 @@ impl Found {
         if arguments.danger.is_some() || sources.iter().any(|source| source.dynamic) {
             // What is not understood may use any of its words as a path.
             self.every_path(words, sources, Touches::Unknown);
+        }
+    }
+
+    /// `git grep` shows what is in every tracked file below the folders it is given, or below its own.
+    fn searched_by_git(&mut self, words: &[String]) {
+        let mut plain = words.iter().skip(1).filter(|word| !word.starts_with('-'));
+        if plain.next().is_none_or(|sub| sub != "grep") {
+            return;
+        }
+        let mut folders: Vec<&str> = plain.skip(1).map(String::as_str).collect();
+        if folders.is_empty() {
+            folders.push(".");
+        }
+        for folder in folders {
+            let mut touched = Touched::new(folder, false, Touches::Reads);
+            touched.walk = Walk::All;
+            self.push(touched);
         }
     }
 
@@ -395,13 +413,18 @@ impl Found {
         let destination = arguments.paths.iter().find(|path| path.is_destination);
         for path in &arguments.paths {
             let source = &sources[path.word];
-            let mut touched = Touched::new(&spelled(source, &path.path), source.glob, path.touches);
+            // Some programs expand wildcards themselves, quoted or not.
+            let glob = source.glob || path.path.contains(['*', '?', '[']);
+            let mut touched = Touched::new(&spelled(source, &path.path), glob, path.touches);
             if in_place && touched.touches == Touches::Reads {
                 touched.touches = Touches::Writes;
             }
             touched.folders.clone_from(&arguments.folders);
             if !path.is_destination {
                 touched.walk = arguments.walk;
+                if base(&words[0]) == "mv" {
+                    touched.walk = touched.walk.max(Walk::All);
+                }
             }
             touched.may_become_link = links && touched.touches != Touches::Reads;
             if let Some(to) = destination.filter(|to| to.word != path.word) {

@@ -204,9 +204,10 @@ fn is_guarded(path: &str, home: &str) -> bool {
     let in_folder = names
         .iter()
         .any(|name| GUARDED_FOLDERS.contains(&name.as_str()));
+    // A folder of that name takes the place of the file.
     let is_file = names
-        .last()
-        .is_some_and(|name| GUARDED_FILES.contains(&name.as_str()));
+        .iter()
+        .any(|name| GUARDED_FILES.contains(&name.as_str()));
     let in_home = GUARDED_PATHS
         .iter()
         .any(|folder| !home.is_empty() && below(path, &format!("{home}/{folder}"), true).is_some());

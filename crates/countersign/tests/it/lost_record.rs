@@ -93,7 +93,7 @@ impl Scene {
             ("host.register_agent", json!({ "name": "a" })),
             (
                 "host.spawn_agent",
-                json!({ "kind": "scripted", "command": ["true"], "cwd": "/tmp" }),
+                json!({ "name": "scripted", "command": ["true"], "cwd": "/tmp" }),
             ),
             ("host.stop_all", json!({})),
         ] {

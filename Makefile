@@ -52,10 +52,11 @@ crash: ## Kill the host some hundreds of times under load and check that nothing
 	COUNTERSIGN_AGENT_KILLS=200 cargo test --locked -p countersign --test it agents_outlive_a_host_that_is_killed_at_some_moment
 	COUNTERSIGN_OUTLIVE_KILLS=200 cargo test --locked -p countersign --test it twenty_agents_lose_nothing_and_repeat_nothing
 
-fuzz: $(CACHE)/bin/cargo-fuzz ## Fuzz commands and rules from the corpus as seeds; needs a nightly compiler
+fuzz: $(CACHE)/bin/cargo-fuzz ## Fuzz commands, rules and wildcards (in a real bash); needs a nightly compiler
 	cargo +nightly run --manifest-path fuzz/Cargo.toml --bin seeds -- crates/rules/corpus/corpus.jsonl fuzz/corpus
 	cd fuzz && PATH="$(CURDIR)/$(CACHE)/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir . -O verdict -- -max_len=500 -timeout=10 -max_total_time=$(FUZZ_SECONDS)
 	cd fuzz && PATH="$(CURDIR)/$(CACHE)/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir . -O rule -- -max_len=400 -timeout=10 -max_total_time=$(FUZZ_SECONDS)
+	cd fuzz && PATH="$(CURDIR)/$(CACHE)/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir . -s none -O expansion -- -max_len=64 -len_control=0 -max_total_time=$(FUZZ_SECONDS)
 
 $(CACHE)/bin/cargo-fuzz:
 	cargo install cargo-fuzz --version $(FUZZ_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target

@@ -6,9 +6,10 @@ use countersign_core::event::PartKind;
 
 use crate::expand::{TreeNames, expand, walk_tree};
 use crate::facts::Facts;
-use crate::glob::{Segment, Token, path_meets, shell_tokens};
+use crate::glob::{Token, shell_tokens};
 use crate::host::{self, Target};
 use crate::path::{Spot, below, clean, is_standard_stream, resolve};
+use crate::remade::{Remade, runs_at_once};
 use crate::request::{Action, Place, Request};
 use crate::shell::{
     self, AllowForm, CommandFacts, DenyForm, Hazard, RedirectKind, Step, Touched, Touches, Walk,
@@ -598,54 +599,6 @@ impl Assessor<'_> {
         }
         segments
     }
-}
-
-/// Whether parts of a command may run side by side: in a pipe or in the background.
-fn runs_at_once(command: &str) -> bool {
-    command.replace("&&", "").contains('&') || command.replace("||", "").contains('|')
-}
-
-/// Where other files may be once a part of a command has run.
-#[derive(Clone, Debug)]
-enum Remade {
-    /// At this path and below it.
-    At(String),
-    /// Below this folder, which itself stays what it is.
-    Below(String),
-}
-
-impl Remade {
-    fn path(&self) -> &str {
-        match self {
-            Self::At(path) | Self::Below(path) => path,
-        }
-    }
-
-    /// Whether `other` may now be something else.
-    fn holds(&self, other: &str) -> bool {
-        let names = below(other, self.path(), true);
-        names.is_some_and(|names| matches!(self, Self::At(_)) || !names.is_empty())
-    }
-
-    fn meets(&self, at: &At) -> bool {
-        match at {
-            At::Spot(spot) => spot.forms().any(|path| self.holds(path)),
-            At::Tree(spot, _) | At::Copied(spot, _) => {
-                let around = |path: &str| below(self.path(), path, true).is_some();
-                spot.forms().any(|path| self.holds(path) || around(path))
-            }
-            At::Glob(globs) => could_pass_through(globs, self.path()),
-        }
-    }
-}
-
-/// Whether a path with wildcards could be `path` or lie below it.
-fn could_pass_through(globs: &[Vec<Token>], path: &str) -> bool {
-    let names = path.split('/').filter(|name| !name.is_empty());
-    let names: Vec<Segment> = names.map(|name| Segment::Name(name.to_owned())).collect();
-    globs
-        .get(..names.len())
-        .is_some_and(|head| path_meets(&names, head, true))
 }
 
 /// Where the paths of a command are.

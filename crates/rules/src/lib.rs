@@ -20,6 +20,7 @@ mod host;
 mod judge;
 mod language;
 mod path;
+mod remade;
 mod request;
 mod ruleset;
 mod shell;

@@ -1,0 +1,79 @@
+//! What one part of a command leaves behind for the others: after it has linked, moved, copied or
+//! unpacked something, a path may lead elsewhere than it does now.
+
+use crate::assess::At;
+use crate::glob::{Segment, Token, path_meets};
+use crate::path::below;
+
+/// Whether parts of a command may run side by side: in a pipe or in the background.
+pub(crate) fn runs_at_once(command: &str) -> bool {
+    command.replace("&&", "").contains('&') || command.replace("||", "").contains('|')
+}
+
+/// Where other files may be once a part of a command has run.
+#[derive(Clone, Debug)]
+pub(crate) enum Remade {
+    /// At this path and below it.
+    At(String),
+    /// Below this folder, which itself stays what it is.
+    Below(String),
+}
+
+impl Remade {
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            Self::At(path) | Self::Below(path) => path,
+        }
+    }
+
+    /// Whether `other` may now be something else.
+    pub(crate) fn holds(&self, other: &str) -> bool {
+        let names = below(other, self.path(), true);
+        names.is_some_and(|names| matches!(self, Self::At(_)) || !names.is_empty())
+    }
+
+    pub(crate) fn meets(&self, at: &At) -> bool {
+        match at {
+            At::Spot(spot) => spot.forms().any(|path| self.holds(path)),
+            At::Tree(spot, _) | At::Copied(spot, _) => {
+                let around = |path: &str| below(self.path(), path, true).is_some();
+                spot.forms().any(|path| self.holds(path) || around(path))
+            }
+            At::Glob(globs) => could_pass_through(globs, self.path()),
+        }
+    }
+}
+
+/// Whether a path with wildcards could be `path` or lie below it.
+fn could_pass_through(globs: &[Vec<Token>], path: &str) -> bool {
+    let names = path.split('/').filter(|name| !name.is_empty());
+    let names: Vec<Segment> = names.map(|name| Segment::Name(name.to_owned())).collect();
+    globs
+        .get(..names.len())
+        .is_some_and(|head| path_meets(&names, head, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_unpacked_into_stays_what_it_is() {
+        let at = Remade::At("/p/z".to_owned());
+        let below = Remade::Below("/p".to_owned());
+        assert_eq!(
+            ["/p", "/p/z", "/p/z/a", "/p/zz"].map(|path| (at.holds(path), below.holds(path))),
+            [(false, false), (true, true), (true, true), (false, true)]
+        );
+    }
+
+    #[test]
+    fn only_pipes_and_jobs_run_side_by_side() {
+        for command in ["a | b", "a & b", "a |& b"] {
+            assert!(runs_at_once(command), "{command}");
+        }
+        for command in ["a && b", "a; b", "a || b"] {
+            assert!(!runs_at_once(command), "{command}");
+        }
+    }
+}

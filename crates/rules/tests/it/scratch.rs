@@ -17,6 +17,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use countersign_rules::{
@@ -270,6 +271,9 @@ impl ScratchTree {
     /// Runs a command in a real bash; gives what it touched that it must not touch. The tree is
     /// afterwards as it was.
     pub(crate) fn run(&self, command: &str) -> Vec<String> {
+        // A command that follows links leaves its tree, by way of `selfproc`, and would be noticed in another.
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.snapshot();
         let watch = Watch::new(&self.home);
         self.bash(command);

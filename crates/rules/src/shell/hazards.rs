@@ -3,6 +3,7 @@
 //! The table errs towards asking: options are found wherever they stand, abbreviated or bundled.
 
 use super::arguments::read_arguments;
+use super::programs::launcher_words;
 use super::word::Word;
 use super::{awk, sed};
 
@@ -57,6 +58,10 @@ impl Hazard {
 /// The argument because of which a rule with a wildcard does not cover the command, if there is one.
 pub(crate) fn find(words: &[String], sources: &[Word]) -> Option<Hazard> {
     let (name, arguments) = words.split_first()?;
+    if let Some(at) = launched_at(words) {
+        // A rule must name everything before the program that is launched, which is judged as itself.
+        return find(words.get(at..)?, sources.get(at..)?);
+    }
     let argument = match name.as_str() {
         "git" => super::git::hazard(arguments),
         "sed" | "gsed" => sed::hazard(arguments),
@@ -69,24 +74,19 @@ pub(crate) fn find(words: &[String], sources: &[Word]) -> Option<Hazard> {
     argument
         .map(|argument| Hazard::dangerous(&argument))
         .or_else(|| read_arguments(words, sources)?.danger)
-        .or_else(|| find_launched(words, sources))
 }
 
-/// Modules and launched tools are judged like the program itself.
-fn find_launched(words: &[String], sources: &[Word]) -> Option<Hazard> {
-    let name = words.first()?.as_str();
-    let at = match name {
-        "npx" | "bunx" | "uvx" | "pnpx" => {
-            words
-                .iter()
-                .skip(1)
-                .position(|word| !word.starts_with('-'))?
-                + 1
-        }
-        name if name.starts_with("python") && words.get(1).is_some_and(|word| word == "-m") => 2,
-        _ => return None,
-    };
-    read_arguments(words.get(at..)?, sources.get(at..)?)?.danger
+/// Where the program or module begins that a launcher runs.
+fn launched_at(words: &[String]) -> Option<usize> {
+    let name = words.first()?;
+    if name.starts_with("python") && words.get(1).is_some_and(|word| word == "-m") {
+        return Some(2);
+    }
+    let own = launcher_words(words)?;
+    let inner = words[own..]
+        .iter()
+        .position(|word| !word.starts_with('-'))?;
+    Some(own + inner)
 }
 
 /// Whether `name` is one of the options or the beginning of one.

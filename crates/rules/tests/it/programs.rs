@@ -29,3 +29,55 @@ fn a_rule_for_a_program_covers_what_is_known_to_be_harmless() {
     assert_eq!(wrong, Vec::<String>::new());
     assert!(count >= 900, "the cases only grow: there are {count}");
 }
+
+#[test]
+fn a_rule_that_names_a_launched_program_covers_what_is_harmless_to_it() {
+    for (command, rule, expected) in [
+        ("uv run pytest -q", "+Bash(uv run pytest:*)", Effect::Allow),
+        (
+            "poetry run pytest -x",
+            "+Bash(poetry run pytest:*)",
+            Effect::Allow,
+        ),
+        (
+            "bundle exec rspec spec/a",
+            "+Bash(bundle exec rspec:*)",
+            Effect::Allow,
+        ),
+        (
+            "npx --yes tsc --noEmit",
+            "+Bash(npx --yes tsc:*)",
+            Effect::Allow,
+        ),
+        ("npx tsc --noEmit", "+Bash(npx tsc:*)", Effect::Allow),
+        (
+            "python3 -m pytest -q",
+            "+Bash(python3 -m pytest:*)",
+            Effect::Allow,
+        ),
+        (
+            "uv run pytest -p evil",
+            "+Bash(uv run pytest:*)",
+            Effect::Ask,
+        ),
+        ("uv run pytest -q", "+Bash(uv run:*)", Effect::Ask),
+        (
+            "uv run --with x pytest",
+            "+Bash(uv run pytest:*)",
+            Effect::Ask,
+        ),
+        ("npx sed -i s/a/b/ f", "+Bash(npx sed:*)", Effect::Ask),
+        (
+            "npx jest --config /tmp/e.js",
+            "+Bash(npx jest:*)",
+            Effect::Ask,
+        ),
+        ("cargo expand", "+Bash(cargo expand:*)", Effect::Allow),
+        ("cargo expand --lib", "+Bash(cargo expand:*)", Effect::Allow),
+        ("cargo expand --odd", "+Bash(cargo expand:*)", Effect::Ask),
+    ] {
+        assert_eq!(shell(command, &[rule]), expected, "{command} under {rule}");
+    }
+    let both = ["+Bash(cargo:*)", "+Bash(cargo expand:*)"];
+    assert_eq!(shell("cargo expand", &both), Effect::Allow);
+}

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 pub(crate) fn create_token(countersign: &Path, home: &Path) -> Result<String> {
     let made = Command::new(countersign)
         .args(["token", "create", "--role", "operator"])
-        .args(["--name", "script", "--ttl", "24h"])
+        .args(["--name", "script", "--expires", "24h"])
         .env("COUNTERSIGN_HOME", home)
         .stdin(Stdio::null())
         .output()

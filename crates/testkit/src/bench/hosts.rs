@@ -3,6 +3,7 @@
 //! Invariant: every host started here is ended here, by its own process id.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -138,7 +139,8 @@ pub async fn serve_from_memory(home: &Path, listen: SocketAddr) -> Result<()> {
     let (service, mut stopped) =
         countersign_daemon::start(Box::new(log), history, Settings::new("memory")).await?;
     let run = home.join("run");
-    std::fs::create_dir_all(&run)?;
+    // The command line trusts only a folder that is its user's alone.
+    std::fs::DirBuilder::new().mode(0o700).create(&run)?;
     let options = Options {
         socket: run.join("host.sock"),
         listen: Some(listen),

@@ -46,7 +46,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "WHO")]
     name: Option<String>,
     /// How long it is valid: 90s, 30m, 1h, 90d at most, or never
-    #[arg(long, alias = "ttl", default_value = "1h", value_name = "TIME")]
+    #[arg(long, default_value = "1h", value_name = "TIME")]
     expires: Lifetime,
 }
 

@@ -50,7 +50,7 @@ async fn assert_refused_everywhere(host: &Host, agent: &mut Agent, id: &Value) {
         vec!["approve", id],
         vec!["approve", id, "--url", &url, "--token-file", token_file],
         vec!["stop", "--all", "--yes"],
-        vec!["token", "create", "--role", "operator", "--ttl", "1h"],
+        vec!["token", "create", "--role", "operator", "--expires", "1h"],
     ] {
         let ended = agent.run(&arguments).await;
         assert_eq!(ended["code"], REFUSED, "{arguments:?} {ended}");

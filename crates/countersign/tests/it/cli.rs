@@ -159,7 +159,14 @@ fn a_token_is_printed_alone_and_says_what_its_bearer_may() {
     );
     let with = |role: &str, words: &[&str]| {
         let token = home.text(&[
-            "token", "create", "--role", role, "--ttl", "1h", "--name", "ci",
+            "token",
+            "create",
+            "--role",
+            role,
+            "--expires",
+            "1h",
+            "--name",
+            "ci",
         ]);
         let mut command = home.command(words);
         command

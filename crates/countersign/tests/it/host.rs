@@ -240,7 +240,7 @@ impl Drop for Host {
 }
 
 fn create_token(home: &Path) -> String {
-    let words = "token create --role operator --name script --ttl 24h";
+    let words = "token create --role operator --name script --expires 24h";
     let made = command(home).args(words.split(' ')).output().unwrap();
     assert!(made.status.success(), "{made:?}");
     // The token alone is on stdout.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::event::PartKind;
 
-use crate::expand::{TreeNames, expand, walk_tree};
+use crate::expand::expand;
 use crate::facts::Facts;
 use crate::glob::{Token, shell_tokens};
 use crate::host::{self, Target};
@@ -16,6 +16,7 @@ use crate::shell::{
     What, Word,
 };
 use crate::spawn;
+use crate::tree::{TreeNames, walk_tree};
 
 /// Longer subjects are shown by their beginning.
 const SUBJECT_BYTES_MAX: usize = 2_000;

@@ -3,11 +3,10 @@
 //! Invariant: an expansion that carries no doubt holds every path that bash could name with the
 //! same word and the same files. It may hold more: what is between `[` and `]` counts as any text.
 
-use crate::facts::{EntryKind, Facts, FolderEntry};
+use crate::facts::{Facts, FolderEntry};
 use crate::glob::{Token, name_fits, shell_tokens};
-use crate::path::{Spot, is_magic, resolve};
+use crate::path::{Spot, is_magic, is_of_processes, resolve};
 use crate::request::Place;
-use crate::shell::Walk;
 
 /// A word that names more paths than this is doubt.
 const MATCHES_MAX: usize = 512;
@@ -165,8 +164,9 @@ impl Expander<'_> {
     fn spot(&self, folder: &str) -> Option<Spot> {
         let folder = if folder.is_empty() { "/" } else { folder };
         let spot = resolve(folder, "", self.place, self.facts).ok()?;
-        let is_process = |path: &str| path == "/proc" || path.starts_with("/proc/");
-        let is_known = !spot.forms().any(|path| is_process(path) || is_magic(path));
+        let is_known = !spot
+            .forms()
+            .any(|path| is_of_processes(path) || is_magic(path));
         is_known.then_some(spot)
     }
 }
@@ -191,123 +191,13 @@ fn unescaped(pattern: &str) -> String {
     text
 }
 
-/// The names below a folder, whatever their depth.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TreeNames {
-    /// Each name once, in lower case.
-    names: std::collections::BTreeSet<String>,
-    /// Whether there may be others.
-    is_cut: bool,
-}
-
-impl TreeNames {
-    /// Names that could not be known: there may be any.
-    pub(crate) fn unknown() -> Self {
-        Self {
-            names: std::collections::BTreeSet::new(),
-            is_cut: true,
-        }
-    }
-
-    /// Whether a name that fits may be among them.
-    pub(crate) fn may_hold(&self, mut fits: impl FnMut(&str) -> bool) -> bool {
-        self.is_cut || self.names.iter().any(|name| fits(name))
-    }
-
-    /// Whether this name, in lower case, is among them for certain.
-    pub(crate) fn holds(&self, name: &str) -> bool {
-        self.names.contains(name)
-    }
-
-    /// Whether this name, in lower case, may be among them.
-    pub(crate) fn may_hold_name(&self, name: &str) -> bool {
-        self.is_cut || self.names.contains(name)
-    }
-}
-
-/// What a program finds that walks a folder.
-#[derive(Debug)]
-pub(crate) struct Tree {
-    pub(crate) names: TreeNames,
-    /// Where the links below it lead, if the program follows them.
-    pub(crate) links: Vec<Spot>,
-    pub(crate) doubt: Option<&'static str>,
-}
-
-/// How many entries are looked at below one folder.
-const TREE_ENTRIES_MAX: usize = 20_000;
-
-/// Walks the folder at `root`, which is absolute, as a recursive program does.
-pub(crate) fn walk_tree(root: &str, walk: Walk, place: &Place, facts: &dyn Facts) -> Tree {
-    let follow = walk == Walk::Follow;
-    let mut tree = Tree {
-        names: TreeNames {
-            names: std::collections::BTreeSet::new(),
-            is_cut: false,
-        },
-        links: Vec::new(),
-        doubt: None,
-    };
-    let Ok(spot) = resolve(root, "", place, facts) else {
-        tree.names = TreeNames::unknown();
-        return tree;
-    };
-    let mut folders = vec![spot.real_path().to_owned()];
-    let mut seen = std::collections::HashSet::new();
-    let mut left = TREE_ENTRIES_MAX;
-    while let Some(folder) = folders.pop() {
-        if !seen.insert(folder.clone()) {
-            continue;
-        }
-        let Some(entries) = list_within(&folder, left, facts) else {
-            tree.names = TreeNames::unknown();
-            if is_of_processes(&folder) {
-                tree.doubt = Some("it walks what other processes hold");
-            } else if follow {
-                tree.doubt = Some("it follows links below a folder that is too large to look at");
-            }
-            return tree;
-        };
-        left -= entries.len();
-        for entry in entries {
-            if walk == Walk::Visible && entry.name.starts_with('.') {
-                continue;
-            }
-            let path = format!("{}/{}", folder.trim_end_matches('/'), entry.name);
-            match entry.kind {
-                EntryKind::Folder => folders.push(path),
-                EntryKind::Link if follow => match resolve(&path, "", place, facts) {
-                    Ok(spot) => {
-                        folders.push(spot.real_path().to_owned());
-                        tree.links.push(spot);
-                    }
-                    Err(doubt) => tree.doubt = Some(doubt.as_str()),
-                },
-                EntryKind::Link | EntryKind::File => {}
-            }
-            tree.names.names.insert(entry.name.to_lowercase());
-        }
-    }
-    tree
-}
-
-/// Nothing where a folder cannot be listed, is a view of processes, or holds more than `left`.
-fn list_within(folder: &str, left: usize, facts: &dyn Facts) -> Option<Vec<FolderEntry>> {
-    let entries = facts.list_folder(folder);
-    let entries = entries.filter(|_| !is_of_processes(folder))?;
-    (entries.len() <= left).then_some(entries)
-}
-
-fn is_of_processes(folder: &str) -> bool {
-    folder == "/proc" || folder.starts_with("/proc/")
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::facts::EntryKind;
 
     /// Folders with their entries, and links with their targets.
-    struct Files {
+    pub(crate) struct Files {
         folders: Vec<(&'static str, Vec<&'static str>)>,
         links: Vec<(&'static str, &'static str)>,
     }
@@ -340,7 +230,7 @@ mod tests {
         }
     }
 
-    fn files() -> Files {
+    pub(crate) fn files() -> Files {
         Files {
             folders: vec![
                 ("/", vec!["h", "p", "proc", "closed"]),
@@ -355,7 +245,7 @@ mod tests {
         }
     }
 
-    fn place() -> Place {
+    pub(crate) fn place() -> Place {
         Place {
             cwd: "/p".into(),
             project: "/p".into(),
@@ -400,27 +290,5 @@ mod tests {
         }
         assert!(expand("*", "", &place(), &files()).doubt.is_some());
         assert!(!doubt("src/*"));
-    }
-
-    #[test]
-    fn a_walk_finds_names_and_follows_links_only_if_the_program_does() {
-        let names = |tree: Tree| tree.names.names.into_iter().collect::<Vec<_>>();
-        let tree = walk_tree("/p/src", Walk::All, &place(), &files());
-        assert!(tree.links.is_empty());
-        assert_eq!(names(tree), ["deep", "l", "m.rs"]);
-        let tree = walk_tree("/p/src", Walk::Follow, &place(), &files());
-        let links: Vec<&str> = tree.links.iter().map(Spot::real_path).collect();
-        assert_eq!(links, ["/h/.ssh"]);
-        assert_eq!(names(tree), ["deep", "id", "known", "l", "m.rs"]);
-        let visible = walk_tree("/h", Walk::Visible, &place(), &files());
-        assert_eq!(names(visible), ["p"]);
-    }
-
-    #[test]
-    fn a_folder_that_cannot_be_listed_may_hold_any_name() {
-        let tree = walk_tree("/closed", Walk::All, &place(), &files());
-        assert_eq!(tree.names, TreeNames::unknown());
-        assert!(tree.names.may_hold_name("anything"));
-        assert!(!tree.names.holds("anything"));
     }
 }

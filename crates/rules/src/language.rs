@@ -4,13 +4,13 @@
 
 use countersign_core::event::Effect;
 
-use crate::expand::TreeNames;
 use crate::glob::{Segment, TextGlob, Token, path_matches, path_meets};
 use crate::host::{HostPattern, Target};
 use crate::path::{below, clean};
 use crate::request::Place;
 use crate::shell::DenyForm;
 use crate::spawn::{self, KindPattern};
+use crate::tree::TreeNames;
 
 /// Longer rules than this are refused.
 const RULE_BYTES_MAX: usize = 4096;

@@ -26,6 +26,7 @@ mod ruleset;
 mod shell;
 mod spawn;
 mod suggest;
+mod tree;
 
 pub use assess::{Assessment, assess};
 pub use corpus::{Case, CaseError, CaseRules};

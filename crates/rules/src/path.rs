@@ -158,6 +158,11 @@ pub(crate) fn is_magic(path: &str) -> bool {
     }
 }
 
+/// Whether a folder shows processes, which differ from one moment to the next.
+pub(crate) fn is_of_processes(folder: &str) -> bool {
+    folder == "/proc" || folder.starts_with("/proc/")
+}
+
 /// Names below a process in `/proc` that lead to other files or show what it holds.
 const SHOWS_ANOTHER: [&str; 10] = [
     "cwd",

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     pub(crate) folders: Vec<String>,
     pub(crate) walk: Walk,
     /// The argument because of which a rule with a wildcard does not cover it.
-    pub(crate) danger: Option<Hazard>,
+    pub(crate) hazard: Option<Hazard>,
 }
 
 /// A word, or a part of one, that is a path.
@@ -346,19 +346,19 @@ impl<'w> ArgumentReader<'w> {
 
     /// What is dangerous counts before what is not known.
     fn dangerous(&mut self, argument: &str) {
-        let known = self.found.danger.as_ref().map(|danger| danger.kind);
+        let known = self.found.hazard.as_ref().map(|hazard| hazard.kind);
         if known != Some(HazardKind::Dangerous) {
-            self.found.danger = Some(Hazard::dangerous(argument));
+            self.found.hazard = Some(Hazard::dangerous(argument));
         }
     }
 
     fn unknown(&mut self, argument: &str) {
-        match &mut self.found.danger {
+        match &mut self.found.hazard {
             Some(hazard) if hazard.kind == HazardKind::Unknown => {
                 hazard.arguments.push(argument.to_owned());
             }
             Some(_) => {}
-            None => self.found.danger = Some(Hazard::unknown(argument)),
+            None => self.found.hazard = Some(Hazard::unknown(argument)),
         }
     }
 
@@ -378,7 +378,7 @@ impl<'w> ArgumentReader<'w> {
     fn finish(mut self) -> Arguments {
         self.find_danger_words();
         if !self.entry.needed_options.is_empty() && !self.says_what_to_do {
-            self.dangerous(&self.words[0].clone());
+            self.found.hazard.get_or_insert_with(Hazard::undirected);
         }
         if self.entry.walks {
             let hidden = self.shows_hidden || !self.entry.skips_hidden;
@@ -487,7 +487,7 @@ mod tests {
         let found = read_arguments(&words, &sources).unwrap();
         let paths = found.paths.into_iter();
         let paths = paths.map(|path| (path.path, path.touches)).collect();
-        (paths, found.danger.is_some())
+        (paths, found.hazard.is_some())
     }
 
     fn paths(list: &[(&str, Touches)]) -> Vec<(String, Touches)> {

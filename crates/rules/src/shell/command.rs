@@ -252,7 +252,9 @@ fn allow_forms(words: &[String], inner: &[String], start: usize) -> Vec<AllowFor
 
 fn form_of(words: &[String]) -> AllowForm {
     let name = words.first().map_or("", String::as_str);
-    let named = if is_shell(base(name)) || runner(base(name)).is_some() {
+    // A wrapper is looked through by its bare name alone.
+    let is_wrapper_by_path = name.contains('/') && TRANSPARENT.contains(&base(name));
+    let named = if is_shell(base(name)) || runner(base(name)).is_some() || is_wrapper_by_path {
         None
     } else if let Some(own) = launcher_words(words) {
         let inner = words[own..].iter().position(|word| !word.starts_with('-'));

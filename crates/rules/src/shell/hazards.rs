@@ -4,13 +4,14 @@
 
 use super::arguments::read_arguments;
 use super::programs::launcher_words;
+use super::reach::base;
 use super::word::Word;
 use super::{awk, sed};
 
 /// Arguments because of which a rule with a wildcard does not cover a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hazard {
-    /// At least one; all of those that are not known.
+    /// One that is dangerous, or all of those that are not known.
     pub(crate) arguments: Vec<String>,
     pub(crate) kind: HazardKind,
 }
@@ -19,6 +20,8 @@ pub(crate) struct Hazard {
 pub(crate) enum HazardKind {
     /// It makes the program run or write something else: only a rule for exactly this covers it.
     Dangerous,
+    /// Nothing says what the program is to do, so its input or a person does.
+    Undirected,
     /// What it means is not known: a rule must name it, or mean every command.
     Unknown,
 }
@@ -28,6 +31,13 @@ impl Hazard {
         Self {
             arguments: vec![argument.to_owned()],
             kind: HazardKind::Dangerous,
+        }
+    }
+
+    pub(crate) fn undirected() -> Self {
+        Self {
+            arguments: Vec::new(),
+            kind: HazardKind::Undirected,
         }
     }
 
@@ -42,7 +52,7 @@ impl Hazard {
     pub(crate) fn describe(&self, name: &str) -> String {
         let argument = self.arguments.first().map_or("", String::as_str);
         match self.kind {
-            HazardKind::Dangerous if argument == name => {
+            HazardKind::Undirected => {
                 format!("`{name}` takes what it does from its input or from a person")
             }
             HazardKind::Dangerous => {
@@ -62,7 +72,7 @@ pub(crate) fn find(words: &[String], sources: &[Word]) -> Option<Hazard> {
         // A rule must name everything before the program that is launched, which is judged as itself.
         return find(words.get(at..)?, sources.get(at..)?);
     }
-    let argument = match name.as_str() {
+    let argument = match base(name) {
         "git" => super::git::hazard(arguments),
         "sed" | "gsed" => sed::hazard(arguments),
         "awk" | "gawk" | "mawk" | "nawk" => awk::hazard(arguments),
@@ -73,7 +83,7 @@ pub(crate) fn find(words: &[String], sources: &[Word]) -> Option<Hazard> {
     };
     argument
         .map(|argument| Hazard::dangerous(&argument))
-        .or_else(|| read_arguments(words, sources)?.danger)
+        .or_else(|| read_arguments(words, sources)?.hazard)
 }
 
 /// Where the program or module begins that a launcher runs.

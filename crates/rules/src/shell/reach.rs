@@ -371,7 +371,7 @@ impl Found {
         };
         self.known_paths(words, sources, &arguments);
         self.wildcards(sources, &arguments);
-        if arguments.danger.is_some() || sources.iter().any(|source| source.dynamic) {
+        if arguments.hazard.is_some() || sources.iter().any(|source| source.dynamic) {
             // What is not understood may use any of its words as a path.
             self.every_path(words, sources, Touches::Unknown);
         }

@@ -81,3 +81,22 @@ fn a_rule_that_names_a_launched_program_covers_what_is_harmless_to_it() {
     let both = ["+Bash(cargo:*)", "+Bash(cargo expand:*)"];
     assert_eq!(shell("cargo expand", &both), Effect::Allow);
 }
+
+#[test]
+fn a_program_by_its_path_is_judged_like_the_same_by_its_name() {
+    for command in [
+        "/usr/bin/git -c core.pager=x log",
+        "/usr/bin/sed -i s/a/b/ f",
+        "/usr/bin/sort -o x f",
+        "/usr/bin/awk 'BEGIN{system(1)}'",
+        "/usr/bin/tar xf a.tar",
+        "/usr/bin/timeout 5 rm f",
+        "/usr/bin/nice rm f",
+    ] {
+        let program = command.split(' ').next().unwrap();
+        let rule = format!("+Bash({program}:*)");
+        assert_eq!(shell(command, &[&rule]), Effect::Ask, "{command}");
+    }
+    let rule = ["+Bash(/usr/bin/git:*)"];
+    assert_eq!(shell("/usr/bin/git log -3", &rule), Effect::Allow);
+}

@@ -17,7 +17,6 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use countersign_rules::{
@@ -184,7 +183,8 @@ const LINKS: [(&str, &str); 15] = [
     ("proj/fake.rs", "secrets/key.pem"),
     ("proj/linked/back", "../secrets"),
     ("proj/linked/ssh", "~/.ssh"),
-    ("proj/selfproc", "/proc/self"),
+    // Not the process itself: below it lies the root, and whatever follows links would leave the tree.
+    ("proj/selfproc", "/proc/self/cwd"),
 ];
 
 /// A home with a project in it, made anew for each command that may change it.
@@ -271,9 +271,6 @@ impl ScratchTree {
     /// Runs a command in a real bash; gives what it touched that it must not touch. The tree is
     /// afterwards as it was.
     pub(crate) fn run(&self, command: &str) -> Vec<String> {
-        // A command that follows links leaves its tree, by way of `selfproc`, and would be noticed in another.
-        static ALONE: Mutex<()> = Mutex::new(());
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.snapshot();
         let watch = Watch::new(&self.home);
         self.bash(command);

@@ -6,8 +6,9 @@
 
 use countersign_core::event::Effect;
 
-use crate::assess::{Assessment, At, Body, Part};
+use crate::assess::{Assessment, Body, Part};
 use crate::glob::{Segment, Token, may_be_name, path_meets};
+use crate::locate::At;
 use crate::path::{Spot, below, is_standard_stream};
 use crate::shell::Touches;
 use countersign_core::event::PartKind;

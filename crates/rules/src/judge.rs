@@ -5,10 +5,11 @@
 
 use countersign_core::event::{Effect, PartKind, Verdict, VerdictPart};
 
-use crate::assess::{Assessment, At, Body, Part, Touch};
+use crate::assess::{Assessment, Body, Part};
 use crate::floor::Floor;
 use crate::glob::TextGlob;
 use crate::language::{PathPattern, Pattern, ShellForm, host_matches};
+use crate::locate::{At, Touch};
 use crate::path::Spot;
 use crate::request::Place;
 use crate::ruleset::{Entry, RuleSet};

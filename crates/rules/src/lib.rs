@@ -19,6 +19,7 @@ mod glob;
 mod host;
 mod judge;
 mod language;
+mod locate;
 mod path;
 mod remade;
 mod request;

@@ -1,8 +1,8 @@
 //! What one part of a command leaves behind for the others: after it has linked, moved, copied or
 //! unpacked something, a path may lead elsewhere than it does now.
 
-use crate::assess::At;
 use crate::glob::{Segment, Token, path_meets};
+use crate::locate::At;
 use crate::path::below;
 
 /// Whether parts of a command may run side by side: in a pipe or in the background.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use countersign_core::GrantId;
 use countersign_core::event::{Effect, PartKind, RuleRef};
 
-use crate::assess::{Assessment, At, Body, Part};
+use crate::assess::{Assessment, Body, Part};
 use crate::glob::Segment;
 use crate::language::{Anchor, Floats, PathPattern, Pattern, Rule, RuleError};
+use crate::locate::At;
 use crate::path::{Spot, below, clean};
 use crate::request::Place;
 use crate::shell::{AllowForm, DenyForm};

@@ -126,6 +126,7 @@ fn exists(pid: u32) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
+    group: u32,
     session: u32,
     start_time: u64,
 }
@@ -155,7 +156,8 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
         .split_ascii_whitespace();
     Some(Stat {
         parent: fields.nth(1)?.parse().ok()?,
-        session: fields.nth(1)?.parse().ok()?,
+        group: fields.next()?.parse().ok()?,
+        session: fields.next()?.parse().ok()?,
         start_time: fields.nth(15)?.parse().ok()?,
     })
 }

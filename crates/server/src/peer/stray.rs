@@ -9,7 +9,7 @@ use std::fs;
 
 use countersign_core::event::ProcessKey;
 
-use super::{identify, read_stat};
+use super::{Stat, identify, read_stat};
 
 /// In what Claude Code starts: the process that started it.
 const PARENT_VARIABLE: &str = "CLAUDE_PID";
@@ -65,18 +65,33 @@ fn given_parent(pid: u32) -> Option<u32> {
     str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// Whether whoever started the process has ended, so that another took it in: a process stays in the session of its
-/// parent unless it leads one of its own, so a parent in another session did not start it. One that leads a
-/// session is believed, and so is one whose session is led from outside our view of processes, which has the
-/// number 0.
+/// The process that takes in those of a container or a machine whose parents ended.
+const INIT: u32 = 1;
+
+/// Whether whoever started the process has ended, so that another took it in.
 fn was_taken_in(process: ProcessKey) -> bool {
-    let Some(stat) = read_stat(process.pid) else {
-        return true;
-    };
-    if stat.session == 0 || stat.session == process.pid {
+    read_stat(process.pid).is_none_or(|stat| has_lost_parent(process.pid, &stat, read_stat))
+}
+
+/// A process stays in the session of its parent unless it leads one of its own, so a parent in another session did not
+/// start it. In a container the process that takes others in is often in the same session, so that what descends from
+/// it directly may have been started by anybody. Other programs take processes in as well: then a group tells whose
+/// leader lives elsewhere, since what a shell starts together stands below that shell.
+///
+/// A process that leads a session is believed, and so is one whose parent is outside our view of processes (number 0).
+fn has_lost_parent(pid: u32, stat: &Stat, read: impl Fn(u32) -> Option<Stat>) -> bool {
+    if stat.session == pid || stat.parent == 0 {
         return false;
     }
-    read_stat(stat.parent).is_none_or(|parent| parent.session != stat.session)
+    let Some(parent) = read(stat.parent) else {
+        return true;
+    };
+    if stat.parent == INIT || parent.session != stat.session {
+        return true;
+    }
+    let in_own_group = stat.group == pid || stat.group == parent.group;
+    let leader = read(stat.group).filter(|_| !in_own_group);
+    leader.is_some_and(|leader| leader.parent != stat.parent)
 }
 
 #[cfg(test)]
@@ -140,9 +155,9 @@ mod tests {
     fn a_process_that_was_taken_in_is_doubtful_only_beside_an_agent() {
         let held = waiting(&mut Command::new("cat"));
         let root = chain(held.0.id())[0];
-        // In a session that lost its leader, and in our own, which has not.
-        for mut shell in [Command::new("setsid"), Command::new("env")] {
-            let orphan = orphan(&mut shell);
+        // In a session that lost its leader, and in one that has not.
+        for after in ["", "exec cat"] {
+            let (_leader, orphan) = orphan(after);
             until(|| was_taken_in(chain(orphan)[0]));
             assert_eq!(origin(&chain(orphan), &[root]), Origin::Doubtful);
             assert_eq!(origin(&chain(orphan), &[]), Origin::Elsewhere);
@@ -153,15 +168,46 @@ mod tests {
         assert_eq!(origin(&own, &[root]), Origin::Elsewhere);
     }
 
-    /// What a shell leaves behind.
-    fn orphan(leader: &mut Command) -> u32 {
-        leader.args(["sh", "-c", "sleep 60 & echo $!"]);
-        leader.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = leader.spawn().unwrap();
+    /// What a shell leaves behind, in a session whose leader goes on with `after`.
+    fn orphan(after: &str) -> (Waiting, u32) {
+        let line = format!("(sleep 60 >/dev/null & echo $!); {after}");
+        let mut leader = Command::new("setsid");
+        let mut leader = waiting(leader.args(["sh", "-c", &line]).stdout(Stdio::piped()));
         let mut line = String::new();
-        let out = child.stdout.take().unwrap();
+        let out = leader.0.stdout.take().unwrap();
         std::io::BufReader::new(out).read_line(&mut line).unwrap();
-        child.wait().unwrap();
-        line.trim().parse().unwrap()
+        if after.is_empty() {
+            leader.0.wait().unwrap();
+        }
+        (leader, line.trim().parse().unwrap())
+    }
+
+    #[test]
+    fn a_lost_parent_shows_in_session_group_and_init() {
+        let stat = |parent, group, session| Stat {
+            parent,
+            group,
+            session,
+            start_time: 1,
+        };
+        // A shell that leads a session, the leader of a job of it, and a job of the same group elsewhere.
+        let read = |pid| match pid {
+            1 => Some(stat(0, 0, 0)),
+            10 => Some(stat(1, 10, 10)),
+            20 => Some(stat(10, 20, 10)),
+            30 => Some(stat(20, 20, 10)),
+            _ => None,
+        };
+        let lost = |stat| has_lost_parent(40, &stat, read);
+        assert!(!lost(stat(10, 40, 10)), "a job of its own");
+        assert!(!lost(stat(10, 20, 10)), "in a job of its shell");
+        assert!(!lost(stat(10, 10, 10)), "in the group of its shell");
+        assert!(!lost(stat(10, 99, 10)), "in a job whose leader ended");
+        assert!(!lost(stat(1, 40, 40)), "leads a session");
+        assert!(!lost(stat(0, 0, 0)), "started from outside");
+        assert!(lost(stat(1, 0, 0)), "in the session of init");
+        assert!(lost(stat(1, 20, 10)), "taken in by init");
+        assert!(lost(stat(99, 20, 10)), "the parent ended meanwhile");
+        assert!(lost(stat(10, 30, 10)), "in a group from elsewhere");
     }
 }

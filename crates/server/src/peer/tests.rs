@@ -93,11 +93,12 @@ fn listen() -> TcpListener {
 #[test]
 fn name_with_parentheses_is_not_mistaken_for_fields() {
     let tail =
-        b" S 41 7 7 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 1 0 987654 9000000 80 18446744073709551615";
+        b" S 41 6 7 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 1 0 987654 9000000 80 18446744073709551615";
     for name in ["cat", "a) (b", ") S 1 (", "tmux: server", "((", "))"] {
         let line = [format!("42 ({name})").as_bytes(), tail].concat();
         let expected = Stat {
             parent: 41,
+            group: 6,
             session: 7,
             start_time: 987_654,
         };

@@ -104,7 +104,10 @@ impl<'a> Stage<'a> {
             answers: self.folder.path().join("answers"),
         };
         let file = self.folder.path().join("plan");
-        std::fs::write(&file, serde_json::to_vec(&plan).unwrap()).unwrap();
+        // An attacker that waits for it must not read half of it.
+        let unfinished = self.folder.path().join("plan.tmp");
+        std::fs::write(&unfinished, serde_json::to_vec(&plan).unwrap()).unwrap();
+        std::fs::rename(unfinished, &file).unwrap();
         file
     }
 
@@ -253,20 +256,44 @@ async fn a_managed_agent_gains_nothing_by_what_it_does_with_descriptors() {
 /// What an agent leaves behind is doubted by every door, whether its session still has a leader or not.
 #[tokio::test]
 async fn what_an_external_agent_leaves_behind_is_not_believed() {
-    let host = Host::start();
-    let mut stage = Stage::set(&host).await;
-    let mut agent = Agent::connected(&host, &mut stage.person, "coder").await;
-    let ask = json!({ "action": "rm", "timeout_ms": 600_000 });
-    let id = agent.ok("host.request_approval", ask).await["id"].take();
-    let attacks = stage.attacks(id.as_str().unwrap(), &[Trick::None]).await;
-    let attacks = attacks.into_iter().filter(|one| one.trick == Trick::None);
-    let line = attacker::line(&stage.write_plan(attacks.collect()));
-    agent.run_program(&["sh", "-c", &format!("{line} &")]).await;
-    for (name, answer) in stage.answers() {
-        assert_eq!(gained(&answer), Vec::<&str>::new(), "{name}: {answer}");
-        let refused = answer.contains("may be an agent's") || name.starts_with("no token");
-        assert!(refused, "{name}: {answer}");
+    for goes_on in ["true", "sleep 60"] {
+        let host = Host::start();
+        let mut stage = Stage::set(&host).await;
+        let mut agent = Agent::connected(&host, &mut stage.person, "coder").await;
+        let ask = json!({ "action": "rm", "timeout_ms": 600_000 });
+        let id = agent.ok("host.request_approval", ask).await["id"].take();
+        leave_attacker_behind(&mut agent, &stage, goes_on).await;
+        let attacks = stage.attacks(id.as_str().unwrap(), &[Trick::None]).await;
+        let attacks = attacks.into_iter().filter(|one| one.trick == Trick::None);
+        stage.write_plan(attacks.collect());
+        for (name, answer) in stage.answers() {
+            assert_eq!(gained(&answer), Vec::<&str>::new(), "{name}: {answer}");
+            let refused = answer.contains("may be an agent's") || name.starts_with("no token");
+            assert!(refused, "{name}: {answer}");
+        }
     }
+}
+
+/// Starts an attacker that waits for its plan, and returns when its parent has ended. The leader of its session then
+/// does `goes_on`.
+async fn leave_attacker_behind(agent: &mut Agent, stage: &Stage<'_>, goes_on: &str) {
+    let (plan, left) = (
+        stage.folder.path().join("plan"),
+        stage.folder.path().join("left"),
+    );
+    let attack = attacker::line(&plan);
+    let waiting = format!(
+        "until [ -e {} ]; do sleep 0.05; done; {attack}",
+        plan.display()
+    );
+    let leader = format!("(({waiting}) &); touch {}; {goes_on}", left.display());
+    let script = stage.folder.path().join("leader.sh");
+    std::fs::write(&script, leader).unwrap();
+    let started = format!("setsid sh {} >/dev/null 2>&1 &", script.display());
+    agent.run_program(&["sh", "-c", &started]).await;
+    poll("the attacker to be left behind", || {
+        left.exists().then_some(())
+    });
 }
 
 /// The ask that is open besides the one of another.

@@ -208,5 +208,4 @@ fn is_hidden(c: char) -> bool {
 }
 
 #[cfg(test)]
-#[path = "visible_tests.rs"]
 mod tests;

@@ -352,5 +352,4 @@ fn unknown_key(key: &str, known: &[&str]) -> String {
 }
 
 #[cfg(test)]
-#[path = "file_tests.rs"]
 mod tests;

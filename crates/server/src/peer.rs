@@ -163,5 +163,4 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
 }
 
 #[cfg(test)]
-#[path = "peer/tests.rs"]
 mod tests;

@@ -368,5 +368,4 @@ fn given<'f>(fields: &'f Fields, names: &[&str]) -> Vec<&'f Value> {
 }
 
 #[cfg(test)]
-#[path = "tool_tests.rs"]
 mod tests;

@@ -231,5 +231,4 @@ fn to_size(bytes: u64) -> usize {
 }
 
 #[cfg(test)]
-#[path = "backlog_tests.rs"]
 mod tests;

@@ -99,5 +99,4 @@ fn read_pointer(path: &Path) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "project_tests.rs"]
 mod tests;

@@ -110,5 +110,4 @@ impl Bookmarks {
 }
 
 #[cfg(test)]
-#[path = "heard_tests.rs"]
 mod tests;

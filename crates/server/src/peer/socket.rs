@@ -112,5 +112,4 @@ fn to_ipv6(address: SocketAddr) -> SocketAddr {
 }
 
 #[cfg(test)]
-#[path = "socket/tests.rs"]
 mod tests;

@@ -255,5 +255,4 @@ fn is_our_command(line: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "settings_tests.rs"]
 mod tests;

@@ -194,7 +194,7 @@ fn rules_that_likely_do_not_say_what_was_meant_are_pointed_out() {
 
 #[test]
 fn the_example_is_read_without_a_word() {
-    let text = include_str!("../../../examples/rules.toml");
+    let text = include_str!("../../../../examples/rules.toml");
     let file = parse_file(text, "rules.toml", FileKind::User).unwrap();
     assert_eq!((file.entries.len(), file.warnings), (13, vec![]));
 }

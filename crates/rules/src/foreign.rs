@@ -245,5 +245,4 @@ fn is_plain_word(word: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "foreign_tests.rs"]
 mod tests;

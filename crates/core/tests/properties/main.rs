@@ -7,17 +7,11 @@
     reason = "a failed unwrap is a failed test, in helpers too"
 )]
 
-#[path = "properties/check.rs"]
 mod check;
-#[path = "properties/family.rs"]
 mod family;
-#[path = "properties/managed.rs"]
 mod managed;
-#[path = "properties/models.rs"]
 mod models;
-#[path = "properties/steps.rs"]
 mod steps;
-#[path = "properties/world.rs"]
 mod world;
 
 use proptest::prelude::*;

@@ -1,9 +1,10 @@
 # Each target is a line anybody could type.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-agents agents schemathesis check lint deny bench crash fuzz dev bless clean
+.PHONY: help run test test-agents agents schemathesis check lint deny bench crash fuzz dev clean
 
 CACHE := .cache
 DENY_VERSION := 0.20.2
+MACHETE_VERSION := 0.9.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS := 1800
 
@@ -14,7 +15,7 @@ run: ## Build, then start a host in a scratch home with three demo agents to ans
 	cargo build --locked -p countersign
 	target/debug/countersign demo run
 
-test: lint deny agents ## Everything that CI runs
+test: agents ## All tests; CI runs this, `make lint` and `make deny`
 	COUNTERSIGN_AGENTS_REQUIRED=1 cargo test --locked --workspace
 	$(MAKE) schemathesis
 
@@ -32,9 +33,13 @@ test-agents: ## The tests with real agents, with defect among them, which is bui
 check: lint ## Format, lints and the fast tests
 	cargo test --locked --workspace --lib --bins
 
-lint: ## Format and lints
+lint: $(CACHE)/bin/cargo-machete ## Format, lints and unused dependencies
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(CACHE)/bin/cargo-machete crates fuzz
+
+$(CACHE)/bin/cargo-machete:
+	cargo install cargo-machete --version $(MACHETE_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target
 
 deny: $(CACHE)/bin/cargo-deny ## Licences, sources and who may depend on what
 	$(CACHE)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
@@ -64,9 +69,6 @@ $(CACHE)/bin/cargo-fuzz:
 dev: ## A host in the foreground in a scratch home
 	cargo build --locked -p countersign
 	COUNTERSIGN_HOME=$$(mktemp -d) target/debug/countersign up
-
-bless: ## Rewrite snapshots
-	INSTA_UPDATE=always cargo test --locked --workspace
 
 clean: ## Remove what was built and fetched
 	cargo clean

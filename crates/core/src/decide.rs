@@ -7,8 +7,8 @@ mod agents;
 mod approvals;
 mod delegation;
 mod grants;
-mod mail;
 mod managed;
+mod parent_messages;
 mod questions;
 mod record;
 mod running;
@@ -134,7 +134,7 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
         } => Ok(approvals::settle(&approval, opened, delivery)),
         Input::Managed(input) => managed::decide(state, context, input),
         Input::AskQuestion(input) => questions::ask(state, context, input),
-        Input::TellUp(input) => mail::tell_up(state, input),
+        Input::NotifyParent(input) => parent_messages::notify_parent(state, input),
         Input::SetCeiling {
             caller,
             agent,
@@ -158,7 +158,7 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
         Input::Prune { caller, before } => record::prune(state, &caller, before),
     }?;
     running::attempt_answers(state, &mut decision.events);
-    mail::deliver(state, context, &mut decision.events);
+    parent_messages::queue_parent_messages(state, context, &mut decision.events);
     delegation::end_ceilings(state, &mut decision.events);
     grants::end_sessions(state, &mut decision.events);
     announce_states(state, &mut decision.events);

@@ -386,8 +386,8 @@ fn line(event: &Event) -> String {
         }
         Event::MessagesDropped(e) => format!("{kind} {}: {}", e.agent, e.reason),
         Event::MessageRepeated(e) => format!("{kind} to {} from {}", e.agent, e.from),
-        Event::MailWithdrawn(e) => format!("{kind} to {}: {}", e.agent, e.question),
-        Event::AgentNoted(e) => {
+        Event::ParentMessageWithdrawn(e) => format!("{kind} to {}: {}", e.agent, e.question),
+        Event::ParentNotified(e) => {
             format!(
                 "{kind} {} to {}: {}",
                 e.agent,

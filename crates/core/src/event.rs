@@ -26,8 +26,8 @@ pub use managed::{
     TurnStarted, Usage, Worktree, WorktreeWish,
 };
 pub use orchestration::{
-    AgentCeilingChanged, AgentNoted, Ceiling, Mail, MailWithdrawn, MessageRepeated,
-    QuestionEscalated,
+    AgentCeilingChanged, Ceiling, MessageRepeated, ParentMessage, ParentMessageWithdrawn,
+    ParentNotified, QuestionEscalated,
 };
 pub use rules::{
     AgentBypassChanged, Effect, Grant, GrantCreated, GrantEnd, GrantRemoved, GrantUse, PartKind,
@@ -126,13 +126,13 @@ events! {
     AgentReported = internal "agent.reported";
     /// A message waits for an agent.
     MessageQueued = public "agent.message_queued";
-    /// A message that waits for an orchestrator was said once more.
+    /// A child repeated a note that still waits for its parent.
     MessageRepeated = internal "agent.message_repeated";
-    /// A question no longer waits for an orchestrator.
-    MailWithdrawn = internal "agent.mail_withdrawn";
-    /// An agent tells whoever is above it something.
-    AgentNoted = public "agent.noted";
-    /// What an orchestrator may settle for those below it changed.
+    /// A question left its parent's queue because it ended.
+    ParentMessageWithdrawn = internal "agent.parent_message_withdrawn";
+    /// An agent sent a note to its parent, or to people if it has none.
+    ParentNotified = public "agent.parent_notified";
+    /// What an orchestrator may settle for its descendants changed.
     AgentCeilingChanged = public "agent.ceiling_changed";
     /// Messages that waited for an agent never reach it.
     MessagesDropped = public "agent.messages_dropped";
@@ -225,8 +225,8 @@ impl Event {
             Self::MessageQueued(e) => Some(&e.agent),
             Self::MessagesDropped(e) => Some(&e.agent),
             Self::MessageRepeated(e) => Some(&e.agent),
-            Self::MailWithdrawn(e) => Some(&e.agent),
-            Self::AgentNoted(e) => Some(&e.agent),
+            Self::ParentMessageWithdrawn(e) => Some(&e.agent),
+            Self::ParentNotified(e) => Some(&e.agent),
             Self::AgentCeilingChanged(e) => Some(&e.agent),
             Self::QuestionEscalated(e) => e.agent.as_ref(),
             Self::TurnStarted(e) => Some(&e.agent),

@@ -119,8 +119,8 @@ pub enum Input {
     },
     /// See [`AskQuestion`].
     AskQuestion(AskQuestion),
-    /// See [`TellUp`].
-    TellUp(TellUp),
+    /// See [`NotifyParent`].
+    NotifyParent(NotifyParent),
     /// What an orchestrator may settle for those below it is given, or taken.
     SetCeiling {
         /// Who calls.
@@ -390,12 +390,10 @@ pub struct AskQuestion {
     pub keyed: Option<Question>,
 }
 
-/// An agent tells whoever is above it something.
+/// An agent sends a note to its parent, or to people if it has none.
 #[derive(Clone, Debug)]
-pub struct TellUp {
-    /// Who says it.
+pub struct NotifyParent {
     pub caller: Caller,
-    /// The words.
     pub text: String,
     /// The asker's own key.
     pub key: Option<String>,

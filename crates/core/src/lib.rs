@@ -3,7 +3,7 @@
 //! Nothing here touches the world: time, ids and facts are passed in. [`decide`] says what an
 //! input means, [`State::apply`] makes it so, [`State::next_deadline`] says what is owed to time.
 #![forbid(unsafe_code)]
-#![warn(missing_docs, clippy::wildcard_enum_match_arm)]
+#![warn(clippy::wildcard_enum_match_arm)]
 
 mod agent;
 mod approval;
@@ -40,8 +40,8 @@ pub use ids::{
 };
 pub use input::{
     Answer, AskQuestion, AskRequest, Children, Context, CreateGrant, CreateToken, Delegated,
-    GrantDraft, Input, Judged, ManagedAsk, ManagedInput, Notify, Presence, PutDevice, Ran,
-    RegisterAgent, ResolveApproval, SetStatus, SpawnAgent, TellUp,
+    GrantDraft, Input, Judged, ManagedAsk, ManagedInput, Notify, NotifyParent, Presence, PutDevice,
+    Ran, RegisterAgent, ResolveApproval, SetStatus, SpawnAgent,
 };
 pub use json::{Json, hex};
 pub use managed::{AllowedActions, Duties, Duty, Life, Managed, Pass, Turn};

@@ -129,15 +129,15 @@ pub const ESCALATION_MS: u64 = 60_000;
 pub const ESCALATION_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
 /// Generations of agents: an orchestrator's orchestrators may have some, and a loop of them ends here.
-pub const DESCENT_MAX: usize = 8;
+pub const HIERARCHY_DEPTH_MAX: usize = 8;
 
-/// Letters that an orchestrator hears in one turn: what came together is read together, and no more
-/// than can be thought about at once.
-pub const MAIL_BATCH_MAX: usize = 16;
+/// Parent messages that start one turn: what came together is read together, and no more than a model
+/// can keep apart.
+pub const PARENT_MESSAGE_BATCH_MAX: usize = 16;
 
-/// What a letter quotes of what was said: it is kept with the orchestrator, which is written again with
-/// each of its steps.
-pub const LETTER_BYTES_MAX: usize = 8 * 1024;
+/// What a parent message quotes of a text: the store writes an orchestrator with its whole queue on
+/// each change.
+pub const PARENT_MESSAGE_BYTES_MAX: usize = 8 * 1024;
 
 /// Keys of notes that are remembered for each agent: a note is repeated right after it was said, or
 /// never.

@@ -99,9 +99,9 @@ pub struct Managed {
     /// What it may settle for those below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
-    /// The newest keys under which it told those above something.
+    /// The newest keys under which it sent notes to its parent.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    pub noted: VecDeque<String>,
+    pub note_keys: VecDeque<String>,
 }
 
 /// Actions that were allowed in one turn: all of them counted, the newest in words.
@@ -272,7 +272,7 @@ impl Managed {
             configured: 0,
             allowed: AllowedActions::default(),
             ceiling: None,
-            noted: VecDeque::new(),
+            note_keys: VecDeque::new(),
         }
     }
 
@@ -374,7 +374,7 @@ fn configure(managed: &Managed) -> Option<Duty> {
 }
 
 fn prompt(turn: &Turn) -> Duty {
-    let messages = turn.messages.iter().map(Message::words);
+    let messages = turn.messages.iter().map(Message::full_text);
     Duty::Prompt {
         turn: turn.number,
         messages: messages.collect(),

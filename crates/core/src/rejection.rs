@@ -145,14 +145,16 @@ pub enum Rejection {
     /// Another connection owns the device.
     #[error("device '{0}' is owned by another session")]
     DeviceOwnedElsewhere(DeviceId),
-    /// Only agents have somebody above them.
-    #[error("only an agent can tell those above it something")]
+    /// Only agents have a parent.
+    #[error("only an agent can notify its parent")]
     OnlyAgents,
-    /// An orchestrator reaches those below it.
-    #[error("agent '{0}' is not below you: an orchestrator reaches only agents that it started")]
-    NotBelow(AgentId),
+    /// An orchestrator reaches its descendants.
+    #[error(
+        "agent '{0}' is not your descendant: an orchestrator reaches only agents that it started"
+    )]
+    NotADescendant(AgentId),
     /// Only orchestrators have agents of their own.
-    #[error("agent '{0}' is no orchestrator; start one with `spawn --role orchestrator`")]
+    #[error("agent '{0}' is not an orchestrator; start one with `spawn --role orchestrator`")]
     NotAnOrchestrator(AgentId),
     /// Nobody gave it a ceiling.
     #[error("orchestrator '{0}' may settle nothing: a person gives it a ceiling first")]

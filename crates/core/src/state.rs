@@ -20,8 +20,8 @@ use crate::snapshot::{Changes, Snapshot, Token};
 mod agents;
 mod approvals;
 mod connections;
-mod descent;
 mod grants;
+mod hierarchy;
 mod managed;
 mod questions;
 mod record;
@@ -232,8 +232,8 @@ impl State {
             Event::MessageQueued(e) => self.apply_message_queued(at, e),
             Event::MessagesDropped(e) => self.apply_messages_dropped(at, &e.agent),
             Event::MessageRepeated(e) => self.apply_message_repeated(at, e),
-            Event::MailWithdrawn(e) => self.apply_mail_withdrawn(at, e),
-            Event::AgentNoted(e) => self.apply_noted(at, e),
+            Event::ParentMessageWithdrawn(e) => self.apply_parent_message_withdrawn(at, e),
+            Event::ParentNotified(e) => self.apply_parent_notified(at, e),
             Event::AgentCeilingChanged(e) => self.apply_ceiling(at, e),
             Event::TurnStarted(e) => self.apply_turn_started(at, e),
             Event::TurnInterrupted(e) => self.apply_turn_interrupted(at, e),

@@ -155,7 +155,7 @@ fn call_exit(error: &CallError) -> Exit {
             | Reason::NotYourApproval
             | Reason::OwnerNotConnected
             | Reason::OwnedElsewhere
-            | Reason::NotBelow
+            | Reason::NotADescendant
             | Reason::NotAnOrchestrator
             | Reason::AboveCeiling
             | Reason::Wider
@@ -208,7 +208,7 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
         Reason::NotAnOrchestrator => {
             Some("`countersign ls` marks orchestrators; only `spawn` makes one")
         }
-        Reason::NotBelow => {
+        Reason::NotADescendant => {
             Some("an orchestrator reaches the agents that it started, and those that they started")
         }
         Reason::AboveCeiling => Some(

@@ -54,8 +54,9 @@ pub const AGENT_CRASH_POINTS: [&str; 25] = [
     "run_over",
 ];
 
-/// Every point in the life of a letter to an orchestrator, in the order in which its host passes them.
-pub const LETTER_CRASH_POINTS: [&str; 2] = ["letter_committing", "letter_committed"];
+/// Every crash point in the life of a parent message, in the order in which its host passes them.
+pub const PARENT_MESSAGE_CRASH_POINTS: [&str; 2] =
+    ["parent_message_committing", "parent_message_committed"];
 
 #[cfg(not(debug_assertions))]
 pub(crate) fn point(_name: &'static str) {}
@@ -163,8 +164,8 @@ mod armed {
         match event {
             Event::ApprovalRequested(_) => Some(("ask_committing", "ask_committed")),
             Event::ApprovalResolved(_) => Some(("decision_committing", "decision_committed")),
-            Event::MessageQueued(e) if e.message.mail.is_some() => {
-                Some(("letter_committing", "letter_committed"))
+            Event::MessageQueued(e) if e.message.parent_message.is_some() => {
+                Some(("parent_message_committing", "parent_message_committed"))
             }
             Event::AnswerSettled(_) => Some(("settlement_committing", "settlement_committed")),
             _ => None,
@@ -175,7 +176,7 @@ mod armed {
         let mut lists = [
             super::CRASH_POINTS.as_slice(),
             &super::AGENT_CRASH_POINTS,
-            &super::LETTER_CRASH_POINTS,
+            &super::PARENT_MESSAGE_CRASH_POINTS,
         ]
         .into_iter();
         let listed = lists.any(|points| points.contains(&name));

@@ -32,7 +32,7 @@ pub use countersign_rules::{Candidate, explain};
 pub use countersign_store::{
     ApprovalQuery, EventQuery, History, Log, QuestionQuery, RescuedRecord, Status, StoreError,
 };
-pub use crash::{AGENT_CRASH_POINTS, CRASH_POINTS, LETTER_CRASH_POINTS};
+pub use crash::{AGENT_CRASH_POINTS, CRASH_POINTS, PARENT_MESSAGE_CRASH_POINTS};
 pub use feed::{Entry, Feed};
 pub use names::{new_secret, random_hex};
 pub use reply::{Reply, ServiceError};

@@ -37,7 +37,7 @@ mod access;
 mod agents;
 mod approvals;
 mod connections;
-mod descent;
+mod hierarchy;
 mod looking;
 mod managed;
 mod questions;

@@ -82,10 +82,10 @@ reasons! {
     CannotResume = "cannot_resume", 409;
     /// The agent has no session that another could begin from.
     CannotFork = "cannot_fork", 409;
-    /// The agent is no orchestrator.
+    /// The agent is not an orchestrator.
     NotAnOrchestrator = "not_an_orchestrator", 409;
     /// An orchestrator reaches only those below it.
-    NotBelow = "not_below", 403;
+    NotADescendant = "not_a_descendant", 403;
     /// A person's ceiling does not cover it.
     AboveCeiling = "above_ceiling", 403;
     /// A child would have more than its parent.

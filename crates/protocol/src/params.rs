@@ -381,9 +381,9 @@ pub struct AskQuestionParams {
     pub idempotency_key: Option<String>,
 }
 
-/// `host.tell_up`: an agent tells whoever is above it something.
+/// `host.notify_parent`: an agent sends a note to its parent, or to people if it has none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
-pub struct TellUpParams {
+pub struct NotifyParentParams {
     /// The words.
     pub message: String,
     /// The agent's own key: under one key something is told once.

@@ -60,7 +60,7 @@ pub struct TranscriptPart {
 pub enum TranscriptRow {
     /// A message to the agent.
     User {
-        /// The agent below that the words are from, for a letter to an orchestrator.
+        /// The child that sent it, for a message to an orchestrator.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<String>,
         /// The words.

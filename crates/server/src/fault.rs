@@ -154,7 +154,7 @@ impl From<Rejection> for Fault {
             | Rejection::DeviceTaken(_)
             | Rejection::DeviceOwnedElsewhere(_) => Self::plain(Reason::OwnedElsewhere, words),
             Rejection::AgentsCannotAnswer(_) => Self::refused(Reason::AgentsCannotAnswer, words),
-            Rejection::NotBelow(_) => Self::refused(Reason::NotBelow, words),
+            Rejection::NotADescendant(_) => Self::refused(Reason::NotADescendant, words),
             Rejection::NotAnOrchestrator(_) => Self::refused(Reason::NotAnOrchestrator, words),
             Rejection::NoCeiling(_) | Rejection::AboveCeiling(_) => {
                 Self::refused(Reason::AboveCeiling, words)

@@ -6,13 +6,13 @@
 //! domain is a result in words, not a protocol error.
 
 mod call;
+mod parent;
 mod permission;
 mod reading;
 mod reply;
 mod spawning;
 mod steering;
 mod tools;
-mod upwards;
 
 use std::sync::Arc;
 use std::time::Duration;

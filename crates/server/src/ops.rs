@@ -2,12 +2,12 @@
 //!
 //! Invariant: REST and JSON-RPC call the same functions and so have the same results and errors.
 
-pub(crate) mod below;
+pub(crate) mod children;
 pub(crate) mod hook;
 pub(crate) mod managed;
+pub(crate) mod parent;
 mod remember;
 pub(crate) mod rules;
-pub(crate) mod upwards;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -441,12 +441,12 @@ pub(crate) async fn ask_question(
 }
 
 /// An agent tells whoever is above it something.
-pub(crate) async fn tell_up(
+pub(crate) async fn notify_parent(
     service: &Service,
     caller: Caller,
-    params: wire::TellUpParams,
+    params: wire::NotifyParentParams,
 ) -> Result<()> {
-    let told = service.tell_up(caller, params.message, params.idempotency_key);
+    let told = service.notify_parent(caller, params.message, params.idempotency_key);
     Ok(told.await?)
 }
 

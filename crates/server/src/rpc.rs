@@ -166,7 +166,9 @@ async fn dispatch_rules(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
             call.reply(rules::suggest_rules(service, &caller, call.optional()?).await?)
         }
         "host.trust_rules" => call.done(rules::trust_rules(service, caller, call.params()?).await?),
-        "host.tell_up" => call.done(ops::tell_up(service, caller, call.params()?).await?),
+        "host.notify_parent" => {
+            call.done(ops::notify_parent(service, caller, call.params()?).await?)
+        }
         "host.set_bypass" => call.reply(rules::set_bypass(service, caller, call.params()?).await?),
         _ => dispatch_managed(doors, &caller, call).await,
     }

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-pub use countersign_daemon::{AGENT_CRASH_POINTS, LETTER_CRASH_POINTS};
+pub use countersign_daemon::{AGENT_CRASH_POINTS, PARENT_MESSAGE_CRASH_POINTS};
 pub use report::{Progress, Summary};
 pub use schedule::Mode;
 

@@ -11,7 +11,7 @@ use crate::approval::Approval;
 use crate::event::{AgentCeilingChanged, Ceiling, Effect, Event, GrantEnd, Outcome, SpawnOptions};
 use crate::ids::{AgentId, ApprovalId};
 use crate::input::{Answer, Context, Delegated, GrantDraft};
-use crate::limits::{CEILING_RULES_MAX, DESCENT_MAX, RULE_BYTES_MAX};
+use crate::limits::{CEILING_RULES_MAX, HIERARCHY_DEPTH_MAX, RULE_BYTES_MAX};
 use crate::managed::Managed;
 use crate::principal::{By, Caller, Role};
 use crate::rejection::Rejection;
@@ -27,9 +27,9 @@ const CAREFUL_MODES: [&str; 4] = ["default", "plan", "ask", "read-only"];
 /// Operators steer everybody, orchestrators those below them.
 pub(super) fn may_steer(state: &State, caller: &Caller, id: &AgentId) -> Result<(), Rejection> {
     match &caller.principal.role {
-        Role::Agent(above) if state.is_above(above, id) => Ok(()),
+        Role::Agent(above) if state.is_ancestor(above, id) => Ok(()),
         Role::Agent(agent) if state.find_orchestrator(agent).is_some() => {
-            Err(Rejection::NotBelow(id.clone()))
+            Err(Rejection::NotADescendant(id.clone()))
         }
         Role::Agent(_) | Role::Operator | Role::Observer | Role::Host => require_operator(caller),
     }
@@ -116,7 +116,7 @@ pub(super) fn check_answer(
     (approval, outcome): (&Approval, Outcome),
     (answer, delegated): (&Answer, Option<Delegated>),
 ) -> Result<(), Rejection> {
-    let below = |asker: &AgentId| state.is_above(agent, asker);
+    let below = |asker: &AgentId| state.is_ancestor(agent, asker);
     if !approval.ask.agent.as_ref().is_some_and(below) || approval.was_asked_by(&caller.principal) {
         return Err(Rejection::AgentsCannotAnswer(agent.clone()));
     }
@@ -174,10 +174,10 @@ pub(super) fn child(
     let Some(managed) = state.find_orchestrator(parent).filter(|m| m.is_live()) else {
         return Err(Rejection::AgentNotAllowed(parent.clone()));
     };
-    if state.ancestors_of(parent).count() + 1 >= DESCENT_MAX {
+    if state.ancestors_of(parent).count() + 1 >= HIERARCHY_DEPTH_MAX {
         return Err(Rejection::TooMany {
             what: "generations of agents",
-            limit: DESCENT_MAX,
+            limit: HIERARCHY_DEPTH_MAX,
         });
     }
     check_allowed(state, parent, &options)?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::approvals::{cancelled, ended};
 use super::{
-    Decision, Subject, check_json, check_size, check_text, check_word, delegation, mail, questions,
-    require_operator,
+    Decision, Subject, check_json, check_size, check_text, check_word, delegation, parent_messages,
+    questions, require_operator,
 };
 use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
@@ -231,14 +231,14 @@ fn prompt(
         text,
         by: By::from(caller),
         at: context.now,
-        mail: None,
+        parent_message: None,
     };
     events.push(queue(&id, message.clone()));
     match managed.life {
         Life::Gone => events.extend(begin_run(agent, managed, caller, state.open_of(&id))?),
         Life::Ready if managed.turn.is_none() => {
             let waiting = managed.queue.iter().chain([&message]);
-            let next = mail::batch(waiting);
+            let next = parent_messages::next_batch(waiting);
             let open = state.open_of(&id);
             events.extend(begin_turn(context, agent, managed, (&next, open)));
         }
@@ -269,8 +269,8 @@ pub(super) fn begin_turn(
         entries: messages
             .iter()
             .map(|message| TranscriptEntry::User {
-                text: message.words(),
-                from: message.letter_from().cloned(),
+                text: message.full_text(),
+                from: message.child_sender().cloned(),
             })
             .collect(),
     };
@@ -630,7 +630,7 @@ fn queued(now: Timestamp, id: &AgentId, by: By, text: String) -> Event {
         text,
         by,
         at: now,
-        mail: None,
+        parent_message: None,
     };
     queue(id, message)
 }

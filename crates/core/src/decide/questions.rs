@@ -165,7 +165,7 @@ pub(super) fn answer(
         let may = match found {
             Some(question) => {
                 let asker = question.text.agent.as_ref();
-                asker.is_some_and(|asker| state.is_above(agent, asker))
+                asker.is_some_and(|asker| state.is_ancestor(agent, asker))
             }
             // How it ended is in history, which tells only those above.
             None => state.find_orchestrator(agent).is_some(),

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::approvals::{attempted, cancelled, ended, settled};
 use super::managed::{begin_run, begin_turn, dropped, status, withdraw_asks};
-use super::{Decision, Subject, mail, questions};
+use super::{Decision, Subject, parent_messages, questions};
 use crate::agent::{Agent, OpenCounts};
 use crate::event::{
     AgentExited, AgentLaunched, AgentPlaced, AgentReady, AgentReported, ApprovalResolved, Ask,
@@ -105,7 +105,7 @@ fn ready(
 
 /// The next turn, or a rest.
 fn go_on(context: Context<'_>, agent: &Agent, managed: &Managed, open: OpenCounts) -> Vec<Event> {
-    let next = mail::batch(managed.queue.iter());
+    let next = parent_messages::next_batch(managed.queue.iter());
     if next.is_empty() {
         vec![status(&agent.profile, BaseState::Idle, open, None)]
     } else {

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::event::{
-    AgentRole, Ceiling, Effect, EnvVar, Mail, Message, Scope, SpawnOptions, TurnEnded,
+    AgentRole, Ceiling, Effect, EnvVar, Message, ParentMessage, Scope, SpawnOptions, TurnEnded,
 };
-use crate::limits::{AGENT_MESSAGES_MAX, ESCALATION_MS, MAIL_BATCH_MAX, NOTE_KEYS_MAX};
+use crate::limits::{AGENT_MESSAGES_MAX, ESCALATION_MS, NOTE_KEYS_MAX, PARENT_MESSAGE_BATCH_MAX};
 use crate::{
-    Children, Delegated, Duty, GrantDraft, ManagedInput, Ran, SPAWN_TOOL, SpawnAgent, TellUp,
+    Children, Delegated, Duty, GrantDraft, ManagedInput, NotifyParent, Ran, SPAWN_TOOL, SpawnAgent,
 };
 
 const LEAD: &str = "lead";
@@ -77,7 +77,7 @@ fn exits(id: &str) -> Input {
 }
 
 fn tells(id: &str, text: &str, key: Option<&str>) -> Input {
-    Input::TellUp(TellUp {
+    Input::NotifyParent(NotifyParent {
         caller: agent(id),
         text: text.to_owned(),
         key: key.map(str::to_owned),
@@ -149,16 +149,16 @@ impl Host {
     }
 
     /// What waits for an agent, and how it came there.
-    fn waits_for(&self, id: &str) -> Vec<(String, Option<Mail>)> {
+    fn waits_for(&self, id: &str) -> Vec<(String, Option<ParentMessage>)> {
         let queue = self.managed(id).queue.iter();
         queue
-            .map(|message| (message.words(), message.mail.clone()))
+            .map(|message| (message.full_text(), message.parent_message.clone()))
             .collect()
     }
 
     fn told(&self, id: &str) -> Vec<String> {
         let turn = self.managed(id).turn.as_ref().unwrap();
-        turn.messages.iter().map(Message::words).collect()
+        turn.messages.iter().map(Message::full_text).collect()
     }
 
     fn asks_up(&mut self, text: &str, key: Option<&str>) -> (QuestionId, Vec<String>) {
@@ -192,16 +192,16 @@ fn family() -> Host {
     host
 }
 
-fn note(words: &str) -> (String, Option<Mail>) {
+fn note(words: &str) -> (String, Option<ParentMessage>) {
     let text = format!(
         "[countersign] Agent `child` (child) tells you something. These are its words, not a \
          person's:\n\n{words}"
     );
-    let mail = Mail::Note {
+    let parent_message = ParentMessage::Note {
         from: AgentId::new(CHILD),
         times: 1,
     };
-    (text, Some(mail))
+    (text, Some(parent_message))
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_note_waits_for_the_end_of_the_turn_and_is_heard_once() {
     assert_eq!(
         host.does(tells(CHILD, "half way", Some("k1"))),
         [
-            "agent.noted child to lead: half way".to_owned(),
+            "agent.parent_notified child to lead: half way".to_owned(),
             format!("agent.message_queued lead by child: {}", note("half way").0),
         ]
     );
@@ -240,13 +240,13 @@ fn a_note_begins_a_turn_of_one_that_rests() {
 }
 
 #[test]
-fn repeated_notes_are_one_and_letters_that_wait_are_read_together() {
+fn repeated_notes_are_one_and_waiting_parent_messages_are_read_together() {
     let mut host = family();
     host.does(tells(CHILD, "a", None));
     assert_eq!(
         host.does(tells(CHILD, "a", None)),
         [
-            "agent.noted child to lead: a",
+            "agent.parent_notified child to lead: a",
             "agent.message_repeated to lead from child"
         ]
     );
@@ -263,7 +263,7 @@ fn repeated_notes_are_one_and_letters_that_wait_are_read_together() {
 }
 
 #[test]
-fn letters_are_bounded() {
+fn parent_messages_are_bounded() {
     let mut host = family();
     for number in 0..AGENT_MESSAGES_MAX {
         host.does(tells(CHILD, &format!("note {number}"), None));
@@ -276,12 +276,12 @@ fn letters_are_bounded() {
     let (question, _) = host.asks_up("which?", None);
     assert!(host.state.find_question(&question).unwrap().is_for_people());
     host.does(turn_ends(LEAD, 1));
-    assert_eq!(host.told(LEAD).len(), MAIL_BATCH_MAX);
+    assert_eq!(host.told(LEAD).len(), PARENT_MESSAGE_BATCH_MAX);
     for number in 0..=NOTE_KEYS_MAX {
         host.does(turn_ends(LEAD, host.managed(LEAD).turns));
         host.does(tells(CHILD, "keyed", Some(&format!("key {number}"))));
     }
-    assert_eq!(host.managed(CHILD).noted.len(), NOTE_KEYS_MAX);
+    assert_eq!(host.managed(CHILD).note_keys.len(), NOTE_KEYS_MAX);
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn what_nobody_above_can_hear_is_for_people() {
     host.does(exits(LEAD));
     assert_eq!(
         host.does(tells(CHILD, "hello?", None)),
-        ["agent.noted child to none: hello?"]
+        ["agent.parent_notified child to none: hello?"]
     );
     let (question, events) = host.asks_up("which?", None);
     assert_eq!(
@@ -299,7 +299,7 @@ fn what_nobody_above_can_hear_is_for_people() {
     );
     assert!(host.state.find_question(&question).unwrap().is_for_people());
     assert_eq!(
-        host.refuses(Input::TellUp(TellUp {
+        host.refuses(Input::NotifyParent(NotifyParent {
             caller: person("ann"),
             text: "x".to_owned(),
             key: None
@@ -314,7 +314,7 @@ fn a_question_reaches_the_orchestrator_and_its_answer_the_child() {
     let (question, events) = host.asks_up("which?", Some("k"));
     assert!(events[1].starts_with("agent.message_queued lead by child: "));
     assert_eq!(host.state_of(CHILD), "Waiting");
-    let mail = Mail::Question {
+    let parent_message = ParentMessage::Question {
         from: AgentId::new(CHILD),
         question: question.clone(),
     };
@@ -322,7 +322,7 @@ fn a_question_reaches_the_orchestrator_and_its_answer_the_child() {
         "[countersign] Agent `child` (child) asks you, and waits for an answer to {question} \
          (`answer_question`). These are its words, not a person's:\n\nwhich?"
     );
-    assert_eq!(host.waits_for(LEAD), [(words, Some(mail))]);
+    assert_eq!(host.waits_for(LEAD), [(words, Some(parent_message))]);
     // The same question again, under its key or without one, is the same question.
     assert_eq!(
         host.asks_up("which?", Some("k")),
@@ -351,7 +351,7 @@ fn a_question_that_a_person_answers_first_is_not_heard_any_more() {
     let events = host.does(answers(&person("ann"), &question, "left"));
     assert_eq!(
         events[1],
-        format!("agent.mail_withdrawn to lead: {question}")
+        format!("agent.parent_message_withdrawn to lead: {question}")
     );
     assert_eq!(host.waits_for(LEAD), []);
 }
@@ -415,7 +415,7 @@ fn an_orchestrator_hears_when_its_child_is_done_or_gone() {
     host.does(turn_ends(CHILD, 1));
     let done = "[countersign] Agent `child` (child) is done with what you told it (end_turn); \
                 `read_transcript` shows what it did";
-    let finished = Some(Mail::Finished {
+    let finished = Some(ParentMessage::Finished {
         from: AgentId::new(CHILD),
     });
     assert_eq!(host.waits_for(LEAD), [(done.to_owned(), finished.clone())]);
@@ -435,8 +435,12 @@ fn an_orchestrator_reaches_those_below_it_and_nobody_else() {
     host.does(spawn(&person("ann"), "other", options(None)));
     host.does(prompt(&agent(LEAD), CHILD));
     for (who, whom, refusal) in [
-        (LEAD, "other", Rejection::NotBelow(AgentId::new("other"))),
-        (LEAD, LEAD, Rejection::NotBelow(AgentId::new(LEAD))),
+        (
+            LEAD,
+            "other",
+            Rejection::NotADescendant(AgentId::new("other")),
+        ),
+        (LEAD, LEAD, Rejection::NotADescendant(AgentId::new(LEAD))),
         (CHILD, LEAD, Rejection::AgentNotAllowed(AgentId::new(CHILD))),
         (
             CHILD,
@@ -811,7 +815,7 @@ fn only_a_person_gives_a_ceiling_and_only_to_an_orchestrator() {
 }
 
 #[test]
-fn letters_survive_the_host() {
+fn parent_messages_survive_the_host() {
     let mut host = family();
     host.does(tells(CHILD, "half way", None));
     let (question, _) = host.asks_up("which?", None);

@@ -8,7 +8,7 @@ use crate::ids::{AgentId, ApprovalId, Timestamp};
 use crate::json::Json;
 use crate::principal::By;
 
-use super::{Mail, ProcessKey};
+use super::{ParentMessage, ProcessKey};
 
 /// What an agent is started with. Kept, so that it can be started again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -130,7 +130,7 @@ pub enum TranscriptEntry {
     User {
         /// The words.
         text: String,
-        /// The agent below that the words are from, for a letter.
+        /// The child that sent it, for a parent message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<AgentId>,
     },
@@ -427,21 +427,21 @@ pub struct Message {
     pub by: By,
     /// When they were said.
     pub at: Timestamp,
-    /// What they are about, if they came from an agent below.
+    /// What it is about, if a child sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mail: Option<Mail>,
+    pub parent_message: Option<ParentMessage>,
 }
 
 impl Message {
-    /// The agent below that it is from, for a letter.
-    pub fn letter_from(&self) -> Option<&AgentId> {
-        self.mail.as_ref().map(Mail::from)
+    /// The child that sent it, for a parent message.
+    pub fn child_sender(&self) -> Option<&AgentId> {
+        self.parent_message.as_ref().map(ParentMessage::from)
     }
 
-    /// What the agent is told.
-    pub fn words(&self) -> String {
-        match self.mail {
-            Some(Mail::Note { times, .. }) if times > 1 => {
+    /// The text as the agent gets it.
+    pub fn full_text(&self) -> String {
+        match self.parent_message {
+            Some(ParentMessage::Note { times, .. }) if times > 1 => {
                 format!("{}\n\n(said {times} times)", self.text)
             }
             _ => self.text.clone(),

@@ -1,4 +1,4 @@
-//! Orchestrators: what reaches them from below, and what they may decide for those below.
+//! Orchestrators: the messages of their descendants, and what they may decide for them.
 
 use std::sync::Arc;
 
@@ -7,33 +7,24 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{AgentId, QuestionId, Seq, Timestamp};
 use crate::principal::By;
 
-/// What a message to an orchestrator is about, if it came from below.
+/// What a message of a child to its parent is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mail {
-    /// An agent below asks.
-    Question {
-        /// Who.
-        from: AgentId,
-        /// The question.
-        question: QuestionId,
-    },
-    /// An agent below says something.
+pub enum ParentMessage {
+    /// The child asks.
+    Question { from: AgentId, question: QuestionId },
+    /// The child says something.
     Note {
-        /// Who.
         from: AgentId,
-        /// How often it said so before it was heard.
+        /// How often it said so before its parent read it.
         times: u32,
     },
-    /// An agent below is done with what it was told, or ended.
-    Finished {
-        /// Who.
-        from: AgentId,
-    },
+    /// The child finished what it was told, or ended.
+    Finished { from: AgentId },
 }
 
-impl Mail {
-    /// The agent below that it is from.
+impl ParentMessage {
+    /// The child that sent it.
     pub fn from(&self) -> &AgentId {
         match self {
             Self::Question { from, .. } | Self::Note { from, .. } | Self::Finished { from } => from,
@@ -41,38 +32,35 @@ impl Mail {
     }
 }
 
-/// See `Event::AgentNoted`.
+/// See `Event::ParentNotified`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AgentNoted {
-    /// The agent that says it.
+pub struct ParentNotified {
     pub agent: AgentId,
-    /// The orchestrator that is told; absent where there is none to hear it, so that it is for people.
+    /// The parent; absent where there is none that can read it, so that the note is for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<AgentId>,
-    /// The words.
     pub text: String,
-    /// The agent's own key: under one key something is said once.
+    /// The agent's own key: a note is sent once under one key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Who says it.
     pub by: By,
 }
 
 /// See `Event::MessageRepeated`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageRepeated {
-    /// The orchestrator for which it waits.
+    /// The orchestrator in whose queue it waits.
     pub agent: AgentId,
-    /// Who said it again.
+    /// The child that said it again.
     pub from: AgentId,
     /// The message as it waits.
     pub text: String,
 }
 
-/// See `Event::MailWithdrawn`.
+/// See `Event::ParentMessageWithdrawn`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MailWithdrawn {
-    /// The orchestrator for which it waited.
+pub struct ParentMessageWithdrawn {
+    /// The orchestrator in whose queue it waited.
     pub agent: AgentId,
     /// The question that needs no answer any more.
     pub question: QuestionId,

@@ -8,7 +8,7 @@ use crate::ids::{AgentId, ClientId, Timestamp};
 
 use super::State;
 use super::connections::{hold, release};
-use super::descent::ceiling_end;
+use super::hierarchy::ceiling_end;
 use super::managed::turn_deadline;
 
 impl State {

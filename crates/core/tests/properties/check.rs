@@ -515,7 +515,7 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         Input::RequestApproval(input) => Some(&input.caller),
         Input::ResolveApproval(input) => Some(&input.caller),
         Input::AskQuestion(input) => Some(&input.caller),
-        Input::TellUp(input) => Some(&input.caller),
+        Input::NotifyParent(input) => Some(&input.caller),
         Input::CreateToken(input) => Some(&input.caller),
         Input::CreateGrant(input) => Some(&input.caller),
         Input::Managed(input) => crate::managed::caller_of(input),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use countersign_core::event::{AgentRole, Ceiling, Effect, Event, Scope, SpawnOptions};
 use countersign_core::{
     AgentId, Answer, ApprovalId, AskQuestion, AskRequest, Caller, Children, Delegated, GrantDraft,
-    GrantId, Input, Json, ManagedInput, Principal, PrincipalKey, QuestionId, ResolveApproval, Role,
-    SPAWN_TOOL, SpawnAgent, State, TellUp,
+    GrantId, Input, Json, ManagedInput, NotifyParent, Principal, PrincipalKey, QuestionId,
+    ResolveApproval, Role, SPAWN_TOOL, SpawnAgent, State,
 };
 use proptest::prelude::*;
 
@@ -65,7 +65,7 @@ impl World {
         match step {
             FamilyStep::SpawnLead => self.spawn_lead(),
             FamilyStep::SpawnChild(pick) => self.spawn_child(*pick),
-            FamilyStep::Tell(pick, text, key) => Input::TellUp(TellUp {
+            FamilyStep::Tell(pick, text, key) => Input::NotifyParent(NotifyParent {
                 caller: as_agent(&self.managed_id(*pick)),
                 text: format!("note {text}"),
                 key: key.map(|key| format!("key {key}")),
@@ -230,11 +230,11 @@ pub(crate) fn within_an_orchestrators_reach(state: &State, caller: &Caller, even
     if state.find_orchestrator(lead).is_none() {
         return matches!(
             event,
-            Event::AgentNoted(_)
+            Event::ParentNotified(_)
                 | Event::MessageQueued(_)
                 | Event::MessageRepeated(_)
                 | Event::TurnStarted(_)
-                | Event::MailWithdrawn(_)
+                | Event::ParentMessageWithdrawn(_)
         );
     }
     match event {
@@ -246,11 +246,11 @@ pub(crate) fn within_an_orchestrators_reach(state: &State, caller: &Caller, even
         }
         Event::AgentStopRequested(e) => below(state, lead, Some(&e.agent)),
         Event::AgentSpawned(e) => e.options.parent.as_ref() == Some(lead),
-        Event::AgentNoted(_)
+        Event::ParentNotified(_)
         | Event::MessageQueued(_)
         | Event::MessageRepeated(_)
         | Event::MessagesDropped(_)
-        | Event::MailWithdrawn(_)
+        | Event::ParentMessageWithdrawn(_)
         | Event::TurnStarted(_)
         | Event::AgentRunRequested(_)
         | Event::AgentArchived(_) => true,
@@ -259,7 +259,7 @@ pub(crate) fn within_an_orchestrators_reach(state: &State, caller: &Caller, even
 }
 
 fn below(state: &State, lead: &AgentId, agent: Option<&AgentId>) -> bool {
-    agent.is_some_and(|agent| state.is_above(lead, agent))
+    agent.is_some_and(|agent| state.is_ancestor(lead, agent))
 }
 
 /// Whether an orchestrator may have allowed this.
@@ -279,7 +279,7 @@ pub(crate) fn may_delegate(
         && resolve.delegated.is_some_and(covered)
 }
 
-/// Grants of orchestrators are there only under a ceiling, and letters only for those who can read
+/// Grants of orchestrators are there only under a ceiling, and parent messages only for those who can read
 /// them.
 pub(crate) fn stands(state: &State) {
     for grant in state.grants() {
@@ -292,17 +292,19 @@ pub(crate) fn stands(state: &State) {
         let Some(managed) = &agent.managed else {
             continue;
         };
-        let mail = managed
+        let parent_message = managed
             .queue
             .iter()
-            .filter(|message| message.mail.is_some());
-        assert!(mail.count() == 0 || managed.is_orchestrator());
+            .filter(|message| message.parent_message.is_some());
+        assert!(parent_message.count() == 0 || managed.is_orchestrator());
         assert!(managed.ceiling.is_none() || managed.is_live());
         let mut questions: Vec<_> = managed
             .queue
             .iter()
-            .filter_map(|message| match &message.mail {
-                Some(countersign_core::event::Mail::Question { question, .. }) => Some(question),
+            .filter_map(|message| match &message.parent_message {
+                Some(countersign_core::event::ParentMessage::Question { question, .. }) => {
+                    Some(question)
+                }
                 _ => None,
             })
             .collect();

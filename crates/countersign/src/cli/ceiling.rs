@@ -61,7 +61,7 @@ fn orchestrator(agent: HostAgent) -> Result<HostAgent, CliError> {
         return Ok(agent);
     }
     Err(CliError::Failed {
-        what: format!("`{}` is no orchestrator", shown::line(&agent.name)),
+        what: format!("`{}` is not an orchestrator", shown::line(&agent.name)),
         hint: Some("start one with `countersign spawn --role orchestrator`".into()),
     })
 }

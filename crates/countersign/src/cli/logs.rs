@@ -26,7 +26,7 @@ const WAKING: [&str; 3] = ["transcript.added", "turn.ended", "agent.exited"];
   countersign logs -f builder
   countersign logs --after 1042 --json builder | jq -c '.entries[]'
 
-Marks: `>` told to the agent, `^` a letter from an agent below it, `|` its words, `~` its thoughts,
+Marks: `>` told to the agent, `^` a message from an agent that it started, `|` its words, `~` its thoughts,
 `*` a tool it uses, `=` what came of it, `-` its plan, `!` a notice, `?` something without words here.")]
 pub(crate) struct LogsArgs {
     /// The agent: its name, or its id

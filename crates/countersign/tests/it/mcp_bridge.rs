@@ -49,8 +49,9 @@ async fn an_agent_is_known_by_its_process_and_is_given_its_tools() {
     assert!(!is_error, "{words}");
     let events = operator.ok("host.events", json!({ "limit": 5 })).await;
     let told = events.as_array().unwrap().iter();
-    let told = told
-        .filter(|event| event["kind"] == "agent.noted" && event["payload"]["text"] == "half done");
+    let told = told.filter(|event| {
+        event["kind"] == "agent.parent_notified" && event["payload"]["text"] == "half done"
+    });
     assert_eq!(told.count(), 1, "{events}");
     assert_eq!(agent.end_mcp().await, 0);
 }

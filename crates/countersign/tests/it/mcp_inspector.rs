@@ -72,7 +72,7 @@ async fn lists_and_calls(agent: &mut Agent, operator: &mut Wire, how: &[&str]) {
     );
     let events = operator.ok("host.events", json!({ "limit": 20 })).await;
     let noted = |event: &&Value| {
-        event["kind"] == "agent.noted" && event["payload"]["text"] == "by inspector"
+        event["kind"] == "agent.parent_notified" && event["payload"]["text"] == "by inspector"
     };
     assert_eq!(
         events.as_array().unwrap().iter().filter(noted).count(),

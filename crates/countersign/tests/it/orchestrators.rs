@@ -3,9 +3,9 @@
 
 mod attacks;
 mod ceilings;
-mod descent;
 mod families;
-mod letters;
+mod hierarchy;
+mod parent_messages;
 mod questions;
 
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ impl Hand {
 
     pub(crate) async fn tells(&mut self, message: &str, key: Option<&str>) {
         let params = json!({ "message": message, "idempotency_key": key });
-        self.ok("host.tell_up", params).await;
+        self.ok("host.notify_parent", params).await;
     }
 
     /// Asks whoever is above, and gives the question.
@@ -88,7 +88,7 @@ impl Hand {
         result(&mut messages.pop().unwrap_or_else(|| panic!("{answer}")))
     }
 
-    /// The letter that tells its orchestrator something.
+    /// The message that tells its orchestrator something.
     pub(crate) fn note(&self, words: &str) -> String {
         format!(
             "[countersign] Agent `{}` ({}) tells you something. These are its words, not a \
@@ -98,7 +98,7 @@ impl Hand {
         )
     }
 
-    /// The letter that asks its orchestrator.
+    /// The message that asks its orchestrator.
     pub(crate) fn question(&self, asked: &Value) -> String {
         format!(
             "[countersign] Agent `{}` ({}) asks you, and waits for an answer to {} \
@@ -234,7 +234,7 @@ impl Family {
         self.wire.ok("host.prompt_agent", params).await;
     }
 
-    /// The letters that an agent heard after a turn: the turn, who sent it, and its words.
+    /// The parent messages that an agent got after a turn: the turn, who sent it, and its text.
     pub(crate) async fn heard(&mut self, id: &Value, after: u64) -> Vec<(u64, Value, String)> {
         let params = json!({ "agent_id": id, "limit": 500 });
         let page = self.wire.ok("host.transcript", params).await;

@@ -181,7 +181,7 @@ async fn our_methods_refuse_what_they_do_not_know() {
         ("host.backtest_rule", json!({ "rule": "Bash(ls)" })),
         ("host.suggest_rules", json!({})),
         ("host.trust_rules", json!({ "file": "/x", "digest": "x" })),
-        ("host.tell_up", json!({ "message": "x" })),
+        ("host.notify_parent", json!({ "message": "x" })),
         ("host.set_bypass", with("for_ms", Value::Null)),
         ("host.spawn_agent", json!({ "cwd": "/" })),
         ("host.prompt_agent", with("message", json!("x"))),

@@ -20,7 +20,7 @@ pub(super) fn words(event: &Event) -> Option<String> {
         Event::AgentConfigured(e) => format!("{} was configured by {}", e.agent, e.by.name),
         Event::MessageQueued(e) => format!("{} tells {} something", e.message.by.name, e.agent),
         Event::MessagesDropped(e) => format!("{} is not told: {}", e.agent, e.reason),
-        Event::AgentNoted(e) => format!("{} says: {}", e.agent, e.text),
+        Event::ParentNotified(e) => format!("{} says: {}", e.agent, e.text),
         Event::AgentCeilingChanged(e) => match &e.ceiling {
             Some(ceiling) => format!(
                 "{} may settle {} for those below it, by {}",

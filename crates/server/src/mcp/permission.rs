@@ -39,7 +39,7 @@ pub(super) async fn request(call: &Call<'_>, wanted: Wanted) -> Outcome {
 }
 
 async fn params(call: &Call<'_>, wanted: Wanted, input: Raw) -> RequestApprovalParams {
-    let (cwd, timeout_ms) = ops::upwards::whereabouts(call.service(), &call.caller).await;
+    let (cwd, timeout_ms) = ops::parent::whereabouts(call.service(), &call.caller).await;
     let key = wanted.tool_use_id.as_ref();
     let key = key.map(|id| format!("mcp-permission:{id}"));
     RequestApprovalParams {
@@ -79,7 +79,7 @@ pub(super) async fn decided(
 
 fn answer(row: &HostApproval, input: Value) -> Told {
     if row.state != "allowed" {
-        return denied(&ops::upwards::refusal(row));
+        return denied(&ops::parent::refusal(row));
     }
     let edited = row.edited_input.as_ref();
     let edited = edited.map(|edited| serde_json::from_str::<Value>(edited.0.get()));

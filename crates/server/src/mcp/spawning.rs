@@ -52,7 +52,7 @@ struct Wanted {
 
 pub(super) async fn spawn(call: &Call<'_>, arguments: Map<String, Value>) -> Outcome {
     let wanted = read(Value::Object(arguments.clone()))?;
-    let (own, timeout_ms) = ops::upwards::whereabouts(call.service(), &call.caller).await;
+    let (own, timeout_ms) = ops::parent::whereabouts(call.service(), &call.caller).await;
     let input = to_raw_value(&arguments).map_err(|error| Fault::invalid(&error))?;
     let asked = RequestApprovalParams {
         action: action(&wanted),
@@ -65,7 +65,7 @@ pub(super) async fn spawn(call: &Call<'_>, arguments: Map<String, Value>) -> Out
     };
     let row = decided(call, asked).await?;
     if row.state != "allowed" {
-        let words = ops::upwards::refusal(&row);
+        let words = ops::parent::refusal(&row);
         return Err(Fault::refused(Reason::AgentNotAllowed, words).into());
     }
     let wanted = match &row.edited_input {
@@ -73,7 +73,7 @@ pub(super) async fn spawn(call: &Call<'_>, arguments: Map<String, Value>) -> Out
         None => wanted,
     };
     let params = params(wanted, own.as_deref());
-    let child = ops::below::spawn(call.service(), &call.caller, params, row.id).await?;
+    let child = ops::children::spawn(call.service(), &call.caller, params, row.id).await?;
     let words = format!(
         "started `{}`; it tells you when it is done, and wait_for_agents waits for it",
         named(&child.name)

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::reply::{Outcome, Stop, Told, cut, named, quoted};
 use crate::ops;
-use crate::ops::below::Woken;
+use crate::ops::children::Woken;
 
 /// How much of an ask's input is shown in a list: enough to judge most of them by.
 const INPUT_BYTES: usize = 4 * 1024;
@@ -29,7 +29,7 @@ pub(super) struct One {
 }
 
 pub(super) async fn list_agents(call: &Call<'_>, _nothing: Nothing) -> Outcome {
-    let rows = ops::below::agents(call.service(), &call.caller).await?;
+    let rows = ops::children::agents(call.service(), &call.caller).await?;
     Ok(listed("agents", &rows, agent_data, agent_line))
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Awaited {
 pub(super) async fn wait(call: &Call<'_>, awaited: Awaited) -> Outcome {
     let mut ids = Vec::new();
     if awaited.agents.is_empty() {
-        let all = ops::below::agents(call.service(), &call.caller).await?;
+        let all = ops::children::agents(call.service(), &call.caller).await?;
         ids.extend(all.into_iter().filter(is_there).map(|row| row.id));
     }
     for word in &awaited.agents {
@@ -119,7 +119,7 @@ pub(super) async fn wait(call: &Call<'_>, awaited: Awaited) -> Outcome {
     }
     let limit = awaited.timeout_s.unwrap_or(MCP_WAIT_S);
     let limit = Duration::from_secs(limit.clamp(1, MCP_WAIT_S_MAX));
-    let wait = ops::below::wait(call.service(), &call.caller, ids, limit);
+    let wait = ops::children::wait(call.service(), &call.caller, ids, limit);
     let (woken, rows) = call.await_with_progress("waiting for agents", wait).await?;
     let first = match woken {
         Woken::Rested => "none of them has anything to do any more",
@@ -139,7 +139,7 @@ fn is_there(row: &HostAgent) -> bool {
 }
 
 pub(super) async fn list_questions(call: &Call<'_>, _nothing: Nothing) -> Outcome {
-    let rows = ops::below::questions(call.service(), &call.caller).await?;
+    let rows = ops::children::questions(call.service(), &call.caller).await?;
     Ok(listed("questions", &rows, question_data, question_line))
 }
 
@@ -158,7 +158,7 @@ pub(super) async fn answer_question(call: &Call<'_>, answered: Answered) -> Outc
 }
 
 pub(super) async fn list_approvals(call: &Call<'_>, _nothing: Nothing) -> Outcome {
-    let rows = ops::below::approvals(call.service(), &call.caller).await?;
+    let rows = ops::children::approvals(call.service(), &call.caller).await?;
     Ok(listed("approvals", &rows, approval_data, approval_line))
 }
 
@@ -203,7 +203,7 @@ pub(super) async fn resolve_approval(call: &Call<'_>, resolved: Resolved) -> Out
 
 /// The id of an agent below the caller.
 pub(super) async fn find(call: &Call<'_>, word: &str) -> Result<String, Stop> {
-    let row = ops::below::find(call.service(), &call.caller, word).await?;
+    let row = ops::children::find(call.service(), &call.caller, word).await?;
     Ok(row.id)
 }
 

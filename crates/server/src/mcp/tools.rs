@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::reply::{Outcome, Stop};
-use super::{permission, reading, spawning, steering, upwards};
+use super::{parent, permission, reading, spawning, steering};
 use crate::fault::Fault;
 
 /// Who a tool is for.
@@ -274,8 +274,8 @@ fn as_tool(described: Described) -> Tool {
 pub(super) async fn perform(call: &Call<'_>, name: &str, arguments: Map<String, Value>) -> Outcome {
     check_caller(call, name)?;
     match name {
-        "notify_orchestrator" => upwards::notify(call, read(arguments)?).await,
-        "ask_orchestrator" => upwards::ask(call, read(arguments)?).await,
+        "notify_orchestrator" => parent::notify(call, read(arguments)?).await,
+        "ask_orchestrator" => parent::ask(call, read(arguments)?).await,
         "request_permission" => permission::request(call, read(arguments)?).await,
         "spawn_agent" => spawning::spawn(call, arguments).await,
         "list_agents" => steering::list_agents(call, read(arguments)?).await,

@@ -1,6 +1,6 @@
 //! Words that a script takes from what was said to the model, such as the id of a question.
 //!
-//! Invariant: the newest text that has the words counts, and in it their first place, so that a letter's
+//! Invariant: the newest text that has the words counts, and in it their first place, so that a parent message's
 //! own head goes before whatever it quotes.
 
 use serde_json::{Map, Value};

@@ -163,13 +163,13 @@ async fn nobody_answers_its_own_ask_nor_one_above_beside_or_elsewhere() {
     let prompt = json!({ "agent_id": ann.id, "message": "hi" });
     assert_eq!(
         other.refused("host.prompt_agent", prompt.clone()).await,
-        "not_below"
+        "not_a_descendant"
     );
     assert_eq!(
         other
             .refused("host.kill_agent", json!({ "agent_id": ann.id }))
             .await,
-        "not_below"
+        "not_a_descendant"
     );
     assert_eq!(
         bea.refused("host.prompt_agent", prompt).await,

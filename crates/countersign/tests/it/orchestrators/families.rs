@@ -103,8 +103,8 @@ async fn people_see_who_belongs_to_whom() {
     );
     assert!(listed.contains("\n  ann  "), "{listed}");
     let logs = family.cli(&["logs", "boss"]).1;
-    let letter = family.kids[0].note("half way").replace("\n\n", "\n^\n^ ");
-    assert!(logs.contains(&format!("^ {letter}\n")), "{logs}");
+    let message = family.kids[0].note("half way").replace("\n\n", "\n^\n^ ");
+    assert!(logs.contains(&format!("^ {message}\n")), "{logs}");
 
     let (code, said) = family.cli(&["bypass", "ann", "--for", "5m"]);
     assert_eq!(code, Some(10), "{said}");
@@ -116,7 +116,7 @@ async fn people_see_who_belongs_to_whom() {
     assert_eq!(code, Some(1), "{said}");
     let (code, said) = family.cli(&["ceiling", "ann", "--rule", "Bash(ls:*)"]);
     assert!(
-        code == Some(10) && said.contains("is no orchestrator"),
+        code == Some(10) && said.contains("is not an orchestrator"),
         "{said}"
     );
     let (code, said) = family.cli(&["ceiling", "boss", "--rule", "Bash("]);
@@ -171,7 +171,10 @@ async fn an_orchestrator_is_above_those_that_its_own_orchestrators_started() {
     rested(&mut family.wire, &leaf.id).await;
     // Nobody reaches upwards.
     let up = json!({ "agent_id": family.boss.id, "message": "hi" });
-    assert_eq!(lead.refused("host.prompt_agent", up).await, "not_below");
+    assert_eq!(
+        lead.refused("host.prompt_agent", up).await,
+        "not_a_descendant"
+    );
     let (code, said) = family.cli(&["kill", "boss", "--children", "end"]);
     assert_eq!(code, Some(0), "{said}");
     for id in [&family.boss.id, &lead.id, &leaf.id] {

@@ -57,12 +57,12 @@ impl Family {
     }
 
     /// What was said to the orchestrator in place of a person, oldest first.
-    pub(super) async fn letters(&mut self) -> Vec<String> {
+    pub(super) async fn parent_messages(&mut self) -> Vec<String> {
         let story = self.stage.story(&self.boss).await;
         let texts = story.iter().filter(|entry| entry["type"] == "user");
         let texts = texts.map(|entry| entry["text"].as_str().unwrap().to_owned());
-        let is_letter = |text: &String| text.starts_with("[countersign] ");
-        texts.filter(is_letter).collect()
+        let is_parent_message = |text: &String| text.starts_with("[countersign] ");
+        texts.filter(is_parent_message).collect()
     }
 
     /// Ends the children, then the orchestrator, and looks at what they leave behind.
@@ -73,7 +73,7 @@ impl Family {
         self.stage.end(&self.boss).await;
     }
 
-    /// Waits for a letter that begins so.
+    /// Waits for a parent message that begins so.
     pub(super) async fn hears(&mut self, words: &str) {
         self.stage.hears(&self.boss, "user", words).await;
     }

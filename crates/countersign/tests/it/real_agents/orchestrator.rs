@@ -87,11 +87,11 @@ async fn is_on_record(family: &mut Family, second: &str, [ann, cody]: [&Actor; 2
         ),
         (&json!(cody.id), &json!("port 7000"), &by)
     );
-    let mut letters = family.letters().await;
-    letters.sort();
+    let mut messages = family.parent_messages().await;
+    messages.sort();
     let mut expected = [asked(cody, question), done(ann), done(cody)];
     expected.sort();
-    assert_eq!(letters, expected);
+    assert_eq!(messages, expected);
 }
 
 #[tokio::test]

@@ -75,8 +75,8 @@ async fn a_child_waits_across_hosts_and_the_first_answer_counts(kind: &str) {
     family.tell_boss(&answers(&id, "port 9000"));
     family.stage.turn_ended(&family.boss, 5).await;
     assert!(family.stage.model_received(&earlier));
-    let heard = family.letters().await;
-    let asked = heard.iter().filter(|letter| letter.contains(&id));
+    let heard = family.parent_messages().await;
+    let asked = heard.iter().filter(|message| message.contains(&id));
     assert_eq!((asked.count(), heard.len()), (1, 2), "{heard:?}");
     assert_eq!(ended(&mut family, &id).await, expected);
     family.end(&[&ann]).await;
@@ -105,7 +105,7 @@ async fn an_early_answer_spares_the_orchestrator_the_question() {
     let spawn = spawn["payload"]["id"].as_str().unwrap();
     stage.ok(&["deny", spawn]);
     family.hears(&family::done(&ann)).await;
-    assert_eq!(family.letters().await, [family::done(&ann)]);
+    assert_eq!(family.parent_messages().await, [family::done(&ann)]);
     family.end(&[&ann]).await;
 }
 

@@ -1,13 +1,15 @@
-//! Descent: who is above whom. A child knows its parent from its first instant, and never another.
+//! The hierarchy of agents: which orchestrator started which agent. A parent is set when its child is
+//! spawned and never changes.
 
 use std::collections::BTreeMap;
 
 use crate::agent::Agent;
 use crate::event::{
-    AgentCeilingChanged, AgentNoted, Mail, MailWithdrawn, MessageRepeated, QuestionEscalated,
+    AgentCeilingChanged, MessageRepeated, ParentMessage, ParentMessageWithdrawn, ParentNotified,
+    QuestionEscalated,
 };
 use crate::ids::{AgentId, GrantId, Timestamp};
-use crate::limits::{DESCENT_MAX, NOTE_KEYS_MAX};
+use crate::limits::{HIERARCHY_DEPTH_MAX, NOTE_KEYS_MAX};
 use crate::managed::{Life, Managed};
 
 use super::{Deadline, State};
@@ -23,14 +25,14 @@ impl State {
     /// Everybody above an agent, the nearest first.
     pub fn ancestors_of(&self, agent: &AgentId) -> impl Iterator<Item = &AgentId> {
         std::iter::successors(self.parent_of(agent), |above| self.parent_of(above))
-            .take(DESCENT_MAX)
+            .take(HIERARCHY_DEPTH_MAX)
     }
 
-    /// Whether one is an orchestrator somewhere above the other. Nobody is above itself.
-    pub fn is_above(&self, one: &AgentId, other: &AgentId) -> bool {
-        self.find_orchestrator(one).is_some()
-            && one != other
-            && self.ancestors_of(other).any(|above| above == one)
+    /// Whether `ancestor` is an orchestrator somewhere above `agent`. Nobody is above itself.
+    pub fn is_ancestor(&self, ancestor: &AgentId, agent: &AgentId) -> bool {
+        self.find_orchestrator(ancestor).is_some()
+            && ancestor != agent
+            && self.ancestors_of(agent).any(|above| above == ancestor)
     }
 
     /// Everybody below an agent, by id.
@@ -85,12 +87,12 @@ impl State {
 
 /// Changing.
 impl State {
-    pub(super) fn apply_noted(&mut self, at: Timestamp, event: &AgentNoted) {
+    pub(super) fn apply_parent_notified(&mut self, at: Timestamp, event: &ParentNotified) {
         let Some(key) = event.key.clone() else { return };
         self.edit(&event.agent, at, |managed| {
-            managed.noted.push_back(key);
-            let surplus = managed.noted.len().saturating_sub(NOTE_KEYS_MAX);
-            managed.noted.drain(..surplus);
+            managed.note_keys.push_back(key);
+            let surplus = managed.note_keys.len().saturating_sub(NOTE_KEYS_MAX);
+            managed.note_keys.drain(..surplus);
         });
     }
 
@@ -98,13 +100,19 @@ impl State {
         self.edit(&event.agent, at, |managed| {
             let mut waiting = managed.queue.iter_mut();
             let said = waiting.find(|message| message.is_note(&event.from, &event.text));
-            if let Some(Mail::Note { times, .. }) = said.and_then(|said| said.mail.as_mut()) {
+            if let Some(ParentMessage::Note { times, .. }) =
+                said.and_then(|said| said.parent_message.as_mut())
+            {
                 *times = times.saturating_add(1);
             }
         });
     }
 
-    pub(super) fn apply_mail_withdrawn(&mut self, at: Timestamp, event: &MailWithdrawn) {
+    pub(super) fn apply_parent_message_withdrawn(
+        &mut self,
+        at: Timestamp,
+        event: &ParentMessageWithdrawn,
+    ) {
         self.edit(&event.agent, at, |managed| {
             managed
                 .queue

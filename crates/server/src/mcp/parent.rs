@@ -1,9 +1,9 @@
-//! Talking upwards: a word to whoever gave the task, or a question to it.
+//! Tools that an agent calls to notify or ask its parent.
 
 use std::time::Duration;
 
 use countersign_core::limits::{MCP_QUESTION_S, MCP_QUESTION_S_MAX};
-use countersign_protocol::{HostQuestion, TellUpParams};
+use countersign_protocol::{HostQuestion, NotifyParentParams};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -19,11 +19,11 @@ pub(super) struct Notice {
 
 pub(super) async fn notify(call: &Call<'_>, notice: Notice) -> Outcome {
     let caller = call.caller.clone();
-    let params = TellUpParams {
+    let params = NotifyParentParams {
         message: notice.message,
         idempotency_key: call.key(),
     };
-    ops::tell_up(call.service(), caller, params).await?;
+    ops::notify_parent(call.service(), caller, params).await?;
     Ok(Told::new(
         "said; it is read when there is time",
         json!({"told": true}),
@@ -43,7 +43,7 @@ pub(super) async fn ask(call: &Call<'_>, asked: Asked) -> Outcome {
     let limit = Duration::from_secs(limit_s.clamp(1, MCP_QUESTION_S_MAX));
     let caller = call.caller.clone();
     let question =
-        ops::upwards::ask(call.service(), caller, asked.question, limit, call.key()).await?;
+        ops::parent::ask(call.service(), caller, asked.question, limit, call.key()).await?;
     let ended = if question.state == "pending" {
         let wait = ops::wait_question(call.service(), &call.caller, question.id, None);
         call.await_with_progress("waiting for an answer", wait)

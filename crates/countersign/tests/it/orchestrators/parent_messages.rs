@@ -1,11 +1,11 @@
-//! Letters: what agents tell the orchestrator above them.
+//! Parent messages: what agents tell the orchestrator that started them.
 
 use serde_json::json;
 
 use super::Family;
 use crate::scene::rested;
 
-async fn letters_come_together(killed: bool) {
+async fn parent_messages_come_together(killed: bool) {
     let mut family = Family::begin(&["ann", "bea"]).await;
     let boss = family.boss.id.clone();
     let turn = family.busy(&boss).await;
@@ -44,13 +44,13 @@ async fn letters_come_together(killed: bool) {
 }
 
 #[tokio::test]
-async fn letters_come_once_between_turns_and_together() {
-    letters_come_together(false).await;
+async fn parent_messages_come_once_between_turns_and_together() {
+    parent_messages_come_together(false).await;
 }
 
 #[tokio::test]
-async fn letters_come_once_although_the_host_was_killed() {
-    letters_come_together(true).await;
+async fn parent_messages_come_once_although_the_host_was_killed() {
+    parent_messages_come_together(true).await;
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn told_once(point: &str) {
     let params = json!({ "message": "hello", "idempotency_key": "k" });
     family.kids[0]
         .process
-        .try_reply("host.tell_up", params)
+        .try_reply("host.notify_parent", params)
         .await;
     family.scene.host.restart_after_crash();
     family.come_back().await;
@@ -113,7 +113,7 @@ async fn told_once(point: &str) {
     ignore = "only builds with debug assertions have crash points"
 )]
 async fn a_letter_comes_once_wherever_in_its_life_the_host_is_killed() {
-    let points = countersign_testkit::crash::LETTER_CRASH_POINTS.into_iter();
+    let points = countersign_testkit::crash::PARENT_MESSAGE_CRASH_POINTS.into_iter();
     for point in points.chain(["prompt_written"]) {
         told_once(point).await;
     }

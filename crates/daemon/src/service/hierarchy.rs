@@ -1,16 +1,15 @@
-//! Orchestrators and those below them: who reaches whom, what is told upwards, what may be settled.
+//! Orchestrators and their descendants: who may see whom, parent messages, and ceilings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::event::{Ceiling, Effect, SpawnOptions};
-use countersign_core::{Agent, AgentId, Caller, Input, OpenCounts, Rejection, TellUp};
+use countersign_core::{Agent, AgentId, Caller, Input, NotifyParent, OpenCounts, Rejection};
 
 use super::rules::warnings_of;
 use super::{Result, Service, agent};
 
-/// Descent.
 impl Service {
     /// Whether a caller may see what is about an agent: its own, and what is about those below it.
     pub async fn reaches(&self, caller: &Caller, agent: Option<&AgentId>) -> Result<bool> {
@@ -23,7 +22,7 @@ impl Service {
         if bound == wanted {
             return Ok(true);
         }
-        self.read(move |view| view.state.is_above(&bound, &wanted))
+        self.read(move |view| view.state.is_ancestor(&bound, &wanted))
             .await
     }
 
@@ -36,7 +35,7 @@ impl Service {
             Some(bound) if !self.is_orchestrator(bound.clone()).await? => {
                 Rejection::AgentNotAllowed(bound)
             }
-            _ => Rejection::NotBelow(agent.clone()),
+            _ => Rejection::NotADescendant(agent.clone()),
         };
         Err(refusal.into())
     }
@@ -58,11 +57,15 @@ impl Service {
             .await
     }
 
-    /// An agent tells whoever is above it something: its orchestrator, or people. Under one key it is
-    /// told once.
-    pub async fn tell_up(&self, caller: Caller, text: String, key: Option<String>) -> Result<()> {
-        let input = TellUp { caller, text, key };
-        self.submit(Input::TellUp(input)).await.map(drop)
+    /// Sends a note to the agent's parent, or to people if it has none. One key sends one note.
+    pub async fn notify_parent(
+        &self,
+        caller: Caller,
+        text: String,
+        key: Option<String>,
+    ) -> Result<()> {
+        let input = NotifyParent { caller, text, key };
+        self.submit(Input::NotifyParent(input)).await.map(drop)
     }
 
     /// Says what an orchestrator may settle for those below it; no rules for nothing.

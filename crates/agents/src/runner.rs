@@ -32,7 +32,8 @@ pub use folder::{clear, clear_left, find_left, is_elsewhere};
 use hub::Runner;
 pub use last_words::{LastWords, read_last_words};
 pub use link::{
-    LaunchRefused, Link, LinkError, LinkEvent, LinkLine, Receipt, WriteError, Written, connect,
+    LaunchRefused, Link, LinkError, LinkEvent, LinkSender, PendingWrite, WriteError, WriteReceipt,
+    connect,
 };
 pub use record::RunnerRecord;
 pub use run::{RunnerFailure, run};

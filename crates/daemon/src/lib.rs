@@ -4,11 +4,11 @@
 //! the host may be killed at any instant. Deliberately absent: any knowledge of a wire.
 #![forbid(unsafe_code)]
 
-mod attendant;
 pub mod audit;
 mod board;
 mod clock;
 mod crash;
+mod driver;
 mod feed;
 mod gate;
 mod names;

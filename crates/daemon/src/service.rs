@@ -19,10 +19,10 @@ use countersign_store::{History, Log, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use crate::attendant::{self, Adopted, Attendants, TakenUp};
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::crash;
+use crate::driver::{self, AdoptedAgent, AdoptedAgents, AgentDrivers};
 use crate::feed::{Entry, Feed};
 use crate::gate::Gate;
 use crate::reply::{Reply, ServiceError};
@@ -74,7 +74,7 @@ struct Shared {
     rulebook: Arc<Rulebook>,
     secrets: Secrets,
     runners: RunnerSettings,
-    attendants: OnceLock<Attendants>,
+    drivers: OnceLock<AgentDrivers>,
     means: OnceLock<Means>,
     /// Wakes whoever asks the rules again about what is open.
     doubt: Arc<Notify>,
@@ -121,12 +121,12 @@ pub async fn start(
 ) -> Result<(Service, Stopped)> {
     let clock = Clock::start();
     let mut snapshot = log.load().map_err(|error| store_error(&error))?;
-    let adopted = attendant::find_runners(&mut snapshot, &settings.runners).await;
+    let adopted = driver::find_runners(&mut snapshot, &settings.runners).await;
     let adopted = adopted.map_err(|error| ServiceError::World(error.to_string().into()))?;
     let version = settings.version.clone();
     let (service, board, stopped) = assemble((log, history), snapshot, settings, clock)?;
     service.begin(version, adopted.agents()).await?;
-    service.attend(board, adopted).await?;
+    service.start_drivers(board, adopted).await?;
     // Ends with the supervisor too.
     TaskTracker::new().spawn(service.clone().settle_whenever_rules_change());
     Ok((service, stopped))
@@ -180,7 +180,7 @@ fn assemble(
         rulebook,
         secrets: Secrets::default(),
         runners: settings.runners,
-        attendants: OnceLock::new(),
+        drivers: OnceLock::new(),
         means: OnceLock::new(),
         doubt: Arc::default(),
         looks: Arc::new(Semaphore::new(looking::LOOKS_MAX)),
@@ -260,7 +260,7 @@ pub struct Identified {
 /// The loop's side: commands and how their answers come back.
 impl Service {
     /// Whoever was being told an answer may or may not have heard it, and nobody is left to ask. Only
-    /// an adopted agent's runner knows: such an answer stays owed until its attendant asked there.
+    /// an adopted agent's runner knows: such an answer stays owed until its driver asked there.
     async fn begin(&self, version: String, adopted: BTreeSet<AgentId>) -> Result<()> {
         self.submit(Input::HostStarted {
             version,
@@ -381,22 +381,22 @@ impl Service {
     }
 
     /// Attends to everybody whom the host runs, those first whom an earlier one left.
-    async fn attend(&self, board: Arc<Board>, adopted: Adopted) -> Result<()> {
+    async fn start_drivers(&self, board: Arc<Board>, adopted: AdoptedAgents) -> Result<()> {
         let columns = board.clone();
         let left = self
             .read(move |view| take_up(view, &columns, adopted))
             .await?;
         self.shared
-            .attendants
-            .get_or_init(|| Attendants::begin(self, board, left));
+            .drivers
+            .get_or_init(|| AgentDrivers::start(self, board, left));
         Ok(())
     }
 
     /// Lets go of every managed agent, finishes what is queued and ends the loop. Runners go on with
     /// their agents.
     pub async fn stop(&self) {
-        if let Some(attendants) = self.shared.attendants.get() {
-            attendants.end().await;
+        if let Some(drivers) = self.shared.drivers.get() {
+            drivers.end().await;
         }
         // A loop that is gone already has nothing left to stop.
         drop(self.send(Command::Stop).await);
@@ -411,12 +411,12 @@ fn is_for(approval: &Approval, agents: &BTreeSet<AgentId>) -> bool {
 
 /// Agents that an earlier host left, each with what is owed to it. Their columns are made inside the
 /// loop, so that nothing that is owed later can be missed.
-fn take_up(view: View<'_>, board: &Board, mut adopted: Adopted) -> Vec<TakenUp> {
+fn take_up(view: View<'_>, board: &Board, mut adopted: AdoptedAgents) -> Vec<AdoptedAgent> {
     let left = adopted.agents().into_iter().filter_map(|id| {
         let agent = view.state.find_agent(&id)?;
         let managed = agent.managed.clone()?;
         let owed = board.column(&id, view.state.duties_of(&id));
-        adopted.take_up(id, (agent.profile.name.clone(), managed), owed)
+        adopted.remove_agent(id, (agent.profile.name.clone(), managed), owed)
     });
     left.collect()
 }

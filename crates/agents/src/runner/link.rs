@@ -7,11 +7,11 @@
 //! before the runner says so; a host that does not take events makes the runner wait, and may do so
 //! because taking them never needs an answer of the runner; a link that breaks a rule is cut.
 
-mod hearing;
+mod connect;
+mod ended_link;
+mod line_queue;
+mod link_reader;
 mod outbox;
-mod over;
-mod reach;
-mod reading;
 #[cfg(test)]
 mod tests;
 
@@ -27,10 +27,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::wire::{Launch, ShellCall, ShellFailure, ToHost, ToRunner};
 use crate::adapter::{Exit, Line, Name};
-use outbox::Outbox;
-use over::Over;
+use ended_link::EndedLink;
+use outbox::LinkOutbox;
 
-pub use reach::{LinkError, connect};
+pub use connect::{LinkError, connect};
 
 /// A connection to a runner, or what a runner left of it.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub struct Link {
     /// What comes from the agent, in order. Dropping it ends the link.
     pub events: mpsc::Receiver<LinkEvent>,
     /// The way to it.
-    pub line: LinkLine,
+    pub sender: LinkSender,
     /// The agent's process, if it was started before.
     pub agent: Option<ProcessKey>,
     /// The end of what the agent wrote for its log before.
@@ -77,7 +77,7 @@ pub enum LinkEvent {
 
 /// What was written under a name, now or before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
+pub struct WriteReceipt {
     /// The name.
     pub name: Name,
     /// The meaning of what was written under it.
@@ -111,21 +111,21 @@ impl LaunchRefused {
 
 /// Says things to a runner. Clones say them to the same one.
 #[derive(Clone, Debug)]
-pub struct LinkLine(Way);
+pub struct LinkSender(LinkKind);
 
 #[derive(Clone, Debug)]
-enum Way {
-    Live(Arc<Outbox>),
-    Over(Arc<Over>),
+enum LinkKind {
+    Live(Arc<LinkOutbox>),
+    Over(Arc<EndedLink>),
 }
 
 /// Resolves when all lines are in the pipe, or when that is no longer to be hoped for. Dropping it
 /// does not take them back.
 #[derive(Debug)]
-pub struct Written(oneshot::Receiver<Result<Vec<Receipt>, WriteError>>);
+pub struct PendingWrite(oneshot::Receiver<Result<Vec<WriteReceipt>, WriteError>>);
 
-impl Future for Written {
-    type Output = Result<Vec<Receipt>, WriteError>;
+impl Future for PendingWrite {
+    type Output = Result<Vec<WriteReceipt>, WriteError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0)
@@ -134,30 +134,30 @@ impl Future for Written {
     }
 }
 
-impl LinkLine {
+impl LinkSender {
     /// Queues the lines at once, so that the order of calls is the order in the pipe. All of them are
     /// taken or none.
-    pub fn write(&self, lines: Vec<Line>) -> Written {
+    pub fn write(&self, lines: Vec<Line>) -> PendingWrite {
         let (told, written) = oneshot::channel();
         match &self.0 {
             _ if lines.is_empty() => drop(told.send(Ok(Vec::new()))),
-            Way::Live(outbox) => outbox.write(lines, told),
-            Way::Over(over) => drop(told.send(over.write(lines))),
+            LinkKind::Live(outbox) => outbox.write(lines, told),
+            LinkKind::Over(over) => drop(told.send(over.write(lines))),
         }
-        Written(written)
+        PendingWrite(written)
     }
 
     /// Whether the connection ended, and not by the agent's end.
     pub fn is_lost(&self) -> bool {
         match &self.0 {
-            Way::Live(outbox) => outbox.is_lost(),
-            Way::Over(_) => false,
+            LinkKind::Live(outbox) => outbox.is_lost(),
+            LinkKind::Over(_) => false,
         }
     }
 
     /// Says what is committed. Never waits, and only the newest counts.
     pub fn committed(&self, through: u64, open: Vec<u64>) {
-        if let Way::Live(outbox) = &self.0 {
+        if let LinkKind::Live(outbox) = &self.0 {
             outbox.commit(through, open);
         }
     }
@@ -170,7 +170,7 @@ impl LinkLine {
         cwd: PathBuf,
         env: Vec<(OsString, OsString)>,
     ) -> Result<ProcessKey, LaunchRefused> {
-        let Way::Live(outbox) = &self.0 else {
+        let LinkKind::Live(outbox) = &self.0 else {
             return Err(LaunchRefused("the agent's runner has gone".to_owned()));
         };
         let launch = ToRunner::Launch(Launch {
@@ -188,7 +188,7 @@ impl LinkLine {
 
     /// Whether nobody claimed this name before: then the caller may do what must be done once.
     pub async fn claim(&self, name: Name) -> Result<bool, WriteError> {
-        let Way::Live(outbox) = &self.0 else {
+        let LinkKind::Live(outbox) = &self.0 else {
             return Ok(false);
         };
         let (told, claimed) = oneshot::channel();
@@ -201,18 +201,18 @@ impl LinkLine {
 
     /// Ends the agent and everything it started, with this much time before each next step.
     pub fn stop(&self, grace: Duration) {
-        if let Way::Live(outbox) = &self.0 {
+        if let LinkKind::Live(outbox) = &self.0 {
             let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-            drop(outbox.say(&ToRunner::Stop { grace_ms }));
+            drop(outbox.send_message(&ToRunner::Stop { grace_ms }));
         }
     }
 
     /// Tells the runner that the agent's end is committed. Returns when it was said, or when the link
     /// is gone.
     pub async fn bye(&self) {
-        if let Way::Live(outbox) = &self.0 {
+        if let LinkKind::Live(outbox) = &self.0 {
             // It is an error in both cases: nothing is ever sent there.
-            let _ = outbox.say(&ToRunner::Bye).await;
+            let _ = outbox.send_message(&ToRunner::Bye).await;
         }
     }
 
@@ -222,7 +222,7 @@ impl LinkLine {
         call: ShellCall,
     ) -> Result<(super::wire::ShellDone, Vec<u8>), ShellFailure> {
         let lost = |error: WriteError| ShellFailure::Failed(error.to_string());
-        let Way::Live(outbox) = &self.0 else {
+        let LinkKind::Live(outbox) = &self.0 else {
             return Err(lost(WriteError::Gone));
         };
         let (told, replied) = oneshot::channel();

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::link::LinkLine;
+use super::link::LinkSender;
 use super::wire::{ShellCall, ShellDone, ShellFailure};
 use crate::adapter::Exit;
 use crate::shells::{
@@ -11,11 +11,11 @@ use crate::shells::{
 
 /// Runs commands where the agent runs. They go on without a host.
 #[derive(Clone, Debug)]
-pub struct RunnerShells(LinkLine);
+pub struct RunnerShells(LinkSender);
 
 impl RunnerShells {
     /// Every call goes through `line`.
-    pub fn new(line: LinkLine) -> Self {
+    pub fn new(line: LinkSender) -> Self {
         Self(line)
     }
 

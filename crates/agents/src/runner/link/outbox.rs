@@ -13,42 +13,42 @@ use countersign_core::limits;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Notify, oneshot};
 
-use super::{LaunchRefused, Receipt, WriteError};
+use super::{LaunchRefused, WriteError, WriteReceipt};
 use crate::adapter::{Line, Name};
 use crate::runner::frame::encode;
 use crate::runner::wire::{Item, Outcome, ToHost, ToRunner};
 
-pub(super) type ToldWritten = oneshot::Sender<Result<Vec<Receipt>, WriteError>>;
-pub(super) type ToldReply = oneshot::Sender<(ToHost, Vec<u8>)>;
-pub(super) type ToldLaunched = oneshot::Sender<Result<ProcessKey, LaunchRefused>>;
+pub(super) type WriteWaiter = oneshot::Sender<Result<Vec<WriteReceipt>, WriteError>>;
+pub(super) type ReplyWaiter = oneshot::Sender<(ToHost, Vec<u8>)>;
+pub(super) type LaunchWaiter = oneshot::Sender<Result<ProcessKey, LaunchRefused>>;
 
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub(super) struct LinkOutbox {
     socket: OwnedWriteHalf,
-    state: Mutex<State>,
+    state: Mutex<OutboxState>,
     /// Something is left for [`Outbox::carry_on`].
     left: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    queue: VecDeque<Outgoing>,
+struct OutboxState {
+    queue: VecDeque<OutgoingFrame>,
     queued_bytes: usize,
     committed: Option<ToRunner>,
-    writes: VecDeque<Write>,
+    writes: VecDeque<UnconfirmedWrite>,
     unconfirmed_bytes: usize,
-    replies: HashMap<u64, ToldReply>,
+    replies: HashMap<u64, ReplyWaiter>,
     /// How many replies were ever asked for.
     asked: u64,
-    launch: Option<ToldLaunched>,
+    launch: Option<LaunchWaiter>,
     /// The runner takes no more. What it said before is still read.
-    deaf: bool,
+    closed: bool,
     exited: bool,
     ended: bool,
 }
 
 #[derive(Debug)]
-struct Outgoing {
+struct OutgoingFrame {
     frame: Vec<u8>,
     sent: usize,
     /// Dropped when all of it was sent, or never will be.
@@ -57,15 +57,15 @@ struct Outgoing {
 
 /// One call of `write` that is not confirmed.
 #[derive(Debug)]
-struct Write {
+struct UnconfirmedWrite {
     names: VecDeque<Name>,
     bytes: usize,
-    receipts: Vec<Receipt>,
+    receipts: Vec<WriteReceipt>,
     gone: bool,
-    told: ToldWritten,
+    told: WriteWaiter,
 }
 
-impl Outbox {
+impl LinkOutbox {
     pub(super) fn new(socket: OwnedWriteHalf) -> Self {
         Self {
             socket,
@@ -74,7 +74,7 @@ impl Outbox {
         }
     }
 
-    pub(super) fn write(&self, lines: Vec<Line>, told: ToldWritten) {
+    pub(super) fn write(&self, lines: Vec<Line>, told: WriteWaiter) {
         let (head, body, names) = to_write(lines);
         let Ok(frame) = encode(&head, &body) else {
             drop(told.send(Err(WriteError::Full)));
@@ -86,7 +86,7 @@ impl Outbox {
             return;
         }
         state.unconfirmed_bytes += body.len();
-        state.writes.push_back(Write {
+        state.writes.push_back(UnconfirmedWrite {
             bytes: body.len(),
             receipts: Vec::with_capacity(names.len()),
             names,
@@ -99,7 +99,7 @@ impl Outbox {
     /// Asks for a reply with the number that `head` is given. Refused if too much waits already.
     pub(super) fn ask(
         &self,
-        told: ToldReply,
+        told: ReplyWaiter,
         head: impl FnOnce(u64) -> ToRunner,
     ) -> Result<(), WriteError> {
         let mut state = self.state();
@@ -115,7 +115,7 @@ impl Outbox {
         Ok(())
     }
 
-    pub(super) fn launch(&self, head: &ToRunner, told: ToldLaunched) -> Result<(), LaunchRefused> {
+    pub(super) fn launch(&self, head: &ToRunner, told: LaunchWaiter) -> Result<(), LaunchRefused> {
         let frame = encode(head, &[]).map_err(|error| LaunchRefused(error.to_string()))?;
         let mut state = self.state();
         if state.ended {
@@ -131,7 +131,7 @@ impl Outbox {
 
     /// Says something that has no reply and is never refused. What is given back ends when it was
     /// said, or when nothing can be said any more.
-    pub(super) fn say(&self, head: &ToRunner) -> oneshot::Receiver<()> {
+    pub(super) fn send_message(&self, head: &ToRunner) -> oneshot::Receiver<()> {
         let (sent, done) = oneshot::channel();
         if let Ok(frame) = encode(head, &[]) {
             self.send(&mut self.state(), frame, Some(sent));
@@ -146,7 +146,7 @@ impl Outbox {
     }
 
     /// Sends what the callers could not, for ever.
-    pub(super) async fn carry_on(&self) {
+    pub(super) async fn flush_when_writable(&self) {
         loop {
             self.left.notified().await;
             if self.socket.writable().await.is_err() {
@@ -156,13 +156,13 @@ impl Outbox {
         }
     }
 
-    fn send(&self, state: &mut State, frame: Vec<u8>, sent: Option<oneshot::Sender<()>>) {
-        if state.deaf || state.ended {
+    fn send(&self, state: &mut OutboxState, frame: Vec<u8>, sent: Option<oneshot::Sender<()>>) {
+        if state.closed || state.ended {
             return;
         }
         let first = state.queue.is_empty();
         state.queued_bytes += frame.len();
-        state.queue.push_back(Outgoing {
+        state.queue.push_back(OutgoingFrame {
             frame,
             sent: 0,
             _sent: sent,
@@ -173,7 +173,7 @@ impl Outbox {
         }
     }
 
-    fn flush(&self, state: &mut State) {
+    fn flush(&self, state: &mut OutboxState) {
         while let Some(outgoing) = state.find_next() {
             match self.socket.try_write(&outgoing.frame[outgoing.sent..]) {
                 Ok(written) => state.count_sent(written),
@@ -181,7 +181,7 @@ impl Outbox {
                     self.left.notify_one();
                     return;
                 }
-                Err(_) => state.become_deaf(),
+                Err(_) => state.close(),
             }
         }
     }
@@ -212,7 +212,7 @@ impl Outbox {
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.ended = true;
-        state.become_deaf();
+        state.close();
         state.replies.clear();
         let error = state.why_ended();
         for write in state.writes.drain(..) {
@@ -235,12 +235,12 @@ impl Outbox {
         self.state().why_ended()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl OutboxState {
     fn admit(&self, bytes: usize) -> Result<(), WriteError> {
         if self.ended {
             return Err(self.why_ended());
@@ -262,14 +262,14 @@ impl State {
     }
 
     /// What was committed follows when everything before it is out.
-    fn find_next(&mut self) -> Option<&Outgoing> {
+    fn find_next(&mut self) -> Option<&OutgoingFrame> {
         if self.queue.is_empty()
-            && !self.deaf
+            && !self.closed
             && let Some(committed) = self.committed.take()
             && let Ok(frame) = encode(&committed, &[])
         {
             self.queued_bytes += frame.len();
-            self.queue.push_back(Outgoing {
+            self.queue.push_back(OutgoingFrame {
                 frame,
                 sent: 0,
                 _sent: None,
@@ -289,8 +289,8 @@ impl State {
         }
     }
 
-    fn become_deaf(&mut self) {
-        self.deaf = true;
+    fn close(&mut self) {
+        self.closed = true;
         self.queue.clear();
         self.queued_bytes = 0;
     }
@@ -306,13 +306,13 @@ impl State {
             write
                 .names
                 .pop_front()
-                .map(|name| Receipt { name, meaning }),
+                .map(|name| WriteReceipt { name, meaning }),
         );
         if write.names.is_empty()
             && let Some(write) = self.writes.pop_front()
         {
             self.unconfirmed_bytes -= write.bytes;
-            write.tell();
+            write.notify();
         }
         Ok(())
     }
@@ -326,8 +326,8 @@ impl State {
     }
 }
 
-impl Write {
-    fn tell(self) {
+impl UnconfirmedWrite {
+    fn notify(self) {
         let told = if self.gone {
             Err(WriteError::Gone)
         } else {

@@ -28,7 +28,7 @@ async fn guarded<T>(work: impl Future<Output = T>) -> T {
 
 /// The runner's end.
 struct Runner {
-    reader: reading::Reader,
+    reader: link_reader::SocketReader,
     writer: OwnedWriteHalf,
 }
 
@@ -66,14 +66,14 @@ impl Runner {
 
 struct Ends {
     events: mpsc::Receiver<LinkEvent>,
-    line: LinkLine,
+    line: LinkSender,
     runner: Runner,
 }
 
 fn open(heard: u64) -> Ends {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     let (reader, writer) = ours.into_split();
-    let (events, line) = reading::begin(BufReader::new(reader), writer, heard);
+    let (events, line) = link_reader::begin(BufReader::new(reader), writer, heard);
     let runner = Runner::new(theirs);
     Ends {
         events,
@@ -121,8 +121,8 @@ fn to_write(number: u64, meaning: &str, text: &str) -> Line {
     }
 }
 
-fn receipt(number: u64, meaning: &str) -> Receipt {
-    Receipt {
+fn receipt(number: u64, meaning: &str) -> WriteReceipt {
+    WriteReceipt {
         name: Name::Line(number),
         meaning: meaning.to_owned(),
     }
@@ -447,10 +447,10 @@ async fn last_words_are_heard_as_if_the_runner_lived() {
     };
     let expected = [line(18, "new"), line(22, "half"), exited];
     assert_eq!(rest(link.events).await, expected);
-    let written = link.line.write(vec![to_write(4, "allow", "yes\n")]);
+    let written = link.sender.write(vec![to_write(4, "allow", "yes\n")]);
     assert_eq!(written.await, Ok(vec![receipt(4, "deny")]));
     let gone = vec![to_write(4, "allow", "yes\n"), to_write(5, "allow", "yes\n")];
-    assert_eq!(link.line.write(gone).await, Err(WriteError::Gone));
+    assert_eq!(link.sender.write(gone).await, Err(WriteError::Gone));
     let prompt = |number| Line {
         name: own(number),
         meaning: String::new(),
@@ -458,12 +458,12 @@ async fn last_words_are_heard_as_if_the_runner_lived() {
     };
     let name = own(6);
     let meaning = String::new();
-    let earlier = link.line.write(vec![prompt(6)]).await;
-    assert_eq!(earlier, Ok(vec![Receipt { name, meaning }]));
-    let later = link.line.write(vec![prompt(8)]).await;
+    let earlier = link.sender.write(vec![prompt(6)]).await;
+    assert_eq!(earlier, Ok(vec![WriteReceipt { name, meaning }]));
+    let later = link.sender.write(vec![prompt(8)]).await;
     assert_eq!(later, Err(WriteError::Gone));
-    assert_eq!(link.line.claim(Name::Line(9)).await, Ok(false));
-    guarded(link.line.bye()).await;
+    assert_eq!(link.sender.claim(Name::Line(9)).await, Ok(false));
+    guarded(link.sender.bye()).await;
 }
 
 fn record(dir: &TempDir) -> RunnerRecord {
@@ -558,7 +558,12 @@ async fn another_process_in_the_runners_place_is_told_nothing() {
         pid: parent,
         start_time: read_stat(parent).expect("its stat").start_time,
     };
-    let tried = guarded(reach::try_one(&record.sockets[0], runner, &ToRunner::Bye)).await;
-    assert!(matches!(tried, Err(reach::Trouble::Failed(_))));
+    let tried = guarded(connect::greet_runner(
+        &record.sockets[0],
+        runner,
+        &ToRunner::Bye,
+    ))
+    .await;
+    assert!(matches!(tried, Err(connect::GreetError::Failed(_))));
     assert_eq!(accept(&listener).await.hear().await, None);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use countersign_agents::adapter::{Exit, Line, Name};
 use countersign_agents::runner::{
-    Link, LinkError, LinkEvent, Receipt, RunnerRecord, RunnerShells, StartSpec, WriteError,
+    Link, LinkError, LinkEvent, RunnerRecord, RunnerShells, StartSpec, WriteError, WriteReceipt,
     connect, end_left, read_last_words, start,
 };
 use countersign_agents::{CommandSpec, ShellBackend, ShellError, TerminalId, TerminalOutput, Tree};
@@ -71,12 +71,12 @@ impl Run {
     async fn launch(&self, link: &Link, script: &str) -> ProcessKey {
         let args = ["-c", script].map(OsString::from).to_vec();
         let cwd = self.dir.path().to_owned();
-        let launched = link.line.launch("/bin/sh".into(), args, cwd, env());
+        let launched = link.sender.launch("/bin/sh".into(), args, cwd, env());
         guarded(launched).await.expect("an agent")
     }
 
     async fn end(self, link: Link) {
-        guarded(link.line.bye()).await;
+        guarded(link.sender.bye()).await;
         wait_until_reaped(self.runner).await;
         assert!(!self.record.folder.exists());
     }
@@ -90,9 +90,9 @@ fn to_write(name: Name, meaning: &str, text: &str) -> Line {
     }
 }
 
-fn receipt(name: Name, meaning: &str) -> Receipt {
+fn receipt(name: Name, meaning: &str) -> WriteReceipt {
     let meaning = meaning.to_owned();
-    Receipt { name, meaning }
+    WriteReceipt { name, meaning }
 }
 
 fn line(number: u64, text: &str) -> LinkEvent {
@@ -120,13 +120,18 @@ async fn a_line_goes_to_the_agent_and_its_words_come_back() {
         Some(LinkEvent::Log("log".to_owned()))
     );
     let prompt = Name::Own("prompt".to_owned(), 1);
-    let written = link.line.write(vec![to_write(prompt.clone(), "go", "one")]);
+    let written = link
+        .sender
+        .write(vec![to_write(prompt.clone(), "go", "one")]);
     assert_eq!(guarded(written).await, Ok(vec![receipt(prompt, "go")]));
     assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
-    link.line.stop(Duration::from_mins(1));
+    link.sender.stop(Duration::from_mins(1));
     assert_eq!(next(&mut link).await, Some(exited(code(0))));
     let late = vec![to_write(Name::Line(10), "", "late")];
-    assert_eq!(guarded(link.line.write(late)).await, Err(WriteError::Gone));
+    assert_eq!(
+        guarded(link.sender.write(late)).await,
+        Err(WriteError::Gone)
+    );
     run.end(link).await;
 }
 
@@ -141,11 +146,11 @@ async fn the_next_host_hears_what_was_not_committed_and_says_nothing_twice() {
         to_write(Name::Line(7), "allow", "two"),
     ];
     let receipts = vec![receipt(own(1), ""), receipt(Name::Line(7), "allow")];
-    assert_eq!(guarded(link.line.write(lines)).await, Ok(receipts));
+    assert_eq!(guarded(link.sender.write(lines)).await, Ok(receipts));
     assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
     assert_eq!(next(&mut link).await, Some(line(20, "heard two")));
-    link.line.committed(6, Vec::new());
-    assert_eq!(guarded(link.line.claim(own(1))).await, Ok(true));
+    link.sender.committed(6, Vec::new());
+    assert_eq!(guarded(link.sender.claim(own(1))).await, Ok(true));
     drop(link);
 
     let mut link = run.connect(10, vec![7]).await;
@@ -155,8 +160,8 @@ async fn the_next_host_hears_what_was_not_committed_and_says_nothing_twice() {
         to_write(Name::Line(20), "", "three"),
     ];
     let receipts = vec![receipt(Name::Line(7), "allow"), receipt(Name::Line(20), "")];
-    assert_eq!(guarded(link.line.write(lines)).await, Ok(receipts));
-    assert_eq!(guarded(link.line.claim(own(1))).await, Ok(false));
+    assert_eq!(guarded(link.sender.write(lines)).await, Ok(receipts));
+    assert_eq!(guarded(link.sender.claim(own(1))).await, Ok(false));
     assert_eq!(next(&mut link).await, Some(line(20, "heard two")));
     assert_eq!(next(&mut link).await, Some(line(32, "heard three")));
 
@@ -184,12 +189,12 @@ async fn terminals_go_on_without_a_host() {
         pty: None,
         output_bytes_max: 1_000,
     };
-    let shells = RunnerShells::new(link.line.clone());
+    let shells = RunnerShells::new(link.sender.clone());
     let terminal = guarded(shells.create(spec.clone())).await.expect("one");
     drop((link, shells));
 
     let link = run.connect(0, Vec::new()).await;
-    let shells = RunnerShells::new(link.line.clone());
+    let shells = RunnerShells::new(link.sender.clone());
     let same = guarded(shells.create(spec)).await.expect("the same one");
     assert_eq!(same, terminal);
     let speak = async {
@@ -219,7 +224,7 @@ async fn last_words_say_what_the_next_host_did_not_hear() {
     run.launch(&link, ECHO).await;
     let name = Name::Line(3);
     let written = link
-        .line
+        .sender
         .write(vec![to_write(name.clone(), "allow", "one")]);
     guarded(written).await.expect("written");
     assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
@@ -237,7 +242,9 @@ async fn last_words_say_what_the_next_host_did_not_hear() {
     let exit = code(0);
     assert_eq!(next(&mut link).await, Some(LinkEvent::Exited { exit, why }));
     assert_eq!(next(&mut link).await, None);
-    let again = link.line.write(vec![to_write(name.clone(), "deny", "no")]);
+    let again = link
+        .sender
+        .write(vec![to_write(name.clone(), "deny", "no")]);
     assert_eq!(guarded(again).await, Ok(vec![receipt(name, "allow")]));
 }
 
@@ -271,7 +278,7 @@ async fn much_that_is_said_at_once_comes_whole() {
         number += text.len() as u64 + 1;
         assert_eq!(next(&mut link).await, Some(line(number, &text)));
         if count % 1_000 == 0 {
-            link.line.committed(number, Vec::new());
+            link.sender.committed(number, Vec::new());
         }
     }
     assert_eq!(next(&mut link).await, Some(exited(signal("SIGKILL"))));

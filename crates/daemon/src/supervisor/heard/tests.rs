@@ -629,7 +629,7 @@ fn what_a_lost_record_holds_and_nobody_was_told_is_shown_to_nobody() {
     assert_eq!((trouble.lost, trouble.unreadable), (true, true));
 }
 
-/// No event is about an adopted agent, and yet its attendant has to be told what it is owed.
+/// No event is about an adopted agent, and yet its driver has to be told what it is owed.
 #[tokio::test]
 async fn an_adopted_agent_is_on_the_board_of_the_next_host() {
     let mut hand = Hand::with_agent();

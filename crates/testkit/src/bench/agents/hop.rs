@@ -100,12 +100,12 @@ async fn through_runner(place: &Path, countersign: &Path) -> Result<(Latencies, 
     let runner = start(&spec).await?.key();
     let mut link = connect(&spec.record, runner, 0, Vec::new()).await?;
     let (program, args) = (own_program()?, ask_args(&noted));
-    link.line
+    link.sender
         .launch(program, args, place.to_owned(), Vec::new())
         .await?;
     answer_all(&mut link).await?;
     let memory = private(runner.pid)?;
-    link.line.bye().await;
+    link.sender.bye().await;
     Ok((read_noted(&noted)?, memory))
 }
 
@@ -114,11 +114,11 @@ async fn answer_all(link: &mut Link) -> Result<()> {
         match link.events.recv().await {
             Some(LinkEvent::Line { number, .. }) => {
                 drop(
-                    link.line
+                    link.sender
                         .write(vec![Line::about(number, "allow", answer())]),
                 );
                 // The line stays open until its answer is written.
-                link.line.committed(number, vec![number]);
+                link.sender.committed(number, vec![number]);
             }
             Some(LinkEvent::Exited { exit, .. }) => {
                 ensure!(exit.code == Some(0), "the agent ended with {exit:?}");

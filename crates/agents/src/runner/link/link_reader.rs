@@ -11,34 +11,38 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::hearing::Hearing;
-use super::outbox::Outbox;
-use super::{LaunchRefused, LinkEvent, LinkLine, Way};
+use super::line_queue::LineQueue;
+use super::outbox::LinkOutbox;
+use super::{LaunchRefused, LinkEvent, LinkKind, LinkSender};
 use crate::runner::frame::read_frame;
 use crate::runner::wire::ToHost;
 
-pub(super) type Reader = BufReader<OwnedReadHalf>;
-type Frame = io::Result<Option<(ToHost, Vec<u8>)>>;
+pub(super) type SocketReader = BufReader<OwnedReadHalf>;
+type FrameResult = io::Result<Option<(ToHost, Vec<u8>)>>;
 
 /// Begins to read, after the greetings.
 pub(super) fn begin(
-    reader: Reader,
+    reader: SocketReader,
     writer: OwnedWriteHalf,
     heard: u64,
-) -> (mpsc::Receiver<LinkEvent>, LinkLine) {
+) -> (mpsc::Receiver<LinkEvent>, LinkSender) {
     let (tell, events) = mpsc::channel(limits::AGENT_LINES_QUEUED);
-    let outbox = Arc::new(Outbox::new(writer));
-    let line = LinkLine(Way::Live(outbox.clone()));
+    let outbox = Arc::new(LinkOutbox::new(writer));
+    let line = LinkSender(LinkKind::Live(outbox.clone()));
     let ended = CancellationToken::new();
     // They end with the connection, or with the receiver of the events.
     let tasks = TaskTracker::new();
     let carrier = outbox.clone();
     let guard = ended.clone();
-    tasks.spawn(async move { guard.run_until_cancelled(carrier.carry_on()).await });
-    let reading = Reading {
+    tasks.spawn(async move {
+        guard
+            .run_until_cancelled(carrier.flush_when_writable())
+            .await
+    });
+    let reading = LinkReader {
         outbox,
         tell,
-        hearing: Hearing::new(heard),
+        queue: LineQueue::new(heard),
         exited: false,
     };
     tasks.spawn(async move {
@@ -48,41 +52,41 @@ pub(super) fn begin(
     (events, line)
 }
 
-struct Reading {
-    outbox: Arc<Outbox>,
+struct LinkReader {
+    outbox: Arc<LinkOutbox>,
     tell: mpsc::Sender<LinkEvent>,
-    hearing: Hearing,
+    queue: LineQueue,
     exited: bool,
 }
 
-impl Reading {
-    async fn run(mut self, reader: Reader) {
+impl LinkReader {
+    async fn run(mut self, reader: SocketReader) {
         if let Err(error) = self.read(reader).await {
             tracing::warn!(%error, "the link to a runner broke");
         }
         self.outbox.end();
         if !self.exited {
-            self.hearing.take_end(LinkEvent::Lost);
+            self.queue.push_end(LinkEvent::Lost);
         }
-        self.hearing.give_all(&self.tell).await;
+        self.queue.send_all(&self.tell).await;
     }
 
     /// Until the connection ends or nobody takes the events. A frame is read through, however often
     /// an event is given meanwhile.
-    async fn read(&mut self, reader: Reader) -> io::Result<()> {
+    async fn read(&mut self, reader: SocketReader) -> io::Result<()> {
         let tell = self.tell.clone();
         let mut next = pin!(read_next(reader));
         loop {
-            let slots = self.hearing.find_next();
+            let slots = self.queue.find_next();
             tokio::select! {
                 biased;
                 permits = tell.reserve_many(slots.unwrap_or(0)), if slots.is_some() => {
                     let Ok(permits) = permits else { return Ok(()) };
-                    self.hearing.give(permits);
+                    self.queue.send_next(permits);
                 }
-                (reader, frame) = next.as_mut(), if self.hearing.has_room() => {
+                (reader, frame) = next.as_mut(), if self.queue.has_room() => {
                     let Some((head, body)) = frame? else { return Ok(()) };
-                    self.take(head, body)?;
+                    self.handle_frame(head, body)?;
                     next.set(read_next(reader));
                 }
                 () = tell.closed() => return Ok(()),
@@ -90,10 +94,10 @@ impl Reading {
         }
     }
 
-    fn take(&mut self, head: ToHost, body: Vec<u8>) -> io::Result<()> {
+    fn handle_frame(&mut self, head: ToHost, body: Vec<u8>) -> io::Result<()> {
         match head {
-            ToHost::Output { at } => self.take_output(at, body)?,
-            ToHost::Log { text } => self.hearing.take_log(text),
+            ToHost::Output { at } => self.handle_output(at, body)?,
+            ToHost::Log { text } => self.queue.push_log(text),
             ToHost::Written {
                 name,
                 meaning,
@@ -107,7 +111,7 @@ impl Reading {
             ToHost::Exited { exit, why } => {
                 self.exited = true;
                 self.outbox.note_exit();
-                self.hearing.take_end(LinkEvent::Exited { exit, why });
+                self.queue.push_end(LinkEvent::Exited { exit, why });
             }
             ToHost::Refused { why } => return Err(invalid(&format!("it was refused: {why}"))),
             ToHost::Hello { .. } => return Err(invalid("the runner greets a second time")),
@@ -115,8 +119,8 @@ impl Reading {
         Ok(())
     }
 
-    fn take_output(&mut self, at: u64, body: Vec<u8>) -> io::Result<()> {
-        if self.exited || !self.hearing.take_output(at, body) {
+    fn handle_output(&mut self, at: u64, body: Vec<u8>) -> io::Result<()> {
+        if self.exited || !self.queue.push_output(at, body) {
             return Err(invalid("the runner sent what is not next"));
         }
         Ok(())
@@ -124,7 +128,7 @@ impl Reading {
 }
 
 /// Gives the reader back, so that the next frame can be read with it.
-async fn read_next(mut reader: Reader) -> (Reader, Frame) {
+async fn read_next(mut reader: SocketReader) -> (SocketReader, FrameResult) {
     let frame = read_frame(&mut reader).await;
     (reader, frame)
 }

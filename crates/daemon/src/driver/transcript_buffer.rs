@@ -1,4 +1,4 @@
-//! The story of an agent between two commits: what it said and did, put together and bounded.
+//! What an agent said and did between two commits, put together and bounded.
 //!
 //! Invariants: the order is the order of the pipe; what is taken is given once; text that streams in
 //! small pieces becomes one entry.
@@ -13,14 +13,14 @@ use tokio::time::Instant;
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Story {
+pub(super) struct TranscriptBuffer {
     entries: Vec<TranscriptEntry>,
     bytes: usize,
     report: Report,
     since: Option<Instant>,
 }
 
-impl Story {
+impl TranscriptBuffer {
     pub(super) fn add(&mut self, entry: TranscriptEntry) {
         self.begin();
         self.bytes += entry.weight();
@@ -121,44 +121,44 @@ mod tests {
 
     #[test]
     fn pieces_of_text_become_one_entry_and_nothing_else_is_joined() {
-        let mut story = Story::default();
+        let mut transcript = TranscriptBuffer::default();
         for piece in ["to", "ge", "ther"] {
-            story.add(said(piece));
+            transcript.add(said(piece));
         }
-        story.note("x");
-        story.add(said("apart"));
+        transcript.note("x");
+        transcript.add(said("apart"));
         let notice = TranscriptEntry::Notice {
             text: "x".to_owned(),
         };
-        assert_eq!(story.take(), [said("together"), notice, said("apart")]);
-        assert_eq!((story.take(), story.due()), (Vec::new(), None));
+        assert_eq!(transcript.take(), [said("together"), notice, said("apart")]);
+        assert_eq!((transcript.take(), transcript.due()), (Vec::new(), None));
     }
 
     #[tokio::test]
     async fn it_is_full_at_its_bound_and_empty_once_taken() {
-        let mut story = Story::default();
-        while !story.is_full() {
-            story.add(said("0123456789"));
+        let mut transcript = TranscriptBuffer::default();
+        while !transcript.is_full() {
+            transcript.add(said("0123456789"));
         }
-        assert_eq!(story.take().len(), 1);
-        assert!(!story.is_full());
+        assert_eq!(transcript.take().len(), 1);
+        assert!(!transcript.is_full());
     }
 
     #[test]
     fn only_the_newest_word_about_each_thing_is_reported() {
-        let (mut story, agent) = (Story::default(), AgentId::new("a"));
+        let (mut transcript, agent) = (TranscriptBuffer::default(), AgentId::new("a"));
         let mode = |mode: &str| Report {
             mode: Some(mode.to_owned()),
             ..Report::default()
         };
-        story.report(mode("plan"));
-        story.report(Report {
+        transcript.report(mode("plan"));
+        transcript.report(Report {
             title: Some("t".to_owned()),
             ..mode("code")
         });
-        let reported = story.take_report(&agent).unwrap();
+        let reported = transcript.take_report(&agent).unwrap();
         let words = (reported.mode.as_deref(), reported.title.as_deref());
         assert_eq!(words, (Some("code"), Some("t")));
-        assert_eq!(story.take_report(&agent), None);
+        assert_eq!(transcript.take_report(&agent), None);
     }
 }

@@ -10,13 +10,13 @@ use crate::crash;
 use crate::names::random_hex;
 use crate::reply::{Reply, ServiceError};
 
-use super::binding;
-use super::hearing::Hearing;
+use super::agent_connection::{LinkLost, OpenRequest};
+use super::output_reader::OutputReader;
+use super::request_digest;
 use super::run::Run;
-use super::talk::{Lost, OpenRequest};
 
 /// Why an ask did not come about.
-pub(super) enum NotAsked {
+pub(super) enum AskError {
     /// The loop said no.
     Refused(ServiceError),
     /// Nobody knows what became of it.
@@ -24,14 +24,14 @@ pub(super) enum NotAsked {
 }
 
 impl Run {
-    pub(super) async fn asked(
+    pub(super) async fn handle_permission_ask(
         self: &Arc<Self>,
         ask: PermissionAsk,
-        hearing: &mut Hearing,
-    ) -> Result<(), Lost> {
-        hearing.in_turn = true;
+        reader: &mut OutputReader,
+    ) -> Result<(), LinkLost> {
+        reader.in_turn = true;
         let passes = ask.binds.iter();
-        let passes = passes.map(|bound| binding::digest(bound, &self.folder));
+        let passes = passes.map(|bound| request_digest::digest(bound, &self.folder));
         let options = [(ask.can_allow, APPROVE), (true, DENY)];
         let options = options.into_iter().filter(|(can, _)| *can);
         let own = ManagedAsk {
@@ -47,24 +47,24 @@ impl Run {
             input: ask.input,
             details: ask.details,
             options: options.map(|(_, option)| option.to_owned()).collect(),
-            ..self.ask_request(ask.title, own, hearing)
+            ..self.ask_request(ask.title, own, reader)
         };
         let id = request.id.clone();
         let open = OpenRequest {
             line: ask.line,
             ask: Some(id.clone()),
             want: None,
-            held: None,
-            under_way: false,
+            opened: None,
+            started: false,
         };
-        self.talk().keep(ask.request.clone(), open);
-        match self.enter(request, hearing).await {
+        self.connection().add_request(ask.request.clone(), open);
+        match self.submit_ask(request, reader).await {
             Ok(_) => Ok(()),
-            Err(NotAsked::Refused(error)) => {
+            Err(AskError::Refused(error)) => {
                 self.refuse(&ask.request, &id, &error.to_string());
                 Ok(())
             }
-            Err(NotAsked::Lost) => Err(Lost),
+            Err(AskError::Lost) => Err(LinkLost),
         }
     }
 
@@ -73,21 +73,21 @@ impl Run {
         let message = Some(format!("this could not be asked: {why}"));
         let stop = false;
         let answer = Answer::Deny { message, stop };
-        let sent = self.talk().refuse(request, ask, answer);
-        self.follow(sent);
+        let sent = self.connection().refuse(request, ask, answer);
+        self.confirm_when_written(sent);
     }
 
     /// Sends an ask into the loop, with what became of earlier answers and how far the agent was
     /// heard. What comes after it in the pipe waits for the commit: it must not overtake an ask that
     /// could not be committed.
-    pub(super) async fn enter(
+    pub(super) async fn submit_ask(
         &self,
         request: AskRequest,
-        hearing: &mut Hearing,
-    ) -> Result<Reply, NotAsked> {
-        let mut before = self.take_told();
-        before.extend(self.reported(&mut hearing.story));
-        let mark = self.mark_unless_partial(hearing);
+        reader: &mut OutputReader,
+    ) -> Result<Reply, AskError> {
+        let mut before = self.take_settlements();
+        before.extend(self.reported(&mut reader.transcript));
+        let mark = self.snapshot_unless_partial(reader);
         let bookmark = mark.as_ref().map(|mark| self.bookmark(mark));
         crash::point("ask_heard");
         let asked = match self.service.send_ask(request, before, bookmark).await {
@@ -97,14 +97,14 @@ impl Run {
         match asked {
             Ok(reply) => {
                 crash::point("ask_accepted");
-                self.acknowledge(hearing, mark);
+                self.acknowledge(reader, mark);
                 crash::point("ask_acknowledged");
                 Ok(reply)
             }
-            Err(error @ ServiceError::Rejected(_)) => Err(NotAsked::Refused(error)),
+            Err(error @ ServiceError::Rejected(_)) => Err(AskError::Refused(error)),
             Err(error) => {
                 tracing::warn!(agent = %self.agent, %error, "an ask was not recorded");
-                Err(NotAsked::Lost)
+                Err(AskError::Lost)
             }
         }
     }
@@ -114,7 +114,7 @@ impl Run {
         &self,
         action: String,
         own: ManagedAsk,
-        hearing: &mut Hearing,
+        reader: &mut OutputReader,
     ) -> AskRequest {
         let timeout = self.ask_timeout_ms.unwrap_or(MANAGED_ASK_TIMEOUT_MS);
         AskRequest {
@@ -138,7 +138,7 @@ impl Run {
             keyed: None,
             managed: Some(Box::new(ManagedAsk {
                 run: self.number,
-                said: hearing.story.take(),
+                said: reader.transcript.take(),
                 ..own
             })),
         }

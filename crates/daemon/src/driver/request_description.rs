@@ -13,17 +13,17 @@ use serde_json::json;
 
 use crate::reply::Reply;
 
-use super::asking::NotAsked;
-use super::binding::{digest_run, digest_write};
-use super::found::Found;
-use super::hearing::Hearing;
+use super::agent_connection::LinkLost;
+use super::client_requests::{OpenedRequest, RequestLine, run_blocking};
+use super::output_reader::OutputReader;
+use super::permission_asks::AskError;
+use super::request_digest::{digest_run, digest_write};
+use super::requested_file::RequestedFile;
 use super::run::Run;
-use super::serving::{Asking, Pending, blocking};
-use super::talk::Lost;
 
 /// An ask for a wish, as rules and people see it.
-pub(super) struct Described {
-    pub(super) pending: Pending,
+pub(super) struct RequestDescription {
+    pub(super) pending: OpenedRequest,
     action: String,
     tool: &'static str,
     pub(super) input: serde_json::Value,
@@ -31,14 +31,14 @@ pub(super) struct Described {
 }
 
 impl Run {
-    pub(super) async fn describe(&self, want: Want) -> Result<Described, ServeError> {
+    pub(super) async fn describe(&self, want: Want) -> Result<RequestDescription, ServeError> {
         match want {
             Want::CreateTerminal {
                 run,
                 output_bytes_max,
-            } => Ok(self.wish_to_run(run, output_bytes_max)),
-            Want::Read { path, line, limit } => self.wish_to_read(path, line, limit).await,
-            Want::Write { path, content } => self.wish_to_write(path, content).await,
+            } => Ok(self.describe_run(run, output_bytes_max)),
+            Want::Read { path, line, limit } => self.describe_read(path, line, limit).await,
+            Want::Write { path, content } => self.describe_write(path, content).await,
             Want::Output { .. }
             | Want::WaitForExit { .. }
             | Want::Kill { .. }
@@ -49,55 +49,64 @@ impl Run {
         }
     }
 
-    fn wish_to_run(&self, run: RunRequest, output_bytes_max: Option<u64>) -> Described {
+    fn describe_run(&self, run: RunRequest, output_bytes_max: Option<u64>) -> RequestDescription {
         let wanted = output_bytes_max.and_then(|max| usize::try_from(max).ok());
         let output_bytes_max = wanted.unwrap_or(TERMINAL_OUTPUT_BYTES);
-        let command = with_variables(&run);
+        let command = command_with_variables(&run);
         let mut input = json!({ "command": command });
         if let Some(cwd) = run.cwd.as_ref().filter(|cwd| **cwd != self.folder) {
             input["cwd"] = json!(cwd.to_string_lossy());
         }
-        Described {
+        RequestDescription {
             action: command,
             tool: "Bash",
             input,
             covered_by: vec![digest_run(&run, &self.folder)],
-            pending: Pending::Run {
+            pending: OpenedRequest::Run {
                 run,
                 output_bytes_max: output_bytes_max.min(TERMINAL_OUTPUT_BYTES_MAX),
             },
         }
     }
 
-    async fn wish_to_read(
+    async fn describe_read(
         &self,
         path: PathBuf,
         line: Option<u32>,
         limit: Option<u32>,
-    ) -> Result<Described, ServeError> {
+    ) -> Result<RequestDescription, ServeError> {
         let roots = self.roots.clone();
-        let file = blocking(move || Found::of(&path, open_for_read(&path, &roots))).await?;
-        let real = file.real(Opened::real_path).to_string_lossy().into_owned();
-        Ok(Described {
+        let file =
+            run_blocking(move || RequestedFile::classify(&path, open_for_read(&path, &roots)))
+                .await?;
+        let real = file
+            .real_path(Opened::real_path)
+            .to_string_lossy()
+            .into_owned();
+        Ok(RequestDescription {
             action: format!("Read {real}"),
             tool: "Read",
             input: json!({ "file_path": real }),
             covered_by: Vec::new(),
-            pending: Pending::Read { file, line, limit },
+            pending: OpenedRequest::Read { file, line, limit },
         })
     }
 
-    async fn wish_to_write(&self, path: PathBuf, content: String) -> Result<Described, ServeError> {
+    async fn describe_write(
+        &self,
+        path: PathBuf,
+        content: String,
+    ) -> Result<RequestDescription, ServeError> {
         let roots = self.roots.clone();
         let asked = path.clone();
         let look = move || {
-            let file = Found::of(&path, open_for_write(&path, &roots))?;
+            let file = RequestedFile::classify(&path, open_for_write(&path, &roots))?;
             // What cannot be read as text was not shown as such either.
             let old = open_for_read(&path, &roots).and_then(|old| read_text(old, None, None));
             Ok((file, old.ok()))
         };
-        let (file, old) = blocking(look).await?;
-        let real = file.real(WriteTarget::real_path);
+        let (file, old) = run_blocking(look).await?;
+        let real = file.real_path(WriteTarget::real_path);
         // What was allowed by name holds only where the name leads to itself.
         let olds = [None, old.as_deref()].into_iter().filter(|_| real == asked);
         let mut covered_by: Vec<_> = olds
@@ -105,22 +114,22 @@ impl Run {
             .collect();
         covered_by.dedup();
         let real = real.to_string_lossy().into_owned();
-        Ok(Described {
+        Ok(RequestDescription {
             action: format!("Write {real}"),
             tool: "Write",
             input: json!({ "file_path": real, "content": content }),
             covered_by,
-            pending: Pending::Write { file, content },
+            pending: OpenedRequest::Write { file, content },
         })
     }
 
-    pub(super) async fn ask_for(
+    pub(super) async fn ask_permission(
         self: &Arc<Self>,
-        request: Asking,
+        request: RequestLine,
         want: Want,
-        described: Described,
-        hearing: &mut Hearing,
-    ) -> Result<(), Lost> {
+        described: RequestDescription,
+        reader: &mut OutputReader,
+    ) -> Result<(), LinkLost> {
         let own = ManagedAsk {
             request: request.0.0.clone(),
             hears_words: true,
@@ -131,26 +140,26 @@ impl Run {
             tool: Some(described.tool.to_owned()),
             input: Json::from_value(&described.input).ok(),
             tool_call: Some(format!("request {}", request.0.0)),
-            ..self.ask_request(described.action, own, hearing)
+            ..self.ask_request(described.action, own, reader)
         };
         let id = ask.id.clone();
         self.keep(&request, Some(id.clone()), &want, Some(described.pending));
-        match self.enter(ask, hearing).await {
-            Ok(Reply::Covered(_)) => self.go_ahead(request, &id),
+        match self.submit_ask(ask, reader).await {
+            Ok(Reply::Covered(_)) => self.serve_covered(request, &id),
             // The rest is a duty.
             Ok(_) => {}
-            Err(NotAsked::Refused(error)) => {
+            Err(AskError::Refused(error)) => {
                 let words = format!("this could not be asked: {error}");
-                self.serve(request, Err(ServeError::NotPermitted(words)));
+                self.send_result(request, Err(ServeError::NotPermitted(words)));
             }
-            Err(NotAsked::Lost) => return Err(Lost),
+            Err(AskError::Lost) => return Err(LinkLost),
         }
         Ok(())
     }
 }
 
 /// Variables are part of what is judged, and of what a person sees.
-fn with_variables(run: &RunRequest) -> String {
+fn command_with_variables(run: &RunRequest) -> String {
     let mut command = String::new();
     for (name, value) in &run.env {
         let value = value.replace('\'', r"'\''");

@@ -16,64 +16,64 @@ use tokio::time::Instant;
 
 use crate::crash;
 
-use super::pace::Pace;
-use super::run::{Last, Run};
-use super::story::Story;
-use super::talk::{Lost, Mark};
+use super::agent_connection::{ConnectionSnapshot, LinkLost};
+use super::run::{FinalOutput, Run};
+use super::throttle::OutputThrottle;
+use super::transcript_buffer::TranscriptBuffer;
 
-/// What the hearing side keeps.
+/// What the output reader keeps.
 #[derive(Default)]
-pub(super) struct Hearing {
-    pub(super) story: Story,
+pub(super) struct OutputReader {
+    pub(super) transcript: TranscriptBuffer,
     log: String,
     pub(super) in_turn: bool,
     /// Whether more of the newest line is still to be taken in.
     is_partial: bool,
     /// The number of the newest line.
-    heard: u64,
+    offset: u64,
     /// The number of the newest line that is committed.
     committed: u64,
 }
 
 impl Run {
     /// Hears an agent to its end.
-    pub(super) async fn hear_all(
+    pub(super) async fn read_all(
         self: Arc<Self>,
         mut events: mpsc::Receiver<LinkEvent>,
         (log, heard, in_turn): (String, u64, bool),
-    ) -> Last {
-        let mut hearing = Hearing {
+    ) -> FinalOutput {
+        let mut reader = OutputReader {
             log,
             in_turn,
-            heard,
+            offset: heard,
             committed: heard,
-            ..Hearing::default()
+            ..OutputReader::default()
         };
-        let ended = self.hear_until_over(&mut events, &mut hearing).await;
-        Last {
-            report: hearing.story.take_report(&self.agent),
-            said: hearing.story.take(),
+        let ended = self.read_until_over(&mut events, &mut reader).await;
+        FinalOutput {
+            report: reader.transcript.take_report(&self.agent),
+            said: reader.transcript.take(),
             ended: ended.ok(),
-            in_turn: hearing.in_turn,
-            log: hearing.log,
+            in_turn: reader.in_turn,
+            log: reader.log,
             link: Some(events),
         }
     }
 
-    async fn hear_until_over(
+    async fn read_until_over(
         self: &Arc<Self>,
         events: &mut mpsc::Receiver<LinkEvent>,
-        hearing: &mut Hearing,
-    ) -> Result<(Exit, Option<String>), Lost> {
-        let mut pace = Pace::begin(Instant::now());
+        reader: &mut OutputReader,
+    ) -> Result<(Exit, Option<String>), LinkLost> {
+        let mut pace = OutputThrottle::begin(Instant::now());
         loop {
-            match next(events, &hearing.story).await {
-                Next::Due => self.commit(hearing, Vec::new()).await?,
-                Next::Came(Some(LinkEvent::Exited { exit, why })) => return Ok((exit, why)),
-                Next::Came(None | Some(LinkEvent::Lost)) => return Err(Lost),
-                Next::Came(Some(event)) => {
-                    let rest = pace.heard(size_of(&event), Instant::now());
-                    self.take(event, hearing).await?;
+            match wait_for_event(events, &reader.transcript).await {
+                ReaderWake::Due => self.commit(reader, Vec::new()).await?,
+                ReaderWake::Came(Some(LinkEvent::Exited { exit, why })) => return Ok((exit, why)),
+                ReaderWake::Came(None | Some(LinkEvent::Lost)) => return Err(LinkLost),
+                ReaderWake::Came(Some(event)) => {
+                    let rest = pace.count_line(event_bytes(&event), Instant::now());
+                    self.handle_link_event(event, reader).await?;
                     if let Some(until) = rest {
                         tokio::time::sleep_until(until).await;
                     }
@@ -82,68 +82,72 @@ impl Run {
         }
     }
 
-    async fn take(self: &Arc<Self>, event: LinkEvent, hearing: &mut Hearing) -> Result<(), Lost> {
+    async fn handle_link_event(
+        self: &Arc<Self>,
+        event: LinkEvent,
+        reader: &mut OutputReader,
+    ) -> Result<(), LinkLost> {
         match event {
-            LinkEvent::Line { number, bytes } => self.take_line(number, &bytes, hearing).await?,
+            LinkEvent::Line { number, bytes } => self.handle_line(number, &bytes, reader).await?,
             LinkEvent::Oversized { number, bytes } => {
                 let words = format!("a line of {bytes} bytes was too long to be read");
-                hearing.story.note(words);
+                reader.transcript.note(words);
                 self.skip_to(number);
-                hearing.heard = number;
+                reader.offset = number;
             }
             LinkEvent::Log(text) => {
                 tracing::debug!(agent = %self.agent, text, "log of an agent");
-                keep_end(&mut hearing.log, &text);
+                append_log_tail(&mut reader.log, &text);
             }
             LinkEvent::Exited { .. } | LinkEvent::Lost => {}
         }
-        if hearing.story.is_full() || is_far(hearing) {
-            self.commit(hearing, Vec::new()).await?;
+        if reader.transcript.is_full() || must_acknowledge(reader) {
+            self.commit(reader, Vec::new()).await?;
         }
         Ok(())
     }
 
-    async fn take_line(
+    async fn handle_line(
         self: &Arc<Self>,
         number: u64,
         bytes: &[u8],
-        hearing: &mut Hearing,
-    ) -> Result<(), Lost> {
-        let heard = aside(bytes.len(), || self.hear(bytes, number));
-        hearing.heard = number;
+        reader: &mut OutputReader,
+    ) -> Result<(), LinkLost> {
+        let heard = run_blocking_if_long(bytes.len(), || self.hear(bytes, number));
+        reader.offset = number;
         let mut happenings = heard.happenings.into_iter();
         while let Some(happening) = happenings.next() {
-            hearing.is_partial = happenings.as_slice().iter().any(matters);
-            self.happen(happening, hearing).await?;
+            reader.is_partial = happenings.as_slice().iter().any(is_recorded);
+            self.handle_agent_event(happening, reader).await?;
         }
-        hearing.is_partial = false;
+        reader.is_partial = false;
         Ok(())
     }
 
-    async fn happen(
+    async fn handle_agent_event(
         self: &Arc<Self>,
         happening: Happening,
-        hearing: &mut Hearing,
-    ) -> Result<(), Lost> {
+        reader: &mut OutputReader,
+    ) -> Result<(), LinkLost> {
         match happening {
             Happening::Said(entry) => {
-                hearing.in_turn = true;
-                hearing.story.add(entry);
+                reader.in_turn = true;
+                reader.transcript.add(entry);
                 crash::point("text_heard");
             }
-            Happening::Reported(report) => hearing.story.report(report),
-            Happening::Ready(ready) => self.is_ready(ready, hearing).await?,
+            Happening::Reported(report) => reader.transcript.report(report),
+            Happening::Ready(ready) => self.handle_ready(ready, reader).await?,
             Happening::StartFailed { message } => {
-                self.useless.send_replace(Some(message));
+                self.fatal.send_replace(Some(message));
             }
-            Happening::Asked(ask) => self.asked(*ask, hearing).await?,
-            Happening::Withdrawn { request } => self.withdrew(request, hearing).await?,
+            Happening::Asked(ask) => self.handle_permission_ask(*ask, reader).await?,
+            Happening::Withdrawn { request } => self.handle_withdrawal(request, reader).await?,
             Happening::Wanted {
                 request,
                 line,
                 want,
-            } => self.wanted((request, line), want, hearing).await?,
-            Happening::TurnEnded { turn, end } => self.turn_ended(turn, end, hearing).await?,
+            } => self.handle_request((request, line), want, reader).await?,
+            Happening::TurnEnded { turn, end } => self.handle_turn_end(turn, end, reader).await?,
             Happening::Noise(text) => {
                 tracing::debug!(agent = %self.agent, text, "noise of an agent");
             }
@@ -151,12 +155,12 @@ impl Run {
         Ok(())
     }
 
-    async fn is_ready(&self, ready: Ready, hearing: &mut Hearing) -> Result<(), Lost> {
-        hearing.in_turn = false;
+    async fn handle_ready(&self, ready: Ready, reader: &mut OutputReader) -> Result<(), LinkLost> {
+        reader.in_turn = false;
         for warning in ready.warnings {
-            hearing.story.note(warning);
+            reader.transcript.note(warning);
         }
-        hearing.story.report(Report {
+        reader.transcript.report(Report {
             mode: ready.mode,
             ..Report::default()
         });
@@ -164,16 +168,21 @@ impl Run {
             session: ready.session,
             resumable: ready.resumable,
         };
-        self.commit(hearing, vec![opened]).await?;
+        self.commit(reader, vec![opened]).await?;
         crash::point("session_recorded");
         self.ready.send_replace(true);
         Ok(())
     }
 
-    async fn turn_ended(&self, turn: u32, end: TurnEnd, hearing: &mut Hearing) -> Result<(), Lost> {
-        hearing.in_turn = false;
+    async fn handle_turn_end(
+        &self,
+        turn: u32,
+        end: TurnEnd,
+        reader: &mut OutputReader,
+    ) -> Result<(), LinkLost> {
+        reader.in_turn = false;
         let ended = Ran::TurnEnded {
-            said: hearing.story.take(),
+            said: reader.transcript.take(),
             end: Box::new(TurnEnded {
                 agent: self.agent.clone(),
                 turn,
@@ -183,40 +192,47 @@ impl Run {
             }),
             left_open: end.left_open,
         };
-        self.commit(hearing, vec![ended]).await
+        self.commit(reader, vec![ended]).await
     }
 
-    async fn withdrew(&self, request: RequestId, hearing: &mut Hearing) -> Result<(), Lost> {
+    async fn handle_withdrawal(
+        &self,
+        request: RequestId,
+        reader: &mut OutputReader,
+    ) -> Result<(), LinkLost> {
         let request = request.0;
-        self.commit(hearing, vec![Ran::Withdrew { request }]).await
+        self.commit(reader, vec![Ran::Withdrew { request }]).await
     }
 
     /// Commits what was heard and then `more`, with how far that is.
-    async fn commit(&self, hearing: &mut Hearing, more: Vec<Ran>) -> Result<(), Lost> {
-        let mut inputs = self.take_told();
-        inputs.extend(self.reported(&mut hearing.story));
-        let said = hearing.story.take();
+    async fn commit(&self, reader: &mut OutputReader, more: Vec<Ran>) -> Result<(), LinkLost> {
+        let mut inputs = self.take_settlements();
+        inputs.extend(self.reported(&mut reader.transcript));
+        let said = reader.transcript.take();
         let said = (!said.is_empty()).then_some(Ran::Said(said));
         inputs.extend(said.into_iter().chain(more).map(|ran| self.input(ran)));
-        let mark = self.mark_unless_partial(hearing);
+        let mark = self.snapshot_unless_partial(reader);
         if inputs.is_empty() && mark.is_none() {
             return Ok(());
         }
         let bookmark = mark.as_ref().map(|mark| self.bookmark(mark));
         if let Err(error) = self.service.heard(inputs, bookmark).await {
             tracing::warn!(agent = %self.agent, %error, "what an agent did was not recorded");
-            return Err(Lost);
+            return Err(LinkLost);
         }
-        self.acknowledge(hearing, mark);
+        self.acknowledge(reader, mark);
         Ok(())
     }
 
     /// A line counts as heard once all of it is taken in.
-    pub(super) fn mark_unless_partial(&self, hearing: &Hearing) -> Option<Mark> {
-        (!hearing.is_partial).then(|| self.talk().mark())
+    pub(super) fn snapshot_unless_partial(
+        &self,
+        reader: &OutputReader,
+    ) -> Option<ConnectionSnapshot> {
+        (!reader.is_partial).then(|| self.connection().snapshot())
     }
 
-    pub(super) fn bookmark(&self, mark: &Mark) -> Bookmark {
+    pub(super) fn bookmark(&self, mark: &ConnectionSnapshot) -> Bookmark {
         Bookmark {
             agent: self.agent.clone(),
             run: self.number,
@@ -226,15 +242,15 @@ impl Run {
     }
 
     /// Tells the runner what it need not keep any longer.
-    pub(super) fn acknowledge(&self, hearing: &mut Hearing, mark: Option<Mark>) {
+    pub(super) fn acknowledge(&self, reader: &mut OutputReader, mark: Option<ConnectionSnapshot>) {
         if let Some(mark) = mark {
-            hearing.committed = mark.heard;
-            self.talk().link().committed(mark.heard, mark.open);
+            reader.committed = mark.heard;
+            self.connection().link().committed(mark.heard, mark.open);
         }
     }
 
-    pub(super) fn reported(&self, story: &mut Story) -> Option<Input> {
-        let report = story.take_report(&self.agent)?;
+    pub(super) fn reported(&self, transcript: &mut TranscriptBuffer) -> Option<Input> {
+        let report = transcript.take_report(&self.agent)?;
         Some(self.input(Ran::Reported(Box::new(report))))
     }
 
@@ -244,17 +260,17 @@ impl Run {
 }
 
 /// Whether something of a line has to be taken in.
-fn matters(happening: &Happening) -> bool {
+fn is_recorded(happening: &Happening) -> bool {
     !matches!(happening, Happening::Noise(_))
 }
 
 /// Whether so much was heard without anything to commit that the runner should let go of it.
-fn is_far(hearing: &Hearing) -> bool {
-    hearing.heard.saturating_sub(hearing.committed) > RUNNER_BYTES_HELD as u64 / 2
+fn must_acknowledge(reader: &OutputReader) -> bool {
+    reader.offset.saturating_sub(reader.committed) > RUNNER_BYTES_HELD as u64 / 2
 }
 
 /// What takes long to understand must not hold up whoever shares the thread.
-fn aside<T>(bytes: usize, understand: impl FnOnce() -> T) -> T {
+fn run_blocking_if_long<T>(bytes: usize, understand: impl FnOnce() -> T) -> T {
     let shares = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     if shares && bytes > AGENT_LINE_BYTES_SHORT {
         tokio::task::block_in_place(understand)
@@ -263,22 +279,25 @@ fn aside<T>(bytes: usize, understand: impl FnOnce() -> T) -> T {
     }
 }
 
-enum Next {
+enum ReaderWake {
     Came(Option<LinkEvent>),
     Due,
 }
 
-async fn next(events: &mut mpsc::Receiver<LinkEvent>, story: &Story) -> Next {
-    let Some(due) = story.due() else {
-        return Next::Came(events.recv().await);
+async fn wait_for_event(
+    events: &mut mpsc::Receiver<LinkEvent>,
+    transcript: &TranscriptBuffer,
+) -> ReaderWake {
+    let Some(due) = transcript.due() else {
+        return ReaderWake::Came(events.recv().await);
     };
     tokio::select! {
-        event = events.recv() => Next::Came(event),
-        () = tokio::time::sleep_until(due) => Next::Due,
+        event = events.recv() => ReaderWake::Came(event),
+        () = tokio::time::sleep_until(due) => ReaderWake::Due,
     }
 }
 
-fn size_of(event: &LinkEvent) -> usize {
+fn event_bytes(event: &LinkEvent) -> usize {
     match event {
         LinkEvent::Line { bytes, .. } => bytes.len(),
         LinkEvent::Log(text) => text.len(),
@@ -286,7 +305,7 @@ fn size_of(event: &LinkEvent) -> usize {
     }
 }
 
-fn keep_end(log: &mut String, text: &str) {
+fn append_log_tail(log: &mut String, text: &str) {
     log.push_str(text);
     if !text.ends_with('\n') {
         log.push('\n');

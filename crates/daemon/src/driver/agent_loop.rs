@@ -16,81 +16,84 @@ use crate::board::Owed;
 use crate::crash;
 use crate::service::Service;
 
-use super::Attendants;
-use super::adopting::{self, Connected};
-use super::launching::{self, Failure};
-use super::run::{Last, Run, Who, ended};
+use super::AgentDrivers;
+use super::adoption::{self, RunnerConnection};
+use super::launch::{self, LaunchFailure};
+use super::run::{FinalOutput, Run, RunIdentity, failed_run};
 
 /// Who keeps one agent running.
-pub(super) struct Keeper<'a> {
+pub(super) struct AgentLoop<'a> {
     pub(super) service: &'a Service,
     pub(super) agent: &'a AgentId,
     pub(super) name: &'a str,
-    pub(super) all: &'a Attendants,
+    pub(super) all: &'a AgentDrivers,
 }
 
-impl Keeper<'_> {
+impl AgentLoop<'_> {
     /// Starts an agent and runs it to its end. False if the host ends.
-    pub(super) async fn perform(
+    pub(super) async fn launch_and_run(
         &self,
         wanted: Option<Arc<Managed>>,
         run: u32,
-        owed: &mut Owed,
+        duties: &mut Owed,
     ) -> bool {
         let Some(managed) = wanted else {
             let words = "it was ended before it began".to_owned();
-            self.record_end(ended(run, RunEnd::Killed, words)).await;
+            self.record_end(failed_run(run, RunEnd::Killed, words))
+                .await;
             return true;
         };
-        match launching::launch_agent(self.service, self.agent, self.name, &managed).await {
-            Ok((connected, managed)) => self.run_to_the_end(&managed, connected, owed).await,
-            Err(Failure(words)) => {
-                self.record_end(ended(run, RunEnd::Failed, words)).await;
+        match launch::launch_agent(self.service, self.agent, self.name, &managed).await {
+            Ok((connected, managed)) => self.run_to_end(&managed, connected, duties).await,
+            Err(LaunchFailure(words)) => {
+                self.record_end(failed_run(run, RunEnd::Failed, words))
+                    .await;
                 true
             }
         }
     }
 
     /// Runs an agent to its end, however often the link to it is lost. False if the host ends.
-    pub(super) async fn run_to_the_end(
+    pub(super) async fn run_to_end(
         &self,
         managed: &Managed,
-        mut connected: Connected,
-        owed: &mut Owed,
+        mut connected: RunnerConnection,
+        duties: &mut Owed,
     ) -> bool {
         let (record, runner) = (connected.record.clone(), connected.runner);
         let mut managed = managed.clone();
         loop {
             let began = Instant::now();
-            let line = connected.link.line.clone();
-            let who = Who {
+            let line = connected.link.sender.clone();
+            let who = RunIdentity {
                 agent: self.agent,
                 name: self.name,
                 managed: &managed,
             };
-            let over = match Run::perform(self.service, who, connected, owed, self.all).await {
-                Ended::HostEnds => return false,
-                Ended::Over(over) => *over,
+            let over = match Run::perform(self.service, who, connected, duties, self.all).await {
+                RunOutcome::HostEnds => return false,
+                RunOutcome::Over(over) => *over,
                 // A link that is lost again and again must not keep the host busy.
-                Ended::Lost(_)
+                RunOutcome::Lost(_)
                     if began.elapsed() < Duration::from_millis(RECOVERY_MS)
-                        && self.rest().await.is_none() =>
+                        && self.pause().await.is_none() =>
                 {
                     return false;
                 }
-                Ended::Lost(last) => match self.reach_again(&record, runner, &mut managed).await {
+                RunOutcome::Lost(last) => match self.reconnect(&record, runner, &mut managed).await
+                {
                     Some(Ok(again)) => {
                         connected = again;
                         continue;
                     }
-                    Some(Err(over)) => over.after(*last),
+                    Some(Err(over)) => over.with_final_output(*last),
                     None => return false,
                 },
             };
             crash::point("run_over");
             if !over.is_clean {
                 // Its end is on the record only when nothing of it is left.
-                adopting::end(&record, Some(runner), self.agent.as_str()).await;
+                adoption::end_runner(&record, Some(runner), self.agent.as_str()).await;
             }
             let _link = self.record_end(over).await;
             line.bye().await;
@@ -100,17 +103,17 @@ impl Keeper<'_> {
     }
 
     /// Reaches the runner again; how it ended if it is gone; nothing if the host ends.
-    async fn reach_again(
+    async fn reconnect(
         &self,
         record: &RunnerRecord,
         runner: ProcessKey,
         managed: &mut Managed,
-    ) -> Option<Result<Connected, Over>> {
+    ) -> Option<Result<RunnerConnection, FinishedRun>> {
         loop {
-            self.until_something_can_be_committed().await?;
+            self.wait_for_store().await?;
             let run = managed.run;
             let reached =
-                adopting::reach_again(self.service, self.agent, (record, runner), run).await;
+                adoption::reconnect(self.service, self.agent, (record, runner), run).await;
             // What is committed now is what it goes on from.
             let known = self.service.load_agent(self.agent.clone()).await;
             match (reached, known) {
@@ -122,35 +125,35 @@ impl Keeper<'_> {
                 }
                 (Err(words), Ok(_)) => {
                     let words = format!("its runner ended: {words}");
-                    return Some(Err(ended(run, RunEnd::Failed, words)));
+                    return Some(Err(failed_run(run, RunEnd::Failed, words)));
                 }
                 (_, Err(error)) => {
                     tracing::warn!(agent = %self.agent, %error, "an agent could not be looked at");
-                    self.rest().await?;
+                    self.pause().await?;
                 }
             }
         }
     }
 
     /// Nothing if the host ends first.
-    async fn until_something_can_be_committed(&self) -> Option<()> {
+    async fn wait_for_store(&self) -> Option<()> {
         while self.service.store_trouble().is_some() {
-            self.rest().await?;
+            self.pause().await?;
         }
         Some(())
     }
 
     /// A moment in which others may do something about it. Nothing if the host ends.
-    async fn rest(&self) -> Option<()> {
+    async fn pause(&self) -> Option<()> {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(RECOVERY_MS)) => Some(()),
-            () = self.all.ending.cancelled() => None,
+            () = self.all.shutdown.cancelled() => None,
         }
     }
 
     /// Says that a run is over until it is on the record, since one that is gone must not seem to
     /// live: what it had open would stay open.
-    async fn record_end(&self, over: Over) -> Option<mpsc::Receiver<LinkEvent>> {
+    async fn record_end(&self, over: FinishedRun) -> Option<mpsc::Receiver<LinkEvent>> {
         let report = over.report.map(|report| Ran::Reported(Box::new(report)));
         for ran in report.into_iter().chain([over.exited]) {
             self.record(over.run, ran).await;
@@ -165,7 +168,7 @@ impl Keeper<'_> {
                 return;
             };
             tracing::warn!(agent = %self.agent, %error, "the end of an agent was not recorded");
-            if self.rest().await.is_none() {
+            if self.pause().await.is_none() {
                 // The next host finds that it is gone.
                 return;
             }
@@ -173,19 +176,19 @@ impl Keeper<'_> {
     }
 }
 
-/// Why a run is no longer attended.
-pub(super) enum Ended {
+/// Why a run is no longer driven.
+pub(super) enum RunOutcome {
     /// It is over.
-    Over(Box<Over>),
+    Over(Box<FinishedRun>),
     /// The link is gone, or something could not be committed. What was heard and not committed is
     /// heard again, unless nobody is left to tell it.
-    Lost(Box<Last>),
+    Lost(Box<FinalOutput>),
     /// The host ends; the agent goes on.
     HostEnds,
 }
 
 /// How a run ended.
-pub(super) struct Over {
+pub(super) struct FinishedRun {
     pub(super) run: u32,
     /// Whether its runner said that nothing of it is left.
     pub(super) is_clean: bool,
@@ -195,9 +198,9 @@ pub(super) struct Over {
     pub(super) exited: Ran,
 }
 
-impl Over {
+impl FinishedRun {
     /// With what was heard last, since nobody will tell it again.
-    fn after(mut self, last: Last) -> Self {
+    fn with_final_output(mut self, last: FinalOutput) -> Self {
         if let Ran::Exited { said, .. } = &mut self.exited {
             *said = last.said;
         }

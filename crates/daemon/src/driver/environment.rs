@@ -4,9 +4,9 @@ use std::ffi::OsString;
 
 use countersign_core::event::EnvVar;
 
-/// The host's own variables: an agent has no use for where its keeper lives. Those of the terminal
+/// The host's own variables: an agent has no use for where its host lives. Those of the terminal
 /// the host was started from say something about a person's session, not about the agent's.
-fn is_ours(name: &str) -> bool {
+fn is_host_variable(name: &str) -> bool {
     name.starts_with("COUNTERSIGN_")
         || matches!(
             name,
@@ -16,12 +16,12 @@ fn is_ours(name: &str) -> bool {
 
 /// What an agent's process is started with: the host's environment, what was asked for, and the
 /// values that are nobody else's business. The last word about a name counts.
-pub(super) fn of_agent(
+pub(super) fn build_environment(
     host: impl Iterator<Item = (OsString, OsString)>,
     wanted: &[EnvVar],
     secrets: Vec<(String, String)>,
 ) -> Vec<(OsString, OsString)> {
-    let host = host.filter(|(name, _)| !name.to_str().is_some_and(is_ours));
+    let host = host.filter(|(name, _)| !name.to_str().is_some_and(is_host_variable));
     let mut env: Vec<(OsString, OsString)> = host.collect();
     let given = wanted.iter().filter_map(|var| {
         let value = var.value.clone()?;
@@ -54,7 +54,7 @@ mod tests {
         };
         let wanted = [var("A", Some("2")), var("B", None), var("KEY", None)];
         let secrets = vec![("KEY".to_owned(), "s".to_owned())];
-        let found = of_agent(host.into_iter(), &wanted, secrets);
+        let found = build_environment(host.into_iter(), &wanted, secrets);
         let expected = [("PATH", "/bin"), ("B", "1"), ("A", "2"), ("KEY", "s")];
         let expected = expected.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         assert_eq!(found, expected);

@@ -6,22 +6,22 @@ use countersign_core::limits;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
-use super::hearing::Hearing;
-use super::{Link, LinkEvent, LinkLine, Receipt, Way, WriteError};
+use super::line_queue::LineQueue;
+use super::{Link, LinkEvent, LinkKind, LinkSender, WriteError, WriteReceipt};
 use crate::adapter::Line;
 use crate::runner::last_words::LastWords;
 use crate::runner::names::Names;
 
 /// What is known of what was said to the agent.
 #[derive(Debug)]
-pub(super) struct Over {
+pub(super) struct EndedLink {
     written: Names,
 }
 
 impl LastWords {
     /// A link that gives what the agent said after `heard`, and then its end.
     pub fn into_link(self, heard: u64) -> Link {
-        let mut hearing = Hearing::new(heard.max(self.from));
+        let mut hearing = LineQueue::new(heard.max(self.from));
         if heard < self.from {
             let (from, missing) = (self.from, self.from - heard);
             tracing::error!(
@@ -30,19 +30,19 @@ impl LastWords {
                 "a runner did not keep what was not committed"
             );
         }
-        hearing.take_output(heard.max(self.from), skip(self.output, heard, self.from));
+        hearing.push_output(heard.max(self.from), skip(self.output, heard, self.from));
         let (exit, why) = (self.exit, self.why);
-        hearing.take_end(LinkEvent::Exited { exit, why });
+        hearing.push_end(LinkEvent::Exited { exit, why });
         let (tell, events) = mpsc::channel(limits::AGENT_LINES_QUEUED);
         // It ends with the receiver at the latest.
-        TaskTracker::new().spawn(async move { hearing.give_all(&tell).await });
+        TaskTracker::new().spawn(async move { hearing.send_all(&tell).await });
         let mut written = Names::default();
         for (name, meaning) in self.written {
             written.take(name, meaning);
         }
         Link {
             events,
-            line: LinkLine(Way::Over(Over { written }.into())),
+            sender: LinkSender(LinkKind::Over(EndedLink { written }.into())),
             agent: None,
             log: self.log,
         }
@@ -55,12 +55,12 @@ fn skip(mut output: Vec<u8>, heard: u64, from: u64) -> Vec<u8> {
     output
 }
 
-impl Over {
-    pub(super) fn write(&self, lines: Vec<Line>) -> Result<Vec<Receipt>, WriteError> {
+impl EndedLink {
+    pub(super) fn write(&self, lines: Vec<Line>) -> Result<Vec<WriteReceipt>, WriteError> {
         let receipts = lines.into_iter().map(|line| {
             let meaning = self.written.find(&line.name)?.to_owned();
             let name = line.name;
-            Some(Receipt { name, meaning })
+            Some(WriteReceipt { name, meaning })
         });
         receipts.collect::<Option<_>>().ok_or(WriteError::Gone)
     }

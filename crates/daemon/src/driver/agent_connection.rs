@@ -1,4 +1,4 @@
-//! The talk with an agent: its adapter, what is on the way to it, and what it waits for.
+//! The connection to an agent: its adapter, what is on the way to it, and what it waits for.
 //!
 //! Invariants: whoever orders or hears also writes, so that the order of what is decided is the order
 //! in the pipe; what is said is kept until it is known to be written; a request is answered only by
@@ -11,22 +11,22 @@ use countersign_agents::adapter::{
     Adapter, Answer, Happening, Heard, Line, Name, Order, OrderError, RequestId, RestoreError,
     ServeError, Served, Want,
 };
-use countersign_agents::runner::{LinkLine, WriteError, Written};
+use countersign_agents::runner::{LinkSender, PendingWrite, WriteError};
 use countersign_agents::speech;
 use countersign_core::event::{Delivery, Protocol};
 use countersign_core::{Approval, ApprovalId, Json, Seq};
 
-use super::kept::{AnswerTold, Kept, KeptRequest, Told};
-use super::serving::Pending;
+use super::client_requests::OpenedRequest;
+use super::connection_state::{ConnectionState, PerformedDuties, SentAnswer, WaitingRequest};
 
 /// See the module.
-pub(super) struct Talk {
+pub(super) struct AgentConnection {
     adapter: Box<dyn Adapter>,
-    link: LinkLine,
+    link: LinkSender,
     open: HashMap<RequestId, OpenRequest>,
     unwritten: Vec<Line>,
-    pub(super) told: Told,
-    heard: u64,
+    pub(super) performed: PerformedDuties,
+    offset: u64,
 }
 
 /// A request that waits. An agent may use an id again, so only the ask that was made for this very
@@ -39,38 +39,38 @@ pub(super) struct OpenRequest {
     /// What is to be done, unless it only waits for an answer.
     pub(super) want: Option<Want>,
     /// What was opened for it; an earlier host's is gone.
-    pub(super) held: Option<Pending>,
+    pub(super) opened: Option<OpenedRequest>,
     /// Whether it is being done.
-    pub(super) under_way: bool,
+    pub(super) started: bool,
 }
 
 /// A wish that is to be done now.
-pub(super) struct Wish {
+pub(super) struct StartedRequest {
     pub(super) line: u64,
     pub(super) want: Want,
-    pub(super) held: Option<Pending>,
+    pub(super) held: Option<OpenedRequest>,
 }
 
 /// Lines on their way.
-pub(super) struct Sent {
+pub(super) struct SentLines {
     pub(super) names: Vec<Name>,
-    written: Written,
+    written: PendingWrite,
 }
 
 /// How far an agent was heard, and all that is needed to go on from there.
-pub(super) struct Mark {
+pub(super) struct ConnectionSnapshot {
     pub(super) heard: u64,
     pub(super) kept: Json,
     /// Lines up to there about which something may still be said.
     pub(super) open: Vec<u64>,
 }
 
-impl Talk {
+impl AgentConnection {
     /// Goes on with what was kept, or begins.
     pub(super) fn new(
-        link: LinkLine,
+        link: LinkSender,
         protocol: Protocol,
-        kept: Kept,
+        kept: ConnectionState,
         heard: u64,
     ) -> Result<Self, RestoreError> {
         let adapter = speech::adapter(protocol, &kept.adapter)?;
@@ -79,8 +79,8 @@ impl Talk {
                 line: kept.line,
                 ask: kept.ask,
                 want: kept.want,
-                held: None,
-                under_way: false,
+                opened: None,
+                started: false,
             };
             (kept.request, open)
         });
@@ -89,29 +89,29 @@ impl Talk {
             link,
             open: open.collect(),
             unwritten: kept.unwritten,
-            told: kept.told,
-            heard,
+            performed: kept.performed,
+            offset: heard,
         })
     }
 
     /// How far it is now.
-    pub(super) fn mark(&self) -> Mark {
-        let open = self.open.iter().map(|(request, open)| KeptRequest {
+    pub(super) fn snapshot(&self) -> ConnectionSnapshot {
+        let open = self.open.iter().map(|(request, open)| WaitingRequest {
             request: request.clone(),
             line: open.line,
             ask: open.ask.clone(),
             want: open.want.clone(),
         });
         let mut lines = self.adapter.open_requests();
-        lines.extend(self.unwritten.iter().filter_map(about));
-        let kept = Kept {
+        lines.extend(self.unwritten.iter().filter_map(line_answered));
+        let kept = ConnectionState {
             adapter: self.adapter.state(),
             unwritten: self.unwritten.clone(),
-            told: self.told.clone(),
+            performed: self.performed.clone(),
             open: open.collect(),
         };
-        Mark {
-            heard: self.heard,
+        ConnectionSnapshot {
+            heard: self.offset,
             kept: Json::from_value(&kept).unwrap_or_default(),
             open: lines,
         }
@@ -119,10 +119,10 @@ impl Talk {
 
     /// What a line of the agent means. What has to be said at once is on its way; an answer to what the
     /// line replaces or takes back no longer is.
-    pub(super) fn hear(&mut self, line: &[u8], number: u64) -> (Heard, Option<Sent>) {
+    pub(super) fn hear(&mut self, line: &[u8], number: u64) -> (Heard, Option<SentLines>) {
         let mut heard = self.adapter.hear(line, number);
-        self.heard = number;
-        for request in heard.happenings.iter().filter_map(replaced) {
+        self.offset = number;
+        for request in heard.happenings.iter().filter_map(replaced_request) {
             self.open.remove(request);
         }
         let sent = self.send(std::mem::take(&mut heard.lines));
@@ -131,16 +131,16 @@ impl Talk {
 
     /// A line that cannot be read was heard all the same.
     pub(super) fn skip_to(&mut self, number: u64) {
-        self.heard = number;
+        self.offset = number;
     }
 
     /// Carries out an order: its lines are on their way, in order, when this returns.
-    pub(super) fn order(&mut self, order: Order) -> Result<Option<Sent>, OrderError> {
+    pub(super) fn order(&mut self, order: Order) -> Result<Option<SentLines>, OrderError> {
         let lines = self.adapter.order(order)?;
         Ok(self.send(lines))
     }
 
-    fn send(&mut self, lines: Vec<Line>) -> Option<Sent> {
+    fn send(&mut self, lines: Vec<Line>) -> Option<SentLines> {
         if lines.is_empty() {
             return None;
         }
@@ -148,20 +148,20 @@ impl Talk {
         Some(self.write(lines))
     }
 
-    fn write(&self, lines: Vec<Line>) -> Sent {
-        Sent {
+    fn write(&self, lines: Vec<Line>) -> SentLines {
+        SentLines {
             names: lines.iter().map(|line| line.name.clone()).collect(),
             written: self.link.write(lines),
         }
     }
 
     /// Says again what an earlier host may not have got through.
-    pub(super) fn repeat(&self) -> Option<Sent> {
+    pub(super) fn resend_unwritten(&self) -> Option<SentLines> {
         (!self.unwritten.is_empty()).then(|| self.write(self.unwritten.clone()))
     }
 
     /// Says one line again, if it may not be written yet.
-    pub(super) fn repeat_one(&self, name: &Name) -> Option<Sent> {
+    pub(super) fn resend_line(&self, name: &Name) -> Option<SentLines> {
         let line = self.unwritten.iter().find(|line| line.name == *name)?;
         Some(self.write(vec![line.clone()]))
     }
@@ -172,28 +172,32 @@ impl Talk {
     }
 
     /// Keeps a request until it is known what comes of it.
-    pub(super) fn keep(&mut self, request: RequestId, open: OpenRequest) {
+    pub(super) fn add_request(&mut self, request: RequestId, open: OpenRequest) {
         self.open.insert(request, open);
     }
 
     /// How many wishes wait for somebody's word.
-    pub(super) fn wishes_kept(&self) -> usize {
+    pub(super) fn count_asked_requests(&self) -> usize {
         let asked = |open: &&OpenRequest| open.want.is_some() && open.ask.is_some();
         self.open.values().filter(asked).count()
     }
 
     /// Begins a wish, if it is the one that this ask is about and nobody has begun it.
-    pub(super) fn begin_wish(&mut self, request: &RequestId, ask: &ApprovalId) -> Option<Wish> {
+    pub(super) fn start_request(
+        &mut self,
+        request: &RequestId,
+        ask: &ApprovalId,
+    ) -> Option<StartedRequest> {
         let open = self.open.get_mut(request)?;
-        if open.ask.as_ref() != Some(ask) || open.under_way {
+        if open.ask.as_ref() != Some(ask) || open.started {
             return None;
         }
         let want = open.want.clone()?;
-        open.under_way = true;
-        Some(Wish {
+        open.started = true;
+        Some(StartedRequest {
             line: open.line,
             want,
-            held: open.held.take(),
+            held: open.opened.take(),
         })
     }
 
@@ -203,14 +207,14 @@ impl Talk {
         (request, line): (RequestId, u64),
         served: Result<Served, ServeError>,
         for_answer: Option<Seq>,
-    ) -> Result<Option<Sent>, OrderError> {
+    ) -> Result<Option<SentLines>, OrderError> {
         if self.open.get(&request).is_none_or(|open| open.line != line) {
             return Err(OrderError::NotWaiting);
         }
         self.open.remove(&request);
         let sent = self.order(Order::Serve { request, served })?;
         if let Some(opened) = for_answer {
-            self.note_answer(opened, line);
+            self.record_sent_answer(opened, line);
         }
         Ok(sent)
     }
@@ -220,24 +224,24 @@ impl Talk {
         &mut self,
         approval: &Approval,
         answer: Answer,
-    ) -> Result<Option<Sent>, OrderError> {
+    ) -> Result<Option<SentLines>, OrderError> {
         let request = RequestId(approval.ask.request.clone().unwrap_or_default());
         let open = self.open.get(&request);
         let open = open.filter(|open| open.ask.as_ref() == Some(&approval.ask.id));
         let line = open.ok_or(OrderError::NotWaiting)?.line;
         self.open.remove(&request);
         let sent = self.order(Order::Answer { request, answer })?;
-        self.note_answer(approval.opened, line);
+        self.record_sent_answer(approval.opened, line);
         Ok(sent)
     }
 
-    fn note_answer(&mut self, opened: Seq, line: u64) {
+    fn record_sent_answer(&mut self, opened: Seq, line: u64) {
         let name = Name::Line(line);
         let said = self.unwritten.iter().find(|line| line.name == name);
         let meaning = said.map(|line| line.meaning.clone()).unwrap_or_default();
-        self.told
+        self.performed
             .answers
-            .insert(opened, AnswerTold { line, meaning });
+            .insert(opened, SentAnswer { line, meaning });
     }
 
     /// Denies or cancels a request for which nothing could be asked.
@@ -246,7 +250,7 @@ impl Talk {
         request: &RequestId,
         ask: &ApprovalId,
         answer: Answer,
-    ) -> Option<Sent> {
+    ) -> Option<SentLines> {
         let open = self.open.get(request);
         open.filter(|open| open.ask.as_ref() == Some(ask))?;
         self.open.remove(request);
@@ -256,17 +260,17 @@ impl Talk {
     }
 
     /// Wishes that wait and were not begun.
-    pub(super) fn waiting_wishes(&self) -> Vec<(RequestId, u64)> {
+    pub(super) fn unstarted_requests(&self) -> Vec<(RequestId, u64)> {
         let waiting = self
             .open
             .iter()
-            .filter(|(_, open)| open.want.is_some() && open.ask.is_some() && !open.under_way);
+            .filter(|(_, open)| open.want.is_some() && open.ask.is_some() && !open.started);
         waiting.map(|(id, open)| (id.clone(), open.line)).collect()
     }
 
     /// Everything that waits, for one who goes on.
-    pub(super) fn waiting(&self) -> Vec<KeptRequest> {
-        let kept = self.open.iter().map(|(request, open)| KeptRequest {
+    pub(super) fn waiting_requests(&self) -> Vec<WaitingRequest> {
+        let kept = self.open.iter().map(|(request, open)| WaitingRequest {
             request: request.clone(),
             line: open.line,
             ask: open.ask.clone(),
@@ -275,7 +279,7 @@ impl Talk {
         kept.collect()
     }
 
-    pub(super) fn link(&self) -> &LinkLine {
+    pub(super) fn link(&self) -> &LinkSender {
         &self.link
     }
 
@@ -285,10 +289,13 @@ impl Talk {
     }
 }
 
-impl Sent {
+impl SentLines {
     /// What became of the lines: all that is known is settled with it. Nothing is known yet if the
     /// link was lost.
-    pub(super) async fn outcome(self, expected: Option<(Name, String)>) -> Result<Outcome, Lost> {
+    pub(super) async fn outcome(
+        self,
+        expected: Option<(Name, String)>,
+    ) -> Result<WriteOutcome, LinkLost> {
         let delivery = match self.written.await {
             Ok(receipts) => {
                 let other = expected.is_some_and(|(name, meaning)| {
@@ -305,9 +312,9 @@ impl Sent {
             // Some of it may be there.
             Err(WriteError::Gone) => Delivery::Unknown,
             Err(WriteError::Full) => Delivery::Withdrawn,
-            Err(WriteError::Lost) => return Err(Lost),
+            Err(WriteError::Lost) => return Err(LinkLost),
         };
-        Ok(Outcome {
+        Ok(WriteOutcome {
             names: self.names,
             delivery,
         })
@@ -315,27 +322,27 @@ impl Sent {
 }
 
 /// What became of lines.
-pub(super) struct Outcome {
+pub(super) struct WriteOutcome {
     pub(super) names: Vec<Name>,
     pub(super) delivery: Delivery,
 }
 
 /// The link is gone, or nothing can be committed: whoever comes next goes on from the last bookmark.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lost;
+pub(super) struct LinkLost;
 
 /// Lines about which one who goes on from what was kept may say something.
-pub(super) fn open_lines(protocol: Protocol, kept: &Kept) -> Vec<u64> {
+pub(super) fn open_request_lines(protocol: Protocol, kept: &ConnectionState) -> Vec<u64> {
     let adapter = speech::adapter(protocol, &kept.adapter).ok();
     let mut lines = adapter
         .map(|adapter| adapter.open_requests())
         .unwrap_or_default();
-    lines.extend(kept.unwritten.iter().filter_map(about));
+    lines.extend(kept.unwritten.iter().filter_map(line_answered));
     lines
 }
 
 /// The line that something is said about.
-fn about(line: &Line) -> Option<u64> {
+fn line_answered(line: &Line) -> Option<u64> {
     match line.name {
         Name::Line(number) => Some(number),
         Name::Own(..) => None,
@@ -343,7 +350,7 @@ fn about(line: &Line) -> Option<u64> {
 }
 
 /// The request that something makes anew or takes back: what was asked for it before is over.
-fn replaced(happening: &Happening) -> Option<&RequestId> {
+fn replaced_request(happening: &Happening) -> Option<&RequestId> {
     match happening {
         Happening::Asked(ask) => Some(&ask.request),
         Happening::Wanted { request, .. } | Happening::Withdrawn { request } => Some(request),

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use countersign_agents::{FileError, Roots};
 
 /// A file that was found, or one outside the agent's folders that somebody may admit.
-pub(super) enum Found<T> {
+pub(super) enum RequestedFile<T> {
     Here(T),
     Outside { asked: PathBuf, real: PathBuf },
 }
 
-impl<T> Found<T> {
-    pub(super) fn of(asked: &Path, found: Result<T, FileError>) -> Result<Self, FileError> {
+impl<T> RequestedFile<T> {
+    pub(super) fn classify(asked: &Path, found: Result<T, FileError>) -> Result<Self, FileError> {
         match found {
             Ok(file) => Ok(Self::Here(file)),
             Err(FileError::Outside { path }) => Ok(Self::Outside {
@@ -39,7 +39,7 @@ impl<T> Found<T> {
         }
     }
 
-    pub(super) fn real<'a>(&'a self, path: impl FnOnce(&'a T) -> &'a Path) -> &'a Path {
+    pub(super) fn real_path<'a>(&'a self, path: impl FnOnce(&'a T) -> &'a Path) -> &'a Path {
         match self {
             Self::Here(file) => path(file),
             Self::Outside { real, .. } => real,

@@ -16,20 +16,20 @@ use crate::reply::ServiceError;
 use crate::service::Service;
 use crate::supervisor::chain;
 
-use super::adopting::{self, Connected};
+use super::adoption::{self, RunnerConnection};
 use super::environment;
 
 /// Why an agent was not started, in words for a person.
-pub(super) struct Failure(pub(super) String);
+pub(super) struct LaunchFailure(pub(super) String);
 
-impl From<ServiceError> for Failure {
+impl From<ServiceError> for LaunchFailure {
     fn from(error: ServiceError) -> Self {
         Self(error.to_string())
     }
 }
 
-fn failure(error: &(dyn std::error::Error + 'static)) -> Failure {
-    Failure(chain(error))
+fn launch_failure(error: &(dyn std::error::Error + 'static)) -> LaunchFailure {
+    LaunchFailure(chain(error))
 }
 
 /// Starts an agent in a runner of its own. What would have to be cleared away after a crash is
@@ -39,35 +39,35 @@ pub(super) async fn launch_agent(
     agent: &AgentId,
     name: &str,
     managed: &Managed,
-) -> Result<(Connected, Managed), Failure> {
-    let launch = Launch {
+) -> Result<(RunnerConnection, Managed), LaunchFailure> {
+    let launch = AgentLaunch {
         service,
         agent,
         run: managed.run,
     };
     let mut managed = managed.clone();
-    launch.place(&mut managed, name).await?;
-    let env = environment::of_agent(
+    launch.create_worktree(&mut managed, name).await?;
+    let env = environment::build_environment(
         std::env::vars_os(),
         &managed.options.env,
         service.secrets_of(agent),
     );
-    let command = command_of(&managed.options, &env)?;
+    let command = find_command(&managed.options, &env)?;
     let id = format!("{agent}-{}", managed.run);
     // Held until the agent is in it: an empty one is cleared away with its last owner.
-    let tree = Tree::create(&id, &host_key()).map_err(|error| failure(&error))?;
+    let tree = Tree::create(&id, &host_key()).map_err(|error| launch_failure(&error))?;
     crash::point("tree_created");
-    let record = launch.record(&tree, speech::protocol_of(&managed.options));
-    let said = speech::arguments(record.protocol, &start_of(service, &managed, &record));
+    let record = launch.build_record(&tree, speech::protocol_of(&managed.options));
+    let said = speech::arguments(record.protocol, &session_start(service, &managed, &record));
     let command = command.into_iter().chain(said).collect();
     let runner = launch.start_runner(&record).await?;
     match launch
-        .begin(&record, runner, command, (folder_of(&managed), env))
+        .launch_in_runner(&record, runner, command, (work_folder(&managed), env))
         .await
     {
         Ok(connected) => Ok((connected, managed)),
         Err(error) => {
-            adopting::end(&record, Some(runner), agent.as_str()).await;
+            adoption::end_runner(&record, Some(runner), agent.as_str()).await;
             runner::clear(&record);
             Err(error)
         }
@@ -75,32 +75,36 @@ pub(super) async fn launch_agent(
 }
 
 /// One launch.
-struct Launch<'a> {
+struct AgentLaunch<'a> {
     service: &'a Service,
     agent: &'a AgentId,
     run: u32,
 }
 
-impl Launch<'_> {
-    async fn say(&self, ran: Ran) -> Result<(), Failure> {
+impl AgentLaunch<'_> {
+    async fn report(&self, ran: Ran) -> Result<(), LaunchFailure> {
         let said = ManagedInput::Ran(self.agent.clone(), self.run, ran);
         self.service.want(said).await?;
         Ok(())
     }
 
     /// Makes the worktree if it is to have one and has none.
-    async fn place(&self, managed: &mut Managed, name: &str) -> Result<(), Failure> {
+    async fn create_worktree(
+        &self,
+        managed: &mut Managed,
+        name: &str,
+    ) -> Result<(), LaunchFailure> {
         let (None, Some(wish)) = (&managed.worktree, &managed.options.worktree) else {
             return Ok(());
         };
         let cwd = Path::new(&managed.options.cwd);
         let made = worktree::create(cwd, name, wish.branch.as_deref());
-        let made = made.await.map_err(|error| failure(&error))?;
+        let made = made.await.map_err(|error| launch_failure(&error))?;
         managed.worktree = Some(made.clone());
-        self.say(Ran::Placed(made)).await
+        self.report(Ran::Placed(made)).await
     }
 
-    fn record(&self, tree: &Tree, protocol: Protocol) -> RunnerRecord {
+    fn build_record(&self, tree: &Tree, protocol: Protocol) -> RunnerRecord {
         let settings = self.service.runners();
         let name = random_hex::<8>();
         let sockets = settings.sockets.iter();
@@ -117,8 +121,8 @@ impl Launch<'_> {
     }
 
     /// The record is committed before its runner is there.
-    async fn start_runner(&self, record: &RunnerRecord) -> Result<ProcessKey, Failure> {
-        self.say(launched(None, record)?).await?;
+    async fn start_runner(&self, record: &RunnerRecord) -> Result<ProcessKey, LaunchFailure> {
+        self.report(launched(None, record)?).await?;
         crash::point("launch_recorded");
         let spec = StartSpec {
             command: self.service.runners().command.clone(),
@@ -128,7 +132,7 @@ impl Launch<'_> {
             Ok(started) => started.key(),
             Err(error) => {
                 runner::clear(record);
-                return Err(failure(&error));
+                return Err(launch_failure(&error));
             }
         };
         crash::point("process_started");
@@ -136,39 +140,39 @@ impl Launch<'_> {
     }
 
     /// The agent runs nothing before it is committed whose processes they are.
-    async fn begin(
+    async fn launch_in_runner(
         &self,
         record: &RunnerRecord,
         runner: ProcessKey,
         command: Vec<String>,
         (folder, env): (PathBuf, Vec<(OsString, OsString)>),
-    ) -> Result<Connected, Failure> {
-        self.say(launched(Some(runner), record)?).await?;
+    ) -> Result<RunnerConnection, LaunchFailure> {
+        self.report(launched(Some(runner), record)?).await?;
         crash::point("process_recorded");
         let link = runner::connect(record, runner, 0, Vec::new()).await;
-        let link = link.map_err(|error| failure(&error))?;
+        let link = link.map_err(|error| launch_failure(&error))?;
         let (program, args) = command.split_first().ok_or_else(no_command)?;
         let args = args.iter().map(OsString::from).collect();
-        let begun = link.line.launch(program.into(), args, folder, env).await;
-        begun.map_err(|error| failure(&error))?;
+        let begun = link.sender.launch(program.into(), args, folder, env).await;
+        begun.map_err(|error| launch_failure(&error))?;
         crash::point("agent_launched");
-        Ok(Connected {
+        Ok(RunnerConnection {
             link,
-            heard: 0,
-            kept: None,
+            offset: 0,
+            state: None,
             record: record.clone(),
             runner,
         })
     }
 }
 
-fn launched(process: Option<ProcessKey>, record: &RunnerRecord) -> Result<Ran, Failure> {
-    let tree = Json::from_value(record).map_err(|error| failure(&error))?;
+fn launched(process: Option<ProcessKey>, record: &RunnerRecord) -> Result<Ran, LaunchFailure> {
+    let tree = Json::from_value(record).map_err(|error| launch_failure(&error))?;
     Ok(Ran::Launched { process, tree })
 }
 
 /// The folder that an agent works in.
-pub(super) fn folder_of(managed: &Managed) -> PathBuf {
+pub(super) fn work_folder(managed: &Managed) -> PathBuf {
     let cwd = Path::new(&managed.options.cwd);
     match &managed.worktree {
         Some(made) => worktree::folder(made, cwd),
@@ -177,11 +181,11 @@ pub(super) fn folder_of(managed: &Managed) -> PathBuf {
 }
 
 /// How the session of a run is opened: the same for whoever starts it and whoever goes on with it.
-pub(super) fn start_of(service: &Service, managed: &Managed, record: &RunnerRecord) -> Start {
+pub(super) fn session_start(service: &Service, managed: &Managed, record: &RunnerRecord) -> Start {
     let options = &managed.options;
     let (session, fork) = session_of(managed, record.protocol);
     Start {
-        cwd: folder_of(managed),
+        cwd: work_folder(managed),
         session,
         fork,
         // The folder's name is of this run alone, and on the record before the agent is started.
@@ -214,16 +218,16 @@ fn host_key() -> String {
     format!("uid-{}", rustix::process::getuid().as_raw())
 }
 
-fn no_command() -> Failure {
-    Failure("there is no command to start".to_owned())
+fn no_command() -> LaunchFailure {
+    LaunchFailure("there is no command to start".to_owned())
 }
 
 /// The command that was given, or the one the catalog finds where the agent's own programs are. A
 /// person's word for it is in the host's environment, which agents do not see.
-fn command_of(
+fn find_command(
     options: &SpawnOptions,
     env: &[(OsString, OsString)],
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>, LaunchFailure> {
     if !options.command.is_empty() {
         return Ok(options.command.clone());
     }
@@ -238,7 +242,9 @@ fn command_of(
         Resolved::Found { command } => Ok(command),
         Resolved::Missing { advice } => {
             let name = entry.name;
-            Err(Failure(format!("`{name}` is not installed: {advice}")))
+            Err(LaunchFailure(format!(
+                "`{name}` is not installed: {advice}"
+            )))
         }
     }
 }

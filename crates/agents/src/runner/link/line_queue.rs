@@ -18,23 +18,23 @@ use crate::pipe::PipeEvent;
 const OVERHEAD: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Hearing {
+pub(super) struct LineQueue {
     splitter: Splitter,
     /// How much of what the agent said was made into lines, and how much came.
     split: u64,
     received: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedInput>,
     waiting_bytes: usize,
     next: Option<LinkEvent>,
 }
 
 #[derive(Debug)]
-enum Waiting {
+enum QueuedInput {
     Output { bytes: Vec<u8>, taken: usize },
     Event(LinkEvent),
 }
 
-impl Hearing {
+impl LineQueue {
     /// What came up to `heard` was made into lines before.
     pub(super) fn new(heard: u64) -> Self {
         Self {
@@ -48,22 +48,22 @@ impl Hearing {
     }
 
     /// False if it is not what comes next.
-    pub(super) fn take_output(&mut self, at: u64, bytes: Vec<u8>) -> bool {
+    pub(super) fn push_output(&mut self, at: u64, bytes: Vec<u8>) -> bool {
         if at != self.received {
             return false;
         }
         self.received += bytes.len() as u64;
-        self.wait(bytes.len(), Waiting::Output { bytes, taken: 0 });
+        self.push(bytes.len(), QueuedInput::Output { bytes, taken: 0 });
         true
     }
 
-    pub(super) fn take_log(&mut self, text: String) {
-        self.wait(text.len(), Waiting::Event(LinkEvent::Log(text)));
+    pub(super) fn push_log(&mut self, text: String) {
+        self.push(text.len(), QueuedInput::Event(LinkEvent::Log(text)));
     }
 
     /// For an event that comes after everything the agent said.
-    pub(super) fn take_end(&mut self, event: LinkEvent) {
-        self.wait(0, Waiting::Event(event));
+    pub(super) fn push_end(&mut self, event: LinkEvent) {
+        self.push(0, QueuedInput::Event(event));
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -84,7 +84,7 @@ impl Hearing {
     }
 
     /// Hands the next event over.
-    pub(super) fn give(&mut self, mut permits: mpsc::PermitIterator<'_, LinkEvent>) {
+    pub(super) fn send_next(&mut self, mut permits: mpsc::PermitIterator<'_, LinkEvent>) {
         if let Some(event) = self.next.take()
             && let Some(permit) = permits.next()
         {
@@ -93,23 +93,23 @@ impl Hearing {
     }
 
     /// Gives everything that waits.
-    pub(super) async fn give_all(mut self, tell: &mpsc::Sender<LinkEvent>) {
+    pub(super) async fn send_all(mut self, tell: &mpsc::Sender<LinkEvent>) {
         while let Some(slots) = self.find_next() {
             match tell.reserve_many(slots).await {
-                Ok(permits) => self.give(permits),
+                Ok(permits) => self.send_next(permits),
                 Err(_) => return,
             }
         }
     }
 
-    fn wait(&mut self, bytes: usize, waiting: Waiting) {
+    fn push(&mut self, bytes: usize, waiting: QueuedInput) {
         self.waiting_bytes += bytes + OVERHEAD;
         self.waiting.push_back(waiting);
     }
 
     /// Goes on to the end of a line or of what waits first. Nothing if nothing waits.
     fn advance(&mut self) -> Option<()> {
-        if let Waiting::Output { bytes, taken } = self.waiting.front_mut()? {
+        if let QueuedInput::Output { bytes, taken } = self.waiting.front_mut()? {
             let mut rest = &bytes[*taken..];
             let event = self.splitter.take(&mut rest);
             let now = bytes.len() - rest.len();
@@ -117,34 +117,37 @@ impl Hearing {
             self.waiting_bytes -= now - *taken;
             *taken = now;
             let whole = now == bytes.len();
-            self.next = event.and_then(|event| to_link(event, self.split));
+            self.next = event.and_then(|event| to_link_event(event, self.split));
             if whole {
-                self.forget_first();
+                self.pop();
             }
-        } else if let Some(Waiting::Event(event)) = self.forget_first() {
-            self.take_event(event);
+        } else if let Some(QueuedInput::Event(event)) = self.pop() {
+            self.set_next(event);
         }
         Some(())
     }
 
     /// The end of the agent ends its last line.
-    fn take_event(&mut self, event: LinkEvent) {
+    fn set_next(&mut self, event: LinkEvent) {
         let ends = matches!(event, LinkEvent::Exited { .. });
         let last = ends.then(|| mem::replace(&mut self.splitter, new_splitter()).finish());
-        match last.flatten().and_then(|last| to_link(last, self.split)) {
+        match last
+            .flatten()
+            .and_then(|last| to_link_event(last, self.split))
+        {
             None => self.next = Some(event),
             Some(line) => {
                 self.waiting_bytes += OVERHEAD;
-                self.waiting.push_front(Waiting::Event(event));
+                self.waiting.push_front(QueuedInput::Event(event));
                 self.next = Some(line);
             }
         }
     }
 
-    fn forget_first(&mut self) -> Option<Waiting> {
+    fn pop(&mut self) -> Option<QueuedInput> {
         let first = self.waiting.pop_front()?;
         let bytes = match &first {
-            Waiting::Event(LinkEvent::Log(text)) => text.len(),
+            QueuedInput::Event(LinkEvent::Log(text)) => text.len(),
             _ => 0,
         };
         self.waiting_bytes -= bytes + OVERHEAD;
@@ -156,7 +159,7 @@ fn new_splitter() -> Splitter {
     Splitter::new(limits::AGENT_LINE_BYTES_MAX)
 }
 
-fn to_link(event: PipeEvent, number: u64) -> Option<LinkEvent> {
+fn to_link_event(event: PipeEvent, number: u64) -> Option<LinkEvent> {
     match event {
         PipeEvent::Line(bytes) => Some(LinkEvent::Line { number, bytes }),
         PipeEvent::Oversized { bytes } => Some(LinkEvent::Oversized { number, bytes }),

@@ -22,11 +22,11 @@ use tokio_util::task::TaskTracker;
 use crate::board::Owed;
 use crate::service::Service;
 
-use super::Attendants;
-use super::adopting::Connected;
-use super::keeping::{Ended, Over};
-use super::talk::{Sent, Talk};
-use super::telling::Next;
+use super::AgentDrivers;
+use super::adoption::RunnerConnection;
+use super::agent_connection::{AgentConnection, SentLines};
+use super::agent_loop::{FinishedRun, RunOutcome};
+use super::perform::DutyProgress;
 
 /// What the two sides of a run share: one hears, the other tells.
 pub(super) struct Run {
@@ -43,16 +43,16 @@ pub(super) struct Run {
     /// Whether its session is open.
     pub(super) ready: watch::Sender<bool>,
     /// Why it is of no use, once it is.
-    pub(super) useless: watch::Sender<Option<String>>,
+    pub(super) fatal: watch::Sender<Option<String>>,
     /// Answers that were told; they ride on a later commit.
-    pub(super) told: Mutex<Vec<Input>>,
+    pub(super) unsent_settlements: Mutex<Vec<Input>>,
     /// Answers that are on their way or were told; each is followed once.
     pub(super) followed: Mutex<HashSet<Seq>>,
-    talk: Mutex<Talk>,
+    connection: Mutex<AgentConnection>,
 }
 
 /// Who is run, as the host knows it when it begins or goes on.
-pub(super) struct Who<'a> {
+pub(super) struct RunIdentity<'a> {
     pub(super) agent: &'a AgentId,
     pub(super) name: &'a str,
     pub(super) managed: &'a Managed,
@@ -62,29 +62,36 @@ impl Run {
     /// Runs an agent to its end, or until nobody can say any more what becomes of it.
     pub(super) async fn perform(
         service: &Service,
-        who: Who<'_>,
-        connected: Connected,
-        owed: &mut Owed,
-        all: &Attendants,
-    ) -> Ended {
+        who: RunIdentity<'_>,
+        connected: RunnerConnection,
+        duties: &mut Owed,
+        all: &AgentDrivers,
+    ) -> RunOutcome {
         let managed = who.managed;
         let protocol = connected.record.protocol;
-        let start = super::launching::start_of(service, managed, &connected.record);
-        let kept = connected.kept.unwrap_or_else(|| super::kept::Kept {
-            told: managed.into(),
-            ..super::kept::Kept::default()
-        });
-        let talk = match Talk::new(connected.link.line.clone(), protocol, kept, connected.heard) {
-            Ok(talk) => talk,
+        let start = super::launch::session_start(service, managed, &connected.record);
+        let kept = connected
+            .state
+            .unwrap_or_else(|| super::connection_state::ConnectionState {
+                performed: managed.into(),
+                ..super::connection_state::ConnectionState::default()
+            });
+        let connection = match AgentConnection::new(
+            connected.link.sender.clone(),
+            protocol,
+            kept,
+            connected.offset,
+        ) {
+            Ok(connection) => connection,
             Err(error) => {
-                return Ended::Over(Box::new(ended(
+                return RunOutcome::Over(Box::new(failed_run(
                     managed.run,
                     RunEnd::Failed,
                     error.to_string(),
                 )));
             }
         };
-        let folder = super::launching::folder_of(managed);
+        let folder = super::launch::work_folder(managed);
         let run = Arc::new(Self {
             service: service.clone(),
             agent: who.agent.clone(),
@@ -93,105 +100,106 @@ impl Run {
             roots: Roots::resolve([folder.clone()]),
             folder,
             ask_timeout_ms: managed.options.ask_timeout_ms,
-            shells: Arc::new(RunnerShells::new(connected.link.line)),
+            shells: Arc::new(RunnerShells::new(connected.link.sender)),
             tasks: TaskTracker::new(),
             over: CancellationToken::new(),
             ready: watch::Sender::new(matches!(managed.life, Life::Ready | Life::Stopping)),
-            useless: watch::Sender::new(None),
-            told: Mutex::default(),
+            fatal: watch::Sender::new(None),
+            unsent_settlements: Mutex::default(),
             followed: Mutex::default(),
-            talk: Mutex::new(talk),
+            connection: Mutex::new(connection),
         });
-        let heard = (connected.link.log, connected.heard, managed.turn.is_some());
-        run.go_on(managed, start, owed).await;
-        run.attend(connected.link.events, heard, owed, all).await
+        let heard = (connected.link.log, connected.offset, managed.turn.is_some());
+        run.resume(managed, start, duties).await;
+        run.read_and_perform(connected.link.events, heard, duties, all)
+            .await
     }
 
     /// Says what is to be said before anything is heard: what comes may be the answer to it.
-    async fn go_on(self: &Arc<Self>, managed: &Managed, start: Start, owed: &mut Owed) {
+    async fn resume(self: &Arc<Self>, managed: &Managed, start: Start, duties: &mut Owed) {
         if managed.life == Life::Requested || managed.life == Life::Launched {
             // What cannot be said shows as a session that never opens.
-            let sent = self.talk().order(Order::Start(start));
-            self.follow(sent.ok().flatten());
+            let sent = self.connection().order(Order::Start(start));
+            self.confirm_when_written(sent.ok().flatten());
         }
-        self.take_up(managed).await;
-        self.tell(owed);
+        self.resume_requests(managed).await;
+        self.perform_duties(duties);
     }
 
-    async fn attend(
+    async fn read_and_perform(
         self: &Arc<Self>,
         events: mpsc::Receiver<LinkEvent>,
         heard: (String, u64, bool),
-        owed: &mut Owed,
-        all: &Attendants,
-    ) -> Ended {
-        let mut hearing = self.tasks.spawn(self.clone().hear_all(events, heard));
-        let why = self.attend_until_over(&mut hearing, owed, all).await;
-        let ended = self.finish(why, hearing).await;
+        duties: &mut Owed,
+        all: &AgentDrivers,
+    ) -> RunOutcome {
+        let mut reader = self.tasks.spawn(self.clone().read_all(events, heard));
+        let why = self.wait_until_over(&mut reader, duties, all).await;
+        let ended = self.finish(why, reader).await;
         self.over.cancel();
-        self.settle_told().await;
+        self.send_settlements().await;
         self.tasks.close();
         self.tasks.wait().await;
         ended
     }
 
-    async fn attend_until_over(
+    async fn wait_until_over(
         self: &Arc<Self>,
-        hearing: &mut JoinHandle<Last>,
-        owed: &mut Owed,
-        all: &Attendants,
-    ) -> Why {
+        reader: &mut JoinHandle<FinalOutput>,
+        duties: &mut Owed,
+        all: &AgentDrivers,
+    ) -> RunStopReason {
         let mut ready = self.ready.subscribe();
-        let mut useless = self.useless.subscribe();
+        let mut useless = self.fatal.subscribe();
         let late = tokio::time::sleep(Duration::from_millis(AGENT_START_MS));
         tokio::pin!(late);
         loop {
-            if self.tell(owed) == Next::Stop {
-                return Why::Killed;
+            if self.perform_duties(duties) == DutyProgress::Stop {
+                return RunStopReason::Killed;
             }
             tokio::select! {
-                last = &mut *hearing => return Why::Heard(Box::new(last.unwrap_or_default())),
-                changed = owed.changed() => if changed.is_err() { return Why::HostEnds },
+                last = &mut *reader => return RunStopReason::Heard(Box::new(last.unwrap_or_default())),
+                changed = duties.changed() => if changed.is_err() { return RunStopReason::HostEnds },
                 Ok(words) = useless.wait_for(Option::is_some) => {
-                    return Why::Useless(words.clone().unwrap_or_default());
+                    return RunStopReason::Useless(words.clone().unwrap_or_default());
                 }
                 // Its duties changed with it, or will soon.
                 Ok(()) = ready.changed() => {}
-                () = &mut late, if !*self.ready.borrow() => return Why::Useless(too_late()),
-                () = all.ending.cancelled() => return Why::HostEnds,
+                () = &mut late, if !*self.ready.borrow() => return RunStopReason::Useless(start_timeout_message()),
+                () = all.shutdown.cancelled() => return RunStopReason::HostEnds,
             }
         }
     }
 
-    async fn finish(&self, why: Why, hearing: JoinHandle<Last>) -> Ended {
+    async fn finish(&self, why: RunStopReason, reader: JoinHandle<FinalOutput>) -> RunOutcome {
         let (end, words) = match why {
-            Why::Heard(last) => return self.heard_to_the_end(*last, None),
-            Why::HostEnds => {
+            RunStopReason::Heard(last) => return self.conclude(*last, None),
+            RunStopReason::HostEnds => {
                 // The agent goes on; what was not committed is told to the next host.
-                hearing.abort();
-                return Ended::HostEnds;
+                reader.abort();
+                return RunOutcome::HostEnds;
             }
-            Why::Killed => (RunEnd::Killed, "it was ended".to_owned()),
-            Why::Useless(words) => (RunEnd::Failed, words),
+            RunStopReason::Killed => (RunEnd::Killed, "it was ended".to_owned()),
+            RunStopReason::Useless(words) => (RunEnd::Failed, words),
         };
         let grace = Duration::from_millis(AGENT_STOP_MS);
-        self.talk().stop(grace);
-        let abort = hearing.abort_handle();
+        self.connection().stop(grace);
+        let abort = reader.abort_handle();
         let patience = 2 * grace + Duration::from_millis(2 * TREE_KILL_MS);
-        let Ok(last) = tokio::time::timeout(patience, hearing).await else {
+        let Ok(last) = tokio::time::timeout(patience, reader).await else {
             abort.abort();
-            return Ended::Over(Box::new(ended(self.number, end, words)));
+            return RunOutcome::Over(Box::new(failed_run(self.number, end, words)));
         };
-        self.heard_to_the_end(last.unwrap_or_default(), Some((end, words)))
+        self.conclude(last.unwrap_or_default(), Some((end, words)))
     }
 
-    fn heard_to_the_end(&self, last: Last, wanted: Option<(RunEnd, String)>) -> Ended {
+    fn conclude(&self, last: FinalOutput, wanted: Option<(RunEnd, String)>) -> RunOutcome {
         let (end, words) = match (wanted, &last.ended) {
-            (Some((end, words)), _) => (end, with_log(words, end, &last)),
-            (None, Some((exit, why))) => meaning(exit, why.as_deref(), &last),
-            (None, None) => return Ended::Lost(Box::new(last)),
+            (Some((end, words)), _) => (end, append_log(words, end, &last)),
+            (None, Some((exit, why))) => describe_exit(exit, why.as_deref(), &last),
+            (None, None) => return RunOutcome::Lost(Box::new(last)),
         };
-        Ended::Over(Box::new(Over {
+        RunOutcome::Over(Box::new(FinishedRun {
             run: self.number,
             is_clean: last.ended.is_some(),
             link: last.link,
@@ -206,29 +214,31 @@ impl Run {
 
     /// What a line of the agent means. What has to be said at once is on its way.
     pub(super) fn hear(self: &Arc<Self>, line: &[u8], number: u64) -> Heard {
-        let (heard, sent) = self.talk().hear(line, number);
-        self.follow(sent);
+        let (heard, sent) = self.connection().hear(line, number);
+        self.confirm_when_written(sent);
         heard
     }
 
     /// Notes when lines are in the pipe.
-    pub(super) fn follow(self: &Arc<Self>, sent: Option<Sent>) {
+    pub(super) fn confirm_when_written(self: &Arc<Self>, sent: Option<SentLines>) {
         let Some(sent) = sent else { return };
         let run = self.clone();
         self.tasks.spawn(async move {
             if let Ok(outcome) = sent.outcome(None).await {
-                run.talk().confirm(&outcome.names);
+                run.connection().confirm(&outcome.names);
             }
         });
     }
 
     /// A line that cannot be read was heard all the same.
     pub(super) fn skip_to(&self, number: u64) {
-        self.talk().skip_to(number);
+        self.connection().skip_to(number);
     }
 
-    pub(super) fn talk(&self) -> MutexGuard<'_, Talk> {
-        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn connection(&self) -> MutexGuard<'_, AgentConnection> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -245,9 +255,9 @@ fn agent_caller(agent: &AgentId, name: &str) -> Caller {
     }
 }
 
-/// What the hearing side had when it ended.
+/// What the output reader had when it ended.
 #[derive(Default)]
-pub(super) struct Last {
+pub(super) struct FinalOutput {
     pub(super) report: Option<AgentReported>,
     pub(super) said: Vec<TranscriptEntry>,
     /// How the process ended, and why its runner ended it; nothing if the link was lost.
@@ -259,15 +269,15 @@ pub(super) struct Last {
     pub(super) link: Option<mpsc::Receiver<LinkEvent>>,
 }
 
-/// Why a run is attended no longer.
-enum Why {
-    Heard(Box<Last>),
+/// Why a run is no longer driven.
+enum RunStopReason {
+    Heard(Box<FinalOutput>),
     Killed,
     Useless(String),
     HostEnds,
 }
 
-fn too_late() -> String {
+fn start_timeout_message() -> String {
     format!(
         "it did not open a session within {} s",
         AGENT_START_MS / 1000
@@ -275,7 +285,7 @@ fn too_late() -> String {
 }
 
 /// An end between turns with a good code is a good end.
-fn meaning(exit: &Exit, why: Option<&str>, last: &Last) -> (RunEnd, String) {
+fn describe_exit(exit: &Exit, why: Option<&str>, last: &FinalOutput) -> (RunEnd, String) {
     let how = match (why, &exit.signal, exit.code) {
         (Some(why), ..) => format!("it was ended: {why}"),
         (None, Some(signal), _) => format!("its process was ended by {signal}"),
@@ -294,12 +304,12 @@ fn meaning(exit: &Exit, why: Option<&str>, last: &Last) -> (RunEnd, String) {
     } else {
         how
     };
-    let words = with_log(how, end, last);
+    let words = append_log(how, end, last);
     (end, words)
 }
 
 /// What failed is explained by what it wrote last, if anything does.
-fn with_log(words: String, end: RunEnd, last: &Last) -> String {
+fn append_log(words: String, end: RunEnd, last: &FinalOutput) -> String {
     let log = last.log.trim();
     if end == RunEnd::Failed && !log.is_empty() {
         format!("{words}: {log}")
@@ -308,8 +318,8 @@ fn with_log(words: String, end: RunEnd, last: &Last) -> String {
     }
 }
 
-pub(super) fn ended(run: u32, end: RunEnd, message: String) -> Over {
-    Over {
+pub(super) fn failed_run(run: u32, end: RunEnd, message: String) -> FinishedRun {
+    FinishedRun {
         run,
         is_clean: false,
         link: None,

@@ -18,45 +18,45 @@ use serde_json::json;
 use crate::crash;
 use crate::supervisor::chain;
 
-use super::found::Found;
-use super::hearing::Hearing;
+use super::agent_connection::{LinkLost, OpenRequest, StartedRequest};
+use super::output_reader::OutputReader;
+use super::requested_file::RequestedFile;
 use super::run::Run;
-use super::talk::{Lost, OpenRequest, Wish};
 
 /// A wish, with what was opened for it.
-pub(super) enum Pending {
+pub(super) enum OpenedRequest {
     Run {
         run: RunRequest,
         output_bytes_max: usize,
     },
     Read {
-        file: Found<Opened>,
+        file: RequestedFile<Opened>,
         line: Option<u32>,
         limit: Option<u32>,
     },
     Write {
-        file: Found<WriteTarget>,
+        file: RequestedFile<WriteTarget>,
         content: String,
     },
 }
 
 /// A request of the agent, and the line it came with.
-pub(super) type Asking = (RequestId, u64);
+pub(super) type RequestLine = (RequestId, u64);
 
 impl Run {
     /// Takes a wish: what is done by then needs nobody's word, everything else is asked.
-    pub(super) async fn wanted(
+    pub(super) async fn handle_request(
         self: &Arc<Self>,
-        request: Asking,
+        request: RequestLine,
         want: Want,
-        hearing: &mut Hearing,
-    ) -> Result<(), Lost> {
-        if is_about_terminal(&want) {
+        reader: &mut OutputReader,
+    ) -> Result<(), LinkLost> {
+        if is_terminal_request(&want) {
             self.keep(&request, None, &want, None);
             self.serve_terminal(request, want);
             return Ok(());
         }
-        let described = if self.talk().wishes_kept() >= AGENT_WISHES_MAX {
+        let described = if self.connection().count_asked_requests() >= AGENT_WISHES_MAX {
             Err(ServeError::Failed(
                 "too many requests wait for an answer".to_owned(),
             ))
@@ -64,10 +64,10 @@ impl Run {
             self.describe(want.clone()).await
         };
         match described {
-            Ok(described) => self.ask_for(request, want, described, hearing).await,
+            Ok(described) => self.ask_permission(request, want, described, reader).await,
             Err(error) => {
                 self.keep(&request, None, &want, None);
-                self.serve(request, Err(error));
+                self.send_result(request, Err(error));
                 Ok(())
             }
         }
@@ -75,83 +75,87 @@ impl Run {
 
     pub(super) fn keep(
         &self,
-        (request, line): &Asking,
+        (request, line): &RequestLine,
         ask: Option<ApprovalId>,
         want: &Want,
-        held: Option<Pending>,
+        held: Option<OpenedRequest>,
     ) {
         let open = OpenRequest {
             line: *line,
             ask,
             want: Some(want.clone()),
-            held,
-            under_way: false,
+            opened: held,
+            started: false,
         };
-        self.talk().keep(request.clone(), open);
+        self.connection().add_request(request.clone(), open);
     }
 
     /// Does what an earlier ask allowed.
-    pub(super) fn go_ahead(self: &Arc<Self>, request: Asking, ask: &ApprovalId) {
-        let Some(wish) = self.talk().begin_wish(&request.0, ask) else {
+    pub(super) fn serve_covered(self: &Arc<Self>, request: RequestLine, ask: &ApprovalId) {
+        let Some(wish) = self.connection().start_request(&request.0, ask) else {
             return;
         };
         let run = self.clone();
         self.tasks.spawn(async move {
-            if let Ok(done) = run.fulfil(wish, None).await {
-                run.serve(request, done.served);
+            if let Ok(done) = run.serve_started(wish, None).await {
+                run.send_result(request, done.served);
             }
         });
     }
 
     /// Does what was allowed, or says why not, and records what became of the answer.
-    pub(super) async fn grant(
+    pub(super) async fn serve_decided(
         self: Arc<Self>,
         request: RequestId,
-        wish: Wish,
+        wish: StartedRequest,
         approval: &Approval,
     ) {
         let line = wish.line;
-        let done = match refusal(approval) {
-            None => self.fulfil(wish, Some(approval)).await,
-            Some(words) => Ok(Done::certain(Err(ServeError::NotPermitted(words)))),
+        let done = match refusal_reason(approval) {
+            None => self.serve_started(wish, Some(approval)).await,
+            Some(words) => Ok(ServedRequest::certain(Err(ServeError::NotPermitted(words)))),
         };
         // Whoever goes on from here finds out by asking the runner.
         let Ok(done) = done else { return };
-        let mut talk = self.talk();
-        let sent = talk.serve((request, line), done.served, Some(approval.opened));
+        let mut connection = self.connection();
+        let sent = connection.serve((request, line), done.served, Some(approval.opened));
         match sent {
             Ok(sent) if done.is_uncertain => {
-                self.follow(sent);
-                self.told(approval, Delivery::Unknown);
+                self.confirm_when_written(sent);
+                self.record_delivery(approval, Delivery::Unknown);
             }
-            Ok(sent) => self.when_written(approval, &talk, sent),
-            Err(_) => self.told(approval, Delivery::Withdrawn),
+            Ok(sent) => self.record_when_written(approval, &connection, sent),
+            Err(_) => self.record_delivery(approval, Delivery::Withdrawn),
         }
-        drop(talk);
+        drop(connection);
         crash::point("wish_served");
     }
 
-    async fn fulfil(&self, wish: Wish, approval: Option<&Approval>) -> Result<Done, Lost> {
+    async fn serve_started(
+        &self,
+        wish: StartedRequest,
+        approval: Option<&Approval>,
+    ) -> Result<ServedRequest, LinkLost> {
         crash::point("wish_allowed");
         let line = wish.line;
         let pending = match wish.held {
             Some(pending) => Ok(pending),
-            None => self.open_again(wish.want, approval).await,
+            None => self.reopen_request(wish.want, approval).await,
         };
         let done = match pending {
-            Ok(pending) => self.do_it(pending, line).await?,
-            Err(error) => Done::certain(Err(error)),
+            Ok(pending) => self.serve_opened(pending, line).await?,
+            Err(error) => ServedRequest::certain(Err(error)),
         };
         crash::point("wish_fulfilled");
         Ok(done)
     }
 
     /// What an earlier host had opened is opened again, if it is still what was asked about.
-    async fn open_again(
+    async fn reopen_request(
         &self,
         want: Want,
         approval: Option<&Approval>,
-    ) -> Result<Pending, ServeError> {
+    ) -> Result<OpenedRequest, ServeError> {
         let described = self.describe(want.clone()).await?;
         let shown = match approval {
             Some(approval) => approval.ask.input.clone(),
@@ -174,52 +178,60 @@ impl Run {
         }
     }
 
-    async fn do_it(&self, wish: Pending, line: u64) -> Result<Done, Lost> {
+    async fn serve_opened(
+        &self,
+        wish: OpenedRequest,
+        line: u64,
+    ) -> Result<ServedRequest, LinkLost> {
         match wish {
-            Pending::Run {
+            OpenedRequest::Run {
                 run,
                 output_bytes_max,
             } => self.create_terminal(run, output_bytes_max, line).await,
-            Pending::Read { file, line, limit } => {
+            OpenedRequest::Read { file, line, limit } => {
                 let roots = self.roots.clone();
                 let text = move || {
                     let file = file.open(&roots, open_for_read)?;
                     read_text(file, line, limit)
                 };
-                Ok(Done::certain(blocking(text).await.map(Served::Text)))
+                Ok(ServedRequest::certain(
+                    run_blocking(text).await.map(Served::Text),
+                ))
             }
-            Pending::Write { file, content } => self.write_once(file, content, line).await,
+            OpenedRequest::Write { file, content } => self.write_once(file, content, line).await,
         }
     }
 
     /// A file is written once: a host that was ended in the middle may have written it already.
     async fn write_once(
         &self,
-        file: Found<WriteTarget>,
+        file: RequestedFile<WriteTarget>,
         content: String,
         line: u64,
-    ) -> Result<Done, Lost> {
-        let claim = self.talk().link().clone();
-        let is_fresh = claim.claim(Name::Line(line)).await.map_err(|_| Lost)?;
+    ) -> Result<ServedRequest, LinkLost> {
+        let claim = self.connection().link().clone();
+        let is_fresh = claim.claim(Name::Line(line)).await.map_err(|_| LinkLost)?;
         let roots = self.roots.clone();
         if is_fresh {
             let write = move || {
                 let file = file.open(&roots, open_for_write)?;
                 write_text(&file, &content)
             };
-            return Ok(Done::certain(blocking(write).await.map(|()| Served::Done)));
+            return Ok(ServedRequest::certain(
+                run_blocking(write).await.map(|()| Served::Done),
+            ));
         }
-        let path = file.real(WriteTarget::real_path).to_owned();
+        let path = file.real_path(WriteTarget::real_path).to_owned();
         let roots = roots.admit_exact(path.clone());
         let look = move || {
             let found = open_for_read(&path, &roots).and_then(|old| read_text(old, None, None));
             Ok(found.is_ok_and(|found| found == content))
         };
-        if blocking(look).await.unwrap_or(false) {
-            return Ok(Done::certain(Ok(Served::Done)));
+        if run_blocking(look).await.unwrap_or(false) {
+            return Ok(ServedRequest::certain(Ok(Served::Done)));
         }
         let words = "the host was ended while it wrote; the file may or may not be written";
-        Ok(Done {
+        Ok(ServedRequest {
             served: Err(ServeError::Failed(words.to_owned())),
             is_uncertain: true,
         })
@@ -231,7 +243,7 @@ impl Run {
         run: RunRequest,
         output_bytes_max: usize,
         line: u64,
-    ) -> Result<Done, Lost> {
+    ) -> Result<ServedRequest, LinkLost> {
         let env = run.env.into_iter();
         let spec = CommandSpec {
             key: line,
@@ -245,31 +257,31 @@ impl Run {
         };
         let created = self.shells.create(spec).await;
         if created.is_err() && self.is_lost() {
-            return Err(Lost);
+            return Err(LinkLost);
         }
         let served = match created {
             Ok(created) => Ok(Served::Terminal(created.as_str().to_owned())),
             Err(error) => Err(shell_error(&error)),
         };
-        Ok(Done::certain(served))
+        Ok(ServedRequest::certain(served))
     }
 
     fn is_lost(&self) -> bool {
-        self.talk().link().is_lost()
+        self.connection().link().is_lost()
     }
 
     /// A terminal belongs to its agent: what it does with it needs no word of anybody.
-    pub(super) fn serve_terminal(self: &Arc<Self>, request: Asking, want: Want) {
+    pub(super) fn serve_terminal(self: &Arc<Self>, request: RequestLine, want: Want) {
         if self.tasks.len() > SERVED_AT_ONCE_MAX {
             let words = "too many requests at once".to_owned();
-            return self.serve(request, Err(ServeError::Failed(words)));
+            return self.send_result(request, Err(ServeError::Failed(words)));
         }
         let run = self.clone();
         self.tasks.spawn(async move {
             tokio::select! {
                 served = run.use_terminal(want) => {
                     if served.is_ok() || !run.is_lost() {
-                        run.serve(request, served);
+                        run.send_result(request, served);
                     }
                 }
                 () = run.over.cancelled() => {}
@@ -308,21 +320,25 @@ impl Run {
         served.map_err(|error| shell_error(&error))
     }
 
-    pub(super) fn serve(self: &Arc<Self>, request: Asking, served: Result<Served, ServeError>) {
+    pub(super) fn send_result(
+        self: &Arc<Self>,
+        request: RequestLine,
+        served: Result<Served, ServeError>,
+    ) {
         // It may have been withdrawn meanwhile.
-        let sent = self.talk().serve(request, served, None);
-        self.follow(sent.ok().flatten());
+        let sent = self.connection().serve(request, served, None);
+        self.confirm_when_written(sent.ok().flatten());
     }
 }
 
 /// What came of a wish.
-struct Done {
+struct ServedRequest {
     served: Result<Served, ServeError>,
     /// Whether nobody can say if it was done.
     is_uncertain: bool,
 }
 
-impl Done {
+impl ServedRequest {
     fn certain(served: Result<Served, ServeError>) -> Self {
         Self {
             served,
@@ -331,7 +347,7 @@ impl Done {
     }
 }
 
-pub(super) fn is_about_terminal(want: &Want) -> bool {
+pub(super) fn is_terminal_request(want: &Want) -> bool {
     matches!(
         want,
         Want::Output { .. } | Want::WaitForExit { .. } | Want::Kill { .. } | Want::Release { .. }
@@ -347,7 +363,7 @@ fn named_input(want: &Want) -> Option<Json> {
 }
 
 /// Why an agent may not, unless it may.
-fn refusal(approval: &Approval) -> Option<String> {
+fn refusal_reason(approval: &Approval) -> Option<String> {
     let Some(ended) = &approval.ended else {
         return Some("it was not decided".to_owned());
     };
@@ -359,7 +375,7 @@ fn refusal(approval: &Approval) -> Option<String> {
     Some(words.unwrap_or_else(|| format!("{} by {}", ending.resolution, ending.by.name)))
 }
 
-pub(super) async fn blocking<T: Send + 'static>(
+pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, ServeError> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -7,13 +7,13 @@ use countersign_core::limits::{PACE_BYTES, PACE_LINES, PACE_MS};
 use tokio::time::Instant;
 
 /// See the module.
-pub(super) struct Pace {
+pub(super) struct OutputThrottle {
     since: Instant,
     lines: usize,
     bytes: usize,
 }
 
-impl Pace {
+impl OutputThrottle {
     pub(super) fn begin(now: Instant) -> Self {
         Self {
             since: now,
@@ -23,7 +23,7 @@ impl Pace {
     }
 
     /// Counts a line. Gives the time until which nothing more is heard, if it was too much at once.
-    pub(super) fn heard(&mut self, bytes: usize, now: Instant) -> Option<Instant> {
+    pub(super) fn count_line(&mut self, bytes: usize, now: Instant) -> Option<Instant> {
         self.lines += 1;
         self.bytes += bytes;
         if self.lines < PACE_LINES && self.bytes < PACE_BYTES {
@@ -43,13 +43,13 @@ mod tests {
     fn only_what_comes_too_fast_waits() {
         let begin = Instant::now();
         let after = |paces: u64| begin + Duration::from_millis(paces * PACE_MS);
-        let mut pace = Pace::begin(begin);
+        let mut pace = OutputThrottle::begin(begin);
         for _ in 1..PACE_LINES {
-            assert_eq!(pace.heard(1, begin), None);
+            assert_eq!(pace.count_line(1, begin), None);
         }
-        assert_eq!(pace.heard(1, begin), Some(after(1)));
-        assert_eq!(pace.heard(PACE_BYTES, after(1)), Some(after(2)));
-        assert_eq!(pace.heard(PACE_BYTES, after(5)), None);
-        assert_eq!(pace.heard(PACE_BYTES, after(5)), Some(after(6)));
+        assert_eq!(pace.count_line(1, begin), Some(after(1)));
+        assert_eq!(pace.count_line(PACE_BYTES, after(1)), Some(after(2)));
+        assert_eq!(pace.count_line(PACE_BYTES, after(5)), None);
+        assert_eq!(pace.count_line(PACE_BYTES, after(5)), Some(after(6)));
     }
 }

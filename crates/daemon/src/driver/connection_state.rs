@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// One side of the connection to an agent, as of a line that was heard.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct ConnectionState {
     /// What the adapter knows; nothing for one that never heard a line.
     #[serde(default)]
     pub(super) adapter: Json,
@@ -19,15 +19,15 @@ pub(super) struct Kept {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) unwritten: Vec<Line>,
     /// What was told.
-    pub(super) told: Told,
+    pub(super) performed: PerformedDuties,
     /// Requests of the agent that wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) open: Vec<KeptRequest>,
+    pub(super) open: Vec<WaitingRequest>,
 }
 
 /// A request that waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct KeptRequest {
+pub(super) struct WaitingRequest {
     /// The agent's id of it.
     pub(super) request: RequestId,
     /// The line it came with.
@@ -42,7 +42,7 @@ pub(super) struct KeptRequest {
 
 /// What an agent was told already.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct PerformedDuties {
     /// The newest turn.
     pub(super) turn: u32,
     /// The newest turn that was interrupted.
@@ -51,19 +51,19 @@ pub(super) struct Told {
     pub(super) configured: u32,
     /// Answers that are not settled yet.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) answers: BTreeMap<Seq, AnswerTold>,
+    pub(super) answers: BTreeMap<Seq, SentAnswer>,
 }
 
 /// An answer that was told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct AnswerTold {
+pub(super) struct SentAnswer {
     /// The line of the request.
     pub(super) line: u64,
     /// What was told, in one word.
     pub(super) meaning: String,
 }
 
-impl From<&Managed> for Told {
+impl From<&Managed> for PerformedDuties {
     /// What one that is about to start knows: the turns of earlier runs are none of its business.
     fn from(managed: &Managed) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl From<&Managed> for Told {
     }
 }
 
-impl Kept {
+impl ConnectionState {
     /// From a bookmark that an earlier host left.
     pub(super) fn read(bookmark: &Bookmark) -> Result<Self, serde_json::Error> {
         serde_json::from_str(bookmark.kept.text())
@@ -96,7 +96,7 @@ mod tests {
             meaning: "allow".to_owned(),
             bytes: b"{\"id\":1}\n".to_vec(),
         };
-        let told = AnswerTold {
+        let told = SentAnswer {
             line: 7,
             meaning: "allow".to_owned(),
         };
@@ -105,16 +105,16 @@ mod tests {
             cwd: None,
             env: vec![("A".to_owned(), "b".to_owned())],
         };
-        let kept = Kept {
+        let kept = ConnectionState {
             adapter: Json::from_value(&serde_json::json!({"phase": "open"})).unwrap(),
             unwritten: vec![line],
-            told: Told {
+            performed: PerformedDuties {
                 turn: 3,
                 interrupted: 2,
                 configured: 1,
                 answers: BTreeMap::from([(Seq(12), told)]),
             },
-            open: vec![KeptRequest {
+            open: vec![WaitingRequest {
                 request: RequestId("\"r\"".to_owned()),
                 line: 9,
                 ask: Some(ApprovalId::new("approval-1")),
@@ -130,13 +130,16 @@ mod tests {
             heard: 9,
             kept: Json::from_value(&kept).unwrap(),
         };
-        assert_eq!(Kept::read(&bookmark).unwrap(), kept);
+        assert_eq!(ConnectionState::read(&bookmark).unwrap(), kept);
     }
 
     #[test]
     fn one_that_never_heard_anything_keeps_nothing() {
-        let kept = Kept::default();
+        let kept = ConnectionState::default();
         let text = Json::from_value(&kept).unwrap();
-        assert_eq!(serde_json::from_str::<Kept>(text.text()).unwrap(), kept);
+        assert_eq!(
+            serde_json::from_str::<ConnectionState>(text.text()).unwrap(),
+            kept
+        );
     }
 }

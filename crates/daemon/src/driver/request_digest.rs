@@ -20,7 +20,7 @@ pub(super) fn digest(bound: &Bound, folder: &Path) -> String {
 /// The digest of a command.
 pub(super) fn digest_run(run: &RunRequest, folder: &Path) -> String {
     let cwd = run.cwd.as_deref().unwrap_or(folder);
-    let cwd = plain(&folder.join(cwd));
+    let cwd = normalize_path(&folder.join(cwd));
     let mut parts = vec!["run".to_owned(), run.command.clone(), shown(&cwd)];
     for (name, value) in &run.env {
         parts.extend([name.clone(), value.clone()]);
@@ -30,7 +30,11 @@ pub(super) fn digest_run(run: &RunRequest, folder: &Path) -> String {
 
 /// The digest of a file's whole content, and of what it takes the place of if that counts.
 pub(super) fn digest_write(path: &Path, content: &str, old: Option<&str>) -> String {
-    let mut parts = vec!["write".to_owned(), shown(&plain(path)), content.to_owned()];
+    let mut parts = vec![
+        "write".to_owned(),
+        shown(&normalize_path(path)),
+        content.to_owned(),
+    ];
     parts.extend(old.map(str::to_owned));
     hash(&parts)
 }
@@ -46,7 +50,7 @@ fn hash(parts: &[String]) -> String {
 
 /// The path without `.` and doubled slashes. One with `..` stays as it is: where it leads depends on
 /// links.
-fn plain(path: &Path) -> PathBuf {
+fn normalize_path(path: &Path) -> PathBuf {
     path.components()
         .filter(|part| *part != Component::CurDir)
         .collect()

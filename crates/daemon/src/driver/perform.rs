@@ -15,25 +15,25 @@ use countersign_core::{Approval, ApprovalId, Duty, Input, Ran, Seq};
 use crate::board::Owed;
 use crate::crash;
 
+use super::agent_connection::{AgentConnection, SentLines};
 use super::run::Run;
-use super::talk::{Sent, Talk};
 
-/// What an attendant does next.
+/// What a driver does next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    GoOn,
+pub(super) enum DutyProgress {
+    Continue,
     Stop,
 }
 
 impl Run {
     /// Performs what is owed and was not performed yet.
-    pub(super) fn tell(self: &Arc<Self>, owed: &mut Owed) -> Next {
-        let duties = owed.borrow_and_update().clone();
+    pub(super) fn perform_duties(self: &Arc<Self>, duties: &mut Owed) -> DutyProgress {
+        let duties = duties.borrow_and_update().clone();
         let open: HashSet<Seq> = duties.iter().filter_map(answered).collect();
         self.forget_settled(&open);
         for duty in duties.iter() {
             match duty {
-                Duty::Stop { .. } => return Next::Stop,
+                Duty::Stop { .. } => return DutyProgress::Stop,
                 Duty::Launch { .. } => {}
                 Duty::Answer(approval) => self.answer(approval),
                 Duty::Configure {
@@ -45,13 +45,13 @@ impl Run {
                 Duty::Interrupt { turn } => self.interrupt(*turn),
             }
         }
-        Next::GoOn
+        DutyProgress::Continue
     }
 
     /// What is settled is no longer owed.
     fn forget_settled(&self, open: &HashSet<Seq>) {
-        self.talk()
-            .told
+        self.connection()
+            .performed
             .answers
             .retain(|opened, _| open.contains(opened));
         self.followed().retain(|opened| open.contains(opened));
@@ -59,17 +59,17 @@ impl Run {
 
     fn prompt(self: &Arc<Self>, turn: u32, messages: &[String]) {
         let ordered = {
-            let mut talk = self.talk();
-            if talk.told.turn >= turn {
+            let mut connection = self.connection();
+            if connection.performed.turn >= turn {
                 return;
             }
-            talk.told.turn = turn;
+            connection.performed.turn = turn;
             let messages = messages.to_vec();
-            talk.order(Order::Prompt { turn, messages })
+            connection.order(Order::Prompt { turn, messages })
         };
         crash::point("prompt_written");
         match ordered {
-            Ok(sent) => self.follow(sent),
+            Ok(sent) => self.confirm_when_written(sent),
             Err(error) => self.end_turn(turn, error.to_string()),
         }
     }
@@ -97,32 +97,32 @@ impl Run {
 
     fn interrupt(self: &Arc<Self>, turn: u32) {
         let (sent, waiting) = {
-            let mut talk = self.talk();
-            if talk.told.interrupted >= turn {
+            let mut connection = self.connection();
+            if connection.performed.interrupted >= turn {
                 return;
             }
-            talk.told.interrupted = turn;
+            connection.performed.interrupted = turn;
             // Its session may not be open any more; then there is nothing to end.
-            let sent = talk.order(Order::Interrupt).ok().flatten();
-            (sent, talk.waiting_wishes())
+            let sent = connection.order(Order::Interrupt).ok().flatten();
+            (sent, connection.unstarted_requests())
         };
-        self.follow(sent);
+        self.confirm_when_written(sent);
         // The protocol cancels asks for permission with their turn; whatever else waits for a person
         // was cancelled as well, and an agent that waits for it would never end its turn.
         for request in waiting {
-            self.cancel_wish(request, "the turn was interrupted");
+            self.cancel_request(request, "the turn was interrupted");
         }
     }
 
     /// Nothing comes of a wish.
-    pub(super) fn cancel_wish(self: &Arc<Self>, request: (RequestId, u64), why: &str) {
-        self.serve(request, Err(ServeError::Cancelled(why.to_owned())));
+    pub(super) fn cancel_request(self: &Arc<Self>, request: (RequestId, u64), why: &str) {
+        self.send_result(request, Err(ServeError::Cancelled(why.to_owned())));
     }
 
     /// Nothing comes of an ask that is no longer open.
     pub(super) fn cancel_ask(self: &Arc<Self>, request: &RequestId, ask: &ApprovalId) {
-        let sent = self.talk().refuse(request, ask, Answer::Cancelled);
-        self.follow(sent);
+        let sent = self.connection().refuse(request, ask, Answer::Cancelled);
+        self.confirm_when_written(sent);
     }
 
     fn configure(self: &Arc<Self>, revision: u32, mode: Option<String>, model: Option<String>) {
@@ -130,13 +130,13 @@ impl Run {
         let model = model.map(|model| Order::SetModel { revision, model });
         let mut sent = Vec::new();
         {
-            let mut talk = self.talk();
-            if talk.told.configured >= revision {
+            let mut connection = self.connection();
+            if connection.performed.configured >= revision {
                 return;
             }
-            talk.told.configured = revision;
+            connection.performed.configured = revision;
             for order in [mode, model].into_iter().flatten() {
-                match talk.order(order) {
+                match connection.order(order) {
                     Ok(lines) => sent.push(lines),
                     Err(error) => {
                         tracing::warn!(agent = %self.agent, %error, "a mode or model was not set");
@@ -145,7 +145,7 @@ impl Run {
             }
         }
         for lines in sent {
-            self.follow(lines);
+            self.confirm_when_written(lines);
         }
     }
 
@@ -155,69 +155,69 @@ impl Run {
             return;
         }
         let request = RequestId(approval.ask.request.clone().unwrap_or_default());
-        let mut talk = self.talk();
-        if talk.told.answers.contains_key(&approval.opened) {
-            return self.follow_told(approval, &talk);
+        let mut connection = self.connection();
+        if connection.performed.answers.contains_key(&approval.opened) {
+            return self.follow_sent_answer(approval, &connection);
         }
-        if let Some(wish) = talk.begin_wish(&request, &approval.ask.id) {
-            drop(talk);
+        if let Some(wish) = connection.start_request(&request, &approval.ask.id) {
+            drop(connection);
             let (run, approval) = (self.clone(), approval.clone());
             self.tasks
-                .spawn(async move { run.grant(request, wish, &approval).await });
+                .spawn(async move { run.serve_decided(request, wish, &approval).await });
             return;
         }
         crash::point("answer_owed");
-        let answered = talk.answer(approval, answer_of(approval));
+        let answered = connection.answer(approval, answer_of(approval));
         crash::point("answer_sent");
         match answered {
-            Ok(sent) => self.when_written(approval, &talk, sent),
+            Ok(sent) => self.record_when_written(approval, &connection, sent),
             // The agent took it back, or its turn is over.
-            Err(_) => self.told(approval, Delivery::Withdrawn),
+            Err(_) => self.record_delivery(approval, Delivery::Withdrawn),
         }
     }
 
     /// An earlier host told this. Whether it came through is known once what it left is written.
-    fn follow_told(self: &Arc<Self>, approval: &Approval, talk: &Talk) {
-        let Some(told) = talk.told.answers.get(&approval.opened) else {
+    fn follow_sent_answer(self: &Arc<Self>, approval: &Approval, connection: &AgentConnection) {
+        let Some(told) = connection.performed.answers.get(&approval.opened) else {
             return;
         };
-        match talk.repeat_one(&Name::Line(told.line)) {
-            Some(sent) => self.when_written(approval, talk, Some(sent)),
-            None => self.told(approval, Delivery::Delivered),
+        match connection.resend_line(&Name::Line(told.line)) {
+            Some(sent) => self.record_when_written(approval, connection, Some(sent)),
+            None => self.record_delivery(approval, Delivery::Delivered),
         }
     }
 
     /// Records what became of an answer once it is known.
-    pub(super) fn when_written(
+    pub(super) fn record_when_written(
         self: &Arc<Self>,
         approval: &Approval,
-        talk: &Talk,
-        sent: Option<Sent>,
+        connection: &AgentConnection,
+        sent: Option<SentLines>,
     ) {
         let Some(sent) = sent else {
-            return self.told(approval, Delivery::Withdrawn);
+            return self.record_delivery(approval, Delivery::Withdrawn);
         };
-        let told = talk.told.answers.get(&approval.opened);
+        let told = connection.performed.answers.get(&approval.opened);
         let expected = told.map(|told| (Name::Line(told.line), told.meaning.clone()));
         let (run, approval) = (self.clone(), approval.clone());
         self.tasks.spawn(async move {
             if let Ok(outcome) = sent.outcome(expected).await {
                 crash::point("answer_written");
-                run.talk().confirm(&outcome.names);
-                run.told(&approval, outcome.delivery);
+                run.connection().confirm(&outcome.names);
+                run.record_delivery(&approval, outcome.delivery);
             }
         });
     }
 
     /// Records what became of an answer, together with whatever is committed next.
-    pub(super) fn told(self: &Arc<Self>, approval: &Approval, delivery: Delivery) {
+    pub(super) fn record_delivery(self: &Arc<Self>, approval: &Approval, delivery: Delivery) {
         let input = Input::SettleAnswer {
             approval: approval.ask.id.clone(),
             opened: approval.opened,
             delivery,
         };
         let first = {
-            let mut told = self.held_told();
+            let mut told = self.settlements();
             told.push(input);
             told.len() == 1
         };
@@ -228,14 +228,14 @@ impl Run {
                     () = tokio::time::sleep(Duration::from_millis(TOLD_MS_HELD)) => {}
                     () = run.over.cancelled() => {}
                 }
-                run.settle_told().await;
+                run.send_settlements().await;
             });
         }
     }
 
     /// Sends what became of answers on its way into the loop.
-    pub(super) async fn settle_told(&self) {
-        for input in self.take_told() {
+    pub(super) async fn send_settlements(&self) {
+        for input in self.take_settlements() {
             if self.service.send_input(input).await.is_err() {
                 return;
             }
@@ -244,12 +244,14 @@ impl Run {
     }
 
     /// What became of answers, for the next commit.
-    pub(super) fn take_told(&self) -> Vec<Input> {
-        std::mem::take(&mut *self.held_told())
+    pub(super) fn take_settlements(&self) -> Vec<Input> {
+        std::mem::take(&mut *self.settlements())
     }
 
-    fn held_told(&self) -> MutexGuard<'_, Vec<Input>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn settlements(&self) -> MutexGuard<'_, Vec<Input>> {
+        self.unsent_settlements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers whose fate somebody here follows already.

@@ -18,24 +18,24 @@ use tokio::task::JoinSet;
 use crate::service::{RunnerSettings, Service};
 use crate::supervisor::{View, chain};
 
-use super::kept::{Kept, KeptRequest};
+use super::client_requests::is_terminal_request;
+use super::connection_state::{ConnectionState, WaitingRequest};
 use super::run::Run;
-use super::serving::is_about_terminal;
 
 /// A link to an agent, and from where to go on.
-pub(super) struct Connected {
+pub(super) struct RunnerConnection {
     pub(super) link: Link,
-    pub(super) heard: u64,
-    pub(super) kept: Option<Kept>,
+    pub(super) offset: u64,
+    pub(super) state: Option<ConnectionState>,
     pub(super) record: RunnerRecord,
     pub(super) runner: ProcessKey,
 }
 
 /// Agents that an earlier host left and that go on.
 #[derive(Default)]
-pub(crate) struct Adopted(pub(super) HashMap<AgentId, Connected>);
+pub(crate) struct AdoptedAgents(pub(super) HashMap<AgentId, RunnerConnection>);
 
-impl Adopted {
+impl AdoptedAgents {
     /// Who they are.
     pub(crate) fn agents(&self) -> BTreeSet<AgentId> {
         self.0.keys().cloned().collect()
@@ -47,13 +47,13 @@ impl Adopted {
 pub(crate) async fn find_runners(
     snapshot: &mut Snapshot,
     settings: &RunnerSettings,
-) -> Result<Adopted, TooFewFiles> {
+) -> Result<AdoptedAgents, FileLimitError> {
     let mut bookmarks: HashMap<AgentId, Bookmark> = std::mem::take(&mut snapshot.bookmarks)
         .into_iter()
         .map(|bookmark| (bookmark.agent.clone(), bookmark))
         .collect();
     let mut reaching = JoinSet::new();
-    let left = snapshot.agents.iter().filter_map(Left::of);
+    let left = snapshot.agents.iter().filter_map(LeftRun::of);
     let left: Vec<_> = left.filter(|agent| agent.is_here(settings)).collect();
     check_files(left.len() as u64)?;
     for agent in left {
@@ -66,8 +66,8 @@ pub(crate) async fn find_runners(
             adopted.insert(id, connected);
         }
     }
-    end_strangers(settings, &adopted).await;
-    Ok(Adopted(adopted))
+    end_unknown_runners(settings, &adopted).await;
+    Ok(AdoptedAgents(adopted))
 }
 
 /// The machine does not let this host go on with all agents that were left.
@@ -76,29 +76,32 @@ pub(crate) async fn find_runners(
     "{agents} agents were left running, and with {files} open files a host cannot go on with all of \
      them: raise the limit (`ulimit -n`) or end them (`countersign down --all`)"
 )]
-pub(crate) struct TooFewFiles {
+pub(crate) struct FileLimitError {
     agents: u64,
     files: u64,
 }
 
 /// Without enough of them a runner that lives would look as if it had gone.
-fn check_files(agents: u64) -> Result<(), TooFewFiles> {
+fn check_files(agents: u64) -> Result<(), FileLimitError> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let files = limit.current.unwrap_or(u64::MAX);
     let needed = agents * RUNNER_FILES + HOST_FILES;
     if agents == 0 || files >= needed {
         Ok(())
     } else {
-        Err(TooFewFiles { agents, files })
+        Err(FileLimitError { agents, files })
     }
 }
 
 /// Runners that no agent on the record needs any more.
-async fn end_strangers(settings: &RunnerSettings, adopted: &HashMap<AgentId, Connected>) {
+async fn end_unknown_runners(
+    settings: &RunnerSettings,
+    adopted: &HashMap<AgentId, RunnerConnection>,
+) {
     let kept: HashSet<ProcessKey> = adopted.values().map(|one| one.runner).collect();
     for (record, runner) in runner::find_left(&settings.folder) {
         if !kept.contains(&runner) {
-            end(&record, Some(runner), "nobody").await;
+            end_runner(&record, Some(runner), "nobody").await;
             runner::clear(&record);
         }
     }
@@ -107,14 +110,14 @@ async fn end_strangers(settings: &RunnerSettings, adopted: &HashMap<AgentId, Con
 }
 
 /// An agent that an earlier host left running.
-struct Left {
+struct LeftRun {
     id: AgentId,
     run: u32,
     runner: Option<ProcessKey>,
     record: Result<RunnerRecord, TreeRecord>,
 }
 
-impl Left {
+impl LeftRun {
     fn of(agent: &Agent) -> Option<Self> {
         let managed = agent.managed.as_ref().filter(|managed| managed.is_live())?;
         Some(Self {
@@ -138,7 +141,7 @@ impl Left {
     }
 
     /// A link to it; if it cannot be gone on with, one that only says why, and nothing of it is left.
-    async fn reach(&self, bookmark: Option<Bookmark>) -> Option<Connected> {
+    async fn reach(&self, bookmark: Option<Bookmark>) -> Option<RunnerConnection> {
         let record = match &self.record {
             Ok(record) => record,
             // A host before runners ran it.
@@ -156,7 +159,7 @@ impl Left {
             Err(error) => {
                 let why = chain(&error);
                 tracing::warn!(agent = %self.id, error = why, "an agent is not taken up again");
-                end(record, Some(runner), self.id.as_str()).await;
+                end_runner(record, Some(runner), self.id.as_str()).await;
                 let left = self.end_of(&error, why, bookmark);
                 if left.is_none() {
                     runner::clear(record);
@@ -167,11 +170,16 @@ impl Left {
     }
 
     /// A link that only says why an agent was ended whose runner was there and of no use.
-    fn end_of(&self, error: &ReachError, why: String, at: Option<Bookmark>) -> Option<Connected> {
+    fn end_of(
+        &self,
+        error: &AdoptionError,
+        why: String,
+        at: Option<Bookmark>,
+    ) -> Option<RunnerConnection> {
         let (Ok(record), Some(runner)) = (&self.record, self.runner) else {
             return None;
         };
-        let ReachError::Link(LinkError::Refused(_) | LinkError::Failed(_)) = error else {
+        let AdoptionError::Link(LinkError::Refused(_) | LinkError::Failed(_)) = error else {
             return None;
         };
         let heard = at.as_ref().map_or(0, |bookmark| bookmark.heard);
@@ -184,10 +192,10 @@ impl Left {
             written: Vec::new(),
             claimed: Vec::new(),
         };
-        Some(Connected {
+        Some(RunnerConnection {
             link: words.into_link(heard),
-            heard,
-            kept: at.and_then(|bookmark| Kept::read(&bookmark).ok()),
+            offset: heard,
+            state: at.and_then(|bookmark| ConnectionState::read(&bookmark).ok()),
             record: record.clone(),
             runner,
         })
@@ -205,7 +213,7 @@ fn record_of(managed: &Managed) -> Option<Result<RunnerRecord, TreeRecord>> {
 
 /// Why a runner could not be gone on with.
 #[derive(Debug, thiserror::Error)]
-enum ReachError {
+enum AdoptionError {
     #[error("what was kept of it cannot be read")]
     Kept(#[from] serde_json::Error),
     #[error("its runner cannot be reached")]
@@ -218,19 +226,19 @@ async fn reach(
     record: &RunnerRecord,
     runner: ProcessKey,
     bookmark: Option<&Bookmark>,
-) -> Result<Connected, ReachError> {
-    let kept = bookmark.map(Kept::read).transpose()?;
+) -> Result<RunnerConnection, AdoptionError> {
+    let kept = bookmark.map(ConnectionState::read).transpose()?;
     let heard = bookmark.map_or(0, |bookmark| bookmark.heard);
     let open = kept
         .as_ref()
-        .map(|kept| super::talk::open_lines(record.protocol, kept))
+        .map(|kept| super::agent_connection::open_request_lines(record.protocol, kept))
         .unwrap_or_default();
     let link = match runner::connect(record, runner, heard, open).await {
-        Ok(link) if link.agent.is_none() => return Err(ReachError::NotStarted),
+        Ok(link) if link.agent.is_none() => return Err(AdoptionError::NotStarted),
         Ok(link) => link,
         Err(LinkError::Gone) => {
             // Whatever it left, an agent that killed it may have written it and may still run.
-            end(record, Some(runner), &record.folder.to_string_lossy()).await;
+            end_runner(record, Some(runner), &record.folder.to_string_lossy()).await;
             match runner::read_last_words(&record.folder) {
                 Ok(Some(words)) => words.into_link(heard),
                 _ => return Err(LinkError::Gone.into()),
@@ -238,17 +246,17 @@ async fn reach(
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(Connected {
+    Ok(RunnerConnection {
         link,
-        heard,
-        kept,
+        offset: heard,
+        state: kept,
         record: record.clone(),
         runner,
     })
 }
 
 /// Ends a runner and everything it held.
-pub(super) async fn end(record: &RunnerRecord, runner: Option<ProcessKey>, whose: &str) {
+pub(super) async fn end_runner(record: &RunnerRecord, runner: Option<ProcessKey>, whose: &str) {
     match runner::end_left(record, runner).await {
         Ok(0) => {}
         Ok(ended) => tracing::warn!(agent = whose, ended, "ended what was left of an agent"),
@@ -259,12 +267,12 @@ pub(super) async fn end(record: &RunnerRecord, runner: Option<ProcessKey>, whose
 }
 
 /// Reaches an agent's runner again from what is committed now.
-pub(super) async fn reach_again(
+pub(super) async fn reconnect(
     service: &Service,
     agent: &AgentId,
     (record, runner): (&RunnerRecord, ProcessKey),
     run: u32,
-) -> Result<Connected, String> {
+) -> Result<RunnerConnection, String> {
     let bookmark = service.find_bookmark(agent.clone()).await;
     let bookmark = bookmark.map_err(|error| error.to_string())?;
     let bookmark = bookmark.filter(|bookmark| bookmark.run == run);
@@ -275,7 +283,7 @@ pub(super) async fn reach_again(
 
 /// What the record says of an agent's requests.
 #[derive(Default)]
-struct OnRecord {
+struct RecordedRequests {
     waiting: HashSet<ApprovalId>,
     covered: HashSet<ApprovalId>,
 }
@@ -283,42 +291,46 @@ struct OnRecord {
 impl Run {
     /// Goes on with the requests that an earlier host left: those that were allowed are done, those
     /// that wait go on waiting, the others are cancelled.
-    pub(super) async fn take_up(self: &Arc<Self>, managed: &Managed) {
-        let left = self.talk().waiting();
-        let repeated = self.talk().repeat();
-        self.follow(repeated);
+    pub(super) async fn resume_requests(self: &Arc<Self>, managed: &Managed) {
+        let left = self.connection().waiting_requests();
+        let repeated = self.connection().resend_unwritten();
+        self.confirm_when_written(repeated);
         if left.is_empty() {
             return;
         }
         let agent = self.agent.clone();
-        let looked = self.service.look_at(move |view| on_record(view, &agent));
+        let looked = self
+            .service
+            .look_at(move |view| find_recorded_requests(view, &agent));
         let mut known = looked.await.unwrap_or_default();
         known.covered.extend(managed.covered.iter().cloned());
         for kept in left {
-            self.take_up_one(kept, &known);
+            self.resume_request(kept, &known);
         }
     }
 
-    fn take_up_one(self: &Arc<Self>, kept: KeptRequest, known: &OnRecord) {
+    fn resume_request(self: &Arc<Self>, kept: WaitingRequest, known: &RecordedRequests) {
         let request = (kept.request, kept.line);
         match (kept.ask, kept.want) {
-            (None, Some(want)) if is_about_terminal(&want) => self.serve_terminal(request, want),
+            (None, Some(want)) if is_terminal_request(&want) => self.serve_terminal(request, want),
             (Some(ask), _) if known.waiting.contains(&ask) => {}
-            (Some(ask), Some(_)) if known.covered.contains(&ask) => self.go_ahead(request, &ask),
-            (_, Some(_)) => self.cancel_wish(request, "the host was replaced"),
+            (Some(ask), Some(_)) if known.covered.contains(&ask) => {
+                self.serve_covered(request, &ask);
+            }
+            (_, Some(_)) => self.cancel_request(request, "the host was replaced"),
             (Some(ask), None) => self.cancel_ask(&request.0, &ask),
             (None, None) => {}
         }
     }
 }
 
-fn on_record(view: View<'_>, agent: &AgentId) -> OnRecord {
+fn find_recorded_requests(view: View<'_>, agent: &AgentId) -> RecordedRequests {
     let state = view.state;
     let of_agent = state
         .open_approvals()
         .filter(|open| open.ask.agent.as_ref() == Some(agent));
     let open = of_agent.map(|open| open.ask.id.clone());
-    let owed = state
+    let duties = state
         .duties_of(agent)
         .into_iter()
         .filter_map(|duty| match duty {
@@ -328,8 +340,8 @@ fn on_record(view: View<'_>, agent: &AgentId) -> OnRecord {
     let covered = state
         .find_agent(agent)
         .and_then(|agent| agent.managed.as_ref());
-    OnRecord {
-        waiting: open.chain(owed).collect(),
+    RecordedRequests {
+        waiting: open.chain(duties).collect(),
         covered: covered
             .map(|managed| managed.covered.iter().cloned().collect())
             .unwrap_or_default(),

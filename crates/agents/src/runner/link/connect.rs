@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Link;
-use super::reading::{self, Reader};
+use super::link_reader::{self, SocketReader};
 use crate::runner::RunnerRecord;
 use crate::runner::alive::{is_alive, is_process};
 use crate::runner::frame::{read_frame, write_frame};
@@ -54,7 +54,7 @@ pub async fn connect(
     let deadline = Instant::now() + Duration::from_millis(limits::LINK_CONNECT_MS);
     let mut pause = PAUSE_FIRST;
     loop {
-        let tried = try_all(record, runner, &hello, deadline).await?;
+        let tried = try_sockets(record, runner, &hello, deadline).await?;
         match tried {
             Ok(greeted) => return Ok(greeted.into_link(heard)),
             Err(error) if Instant::now() + pause >= deadline => {
@@ -68,21 +68,21 @@ pub async fn connect(
 
 /// A runner that said hello.
 #[derive(Debug)]
-pub(super) struct Greeted {
+pub(super) struct GreetedRunner {
     stream: UnixStreamHalves,
     agent: Option<ProcessKey>,
     log: String,
 }
 
-type UnixStreamHalves = (Reader, tokio::net::unix::OwnedWriteHalf);
+type UnixStreamHalves = (SocketReader, tokio::net::unix::OwnedWriteHalf);
 
-impl Greeted {
+impl GreetedRunner {
     fn into_link(self, heard: u64) -> Link {
         let (reader, writer) = self.stream;
-        let (events, line) = reading::begin(reader, writer, heard);
+        let (events, line) = link_reader::begin(reader, writer, heard);
         Link {
             events,
-            line,
+            sender: line,
             agent: self.agent,
             log: self.log,
         }
@@ -90,20 +90,20 @@ impl Greeted {
 }
 
 /// One round. The inner error is worth another.
-async fn try_all(
+async fn try_sockets(
     record: &RunnerRecord,
     runner: ProcessKey,
     hello: &ToRunner,
     deadline: Instant,
-) -> Result<io::Result<Greeted>, LinkError> {
+) -> Result<io::Result<GreetedRunner>, LinkError> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "it has no socket");
     for socket in &record.sockets {
-        match timeout_at(deadline, try_one(socket, runner, hello)).await {
+        match timeout_at(deadline, greet_runner(socket, runner, hello)).await {
             Ok(Ok(greeted)) => return Ok(Ok(greeted)),
-            Ok(Err(Trouble::Refused(why))) => return Err(LinkError::Refused(why)),
+            Ok(Err(GreetError::Refused(why))) => return Err(LinkError::Refused(why)),
             // That nothing is there says less than what else was tried.
-            Ok(Err(Trouble::Failed(error))) if error.kind() == io::ErrorKind::NotFound => {}
-            Ok(Err(Trouble::Failed(error))) => last = error,
+            Ok(Err(GreetError::Failed(error))) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(Err(GreetError::Failed(error))) => last = error,
             Err(_) => last = io::Error::new(io::ErrorKind::TimedOut, "it does not answer"),
         }
     }
@@ -115,22 +115,22 @@ async fn try_all(
 }
 
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum GreetError {
     Refused(String),
     Failed(io::Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for GreetError {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
 }
 
-pub(super) async fn try_one(
+pub(super) async fn greet_runner(
     socket: &Path,
     runner: ProcessKey,
     hello: &ToRunner,
-) -> Result<Greeted, Trouble> {
+) -> Result<GreetedRunner, GreetError> {
     let stream = UnixStream::connect(socket).await?;
     check_peer(&stream, runner)?;
     let (reader, mut writer) = stream.into_split();
@@ -143,15 +143,15 @@ pub(super) async fn try_one(
             version,
             agent,
             log,
-        } if (VERSION_OLDEST..=VERSION).contains(&version) => Ok(Greeted {
+        } if (VERSION_OLDEST..=VERSION).contains(&version) => Ok(GreetedRunner {
             stream: (reader, writer),
             agent,
             log,
         }),
-        ToHost::Hello { version, .. } => Err(Trouble::Refused(format!(
+        ToHost::Hello { version, .. } => Err(GreetError::Refused(format!(
             "it speaks version {version} of the link"
         ))),
-        ToHost::Refused { why } => Err(Trouble::Refused(why)),
+        ToHost::Refused { why } => Err(GreetError::Refused(why)),
         _ => Err(invalid("it does not greet").into()),
     }
 }

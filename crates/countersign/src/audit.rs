@@ -180,7 +180,7 @@ mod tests {
             head_hash: "ab".into(),
             pruned_before: Some(Seq(5)),
             redacted: vec![Seq(6)],
-            problems: vec![countersign_daemon::audit::Problem::HashMismatch { seq: Seq(7) }],
+            problems: vec![countersign_daemon::audit::AuditProblem::HashMismatch { seq: Seq(7) }],
         };
         assert_eq!(
             anstream::adapter::strip_str(&words(&report)).to_string(),

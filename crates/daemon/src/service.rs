@@ -15,7 +15,7 @@ use countersign_core::{
     Agent, AgentId, Approval, GrantState, Input, OpenCounts, Presence, Principal, Question, Seq,
     Snapshot, State, Timestamp,
 };
-use countersign_store::{History, Log, StoreError};
+use countersign_store::{EventHistory, EventLog, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
@@ -65,7 +65,7 @@ pub struct Service {
 
 struct Shared {
     commands: mpsc::Sender<Command>,
-    history: Arc<dyn History>,
+    history: Arc<dyn EventHistory>,
     feed: Arc<Feed>,
     clock: Clock,
     counters: Arc<Counters>,
@@ -115,8 +115,8 @@ pub enum OpenError {
 
 /// Loads what was committed, settles what an earlier host left half told, and begins.
 pub async fn start(
-    mut log: Box<dyn Log>,
-    history: Arc<dyn History>,
+    mut log: Box<dyn EventLog>,
+    history: Arc<dyn EventHistory>,
     settings: Settings,
 ) -> Result<(Service, Stopped)> {
     let clock = Clock::start();
@@ -134,7 +134,7 @@ pub async fn start(
 
 /// A loop that runs and has not decided anything yet.
 fn assemble(
-    (log, history): (Box<dyn Log>, Arc<dyn History>),
+    (log, history): (Box<dyn EventLog>, Arc<dyn EventHistory>),
     snapshot: Snapshot,
     settings: Settings,
     clock: Clock,
@@ -216,8 +216,8 @@ fn trust(rulebook: &Rulebook, state: &State) {
 
 /// Runs a read of history off the async threads.
 pub(crate) async fn read_blocking<T: Send + 'static>(
-    history: &Arc<dyn History>,
-    read: impl FnOnce(&dyn History) -> std::result::Result<T, StoreError> + Send + 'static,
+    history: &Arc<dyn EventHistory>,
+    read: impl FnOnce(&dyn EventHistory) -> std::result::Result<T, StoreError> + Send + 'static,
 ) -> Result<T> {
     let history = history.clone();
     let reading = tokio::task::spawn_blocking(move || read(history.as_ref()));
@@ -326,7 +326,7 @@ impl Service {
 
     async fn history<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&dyn History) -> std::result::Result<T, StoreError> + Send + 'static,
+        read: impl FnOnce(&dyn EventHistory) -> std::result::Result<T, StoreError> + Send + 'static,
     ) -> Result<T> {
         let trouble = self.shared.trouble.borrow().clone();
         if let Some(trouble) = trouble.filter(|trouble| trouble.unreadable) {

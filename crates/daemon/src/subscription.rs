@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::limits::FEED_PAGE;
 use countersign_core::{AgentId, Committed, Event, Seq};
-use countersign_store::{EventQuery, History};
+use countersign_store::{EventHistory, EventQuery};
 use tokio::sync::watch;
 
 use crate::feed::{Entry, Feed};
@@ -56,7 +56,7 @@ fn kind_of(event: &Event) -> &str {
 /// A cursor into the log.
 pub struct Subscription {
     feed: Arc<Feed>,
-    history: Arc<dyn History>,
+    history: Arc<dyn EventHistory>,
     wake: watch::Receiver<Seq>,
     cursor: Seq,
     filter: Filter,
@@ -65,7 +65,7 @@ pub struct Subscription {
 impl Subscription {
     pub(crate) fn new(
         feed: Arc<Feed>,
-        history: Arc<dyn History>,
+        history: Arc<dyn EventHistory>,
         cursor: Seq,
         filter: Filter,
     ) -> Self {

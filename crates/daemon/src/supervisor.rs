@@ -21,7 +21,7 @@ use countersign_core::{
     Input, Presence, Question, QuestionId, Rejection, ResolveApproval, State, Subject, Timestamp,
     decide,
 };
-use countersign_store::{Log, RescuedRecord};
+use countersign_store::{EventLog, RescuedRecord};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::board::Board;
@@ -151,7 +151,7 @@ fn concerns_agent_processes(event: &Event) -> bool {
 }
 
 pub(crate) struct Supervisor {
-    pub(crate) log: Box<dyn Log>,
+    pub(crate) log: Box<dyn EventLog>,
     pub(crate) state: State,
     pub(crate) presence: Presence,
     pub(crate) feed: Arc<Feed>,

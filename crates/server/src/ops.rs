@@ -19,7 +19,7 @@ use countersign_core::{
     PutDevice, QuestionId, RegisterAgent, Role, Seq, SetStatus, Timestamp, TokenId,
 };
 use countersign_daemon::{
-    ApprovalQuery, EventQuery, Filter, Overview, QuestionQuery, Service, Status, random_hex,
+    ApprovalQuery, EventQuery, Filter, Overview, QuestionQuery, Service, StatusFilter, random_hex,
 };
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, Reason};
@@ -403,11 +403,11 @@ pub(crate) async fn approvals(
         .collect())
 }
 
-fn status(word: Option<&str>) -> Result<Option<Status>> {
+fn status(word: Option<&str>) -> Result<Option<StatusFilter>> {
     match word {
         None | Some("all") => Ok(None),
-        Some("pending") => Ok(Some(Status::Pending)),
-        Some("resolved" | "ended") => Ok(Some(Status::Ended)),
+        Some("pending") => Ok(Some(StatusFilter::Pending)),
+        Some("resolved" | "ended") => Ok(Some(StatusFilter::Ended)),
         Some(other) => Err(Fault::plain(
             Reason::InvalidParams,
             format!("unknown status `{other}`, expected pending or resolved"),

@@ -1,5 +1,5 @@
--- The record. Kinds, streams and agents are numbered in `words`, so that a header is small.
-CREATE TABLE words (
+-- The record. Kinds, streams and agents are interned in `strings`, so that an event's header is small.
+CREATE TABLE strings (
     code INTEGER PRIMARY KEY,
     text TEXT NOT NULL UNIQUE
 ) STRICT;
@@ -21,12 +21,12 @@ CREATE TABLE payloads (
     body BLOB NOT NULL
 ) STRICT;
 
--- Which stretch of the log mentions which kind or agent: one row per stretch instead of one
+-- In which segments of the log a kind or an agent occurs: one row per segment instead of one
 -- index entry per event.
-CREATE TABLE mentions (
-    word INTEGER NOT NULL,
-    stretch INTEGER NOT NULL,
-    PRIMARY KEY (word, stretch)
+CREATE TABLE string_segments (
+    string INTEGER NOT NULL,
+    segment INTEGER NOT NULL,
+    PRIMARY KEY (string, segment)
 ) STRICT, WITHOUT ROWID;
 
 -- stream, head, ids_until, pruned_seq, pruned_hash.
@@ -35,7 +35,7 @@ CREATE TABLE meta (
     value ANY NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Read models. What was asked and how it ended lies in the payloads, so that erasing those is enough.
+-- Read models. What was asked and how it ended is only in the payloads, so that erasing those is enough.
 CREATE TABLE approvals (
     opened INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
@@ -52,26 +52,31 @@ CREATE TABLE approvals (
 
 -- Open ones first, then by their end.
 CREATE INDEX approvals_listed ON approvals (ended) WHERE ended IS NULL OR dismissed = 0;
--- Those whose asker was being told: few at any time. The number is that of `rows::delivery_code`.
+-- Those whose answer was attempted: few at any time. The number is that of `rows::delivery_code`.
 CREATE INDEX approvals_attempted ON approvals (opened) WHERE delivery = 1;
 CREATE UNIQUE INDEX approvals_keyed ON approvals (asker, key) WHERE key IS NOT NULL;
 
 -- Ids of approvals up to `ids_until`; newer ones are not in it yet.
 CREATE TABLE approval_ids (
-    name TEXT NOT NULL,
+    id TEXT NOT NULL,
     opened INTEGER NOT NULL,
-    PRIMARY KEY (name, opened)
+    PRIMARY KEY (id, opened)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE questions (
     opened INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     agent INTEGER,
+    asker TEXT,
+    key TEXT,
+    escalated INTEGER NOT NULL,
     ended INTEGER
 ) STRICT;
 
 CREATE INDEX questions_open ON questions (ended) WHERE ended IS NULL;
+CREATE UNIQUE INDEX questions_keyed ON questions (asker, key) WHERE key IS NOT NULL;
 
+-- `managed` is what the host knows of an agent that it runs, as one document; NULL for the others.
 CREATE TABLE agents (
     id TEXT NOT NULL UNIQUE,
     profile TEXT NOT NULL,
@@ -81,7 +86,18 @@ CREATE TABLE agents (
     client TEXT,
     lapses_at INTEGER,
     registered_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL
+    updated_at INTEGER NOT NULL,
+    bypass_until INTEGER,
+    managed TEXT
+) STRICT;
+
+-- How far the output of each live agent was read, and the state needed to resume from there. It is
+-- written again with most commits and may be long, which a table without row ids would make costly.
+CREATE TABLE checkpoints (
+    agent TEXT PRIMARY KEY,
+    run INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    state TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE devices (
@@ -103,4 +119,20 @@ CREATE TABLE marks (
     start_time INTEGER NOT NULL,
     agent TEXT NOT NULL,
     PRIMARY KEY (pid, start_time)
+) STRICT, WITHOUT ROWID;
+
+-- Remembered decisions, each with how often it was used.
+CREATE TABLE grants (
+    id TEXT PRIMARY KEY,
+    body TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    uses_left INTEGER,
+    fired INTEGER NOT NULL,
+    last_used INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Rule files somebody trusted, each with the digest of the content that was trusted last.
+CREATE TABLE trusted_files (
+    path TEXT PRIMARY KEY,
+    digest TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::StoreError;
-use crate::chain::{self, Hash, Header};
-use crate::fault::Fault;
-use crate::sqlite::auditor;
+use crate::chain::{self, ChainHash, EventHeader};
+use crate::failure::SqliteFailure;
+use crate::sqlite::open_for_audit;
 
 /// Problems that are listed one by one. Beyond them the record is lost anyway.
 const PROBLEMS_LISTED_MAX: usize = 1_000;
@@ -38,13 +38,13 @@ pub struct AuditReport {
     /// Events whose payload was erased on the record.
     pub redacted: Vec<Seq>,
     /// Everything that does not hold. Empty means that the record is whole.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<AuditProblem>,
 }
 
 /// Something that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum AuditProblem {
     /// Events are missing.
     #[error("events are missing between {after} and {before}")]
     Gap {
@@ -115,34 +115,37 @@ pub enum Problem {
 ///
 /// A record that was cut off at its end is found only against such a head.
 pub fn verify(path: &Path, head: Option<(Seq, String)>) -> Result<AuditReport, StoreError> {
-    let conn = auditor(path)?;
-    walk(&conn, head).map_err(|fault| fault.into_error(path, "verifying the record"))
+    let conn = open_for_audit(path)?;
+    walk(&conn, head).map_err(|failure| failure.into_error(path, "verifying the record"))
 }
 
 /// The same through a connection that is open.
-pub(crate) fn walk(conn: &Connection, head: Option<(Seq, String)>) -> Result<AuditReport, Fault> {
+pub(crate) fn walk(
+    conn: &Connection,
+    head: Option<(Seq, String)>,
+) -> Result<AuditReport, SqliteFailure> {
     let transaction = conn.unchecked_transaction()?;
-    let mut walk = Walk::begin(&transaction, head)?;
+    let mut walk = ChainWalk::begin(&transaction, head)?;
     walk.events(&transaction)?;
     walk.finish(&transaction)
 }
 
 /// An event as the record has it.
-struct Link {
+struct ChainedEvent {
     seq: u64,
     at: u64,
     kind: String,
     version: u32,
     stream: String,
-    digest: Hash,
-    hash: Hash,
+    digest: ChainHash,
+    hash: ChainHash,
 }
 
-impl Link {
+impl ChainedEvent {
     const SQL: &'static str = "
         SELECT e.seq, e.at, k.text, e.version, s.text, e.digest, e.hash, p.salt, p.body
         FROM events e LEFT JOIN payloads p ON p.seq = e.seq
-            LEFT JOIN words k ON k.code = e.kind LEFT JOIN words s ON s.code = e.stream
+            LEFT JOIN strings k ON k.code = e.kind LEFT JOIN strings s ON s.code = e.stream
         WHERE e.seq BETWEEN ?1 AND ?2 ORDER BY e.seq";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -157,11 +160,11 @@ impl Link {
         })
     }
 
-    fn follows(&self, previous: &Hash) -> bool {
+    fn follows(&self, previous: &ChainHash) -> bool {
         let Self {
             seq, at, version, ..
         } = *self;
-        let header = Header {
+        let header = EventHeader {
             stream: &self.stream,
             seq,
             at,
@@ -169,7 +172,7 @@ impl Link {
             version,
             digest: &self.digest,
         };
-        chain::link(previous, &header) == self.hash
+        chain::chain_hash(previous, &header) == self.hash
     }
 }
 
@@ -180,9 +183,9 @@ fn payload<'r>(row: &'r Row<'_>) -> rusqlite::Result<Option<(&'r [u8], &'r [u8])
 }
 
 /// The state of a walk along the chain.
-struct Walk {
+struct ChainWalk {
     report: AuditReport,
-    previous: Hash,
+    previous: ChainHash,
     unlisted: u64,
     missing: BTreeSet<Seq>,
     erased: BTreeSet<Seq>,
@@ -190,11 +193,11 @@ struct Walk {
     wanted: Option<(Seq, String)>,
 }
 
-impl Walk {
-    fn begin(conn: &Connection, wanted: Option<(Seq, String)>) -> Result<Self, Fault> {
+impl ChainWalk {
+    fn begin(conn: &Connection, wanted: Option<(Seq, String)>) -> Result<Self, SqliteFailure> {
         let stream: String = meta(conn, "stream")?.unwrap_or_default();
         let pruned: Option<i64> = meta(conn, "pruned_seq")?;
-        let boundary: Option<Hash> = meta(conn, "pruned_hash")?;
+        let boundary: Option<ChainHash> = meta(conn, "pruned_hash")?;
         let (head, previous) = match pruned.zip(boundary) {
             Some((seq, hash)) => (Seq(seq.cast_unsigned()), hash),
             None => (Seq(0), chain::genesis(&stream)),
@@ -223,32 +226,32 @@ impl Walk {
         Ok(walk)
     }
 
-    fn events(&mut self, conn: &Connection) -> Result<(), Fault> {
-        let mut statement = conn.prepare(Link::SQL)?;
+    fn events(&mut self, conn: &Connection) -> Result<(), SqliteFailure> {
+        let mut statement = conn.prepare(ChainedEvent::SQL)?;
         let mut rows = statement.query([0, i64::MAX])?;
         while let Some(row) = rows.next()? {
-            let link = Link::read(row)?;
+            let link = ChainedEvent::read(row)?;
             self.step(&link, payload(row)?);
         }
         Ok(())
     }
 
-    fn step(&mut self, link: &Link, payload: Option<(&[u8], &[u8])>) {
+    fn step(&mut self, link: &ChainedEvent, payload: Option<(&[u8], &[u8])>) {
         let seq = Seq(link.seq);
         if seq != self.report.head.next() {
-            self.problem(Problem::Gap {
+            self.problem(AuditProblem::Gap {
                 after: self.report.head,
                 before: seq,
             });
         } else if !link.follows(&self.previous) || link.stream != self.report.stream {
-            self.problem(Problem::HashMismatch { seq });
+            self.problem(AuditProblem::HashMismatch { seq });
         }
         match payload {
             None => _ = self.missing.insert(seq),
             Some((salt, body)) if chain::digest(salt, body) == link.digest => {
                 self.note_erasure(link, body);
             }
-            Some(_) => self.problem(Problem::DigestMismatch { seq }),
+            Some(_) => self.problem(AuditProblem::DigestMismatch { seq }),
         }
         self.report.events += 1;
         self.report.first.get_or_insert(seq);
@@ -258,7 +261,7 @@ impl Walk {
     }
 
     /// Remembers what the record itself says is gone. Only what came before can be erased.
-    fn note_erasure(&mut self, link: &Link, body: &[u8]) {
+    fn note_erasure(&mut self, link: &ChainedEvent, body: &[u8]) {
         if link.kind == "record.redacted"
             && let Ok(record) = serde_json::from_slice::<RecordRedacted>(body)
             && record.seq.0 < link.seq
@@ -280,41 +283,41 @@ impl Walk {
             let matches = hash.eq_ignore_ascii_case(&hex(&self.previous));
             self.wanted = None;
             if !matches {
-                self.problem(Problem::HeadMismatch { seq: reached });
+                self.problem(AuditProblem::HeadMismatch { seq: reached });
             }
         }
     }
 
-    fn finish(mut self, conn: &Connection) -> Result<AuditReport, Fault> {
+    fn finish(mut self, conn: &Connection) -> Result<AuditReport, SqliteFailure> {
         for seq in std::mem::take(&mut self.missing) {
             if self.erased.contains(&seq) {
                 self.report.redacted.push(seq);
             } else {
-                self.problem(Problem::MissingPayload { seq });
+                self.problem(AuditProblem::MissingPayload { seq });
             }
         }
         let newest = self.report.head;
         if let Some(before) = self.report.pruned_before
             && self.recorded_prune < Some(before)
         {
-            self.problem(Problem::UnrecordedPrune { before });
+            self.problem(AuditProblem::UnrecordedPrune { before });
         }
         let counted = Seq(meta::<i64>(conn, "head")?
             .unwrap_or_default()
             .cast_unsigned());
         if counted != newest {
-            self.problem(Problem::HeadMoved { newest, counted });
+            self.problem(AuditProblem::HeadMoved { newest, counted });
         }
         if let Some((seq, _)) = self.wanted {
             let gone = seq < newest;
             self.problem(if gone {
-                Problem::HeadGone { seq }
+                AuditProblem::HeadGone { seq }
             } else {
-                Problem::HeadNotReached { seq }
+                AuditProblem::HeadNotReached { seq }
             });
         }
         if self.unlisted > 0 {
-            self.report.problems.push(Problem::More {
+            self.report.problems.push(AuditProblem::More {
                 count: self.unlisted,
             });
         }
@@ -322,7 +325,7 @@ impl Walk {
         Ok(self.report)
     }
 
-    fn problem(&mut self, problem: Problem) {
+    fn problem(&mut self, problem: AuditProblem) {
         if self.report.problems.len() < PROBLEMS_LISTED_MAX {
             self.report.problems.push(problem);
         } else {
@@ -331,7 +334,10 @@ impl Walk {
     }
 }
 
-fn meta<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<Option<T>, Fault> {
+fn meta<T: rusqlite::types::FromSql>(
+    conn: &Connection,
+    key: &str,
+) -> Result<Option<T>, SqliteFailure> {
     let mut find = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
     Ok(find.query_row([key], |row| row.get(0)).optional()?)
 }
@@ -367,32 +373,35 @@ pub fn export(
     to: Option<Seq>,
     write: &mut dyn FnMut(ExportedEvent) -> std::io::Result<()>,
 ) -> Result<(), StoreError> {
-    let conn = auditor(path)?;
+    let conn = open_for_audit(path)?;
     let bound = |seq: Seq| i64::try_from(seq.0).unwrap_or(i64::MAX);
-    let mut run = || -> Result<(), Fault> {
-        let mut statement = conn.prepare(Link::SQL)?;
+    let mut run = || -> Result<(), SqliteFailure> {
+        let mut statement = conn.prepare(ChainedEvent::SQL)?;
         let mut rows = statement.query([from.map_or(0, bound), to.map_or(i64::MAX, bound)])?;
         while let Some(row) = rows.next()? {
-            let link = Link::read(row)?;
+            let link = ChainedEvent::read(row)?;
             write(exported(link, payload(row)?)?)?;
         }
         Ok(())
     };
-    run().map_err(|fault| match fault {
-        Fault::Io(error) => StoreError::Backend {
+    run().map_err(|failure| match failure {
+        SqliteFailure::Io(error) => StoreError::Backend {
             doing: "writing the export",
             source: Box::new(error),
         },
-        fault => fault.into_error(path, "exporting the record"),
+        failure => failure.into_error(path, "exporting the record"),
     })
 }
 
-fn exported(link: Link, payload: Option<(&[u8], &[u8])>) -> Result<ExportedEvent, Fault> {
+fn exported(
+    link: ChainedEvent,
+    payload: Option<(&[u8], &[u8])>,
+) -> Result<ExportedEvent, SqliteFailure> {
     let json = payload
         .map(|(_, body)| serde_json::from_slice(body))
         .transpose();
     let json = json.map_err(|error| {
-        Fault::Damaged(format!(
+        SqliteFailure::Damaged(format!(
             "the payload of event {} cannot be read: {error}",
             link.seq
         ))

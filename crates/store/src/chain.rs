@@ -20,23 +20,23 @@ use sha2::{Digest as _, Sha256};
 pub(crate) const VERSION: u32 = 1;
 
 /// A SHA-256.
-pub(crate) type Hash = [u8; 32];
+pub(crate) type ChainHash = [u8; 32];
 
 /// Random bytes before a payload.
-pub(crate) type Salt = [u8; 16];
+pub(crate) type PayloadSalt = [u8; 16];
 
 /// What the chain covers of an event besides the hash of the one before.
-pub(crate) struct Header<'a> {
+pub(crate) struct EventHeader<'a> {
     pub(crate) stream: &'a str,
     pub(crate) seq: u64,
     pub(crate) at: u64,
     pub(crate) kind: &'a str,
     pub(crate) version: u32,
-    pub(crate) digest: &'a Hash,
+    pub(crate) digest: &'a ChainHash,
 }
 
 /// What the first event of a stream follows.
-pub(crate) fn genesis(stream: &str) -> Hash {
+pub(crate) fn genesis(stream: &str) -> ChainHash {
     Sha256::new()
         .chain_update(b"countersign")
         .chain_update(stream)
@@ -45,7 +45,7 @@ pub(crate) fn genesis(stream: &str) -> Hash {
 }
 
 /// What a header says of its payload.
-pub(crate) fn digest(salt: &[u8], body: &[u8]) -> Hash {
+pub(crate) fn digest(salt: &[u8], body: &[u8]) -> ChainHash {
     Sha256::new()
         .chain_update(salt)
         .chain_update(body)
@@ -54,7 +54,7 @@ pub(crate) fn digest(salt: &[u8], body: &[u8]) -> Hash {
 }
 
 /// The hash of an event that follows one with hash `previous`.
-pub(crate) fn link(previous: &Hash, header: &Header<'_>) -> Hash {
+pub(crate) fn chain_hash(previous: &ChainHash, header: &EventHeader<'_>) -> ChainHash {
     let mut hasher = Sha256::new();
     hasher.update(previous);
     update_text(&mut hasher, header.stream);
@@ -91,7 +91,7 @@ mod tests {
             hex(&genesis),
             "96d08c382d9f4469c5238bf6e444d0a06d6d253f96b67a94e5597cf4e4a0b4d9"
         );
-        let header = Header {
+        let header = EventHeader {
             stream: "0011223344556677",
             seq: 1,
             at: 1_700_000_000_000_000,
@@ -100,7 +100,7 @@ mod tests {
             digest: &digest,
         };
         assert_eq!(
-            hex(&link(&genesis, &header)),
+            hex(&chain_hash(&genesis, &header)),
             "272ecab56c17948561e2f24a4165fa23dfd09463d0387a67cea69857e235df91"
         );
     }

@@ -1,4 +1,4 @@
-//! The contract every backend keeps. The conformance suite in `testkit` is its executable form.
+//! The contract every backend keeps. The conformance suite in `tests/it/conformance.rs` is its executable form.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use countersign_core::{
 /// only when they are durable; after an error nothing of that append is visible, and a later
 /// append may succeed again; the entries' numbers follow the head without a gap. After
 /// [`StoreError::Lost`] no append succeeds again, and the last one may be in the lost files.
-pub trait Log: Send {
+pub trait EventLog: Send {
     /// What memory must hold, as of the newest commit.
     fn load(&mut self) -> Result<Snapshot, StoreError>;
 
@@ -48,7 +48,7 @@ pub struct RescuedRecord {
 }
 
 /// Readers beside the writer. They see whole commits only, and never wait for it.
-pub trait History: Send + Sync {
+pub trait EventHistory: Send + Sync {
     /// Events in order of their numbers. Erased and unknown ones are left out.
     fn events(&self, query: &EventQuery) -> Result<Vec<Committed>, StoreError>;
 
@@ -108,7 +108,7 @@ pub struct EventQuery {
 
 /// Whether something still waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum StatusFilter {
     /// It waits.
     Pending,
     /// It ended.
@@ -119,7 +119,7 @@ pub enum Status {
 #[derive(Clone, Debug, Default)]
 pub struct ApprovalQuery {
     /// Only in this status.
-    pub status: Option<Status>,
+    pub status: Option<StatusFilter>,
     /// Only of this agent.
     pub agent: Option<AgentId>,
     /// Only those opened before this event: the cursor of the next page.
@@ -136,7 +136,7 @@ pub struct ApprovalQuery {
 #[derive(Clone, Debug, Default)]
 pub struct QuestionQuery {
     /// Only in this status.
-    pub status: Option<Status>,
+    pub status: Option<StatusFilter>,
     /// Only of this agent.
     pub agent: Option<AgentId>,
     /// Only ids that begin with this.

@@ -1,3 +1,4 @@
+//! The durable event log, the read models folded from it, and the audit that proves it whole.
 //!
 //! Invariants: an append is whole or not at all; when it returns, it survives power loss; one
 //! host at a time writes; nothing here decides anything.
@@ -6,12 +7,13 @@
 mod audit;
 mod chain;
 mod contract;
-mod fault;
+mod failure;
 pub mod memory;
 mod sqlite;
 
-pub use audit::{AuditReport, ExportedEvent, Problem, export, verify};
+pub use audit::{AuditProblem, AuditReport, ExportedEvent, export, verify};
 pub use contract::{
-    ApprovalQuery, EventQuery, History, Log, QuestionQuery, RescuedRecord, Status, StoreError,
+    ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, RescuedRecord, StatusFilter,
+    StoreError,
 };
-pub use sqlite::{SqliteHistory, SqliteLog, check, open};
+pub use sqlite::{SqliteHistory, SqliteLog, check_database, open};

@@ -11,12 +11,14 @@ use countersign_core::{
     TokenId,
 };
 
-use crate::fault::Refusal;
-use crate::{ApprovalQuery, EventQuery, History, Log, QuestionQuery, Status, StoreError};
+use crate::failure::AppendRefusal;
+use crate::{
+    ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, StatusFilter, StoreError,
+};
 
 /// An empty log and its readers.
 pub fn open_memory() -> (MemoryLog, Arc<MemoryHistory>) {
-    let tables = Arc::new(RwLock::new(Tables::default()));
+    let tables = Arc::new(RwLock::new(MemoryTables::default()));
     (
         MemoryLog {
             tables: tables.clone(),
@@ -27,16 +29,16 @@ pub fn open_memory() -> (MemoryLog, Arc<MemoryHistory>) {
 
 /// The writer.
 pub struct MemoryLog {
-    tables: Arc<RwLock<Tables>>,
+    tables: Arc<RwLock<MemoryTables>>,
 }
 
 /// The readers.
 pub struct MemoryHistory {
-    tables: Arc<RwLock<Tables>>,
+    tables: Arc<RwLock<MemoryTables>>,
 }
 
 #[derive(Default)]
-struct Tables {
+struct MemoryTables {
     head: Seq,
     events: BTreeMap<Seq, Committed>,
     approvals: BTreeMap<Seq, Approval>,
@@ -54,7 +56,7 @@ struct Tables {
     bookmarks: BTreeMap<AgentId, Bookmark>,
 }
 
-impl Log for MemoryLog {
+impl EventLog for MemoryLog {
     fn load(&mut self) -> Result<Snapshot, StoreError> {
         Ok(self
             .tables
@@ -71,7 +73,7 @@ impl Log for MemoryLog {
     }
 }
 
-impl Tables {
+impl MemoryTables {
     fn snapshot(&self) -> Snapshot {
         let listed = self
             .ended
@@ -117,11 +119,11 @@ impl Tables {
     }
 
     /// Refuses before anything is written, so that there is nothing to undo.
-    fn check(&self, entries: &[Committed], changes: &Changes) -> Result<(), Refusal> {
+    fn check(&self, entries: &[Committed], changes: &Changes) -> Result<(), AppendRefusal> {
         let mut head = self.head;
         for entry in entries {
             if entry.seq != head.next() {
-                return Err(Refusal::OutOfOrder {
+                return Err(AppendRefusal::OutOfOrder {
                     head,
                     found: entry.seq,
                 });
@@ -130,25 +132,25 @@ impl Tables {
         }
         for seq in &changes.redacted {
             if *seq == Seq(0) || *seq > head {
-                return Err(Refusal::NotRecorded(*seq));
+                return Err(AppendRefusal::NotRecorded(*seq));
             }
             if let Some(Event::RecordRedacted(_) | Event::RecordPruned(_)) =
                 self.event(entries, *seq)
             {
-                return Err(Refusal::RecordOfErasure(*seq));
+                return Err(AppendRefusal::RecordOfErasure(*seq));
             }
             if self.oldest_open(changes, *seq, seq.next()).is_some() {
-                return Err(Refusal::StillOpen(*seq));
+                return Err(AppendRefusal::StillOpen(*seq));
             }
         }
         let Some(before) = changes.pruned_before else {
             return Ok(());
         };
         if before > head {
-            return Err(Refusal::NotRecorded(before));
+            return Err(AppendRefusal::NotRecorded(before));
         }
         self.oldest_open(changes, Seq(0), before)
-            .map_or(Ok(()), |open| Err(Refusal::StillOpen(open)))
+            .map_or(Ok(()), |open| Err(AppendRefusal::StillOpen(open)))
     }
 
     fn event<'a>(&'a self, entries: &'a [Committed], seq: Seq) -> Option<&'a Event> {
@@ -321,12 +323,12 @@ fn put<K: Ord + Clone, V: Clone>(table: &mut BTreeMap<K, V>, changes: &[(K, Opti
 }
 
 impl MemoryHistory {
-    fn tables(&self) -> RwLockReadGuard<'_, Tables> {
+    fn tables(&self) -> RwLockReadGuard<'_, MemoryTables> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl History for MemoryHistory {
+impl EventHistory for MemoryHistory {
     fn events(&self, query: &EventQuery) -> Result<Vec<Committed>, StoreError> {
         let tables = self.tables();
         let first = query
@@ -464,6 +466,6 @@ impl History for MemoryHistory {
     }
 }
 
-fn has_status(wanted: Option<Status>, pending: bool) -> bool {
-    wanted.is_none_or(|status| (status == Status::Pending) == pending)
+fn has_status(wanted: Option<StatusFilter>, pending: bool) -> bool {
+    wanted.is_none_or(|status| (status == StatusFilter::Pending) == pending)
 }

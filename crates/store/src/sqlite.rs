@@ -12,14 +12,14 @@ mod erase;
 mod ids;
 mod load;
 mod log_copy;
-mod models;
 mod open;
-mod pool;
 mod read;
+mod reader_pool;
 mod record_files;
 mod rescue;
 mod rows;
-mod words;
+mod string_index;
+mod write_models;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -30,32 +30,32 @@ use countersign_core::{Changes, Committed, Seq, Snapshot, hex};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
 
-pub(crate) use open::auditor;
-pub use open::check;
+pub use open::check_database;
+pub(crate) use open::open_for_audit;
 
-use crate::chain::{self, Hash};
-use crate::fault::{Fault, LostFile};
-use crate::{Log, RescuedRecord, StoreError, audit};
+use crate::chain::{self, ChainHash};
+use crate::failure::{LostFile, SqliteFailure};
+use crate::{EventLog, RescuedRecord, StoreError, audit};
 use log_copy::{CopyError, LogCopy};
-use pool::Pool;
+use reader_pool::ReaderPool;
 use record_files::{ChangeTime, RecordFiles, with_suffix};
-use words::{Kinds, Words};
+use string_index::{InternedStrings, KindCodes};
 
 /// Opens the file, or makes it, as its one host.
 ///
 /// Refuses a file that another host has, that a newer version wrote, or that is not ours; none
 /// of those is touched.
 pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> {
-    let open::Opened { conn, lock } = open::writer(path)?;
-    let begin = || -> Result<(SqliteLog, Arc<SqliteHistory>), Fault> {
+    let open::WriterConnection { conn, lock } = open::open_writer(path)?;
+    let begin = || -> Result<(SqliteLog, Arc<SqliteHistory>), SqliteFailure> {
         let files = Arc::new(RecordFiles::of_writer(path)?);
-        let words = Words::new(&conn)?;
+        let strings = InternedStrings::new(&conn)?;
         let tip = find_tip(&conn)?;
-        let kinds = Kinds::load(&conn)?;
+        let kinds = KindCodes::load(&conn)?;
         let history = SqliteHistory {
             path: path.to_path_buf(),
             kinds,
-            pool: Pool::new(path.to_path_buf(), files.clone()),
+            pool: ReaderPool::new(path.to_path_buf(), files.clone()),
         };
         let stream = meta(&conn, "stream")?;
         let page_bytes: u32 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
@@ -66,7 +66,7 @@ pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> 
             path: path.to_path_buf(),
             stream,
             tip,
-            words,
+            strings,
             files,
             log_copy,
             changed_at,
@@ -77,14 +77,14 @@ pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> 
         log.follow_log()?;
         Ok((log, Arc::new(history)))
     };
-    begin().map_err(|fault| fault.into_error(path, "opening the database"))
+    begin().map_err(|failure| failure.into_error(path, "opening the database"))
 }
 
 /// The newest event: what the next one follows.
 #[derive(Clone, Copy)]
-struct Tip {
+struct ChainTip {
     seq: Seq,
-    hash: Hash,
+    hash: ChainHash,
     /// How far ids are indexed.
     indexed: Seq,
 }
@@ -94,8 +94,8 @@ pub struct SqliteLog {
     conn: Connection,
     path: PathBuf,
     stream: String,
-    tip: Tip,
-    words: Words,
+    tip: ChainTip,
+    strings: InternedStrings,
     files: Arc<RecordFiles>,
     log_copy: LogCopy,
     /// When this writer, or another program that did no harm, last changed the database.
@@ -106,25 +106,25 @@ pub struct SqliteLog {
     _lock: File,
 }
 
-impl Log for SqliteLog {
+impl EventLog for SqliteLog {
     fn load(&mut self) -> Result<Snapshot, StoreError> {
         load::snapshot(&self.conn, self.tip.seq)
-            .map_err(|fault| fault.into_error(&self.path, "loading what is open"))
+            .map_err(|failure| failure.into_error(&self.path, "loading what is open"))
     }
 
     fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError> {
         self.check()?;
         let written = self
             .commit(entries, changes)
-            .and_then(|tip| self.confirm(tip, erase::asked_by(changes)).map(|()| tip));
+            .and_then(|tip| self.confirm(tip, erase::is_needed(changes)).map(|()| tip));
         match written {
             Ok(tip) => {
                 self.tip = tip;
                 Ok(())
             }
-            Err(fault) => {
+            Err(failure) => {
                 self.undo();
-                Err(self.remember_loss(fault, "writing to the log"))
+                Err(self.remember_loss(failure, "writing to the log"))
             }
         }
     }
@@ -134,7 +134,7 @@ impl Log for SqliteLog {
             return Err(lost.into());
         }
         self.check_files(self.tip)
-            .map_err(|fault| self.remember_loss(fault, "looking for the files of the record"))
+            .map_err(|failure| self.remember_loss(failure, "looking for the files of the record"))
     }
 
     fn rescue(&mut self, target: &Path) -> Result<RescuedRecord, StoreError> {
@@ -153,7 +153,7 @@ impl Log for SqliteLog {
 
 /// Whether the files are the ones that were opened, with everything in them that was written.
 impl SqliteLog {
-    fn check_files(&mut self, tip: Tip) -> Result<(), Fault> {
+    fn check_files(&mut self, tip: ChainTip) -> Result<(), SqliteFailure> {
         let changed_at = self.files.check()?;
         if !self.log_copy.is_whole()? {
             // Another program may have had SQLite empty the log; then SQLite knows of it.
@@ -169,7 +169,7 @@ impl SqliteLog {
 
     /// After a commit and before it counts: the next host would find it. Only then is anything moved
     /// into the database: gaps in the log would be moved as well.
-    fn confirm(&mut self, tip: Tip, erases: bool) -> Result<(), Fault> {
+    fn confirm(&mut self, tip: ChainTip, erases: bool) -> Result<(), SqliteFailure> {
         let frames = self.follow_log()?;
         self.check_files(tip)?;
         if erases {
@@ -185,9 +185,9 @@ impl SqliteLog {
     }
 
     /// Reads everything anew: what another program wrote may be a checkpoint, or another database.
-    fn prove(&self, tip: Tip) -> Result<(), Fault> {
-        let read = || -> Result<bool, Fault> {
-            let conn = open::reader(&self.path)?;
+    fn prove(&self, tip: ChainTip) -> Result<(), SqliteFailure> {
+        let read = || -> Result<bool, SqliteFailure> {
+            let conn = open::open_reader(&self.path)?;
             let check: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
             let report = audit::walk(&conn, None)?;
             let whole = check == "ok" && report.problems.is_empty();
@@ -196,15 +196,15 @@ impl SqliteLog {
         match read() {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.files.database_changed().into()),
-            Err(fault) => {
-                tracing::error!(error = %fault, "the database cannot be verified");
+            Err(failure) => {
+                tracing::error!(error = %failure, "the database cannot be verified");
                 Err(self.files.database_changed().into())
             }
         }
     }
 
     /// Reads what the write-ahead log holds now, and gives the number of its frames.
-    fn follow_log(&mut self) -> Result<usize, Fault> {
+    fn follow_log(&mut self) -> Result<usize, SqliteFailure> {
         let mut count = self.conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
         let frames: i64 = count.query_row([], |row| row.get(1))?;
         let frames = usize::try_from(frames).unwrap_or(0);
@@ -243,8 +243,8 @@ impl SqliteLog {
 
     /// Once a file is lost the connection must not touch what lies under its names: closing it
     /// would remove another write-ahead log.
-    fn remember_loss(&mut self, fault: Fault, doing: &'static str) -> StoreError {
-        if let Fault::Lost(lost) = &fault {
+    fn remember_loss(&mut self, failure: SqliteFailure, doing: &'static str) -> StoreError {
+        if let SqliteFailure::Lost(lost) = &failure {
             tracing::error!(error = %lost, "the record is lost");
             self.lost = Some(lost.clone());
             let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
@@ -252,7 +252,7 @@ impl SqliteLog {
                 tracing::error!(%error, "files under the names of the record may be removed");
             }
         }
-        fault.into_error(&self.path, doing)
+        failure.into_error(&self.path, doing)
     }
 }
 
@@ -265,12 +265,14 @@ impl SqliteLog {
             .pragma_update_and_check(None, name, value, |_| Ok(()));
         match set {
             Ok(()) | Err(rusqlite::Error::QueryReturnedNoRows) => Ok(()),
-            Err(error) => Err(Fault::from(error).into_error(&self.path, "setting a pragma")),
+            Err(error) => {
+                Err(SqliteFailure::from(error).into_error(&self.path, "setting a pragma"))
+            }
         }
     }
 
     fn undo(&mut self) {
-        self.words.forget();
+        self.strings.clear_caches();
         // Some errors have ended the transaction already.
         if !self.conn.is_autocommit()
             && let Err(error) = self.conn.execute_batch("ROLLBACK")
@@ -299,8 +301,8 @@ impl Drop for SqliteLog {
 /// Readers of the same file. They see whole commits and never wait for the writer.
 pub struct SqliteHistory {
     path: PathBuf,
-    kinds: Kinds,
-    pool: Pool,
+    kinds: KindCodes,
+    pool: ReaderPool,
 }
 
 impl SqliteHistory {
@@ -310,7 +312,10 @@ impl SqliteHistory {
     }
 
     /// Runs a read in one transaction, so that all of it sees the same commit.
-    fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, SqliteFailure>,
+    ) -> Result<T, StoreError> {
         let whole = |conn: &Connection| {
             let transaction = conn.unchecked_transaction()?;
             let value = read(&transaction)?;
@@ -318,18 +323,19 @@ impl SqliteHistory {
             Ok(value)
         };
         self.pool
-            .lend(whole)
-            .map_err(|fault| fault.into_error(&self.path, "reading the log"))
+            .with_reader(whole)
+            .map_err(|failure| failure.into_error(&self.path, "reading the log"))
     }
 }
 
-fn meta<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<T, Fault> {
+fn meta<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<T, SqliteFailure> {
     let mut find = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
-    find.query_row([key], |row| row.get(0)).map_err(Fault::from)
+    find.query_row([key], |row| row.get(0))
+        .map_err(SqliteFailure::from)
 }
 
 /// The newest event, which must be the one up to which the read models count.
-fn find_tip(conn: &Connection) -> Result<Tip, Fault> {
+fn find_tip(conn: &Connection) -> Result<ChainTip, SqliteFailure> {
     let counted: i64 = meta(conn, "head")?;
     let mut newest =
         conn.prepare_cached("SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1")?;
@@ -341,13 +347,13 @@ fn find_tip(conn: &Connection) -> Result<Tip, Fault> {
         None => (0, chain::genesis(&meta::<String>(conn, "stream")?)),
     };
     if seq != counted {
-        return Err(Fault::Damaged(format!(
+        return Err(SqliteFailure::Damaged(format!(
             "its newest event is {seq}, but {counted} was committed"
         )));
     }
-    let indexed = ids::indexed(conn)?;
-    Ok(Tip {
-        seq: rows::seq(seq),
+    let indexed = ids::indexed_until(conn)?;
+    Ok(ChainTip {
+        seq: rows::from_sql_seq(seq),
         hash,
         indexed,
     })

@@ -73,7 +73,7 @@ fn check(
     args.stay_at(paths, address)?;
     let options = args.options(paths)?;
     Rulebook::open(rule_files::rulebook_config(paths))?;
-    audit::check(&paths.database)?;
+    audit::check_database(&paths.database)?;
     match options.listen {
         Some(wanted) if Some(wanted) != address => {
             let failed = |source| CliError::io(format!("could not listen on `{wanted}`"), source);

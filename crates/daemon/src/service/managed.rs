@@ -9,7 +9,7 @@ use countersign_core::{
     Agent, AgentId, Bookmark, Caller, Children, Committed, Event, Input, Managed, ManagedInput,
     OpenCounts, Rejection, Seq, SpawnAgent, State, Timestamp,
 };
-use countersign_store::{EventQuery, History, StoreError};
+use countersign_store::{EventHistory, EventQuery, StoreError};
 use tokio::sync::oneshot;
 
 use crate::names::random_hex;
@@ -383,7 +383,7 @@ impl Service {
 
 /// Whether there is more after a page, which may end by its size before it ends by its rows.
 fn is_followed(
-    history: &dyn History,
+    history: &dyn EventHistory,
     query: &EventQuery,
     page: &[Committed],
 ) -> std::result::Result<bool, StoreError> {

@@ -10,7 +10,7 @@ use countersign_core::event::{Effect, Outcome};
 use countersign_core::limits::PAGE_ROWS_MAX;
 use countersign_core::{Approval, ApprovalId, By, Caller, Role, Timestamp};
 use countersign_rules::{RuleSet, Verdict};
-use countersign_store::{ApprovalQuery, History, Status, StoreError};
+use countersign_store::{ApprovalQuery, EventHistory, StatusFilter, StoreError};
 use sha2::{Digest as _, Sha256};
 
 use crate::gate::{Assessed, Unread};
@@ -125,13 +125,13 @@ enum Ended {
 
 /// Looks at what ended, newest first. Nothing is kept: inputs are large and there are many.
 fn look_back(
-    history: &dyn History,
+    history: &dyn EventHistory,
     rulebook: &Rulebook,
     limit: usize,
     mut look: impl FnMut(Ended),
 ) -> std::result::Result<(), StoreError> {
     let mut query = ApprovalQuery {
-        status: Some(Status::Ended),
+        status: Some(StatusFilter::Ended),
         dismissed: true,
         ..ApprovalQuery::default()
     };
@@ -199,7 +199,7 @@ fn decided(rulebook: &Rulebook, approval: &Approval) -> Option<Decided> {
 }
 
 fn backtest(
-    history: &dyn History,
+    history: &dyn EventHistory,
     rulebook: &Rulebook,
     rules: &RuleSet,
     limit: usize,
@@ -257,7 +257,10 @@ fn agrees(decided: &Decided, effect: Effect) -> bool {
     }
 }
 
-fn mine(history: &dyn History, rulebook: &Rulebook) -> std::result::Result<Vec<Mined>, StoreError> {
+fn mine(
+    history: &dyn EventHistory,
+    rulebook: &Rulebook,
+) -> std::result::Result<Vec<Mined>, StoreError> {
     let mut found: HashMap<String, Mined> = HashMap::new();
     let mut offered: HashMap<[u8; 32], BTreeSet<String>> = HashMap::new();
     let mut others: HashMap<[u8; 32], Decided> = HashMap::new();

@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_core::event::Effect;
 use countersign_core::{Changes, Committed, Snapshot};
-use countersign_daemon::{Log, Settings, StoreError};
+use countersign_daemon::{EventLog, Settings, StoreError};
 
 use crate::fixture::{ann, draft};
 
 /// A log that counts the rows of grants it is told to write.
 struct Counting {
-    log: Box<dyn Log>,
+    log: Box<dyn EventLog>,
     rows: Arc<Mutex<Vec<usize>>>,
 }
 
-impl Log for Counting {
+impl EventLog for Counting {
     fn load(&mut self) -> Result<Snapshot, StoreError> {
         self.log.load()
     }

@@ -3,10 +3,10 @@
 use countersign_core::{Changes, Committed, Seq};
 use rusqlite::{CachedStatement, Connection};
 
-use super::words::Words;
-use super::{SqliteLog, Tip, erase, ids, models};
-use crate::chain::{self, Header, Salt};
-use crate::fault::{Fault, Refusal};
+use super::string_index::InternedStrings;
+use super::{ChainTip, SqliteLog, erase, ids, write_models};
+use crate::chain::{self, EventHeader, PayloadSalt};
+use crate::failure::{AppendRefusal, SqliteFailure};
 
 impl SqliteLog {
     /// Commits, and says what the newest event is then. The caller rolls back after an error.
@@ -14,29 +14,29 @@ impl SqliteLog {
         &mut self,
         entries: &[Committed],
         changes: &Changes,
-    ) -> Result<Tip, Fault> {
+    ) -> Result<ChainTip, SqliteFailure> {
         check_order(self.tip.seq, entries)?;
-        if erase::asked_by(changes) {
+        if erase::is_needed(changes) {
             self.conn.execute_batch("PRAGMA secure_delete = ON")?;
         }
         let first = self.tip.seq.next();
         let conn = &self.conn;
         conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let mut tip = write_events(conn, &mut self.words, &self.stream, self.tip, entries)?;
-        erase::release(conn, changes)?;
-        models::write(conn, &mut self.words, changes, first)?;
-        tip.indexed = ids::index(conn, tip.seq, tip.indexed)?;
+        let mut tip = write_events(conn, &mut self.strings, &self.stream, self.tip, entries)?;
+        erase::release_keys(conn, changes)?;
+        write_models::write(conn, &mut self.strings, changes, first)?;
+        tip.indexed = ids::index_new_ids(conn, tip.seq, tip.indexed)?;
         erase::apply(conn, changes, tip.seq)?;
         conn.prepare_cached("COMMIT")?.execute([])?;
         Ok(tip)
     }
 }
 
-fn check_order(head: Seq, entries: &[Committed]) -> Result<(), Refusal> {
+fn check_order(head: Seq, entries: &[Committed]) -> Result<(), AppendRefusal> {
     let mut head = head;
     for entry in entries {
         if entry.seq != head.next() {
-            return Err(Refusal::OutOfOrder {
+            return Err(AppendRefusal::OutOfOrder {
                 head,
                 found: entry.seq,
             });
@@ -48,23 +48,23 @@ fn check_order(head: Seq, entries: &[Committed]) -> Result<(), Refusal> {
 
 fn write_events(
     conn: &Connection,
-    words: &mut Words,
+    strings: &mut InternedStrings,
     stream: &str,
-    mut tip: Tip,
+    mut tip: ChainTip,
     entries: &[Committed],
-) -> Result<Tip, Fault> {
+) -> Result<ChainTip, SqliteFailure> {
     if entries.is_empty() {
         return Ok(tip);
     }
-    let mut salts: Vec<Salt> = vec![Salt::default(); entries.len()];
+    let mut salts: Vec<PayloadSalt> = vec![PayloadSalt::default(); entries.len()];
     getrandom::fill(salts.as_flattened_mut())?;
-    let stream_code = words.code(conn, stream)?;
-    let mut insert = Inserts::prepare(conn)?;
+    let stream_code = strings.intern(conn, stream)?;
+    let mut insert = EventInserts::prepare(conn)?;
     for (entry, salt) in entries.iter().zip(&salts) {
         let body = entry.event.encode()?;
         let kind = entry.event.kind();
         let digest = chain::digest(salt, &body);
-        let header = Header {
+        let header = EventHeader {
             stream,
             seq: entry.seq.0,
             at: entry.at.0,
@@ -72,15 +72,15 @@ fn write_events(
             version: chain::VERSION,
             digest: &digest,
         };
-        tip.hash = chain::link(&tip.hash, &header);
+        tip.hash = chain::chain_hash(&tip.hash, &header);
         tip.seq = entry.seq;
         let seq = entry.seq.0.cast_signed();
-        let kind = words.code(conn, kind)?;
-        words.mention(conn, kind, seq)?;
+        let kind = strings.intern(conn, kind)?;
+        strings.record_occurrence(conn, kind, seq)?;
         let agent = match entry.event.agent() {
             Some(agent) => {
-                let agent = words.code(conn, agent.as_str())?;
-                words.mention(conn, agent, seq)?;
+                let agent = strings.intern(conn, agent.as_str())?;
+                strings.record_occurrence(conn, agent, seq)?;
                 Some(agent)
             }
             None => None,
@@ -99,13 +99,13 @@ fn write_events(
 }
 
 /// The two statements of the hot path, bound by hand.
-struct Inserts<'c> {
+struct EventInserts<'c> {
     event: CachedStatement<'c>,
     payload: CachedStatement<'c>,
 }
 
-impl<'c> Inserts<'c> {
-    fn prepare(conn: &'c Connection) -> Result<Self, Fault> {
+impl<'c> EventInserts<'c> {
+    fn prepare(conn: &'c Connection) -> Result<Self, SqliteFailure> {
         let event = "INSERT INTO events (seq, stream, kind, at, agent, digest, hash, version)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let payload = "INSERT INTO payloads (seq, salt, body) VALUES (?1, ?2, ?3)";
@@ -121,9 +121,9 @@ impl<'c> Inserts<'c> {
         &mut self,
         numbers: &[i64; 4],
         agent: Option<i64>,
-        digest: &chain::Hash,
-        hash: &chain::Hash,
-    ) -> Result<(), Fault> {
+        digest: &chain::ChainHash,
+        hash: &chain::ChainHash,
+    ) -> Result<(), SqliteFailure> {
         for (number, column) in numbers.iter().zip(1..) {
             self.event.raw_bind_parameter::<usize, _>(column, number)?;
         }
@@ -134,7 +134,7 @@ impl<'c> Inserts<'c> {
         Ok(())
     }
 
-    fn payload(&mut self, seq: i64, salt: &Salt, body: &[u8]) -> Result<(), Fault> {
+    fn payload(&mut self, seq: i64, salt: &PayloadSalt, body: &[u8]) -> Result<(), SqliteFailure> {
         self.payload.raw_bind_parameter(1, seq)?;
         self.payload.raw_bind_parameter(2, salt)?;
         self.payload.raw_bind_parameter(3, body)?;

@@ -6,32 +6,32 @@ use countersign_core::event::ApprovalResolved;
 use countersign_core::{Changes, Seq};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::rows::{self, bound};
-use super::words::stretch_of;
-use crate::chain::Hash;
-use crate::fault::{Fault, Refusal};
+use super::rows::{self, to_sql_bound};
+use super::string_index::segment_of;
+use crate::chain::ChainHash;
+use crate::failure::{AppendRefusal, SqliteFailure};
 
 /// Whether the append erases anything.
-pub(super) fn asked_by(changes: &Changes) -> bool {
+pub(super) fn is_needed(changes: &Changes) -> bool {
     !changes.redacted.is_empty() || changes.pruned_before.is_some()
 }
 
 /// Gives up what erased approvals hold, so that a key of theirs can be used in the same append.
-pub(super) fn release(conn: &Connection, changes: &Changes) -> Result<(), Fault> {
+pub(super) fn release_keys(conn: &Connection, changes: &Changes) -> Result<(), SqliteFailure> {
     for seq in &changes.redacted {
         release_key(conn, seq.0.cast_signed())?;
     }
     if let Some(before) = changes.pruned_before {
         let old = "DELETE FROM approvals WHERE opened < ?1 AND ended IS NOT NULL";
-        conn.execute(old, [bound(before.0)])?;
+        conn.execute(old, [to_sql_bound(before.0)])?;
     }
     Ok(())
 }
 
 /// An approval of which the ask or the end is erased is not found by its key any more.
-fn release_key(conn: &Connection, erased: i64) -> Result<(), Fault> {
+fn release_key(conn: &Connection, erased: i64) -> Result<(), SqliteFailure> {
     let ended: Option<ApprovalResolved> = rows::payload(conn, erased, "approval.resolved")?;
-    let opened = ended.map_or(erased, |resolved| bound(resolved.opened.0));
+    let opened = ended.map_or(erased, |resolved| to_sql_bound(resolved.opened.0));
     conn.execute(
         "UPDATE approvals SET asker = NULL, key = NULL WHERE opened = ?1 AND ended IS NOT NULL",
         [opened],
@@ -40,7 +40,7 @@ fn release_key(conn: &Connection, erased: i64) -> Result<(), Fault> {
 }
 
 /// Erases what the changes say; `head` is the newest event, this append's own included.
-pub(super) fn apply(conn: &Connection, changes: &Changes, head: Seq) -> Result<(), Fault> {
+pub(super) fn apply(conn: &Connection, changes: &Changes, head: Seq) -> Result<(), SqliteFailure> {
     for seq in &changes.redacted {
         redact(conn, *seq, head)?;
     }
@@ -71,10 +71,10 @@ pub(super) fn scrub(conn: &Connection) {
     }
 }
 
-fn redact(conn: &Connection, seq: Seq, head: Seq) -> Result<(), Fault> {
+fn redact(conn: &Connection, seq: Seq, head: Seq) -> Result<(), SqliteFailure> {
     let number = seq.0.cast_signed();
     let kind: Option<String> = conn
-        .prepare_cached("SELECT text FROM events JOIN words ON code = kind WHERE seq = ?1")?
+        .prepare_cached("SELECT text FROM events JOIN strings ON code = kind WHERE seq = ?1")?
         .query_row([number], |row| row.get(0))
         .optional()?;
     let Some(kind) = kind else {
@@ -83,29 +83,29 @@ fn redact(conn: &Connection, seq: Seq, head: Seq) -> Result<(), Fault> {
         return if pruned {
             Ok(())
         } else {
-            Err(Refusal::NotRecorded(seq).into())
+            Err(AppendRefusal::NotRecorded(seq).into())
         };
     };
     if kind.starts_with("record.") {
-        return Err(Refusal::RecordOfErasure(seq).into());
+        return Err(AppendRefusal::RecordOfErasure(seq).into());
     }
     if oldest_open(conn, seq.next(), seq)?.is_some() {
-        return Err(Refusal::StillOpen(seq).into());
+        return Err(AppendRefusal::StillOpen(seq).into());
     }
     release_key(conn, number)?;
     conn.execute("DELETE FROM payloads WHERE seq = ?1", [number])?;
     Ok(())
 }
 
-fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), Fault> {
+fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), SqliteFailure> {
     if before > head {
-        return Err(Refusal::NotRecorded(before).into());
+        return Err(AppendRefusal::NotRecorded(before).into());
     }
     if let Some(open) = oldest_open(conn, before, Seq(0))? {
-        return Err(Refusal::StillOpen(open).into());
+        return Err(AppendRefusal::StillOpen(open).into());
     }
     let before = before.0.cast_signed();
-    let boundary: Option<Hash> = conn
+    let boundary: Option<ChainHash> = conn
         .query_row(
             "SELECT hash FROM events WHERE seq = ?1 - 1",
             [before],
@@ -123,8 +123,8 @@ fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), Fault> {
         conn.execute(sql, [before])?;
     }
     conn.execute(
-        "DELETE FROM mentions WHERE stretch < ?1",
-        [stretch_of(before)],
+        "DELETE FROM string_segments WHERE segment < ?1",
+        [segment_of(before)],
     )?;
     conn.execute(
         "INSERT OR REPLACE INTO meta VALUES ('pruned_seq', ?1 - 1), ('pruned_hash', ?2)",
@@ -134,7 +134,7 @@ fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), Fault> {
 }
 
 /// The oldest event in `from..before` that opened something that is open.
-fn oldest_open(conn: &Connection, before: Seq, from: Seq) -> Result<Option<Seq>, Fault> {
+fn oldest_open(conn: &Connection, before: Seq, from: Seq) -> Result<Option<Seq>, SqliteFailure> {
     let bounds = [from.0.cast_signed(), before.0.cast_signed()];
     let oldest = conn
         .prepare_cached(

@@ -8,29 +8,33 @@ use countersign_core::Seq;
 use rusqlite::Connection;
 
 use super::meta;
-use super::rows::{bound, seq};
-use crate::fault::Fault;
+use super::rows::{from_sql_seq, to_sql_bound};
+use crate::failure::SqliteFailure;
 
 /// Events after which the ids among them are indexed: at most so many rows are looked through.
 const UNINDEXED_MAX: u64 = 16_384;
 
 /// The newest event whose id is indexed if it has one.
-pub(super) fn indexed(conn: &Connection) -> Result<Seq, Fault> {
-    meta(conn, "ids_until").map(seq)
+pub(super) fn indexed_until(conn: &Connection) -> Result<Seq, SqliteFailure> {
+    meta(conn, "ids_until").map(from_sql_seq)
 }
 
 /// Indexes the ids of the newest asks if there are enough of them, and says how far it got.
-pub(super) fn index(conn: &Connection, head: Seq, indexed: Seq) -> Result<Seq, Fault> {
+pub(super) fn index_new_ids(
+    conn: &Connection,
+    head: Seq,
+    indexed: Seq,
+) -> Result<Seq, SqliteFailure> {
     if head.0 - indexed.0 < UNINDEXED_MAX {
         return Ok(indexed);
     }
     conn.execute(
-        "INSERT INTO approval_ids (name, opened) SELECT id, opened FROM approvals WHERE opened > ?1 ORDER BY id",
-        [bound(indexed.0)],
+        "INSERT INTO approval_ids (id, opened) SELECT id, opened FROM approvals WHERE opened > ?1 ORDER BY id",
+        [to_sql_bound(indexed.0)],
     )?;
     conn.execute(
         "UPDATE meta SET value = ?1 WHERE key = 'ids_until'",
-        [bound(head.0)],
+        [to_sql_bound(head.0)],
     )?;
     Ok(head)
 }

@@ -11,10 +11,10 @@ use countersign_core::{
 use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
 
-use super::rows::{APPROVAL, ApprovalRow, QUESTION, QuestionRow, timestamp};
-use crate::fault::Fault;
+use super::rows::{APPROVAL, ApprovalRow, QUESTION, QuestionRow, from_sql_time};
+use crate::failure::SqliteFailure;
 
-pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, Fault> {
+pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, SqliteFailure> {
     Ok(Snapshot {
         head,
         agents: all(conn, "SELECT * FROM agents ORDER BY id", agent)?,
@@ -28,7 +28,7 @@ pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, Fault> 
         tokens: all(conn, "SELECT * FROM tokens ORDER BY id", token)?,
         marks: all(conn, "SELECT * FROM marks ORDER BY pid, start_time", mark)?,
         grants: all(conn, "SELECT * FROM grants ORDER BY id", grant)?,
-        trusted: all(conn, "SELECT * FROM trusted ORDER BY file", |row| {
+        trusted: all(conn, "SELECT * FROM trusted_files ORDER BY path", |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?,
         bookmarks: all(conn, &format!("{BOOKMARKS} ORDER BY agent"), bookmark)?,
@@ -38,8 +38,8 @@ pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, Fault> 
 fn all<T>(
     conn: &Connection,
     sql: &str,
-    read: impl Fn(&Row<'_>) -> Result<T, Fault>,
-) -> Result<Vec<T>, Fault> {
+    read: impl Fn(&Row<'_>) -> Result<T, SqliteFailure>,
+) -> Result<Vec<T>, SqliteFailure> {
     let mut statement = conn.prepare(sql)?;
     let mut rows = statement.query([])?;
     let mut found = Vec::new();
@@ -49,7 +49,7 @@ fn all<T>(
     Ok(found)
 }
 
-fn open_approvals(conn: &Connection) -> Result<Vec<Approval>, Fault> {
+fn open_approvals(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
     let sql = format!(
         "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_listed WHERE ended IS NULL ORDER BY opened"
     );
@@ -60,7 +60,7 @@ fn open_approvals(conn: &Connection) -> Result<Vec<Approval>, Fault> {
     })
 }
 
-fn recent_approvals(conn: &Connection) -> Result<Vec<Approval>, Fault> {
+fn recent_approvals(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
     let sql = format!(
         "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_listed
          WHERE ended IS NOT NULL AND dismissed = 0 ORDER BY ended DESC"
@@ -83,7 +83,7 @@ fn recent_approvals(conn: &Connection) -> Result<Vec<Approval>, Fault> {
 }
 
 /// Only managed agents are told by the host itself; whoever asks over a connection comes back.
-fn half_told(conn: &Connection) -> Result<Vec<Approval>, Fault> {
+fn half_told(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
     let sql = format!(
         "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_attempted
          WHERE delivery = 1 AND ended IS NOT NULL ORDER BY opened"
@@ -93,7 +93,7 @@ fn half_told(conn: &Connection) -> Result<Vec<Approval>, Fault> {
     Ok(found.into_iter().flatten().filter(managed).collect())
 }
 
-fn open_questions(conn: &Connection) -> Result<Vec<Question>, Fault> {
+fn open_questions(conn: &Connection) -> Result<Vec<Question>, SqliteFailure> {
     let sql = format!(
         "SELECT {QUESTION} FROM questions INDEXED BY questions_open WHERE ended IS NULL ORDER BY opened"
     );
@@ -104,59 +104,62 @@ fn open_questions(conn: &Connection) -> Result<Vec<Question>, Fault> {
     })
 }
 
-fn agent(row: &Row<'_>) -> Result<Agent, Fault> {
+fn agent(row: &Row<'_>) -> Result<Agent, SqliteFailure> {
     Ok(Agent {
         profile: json(row, 1)?,
         base: json(row, 2)?,
         current_task: row.get(3)?,
         owner: PrincipalKey::new(row.get::<_, String>(4)?),
         client: row.get::<_, Option<String>>(5)?.map(ClientId::new),
-        lapses_at: row.get::<_, Option<i64>>(6)?.map(timestamp),
-        registered_at: timestamp(row.get(7)?),
-        updated_at: timestamp(row.get(8)?),
-        bypass_until: row.get::<_, Option<i64>>(9)?.map(timestamp),
+        lapses_at: row.get::<_, Option<i64>>(6)?.map(from_sql_time),
+        registered_at: from_sql_time(row.get(7)?),
+        updated_at: from_sql_time(row.get(8)?),
+        bypass_until: row.get::<_, Option<i64>>(9)?.map(from_sql_time),
         managed: managed(row)?,
     })
 }
 
-fn managed(row: &Row<'_>) -> Result<Option<Arc<Managed>>, Fault> {
+fn managed(row: &Row<'_>) -> Result<Option<Arc<Managed>>, SqliteFailure> {
     match row.get_ref(10)? {
         rusqlite::types::ValueRef::Null => Ok(None),
         _ => json(row, 10).map(Some),
     }
 }
 
-fn token(row: &Row<'_>) -> Result<Token, Fault> {
+fn token(row: &Row<'_>) -> Result<Token, SqliteFailure> {
     Ok(Token {
         id: TokenId::new(row.get::<_, String>(0)?),
         role: json(row, 1)?,
         name: row.get(2)?,
         hash: row.get(3)?,
-        created_at: timestamp(row.get(4)?),
-        expires_at: row.get::<_, Option<i64>>(5)?.map(timestamp),
+        created_at: from_sql_time(row.get(4)?),
+        expires_at: row.get::<_, Option<i64>>(5)?.map(from_sql_time),
     })
 }
 
-fn grant(row: &Row<'_>) -> Result<GrantState, Fault> {
+fn grant(row: &Row<'_>) -> Result<GrantState, SqliteFailure> {
     Ok(GrantState {
         grant: json(row, 1)?,
-        created_at: timestamp(row.get(2)?),
+        created_at: from_sql_time(row.get(2)?),
         uses_left: row.get(3)?,
         fired: row.get::<_, i64>(4)?.cast_unsigned(),
-        last_used: row.get::<_, Option<i64>>(5)?.map(timestamp),
+        last_used: row.get::<_, Option<i64>>(5)?.map(from_sql_time),
     })
 }
 
-const BOOKMARKS: &str = "SELECT agent, run, heard, kept FROM bookmarks";
+const BOOKMARKS: &str = "SELECT agent, run, offset, state FROM checkpoints";
 
 /// One agent's bookmark.
-pub(super) fn find_bookmark(conn: &Connection, agent: &AgentId) -> Result<Option<Bookmark>, Fault> {
+pub(super) fn find_bookmark(
+    conn: &Connection,
+    agent: &AgentId,
+) -> Result<Option<Bookmark>, SqliteFailure> {
     let mut find = conn.prepare_cached(&format!("{BOOKMARKS} WHERE agent = ?1"))?;
     let mut rows = find.query([agent.as_str()])?;
     rows.next()?.map(bookmark).transpose()
 }
 
-fn bookmark(row: &Row<'_>) -> Result<Bookmark, Fault> {
+fn bookmark(row: &Row<'_>) -> Result<Bookmark, SqliteFailure> {
     Ok(Bookmark {
         agent: AgentId::new(row.get::<_, String>(0)?),
         run: row.get(1)?,
@@ -165,7 +168,7 @@ fn bookmark(row: &Row<'_>) -> Result<Bookmark, Fault> {
     })
 }
 
-fn mark(row: &Row<'_>) -> Result<Mark, Fault> {
+fn mark(row: &Row<'_>) -> Result<Mark, SqliteFailure> {
     let process = ProcessKey {
         pid: row.get(0)?,
         start_time: row.get::<_, i64>(1)?.cast_unsigned(),
@@ -176,11 +179,11 @@ fn mark(row: &Row<'_>) -> Result<Mark, Fault> {
     })
 }
 
-fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, Fault> {
+fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, SqliteFailure> {
     let text = row
         .get_ref(column)?
         .as_str()
         .map_err(rusqlite::Error::from)?;
     serde_json::from_str(text)
-        .map_err(|error| Fault::Damaged(format!("a row cannot be read: {error}")))
+        .map_err(|error| SqliteFailure::Damaged(format!("a row cannot be read: {error}")))
 }

@@ -16,15 +16,10 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::StoreError;
-use crate::fault::Fault;
+use crate::failure::SqliteFailure;
 
-const MIGRATIONS: &[(i64, &str)] = &[
-    (1, include_str!("../../migrations/0001.sql")),
-    (2, include_str!("../../migrations/0002.sql")),
-    (3, include_str!("../../migrations/0003.sql")),
-    (4, include_str!("../../migrations/0004.sql")),
-    (5, include_str!("../../migrations/0005.sql")),
-];
+/// One file per released schema, oldest first, each with the version it leads to.
+const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("../../migrations/0001.sql"))];
 
 /// The newest schema known here.
 const SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
@@ -44,36 +39,36 @@ pub(super) const CHECKPOINT_FRAMES: usize = 4_000;
 const DOING: &str = "opening the database";
 
 /// The writer's connection to a file that is ours, up to date, and locked.
-pub(super) struct Opened {
+pub(super) struct WriterConnection {
     pub(super) conn: Connection,
     pub(super) lock: File,
 }
 
 /// Opens or makes the file for its one writer.
-pub(super) fn writer(path: &Path) -> Result<Opened, StoreError> {
-    let fail = |fault: Fault| fault.into_error(path, DOING);
+pub(super) fn open_writer(path: &Path) -> Result<WriterConnection, StoreError> {
+    let fail = |failure: SqliteFailure| failure.into_error(path, DOING);
     let lock = lock(path)?;
     create(path).map_err(|error| fail(error.into()))?;
     check_header(path)?;
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(fail)?;
     check_schema(&conn, path)?;
     prepare(&conn).map_err(fail)?;
-    Ok(Opened { conn, lock })
+    Ok(WriterConnection { conn, lock })
 }
 
 /// Whether a writer of this version could open the file, as far as that shows without writing: a
 /// host may be using it. A file that is not there yet is as good as one of ours.
-pub fn check(path: &Path) -> Result<(), StoreError> {
+pub fn check_database(path: &Path) -> Result<(), StoreError> {
     if !path.exists() {
         return Ok(());
     }
     check_header(path)?;
-    let conn = reader(path).map_err(|fault| fault.into_error(path, DOING))?;
+    let conn = open_reader(path).map_err(|failure| failure.into_error(path, DOING))?;
     check_schema(&conn, path).map(|_| ())
 }
 
 /// Opens the file to read what is committed.
-pub(super) fn reader(path: &Path) -> Result<Connection, Fault> {
+pub(super) fn open_reader(path: &Path) -> Result<Connection, SqliteFailure> {
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     conn.execute_batch(
         "PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY; PRAGMA query_only = ON;",
@@ -82,9 +77,9 @@ pub(super) fn reader(path: &Path) -> Result<Connection, Fault> {
 }
 
 /// Opens the file to read it, with or without a host beside us.
-pub(crate) fn auditor(path: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn open_for_audit(path: &Path) -> Result<Connection, StoreError> {
     check_header(path)?;
-    let conn = reader(path).map_err(|fault| fault.into_error(path, DOING))?;
+    let conn = open_reader(path).map_err(|failure| failure.into_error(path, DOING))?;
     match check_schema(&conn, path)? {
         0 => Err(StoreError::Damaged {
             path: path.to_path_buf(),
@@ -94,7 +89,7 @@ pub(crate) fn auditor(path: &Path) -> Result<Connection, StoreError> {
     }
 }
 
-pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Fault> {
+pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, SqliteFailure> {
     let conn = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     // Until the file is known to be ours, closing it must not move anything into it.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -105,7 +100,7 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Faul
 }
 
 fn lock(path: &Path) -> Result<File, StoreError> {
-    let fail = |error: std::io::Error| Fault::from(error).into_error(path, DOING);
+    let fail = |error: std::io::Error| SqliteFailure::from(error).into_error(path, DOING);
     if let Some(folder) = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -206,12 +201,12 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
 
 /// The schema the file has, once more with what lies in the write-ahead log counted in.
 fn check_schema(conn: &Connection, path: &Path) -> Result<i64, StoreError> {
-    let read = || -> Result<(i64, i64, i64), Fault> {
+    let read = || -> Result<(i64, i64, i64), SqliteFailure> {
         let pragma = |name| conn.pragma_query_value(None, name, |row| row.get(0));
         let tables = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         Ok((pragma("user_version")?, pragma("application_id")?, tables))
     };
-    let (found, application, tables) = read().map_err(|fault| fault.into_error(path, DOING))?;
+    let (found, application, tables) = read().map_err(|failure| failure.into_error(path, DOING))?;
     if found > SCHEMA {
         return Err(StoreError::Newer {
             path: path.to_path_buf(),
@@ -230,7 +225,7 @@ fn check_schema(conn: &Connection, path: &Path) -> Result<i64, StoreError> {
 }
 
 /// Brings a file that is ours up to date and sets how it is written.
-fn prepare(conn: &Connection) -> Result<(), Fault> {
+fn prepare(conn: &Connection) -> Result<(), SqliteFailure> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     conn.execute_batch(
         "PRAGMA journal_mode = WAL;
@@ -247,7 +242,7 @@ fn prepare(conn: &Connection) -> Result<(), Fault> {
     Ok(())
 }
 
-fn migrate(conn: &Connection) -> Result<(), Fault> {
+fn migrate(conn: &Connection) -> Result<(), SqliteFailure> {
     let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     for (version, migration) in MIGRATIONS {
         if *version > found {
@@ -258,7 +253,7 @@ fn migrate(conn: &Connection) -> Result<(), Fault> {
     if found == 0 {
         let mut stream = [0; 8];
         getrandom::fill(&mut stream)?;
-        conn.execute("INSERT INTO words (text) VALUES (?1)", [hex(&stream)])?;
+        conn.execute("INSERT INTO strings (text) VALUES (?1)", [hex(&stream)])?;
         conn.execute(
             "INSERT INTO meta VALUES ('stream', ?1), ('head', 0), ('ids_until', 0)",
             [hex(&stream)],

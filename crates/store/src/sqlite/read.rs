@@ -11,25 +11,27 @@ use countersign_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
 
-use super::rows::{self, APPROVAL, ApprovalRow, QUESTION, QuestionRow, bound, timestamp};
-use super::words::{self, Direction, Kinds, Sieve};
+use super::rows::{
+    self, APPROVAL, ApprovalRow, QUESTION, QuestionRow, from_sql_time, to_sql_bound,
+};
+use super::string_index::{self, KindCodes, ScanDirection, SegmentFilter};
 use super::{SqliteHistory, ids, load};
-use crate::fault::Fault;
-use crate::{ApprovalQuery, EventQuery, History, QuestionQuery, Status, StoreError};
+use crate::failure::SqliteFailure;
+use crate::{ApprovalQuery, EventHistory, EventQuery, QuestionQuery, StatusFilter, StoreError};
 
-impl History for SqliteHistory {
+impl EventHistory for SqliteHistory {
     fn events(&self, query: &EventQuery) -> Result<Vec<Committed>, StoreError> {
         self.read(|conn| events(conn, &self.kinds, query))
     }
 
     fn find_approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
         self.read(|conn| {
-            let indexed = "opened IN (SELECT opened FROM approval_ids WHERE name = ?1)";
+            let indexed = "opened IN (SELECT opened FROM approval_ids WHERE id = ?1)";
             let found = find_approval(conn, indexed, [id.as_str()])?;
             if found.is_some() {
                 return Ok(found);
             }
-            let newest = params![id.as_str(), bound(ids::indexed(conn)?.0)];
+            let newest = params![id.as_str(), to_sql_bound(ids::indexed_until(conn)?.0)];
             find_approval(conn, "id = ?1 AND opened > ?2", newest)
         })
     }
@@ -52,8 +54,8 @@ impl History for SqliteHistory {
                 "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_attempted
                  WHERE delivery = 1 AND ended IS NOT NULL AND opened > ?1 ORDER BY opened"
             );
-            let after = after.map_or(-1, |after| bound(after.0));
-            let mut list = List::new(usize::MAX);
+            let after = after.map_or(-1, |after| to_sql_bound(after.0));
+            let mut list = RowList::new(usize::MAX);
             _ = list.fill(conn, &sql, &[&after], |row| {
                 ApprovalRow::read(row)?.complete(conn)
             })?;
@@ -70,8 +72,10 @@ impl History for SqliteHistory {
             // In the order of numbers, so that all before it are older even if the clock was set back.
             let mut find =
                 conn.prepare_cached("SELECT seq FROM events WHERE at >= ?1 ORDER BY seq LIMIT 1")?;
-            let found = find.query_row([bound(at.0)], |row| row.get(0)).optional()?;
-            Ok(found.map(rows::seq))
+            let found = find
+                .query_row([to_sql_bound(at.0)], |row| row.get(0))
+                .optional()?;
+            Ok(found.map(rows::from_sql_seq))
         })
     }
 
@@ -110,7 +114,7 @@ fn find_approval(
     conn: &Connection,
     condition: &str,
     params: impl Params,
-) -> Result<Option<Approval>, Fault> {
+) -> Result<Option<Approval>, SqliteFailure> {
     let sql = format!("SELECT {APPROVAL} FROM approvals WHERE {condition}");
     let row = conn
         .prepare_cached(&sql)?
@@ -119,16 +123,20 @@ fn find_approval(
     row.map_or(Ok(None), |row| row.complete(conn))
 }
 
-fn events(conn: &Connection, kinds: &Kinds, query: &EventQuery) -> Result<Vec<Committed>, Fault> {
+fn events(
+    conn: &Connection,
+    kinds: &KindCodes,
+    query: &EventQuery,
+) -> Result<Vec<Committed>, SqliteFailure> {
     let first = query
         .after
-        .map_or(0, |after| bound(after.0).saturating_add(1));
+        .map_or(0, |after| to_sql_bound(after.0).saturating_add(1));
     let last = query
         .before
-        .map_or(i64::MAX, |before| bound(before.0).saturating_sub(1));
-    let mut sieve = Sieve::default();
+        .map_or(i64::MAX, |before| to_sql_bound(before.0).saturating_sub(1));
+    let mut filter = SegmentFilter::default();
     if let Some(wanted) = &query.kinds {
-        sieve.any = Some(
+        filter.any = Some(
             wanted
                 .iter()
                 .filter_map(|kind| kinds.codes.get(kind.as_str()).copied())
@@ -136,17 +144,17 @@ fn events(conn: &Connection, kinds: &Kinds, query: &EventQuery) -> Result<Vec<Co
         );
     }
     if let Some(agent) = &query.agent {
-        let Some(code) = words::find(conn, agent.as_str())? else {
+        let Some(code) = string_index::find_code(conn, agent.as_str())? else {
             return Ok(Vec::new());
         };
-        sieve.all = Some(code);
+        filter.required = Some(code);
     }
     let direction = if query.newest {
-        Direction::Down
+        ScanDirection::Down
     } else {
-        Direction::Up
+        ScanDirection::Up
     };
-    let mut page = Page {
+    let mut page = EventPage {
         conn,
         kinds,
         direction,
@@ -155,17 +163,17 @@ fn events(conn: &Connection, kinds: &Kinds, query: &EventQuery) -> Result<Vec<Co
         asks: HashMap::new(),
         found: Vec::new(),
     };
-    sieve.visit(conn, (first, last), direction, |first, last| {
-        page.take(&sieve, first, last)
+    filter.visit(conn, first..=last, direction, |first, last| {
+        page.take(&filter, first, last)
     })?;
     page.finish()
 }
 
 /// A page of events while it is filled.
-struct Page<'a> {
+struct EventPage<'a> {
     conn: &'a Connection,
-    kinds: &'a Kinds,
-    direction: Direction,
+    kinds: &'a KindCodes,
+    direction: ScanDirection,
     limit: usize,
     /// What was read for this page so far.
     bytes: usize,
@@ -174,14 +182,19 @@ struct Page<'a> {
     found: Vec<Committed>,
 }
 
-impl Page<'_> {
+impl EventPage<'_> {
     /// Takes what matches between two numbers, both included.
-    fn take(&mut self, sieve: &Sieve, first: i64, last: i64) -> Result<ControlFlow<()>, Fault> {
+    fn take(
+        &mut self,
+        filter: &SegmentFilter,
+        first: i64,
+        last: i64,
+    ) -> Result<ControlFlow<()>, SqliteFailure> {
         let sql = match self.direction {
-            Direction::Up => {
+            ScanDirection::Up => {
                 "SELECT seq, at, kind, agent FROM events WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq"
             }
-            Direction::Down => {
+            ScanDirection::Down => {
                 "SELECT seq, at, kind, agent FROM events WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq DESC"
             }
         };
@@ -192,13 +205,13 @@ impl Page<'_> {
                 return Ok(ControlFlow::Continue(()));
             };
             let kind = row.get(2)?;
-            if !sieve.passes(kind, row.get(3)?) {
+            if !filter.passes(kind, row.get(3)?) {
                 continue;
             }
             if let Some(event) = self.decode(row.get(0)?, kind)? {
                 self.found.push(Committed {
-                    seq: rows::seq(row.get(0)?),
-                    at: timestamp(row.get(1)?),
+                    seq: rows::from_sql_seq(row.get(0)?),
+                    at: from_sql_time(row.get(1)?),
                     event,
                     ask: None,
                 });
@@ -208,7 +221,7 @@ impl Page<'_> {
     }
 
     /// The event; nothing if it was erased, or if a later version wrote it.
-    fn decode(&mut self, number: i64, kind: i64) -> Result<Option<Event>, Fault> {
+    fn decode(&mut self, number: i64, kind: i64) -> Result<Option<Event>, SqliteFailure> {
         let Some(kind) = self.kinds.names.get(&kind) else {
             return Ok(None);
         };
@@ -227,39 +240,40 @@ impl Page<'_> {
         };
         let event = rows::decode(number, decoded)?;
         if let Event::ApprovalRequested(requested) = &event {
-            self.asks.insert(rows::seq(number), requested.ask.clone());
+            self.asks
+                .insert(rows::from_sql_seq(number), requested.ask.clone());
         }
         Ok(Some(event))
     }
 
     /// Puts the events in order, and the asks beside the ends.
-    fn finish(mut self) -> Result<Vec<Committed>, Fault> {
+    fn finish(mut self) -> Result<Vec<Committed>, SqliteFailure> {
         for committed in &mut self.found {
             let Some(opened) = committed.event.opened() else {
                 continue;
             };
             committed.ask = match self.asks.get(&opened) {
                 Some(ask) => Some(ask.clone()),
-                None => rows::ask(self.conn, bound(opened.0))?,
+                None => rows::ask(self.conn, to_sql_bound(opened.0))?,
             };
         }
-        if self.direction == Direction::Down {
+        if self.direction == ScanDirection::Down {
             self.found.reverse();
         }
         Ok(self.found)
     }
 }
 
-fn approvals(conn: &Connection, query: &ApprovalQuery) -> Result<Vec<Approval>, Fault> {
+fn approvals(conn: &Connection, query: &ApprovalQuery) -> Result<Vec<Approval>, SqliteFailure> {
     let last = query
         .opened_before
-        .map_or(i64::MAX, |before| bound(before.0).saturating_sub(1));
-    let Some(sieve) = agent_sieve(conn, query.agent.as_ref())? else {
+        .map_or(i64::MAX, |before| to_sql_bound(before.0).saturating_sub(1));
+    let Some(filter) = agent_filter(conn, query.agent.as_ref())? else {
         return Ok(Vec::new());
     };
-    let mut list = List::new(query.limit);
+    let mut list = RowList::new(query.limit);
     let take = |row: &ApprovalRow| {
-        (sieve.all.is_none() || row.agent == sieve.all)
+        (filter.required.is_none() || row.agent == filter.required)
             && row.opened <= last
             && has_status(query.status, row.ended)
             && (query.dismissed || !row.dismissed)
@@ -281,24 +295,24 @@ fn approvals(conn: &Connection, query: &ApprovalQuery) -> Result<Vec<Approval>, 
         .filter(|prefix| !prefix.is_empty())
     {
         let above = successor(prefix);
-        let newest = params![prefix, above, bound(ids::indexed(conn)?.0)];
+        let newest = params![prefix, above, to_sql_bound(ids::indexed_until(conn)?.0)];
         let newest = fill(
             "WHERE id >= ?1 AND id < ?2 AND opened > ?3 ORDER BY opened",
             newest,
         )?;
         if newest.is_continue() {
             _ = fill(
-                "WHERE opened IN (SELECT opened FROM approval_ids WHERE name >= ?1 AND name < ?2) ORDER BY opened",
+                "WHERE opened IN (SELECT opened FROM approval_ids WHERE id >= ?1 AND id < ?2) ORDER BY opened",
                 params![prefix, above],
             )?;
         }
-    } else if query.status == Some(Status::Pending) {
+    } else if query.status == Some(StatusFilter::Pending) {
         _ = fill(
             "INDEXED BY approvals_listed WHERE ended IS NULL AND opened <= ?1 ORDER BY opened",
             params![last],
         )?;
     } else {
-        sieve.visit(conn, (0, last), Direction::Down, |first, last| {
+        filter.visit(conn, 0..=last, ScanDirection::Down, |first, last| {
             fill(
                 "WHERE opened BETWEEN ?1 AND ?2 ORDER BY opened",
                 params![first, last],
@@ -308,16 +322,16 @@ fn approvals(conn: &Connection, query: &ApprovalQuery) -> Result<Vec<Approval>, 
     Ok(list.found)
 }
 
-fn questions(conn: &Connection, query: &QuestionQuery) -> Result<Vec<Question>, Fault> {
-    let Some(sieve) = agent_sieve(conn, query.agent.as_ref())? else {
+fn questions(conn: &Connection, query: &QuestionQuery) -> Result<Vec<Question>, SqliteFailure> {
+    let Some(filter) = agent_filter(conn, query.agent.as_ref())? else {
         return Ok(Vec::new());
     };
-    let mut list = List::new(query.limit);
+    let mut list = RowList::new(query.limit);
     let mut fill = |rest: &str, params: &[&dyn ToSql]| {
         let sql = format!("SELECT {QUESTION} FROM questions {rest} DESC");
         list.fill(conn, &sql, params, |row| {
             let row = QuestionRow::read(row)?;
-            let wanted = (sieve.all.is_none() || row.agent == sieve.all)
+            let wanted = (filter.required.is_none() || row.agent == filter.required)
                 && has_status(query.status, row.ended);
             if wanted { row.complete(conn) } else { Ok(None) }
         })
@@ -330,13 +344,13 @@ fn questions(conn: &Connection, query: &QuestionQuery) -> Result<Vec<Question>, 
         // The sign keeps the planner from walking the whole table in order.
         let by_id = "WHERE id >= ?1 AND id < ?2 ORDER BY +opened";
         _ = fill(by_id, params![prefix, successor(prefix)])?;
-    } else if query.status == Some(Status::Pending) {
+    } else if query.status == Some(StatusFilter::Pending) {
         _ = fill(
             "INDEXED BY questions_open WHERE ended IS NULL ORDER BY opened",
             params![],
         )?;
     } else {
-        sieve.visit(conn, (0, i64::MAX), Direction::Down, |first, last| {
+        filter.visit(conn, 0..=i64::MAX, ScanDirection::Down, |first, last| {
             fill(
                 "WHERE opened BETWEEN ?1 AND ?2 ORDER BY opened",
                 params![first, last],
@@ -347,30 +361,30 @@ fn questions(conn: &Connection, query: &QuestionQuery) -> Result<Vec<Question>, 
 }
 
 /// A list while it is filled.
-struct List<T> {
+struct RowList<T> {
     limit: usize,
     bytes: usize,
     found: Vec<T>,
 }
 
 /// Something whose rows are counted in bytes.
-trait Weighed {
+trait PayloadSize {
     fn bytes(&self) -> usize;
 }
 
-impl Weighed for Approval {
+impl PayloadSize for Approval {
     fn bytes(&self) -> usize {
         self.ask.bytes()
     }
 }
 
-impl Weighed for Question {
+impl PayloadSize for Question {
     fn bytes(&self) -> usize {
         self.text.text.len()
     }
 }
 
-impl<T: Weighed> List<T> {
+impl<T: PayloadSize> RowList<T> {
     fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -384,8 +398,8 @@ impl<T: Weighed> List<T> {
         conn: &Connection,
         sql: &str,
         params: &[&dyn ToSql],
-        mut take: impl FnMut(&Row<'_>) -> Result<Option<T>, Fault>,
-    ) -> Result<ControlFlow<()>, Fault> {
+        mut take: impl FnMut(&Row<'_>) -> Result<Option<T>, SqliteFailure>,
+    ) -> Result<ControlFlow<()>, SqliteFailure> {
         let mut statement = conn.prepare_cached(sql)?;
         let mut rows = statement.query(params)?;
         while self.found.len() < self.limit && self.bytes < PAGE_BYTES_MAX {
@@ -401,23 +415,26 @@ impl<T: Weighed> List<T> {
     }
 }
 
-/// Stretches that mention the agent. Nothing if the log has never heard of it.
-fn agent_sieve(conn: &Connection, agent: Option<&AgentId>) -> Result<Option<Sieve>, Fault> {
+/// Matches the segments in which the agent occurs. Nothing if it occurs nowhere in the log.
+fn agent_filter(
+    conn: &Connection,
+    agent: Option<&AgentId>,
+) -> Result<Option<SegmentFilter>, SqliteFailure> {
     let Some(agent) = agent else {
-        return Ok(Some(Sieve::default()));
+        return Ok(Some(SegmentFilter::default()));
     };
-    let code = words::find(conn, agent.as_str())?;
-    Ok(code.map(|code| Sieve {
+    let code = string_index::find_code(conn, agent.as_str())?;
+    Ok(code.map(|code| SegmentFilter {
         any: None,
-        all: Some(code),
+        required: Some(code),
     }))
 }
 
-fn has_status(wanted: Option<Status>, ended: Option<i64>) -> bool {
+fn has_status(wanted: Option<StatusFilter>, ended: Option<i64>) -> bool {
     match wanted {
         None => true,
-        Some(Status::Pending) => ended.is_none(),
-        Some(Status::Ended) => ended.is_some(),
+        Some(StatusFilter::Pending) => ended.is_none(),
+        Some(StatusFilter::Ended) => ended.is_some(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::fault::LostFile;
+use crate::failure::LostFile;
 
 /// The database, its write-ahead log, its shared memory and the lock of its one host, as they were when
 /// they were opened. Nobody removes any of them while a writer is connected.

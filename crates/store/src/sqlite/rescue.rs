@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::open;
 use super::record_files::{RecordFiles, with_suffix};
-use crate::fault::Fault;
+use crate::failure::SqliteFailure;
 use crate::{RescuedRecord, StoreError, audit};
 
 const DOING: &str = "rescuing the record";
@@ -25,7 +25,7 @@ pub(super) fn rescue(
     log_copy: &[u8],
     target: &Path,
 ) -> Result<RescuedRecord, StoreError> {
-    let fail = |fault: Fault| fault.into_error(target, DOING);
+    let fail = |failure: SqliteFailure| failure.into_error(target, DOING);
     // Reserves the name; the file takes its place when it is whole.
     match create_new(target) {
         Ok(reserved) => drop(reserved),
@@ -38,7 +38,7 @@ pub(super) fn rescue(
         }
         Err(error) => return Err(fail(error.into())),
     }
-    let draft = Draft(with_suffix(target, ".part"));
+    let draft = RescueDraft(with_suffix(target, ".part"));
     let written = copy_both(files, log_copy, &draft)
         .and_then(|()| prove(&draft.0))
         .or_else(|from_copy| {
@@ -51,9 +51,9 @@ pub(super) fn rescue(
 }
 
 /// A database that is not known to be whole yet, and what `SQLite` makes beside it. Gone when dropped.
-struct Draft(PathBuf);
+struct RescueDraft(PathBuf);
 
-impl Draft {
+impl RescueDraft {
     fn log(&self) -> PathBuf {
         with_suffix(&self.0, "-wal")
     }
@@ -67,7 +67,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for RescueDraft {
     fn drop(&mut self) {
         self.clear();
     }
@@ -80,8 +80,8 @@ fn create_new(path: &Path) -> std::io::Result<File> {
 
 /// The database as it is, with the write-ahead log as it was committed beside it: what the next host
 /// would have found.
-fn copy_both(files: &RecordFiles, log_copy: &[u8], draft: &Draft) -> Result<(), StoreError> {
-    let copy = || -> Result<(), Fault> {
+fn copy_both(files: &RecordFiles, log_copy: &[u8], draft: &RescueDraft) -> Result<(), StoreError> {
+    let copy = || -> Result<(), SqliteFailure> {
         let mut database = File::open(files.find_database()?)?;
         std::io::copy(&mut database, &mut create_new(&draft.0)?)?;
         create_new(&draft.log())?.write_all(log_copy)?;
@@ -89,17 +89,17 @@ fn copy_both(files: &RecordFiles, log_copy: &[u8], draft: &Draft) -> Result<(), 
         conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
         Ok(())
     };
-    copy().map_err(|fault| fault.into_error(&draft.0, DOING))
+    copy().map_err(|failure| failure.into_error(&draft.0, DOING))
 }
 
-fn vacuum_into(conn: &Connection, draft: &Draft) -> Result<(), StoreError> {
-    let write = || -> Result<(), Fault> {
+fn vacuum_into(conn: &Connection, draft: &RescueDraft) -> Result<(), StoreError> {
+    let write = || -> Result<(), SqliteFailure> {
         drop(create_new(&draft.0)?);
         let path = draft.0.as_os_str().to_string_lossy();
         conn.execute("VACUUM INTO ?1", [path])?;
         Ok(())
     };
-    write().map_err(|fault| fault.into_error(&draft.0, DOING))
+    write().map_err(|failure| failure.into_error(&draft.0, DOING))
 }
 
 fn prove(draft: &Path) -> Result<RescuedRecord, StoreError> {
@@ -117,13 +117,13 @@ fn prove(draft: &Path) -> Result<RescuedRecord, StoreError> {
     }
 }
 
-fn put_in_place(draft: &Draft, target: &Path) -> Result<(), StoreError> {
-    let put = || -> Result<(), Fault> {
+fn put_in_place(draft: &RescueDraft, target: &Path) -> Result<(), StoreError> {
+    let put = || -> Result<(), SqliteFailure> {
         File::open(&draft.0)?.sync_all()?;
         fs::rename(&draft.0, target)?;
         let folder = target.parent().filter(|path| !path.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
         Ok(())
     };
-    put().map_err(|fault| fault.into_error(target, DOING))
+    put().map_err(|failure| failure.into_error(target, DOING))
 }

@@ -11,23 +11,23 @@ use countersign_core::{Approval, Ask, ClientId, Ended, Question, QuestionEnded, 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 
-use crate::fault::Fault;
+use crate::failure::SqliteFailure;
 
 /// A time as the database has it. Times are not compared there unless they are bounds.
-pub(super) fn time(time: Timestamp) -> i64 {
+pub(super) fn to_sql_time(time: Timestamp) -> i64 {
     time.0.cast_signed()
 }
 
 /// A caller's bound: beyond what the database can count means as far as it can.
-pub(super) fn bound(number: u64) -> i64 {
+pub(super) fn to_sql_bound(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-pub(super) fn seq(number: i64) -> Seq {
+pub(super) fn from_sql_seq(number: i64) -> Seq {
     Seq(number.cast_unsigned())
 }
 
-pub(super) fn timestamp(number: i64) -> Timestamp {
+pub(super) fn from_sql_time(number: i64) -> Timestamp {
     Timestamp(number.cast_unsigned())
 }
 
@@ -42,14 +42,18 @@ pub(super) fn delivery_code(delivery: Delivery) -> i64 {
     }
 }
 
-fn parse_delivery(code: i64) -> Result<Delivery, Fault> {
+fn parse_delivery(code: i64) -> Result<Delivery, SqliteFailure> {
     Ok(match code {
         0 => Delivery::Waiting,
         1 => Delivery::Attempted,
         2 => Delivery::Delivered,
         3 => Delivery::Withdrawn,
         4 => Delivery::Unknown,
-        _ => return Err(Fault::Damaged(format!("there is no delivery {code}"))),
+        _ => {
+            return Err(SqliteFailure::Damaged(format!(
+                "there is no delivery {code}"
+            )));
+        }
     })
 }
 
@@ -86,13 +90,13 @@ impl ApprovalRow {
     }
 
     /// The whole approval; nothing if its ask or its end was erased.
-    pub(super) fn complete(self, conn: &Connection) -> Result<Option<Approval>, Fault> {
+    pub(super) fn complete(self, conn: &Connection) -> Result<Option<Approval>, SqliteFailure> {
         let Some((created_at, requested)) = timed_payload::<ApprovalRequested>(conn, self.opened)?
         else {
             return Ok(None);
         };
         if requested.ask.id.as_str() != self.id {
-            return Err(Fault::Damaged(format!(
+            return Err(SqliteFailure::Damaged(format!(
                 "event {} did not open approval `{}`",
                 self.opened, self.id
             )));
@@ -106,10 +110,10 @@ impl ApprovalRow {
         };
         Ok(Some(Approval {
             ask: requested.ask,
-            opened: seq(self.opened),
+            opened: from_sql_seq(self.opened),
             created_at,
             client: self.client.map(ClientId::new),
-            lapses_at: self.lapses_at.map(timestamp),
+            lapses_at: self.lapses_at.map(from_sql_time),
             ended,
             delivery: parse_delivery(self.delivery)?,
             deliveries: self.deliveries,
@@ -117,26 +121,26 @@ impl ApprovalRow {
         }))
     }
 
-    fn ending(&self, conn: &Connection, number: i64) -> Result<Option<Ended>, Fault> {
+    fn ending(&self, conn: &Connection, number: i64) -> Result<Option<Ended>, SqliteFailure> {
         let Some((at, resolved)) = timed_payload::<ApprovalResolved>(conn, number)? else {
             return Ok(None);
         };
         if resolved.approval.as_str() != self.id {
-            return Err(Fault::Damaged(format!(
+            return Err(SqliteFailure::Damaged(format!(
                 "event {number} did not end approval `{}`",
                 self.id
             )));
         }
         Ok(Some(Ended {
             ending: resolved.ending,
-            seq: seq(number),
+            seq: from_sql_seq(number),
             at,
         }))
     }
 
     /// What to say when something open has lost its ask.
-    pub(super) fn lost(number: i64) -> Fault {
-        Fault::Damaged(format!(
+    pub(super) fn lost(number: i64) -> SqliteFailure {
+        SqliteFailure::Damaged(format!(
             "something open has lost event {number}, which says what was asked"
         ))
     }
@@ -166,12 +170,12 @@ impl QuestionRow {
     }
 
     /// The whole question; nothing if its text or its end was erased.
-    pub(super) fn complete(self, conn: &Connection) -> Result<Option<Question>, Fault> {
+    pub(super) fn complete(self, conn: &Connection) -> Result<Option<Question>, SqliteFailure> {
         let Some((created_at, asked)) = timed_payload::<QuestionAsked>(conn, self.opened)? else {
             return Ok(None);
         };
         if asked.question.id.as_str() != self.id {
-            return Err(Fault::Damaged(format!(
+            return Err(SqliteFailure::Damaged(format!(
                 "event {} did not open question `{}`",
                 self.opened, self.id
             )));
@@ -182,14 +186,14 @@ impl QuestionRow {
                 None => return Ok(None),
                 Some((at, ended)) => Some(QuestionEnded {
                     ending: ended.ending,
-                    seq: seq(number),
+                    seq: from_sql_seq(number),
                     at,
                 }),
             },
         };
         Ok(Some(Question {
             text: asked.question,
-            opened: seq(self.opened),
+            opened: from_sql_seq(self.opened),
             created_at,
             escalated: self.escalated,
             ended,
@@ -201,7 +205,7 @@ impl QuestionRow {
 fn timed_payload<T: DeserializeOwned>(
     conn: &Connection,
     number: i64,
-) -> Result<Option<(Timestamp, T)>, Fault> {
+) -> Result<Option<(Timestamp, T)>, SqliteFailure> {
     let mut find = conn
         .prepare_cached("SELECT at, body FROM events JOIN payloads USING (seq) WHERE seq = ?1")?;
     let mut rows = find.query([number])?;
@@ -209,7 +213,7 @@ fn timed_payload<T: DeserializeOwned>(
         return Ok(None);
     };
     let body = decode(number, serde_json::from_slice(blob(row, 1)?))?;
-    Ok(Some((timestamp(row.get(0)?), body)))
+    Ok(Some((from_sql_time(row.get(0)?), body)))
 }
 
 /// The payload of an event of this kind; nothing if it is of another or was erased.
@@ -217,9 +221,9 @@ pub(super) fn payload<T: DeserializeOwned>(
     conn: &Connection,
     number: i64,
     kind: &str,
-) -> Result<Option<T>, Fault> {
+) -> Result<Option<T>, SqliteFailure> {
     let mut find = conn.prepare_cached(
-        "SELECT body FROM events JOIN payloads USING (seq) JOIN words ON code = kind
+        "SELECT body FROM events JOIN payloads USING (seq) JOIN strings ON code = kind
          WHERE seq = ?1 AND text = ?2",
     )?;
     let found = find.query_row(params![number, kind], |row| {
@@ -232,7 +236,7 @@ pub(super) fn payload<T: DeserializeOwned>(
 }
 
 /// The ask an event opened; nothing if it was erased.
-pub(super) fn ask(conn: &Connection, number: i64) -> Result<Option<Arc<Ask>>, Fault> {
+pub(super) fn ask(conn: &Connection, number: i64) -> Result<Option<Arc<Ask>>, SqliteFailure> {
     let requested: Option<ApprovalRequested> = payload(conn, number, "approval.requested")?;
     Ok(requested.map(|requested| requested.ask))
 }
@@ -243,9 +247,12 @@ pub(super) fn blob<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r 
 }
 
 /// A payload that does not read as what it was written as is damage.
-pub(super) fn decode<T>(number: i64, read: Result<T, serde_json::Error>) -> Result<T, Fault> {
+pub(super) fn decode<T>(
+    number: i64,
+    read: Result<T, serde_json::Error>,
+) -> Result<T, SqliteFailure> {
     read.map_err(|error| {
-        Fault::Damaged(format!(
+        SqliteFailure::Damaged(format!(
             "the payload of event {number} cannot be read: {error}"
         ))
     })

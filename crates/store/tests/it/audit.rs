@@ -1,7 +1,7 @@
 //! The audit finds what was changed behind the host's back, and only that.
 
 use countersign_core::Seq;
-use countersign_store::{AuditReport, Problem, StoreError, export, verify};
+use countersign_store::{AuditProblem, AuditReport, StoreError, export, verify};
 use serde_json::{Value, json};
 
 use crate::file::Host;
@@ -22,7 +22,7 @@ fn audit(host: &Host) -> AuditReport {
     verify(&host.path, None).unwrap()
 }
 
-fn problems_after(sql: &str) -> Vec<Problem> {
+fn problems_after(sql: &str) -> Vec<AuditProblem> {
     let host = recorded();
     host.tamper(sql);
     audit(&host).problems
@@ -83,14 +83,14 @@ fn changed_payload_is_found() {
     let problems = problems_after(
         "UPDATE payloads SET body = CAST(replace(CAST(body AS TEXT), 'kept', 'kepT') AS BLOB) WHERE seq = 4",
     );
-    assert_eq!(problems, [Problem::DigestMismatch { seq: Seq(4) }]);
+    assert_eq!(problems, [AuditProblem::DigestMismatch { seq: Seq(4) }]);
     let problems = problems_after("UPDATE payloads SET salt = zeroblob(16) WHERE seq = 2");
-    assert_eq!(problems, [Problem::DigestMismatch { seq: Seq(2) }]);
+    assert_eq!(problems, [AuditProblem::DigestMismatch { seq: Seq(2) }]);
 }
 
 #[test]
 fn changed_header_is_found() {
-    let here = [Problem::HashMismatch { seq: Seq(2) }];
+    let here = [AuditProblem::HashMismatch { seq: Seq(2) }];
     assert_eq!(
         problems_after("UPDATE events SET at = at + 1 WHERE seq = 2"),
         here
@@ -112,18 +112,18 @@ fn changed_header_is_found() {
     let both = problems_after("UPDATE events SET hash = zeroblob(32) WHERE seq = 2");
     assert_eq!(
         both,
-        [2, 3].map(|seq| Problem::HashMismatch { seq: Seq(seq) })
+        [2, 3].map(|seq| AuditProblem::HashMismatch { seq: Seq(seq) })
     );
 }
 
 #[test]
 fn payload_erased_behind_the_back_is_found() {
     let problems = problems_after("DELETE FROM payloads WHERE seq = 4");
-    assert_eq!(problems, [Problem::MissingPayload { seq: Seq(4) }]);
+    assert_eq!(problems, [AuditProblem::MissingPayload { seq: Seq(4) }]);
     let problems = problems_after("DELETE FROM payloads WHERE seq = 5");
     assert_eq!(
         problems,
-        [3, 5].map(|seq| Problem::MissingPayload { seq: Seq(seq) })
+        [3, 5].map(|seq| AuditProblem::MissingPayload { seq: Seq(seq) })
     );
 }
 
@@ -133,18 +133,21 @@ fn missing_events_are_found() {
         problems_after("DELETE FROM events WHERE seq = 2; DELETE FROM payloads WHERE seq = 2");
     assert_eq!(
         problems,
-        [Problem::Gap {
+        [AuditProblem::Gap {
             after: Seq(1),
             before: Seq(3)
         }]
     );
     let problems =
         problems_after("DELETE FROM events WHERE seq = 5; DELETE FROM payloads WHERE seq = 5");
-    let moved = Problem::HeadMoved {
+    let moved = AuditProblem::HeadMoved {
         newest: Seq(4),
         counted: Seq(5),
     };
-    assert_eq!(problems, [Problem::MissingPayload { seq: Seq(3) }, moved]);
+    assert_eq!(
+        problems,
+        [AuditProblem::MissingPayload { seq: Seq(3) }, moved]
+    );
 }
 
 #[test]
@@ -154,7 +157,7 @@ fn unrecorded_prune_is_found() {
          INSERT INTO meta VALUES ('pruned_seq', 2);
          DELETE FROM events WHERE seq <= 2; DELETE FROM payloads WHERE seq <= 2",
     );
-    assert_eq!(problems, [Problem::UnrecordedPrune { before: Seq(3) }]);
+    assert_eq!(problems, [AuditProblem::UnrecordedPrune { before: Seq(3) }]);
 }
 
 #[test]
@@ -170,14 +173,17 @@ fn head_kept_elsewhere_is_held_against_the_record() {
     assert_eq!(against(5, &earlier.head_hash.to_uppercase()), []);
     assert_eq!(
         against(4, &earlier.head_hash),
-        [Problem::HeadMismatch { seq: Seq(4) }]
+        [AuditProblem::HeadMismatch { seq: Seq(4) }]
     );
     host.script().tell(notified(None, "later"));
     assert_eq!(against(5, &earlier.head_hash), []);
     host.script().prune(6).unwrap();
     assert_eq!(against(5, &earlier.head_hash), []);
-    assert_eq!(against(5, "00"), [Problem::HeadMismatch { seq: Seq(5) }]);
-    assert_eq!(against(4, "00"), [Problem::HeadGone { seq: Seq(4) }]);
+    assert_eq!(
+        against(5, "00"),
+        [AuditProblem::HeadMismatch { seq: Seq(5) }]
+    );
+    assert_eq!(against(4, "00"), [AuditProblem::HeadGone { seq: Seq(4) }]);
 }
 
 #[test]
@@ -196,7 +202,7 @@ fn tail_cut_off_with_care_is_found_against_a_head() {
     let head = Some((before.head, before.head_hash));
     assert_eq!(
         verify(&host.path, head).unwrap().problems,
-        [Problem::HeadNotReached { seq: Seq(2) }]
+        [AuditProblem::HeadNotReached { seq: Seq(2) }]
     );
 }
 

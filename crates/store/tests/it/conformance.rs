@@ -12,7 +12,7 @@ use countersign_core::{
     DeviceId, GrantId, GrantState, Json, Managed, Mark, PrincipalKey, QuestionId, Role, Seq,
     Snapshot, Timestamp, Token, TokenId,
 };
-use countersign_store::{ApprovalQuery, EventQuery, QuestionQuery, Status};
+use countersign_store::{ApprovalQuery, EventQuery, QuestionQuery, StatusFilter};
 
 use crate::fixture::{
     Script, ask, by, committed, ending, json, keyed, notified, opening, pruned, redacted,
@@ -589,19 +589,19 @@ pub(crate) fn approvals_are_filtered(mut script: Script) {
         )
     };
     assert_eq!(
-        find(Some(Status::Pending), None),
+        find(Some(StatusFilter::Pending), None),
         ["approval-5", "approval-3", "approval-1"]
     );
     assert_eq!(
-        find(Some(Status::Ended), None),
+        find(Some(StatusFilter::Ended), None),
         ["approval-4", "approval-2"]
     );
     assert_eq!(find(None, Some("a")), ["approval-2", "approval-1"]);
-    assert_eq!(find(Some(Status::Pending), Some("b")), ["approval-3"]);
-    assert_eq!(find(Some(Status::Ended), Some("b")), ["approval-4"]);
+    assert_eq!(find(Some(StatusFilter::Pending), Some("b")), ["approval-3"]);
+    assert_eq!(find(Some(StatusFilter::Ended), Some("b")), ["approval-4"]);
     assert_eq!(find(None, Some("nobody")), [""; 0]);
     let older = ApprovalQuery {
-        status: Some(Status::Pending),
+        status: Some(StatusFilter::Pending),
         opened_before: Some(Seq(4)),
         ..ApprovalQuery::default()
     };
@@ -711,11 +711,11 @@ pub(crate) fn questions_are_listed_and_found(mut script: Script) {
     };
     assert_eq!(find(None, None, None), [two.clone(), one.clone()]);
     assert_eq!(
-        find(Some(Status::Pending), None, None),
+        find(Some(StatusFilter::Pending), None, None),
         std::slice::from_ref(&two)
     );
     assert_eq!(
-        find(Some(Status::Ended), None, None),
+        find(Some(StatusFilter::Ended), None, None),
         std::slice::from_ref(&one)
     );
     assert_eq!(find(None, Some("a"), None), std::slice::from_ref(&one));
@@ -780,7 +780,7 @@ pub(crate) fn erased_end_does_not_read_as_open(mut script: Script) {
     script.redact(2).unwrap();
     assert_eq!(script.history.find_approval(&ended.ask.id).unwrap(), None);
     let pending = ApprovalQuery {
-        status: Some(Status::Pending),
+        status: Some(StatusFilter::Pending),
         ..ApprovalQuery::default()
     };
     assert_eq!(ids(&script, pending), [""; 0]);

@@ -71,7 +71,7 @@ fn writer() {
         return;
     };
     let (mut log, _history) = countersign_store::open(Path::new(&path)).unwrap();
-    let mut head = countersign_store::Log::load(&mut log).unwrap().head.0;
+    let mut head = countersign_store::EventLog::load(&mut log).unwrap().head.0;
     loop {
         let (one, kept) = opening(
             Seq(head + 1),
@@ -87,7 +87,7 @@ fn writer() {
             approvals: vec![kept, ended],
             ..Changes::default()
         };
-        countersign_store::Log::append(&mut log, &[one, two, three, four], &changes).unwrap();
+        countersign_store::EventLog::append(&mut log, &[one, two, three, four], &changes).unwrap();
         head += PER_APPEND;
         let mut out = std::io::stdout().lock();
         writeln!(out, "\nack {head}").unwrap();

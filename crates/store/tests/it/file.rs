@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use countersign_core::{AgentId, Bookmark, Changes, Committed, Json, Seq};
-use countersign_store::{EventQuery, History, Log, SqliteHistory, SqliteLog, StoreError, open};
+use countersign_core::{Changes, Committed, Seq};
+use countersign_store::{
+    EventHistory, EventLog, EventQuery, SqliteHistory, SqliteLog, StoreError, open,
+};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
@@ -110,60 +112,6 @@ fn second_host_is_refused() {
     host.script();
 }
 
-/// A file as the first schema had it: what later ones brought is taken out again.
-#[test]
-fn file_of_the_first_schema_is_brought_up_to_date() {
-    let host = Host::new();
-    let mut script = host.script();
-    let open = script.open(ask("approval-1", Some("a")));
-    drop(script);
-    host.tamper(
-        "DROP TABLE grants; DROP TABLE trusted; DROP TABLE bookmarks; ALTER TABLE agents DROP COLUMN bypass_until;
-         ALTER TABLE agents DROP COLUMN managed; DROP INDEX questions_keyed;
-         ALTER TABLE questions DROP COLUMN asker; ALTER TABLE questions DROP COLUMN key;
-         ALTER TABLE questions DROP COLUMN escalated;
-         INSERT INTO agents VALUES
-             ('a', '{\"id\": \"a\", \"name\": \"Ann\"}', '\"idle\"', NULL, 'uid:1', NULL, NULL, 1, 2);
-         PRAGMA user_version = 1",
-    );
-    let mut script = host.script();
-    let loaded = script.log.load().unwrap();
-    assert_eq!(loaded.open_approvals, [open]);
-    assert_eq!(loaded.agents[0].bypass_until, None);
-    assert_eq!(loaded.agents[0].managed, None);
-    assert_eq!((loaded.grants, loaded.trusted), (Vec::new(), Vec::new()));
-    assert_eq!(script.events().len(), 1);
-}
-
-/// A file as a host left it whose agents ended with it.
-#[test]
-fn file_of_the_third_schema_is_brought_up_to_date() {
-    let host = Host::new();
-    let mut script = host.script();
-    script.open(ask("approval-1", Some("a")));
-    let before = script.log.load().unwrap();
-    drop(script);
-    host.tamper(
-        "DROP TABLE bookmarks; DROP INDEX questions_keyed; ALTER TABLE questions DROP COLUMN asker;
-         ALTER TABLE questions DROP COLUMN key; ALTER TABLE questions DROP COLUMN escalated;
-         PRAGMA user_version = 3",
-    );
-    let mut script = host.script();
-    assert_eq!(script.log.load().unwrap(), before);
-    let bookmark = Bookmark {
-        agent: AgentId::new("a"),
-        run: 1,
-        heard: 7,
-        kept: Json::null(),
-    };
-    let changes = Changes {
-        bookmarks: vec![(bookmark.agent.clone(), Some(bookmark.clone()))],
-        ..Changes::default()
-    };
-    script.append(&[], &changes).unwrap();
-    assert_eq!(script.log.load().unwrap().bookmarks, [bookmark]);
-}
-
 #[test]
 fn newer_file_is_refused_untouched() {
     let host = Host::new();
@@ -174,7 +122,7 @@ fn newer_file_is_refused_untouched() {
         StoreError::Newer { found: 99, .. }
     ));
     assert!(matches!(
-        countersign_store::check(&host.path),
+        countersign_store::check_database(&host.path),
         Err(StoreError::Newer { found: 99, .. })
     ));
 }
@@ -194,7 +142,7 @@ fn newer_version_in_the_write_ahead_log_is_refused_untouched() {
         StoreError::Newer { found: 99, .. }
     ));
     assert!(matches!(
-        countersign_store::check(&host.path),
+        countersign_store::check_database(&host.path),
         Err(StoreError::Newer { found: 99, .. })
     ));
 }

@@ -12,11 +12,11 @@ use countersign_core::{
     AgentId, Approval, ApprovalId, By, Changes, ClientId, Committed, Ended, Event, GrantId, Json,
     PrincipalKey, Question, QuestionEnded, QuestionId, Role, Seq, Timestamp,
 };
-use countersign_store::{EventQuery, History, Log, StoreError};
+use countersign_store::{EventHistory, EventLog, EventQuery, StoreError};
 
 pub(crate) struct Script {
-    pub(crate) log: Box<dyn Log>,
-    pub(crate) history: Arc<dyn History>,
+    pub(crate) log: Box<dyn EventLog>,
+    pub(crate) history: Arc<dyn EventHistory>,
     pub(crate) head: Seq,
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn pruned(before: u64) -> Event {
 }
 
 impl Script {
-    pub(crate) fn new(log: Box<dyn Log>, history: Arc<dyn History>) -> Self {
+    pub(crate) fn new(log: Box<dyn EventLog>, history: Arc<dyn EventHistory>) -> Self {
         Self {
             log,
             history,

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use countersign_core::{Changes, Committed, Seq};
-use countersign_store::{EventQuery, History as _, Log as _, SqliteLog, StoreError, open, verify};
+use countersign_store::{
+    EventHistory as _, EventLog as _, EventQuery, SqliteLog, StoreError, open, verify,
+};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use countersign_core::event::Notified;
 use countersign_core::{By, Caller, Changes, Committed, Json, Seq, Timestamp};
-use countersign_daemon::Log as _;
+use countersign_daemon::EventLog as _;
 
 use super::hosts::{Host, Store};
 use super::report::{Metric, Row};

@@ -9,7 +9,7 @@ use countersign_core::{
     Principal, PrincipalKey, Ran, ResolveApproval, Role, Seq, Snapshot, SpawnAgent, State,
 };
 use countersign_store::memory::{MemoryLog, open_memory};
-use countersign_store::{Log, StoreError};
+use countersign_store::{EventLog, StoreError};
 use tokio::sync::{oneshot, watch};
 
 use super::super::{Command, ReadScope, RecordHealth, View, Waiters};
@@ -54,7 +54,7 @@ struct Watched {
     failure: Arc<Mutex<Failure>>,
 }
 
-impl Log for Watched {
+impl EventLog for Watched {
     fn load(&mut self) -> Result<Snapshot, StoreError> {
         self.log.load()
     }

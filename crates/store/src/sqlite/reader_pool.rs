@@ -7,25 +7,25 @@ use rusqlite::Connection;
 
 use super::open;
 use super::record_files::RecordFiles;
-use crate::fault::Fault;
+use crate::failure::SqliteFailure;
 
 /// Readers open at a time: what the processors can serve, and what memory is given to.
 const READERS_MAX: usize = 4;
 
-pub(super) struct Pool {
+pub(super) struct ReaderPool {
     path: PathBuf,
     files: Arc<RecordFiles>,
-    readers: Mutex<Readers>,
+    readers: Mutex<OpenReaders>,
     freed: Condvar,
 }
 
 #[derive(Default)]
-struct Readers {
+struct OpenReaders {
     idle: Vec<Connection>,
     open: usize,
 }
 
-impl Pool {
+impl ReaderPool {
     pub(super) fn new(path: PathBuf, files: Arc<RecordFiles>) -> Self {
         Self {
             path,
@@ -36,11 +36,11 @@ impl Pool {
     }
 
     /// Lends a reader. One that fails to read is closed: what ails it may pass with it.
-    pub(super) fn lend<T>(
+    pub(super) fn with_reader<T>(
         &self,
-        read: impl FnOnce(&Connection) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
-        let mut place = Place {
+        read: impl FnOnce(&Connection) -> Result<T, SqliteFailure>,
+    ) -> Result<T, SqliteFailure> {
+        let mut place = ReaderSlot {
             pool: self,
             conn: None,
         };
@@ -51,16 +51,17 @@ impl Pool {
     }
 
     /// A new reader of the very files that the writer has open, not of others under their names.
-    fn connect(&self) -> Result<Connection, Fault> {
+    fn connect(&self) -> Result<Connection, SqliteFailure> {
         self.files.check()?;
-        let conn = open::reader(&self.path)?;
+        let conn = open::open_reader(&self.path)?;
         self.files.check()?;
         Ok(conn)
     }
 
     /// An idle reader, or the right to open one.
     fn reserve(&self) -> Option<Connection> {
-        let full = |readers: &mut Readers| readers.idle.is_empty() && readers.open >= READERS_MAX;
+        let full =
+            |readers: &mut OpenReaders| readers.idle.is_empty() && readers.open >= READERS_MAX;
         let mut readers = self
             .freed
             .wait_while(self.lock(), full)
@@ -72,18 +73,18 @@ impl Pool {
         idle
     }
 
-    fn lock(&self) -> MutexGuard<'_, Readers> {
+    fn lock(&self) -> MutexGuard<'_, OpenReaders> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The place of a reader on loan: given back with it or, if it was lost on the way, without.
-struct Place<'p> {
-    pool: &'p Pool,
+struct ReaderSlot<'p> {
+    pool: &'p ReaderPool,
     conn: Option<Connection>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for ReaderSlot<'_> {
     fn drop(&mut self) {
         let mut readers = self.pool.lock();
         match self.conn.take() {

@@ -1,4 +1,4 @@
-//! What can go wrong inside the backend, before it is told in the contract's words.
+//! What can go wrong inside the backend, before it is translated to [`StoreError`].
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::StoreError;
 
 /// An append that no writer may make.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum AppendRefusal {
     /// A number is missing or comes twice.
     #[error("event {found} does not follow event {head}")]
     OutOfOrder { head: Seq, found: Seq },
@@ -24,8 +24,8 @@ pub(crate) enum Refusal {
     RecordOfErasure(Seq),
 }
 
-impl From<Refusal> for StoreError {
-    fn from(refusal: Refusal) -> Self {
+impl From<AppendRefusal> for StoreError {
+    fn from(refusal: AppendRefusal) -> Self {
         Self::Backend {
             doing: "checking an append",
             source: Box::new(refusal),
@@ -48,7 +48,7 @@ impl From<LostFile> for StoreError {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum SqliteFailure {
     #[error(transparent)]
     Sql(#[from] rusqlite::Error),
     #[error(transparent)]
@@ -58,15 +58,15 @@ pub(crate) enum Fault {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] AppendRefusal),
     #[error(transparent)]
     Lost(#[from] LostFile),
     #[error("{0}")]
     Damaged(String),
 }
 
-impl Fault {
-    /// In the contract's words.
+impl SqliteFailure {
+    /// Translates to the error of the contract; `doing` says what was being done.
     pub(crate) fn into_error(self, path: &Path, doing: &'static str) -> StoreError {
         let path = path.to_path_buf();
         match self {

@@ -9,30 +9,31 @@ use countersign_core::{
 };
 use rusqlite::{CachedStatement, Connection, params};
 
-use super::rows::{delivery_code, time};
-use super::words::Words;
-use crate::fault::Fault;
+use super::rows::{delivery_code, to_sql_time};
+use super::string_index::InternedStrings;
+use crate::failure::SqliteFailure;
 
 /// Writes what changed. Events from `first` on are this append's own.
 pub(super) fn write(
     conn: &Connection,
-    words: &mut Words,
+    strings: &mut InternedStrings,
     changes: &Changes,
     first: Seq,
-) -> Result<(), Fault> {
-    write_approvals(conn, words, changes, first)?;
+) -> Result<(), SqliteFailure> {
+    write_approvals(conn, strings, changes, first)?;
     for opened in &changes.dismissed {
         let mut dismiss =
             conn.prepare_cached("UPDATE approvals SET dismissed = 1 WHERE opened = ?1")?;
         dismiss.execute([opened.0.cast_signed()])?;
     }
-    write_questions(conn, words, &changes.questions)?;
+    write_questions(conn, strings, &changes.questions)?;
     write_agents(conn, &changes.agents)?;
     write_bookmarks(conn, &changes.bookmarks)?;
     write_tokens(conn, &changes.tokens)?;
     write_grants(conn, &changes.grants)?;
     for (file, digest) in &changes.trusted {
-        let mut put = conn.prepare_cached("INSERT OR REPLACE INTO trusted VALUES (?1, ?2)")?;
+        let mut put =
+            conn.prepare_cached("INSERT OR REPLACE INTO trusted_files VALUES (?1, ?2)")?;
         put.execute([file, digest])?;
     }
     for device in &changes.devices {
@@ -47,11 +48,11 @@ pub(super) fn write(
 /// Approvals, each with what became of its answer in the same append.
 fn write_approvals(
     conn: &Connection,
-    words: &mut Words,
+    strings: &mut InternedStrings,
     changes: &Changes,
     first: Seq,
-) -> Result<(), Fault> {
-    let mut answers = Answers::fold(&changes.answers);
+) -> Result<(), SqliteFailure> {
+    let mut answers = AnswerChanges::fold(&changes.answers);
     if !changes.approvals.is_empty() {
         let mut update = conn.prepare_cached(UPDATE)?;
         let mut insert = conn.prepare_cached(INSERT)?;
@@ -65,7 +66,7 @@ fn write_approvals(
                 }
             }
             bind_changing(&mut insert, approval, answer)?;
-            bind_lasting(&mut insert, approval, conn, words)?;
+            bind_lasting(&mut insert, approval, conn, strings)?;
             insert.raw_execute()?;
         }
     }
@@ -87,9 +88,9 @@ const INSERT: &str = "INSERT INTO approvals (opened, client, lapses_at, ended, d
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
 /// What became of answers, the last word per approval.
-struct Answers(BTreeMap<Seq, AnswerChange>);
+struct AnswerChanges(BTreeMap<Seq, AnswerChange>);
 
-impl Answers {
+impl AnswerChanges {
     fn fold(changes: &[AnswerChange]) -> Self {
         let mut answers = BTreeMap::new();
         for change in changes {
@@ -114,10 +115,10 @@ fn bind_changing(
     statement: &mut CachedStatement<'_>,
     approval: &Approval,
     (delivery, deliveries): (Delivery, u32),
-) -> Result<(), Fault> {
+) -> Result<(), SqliteFailure> {
     statement.raw_bind_parameter(1, approval.opened.0.cast_signed())?;
     statement.raw_bind_parameter(2, approval.client.as_ref().map(ClientId::as_str))?;
-    statement.raw_bind_parameter(3, approval.lapses_at.map(time))?;
+    statement.raw_bind_parameter(3, approval.lapses_at.map(to_sql_time))?;
     statement.raw_bind_parameter(
         4,
         approval
@@ -135,13 +136,13 @@ fn bind_lasting(
     statement: &mut CachedStatement<'_>,
     approval: &Approval,
     conn: &Connection,
-    words: &mut Words,
-) -> Result<(), Fault> {
+    strings: &mut InternedStrings,
+) -> Result<(), SqliteFailure> {
     let ask = &approval.ask;
     let agent = ask
         .agent
         .as_ref()
-        .map(|agent| words.code(conn, agent.as_str()))
+        .map(|agent| strings.intern(conn, agent.as_str()))
         .transpose()?;
     statement.raw_bind_parameter(8, ask.id.as_str())?;
     statement.raw_bind_parameter(9, agent)?;
@@ -155,15 +156,15 @@ fn bind_lasting(
 
 fn write_questions(
     conn: &Connection,
-    words: &mut Words,
+    strings: &mut InternedStrings,
     questions: &[Question],
-) -> Result<(), Fault> {
+) -> Result<(), SqliteFailure> {
     for question in questions {
         let agent = question
             .text
             .agent
             .as_ref()
-            .map(|agent| words.code(conn, agent.as_str()))
+            .map(|agent| strings.intern(conn, agent.as_str()))
             .transpose()?;
         let mut put = conn.prepare_cached(
             "INSERT INTO questions (opened, id, agent, ended, asker, key, escalated)
@@ -188,7 +189,10 @@ fn write_questions(
     Ok(())
 }
 
-fn write_agents(conn: &Connection, agents: &[(AgentId, Option<Agent>)]) -> Result<(), Fault> {
+fn write_agents(
+    conn: &Connection,
+    agents: &[(AgentId, Option<Agent>)],
+) -> Result<(), SqliteFailure> {
     for (id, agent) in agents {
         let Some(agent) = agent else {
             conn.prepare_cached("DELETE FROM agents WHERE id = ?1")?
@@ -211,10 +215,10 @@ fn write_agents(conn: &Connection, agents: &[(AgentId, Option<Agent>)]) -> Resul
             agent.current_task,
             agent.owner.as_str(),
             agent.client.as_ref().map(ClientId::as_str),
-            agent.lapses_at.map(time),
-            time(agent.registered_at),
-            time(agent.updated_at),
-            agent.bypass_until.map(time),
+            agent.lapses_at.map(to_sql_time),
+            to_sql_time(agent.registered_at),
+            to_sql_time(agent.updated_at),
+            agent.bypass_until.map(to_sql_time),
             agent
                 .managed
                 .as_ref()
@@ -228,17 +232,17 @@ fn write_agents(conn: &Connection, agents: &[(AgentId, Option<Agent>)]) -> Resul
 fn write_bookmarks(
     conn: &Connection,
     bookmarks: &[(AgentId, Option<Bookmark>)],
-) -> Result<(), Fault> {
+) -> Result<(), SqliteFailure> {
     for (agent, bookmark) in bookmarks {
         let Some(bookmark) = bookmark else {
-            conn.prepare_cached("DELETE FROM bookmarks WHERE agent = ?1")?
+            conn.prepare_cached("DELETE FROM checkpoints WHERE agent = ?1")?
                 .execute([agent.as_str()])?;
             continue;
         };
         let mut put = conn.prepare_cached(
-            "INSERT INTO bookmarks (agent, run, heard, kept) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (agent) DO UPDATE SET run = excluded.run, heard = excluded.heard,
-                 kept = excluded.kept",
+            "INSERT INTO checkpoints (agent, run, offset, state) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (agent) DO UPDATE SET run = excluded.run, offset = excluded.offset,
+                 state = excluded.state",
         )?;
         put.execute(params![
             agent.as_str(),
@@ -250,7 +254,10 @@ fn write_bookmarks(
     Ok(())
 }
 
-fn write_tokens(conn: &Connection, tokens: &[(TokenId, Option<Token>)]) -> Result<(), Fault> {
+fn write_tokens(
+    conn: &Connection,
+    tokens: &[(TokenId, Option<Token>)],
+) -> Result<(), SqliteFailure> {
     for (id, token) in tokens {
         let Some(token) = token else {
             conn.prepare_cached("DELETE FROM tokens WHERE id = ?1")?
@@ -267,14 +274,17 @@ fn write_tokens(conn: &Connection, tokens: &[(TokenId, Option<Token>)]) -> Resul
             serde_json::to_string(&token.role)?,
             token.name,
             token.hash,
-            time(token.created_at),
-            token.expires_at.map(time),
+            to_sql_time(token.created_at),
+            token.expires_at.map(to_sql_time),
         ])?;
     }
     Ok(())
 }
 
-fn write_grants(conn: &Connection, grants: &[(GrantId, Option<GrantState>)]) -> Result<(), Fault> {
+fn write_grants(
+    conn: &Connection,
+    grants: &[(GrantId, Option<GrantState>)],
+) -> Result<(), SqliteFailure> {
     for (id, state) in grants {
         let Some(state) = state else {
             conn.prepare_cached("DELETE FROM grants WHERE id = ?1")?
@@ -289,16 +299,16 @@ fn write_grants(conn: &Connection, grants: &[(GrantId, Option<GrantState>)]) -> 
         put.execute(params![
             id.as_str(),
             serde_json::to_string(&state.grant)?,
-            time(state.created_at),
+            to_sql_time(state.created_at),
             state.uses_left,
             state.fired.cast_signed(),
-            state.last_used.map(time),
+            state.last_used.map(to_sql_time),
         ])?;
     }
     Ok(())
 }
 
-fn write_marks(conn: &Connection, changes: &Changes) -> Result<(), Fault> {
+fn write_marks(conn: &Connection, changes: &Changes) -> Result<(), SqliteFailure> {
     for mark in &changes.marks_added {
         let mut put = conn.prepare_cached("INSERT OR REPLACE INTO marks VALUES (?1, ?2, ?3)")?;
         put.execute(params![

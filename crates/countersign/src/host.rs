@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use countersign_core::{Caller, OWN_SERVER, Rejection, TokenId};
 use countersign_daemon::{McpServer, Rulebook, RunnerSettings, Service, ServiceError, Settings};
-use countersign_server::{Options, Server};
+use countersign_server::{Server, ServerOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -55,7 +55,7 @@ pub(crate) async fn run(
     settings.escalation_ms = escalation_ms;
     let (service, mut stopped) = countersign_daemon::open(&paths.database, settings).await?;
     let ending = CancellationToken::new();
-    let doors = Options {
+    let doors = ServerOptions {
         socket: paths.socket.clone(),
         listen,
         allow_hosts,
@@ -68,7 +68,7 @@ pub(crate) async fn run(
     tracing::info!(socket = %paths.socket.display(), address = ?server.address, "the doors are open");
     ready(server.address);
     let orderly = until_told_to_end(&ending, &mut stopped).await?;
-    let agents_ended_by = server.closed().await;
+    let agents_ended_by = server.wait_closed().await;
     let kept = see_to_agents(&service, agents_ended_by).await;
     service.stop().await;
     stopped.wait().await;

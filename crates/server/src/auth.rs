@@ -14,15 +14,15 @@ use countersign_core::{AgentId, Principal, PrincipalKey, Role, Timestamp};
 use countersign_daemon::{Identified, Service};
 use countersign_protocol::{ErrorCode, Reason};
 
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 use crate::peer::{TcpPeers, find_root, identify};
 
-pub(crate) use connection::{Connection, Peer};
-pub(crate) use find_peer::{FoundPeer, Lineage};
+pub(crate) use connection::{CallerConnection, ConnectionPeer};
+pub(crate) use find_peer::{FoundPeer, PeerLineage};
 
 /// Who a caller turned out to be, and until when that holds.
 #[derive(Clone, Debug)]
-pub(crate) struct Identity {
+pub(crate) struct CallerIdentity {
     pub(crate) principal: Arc<Principal>,
     expires_at: Option<Timestamp>,
     trust_version: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Identity {
 }
 
 /// What finding out who is calling needs.
-pub(crate) struct Doorkeeper {
+pub(crate) struct Authenticator {
     pub(crate) service: Service,
     pub(crate) peers: Arc<TcpPeers>,
     /// Who the host runs as: the only user the Unix socket lets in.
@@ -42,18 +42,18 @@ pub(crate) struct Doorkeeper {
     pub(crate) unnamed_callers: bool,
 }
 
-impl Doorkeeper {
+impl Authenticator {
     /// Finds out who is calling, with what they show.
     pub(crate) async fn identify(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Arc<CallerConnection>,
         token: Option<Arc<str>>,
-    ) -> Result<Identity, Fault> {
+    ) -> Result<CallerIdentity, ApiError> {
         let trust_version = self.service.trust_version();
-        if let Peer::Unix { uid, .. } = connection.peer
+        if let ConnectionPeer::Unix { uid, .. } = connection.peer
             && uid != self.uid
         {
-            return Err(Fault::refused(
+            return Err(ApiError::refused(
                 Reason::AuthFailed,
                 "the socket is for its owner alone",
             ));
@@ -65,17 +65,17 @@ impl Doorkeeper {
         }
         let found = self.find_peer(connection).await?;
         let (principal, expires_at) = match (found, bearer) {
-            (FoundPeer::Agent(agent), _) => (agent_by_descent(agent), None),
+            (FoundPeer::Agent(agent), _) => (agent_principal(agent), None),
             (FoundPeer::Other(lineage), Some((token, bearer))) => {
                 if let Role::Agent(agent) = &bearer.principal.role {
-                    self.mark_users(agent, &token, &lineage).await?;
+                    self.mark_token_users(agent, &token, &lineage).await?;
                     connection.note_agent(agent.clone());
                 }
                 (bearer.principal, bearer.expires_at)
             }
-            (FoundPeer::Other(_), None) => (self.owner(), None),
+            (FoundPeer::Other(_), None) => (self.owner_principal(), None),
         };
-        Ok(Identity {
+        Ok(CallerIdentity {
             principal,
             expires_at,
             trust_version,
@@ -87,29 +87,33 @@ impl Doorkeeper {
     async fn find_bearer(
         &self,
         token: Option<&str>,
-    ) -> Result<Option<(String, Identified)>, Fault> {
+    ) -> Result<Option<(String, Identified)>, ApiError> {
         let Some(token) = token else { return Ok(None) };
         let bearer = self.service.identify(token).await?;
         let bearer = bearer
-            .ok_or_else(|| Fault::plain(Reason::AuthFailed, "auth failed: token mismatch"))?;
+            .ok_or_else(|| ApiError::plain(Reason::AuthFailed, "auth failed: token mismatch"))?;
         Ok(Some((token.to_owned(), bearer)))
     }
 
     /// Whoever uses an agent's token is that agent, before anything is done for it.
-    async fn mark_users(
+    async fn mark_token_users(
         &self,
         agent: &AgentId,
         token: &str,
-        lineage: &Lineage,
-    ) -> Result<(), Fault> {
+        lineage: &PeerLineage,
+    ) -> Result<(), ApiError> {
         for process in lineage.users_of(token) {
-            self.mark(agent, process).await?;
+            self.mark_process(agent, process).await?;
         }
         Ok(())
     }
 
     /// Marks a process; where there is no room, those that ended make it.
-    pub(crate) async fn mark(&self, agent: &AgentId, process: ProcessKey) -> Result<(), Fault> {
+    pub(crate) async fn mark_process(
+        &self,
+        agent: &AgentId,
+        process: ProcessKey,
+    ) -> Result<(), ApiError> {
         if self
             .service
             .mark_process(agent.clone(), process)
@@ -118,15 +122,15 @@ impl Doorkeeper {
         {
             return Ok(());
         }
-        self.forget_ended().await?;
+        self.forget_ended_processes().await?;
         Ok(self.service.mark_process(agent.clone(), process).await?)
     }
 
     /// The process that an agent's hook was started by, or in words why there is none.
-    pub(crate) async fn root_of(
+    pub(crate) async fn find_agent_root(
         &self,
-        connection: &Arc<Connection>,
-    ) -> Result<Result<ProcessKey, String>, Fault> {
+        connection: &Arc<CallerConnection>,
+    ) -> Result<Result<ProcessKey, String>, ApiError> {
         let lineage = match self.find_peer(connection).await? {
             FoundPeer::Other(lineage) => lineage.all(),
             FoundPeer::Agent(_) => connection.holder_processes(),
@@ -137,7 +141,7 @@ impl Doorkeeper {
     }
 
     /// Drops marks of processes that have ended.
-    pub(crate) async fn forget_ended(&self) -> Result<(), Fault> {
+    pub(crate) async fn forget_ended_processes(&self) -> Result<(), ApiError> {
         let mut marked = self.service.marked_processes().await?;
         marked.retain(|process| {
             identify(process.pid).is_none_or(|id| id.start_time != process.start_time)
@@ -145,7 +149,7 @@ impl Doorkeeper {
         Ok(self.service.forget_processes(marked).await?)
     }
 
-    fn owner(&self) -> Arc<Principal> {
+    fn owner_principal(&self) -> Arc<Principal> {
         let key = PrincipalKey::new(format!("uid:{}", self.uid));
         Arc::new(Principal {
             role: Role::Operator,
@@ -155,7 +159,10 @@ impl Doorkeeper {
     }
 
     /// Refuses a connection whose other end is an agent.
-    pub(crate) async fn refuse_agents(&self, connection: &Arc<Connection>) -> Result<(), Fault> {
+    pub(crate) async fn refuse_agents(
+        &self,
+        connection: &Arc<CallerConnection>,
+    ) -> Result<(), ApiError> {
         match self.find_peer(connection).await? {
             FoundPeer::Agent(agent) => {
                 Err(countersign_core::Rejection::AgentNotAllowed(agent).into())
@@ -165,40 +172,41 @@ impl Doorkeeper {
     }
 
     /// Whether events may still be sent to whoever began to read them.
-    pub(crate) async fn may_read_on(
+    pub(crate) async fn may_keep_reading(
         &self,
-        connection: &Arc<Connection>,
-        identity: &mut Identity,
+        connection: &Arc<CallerConnection>,
+        identity: &mut CallerIdentity,
     ) -> bool {
-        self.refresh(connection, identity).await.is_ok() && identity.principal.agent().is_none()
+        self.refresh_identity(connection, identity).await.is_ok()
+            && identity.principal.agent().is_none()
     }
 
     /// Whether what was done for a caller may be shown to whoever is at the other end now.
-    pub(crate) async fn confirm(
+    pub(crate) async fn confirm_identity(
         &self,
-        connection: &Arc<Connection>,
-        identity: &mut Identity,
-    ) -> Result<(), Fault> {
+        connection: &Arc<CallerConnection>,
+        identity: &mut CallerIdentity,
+    ) -> Result<(), ApiError> {
         let before = identity.principal.key.clone();
-        self.refresh(connection, identity).await?;
+        self.refresh_identity(connection, identity).await?;
         if identity.principal.key == before {
             return Ok(());
         }
         let message = "auth failed: the connection is another caller's now";
-        Err(Fault::plain(Reason::AuthFailed, message))
+        Err(ApiError::plain(Reason::AuthFailed, message))
     }
 
     /// Looks again who is at the other end, and whether an identity still holds.
-    pub(crate) async fn refresh(
+    pub(crate) async fn refresh_identity(
         &self,
-        connection: &Arc<Connection>,
-        identity: &mut Identity,
-    ) -> Result<(), Fault> {
+        connection: &Arc<CallerConnection>,
+        identity: &mut CallerIdentity,
+    ) -> Result<(), ApiError> {
         if identity
             .expires_at
             .is_some_and(|end| self.service.now() >= end)
         {
-            return Err(Fault::plain(
+            return Err(ApiError::plain(
                 Reason::AuthFailed,
                 "auth failed: the token's time is over",
             ));
@@ -214,7 +222,7 @@ impl Doorkeeper {
 }
 
 /// Who an agent is, however it was found out.
-pub(crate) fn agent_by_descent(agent: AgentId) -> Arc<Principal> {
+pub(crate) fn agent_principal(agent: AgentId) -> Arc<Principal> {
     let key = PrincipalKey::new(format!("agent:{agent}"));
     Arc::new(Principal {
         name: agent.as_str().into(),
@@ -223,8 +231,8 @@ pub(crate) fn agent_by_descent(agent: AgentId) -> Arc<Principal> {
     })
 }
 
-pub(crate) fn auth_required() -> Fault {
-    Fault::new(
+pub(crate) fn auth_required() -> ApiError {
+    ApiError::new(
         ErrorCode::AuthRequired,
         Reason::AuthRequired,
         "auth required: send `session.auth` with a token first, or an `Authorization: Bearer` header",

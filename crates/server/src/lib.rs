@@ -2,28 +2,28 @@
 //! on the Unix socket alike. Each translates the wire to [`Service`] and back.
 //!
 //! Invariants: nobody is served before it is known who they are; every queue and frame has a
-//! bound; ending is one path, by one token.
+//! bound; shutdown is one path, by one token.
 #![forbid(unsafe_code)]
 
+mod api_error;
 mod auth;
 mod capacity;
 mod convert;
-mod doors;
 mod events;
-mod fault;
-mod framing;
-mod guard;
 mod listen;
-mod look_again;
+mod login_tickets;
 mod mcp;
 mod metrics;
 mod ops;
+mod origin_guard;
 mod peer;
+mod recheck_caller;
+mod request_length;
 mod rest;
 mod rpc;
+mod server_state;
 mod session;
 mod strict;
-mod tickets;
 mod web;
 
 use std::io;
@@ -35,11 +35,11 @@ use countersign_core::Caller;
 use countersign_daemon::Service;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use doors::Doors;
+pub(crate) use server_state::ServerState;
 
 /// Where and for whom the doors open.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServerOptions {
     /// The Unix socket; its folder must be the user's alone.
     pub socket: PathBuf,
     /// The TCP address, if there is to be one.
@@ -56,7 +56,7 @@ pub struct Options {
 
 /// Why the doors could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub enum ServerOpenError {
     /// The address is taken or not ours.
     #[error("could not listen on `{address}`")]
     Listen {
@@ -83,27 +83,27 @@ pub enum ServeError {
 pub struct Server {
     /// The TCP address that was bound.
     pub address: Option<SocketAddr>,
-    ending: CancellationToken,
+    shutdown: CancellationToken,
     tasks: tokio_util::task::TaskTracker,
     socket: PathBuf,
     agents_ended_by: Arc<OnceLock<Caller>>,
 }
 
 impl Server {
-    /// Opens the doors. They are served until `ending` is cancelled.
+    /// Opens the doors. They are served until `shutdown` is cancelled.
     pub async fn open(
-        options: Options,
+        options: ServerOptions,
         service: Service,
-        ending: CancellationToken,
-    ) -> Result<Self, ServeError> {
-        listen::open(options, service, ending).await
+        shutdown: CancellationToken,
+    ) -> Result<Self, ServerOpenError> {
+        listen::open(options, service, shutdown).await
     }
 
     /// Waits until the doors are told to close, then until those inside have left or their time is
     /// over. Gives back who wanted the agents to end too, if somebody did: some may have been started
     /// while the last doors closed.
-    pub async fn closed(self) -> Option<Caller> {
-        self.ending.cancelled().await;
+    pub async fn wait_closed(self) -> Option<Caller> {
+        self.shutdown.cancelled().await;
         self.tasks.close();
         let limit = std::time::Duration::from_millis(countersign_core::limits::SHUTDOWN_MS);
         if tokio::time::timeout(limit, self.tasks.wait())

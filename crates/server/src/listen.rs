@@ -27,16 +27,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{Connection, Doorkeeper, Peer, login_name};
+use crate::api_error::ApiError;
+use crate::auth::{Authenticator, CallerConnection, ConnectionPeer, login_name};
 use crate::capacity::{ConnectionLimits, ProcessShare, ProcessShares};
-use crate::fault::Fault;
-use crate::framing::{LengthLines, WatchedStream};
-use crate::guard::Guard;
-use crate::look_again::look_again;
-use crate::ops::hook::{self, Desk};
+use crate::login_tickets::LoginTickets;
+use crate::ops::hook::{self, HookWaiters};
+use crate::origin_guard::OriginGuard;
 use crate::peer::{TcpEnds, TcpPeers, identify};
-use crate::tickets::Tickets;
-use crate::{Doors, Options, ServeError, Server, mcp, rest, session, web};
+use crate::recheck_caller::recheck_caller;
+use crate::request_length::{LengthLines, WatchedStream};
+use crate::{Server, ServerOpenError, ServerOptions, ServerState, mcp, rest, session, web};
 
 /// What is read from a WebSocket at a time: most frames fit.
 const READ_BUFFER_BYTES: usize = 4096;
@@ -49,10 +49,10 @@ const TOO_MANY: &[u8] =
 const RECORD_HEADER: HeaderName = HeaderName::from_static("countersign-record");
 
 pub(crate) async fn open(
-    options: Options,
+    options: ServerOptions,
     service: Service,
-    ending: CancellationToken,
-) -> Result<Server, ServeError> {
+    shutdown: CancellationToken,
+) -> Result<Server, ServerOpenError> {
     let unix = bind_unix(&options.socket)?;
     let tcp = match options.listen {
         Some(address) => Some(bind_tcp(address).await?),
@@ -60,45 +60,45 @@ pub(crate) async fn open(
     };
     let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
     let uid = rustix::process::getuid().as_raw();
-    let doorkeeper = Doorkeeper {
+    let authenticator = Authenticator {
         service: service.clone(),
         peers: Arc::new(TcpPeers::default()),
         uid,
         login: login_name(uid),
         unnamed_callers: options.unnamed_callers,
     };
-    doorkeeper
-        .forget_ended()
+    authenticator
+        .forget_ended_processes()
         .await
-        .map_err(|_| ServeError::Ended)?;
+        .map_err(|_| ServerOpenError::Ended)?;
     let limits = ConnectionLimits::of_process();
-    let doors = Arc::new(Doors {
+    let state = Arc::new(ServerState {
         service,
-        doorkeeper,
-        guard: Guard::new(
+        authenticator,
+        guard: OriginGuard::new(
             address.map_or(0, |address| address.port()),
             &options.allow_hosts,
         ),
-        tickets: Tickets::default(),
-        hooks: Desk::default(),
-        ending: ending.clone(),
+        tickets: LoginTickets::default(),
+        hook_waiters: HookWaiters::default(),
+        shutdown: shutdown.clone(),
         limits,
-        room: Arc::new(Semaphore::new(limits.tcp)),
-        unix_room: Arc::new(Semaphore::new(limits.unix)),
+        tcp_permits: Arc::new(Semaphore::new(limits.tcp)),
+        unix_permits: Arc::new(Semaphore::new(limits.unix)),
         address,
         socket: options.socket.clone(),
         database: options.database,
         agents_alone_ms: options.agents_alone_ms,
         agents_ended_by: Arc::default(),
     });
-    let agents_ended_by = doors.agents_ended_by.clone();
+    let agents_ended_by = state.agents_ended_by.clone();
     let shares = Arc::new(ProcessShares::new(limits));
-    let router = router(&doors);
+    let router = router(&state);
     let tasks = TaskTracker::new();
-    tasks.spawn(hook::watch(doors.clone()));
-    let door = Door {
+    tasks.spawn(hook::watch(state.clone()));
+    let door = ConnectionServer {
         router,
-        doors,
+        state,
         shares,
         tasks: tasks.clone(),
     };
@@ -108,7 +108,7 @@ pub(crate) async fn open(
     }
     Ok(Server {
         address,
-        ending,
+        shutdown,
         tasks,
         socket: options.socket,
         agents_ended_by,
@@ -116,19 +116,19 @@ pub(crate) async fn open(
 }
 
 #[derive(Clone)]
-struct Door {
+struct ConnectionServer {
     router: Router,
-    doors: Arc<Doors>,
+    state: Arc<ServerState>,
     shares: Arc<ProcessShares>,
     tasks: TaskTracker,
 }
 
-fn router(doors: &Arc<Doors>) -> Router {
+fn router(state: &Arc<ServerState>) -> Router {
     let (rest, _) = rest::router();
     Router::new()
         .route("/", get(web_socket_or_front_page))
         .route("/rpc", get(web_socket))
-        .route("/mcp", mcp::route(doors))
+        .route("/mcp", mcp::route(state))
         .route("/healthz", get(web::health))
         .route("/metrics", get(web::metrics_page))
         .route("/login/{ticket}", get(web::login))
@@ -136,10 +136,13 @@ fn router(doors: &Arc<Doors>) -> Router {
         .merge(rest)
         .fallback(unknown_path)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(middleware::from_fn_with_state(doors.clone(), look_again))
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            recheck_caller,
+        ))
         .layer(DefaultBodyLimit::max(FRAME_BYTES_MAX))
-        .layer(middleware::from_fn_with_state(doors.clone(), stand_guard))
-        .with_state(doors.clone())
+        .layer(middleware::from_fn_with_state(state.clone(), guard_request))
+        .with_state(state.clone())
 }
 
 async fn openapi() -> impl IntoResponse {
@@ -149,33 +152,37 @@ async fn openapi() -> impl IntoResponse {
     )
 }
 
-async fn unknown_path() -> Fault {
+async fn unknown_path() -> ApiError {
     let message = "there is no such path; the API is under /api/v1";
-    Fault::plain(Reason::UnknownPath, message)
+    ApiError::plain(Reason::UnknownPath, message)
 }
 
-async fn method_not_allowed(method: Method) -> Fault {
+async fn method_not_allowed(method: Method) -> ApiError {
     let message = format!("this path does not take {method}");
-    Fault::plain(Reason::MethodNotAllowed, message)
+    ApiError::plain(Reason::MethodNotAllowed, message)
 }
 
 /// Every request passes here first; on the Unix socket there are no pages and no names to forge.
-async fn stand_guard(State(doors): State<Arc<Doors>>, request: Request, next: Next) -> Response {
+async fn guard_request(
+    State(state): State<Arc<ServerState>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let unix = request
         .extensions()
-        .get::<Arc<Connection>>()
+        .get::<Arc<CallerConnection>>()
         .is_some_and(|connection| connection.is_unix());
-    if let Err(fault) = check_request(&doors.guard, &request, unix) {
-        return fault.into_response();
+    if let Err(error) = check_request(&state.guard, &request, unix) {
+        return error.into_response();
     }
     let mut response = next.run(request).await;
-    if let Some(mark) = record_mark(&doors.service) {
+    if let Some(mark) = record_header(&state.service) {
         response.headers_mut().insert(RECORD_HEADER, mark);
     }
     response
 }
 
-fn check_request(guard: &Guard, request: &Request, is_unix: bool) -> Result<(), Fault> {
+fn check_request(guard: &OriginGuard, request: &Request, is_unix: bool) -> Result<(), ApiError> {
     if let Some(lengths) = request.extensions().get::<Arc<LengthLines>>() {
         lengths.check(request.headers())?;
     }
@@ -187,7 +194,7 @@ fn check_request(guard: &Guard, request: &Request, is_unix: bool) -> Result<(), 
 }
 
 /// Marks whatever is still shown while nothing can be recorded.
-fn record_mark(service: &Service) -> Option<HeaderValue> {
+fn record_header(service: &Service) -> Option<HeaderValue> {
     service.store_trouble()?;
     let mark = if service.record_is_lost() {
         "lost"
@@ -198,10 +205,10 @@ fn record_mark(service: &Service) -> Option<HeaderValue> {
 }
 
 async fn web_socket_or_front_page(
-    state: State<Arc<Doors>>,
+    state: State<Arc<ServerState>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     parts: Parts,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     match upgrade {
         Ok(upgrade) => web_socket(state, Ok(upgrade), parts).await,
         Err(refusal) if parts.headers.contains_key(header::UPGRADE) => {
@@ -211,25 +218,25 @@ async fn web_socket_or_front_page(
     }
 }
 
-fn refuse_upgrade(refusal: &WebSocketUpgradeRejection) -> Fault {
-    Fault::plain(Reason::InvalidParams, refusal.body_text())
+fn refuse_upgrade(refusal: &WebSocketUpgradeRejection) -> ApiError {
+    ApiError::plain(Reason::InvalidParams, refusal.body_text())
 }
 
 /// Who shows a token in the header, or comes by the Unix socket, need not say so again.
 async fn web_socket(
-    State(doors): State<Arc<Doors>>,
+    State(state): State<Arc<ServerState>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     parts: Parts,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let upgrade = upgrade.map_err(|refusal| refuse_upgrade(&refusal))?;
-    let connection = parts.extensions.get::<Arc<Connection>>().cloned();
+    let connection = parts.extensions.get::<Arc<CallerConnection>>().cloned();
     let connection = connection
-        .ok_or_else(|| Fault::plain(Reason::AuthFailed, "the connection is not known"))?;
+        .ok_or_else(|| ApiError::plain(Reason::AuthFailed, "the connection is not known"))?;
     let shown = rest::shown_token(&parts)?;
     let identity = if shown.is_some() || connection.is_unix() {
         Some(
-            doors
-                .doorkeeper
+            state
+                .authenticator
                 .identify(&connection, shown.map(Arc::from))
                 .await?,
         )
@@ -241,27 +248,27 @@ async fn web_socket(
         .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(FRAME_BYTES_MAX)
         .max_frame_size(FRAME_BYTES_MAX);
-    Ok(upgrade.on_upgrade(move |socket| session::run(doors, connection, identity, socket)))
+    Ok(upgrade.on_upgrade(move |socket| session::run(state, connection, identity, socket)))
 }
 
-async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServeError> {
+async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerOpenError> {
     if !address.ip().is_loopback() {
-        return Err(ServeError::NotLoopback(address));
+        return Err(ServerOpenError::NotLoopback(address));
     }
     let listening = TcpListener::bind(address).await;
-    listening.map_err(|source| ServeError::Listen {
+    listening.map_err(|source| ServerOpenError::Listen {
         address: address.to_string(),
         source,
     })
 }
 
-fn bind_unix(path: &Path) -> Result<UnixListener, ServeError> {
-    let failed = |source| ServeError::Listen {
+fn bind_unix(path: &Path) -> Result<UnixListener, ServerOpenError> {
+    let failed = |source| ServerOpenError::Listen {
         address: path.display().to_string(),
         source,
     };
     if StdUnixStream::connect(path).is_ok() {
-        return Err(ServeError::AlreadyRunning(path.to_owned()));
+        return Err(ServerOpenError::AlreadyRunning(path.to_owned()));
     }
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
@@ -273,10 +280,10 @@ fn bind_unix(path: &Path) -> Result<UnixListener, ServeError> {
     Ok(listener)
 }
 
-async fn accept_tcp(listener: TcpListener, door: Door) {
+async fn accept_tcp(listener: TcpListener, door: ConnectionServer) {
     loop {
         let accepted = tokio::select! {
-            () = door.doors.ending.cancelled() => return,
+            () = door.state.shutdown.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, peer)) = accepted else {
@@ -288,18 +295,18 @@ async fn accept_tcp(listener: TcpListener, door: Door) {
         };
         // Replies are whole frames; waiting to fill a packet would only delay them.
         drop(stream.set_nodelay(true));
-        let accepted = door.look_up(Peer::Tcp(TcpEnds { peer, local }));
-        let Some(room) = door.room(&door.doors.room).await else {
+        let accepted = door.look_up(ConnectionPeer::Tcp(TcpEnds { peer, local }));
+        let Some(room) = door.room(&door.state.tcp_permits).await else {
             return;
         };
         door.serve(stream, accepted, room, None);
     }
 }
 
-async fn accept_unix(listener: UnixListener, door: Door) {
+async fn accept_unix(listener: UnixListener, door: ConnectionServer) {
     loop {
         let accepted = tokio::select! {
-            () = door.doors.ending.cancelled() => return,
+            () = door.state.shutdown.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
@@ -316,11 +323,11 @@ async fn accept_unix(listener: UnixListener, door: Door) {
             continue;
         };
         let process = pid.and_then(identify);
-        let accepted = door.look_up(Peer::Unix {
+        let accepted = door.look_up(ConnectionPeer::Unix {
             uid: peer.uid(),
             process,
         });
-        let Some(room) = door.room(&door.doors.unix_room).await else {
+        let Some(room) = door.room(&door.state.unix_permits).await else {
             return;
         };
         door.serve(stream, accepted, room, Some(share));
@@ -328,39 +335,39 @@ async fn accept_unix(listener: UnixListener, door: Door) {
 }
 
 /// A connection that was accepted, and the look at its other end that has begun.
-struct Accepted {
-    connection: Arc<Connection>,
+struct AcceptedConnection {
+    connection: Arc<CallerConnection>,
     look: tokio::task::JoinHandle<()>,
 }
 
-impl Door {
+impl ConnectionServer {
     /// A place for one more connection, or nothing when the doors close.
     async fn room(&self, room: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         tokio::select! {
-            () = self.doors.ending.cancelled() => None,
+            () = self.state.shutdown.cancelled() => None,
             room = room.clone().acquire_owned() => room.ok(),
         }
     }
 
     /// Begins at once to look who is at the other end.
-    fn look_up(&self, peer: Peer) -> Accepted {
-        let connection = Arc::new(Connection::new(peer));
-        let (doors, looked_at) = (self.doors.clone(), connection.clone());
+    fn look_up(&self, peer: ConnectionPeer) -> AcceptedConnection {
+        let connection = Arc::new(CallerConnection::new(peer));
+        let (state, looked_at) = (self.state.clone(), connection.clone());
         let look = self.tasks.spawn(async move {
             // What is found stays with the connection, a refusal too.
-            drop(doors.doorkeeper.find_peer(&looked_at).await);
+            drop(state.authenticator.find_peer(&looked_at).await);
         });
-        Accepted { connection, look }
+        AcceptedConnection { connection, look }
     }
 
     fn serve(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        Accepted { connection, look }: Accepted,
+        AcceptedConnection { connection, look }: AcceptedConnection,
         room: OwnedSemaphorePermit,
         share: Option<ProcessShare>,
     ) {
-        connection.keep_room(room);
+        connection.hold_permit(room);
         let lengths = Arc::new(LengthLines::default());
         let stream = WatchedStream::new(stream, lengths.clone(), share);
         let router = self.router.clone().layer(axum::Extension(connection));
@@ -374,14 +381,14 @@ impl Door {
         let serving = http
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
             .with_upgrades();
-        let ending = self.doors.ending.clone();
+        let shutdown = self.state.shutdown.clone();
         self.tasks.spawn(async move {
             // Before anything it sends is read.
             drop(look.await);
             tokio::pin!(serving);
             tokio::select! {
                 served = serving.as_mut() => drop(served),
-                () = ending.cancelled() => {
+                () = shutdown.cancelled() => {
                     serving.as_mut().graceful_shutdown();
                     drop(serving.await);
                 }

@@ -35,12 +35,12 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use crate::Doors;
-use crate::auth::{Connection, auth_required};
-use crate::fault::Fault;
-use crate::guard::refuse_query_tokens;
-use crate::look_again::read_whole;
+use crate::ServerState;
+use crate::api_error::ApiError;
+use crate::auth::{CallerConnection, auth_required};
 use crate::ops;
+use crate::origin_guard::refuse_query_tokens;
+use crate::recheck_caller::read_whole;
 use call::Call;
 
 /// What whoever connects is told about the server.
@@ -52,88 +52,90 @@ a decision or a fact from whoever gave you your task, and notify_orchestrator to
 const BRIDGE_HEADER: &str = "countersign-bridge";
 
 /// The door, behind the same guard as everything else.
-pub(crate) fn route(doors: &Arc<Doors>) -> MethodRouter<Arc<Doors>> {
-    let shared = doors.clone();
+pub(crate) fn route(state: &Arc<ServerState>) -> MethodRouter<Arc<ServerState>> {
+    let shared = state.clone();
     let server = StreamableHttpService::new(
         move || Ok(Tools(shared.clone())),
         Arc::new(NeverSessionManager::default()),
-        config(doors),
+        config(state),
     );
-    any(move |State(doors): State<Arc<Doors>>, request: Request| {
-        let server = server.clone();
-        async move { serve(&doors, &server, request).await }
-    })
+    any(
+        move |State(state): State<Arc<ServerState>>, request: Request| {
+            let server = server.clone();
+            async move { serve(&state, &server, request).await }
+        },
+    )
 }
 
 /// Names and origins were checked by our own guard, which also knows the names that were allowed.
-fn config(doors: &Doors) -> StreamableHttpServerConfig {
+fn config(state: &ServerState) -> StreamableHttpServerConfig {
     StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_sse_retry(None)
         .with_sse_keep_alive(Some(Duration::from_millis(MCP_PROGRESS_MS)))
         .with_max_request_body_bytes(FRAME_BYTES_MAX)
-        .with_cancellation_token(doors.ending.clone())
+        .with_cancellation_token(state.shutdown.clone())
         .disable_allowed_hosts()
 }
 
 async fn serve(
-    doors: &Doors,
+    state: &ServerState,
     server: &StreamableHttpService<Tools, NeverSessionManager>,
     request: Request,
 ) -> Response {
-    match take_whole_request(doors, request).await {
+    match take_whole_request(state, request).await {
         Ok(request) => server.handle(request).await.map(Body::new),
         Err(refusal) => refusal,
     }
 }
 
 /// Nobody's body is taken before it is known who they are, and that is found out anew when it has come.
-async fn take_whole_request(doors: &Doors, request: Request) -> Result<Request, Response> {
+async fn take_whole_request(state: &ServerState, request: Request) -> Result<Request, Response> {
     let (parts, body) = request.into_parts();
-    identify(doors, &parts).await.map_err(refuse)?;
+    identify(state, &parts).await.map_err(refuse)?;
     let request = read_whole(Request::from_parts(parts, body)).await?;
     let (mut parts, body) = request.into_parts();
-    let caller = identify(doors, &parts).await.map_err(refuse)?;
+    let caller = identify(state, &parts).await.map_err(refuse)?;
     parts.extensions.insert(caller);
     Ok(Request::from_parts(parts, body))
 }
 
 /// Who calls. A cookie is a browser's and says nothing here.
-async fn identify(doors: &Doors, parts: &Parts) -> Result<Caller, Fault> {
+async fn identify(state: &ServerState, parts: &Parts) -> Result<Caller, ApiError> {
     refuse_query_tokens(&parts.uri)?;
-    let connection = parts.extensions.get::<Arc<Connection>>();
+    let connection = parts.extensions.get::<Arc<CallerConnection>>();
     let connection = connection.ok_or_else(auth_required)?;
     let shown = crate::rest::bearer(&parts.headers)?;
     if shown.is_none() && !connection.is_unix() {
         return Err(auth_required());
     }
     let is_bridge = parts.headers.contains_key(BRIDGE_HEADER) && shown.is_none();
-    let identified = doors
-        .doorkeeper
+    let identified = state
+        .authenticator
         .identify(connection, shown.map(Arc::from))
         .await?;
     if is_bridge && connection.is_unix() && identified.principal.agent().is_none() {
-        return enrol(doors, connection, &identified.principal).await;
+        return find_or_register(state, connection, &identified.principal).await;
     }
     Ok(ops::caller(&identified.principal, None))
 }
 
 /// Whoever starts the bridge is an agent, known or new. Only a person who tries it by hand is none.
-async fn enrol(
-    doors: &Doors,
-    connection: &Arc<Connection>,
+async fn find_or_register(
+    state: &ServerState,
+    connection: &Arc<CallerConnection>,
     person: &Arc<Principal>,
-) -> Result<Caller, Fault> {
-    match ops::hook::enrol(doors, connection).await {
-        Err(fault) if fault.reason == Reason::AgentNotAllowed => Ok(ops::caller(person, None)),
-        enrolled => enrolled,
+) -> Result<Caller, ApiError> {
+    match ops::hook::register_mcp_client(state, connection).await {
+        Err(error) if error.reason == Reason::AgentNotAllowed => Ok(ops::caller(person, None)),
+        registered => registered,
     }
 }
 
 /// Clients of MCP look for the header to know that a bearer is wanted.
-fn refuse(fault: Fault) -> Response {
-    let unknown = matches!(fault.reason, Reason::AuthRequired | Reason::AuthFailed);
-    let mut response = fault.into_response();
+fn refuse(error: ApiError) -> Response {
+    let unknown = matches!(error.reason, Reason::AuthRequired | Reason::AuthFailed);
+    let mut response = error.into_response();
     if unknown {
         response.headers_mut().insert(
             header::WWW_AUTHENTICATE,
@@ -144,7 +146,7 @@ fn refuse(fault: Fault) -> Response {
 }
 
 /// The server as the protocol sees it; one for each request.
-struct Tools(Arc<Doors>);
+struct Tools(Arc<ServerState>);
 
 impl Tools {
     /// Whether this caller is an agent that steers others.

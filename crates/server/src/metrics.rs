@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::Doors;
-use crate::fault::Fault;
+use crate::ServerState;
+use crate::api_error::ApiError;
 
 /// All metrics as text.
-pub(crate) async fn render(doors: &Doors) -> Result<String, Fault> {
-    let overview = doors.service.overview().await?;
-    let counters = doors.service.counters();
+pub(crate) async fn render(state: &ServerState) -> Result<String, ApiError> {
+    let overview = state.service.overview().await?;
+    let counters = state.service.counters();
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let pending = overview
         .approvals
@@ -68,7 +68,7 @@ pub(crate) async fn render(doors: &Doors) -> Result<String, Fault> {
             "countersign_connections",
             "gauge",
             "Connections open now.",
-            doors.connections() as u64,
+            state.connections() as u64,
         ),
     ];
     let lines = rows.map(|(name, kind, help, value)| {

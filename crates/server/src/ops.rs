@@ -24,11 +24,11 @@ use countersign_daemon::{
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, Reason};
 
+use crate::api_error::ApiError;
 use crate::convert;
 use crate::events;
-use crate::fault::Fault;
 
-type Result<T> = std::result::Result<T, Fault>;
+type Result<T> = std::result::Result<T, ApiError>;
 
 /// Agents ask, notify and report; what others say and do is not theirs to read.
 pub(crate) fn refuse_agents(caller: &Caller) -> Result<()> {
@@ -112,7 +112,7 @@ pub(crate) async fn set_status(
     let base = convert::base_state(&body.status).ok_or_else(|| {
         let known =
             "`idle`, `running`, `waiting_for_approval`, `paused`, `completed`, `errored`, `stopped`";
-        Fault::plain(
+        ApiError::plain(
             Reason::InvalidParams,
             format!("unknown variant `{}`, expected one of {known}", body.status),
         )
@@ -121,7 +121,7 @@ pub(crate) async fn set_status(
     let payload = payload
         .map(|payload| Json::from_value(&payload))
         .transpose()
-        .map_err(|error| Fault::invalid(&error))?;
+        .map_err(|error| ApiError::invalid(&error))?;
     let agent = AgentId::new(agent);
     let input = SetStatus {
         caller,
@@ -252,7 +252,7 @@ pub(crate) async fn resolve_approval(
     let edited_input = edited
         .map(|input| Json::from_value(&input))
         .transpose()
-        .map_err(|error| Fault::invalid(&error))?;
+        .map_err(|error| ApiError::invalid(&error))?;
     let id = ApprovalId::new(id);
     let as_asked = edited_input.is_none();
     let remember = remember::drafts(service, &caller, &id, body.remember, as_asked).await?;
@@ -294,9 +294,9 @@ pub(crate) async fn dismiss_approval(
     let dismissed = service
         .dismiss_approval(caller, ApprovalId::new(id))
         .await
-        .map_err(Fault::from);
+        .map_err(ApiError::from);
     // The host wire refuses here with a code of its own.
-    let approval = dismissed.map_err(Fault::into_refusal)?;
+    let approval = dismissed.map_err(ApiError::into_refusal)?;
     Ok(convert::approval(&approval))
 }
 
@@ -349,8 +349,8 @@ fn prefixed(prefix: &str, id: &str) -> String {
 fn one_of<'a, T>(found: &'a [T], id: &str, what: &str, unknown: Reason) -> Result<&'a T> {
     match found {
         [one] => Ok(one),
-        [] => Err(Fault::plain(unknown, format!("unknown {what} '{id}'"))),
-        _ => Err(Fault::plain(
+        [] => Err(ApiError::plain(unknown, format!("unknown {what} '{id}'"))),
+        _ => Err(ApiError::plain(
             Reason::AmbiguousId,
             format!("'{id}' fits more than one {what}: give more of its id"),
         )),
@@ -408,7 +408,7 @@ fn status(word: Option<&str>) -> Result<Option<StatusFilter>> {
         None | Some("all") => Ok(None),
         Some("pending") => Ok(Some(StatusFilter::Pending)),
         Some("resolved" | "ended") => Ok(Some(StatusFilter::Ended)),
-        Some(other) => Err(Fault::plain(
+        Some(other) => Err(ApiError::plain(
             Reason::InvalidParams,
             format!("unknown status `{other}`, expected pending or resolved"),
         )),
@@ -610,7 +610,7 @@ pub(crate) async fn create_endless_token(
 ) -> Result<wire::NewToken> {
     require_operator(&caller)?;
     if !caller.principal.key.as_str().starts_with("uid:") {
-        return Err(Fault::refused(
+        return Err(ApiError::refused(
             Reason::InvalidParams,
             "a token that never ends is made with `countersign token create --expires never` on the host's own machine, without a token",
         ));
@@ -628,13 +628,13 @@ fn token_role(role: &str, agent_id: Option<String>) -> Result<Role> {
                 format!("agent-{}", random_hex::<6>())
             }))))
         }
-        ("operator" | "observer", Some(_)) => Err(Fault::plain(
+        ("operator" | "observer", Some(_)) => Err(ApiError::plain(
             Reason::InvalidParams,
             "only a token for the role `agent` names an agent",
         )),
         (other, _) => {
             let words = format!("unknown role `{other}`, expected operator, observer or agent");
-            Err(Fault::plain(Reason::InvalidParams, words))
+            Err(ApiError::plain(Reason::InvalidParams, words))
         }
     }
 }
@@ -687,7 +687,7 @@ pub(crate) async fn prune(
         (Some(seq), None) => Seq(seq),
         (None, Some(time)) => first_since(service, &time).await?,
         _ => {
-            return Err(Fault::plain(
+            return Err(ApiError::plain(
                 Reason::InvalidParams,
                 "give one of before_sequence and before_time",
             ));
@@ -700,7 +700,8 @@ pub(crate) async fn prune(
 
 async fn first_since(service: &Service, time: &str) -> Result<Seq> {
     let quoted = serde_json::Value::from(time);
-    let at: wire::Time = serde_json::from_value(quoted).map_err(|error| Fault::invalid(&error))?;
+    let at: wire::Time =
+        serde_json::from_value(quoted).map_err(|error| ApiError::invalid(&error))?;
     let first = service.first_event_since(Timestamp(at.0)).await?;
     Ok(first.unwrap_or_else(|| service.head().next()))
 }

@@ -5,18 +5,18 @@
 //!
 //! Elsewhere than on Linux there is no answer: nothing is identified, and no holder is found.
 
-mod holders;
+mod orphan;
 mod root;
 mod socket;
-mod stray;
+mod socket_holders;
 mod tcp;
 
 use std::fs;
 
-pub(crate) use holders::Descriptor;
+pub(crate) use orphan::{OrphanOrigin, find_origin};
 pub(crate) use root::find_root;
 pub(crate) use socket::SocketFacts;
-pub(crate) use stray::{Origin, origin};
+pub(crate) use socket_holders::SocketDescriptor;
 pub(crate) use tcp::{TcpEnds, TcpPeers};
 
 const LINEAGE_MAX: usize = 64;
@@ -32,14 +32,14 @@ pub(crate) struct ProcessId {
 
 /// A process and its parents, itself first.
 #[derive(Debug)]
-pub(crate) struct Ancestry {
+pub(crate) struct ProcessAncestry {
     pub processes: Vec<ProcessId>,
-    pub reach: Reach,
+    pub reach: AncestryReach,
 }
 
 /// How far up an [`Ancestry`] goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum AncestryReach {
     /// To the first process, or to one whose parent lives outside our view of processes.
     Root,
     /// To a process whose parent is there and cannot be read, as another user's where `/proc` hides those.
@@ -57,7 +57,7 @@ pub(crate) fn identify(pid: u32) -> Option<ProcessId> {
 }
 
 /// Whether the process was started with `secret` in its environment.
-pub(crate) fn was_given(pid: u32, secret: &str) -> bool {
+pub(crate) fn was_started_with(pid: u32, secret: &str) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment
         .windows(secret.len().max(1))
@@ -71,11 +71,11 @@ pub(crate) fn lineage(pid: u32) -> Vec<ProcessId> {
 }
 
 /// Each parent was the parent of the one before it at some moment during the call. At most 64 are named.
-pub(crate) fn ancestry(pid: u32) -> Ancestry {
+pub(crate) fn ancestry(pid: u32) -> ProcessAncestry {
     let mut found = walk(pid);
     // A parent that ends during the walk leaves its child to another ancestor, which a second walk finds.
     for _ in 1..WALKS_MAX {
-        if found.reach != Reach::Lost {
+        if found.reach != AncestryReach::Lost {
             break;
         }
         found = walk(pid);
@@ -83,18 +83,18 @@ pub(crate) fn ancestry(pid: u32) -> Ancestry {
     found
 }
 
-fn walk(pid: u32) -> Ancestry {
+fn walk(pid: u32) -> ProcessAncestry {
     let mut processes: Vec<ProcessId> = Vec::new();
     let mut next = pid;
     let reach = loop {
         if processes.len() == LINEAGE_MAX {
-            break Reach::TooDeep;
+            break AncestryReach::TooDeep;
         }
         let Some(stat) = read_stat(next) else {
             break if exists(next) {
-                Reach::Unseen
+                AncestryReach::Unseen
             } else {
-                Reach::Lost
+                AncestryReach::Lost
             };
         };
         let id = stat.id(next);
@@ -103,15 +103,15 @@ fn walk(pid: u32) -> Ancestry {
             .last()
             .is_some_and(|child| id.start_time > child.start_time)
         {
-            break Reach::Lost;
+            break AncestryReach::Lost;
         }
         processes.push(id);
         if next == 1 || stat.parent == 0 {
-            break Reach::Root;
+            break AncestryReach::Root;
         }
         next = stat.parent;
     };
-    Ancestry { processes, reach }
+    ProcessAncestry { processes, reach }
 }
 
 /// Whether there is such a process, be it one that we may not read.

@@ -30,27 +30,27 @@ use utoipa_axum::routes;
 use extract::{JsonBody, QueryParams, check_shape};
 pub(crate) use extract::{PathId, refuse_body};
 
-use crate::Doors;
-use crate::auth::{Connection, Identity};
+use crate::ServerState;
+use crate::api_error::ApiError;
+use crate::auth::{CallerConnection, CallerIdentity};
 use crate::events;
-use crate::fault::Fault;
-use crate::guard::require_own_page;
-use crate::look_again::RequestIdentity;
 use crate::ops;
+use crate::origin_guard::require_own_page;
+use crate::recheck_caller::RequestIdentity;
 use crate::web::COOKIE;
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Countersign", description = "One host for many AI agents: asks, answers, events."),
-    modifiers(&Bearer),
+    modifiers(&BearerScheme),
     components(schemas(wire::ErrorBody, wire::ChildrenFate))
 )]
-struct Document;
+struct RestApi;
 
 /// The one way in that scripts use; the browser's cookie is its own affair.
-struct Bearer;
+struct BearerScheme;
 
-impl utoipa::Modify for Bearer {
+impl utoipa::Modify for BearerScheme {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         use utoipa::openapi::security::{
             HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
@@ -66,8 +66,8 @@ impl utoipa::Modify for Bearer {
 }
 
 /// The routes and the document that describes them, from one place.
-pub(crate) fn router() -> (axum::Router<Arc<Doors>>, utoipa::openapi::OpenApi) {
-    OpenApiRouter::with_openapi(Document::openapi())
+pub(crate) fn router() -> (axum::Router<Arc<ServerState>>, utoipa::openapi::OpenApi) {
+    OpenApiRouter::with_openapi(RestApi::openapi())
         .routes(routes!(list_agents, register_agent))
         .routes(routes!(get_agent, unregister_agent))
         .routes(routes!(set_status))
@@ -91,44 +91,44 @@ pub(crate) fn router() -> (axum::Router<Arc<Doors>>, utoipa::openapi::OpenApi) {
 }
 
 /// A caller that has shown who it is.
-pub(crate) struct Known(pub(crate) Caller);
+pub(crate) struct Authenticated(pub(crate) Caller);
 
-impl<S: Send + Sync> FromRequestParts<S> for Known
+impl<S: Send + Sync> FromRequestParts<S> for Authenticated
 where
-    Arc<Doors>: FromRef<S>,
+    Arc<ServerState>: FromRef<S>,
 {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
-        let reader = Reader::from_request_parts(parts, state).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let reader = AuthenticatedReader::from_request_parts(parts, state).await?;
         Ok(Self(reader.caller()))
     }
 }
 
 /// A caller and what it takes to find out later whether it may still read.
-struct Reader {
-    connection: Arc<Connection>,
-    identity: Identity,
+struct AuthenticatedReader {
+    connection: Arc<CallerConnection>,
+    identity: CallerIdentity,
 }
 
-impl Reader {
+impl AuthenticatedReader {
     fn caller(&self) -> Caller {
         ops::caller(&self.identity.principal, None)
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Reader
+impl<S: Send + Sync> FromRequestParts<S> for AuthenticatedReader
 where
-    Arc<Doors>: FromRef<S>,
+    Arc<ServerState>: FromRef<S>,
 {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
-        let doors = Arc::<Doors>::from_ref(state);
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let state = Arc::<ServerState>::from_ref(state);
         let connection = connection(parts)?;
         let shown = shown_token(parts)?;
-        let identity = doors
-            .doorkeeper
+        let identity = state
+            .authenticator
             .identify(&connection, shown.map(Arc::from))
             .await?;
         if let Some(kept) = parts.extensions.get::<RequestIdentity>() {
@@ -143,23 +143,23 @@ where
 }
 
 /// The connection a request came through, whoever is at its other end.
-pub(crate) struct CallerOnConnection(pub(crate) Arc<Connection>);
+pub(crate) struct RequestConnection(pub(crate) Arc<CallerConnection>);
 
-impl<S: Send + Sync> FromRequestParts<S> for CallerOnConnection {
-    type Rejection = Fault;
+impl<S: Send + Sync> FromRequestParts<S> for RequestConnection {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         connection(parts).map(Self)
     }
 }
 
-pub(crate) fn connection(parts: &Parts) -> Result<Arc<Connection>, Fault> {
-    let connection = parts.extensions.get::<Arc<Connection>>().cloned();
-    connection.ok_or_else(|| Fault::plain(Reason::AuthFailed, "the connection is not known"))
+pub(crate) fn connection(parts: &Parts) -> Result<Arc<CallerConnection>, ApiError> {
+    let connection = parts.extensions.get::<Arc<CallerConnection>>().cloned();
+    connection.ok_or_else(|| ApiError::plain(Reason::AuthFailed, "the connection is not known"))
 }
 
 /// The token in the header, or in our cookie if the request comes from our own page.
-pub(crate) fn shown_token(parts: &Parts) -> Result<Option<String>, Fault> {
+pub(crate) fn shown_token(parts: &Parts) -> Result<Option<String>, ApiError> {
     if let Some(token) = bearer(&parts.headers)? {
         return Ok(Some(token));
     }
@@ -171,7 +171,7 @@ pub(crate) fn shown_token(parts: &Parts) -> Result<Option<String>, Fault> {
 }
 
 /// The token in the header.
-pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<String>, Fault> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(value) = headers.get(header::AUTHORIZATION) else {
         return Ok(None);
     };
@@ -182,7 +182,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<String>, Fault> {
     let words = "auth failed: the `Authorization` header must be `Bearer TOKEN`";
     bearer
         .map(|token| Some(token.trim().to_owned()))
-        .ok_or_else(|| Fault::plain(Reason::AuthFailed, words))
+        .ok_or_else(|| ApiError::plain(Reason::AuthFailed, words))
 }
 
 fn cookie(headers: &HeaderMap) -> Option<String> {
@@ -198,26 +198,26 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
         .map(|(_, value)| value.to_owned())
 }
 
-type Answer<T> = Result<Json<T>, Fault>;
+type JsonResult<T> = Result<Json<T>, ApiError>;
 
 /// All agents, by name.
 #[utoipa::path(get, path = "/api/v1/agents", responses((status = 200, body = Vec<HostAgent>)))]
 async fn list_agents(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
-) -> Answer<Vec<HostAgent>> {
-    ops::agents(&doors.service, &caller).await.map(Json)
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
+) -> JsonResult<Vec<HostAgent>> {
+    ops::agents(&state.service, &caller).await.map(Json)
 }
 
 /// Register an agent.
 #[utoipa::path(post, path = "/api/v1/agents", request_body = wire::RegisterAgentParams,
     responses((status = 200, body = HostAgent), (status = 409, description = "owned by another connection")))]
 async fn register_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     JsonBody(params): JsonBody<wire::RegisterAgentParams>,
-) -> Answer<HostAgent> {
-    ops::register_agent(&doors.service, caller, params)
+) -> JsonResult<HostAgent> {
+    ops::register_agent(&state.service, caller, params)
         .await
         .map(Json)
 }
@@ -226,22 +226,22 @@ async fn register_agent(
 #[utoipa::path(get, path = "/api/v1/agents/{id}", params(("id" = String, Path)),
     responses((status = 200, body = HostAgent), (status = 404, description = "unknown agent")))]
 async fn get_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
-) -> Answer<HostAgent> {
-    ops::agent(&doors.service, &caller, id).await.map(Json)
+) -> JsonResult<HostAgent> {
+    ops::agent(&state.service, &caller, id).await.map(Json)
 }
 
 /// Take an agent off the list.
 #[utoipa::path(delete, path = "/api/v1/agents/{id}", params(("id" = String, Path)),
     responses((status = 204, description = "gone"), (status = 404, description = "unknown agent")))]
 async fn unregister_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
-) -> Result<StatusCode, Fault> {
-    ops::unregister_agent(&doors.service, caller, id)
+) -> Result<StatusCode, ApiError> {
+    ops::unregister_agent(&state.service, caller, id)
         .await
         .map(|()| StatusCode::NO_CONTENT)
 }
@@ -250,12 +250,12 @@ async fn unregister_agent(
 #[utoipa::path(put, path = "/api/v1/agents/{id}/status", params(("id" = String, Path)), request_body = wire::StatusBody,
     responses((status = 200, body = HostAgent), (status = 404, description = "unknown agent")))]
 async fn set_status(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::StatusBody>,
-) -> Answer<HostAgent> {
-    ops::set_status(&doors.service, caller, id, body)
+) -> JsonResult<HostAgent> {
+    ops::set_status(&state.service, caller, id, body)
         .await
         .map(Json)
 }
@@ -264,11 +264,11 @@ async fn set_status(
 #[utoipa::path(get, path = "/api/v1/approvals", params(wire::ListParams),
     responses((status = 200, body = Vec<HostApproval>), (status = 404, description = "`after` names no approval")))]
 async fn list_approvals(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     QueryParams(query): QueryParams<wire::ListParams>,
-) -> Answer<Vec<HostApproval>> {
-    ops::approvals(&doors.service, &caller, query)
+) -> JsonResult<Vec<HostApproval>> {
+    ops::approvals(&state.service, &caller, query)
         .await
         .map(Json)
 }
@@ -284,7 +284,7 @@ struct WaitQuery {
 }
 
 impl WaitQuery {
-    fn limit(&self) -> Result<Option<Duration>, Fault> {
+    fn limit(&self) -> Result<Option<Duration>, ApiError> {
         let Some(text) = self.wait.as_deref() else {
             return Ok(None);
         };
@@ -304,7 +304,7 @@ impl WaitQuery {
         let words = "`wait` is a time like 30s, 500ms or 5m";
         limit
             .map(|ms| Some(Duration::from_millis(ms)))
-            .ok_or_else(|| Fault::plain(Reason::InvalidParams, words))
+            .ok_or_else(|| ApiError::plain(Reason::InvalidParams, words))
     }
 }
 
@@ -312,14 +312,14 @@ impl WaitQuery {
 #[utoipa::path(get, path = "/api/v1/approvals/{id}", params(("id" = String, Path), WaitQuery),
     responses((status = 200, body = HostApproval), (status = 404, description = "unknown approval")))]
 async fn get_approval(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     QueryParams(query): QueryParams<WaitQuery>,
-) -> Answer<HostApproval> {
+) -> JsonResult<HostApproval> {
     match query.limit()? {
-        None => ops::approval(&doors.service, &caller, id).await.map(Json),
-        limit => ops::wait_approval(&doors.service, &caller, id, limit)
+        None => ops::approval(&state.service, &caller, id).await.map(Json),
+        limit => ops::wait_approval(&state.service, &caller, id, limit)
             .await
             .map(Json),
     }
@@ -330,17 +330,17 @@ async fn get_approval(
     responses((status = 200, body = HostApproval), (status = 409, description = "the key was used for another request"),
         (status = 413, description = "too large"), (status = 429, description = "too many are open")))]
 async fn request_approval(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     QueryParams(query): QueryParams<WaitQuery>,
     JsonBody(params): JsonBody<wire::RequestApprovalParams>,
-) -> Answer<HostApproval> {
+) -> JsonResult<HostApproval> {
     let limit = query.limit()?;
-    let row = ops::request_approval(&doors.service, caller.clone(), None, params).await?;
+    let row = ops::request_approval(&state.service, caller.clone(), None, params).await?;
     if limit.is_none() || row.status != "pending" {
         return Ok(Json(row));
     }
-    ops::wait_approval(&doors.service, &caller, row.id, limit)
+    ops::wait_approval(&state.service, &caller, row.id, limit)
         .await
         .map(Json)
 }
@@ -352,12 +352,12 @@ async fn request_approval(
         (status = 404, description = "unknown approval"), (status = 409, description = "already resolved, or its owner is away"),
         (status = 422, description = "not one of the options")))]
 async fn resolve_approval(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::ResolutionBody>,
-) -> Answer<HostApproval> {
-    ops::resolve_approval(&doors.service, caller, id, body)
+) -> JsonResult<HostApproval> {
+    ops::resolve_approval(&state.service, caller, id, body)
         .await
         .map(Json)
 }
@@ -367,11 +367,11 @@ async fn resolve_approval(
     responses((status = 200, body = HostApproval), (status = 403, description = "not yours"),
         (status = 404, description = "unknown approval")))]
 async fn cancel_approval(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
-) -> Answer<HostApproval> {
-    ops::cancel_approval(&doors.service, caller, id, None)
+) -> JsonResult<HostApproval> {
+    ops::cancel_approval(&state.service, caller, id, None)
         .await
         .map(Json)
 }
@@ -380,11 +380,11 @@ async fn cancel_approval(
 #[utoipa::path(post, path = "/api/v1/approvals/{id}/dismissal", params(("id" = String, Path)),
     responses((status = 200, body = HostApproval), (status = 409, description = "still pending")))]
 async fn dismiss_approval(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
-) -> Answer<HostApproval> {
-    ops::dismiss_approval(&doors.service, caller, id)
+) -> JsonResult<HostApproval> {
+    ops::dismiss_approval(&state.service, caller, id)
         .await
         .map(Json)
 }
@@ -393,11 +393,11 @@ async fn dismiss_approval(
 #[utoipa::path(get, path = "/api/v1/questions", params(wire::ListParams),
     responses((status = 200, body = Vec<HostQuestion>), (status = 404, description = "`after` names no question")))]
 async fn list_questions(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     QueryParams(query): QueryParams<wire::ListParams>,
-) -> Answer<Vec<HostQuestion>> {
-    ops::questions(&doors.service, &caller, query)
+) -> JsonResult<Vec<HostQuestion>> {
+    ops::questions(&state.service, &caller, query)
         .await
         .map(Json)
 }
@@ -406,11 +406,11 @@ async fn list_questions(
 #[utoipa::path(post, path = "/api/v1/questions", request_body = wire::AskQuestionParams,
     responses((status = 200, body = HostQuestion), (status = 429, description = "too many are open")))]
 async fn ask_question(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     JsonBody(params): JsonBody<wire::AskQuestionParams>,
-) -> Answer<HostQuestion> {
-    ops::ask_question(&doors.service, caller, params)
+) -> JsonResult<HostQuestion> {
+    ops::ask_question(&state.service, caller, params)
         .await
         .map(Json)
 }
@@ -419,14 +419,14 @@ async fn ask_question(
 #[utoipa::path(get, path = "/api/v1/questions/{id}", params(("id" = String, Path), WaitQuery),
     responses((status = 200, body = HostQuestion), (status = 404, description = "unknown question")))]
 async fn get_question(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     QueryParams(query): QueryParams<WaitQuery>,
-) -> Answer<HostQuestion> {
+) -> JsonResult<HostQuestion> {
     match query.limit()? {
-        None => ops::question(&doors.service, &caller, id).await.map(Json),
-        limit => ops::wait_question(&doors.service, &caller, id, limit)
+        None => ops::question(&state.service, &caller, id).await.map(Json),
+        limit => ops::wait_question(&state.service, &caller, id, limit)
             .await
             .map(Json),
     }
@@ -438,12 +438,12 @@ async fn get_question(
     responses((status = 200, body = HostQuestion), (status = 403, description = "agents cannot answer"),
         (status = 404, description = "unknown question"), (status = 409, description = "already answered")))]
 async fn answer_question(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::AnswerBody>,
-) -> Answer<HostQuestion> {
-    ops::answer_question(&doors.service, caller, id, body.answer)
+) -> JsonResult<HostQuestion> {
+    ops::answer_question(&state.service, caller, id, body.answer)
         .await
         .map(Json)
 }
@@ -452,11 +452,11 @@ async fn answer_question(
 #[utoipa::path(get, path = "/api/v1/events", params(wire::EventsParams, ("Last-Event-ID" = Option<u64>, Header)),
     responses((status = 200, content((Vec<HostEvent> = "application/json"), (String = "text/event-stream")))))]
 async fn list_events(
-    State(doors): State<Arc<Doors>>,
-    reader: Reader,
+    State(state): State<Arc<ServerState>>,
+    reader: AuthenticatedReader,
     headers: HeaderMap,
     QueryParams(params): QueryParams<wire::EventsParams>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let last = last_event(&headers)?;
     let caller = reader.caller();
     let streams = headers
@@ -464,15 +464,15 @@ async fn list_events(
         .and_then(|accept| accept.to_str().ok());
     if streams.is_some_and(|accept| accept.contains("text/event-stream")) {
         ops::refuse_agents(&caller)?;
-        return Ok(stream_events(doors, reader, last, params).into_response());
+        return Ok(stream_events(state, reader, last, params).into_response());
     }
-    ops::events(&doors.service, &caller, params)
+    ops::events(&state.service, &caller, params)
         .await
         .map(|events| Json(events).into_response())
 }
 
 /// The event after which a reader goes on.
-fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
+fn last_event(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(None);
     };
@@ -480,54 +480,56 @@ fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
     let number = number.and_then(|text| text.parse().ok());
     number.map(Some).ok_or_else(|| {
         let message = "`Last-Event-ID` is the number of an event";
-        Fault::plain(Reason::InvalidParams, message)
+        ApiError::plain(Reason::InvalidParams, message)
     })
 }
 
 fn stream_events(
-    doors: Arc<Doors>,
-    reader: Reader,
+    state: Arc<ServerState>,
+    reader: AuthenticatedReader,
     last: Option<u64>,
     params: wire::EventsParams,
 ) -> Sse<impl futures_util::Stream<Item = Result<Event, Infallible>> + use<>> {
     let last = last.or(params.after);
-    let after = last.map_or_else(|| doors.service.head(), Seq);
+    let after = last.map_or_else(|| state.service.head(), Seq);
     let filter = Filter {
         kinds: params.kinds.map(|kinds| kinds.0),
         agent: params.agent_id.map(AgentId::new),
     };
-    let subscription = doors.service.subscription(after, filter);
-    let ending = doors.ending.clone();
-    let reading = Reading {
-        doors,
+    let subscription = state.service.subscription(after, filter);
+    let shutdown = state.shutdown.clone();
+    let reading = EventPages {
+        state,
         reader,
         subscription,
     };
     let pages = stream::unfold(reading, next_page);
     let events = pages
         .flat_map(stream::iter)
-        .take_until(ending.cancelled_owned());
+        .take_until(shutdown.cancelled_owned());
     Sse::new(events).keep_alive(KeepAlive::default())
 }
 
 /// A stream of events while it is read.
-struct Reading {
-    doors: Arc<Doors>,
-    reader: Reader,
+struct EventPages {
+    state: Arc<ServerState>,
+    reader: AuthenticatedReader,
     subscription: Subscription,
 }
 
 /// The next events; nothing, and with it the end, once the reader may not have them any more.
-async fn next_page(mut reading: Reading) -> Option<(Vec<Result<Event, Infallible>>, Reading)> {
+async fn next_page(
+    mut reading: EventPages,
+) -> Option<(Vec<Result<Event, Infallible>>, EventPages)> {
     let page = reading.subscription.next().await.ok()?;
-    let Reader {
+    let AuthenticatedReader {
         connection,
         identity,
     } = &mut reading.reader;
     if !reading
-        .doors
-        .doorkeeper
-        .may_read_on(connection, identity)
+        .state
+        .authenticator
+        .may_keep_reading(connection, identity)
         .await
     {
         return None;
@@ -546,20 +548,20 @@ async fn next_page(mut reading: Reading) -> Option<(Vec<Result<Event, Infallible
 #[utoipa::path(post, path = "/api/v1/events", request_body = wire::NotifyParams,
     responses((status = 200, body = HostEvent), (status = 403, description = "a kind of the host's own")))]
 async fn notify(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     JsonBody(params): JsonBody<wire::NotifyParams>,
-) -> Answer<HostEvent> {
-    ops::notify(&doors.service, caller, params).await.map(Json)
+) -> JsonResult<HostEvent> {
+    ops::notify(&state.service, caller, params).await.map(Json)
 }
 
 /// Tokens that are valid.
 #[utoipa::path(get, path = "/api/v1/tokens", responses((status = 200, body = Vec<wire::TokenRow>)))]
 async fn list_tokens(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
-) -> Answer<Vec<wire::TokenRow>> {
-    ops::tokens(&doors.service, &caller).await.map(Json)
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
+) -> JsonResult<Vec<wire::TokenRow>> {
+    ops::tokens(&state.service, &caller).await.map(Json)
 }
 
 /// Make a token. It is shown this once, and it ends: after an hour, or `ttl_ms` of at most 90 days.
@@ -568,11 +570,11 @@ async fn list_tokens(
         (status = 400, description = "an unknown role, or a time that is zero or beyond 90 days"),
         (status = 403, description = "operators only")))]
 async fn create_token(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     JsonBody(params): JsonBody<wire::CreateTokenParams>,
-) -> Answer<wire::NewToken> {
-    ops::create_token(&doors.service, caller, params)
+) -> JsonResult<wire::NewToken> {
+    ops::create_token(&state.service, caller, params)
         .await
         .map(Json)
 }
@@ -581,11 +583,11 @@ async fn create_token(
 #[utoipa::path(delete, path = "/api/v1/tokens/{id}", params(("id" = String, Path)),
     responses((status = 204, description = "gone"), (status = 404, description = "unknown token")))]
 async fn revoke_token(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
-) -> Result<StatusCode, Fault> {
-    ops::revoke_token(&doors.service, caller, id)
+) -> Result<StatusCode, ApiError> {
+    ops::revoke_token(&state.service, caller, id)
         .await
         .map(|()| StatusCode::NO_CONTENT)
 }
@@ -593,17 +595,17 @@ async fn revoke_token(
 /// The host at a glance.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = wire::HostStatus)))]
 async fn get_status(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
-) -> Answer<wire::HostStatus> {
-    doors.status(&caller).await.map(Json)
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
+) -> JsonResult<wire::HostStatus> {
+    state.status(&caller).await.map(Json)
 }
 
 /// Deny everything open and interrupt every agent.
 #[utoipa::path(post, path = "/api/v1/stop", responses((status = 200, body = wire::StopAllResult)))]
 async fn stop_all(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
-) -> Answer<wire::StopAllResult> {
-    ops::stop_all(&doors.service, caller).await.map(Json)
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
+) -> JsonResult<wire::StopAllResult> {
+    ops::stop_all(&state.service, caller).await.map(Json)
 }

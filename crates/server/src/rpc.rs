@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::Doors;
-use crate::auth::Connection;
-use crate::fault::Fault;
+use crate::ServerState;
+use crate::api_error::ApiError;
+use crate::auth::CallerConnection;
 use crate::ops;
 use crate::ops::hook;
 use crate::ops::{managed, rules};
@@ -56,38 +56,46 @@ pub(crate) struct Call<'a> {
 }
 
 /// Serves one request and gives back the reply's frame. Every request gets one.
-pub(crate) async fn serve(doors: &Doors, caller: Caller, call: Call<'_>) -> String {
-    dispatch(doors, caller, &call)
+pub(crate) async fn serve(state: &ServerState, caller: Caller, call: Call<'_>) -> String {
+    dispatch(state, caller, &call)
         .await
-        .unwrap_or_else(|fault| failure(call.id, fault))
+        .unwrap_or_else(|error| failure(call.id, error))
 }
 
 /// Serves a hook: the one method that needs to know the process at the other end.
 pub(crate) async fn serve_hook(
-    doors: &Arc<Doors>,
-    connection: &Arc<Connection>,
+    state: &Arc<ServerState>,
+    connection: &Arc<CallerConnection>,
     call: Call<'_>,
 ) -> String {
     let served = async {
         let (tool, params) = call.split_optional("hook")?;
         let tool = tool.as_deref().unwrap_or(hook::USUAL_TOOL);
-        call.reply(hook::hook(doors, connection, tool, params).await?)
+        call.reply(hook::hook(state, connection, tool, params).await?)
     };
-    served.await.unwrap_or_else(|fault| failure(call.id, fault))
+    served.await.unwrap_or_else(|error| failure(call.id, error))
 }
 
 /// The few methods that agents and their answers live by; the rest is one allocation further.
-async fn dispatch(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+async fn dispatch(
+    state: &ServerState,
+    caller: Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
     match call.method {
-        "host.request_approval" => request_approval(doors, caller, call).await,
-        "host.resolve_approval" => resolve_approval(doors, caller, call).await,
-        "host.notify" => notify(doors, caller, call).await,
-        _ => Box::pin(dispatch_other(doors, caller, call)).await,
+        "host.request_approval" => request_approval(state, caller, call).await,
+        "host.resolve_approval" => resolve_approval(state, caller, call).await,
+        "host.notify" => notify(state, caller, call).await,
+        _ => Box::pin(dispatch_other(state, caller, call)).await,
     }
 }
 
-async fn dispatch_other(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
-    let service = &doors.service;
+async fn dispatch_other(
+    state: &ServerState,
+    caller: Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
+    let service = &state.service;
     match call.method {
         "host.agents" => call.reply(ops::agents(service, &caller).await?),
         "host.events" => call.reply(ops::events(service, &caller, call.optional()?).await?),
@@ -99,24 +107,24 @@ async fn dispatch_other(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
         "host.unregister_agent" => {
             call.done(ops::unregister_agent(service, caller, call.agent_id()?).await?)
         }
-        "host.set_status" => set_status(doors, caller, call).await,
+        "host.set_status" => set_status(state, caller, call).await,
         "host.register_device" => {
             call.reply(ops::register_device(service, caller, call.params()?).await?)
         }
         "host.update_device" => {
             call.reply(ops::update_device(service, caller, call.params()?).await?)
         }
-        "host.devices" => devices(doors, &caller, call).await,
-        "host.cancel_approval" => cancel_approval(doors, caller, call).await,
-        "host.wait_approval" => wait_approval(doors, &caller, call).await,
-        "host.dismiss_approval" => dismiss_approval(doors, caller, call).await,
+        "host.devices" => devices(state, &caller, call).await,
+        "host.cancel_approval" => cancel_approval(state, caller, call).await,
+        "host.wait_approval" => wait_approval(state, &caller, call).await,
+        "host.dismiss_approval" => dismiss_approval(state, caller, call).await,
         "host.questions" => call.reply(ops::questions(service, &caller, call.optional()?).await?),
         "host.question" => call.reply(ops::question(service, &caller, call.question_id()?).await?),
         "host.ask_question" => {
             call.reply(ops::ask_question(service, caller, call.params()?).await?)
         }
-        "host.answer_question" => answer_question(doors, caller, call).await,
-        "host.wait_question" => wait_question(doors, &caller, call).await,
+        "host.answer_question" => answer_question(state, caller, call).await,
+        "host.wait_question" => wait_question(state, &caller, call).await,
         "host.stop_all" => {
             call.take_nothing()?;
             call.reply(ops::stop_all(service, caller).await?)
@@ -136,26 +144,30 @@ async fn dispatch_other(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
         }
         "host.create_ticket" => {
             call.take_nothing()?;
-            call.reply(doors.create_ticket(&caller)?)
+            call.reply(state.create_ticket(&caller)?)
         }
         "host.redact_event" => call.reply(ops::redact(service, caller, call.params()?).await?),
         "host.prune_events" => call.reply(ops::prune(service, caller, call.params()?).await?),
-        "host.rescue_record" => call.reply(doors.rescue_record(&caller, call.params()?).await?),
+        "host.rescue_record" => call.reply(state.rescue_record(&caller, call.params()?).await?),
         "host.status" => {
             call.take_nothing()?;
-            call.reply(doors.status(&caller).await?)
+            call.reply(state.status(&caller).await?)
         }
-        "host.shutdown" => call.done(doors.shut_down(&caller, call.optional()?).await?),
-        _ => dispatch_rules(doors, caller, call).await,
+        "host.shutdown" => call.done(state.shut_down(&caller, call.optional()?).await?),
+        _ => dispatch_rules(state, caller, call).await,
     }
 }
 
-async fn dispatch_rules(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
-    let service = &doors.service;
+async fn dispatch_rules(
+    state: &ServerState,
+    caller: Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
+    let service = &state.service;
     match call.method {
         "host.rules" => call.reply(rules::rules(service, &caller, call.optional()?).await?),
         "host.add_rule" => call.reply(rules::add_rule(service, caller, call.params()?).await?),
-        "host.remove_rule" => remove_rule(doors, caller, call).await,
+        "host.remove_rule" => remove_rule(state, caller, call).await,
         "host.check_rules" => {
             call.reply(rules::check_rules(service, &caller, call.params()?).await?)
         }
@@ -170,16 +182,16 @@ async fn dispatch_rules(doors: &Doors, caller: Caller, call: &Call<'_>) -> Resul
             call.done(ops::notify_parent(service, caller, call.params()?).await?)
         }
         "host.set_bypass" => call.reply(rules::set_bypass(service, caller, call.params()?).await?),
-        _ => dispatch_managed(doors, &caller, call).await,
+        _ => dispatch_managed(state, &caller, call).await,
     }
 }
 
 async fn dispatch_managed(
-    doors: &Doors,
+    state: &ServerState,
     caller: &Caller,
     call: &Call<'_>,
-) -> Result<String, Fault> {
-    let service = &doors.service;
+) -> Result<String, ApiError> {
+    let service = &state.service;
     match call.method {
         "host.spawn_agent" => call.reply(managed::spawn(service, caller, call.params()?).await?),
         "host.prompt_agent" => {
@@ -235,30 +247,42 @@ async fn dispatch_managed(
     }
 }
 
-fn unknown_method(method: &str) -> Fault {
+fn unknown_method(method: &str) -> ApiError {
     let start: String = method.chars().take(100).collect();
     let words = format!("unknown method '{start}'");
-    Fault::new(ErrorCode::UnknownMethod, Reason::InvalidParams, words)
+    ApiError::new(ErrorCode::UnknownMethod, Reason::InvalidParams, words)
 }
 
-async fn set_status(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+async fn set_status(
+    state: &ServerState,
+    caller: Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
     let params: wire::SetStatusParams = call.params()?;
-    call.reply(ops::set_status(&doors.service, caller, params.agent_id, params.status).await?)
+    call.reply(ops::set_status(&state.service, caller, params.agent_id, params.status).await?)
 }
 
-async fn devices(doors: &Doors, caller: &Caller, call: &Call<'_>) -> Result<String, Fault> {
+async fn devices(
+    state: &ServerState,
+    caller: &Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
     ops::refuse_agents(caller)?;
-    call.reply(ops::devices(&doors.service).await?)
+    call.reply(ops::devices(&state.service).await?)
 }
 
-async fn notify(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
-    call.reply(ops::notify(&doors.service, caller, call.optional()?).await?)
+async fn notify(state: &ServerState, caller: Caller, call: &Call<'_>) -> Result<String, ApiError> {
+    call.reply(ops::notify(&state.service, caller, call.optional()?).await?)
 }
 
-async fn request_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+async fn request_approval(
+    state: &ServerState,
+    caller: Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
     call.reply(
         ops::request_approval(
-            &doors.service,
+            &state.service,
             caller,
             Some(call.subscribed),
             call.params()?,
@@ -267,49 +291,77 @@ async fn request_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Res
     )
 }
 
-async fn resolve_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+async fn resolve_approval(
+    state: &ServerState,
+    caller: Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
     let params: wire::ResolveApprovalParams = call.params()?;
     call.reply(
-        ops::resolve_approval(&doors.service, caller, params.approval_id, params.body).await?,
+        ops::resolve_approval(&state.service, caller, params.approval_id, params.body).await?,
     )
 }
 
-async fn cancel_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+async fn cancel_approval(
+    state: &ServerState,
+    caller: Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
     let params: wire::CancelApprovalParams = call.params()?;
     call.reply(
-        ops::cancel_approval(&doors.service, caller, params.approval_id, params.message).await?,
+        ops::cancel_approval(&state.service, caller, params.approval_id, params.message).await?,
     )
 }
 
-async fn remove_rule(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+async fn remove_rule(
+    state: &ServerState,
+    caller: Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
     let params: wire::RemoveRuleParams = call.params()?;
-    call.reply(rules::remove_rule(&doors.service, caller, params.id).await?)
+    call.reply(rules::remove_rule(&state.service, caller, params.id).await?)
 }
 
-async fn wait_approval(doors: &Doors, caller: &Caller, call: &Call<'_>) -> Result<String, Fault> {
+async fn wait_approval(
+    state: &ServerState,
+    caller: &Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
     let params: wire::WaitApprovalParams = call.params()?;
     let limit = params.timeout_ms.map(Duration::from_millis);
-    call.reply(ops::wait_approval(&doors.service, caller, params.approval_id, limit).await?)
+    call.reply(ops::wait_approval(&state.service, caller, params.approval_id, limit).await?)
 }
 
-async fn dismiss_approval(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+async fn dismiss_approval(
+    state: &ServerState,
+    caller: Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
     // The one method whose bad parameters have the code that JSON-RPC names for them.
-    let params: wire::ApprovalParams = call.params().map_err(Fault::into_invalid_params)?;
-    let approval = ops::dismiss_approval(&doors.service, caller, params.approval_id).await?;
+    let params: wire::ApprovalParams = call.params().map_err(ApiError::into_invalid_params)?;
+    let approval = ops::dismiss_approval(&state.service, caller, params.approval_id).await?;
     call.reply(serde_json::json!({ "dismissed": true, "approval": approval }))
 }
 
-async fn answer_question(doors: &Doors, caller: Caller, call: &Call<'_>) -> Result<String, Fault> {
+async fn answer_question(
+    state: &ServerState,
+    caller: Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
     let params: wire::AnswerQuestionParams = call.params()?;
     call.reply(
-        ops::answer_question(&doors.service, caller, params.question_id, params.answer).await?,
+        ops::answer_question(&state.service, caller, params.question_id, params.answer).await?,
     )
 }
 
-async fn wait_question(doors: &Doors, caller: &Caller, call: &Call<'_>) -> Result<String, Fault> {
+async fn wait_question(
+    state: &ServerState,
+    caller: &Caller,
+    call: &Call<'_>,
+) -> Result<String, ApiError> {
     let params: wire::WaitQuestionParams = call.params()?;
     let limit = params.timeout_ms.map(Duration::from_millis);
-    call.reply(ops::wait_question(&doors.service, caller, params.question_id, limit).await?)
+    call.reply(ops::wait_question(&state.service, caller, params.question_id, limit).await?)
 }
 
 impl Call<'_> {
@@ -318,30 +370,30 @@ impl Call<'_> {
     }
 
     /// Parameters that must be there.
-    pub(crate) fn params<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+    pub(crate) fn params<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         self.read(self.params.unwrap_or("{}"))
     }
 
     /// Parameters that may be missing, null, or something older clients put there to be ignored.
-    pub(crate) fn optional<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+    pub(crate) fn optional<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         let text = self.params.unwrap_or("{}");
         let absent = text == "null" || (self.is_lenient() && !text.starts_with('{'));
         self.read(if absent { "{}" } else { text })
     }
 
     /// The one place that decides whether a field that nobody reads is refused.
-    fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T, Fault> {
+    fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T, ApiError> {
         if self.is_lenient() {
-            serde_json::from_str(text).map_err(|error| Fault::invalid(&error))
+            serde_json::from_str(text).map_err(|error| ApiError::invalid(&error))
         } else {
             strict::read_object(text.as_bytes())
         }
     }
 
     /// One text field that must be there, and what the others say.
-    fn split<T: DeserializeOwned>(&self, name: &str) -> Result<(String, T), Fault> {
+    fn split<T: DeserializeOwned>(&self, name: &str) -> Result<(String, T), ApiError> {
         let (first, rest) = self.split_optional(name)?;
-        let missing = || Fault::plain(Reason::InvalidParams, format!("missing field `{name}`"));
+        let missing = || ApiError::plain(Reason::InvalidParams, format!("missing field `{name}`"));
         Ok((first.ok_or_else(missing)?, rest))
     }
 
@@ -350,57 +402,57 @@ impl Call<'_> {
     fn split_optional<T: DeserializeOwned>(
         &self,
         name: &str,
-    ) -> Result<(Option<String>, T), Fault> {
+    ) -> Result<(Option<String>, T), ApiError> {
         let mut fields: BTreeMap<String, Box<RawValue>> = self.params()?;
         let first = fields.remove(name);
         let first = first.map(|first| strict::read_json(first.get().as_bytes()));
         let first = first.transpose()?;
-        let rest = serde_json::to_string(&fields).map_err(|error| Fault::invalid(&error))?;
+        let rest = serde_json::to_string(&fields).map_err(|error| ApiError::invalid(&error))?;
         Ok((first, self.read(&rest)?))
     }
 
-    fn take_nothing(&self) -> Result<(), Fault> {
+    fn take_nothing(&self) -> Result<(), ApiError> {
         self.optional::<NoParams>().map(|NoParams {}| ())
     }
 
-    fn approval_id(&self) -> Result<String, Fault> {
+    fn approval_id(&self) -> Result<String, ApiError> {
         self.params::<wire::ApprovalParams>()
             .map(|params| params.approval_id)
     }
 
-    fn question_id(&self) -> Result<String, Fault> {
+    fn question_id(&self) -> Result<String, ApiError> {
         self.params::<wire::QuestionParams>()
             .map(|params| params.question_id)
     }
 
-    fn token_id(&self) -> Result<String, Fault> {
+    fn token_id(&self) -> Result<String, ApiError> {
         self.params::<wire::TokenParams>()
             .map(|params| params.token_id)
     }
 
-    fn agent_id(&self) -> Result<String, Fault> {
+    fn agent_id(&self) -> Result<String, ApiError> {
         let params = self.optional::<wire::AgentParams>();
         let params = params.map(|params| params.agent_id);
         if self.is_lenient() {
-            params.map_err(|_| Fault::plain(Reason::InvalidParams, "missing agent_id"))
+            params.map_err(|_| ApiError::plain(Reason::InvalidParams, "missing agent_id"))
         } else {
             params
         }
     }
 
     /// A reply with a result.
-    pub(crate) fn reply(&self, result: impl Serialize) -> Result<String, Fault> {
-        frame("result", &result, self.id).map_err(|error| Fault::invalid(&error))
+    pub(crate) fn reply(&self, result: impl Serialize) -> Result<String, ApiError> {
+        frame("result", &result, self.id).map_err(|error| ApiError::invalid(&error))
     }
 
-    fn done(&self, (): ()) -> Result<String, Fault> {
+    fn done(&self, (): ()) -> Result<String, ApiError> {
         self.reply(serde_json::json!({ "ok": true }))
     }
 }
 
 /// A reply with an error.
-pub(crate) fn failure(id: &str, fault: Fault) -> String {
-    frame("error", &fault.into_error(), id).unwrap_or_default()
+pub(crate) fn failure(id: &str, error: ApiError) -> String {
+    frame("error", &error.into_error(), id).unwrap_or_default()
 }
 
 /// The envelope around a result or an error. `id` is JSON already and goes in as it is.

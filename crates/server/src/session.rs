@@ -24,10 +24,10 @@ use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::Doors;
-use crate::auth::{Connection, Identity, auth_required};
+use crate::ServerState;
+use crate::api_error::ApiError;
+use crate::auth::{CallerConnection, CallerIdentity, auth_required};
 use crate::events;
-use crate::fault::Fault;
 use crate::ops;
 use crate::rpc::{Call, failure, serve, serve_hook};
 
@@ -42,11 +42,11 @@ enum End {
 }
 
 struct Session {
-    doors: Arc<Doors>,
-    connection: Arc<Connection>,
+    state: Arc<ServerState>,
+    connection: Arc<CallerConnection>,
     socket: WebSocket,
     client: ClientId,
-    identity: Option<Identity>,
+    identity: Option<CallerIdentity>,
     serving: FuturesUnordered<Serving>,
     /// Requests that last until a person answers, apart from those that end by themselves.
     waiting: FuturesUnordered<Serving>,
@@ -58,16 +58,16 @@ struct Session {
 
 /// Serves a connection until either side ends it.
 pub(crate) async fn run(
-    doors: Arc<Doors>,
-    connection: Arc<Connection>,
-    identity: Option<Identity>,
+    state: Arc<ServerState>,
+    connection: Arc<CallerConnection>,
+    identity: Option<CallerIdentity>,
     socket: WebSocket,
 ) {
-    let Ok(client) = doors.service.connected().await else {
+    let Ok(client) = state.service.connected().await else {
         return;
     };
     let mut session = Session {
-        doors: doors.clone(),
+        state: state.clone(),
         connection,
         socket,
         client: client.clone(),
@@ -88,13 +88,13 @@ pub(crate) async fn run(
         drop(tokio::time::timeout(Duration::from_secs(1), closing).await);
     }
     drop(session);
-    doors.service.disconnected(client).await;
+    state.service.disconnected(client).await;
 }
 
 impl Session {
     async fn talk(&mut self) -> Result<(), End> {
-        let doors = self.doors.clone();
-        let ending = doors.ending.cancelled();
+        let state = self.state.clone();
+        let ending = state.shutdown.cancelled();
         tokio::pin!(ending);
         let mut ping = tokio::time::interval(Duration::from_millis(PING_MS));
         ping.reset();
@@ -137,8 +137,8 @@ impl Session {
     async fn take(&mut self, text: Utf8Bytes) -> Result<(), End> {
         let Some(frame) = Frame::parse(text) else {
             let words = "parse error: not a JSON-RPC request";
-            let fault = Fault::new(ErrorCode::Parse, Reason::InvalidParams, words);
-            return self.send(failure("null", fault)).await;
+            let error = ApiError::new(ErrorCode::Parse, Reason::InvalidParams, words);
+            return self.send(failure("null", error)).await;
         };
         match frame.method.as_str() {
             "session.auth" => {
@@ -157,13 +157,13 @@ impl Session {
             return Err(End::Close(1008, "auth required"));
         };
         let refreshed = self
-            .doors
-            .doorkeeper
-            .refresh(&self.connection, identity)
+            .state
+            .authenticator
+            .refresh_identity(&self.connection, identity)
             .await;
         let caller = ops::caller(&identity.principal, Some(&self.client));
-        if let Err(fault) = refreshed {
-            self.send(failure(frame.call(subscribed).id, fault)).await?;
+        if let Err(error) = refreshed {
+            self.send(failure(frame.call(subscribed).id, error)).await?;
             return Err(End::Close(1008, "auth failed"));
         }
         let call = frame.call(subscribed);
@@ -174,7 +174,7 @@ impl Session {
         };
         if let Some(reply) = inline {
             return self
-                .send(reply.unwrap_or_else(|fault| failure(call.id, fault)))
+                .send(reply.unwrap_or_else(|error| failure(call.id, error)))
                 .await;
         }
         let waits = matches!(
@@ -202,12 +202,12 @@ impl Session {
         if !waits {
             self.served_bytes += frame.text.len();
         }
-        let doors = self.doors.clone();
+        let state = self.state.clone();
         let serving: Serving = if call.method == "host.hook" {
             let connection = self.connection.clone();
-            Box::pin(async move { serve_hook(&doors, &connection, frame.call(false)).await })
+            Box::pin(async move { serve_hook(&state, &connection, frame.call(false)).await })
         } else {
-            Box::pin(async move { serve(&doors, caller, frame.call(subscribed)).await })
+            Box::pin(async move { serve(&state, caller, frame.call(subscribed)).await })
         };
         if waits {
             self.waiting.push(serving);
@@ -220,33 +220,33 @@ impl Session {
     async fn authenticate(&mut self, call: &Call<'_>) -> String {
         match self.try_authenticate(call).await {
             Ok(reply) => reply,
-            Err(fault) => failure(call.id, fault),
+            Err(error) => failure(call.id, error),
         }
     }
 
-    async fn try_authenticate(&mut self, call: &Call<'_>) -> Result<String, Fault> {
+    async fn try_authenticate(&mut self, call: &Call<'_>) -> Result<String, ApiError> {
         let params: wire::AuthParams = call.optional()?;
         let for_host = params.token.is_none() && params.host_token.is_some();
         let token = params.token.or(params.host_token);
         if token.is_none() && !self.connection.is_unix() {
-            return Err(Fault::plain(
+            return Err(ApiError::plain(
                 Reason::InvalidParams,
                 "session.auth requires { token: string }",
             ));
         }
         let identity = self
-            .doors
-            .doorkeeper
+            .state
+            .authenticator
             .identify(&self.connection, token.map(Arc::from))
             .await;
-        let identity = identity.map_err(|fault| host_words(fault, for_host))?;
+        let identity = identity.map_err(|error| host_words(error, for_host))?;
         let principal = identity.principal.clone();
         if let Some(wanted) = &params.agent_id
             && principal.agent().map(countersign_core::AgentId::as_str) != Some(wanted)
         {
             let words =
                 format!("auth failed: agent_id `{wanted}` is not supervised, or token mismatch");
-            return Err(Fault::plain(Reason::AuthFailed, words));
+            return Err(ApiError::plain(Reason::AuthFailed, words));
         }
         self.identity = Some(identity);
         let mut result = json!({ "ok": true, "auth_enabled": true, "memory_namespace": params.memory_namespace });
@@ -265,7 +265,7 @@ impl Session {
         &mut self,
         caller: &countersign_core::Caller,
         call: &Call<'_>,
-    ) -> Result<String, Fault> {
+    ) -> Result<String, ApiError> {
         ops::refuse_agents(caller)?;
         let params: wire::SubscribeParams = call.optional()?;
         let filter = Filter {
@@ -274,11 +274,11 @@ impl Session {
         };
         let client = Some(self.client.clone());
         let (overview, subscription) = self
-            .doors
+            .state
             .service
             .subscribe(client, params.after.map(Seq), filter)
             .await?;
-        let reply = call.reply(ops::snapshot(&self.doors.service, &overview).await?)?;
+        let reply = call.reply(ops::snapshot(&self.state.service, &overview).await?)?;
         self.subscription = Some(subscription);
         Ok(reply)
     }
@@ -302,8 +302,10 @@ impl Session {
     /// Sends a reply that was waited for, if whoever asked is still at the other end.
     async fn send_waited(&mut self, reply: String) -> Result<(), End> {
         if let Some(identity) = &mut self.identity {
-            let doorkeeper = &self.doors.doorkeeper;
-            let confirmed = doorkeeper.confirm(&self.connection, identity).await;
+            let authenticator = &self.state.authenticator;
+            let confirmed = authenticator
+                .confirm_identity(&self.connection, identity)
+                .await;
             confirmed.map_err(|_| End::Close(1008, "auth failed"))?;
         }
         self.send_replies(reply).await
@@ -317,8 +319,11 @@ impl Session {
     async fn send_events(&mut self, events: Events) -> Result<(), End> {
         let events = events.map_err(|_| End::Close(1001, "the host is ending"))?;
         if let Some(identity) = &mut self.identity {
-            let doorkeeper = &self.doors.doorkeeper;
-            if !doorkeeper.may_read_on(&self.connection, identity).await {
+            let authenticator = &self.state.authenticator;
+            if !authenticator
+                .may_keep_reading(&self.connection, identity)
+                .await
+            {
                 return Err(End::Close(1008, "auth failed"));
             }
         }
@@ -418,23 +423,27 @@ fn unreadable(error: &axum::Error) -> End {
     }
 }
 
-fn host_words(fault: Fault, for_host: bool) -> Fault {
-    if for_host && fault.reason == Reason::AuthFailed {
-        Fault::plain(Reason::AuthFailed, "auth failed: host token mismatch")
+fn host_words(error: ApiError, for_host: bool) -> ApiError {
+    if for_host && error.reason == Reason::AuthFailed {
+        ApiError::plain(Reason::AuthFailed, "auth failed: host token mismatch")
     } else {
-        fault
+        error
     }
 }
 
 /// Protocol version and capabilities, as the host wire negotiates them.
-fn shake_hands(call: &Call<'_>) -> Result<String, Fault> {
+fn shake_hands(call: &Call<'_>) -> Result<String, ApiError> {
     let params: wire::HandshakeParams = call.params()?;
     let oldest = params
         .protocol_version_min
         .unwrap_or(params.protocol_version);
     if oldest > PROTOCOL_VERSION || params.protocol_version < PROTOCOL_VERSION {
         let words = format!("protocol version mismatch: this host speaks {PROTOCOL_VERSION}");
-        return Err(Fault::new(ErrorCode::Version, Reason::InvalidParams, words));
+        return Err(ApiError::new(
+            ErrorCode::Version,
+            Reason::InvalidParams,
+            words,
+        ));
     }
     // Capabilities name what a client relies on; everything on this wire is served to everybody.
     let mut negotiated = params.required_capabilities;

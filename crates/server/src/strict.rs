@@ -7,19 +7,19 @@ use serde::de::DeserializeOwned;
 
 use countersign_protocol::{ErrorCode, Reason};
 
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
 /// Reads the fields of an object. Derived code would also take a list of their values.
-pub(crate) fn read_object<T: DeserializeOwned>(text: &[u8]) -> Result<T, Fault> {
+pub(crate) fn read_object<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
     if text.trim_ascii_start().starts_with(b"[") {
         let message = "invalid type: sequence, expected an object";
-        return Err(Fault::plain(Reason::InvalidParams, message));
+        return Err(ApiError::plain(Reason::InvalidParams, message));
     }
     read_json(text)
 }
 
 /// Reads a whole JSON document.
-pub(crate) fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, Fault> {
+pub(crate) fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
     let mut unknown = None;
     let mut source = serde_json::Deserializer::from_slice(text);
     let read = serde_ignored::deserialize(&mut source, |path| {
@@ -27,7 +27,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, Fault> {
     });
     let value = read
         .and_then(|value| source.end().map(|()| value))
-        .map_err(|error| Fault::invalid(&error))?;
+        .map_err(|error| ApiError::invalid(&error))?;
     match unknown {
         None => Ok(value),
         // An optional object is a step of its own in the path, shown as a question mark.
@@ -36,9 +36,9 @@ pub(crate) fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, Fault> {
 }
 
 /// The refusal of a field that does not belong to the request.
-pub(crate) fn unknown_field(name: &str) -> Fault {
+pub(crate) fn unknown_field(name: &str) -> ApiError {
     let start: String = name.chars().take(100).collect();
-    Fault::new(
+    ApiError::new(
         ErrorCode::InvalidParams,
         Reason::InvalidParams,
         format!("unknown field `{start}`"),
@@ -55,7 +55,7 @@ mod tests {
 
     fn refusal<T: DeserializeOwned>(text: &str) -> Option<String> {
         let read = read_object::<T>(text.as_bytes());
-        read.err().map(|fault| fault.into_error().message)
+        read.err().map(|error| error.into_error().message)
     }
 
     #[test]

@@ -9,10 +9,10 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use countersign_core::{Caller, Role};
 use countersign_protocol::Reason;
 
-use crate::Doors;
-use crate::fault::Fault;
+use crate::ServerState;
+use crate::api_error::ApiError;
 use crate::metrics;
-use crate::rest::{CallerOnConnection, PathId};
+use crate::rest::{PathId, RequestConnection};
 
 /// The cookie that a browser's session lies in; the page's scripts cannot read it.
 pub(crate) const COOKIE: &str = "countersign_session";
@@ -26,38 +26,40 @@ pub(crate) fn front_page() -> Html<&'static str> {
     )
 }
 
-pub(crate) async fn health(State(doors): State<Arc<Doors>>) -> Response {
-    if doors.service.store_trouble().is_none() {
+pub(crate) async fn health(State(state): State<Arc<ServerState>>) -> Response {
+    if state.service.store_trouble().is_none() {
         // Nobody may have called for long: has the host look whether its record is still there.
-        doors.service.check_record().await;
+        state.service.check_record().await;
     }
-    match doors.service.store_trouble() {
+    match state.service.store_trouble() {
         None => (StatusCode::OK, "ok\n").into_response(),
         Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")).into_response(),
     }
 }
 
-pub(crate) async fn metrics_page(State(doors): State<Arc<Doors>>) -> Result<Response, Fault> {
-    let text = metrics::render(&doors).await?;
+pub(crate) async fn metrics_page(
+    State(state): State<Arc<ServerState>>,
+) -> Result<Response, ApiError> {
+    let text = metrics::render(&state).await?;
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
 }
 
 /// Turns a one-time link into a cookie. An agent's process gets none, whatever link it holds.
 pub(crate) async fn login(
-    State(doors): State<Arc<Doors>>,
-    CallerOnConnection(connection): CallerOnConnection,
+    State(state): State<Arc<ServerState>>,
+    RequestConnection(connection): RequestConnection,
     PathId(ticket): PathId,
-) -> Result<Response, Fault> {
-    doors.doorkeeper.refuse_agents(&connection).await?;
-    let name = doors.tickets.redeem(&ticket, doors.service.now());
+) -> Result<Response, ApiError> {
+    state.authenticator.refuse_agents(&connection).await?;
+    let name = state.tickets.redeem(&ticket, state.service.now());
     let name = name.ok_or_else(|| {
-        Fault::plain(
+        ApiError::plain(
             Reason::AuthFailed,
             "this link was used or is too old: make a new one with `countersign open`",
         )
     })?;
     let host = Caller::host();
-    let (secret, _) = doors
+    let (secret, _) = state
         .service
         .create_token(host, Role::Operator, name.to_string(), Some(COOKIE_LIFE))
         .await?;

@@ -10,7 +10,7 @@ use countersign_core::AgentId;
 use countersign_core::event::ProcessKey;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::peer::{Descriptor, ProcessId, SocketFacts, TcpEnds};
+use crate::peer::{ProcessId, SocketDescriptor, SocketFacts, TcpEnds};
 
 /// Processes that one connection's other end may have gone through, with all above them. A connection that is
 /// passed around more than that has something to hide.
@@ -18,7 +18,7 @@ const PROCESSES_MAX: usize = 1024;
 
 /// The other end of a connection, as the kernel names it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Peer {
+pub(crate) enum ConnectionPeer {
     /// A process on the Unix socket, as it was when it connected: its number may be another's later.
     Unix {
         uid: u32,
@@ -68,7 +68,7 @@ impl fmt::Display for UnnamedReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PeerHolder {
     /// Its descriptor; on the Unix socket the kernel names the process without one.
-    pub(crate) descriptor: Option<Descriptor>,
+    pub(crate) descriptor: Option<SocketDescriptor>,
     /// The process and everything above it, itself first.
     pub(crate) chain: Vec<ProcessKey>,
     /// Whether it runs as another user.
@@ -141,31 +141,31 @@ fn is_same_socket(first: SocketFacts, now: SocketFacts) -> bool {
 }
 
 /// A connection and what was found out about its other end.
-pub(crate) struct Connection {
-    pub(crate) peer: Peer,
+pub(crate) struct CallerConnection {
+    pub(crate) peer: ConnectionPeer,
     /// Held as long as anything of the connection lives, its upgrade included.
-    room: OnceLock<OwnedSemaphorePermit>,
+    permit: OnceLock<OwnedSemaphorePermit>,
     record: Mutex<PeerRecord>,
 }
 
-impl Connection {
-    pub(crate) fn new(peer: Peer) -> Self {
+impl CallerConnection {
+    pub(crate) fn new(peer: ConnectionPeer) -> Self {
         Self {
             peer,
-            room: OnceLock::new(),
+            permit: OnceLock::new(),
             record: Mutex::default(),
         }
     }
 
     /// Keeps its place among all connections.
-    pub(crate) fn keep_room(&self, room: OwnedSemaphorePermit) {
+    pub(crate) fn hold_permit(&self, room: OwnedSemaphorePermit) {
         // It gets one place, once.
-        drop(self.room.set(room));
+        drop(self.permit.set(room));
     }
 
     /// Whether the other end is on the Unix socket.
     pub(crate) fn is_unix(&self) -> bool {
-        matches!(self.peer, Peer::Unix { .. })
+        matches!(self.peer, ConnectionPeer::Unix { .. })
     }
 
     /// From now on the connection is this agent's.
@@ -197,7 +197,7 @@ mod tests {
     fn holder(pid: u32) -> PeerHolder {
         let process = |pid| ProcessKey { pid, start_time: 1 };
         PeerHolder {
-            descriptor: Some(Descriptor { pid, number: 3 }),
+            descriptor: Some(SocketDescriptor { pid, number: 3 }),
             chain: vec![process(pid), process(1)],
             is_foreign: false,
         }

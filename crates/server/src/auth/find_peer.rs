@@ -15,12 +15,12 @@ use countersign_core::event::ProcessKey;
 use countersign_daemon::CgroupAgent;
 use countersign_protocol::Reason;
 
-use super::Doorkeeper;
-use super::connection::{Connection, Peer, PeerHolder, UnnamedReason};
-use crate::fault::Fault;
+use super::Authenticator;
+use super::connection::{CallerConnection, ConnectionPeer, PeerHolder, UnnamedReason};
+use crate::api_error::ApiError;
 use crate::peer::{
-    Descriptor, Origin, ProcessId, Reach, SocketFacts, TcpEnds, ancestry, identify, origin,
-    was_given,
+    AncestryReach, OrphanOrigin, ProcessId, SocketDescriptor, SocketFacts, TcpEnds, ancestry,
+    find_origin, identify, was_started_with,
 };
 
 /// Who is at the other end.
@@ -29,17 +29,17 @@ pub(crate) enum FoundPeer {
     /// This agent.
     Agent(AgentId),
     /// No agent: what it shows decides who it is.
-    Other(Lineage),
+    Other(PeerLineage),
 }
 
 /// The processes that hold the other end, and everything they descend from. Empty for an unnamed caller.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lineage {
+pub(crate) struct PeerLineage {
     /// For each holder the chain from it upwards.
     chains: Vec<Vec<ProcessKey>>,
 }
 
-impl Lineage {
+impl PeerLineage {
     /// All of them, each holder before what is above it.
     pub(super) fn all(&self) -> Vec<ProcessKey> {
         self.chains.concat()
@@ -54,22 +54,25 @@ impl Lineage {
             .filter_map(|chain| chain.first())
             .collect();
         let mut users = self.all();
-        users.retain(|process| holders.contains(&process) || was_given(process.pid, token));
+        users.retain(|process| holders.contains(&process) || was_started_with(process.pid, token));
         users
     }
 }
 
-impl Doorkeeper {
+impl Authenticator {
     /// Looks who is at the other end, and decides.
-    pub(crate) async fn find_peer(&self, connection: &Arc<Connection>) -> Result<FoundPeer, Fault> {
+    pub(crate) async fn find_peer(
+        &self,
+        connection: &Arc<CallerConnection>,
+    ) -> Result<FoundPeer, ApiError> {
         if let Some(agent) = connection.record().agent.clone() {
             return Ok(FoundPeer::Agent(agent));
         }
         match connection.peer {
-            Peer::Unix { process, .. } => self.look_at_process(connection, process).await,
-            Peer::Tcp(ends) => self.look_at_socket(connection, ends).await,
+            ConnectionPeer::Unix { process, .. } => self.inspect_process(connection, process).await,
+            ConnectionPeer::Tcp(ends) => self.inspect_socket(connection, ends).await,
         }
-        self.judge(connection).await?;
+        self.judge_peer(connection).await?;
         let record = connection.record();
         match (&record.agent, record.unnamed) {
             (Some(agent), _) => Ok(FoundPeer::Agent(agent.clone())),
@@ -79,13 +82,17 @@ impl Doorkeeper {
             (None, _) => {
                 let holders = record.holders.iter();
                 let chains = holders.map(|holder| holder.chain.clone()).collect();
-                Ok(FoundPeer::Other(Lineage { chains }))
+                Ok(FoundPeer::Other(PeerLineage { chains }))
             }
         }
     }
 
     /// The kernel named the process when it connected; it must still be that one.
-    async fn look_at_process(&self, connection: &Arc<Connection>, process: Option<ProcessId>) {
+    async fn inspect_process(
+        &self,
+        connection: &Arc<CallerConnection>,
+        process: Option<ProcessId>,
+    ) {
         // Without /proc nobody's descent is known; SECURITY.md says so.
         if cfg!(not(target_os = "linux")) {
             return;
@@ -110,7 +117,7 @@ impl Doorkeeper {
         }
     }
 
-    async fn look_at_socket(&self, connection: &Arc<Connection>, ends: TcpEnds) {
+    async fn inspect_socket(&self, connection: &Arc<CallerConnection>, ends: TcpEnds) {
         let has_agents = self.service.has_agent_processes();
         if !has_agents && self.is_judged(connection) && is_held_as_before(connection) {
             return;
@@ -128,7 +135,11 @@ impl Doorkeeper {
         self.note_descriptors(connection, facts, descriptors).await;
     }
 
-    async fn find_descriptors(&self, facts: SocketFacts, has_agents: bool) -> Vec<Descriptor> {
+    async fn find_descriptors(
+        &self,
+        facts: SocketFacts,
+        has_agents: bool,
+    ) -> Vec<SocketDescriptor> {
         let found = if has_agents {
             self.peers.find_all(facts.inode).await
         } else {
@@ -143,9 +154,9 @@ impl Doorkeeper {
 
     async fn note_descriptors(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Arc<CallerConnection>,
         facts: SocketFacts,
-        descriptors: Vec<Descriptor>,
+        descriptors: Vec<SocketDescriptor>,
     ) {
         let known = if self.is_judged(connection) {
             connection.record().holders.clone()
@@ -178,13 +189,13 @@ impl Doorkeeper {
     }
 
     /// Whether nothing has changed since it was last decided who the peer is.
-    fn is_judged(&self, connection: &Connection) -> bool {
+    fn is_judged(&self, connection: &CallerConnection) -> bool {
         let record = connection.record();
         record.judged == Some((self.service.trust_version(), record.version))
     }
 
     /// Finds the agent among all that were ever seen at the other end.
-    async fn judge(&self, connection: &Arc<Connection>) -> Result<(), Fault> {
+    async fn judge_peer(&self, connection: &Arc<CallerConnection>) -> Result<(), ApiError> {
         if self.is_judged(connection) {
             return Ok(());
         }
@@ -203,7 +214,7 @@ impl Doorkeeper {
         let marked = self.service.find_marked(seen).await?;
         let agent = match marked {
             Some(agent) => Some(agent),
-            None => self.find_descent(chains).await?,
+            None => self.find_ancestor_agent(chains).await?,
         };
         let mut record = connection.record();
         match agent {
@@ -214,7 +225,7 @@ impl Doorkeeper {
     }
 
     /// A socket that was created in an agent's cgroup is that agent's, whoever holds it now.
-    async fn judge_creator(&self, connection: &Arc<Connection>) -> Result<(), Fault> {
+    async fn judge_creator(&self, connection: &Arc<CallerConnection>) -> Result<(), ApiError> {
         let cgroup = {
             let record = connection.record();
             let socket = record.socket.filter(|_| !record.creator_checked);
@@ -233,7 +244,10 @@ impl Doorkeeper {
     }
 
     /// The agent that a holder descends from, or did before what started it ended.
-    async fn find_descent(&self, chains: Vec<Vec<ProcessKey>>) -> Result<Option<AgentId>, Fault> {
+    async fn find_ancestor_agent(
+        &self,
+        chains: Vec<Vec<ProcessKey>>,
+    ) -> Result<Option<AgentId>, ApiError> {
         if let Some(agent) = self.service.agent_among(chains.concat()).await? {
             return Ok(Some(agent));
         }
@@ -243,27 +257,29 @@ impl Doorkeeper {
         }
         let roots: Vec<ProcessKey> = outside.iter().map(|(root, _)| *root).collect();
         let looking = tokio::task::spawn_blocking(move || {
-            let origins = chains.iter().map(|chain| origin(chain, &roots));
-            origins.collect::<Vec<Origin>>()
+            let origins = chains.iter().map(|chain| find_origin(chain, &roots));
+            origins.collect::<Vec<OrphanOrigin>>()
         });
-        let origins = looking.await.unwrap_or_else(|_| vec![Origin::Doubtful]);
+        let origins = looking
+            .await
+            .unwrap_or_else(|_| vec![OrphanOrigin::Doubtful]);
         let known = outside
             .into_iter()
-            .find(|(root, _)| origins.contains(&Origin::Root(*root)));
+            .find(|(root, _)| origins.contains(&OrphanOrigin::Root(*root)));
         if let Some((_, agent)) = known {
             return Ok(Some(agent));
         }
-        if origins.contains(&Origin::Doubtful) {
+        if origins.contains(&OrphanOrigin::Doubtful) {
             let message = "the calling process may be an agent's: whatever started it has ended, and an \
                            agent that the host did not start is there. Run this from a terminal";
-            return Err(Fault::refused(Reason::AuthFailed, message));
+            return Err(ApiError::refused(Reason::AuthFailed, message));
         }
         Ok(None)
     }
 }
 
 /// Whether each process that held the socket still has it under the same number. It costs one call each.
-fn is_held_as_before(connection: &Connection) -> bool {
+fn is_held_as_before(connection: &CallerConnection) -> bool {
     let record = connection.record();
     let Some(socket) = record.socket else {
         return false;
@@ -277,7 +293,7 @@ fn is_held_as_before(connection: &Connection) -> bool {
 
 /// The process behind a descriptor, with what is above it. Nothing if it let the socket go meanwhile.
 fn find_holder(
-    descriptor: Descriptor,
+    descriptor: SocketDescriptor,
     inode: u64,
     uid: u32,
     known: &[PeerHolder],
@@ -305,8 +321,8 @@ fn find_holder(
 fn find_chain(pid: u32) -> Result<Vec<ProcessKey>, UnnamedReason> {
     let found = ancestry(pid);
     match found.reach {
-        Reach::TooDeep => Err(UnnamedReason::TooDeep),
-        Reach::Lost if !found.processes.is_empty() => Err(UnnamedReason::Changing),
+        AncestryReach::TooDeep => Err(UnnamedReason::TooDeep),
+        AncestryReach::Lost if !found.processes.is_empty() => Err(UnnamedReason::Changing),
         _ if found.processes.is_empty() => Err(UnnamedReason::Ended),
         _ => Ok(found.processes.into_iter().map(to_key).collect()),
     }
@@ -319,7 +335,7 @@ fn to_key(process: ProcessId) -> ProcessKey {
     }
 }
 
-fn refuse_unnamed(reason: UnnamedReason, connection: &Connection) -> Fault {
+fn refuse_unnamed(reason: UnnamedReason, connection: &CallerConnection) -> ApiError {
     let advice = if connection.is_unix() {
         ""
     } else {
@@ -328,5 +344,5 @@ fn refuse_unnamed(reason: UnnamedReason, connection: &Connection) -> Fault {
     };
     tracing::info!(peer = ?connection.peer, %reason, "refused a caller that cannot be named");
     let message = format!("the calling process is not known: {reason}{advice}");
-    Fault::refused(Reason::AuthFailed, message)
+    ApiError::refused(Reason::AuthFailed, message)
 }

@@ -12,15 +12,15 @@ use rmcp::service::RequestContext;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::reply::Stop;
-use crate::Doors;
-use crate::fault::Fault;
+use crate::ServerState;
+use crate::api_error::ApiError;
 
 /// The header under which a call that is repeated is known to be the same.
 const KEY_HEADER: &str = "idempotency-key";
 
 /// A call while it is performed.
 pub(super) struct Call<'a> {
-    pub(super) doors: &'a Doors,
+    pub(super) state: &'a ServerState,
     pub(super) caller: Caller,
     /// Whether the caller is an orchestrator.
     pub(super) steers: bool,
@@ -37,13 +37,13 @@ pub(super) fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, Err
 
 impl<'a> Call<'a> {
     pub(super) fn new(
-        doors: &'a Doors,
+        state: &'a ServerState,
         caller: Caller,
         steers: bool,
         context: &'a RequestContext<RoleServer>,
     ) -> Self {
         Self {
-            doors,
+            state,
             caller,
             steers,
             context,
@@ -51,7 +51,7 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn service(&self) -> &'a Service {
-        &self.doors.service
+        &self.state.service
     }
 
     /// The agent that calls: the tools are for agents alone.
@@ -71,7 +71,7 @@ impl<'a> Call<'a> {
     pub(super) async fn await_with_progress<T>(
         &self,
         words: &str,
-        done: impl Future<Output = Result<T, Fault>>,
+        done: impl Future<Output = Result<T, ApiError>>,
     ) -> Result<T, Stop> {
         let period = Duration::from_millis(MCP_PROGRESS_MS);
         let mut ticks = interval_at(Instant::now() + period, period);
@@ -82,7 +82,7 @@ impl<'a> Call<'a> {
             tokio::select! {
                 biased;
                 outcome = &mut done => return Ok(outcome?),
-                () = self.doors.ending.cancelled() => return Err(Stop::HostEnds),
+                () = self.state.shutdown.cancelled() => return Err(Stop::HostEnds),
                 () = self.context.ct.cancelled() => return Err(Stop::CallerGone),
                 _ = ticks.tick() => {
                     told += 1.0;

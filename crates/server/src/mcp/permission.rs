@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::reply::{Outcome, Stop, Told, cut, named};
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 use crate::ops;
 
 /// How much of a command stands in the line that names the ask; the whole of it is in its input.
@@ -28,11 +28,11 @@ pub(super) struct Wanted {
 
 pub(super) async fn request(call: &Call<'_>, wanted: Wanted) -> Outcome {
     let input = Value::Object(wanted.input.clone());
-    let raw = to_raw_value(&input).map_err(|error| Fault::invalid(&error))?;
+    let raw = to_raw_value(&input).map_err(|error| ApiError::invalid(&error))?;
     let params = params(call, wanted, Raw(raw.into())).await;
     let row = match decided(call, params).await {
         Ok(row) => row,
-        Err(Stop::Fault(fault)) => return Ok(denied(&fault.into_error().message)),
+        Err(Stop::Api(error)) => return Ok(denied(&error.into_error().message)),
         Err(stop) => return Err(stop),
     };
     Ok(answer(&row, input))

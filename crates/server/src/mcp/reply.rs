@@ -8,7 +8,7 @@ use countersign_protocol::Reason;
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ErrorCode, ErrorData};
 use serde_json::{Value, json};
 
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
 /// The code by which whoever relays calls knows that the host ended before it could say more.
 const HOST_ENDS: ErrorCode = ErrorCode(-32_099);
@@ -33,19 +33,19 @@ impl Told {
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The domain or the world said no: the caller is told so in a result.
-    Fault(Fault),
+    Api(ApiError),
     /// Nobody listens any more.
     CallerGone,
     /// The host ends; the next one can be asked again.
     HostEnds,
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Self {
-        if fault.reason == Reason::ShuttingDown {
+impl From<ApiError> for Stop {
+    fn from(error: ApiError) -> Self {
+        if error.reason == Reason::ShuttingDown {
             Self::HostEnds
         } else {
-            Self::Fault(fault)
+            Self::Api(error)
         }
     }
 }
@@ -60,7 +60,7 @@ pub(super) fn response(outcome: Outcome) -> Result<CallToolResponse, ErrorData> 
             result.structured_content = (!told.data.is_null()).then_some(told.data);
             Ok(result.into())
         }
-        Err(Stop::Fault(fault)) => Ok(refusal(fault).into()),
+        Err(Stop::Api(error)) => Ok(refusal(error).into()),
         Err(Stop::CallerGone) => Err(ErrorData::internal_error("the caller went away", None)),
         Err(Stop::HostEnds) => Err(ErrorData::new(
             HOST_ENDS,
@@ -70,9 +70,9 @@ pub(super) fn response(outcome: Outcome) -> Result<CallToolResponse, ErrorData> 
     }
 }
 
-fn refusal(fault: Fault) -> CallToolResult {
-    let hint = hint(fault.reason);
-    let error = fault.into_error();
+fn refusal(error: ApiError) -> CallToolResult {
+    let hint = hint(error.reason);
+    let error = error.into_error();
     let words = match hint {
         Some(hint) => format!("{}; {hint}", error.message),
         None => error.message.clone(),

@@ -17,7 +17,7 @@ use super::call::Call;
 use super::permission::decided;
 use super::reply::{Outcome, Stop, Told, named};
 use super::steering::agent_data;
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 use crate::ops;
 
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ struct Wanted {
 pub(super) async fn spawn(call: &Call<'_>, arguments: Map<String, Value>) -> Outcome {
     let wanted = read(Value::Object(arguments.clone()))?;
     let (own, timeout_ms) = ops::parent::whereabouts(call.service(), &call.caller).await;
-    let input = to_raw_value(&arguments).map_err(|error| Fault::invalid(&error))?;
+    let input = to_raw_value(&arguments).map_err(|error| ApiError::invalid(&error))?;
     let asked = RequestApprovalParams {
         action: action(&wanted),
         tool: Some(own_tool_name("spawn_agent")),
@@ -66,7 +66,7 @@ pub(super) async fn spawn(call: &Call<'_>, arguments: Map<String, Value>) -> Out
     let row = decided(call, asked).await?;
     if row.state != "allowed" {
         let words = ops::parent::refusal(&row);
-        return Err(Fault::refused(Reason::AgentNotAllowed, words).into());
+        return Err(ApiError::refused(Reason::AgentNotAllowed, words).into());
     }
     let wanted = match &row.edited_input {
         Some(edited) => read(parsed(edited)?)?,
@@ -82,11 +82,11 @@ pub(super) async fn spawn(call: &Call<'_>, arguments: Map<String, Value>) -> Out
 }
 
 fn parsed(edited: &Raw) -> Result<Value, Stop> {
-    serde_json::from_str(edited.0.get()).map_err(|error| Fault::invalid(&error).into())
+    serde_json::from_str(edited.0.get()).map_err(|error| ApiError::invalid(&error).into())
 }
 
 fn read(arguments: Value) -> Result<Wanted, Stop> {
-    serde_json::from_value(arguments).map_err(|error| Fault::invalid(&error).into())
+    serde_json::from_value(arguments).map_err(|error| ApiError::invalid(&error).into())
 }
 
 fn action(wanted: &Wanted) -> String {

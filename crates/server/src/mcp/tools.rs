@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::call::Call;
 use super::reply::{Outcome, Stop};
 use super::{parent, permission, reading, spawning, steering};
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
 /// Who a tool is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -301,24 +301,25 @@ fn check_caller(call: &Call<'_>, name: &str) -> Result<(), Stop> {
     let Some(agent) = call.agent() else {
         let words =
             "these tools are for agents: people use `countersign` itself, the page or the API";
-        return Err(Fault::refused(Reason::AgentNotAllowed, words).into());
+        return Err(ApiError::refused(Reason::AgentNotAllowed, words).into());
     };
     if tool.audience == For::Orchestrators && !call.steers {
         let words = format!(
             "`{name}` is for orchestrators, and `{agent}` is none: ask_orchestrator can ask one"
         );
-        return Err(Fault::refused(Reason::AgentNotAllowed, words).into());
+        return Err(ApiError::refused(Reason::AgentNotAllowed, words).into());
     }
     Ok(())
 }
 
 fn unknown(name: &str) -> Stop {
     let words = format!("there is no tool `{}`", super::reply::named(name));
-    Fault::plain(Reason::InvalidParams, words).into()
+    ApiError::plain(Reason::InvalidParams, words).into()
 }
 
 fn read<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Stop> {
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| Fault::invalid(&error).into())
+    serde_json::from_value(Value::Object(arguments))
+        .map_err(|error| ApiError::invalid(&error).into())
 }
 
 #[cfg(test)]

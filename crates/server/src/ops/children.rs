@@ -12,8 +12,8 @@ use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, HostApproval, HostQuestion, Reason};
 
 use super::{Result, managed};
+use crate::api_error::ApiError;
 use crate::convert;
-use crate::fault::Fault;
 
 fn orchestrator(caller: &Caller) -> Result<AgentId> {
     let agent = caller.principal.agent().cloned();
@@ -38,7 +38,7 @@ pub(crate) async fn find(service: &Service, caller: &Caller, word: &str) -> Resu
     let several = rows.len() > 1;
     match rows.pop() {
         Some(row) if !several => Ok(row),
-        Some(_) => Err(Fault::plain(
+        Some(_) => Err(ApiError::plain(
             Reason::AmbiguousId,
             format!("more than one agent is called '{word}': give an id"),
         )),

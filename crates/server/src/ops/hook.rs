@@ -5,9 +5,9 @@
 //! silence never read as allow.
 
 mod asking;
-mod desk;
-mod enrolment;
+mod mcp_client;
 mod sessions;
+mod waiters;
 mod watch;
 
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use countersign_core::{Agent, Caller, Notify, SetStatus};
 use countersign_protocol::{HookDecision, HookEvent, HookParams, HookResult, Reason};
 
 use super::Result;
-use crate::Doors;
-use crate::auth::Connection;
+use crate::ServerState;
+use crate::api_error::ApiError;
+use crate::auth::CallerConnection;
 use crate::convert;
-use crate::fault::Fault;
 
-pub(crate) use desk::Desk;
-pub(crate) use enrolment::enrol;
+pub(crate) use mcp_client::register_mcp_client;
+pub(crate) use waiters::HookWaiters;
 pub(crate) use watch::watch;
 
 use sessions::{Known, Session};
@@ -47,26 +47,26 @@ const TOOLS: [Tool; 1] = [Tool {
 
 /// Serves one event of one session.
 pub(crate) async fn hook(
-    doors: &Arc<Doors>,
-    connection: &Arc<Connection>,
+    state: &Arc<ServerState>,
+    connection: &Arc<CallerConnection>,
     tool: &str,
     params: HookParams,
 ) -> Result<HookResult> {
     let known = TOOLS.into_iter().find(|one| one.name == tool);
     let tool = known.ok_or_else(|| {
         let words = "hooks are known of `claude`, and of no other tool";
-        Fault::plain(Reason::InvalidParams, words)
+        ApiError::plain(Reason::InvalidParams, words)
     })?;
-    match sessions::find(doors, connection, tool, &params).await? {
+    match sessions::find(state, connection, tool, &params).await? {
         Known::Managed(agent) => Ok(leave_to_the_host(agent.to_string(), params.event)),
-        Known::External(session) => Box::pin(serve(doors, *session, params)).await,
+        Known::External(session) => Box::pin(serve(state, *session, params)).await,
     }
 }
 
 /// What a hook is told by any other door.
-pub(crate) fn by_the_socket_alone() -> Fault {
+pub(crate) fn by_the_socket_alone() -> ApiError {
     let words = "hooks come by the Unix socket, where the host sees which process calls";
-    Fault::refused(Reason::AuthFailed, words)
+    ApiError::refused(Reason::AuthFailed, words)
 }
 
 /// The host that runs an agent is asked by it directly. A hook that granted would answer in the
@@ -96,24 +96,28 @@ fn nothing(agent_id: String) -> HookResult {
     }
 }
 
-async fn serve(doors: &Arc<Doors>, session: Session, params: HookParams) -> Result<HookResult> {
+async fn serve(
+    state: &Arc<ServerState>,
+    session: Session,
+    params: HookParams,
+) -> Result<HookResult> {
     let agent_id = session.agent.id().to_string();
     match params.event {
         HookEvent::Ask | HookEvent::Prompt => {
-            turn_to(doors, &session, BaseState::Running, None).await?;
-            return asking::ask(doors, session, params).await;
+            turn_to(state, &session, BaseState::Running, None).await?;
+            return asking::ask(state, session, params).await;
         }
         HookEvent::SessionEnded => {
             if session.is_own {
-                asking::withdraw_all(doors, &session.agent, "the session ended").await;
+                asking::withdraw_all(state, &session.agent, "the session ended").await;
             }
             let words = params
                 .message
                 .map(|why| format!("the session ended: {why}"));
-            turn_to(doors, &session, BaseState::Done, words).await?;
+            turn_to(state, &session, BaseState::Done, words).await?;
         }
-        HookEvent::Idle => turn_to(doors, &session, BaseState::Idle, None).await?,
-        HookEvent::Notice => notice(doors, &session, params).await?,
+        HookEvent::Idle => turn_to(state, &session, BaseState::Idle, None).await?,
+        HookEvent::Notice => notice(state, &session, params).await?,
         // Finding out who it is has registered it; later events that are not known need no more.
         _ => {}
     }
@@ -123,19 +127,19 @@ async fn serve(doors: &Arc<Doors>, session: Session, params: HookParams) -> Resu
 /// Says what the agent does, where that is new. A session inside another's process says nothing of
 /// that other one.
 async fn turn_to(
-    doors: &Doors,
+    state: &ServerState,
     session: &Session,
     base: BaseState,
     message: Option<String>,
 ) -> Result<()> {
     if session.is_own && session.agent.base != base {
-        set_base(doors, &session.caller, &session.agent, base, message).await?;
+        set_base(state, &session.caller, &session.agent, base, message).await?;
     }
     Ok(())
 }
 
 async fn set_base(
-    doors: &Doors,
+    state: &ServerState,
     caller: &Caller,
     agent: &Agent,
     base: BaseState,
@@ -149,11 +153,11 @@ async fn set_base(
         message,
         payload: None,
     };
-    doors.service.set_status(status).await?;
+    state.service.set_status(status).await?;
     Ok(())
 }
 
-async fn notice(doors: &Doors, session: &Session, params: HookParams) -> Result<()> {
+async fn notice(state: &ServerState, session: &Session, params: HookParams) -> Result<()> {
     let notice = Notify {
         caller: session.caller.clone(),
         kind: "hook.notification".to_owned(),
@@ -161,6 +165,6 @@ async fn notice(doors: &Doors, session: &Session, params: HookParams) -> Result<
         message: params.message.unwrap_or_default(),
         payload: convert::json(params.details),
     };
-    doors.service.notify(notice).await?;
+    state.service.notify(notice).await?;
     Ok(())
 }

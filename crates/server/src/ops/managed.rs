@@ -13,9 +13,9 @@ use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, Reason};
 
 use super::{Result, page, refuse_agents, require_operator};
+use crate::api_error::ApiError;
 use crate::convert;
 use crate::convert::managed as words;
-use crate::fault::Fault;
 
 /// Parts of a transcript in one page, unless told.
 const PARTS: usize = 100;
@@ -34,13 +34,13 @@ pub(crate) async fn spawn(
 /// Secret values are taken out of what is recorded here, before anything else sees them.
 pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
     if params.agent.is_some() != params.command.is_empty() {
-        return Err(Fault::plain(
+        return Err(ApiError::plain(
             Reason::InvalidParams,
             "give one of agent and command",
         ));
     }
     if !params.cwd.starts_with('/') {
-        return Err(Fault::plain(
+        return Err(ApiError::plain(
             Reason::InvalidParams,
             "cwd must be an absolute path",
         ));
@@ -93,7 +93,7 @@ fn role(role: &str) -> Result<AgentRole> {
     if role == words::ORCHESTRATOR {
         Ok(AgentRole::Orchestrator)
     } else {
-        Err(Fault::plain(
+        Err(ApiError::plain(
             Reason::InvalidParams,
             format!(
                 "there is no role `{role}`; the one there is is `{}`",
@@ -215,7 +215,7 @@ pub(crate) async fn wait_idle(
     let ids = params.agent_ids.unwrap_or_default().into_iter();
     let ids: Vec<_> = ids.chain(params.agent_id).map(AgentId::new).collect();
     if ids.is_empty() {
-        return Err(Fault::plain(
+        return Err(ApiError::plain(
             Reason::InvalidParams,
             "missing agent_id or agent_ids",
         ));

@@ -12,8 +12,8 @@ use countersign_protocol as wire;
 use countersign_protocol::{Reason, Remember, RememberBody, RememberScope};
 
 use super::Result;
+use crate::api_error::ApiError;
 use crate::convert::rules as words;
-use crate::fault::Fault;
 
 /// How long something remembered counts unless told.
 const USUAL_MS: u64 = 30 * 24 * 60 * 60 * 1000;
@@ -148,7 +148,7 @@ async fn agent_name(service: &Service, approval: &Approval) -> Result<String> {
 }
 
 fn bad<T>(words: &str) -> Result<T> {
-    Err(Fault::plain(Reason::BadRule, words))
+    Err(ApiError::plain(Reason::BadRule, words))
 }
 
 /// The grants that an answer became.

@@ -9,9 +9,9 @@ use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, Reason};
 
 use super::{Result, approval, one_of, prefixed, refuse_agents, require_operator};
+use crate::api_error::ApiError;
 use crate::convert;
 use crate::convert::rules as words;
-use crate::fault::Fault;
 
 /// Every rule that counts in a folder, or everywhere.
 pub(crate) async fn rules(
@@ -199,7 +199,7 @@ pub(super) async fn project_at(
     let project = service.rules(caller, cwd).await?.project;
     project.ok_or_else(|| {
         let words = format!("`{folder}` belongs to no project");
-        Fault::plain(Reason::BadRule, words)
+        ApiError::plain(Reason::BadRule, words)
     })
 }
 
@@ -208,7 +208,7 @@ fn effect(word: Option<&str>) -> Result<Effect> {
         None | Some("allow") => Ok(Effect::Allow),
         Some("ask") => Ok(Effect::Ask),
         Some("deny") => Ok(Effect::Deny),
-        Some(other) => Err(Fault::plain(
+        Some(other) => Err(ApiError::plain(
             Reason::InvalidParams,
             format!("unknown effect `{other}`, expected allow, ask or deny"),
         )),
@@ -217,7 +217,7 @@ fn effect(word: Option<&str>) -> Result<Effect> {
 
 fn absolute(folder: Option<String>) -> Result<Option<String>> {
     match folder {
-        Some(folder) if !folder.starts_with('/') => Err(Fault::plain(
+        Some(folder) if !folder.starts_with('/') => Err(ApiError::plain(
             Reason::InvalidParams,
             format!("`{folder}` is not an absolute path"),
         )),

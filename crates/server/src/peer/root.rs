@@ -72,7 +72,7 @@ const WITH_VALUE: [&str; 10] = [
 
 /// What a process is to the walk.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum AncestorRole {
     /// It only passes on what another process started.
     PassesOn,
     /// Agents are made of such.
@@ -85,22 +85,22 @@ enum Step {
 pub(crate) fn find_root(lineage: &[ProcessKey]) -> Result<ProcessKey, String> {
     let mut above = lineage.iter().copied().peekable();
     let caller = above.peek().copied();
-    if caller.is_some_and(|caller| is_messenger(&words_of(caller.pid))) {
+    if caller.is_some_and(|caller| is_messenger(&read_arguments(caller.pid))) {
         above.next();
     }
     for process in above {
         let step = if process.pid == 1 {
-            Step::Person("the first process of the machine".to_owned())
+            AncestorRole::Person("the first process of the machine".to_owned())
         } else {
-            step_at(process.pid)
+            classify_process(process.pid)
         };
         if identify(process.pid).is_none_or(|id| id.start_time != process.start_time) {
             return Err("a process above it has ended".to_owned());
         }
         match step {
-            Step::PassesOn => {}
-            Step::Root => return Ok(process),
-            Step::Person(what) => return Err(format!("it was started by {what}")),
+            AncestorRole::PassesOn => {}
+            AncestorRole::Root => return Ok(process),
+            AncestorRole::Person(what) => return Err(format!("it was started by {what}")),
         }
     }
     Err("no process above it is known".to_owned())
@@ -112,40 +112,40 @@ fn is_messenger(words: &[String]) -> bool {
     matches!(command, Some("hook" | "mcp"))
 }
 
-fn step_at(pid: u32) -> Step {
-    match program_of(pid) {
-        Some(program) => step(&program, &words_of(pid)),
-        None => Step::Person("a process whose program cannot be seen".to_owned()),
+fn classify_process(pid: u32) -> AncestorRole {
+    match read_program_name(pid) {
+        Some(program) => classify_program(&program, &read_arguments(pid)),
+        None => AncestorRole::Person("a process whose program cannot be seen".to_owned()),
     }
 }
 
-fn step(program: &str, words: &[String]) -> Step {
+fn classify_program(program: &str, words: &[String]) -> AncestorRole {
     if SESSIONS.contains(&program) {
-        return Step::Person(format!("`{program}`, which is no agent"));
+        return AncestorRole::Person(format!("`{program}`, which is no agent"));
     }
     if !SHELLS.contains(&program) {
-        return Step::Root;
+        return AncestorRole::Root;
     }
-    match shell_runs(words) {
-        Runs::Words => Step::PassesOn,
-        Runs::Script => Step::Root,
-        Runs::Person => Step::Person(format!("a person's shell, `{program}`")),
+    match classify_shell(words) {
+        ShellInput::CommandText => AncestorRole::PassesOn,
+        ShellInput::ScriptFile => AncestorRole::Root,
+        ShellInput::Person => AncestorRole::Person(format!("a person's shell, `{program}`")),
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Runs {
+enum ShellInput {
     /// What it was given with `-c`.
-    Words,
+    CommandText,
     /// A file.
-    Script,
+    ScriptFile,
     /// What somebody types.
     Person,
 }
 
-fn shell_runs(words: &[String]) -> Runs {
+fn classify_shell(words: &[String]) -> ShellInput {
     if words.first().is_none_or(|name| name.starts_with('-')) {
-        return Runs::Person;
+        return ShellInput::Person;
     }
     let mut rest = words.iter().skip(1).map(String::as_str);
     let mut interactive = false;
@@ -153,27 +153,29 @@ fn shell_runs(words: &[String]) -> Runs {
         let letters = word.strip_prefix('-').filter(|_| !word.starts_with("--"));
         match letters {
             _ if WITH_VALUE.contains(&word) => drop(rest.next()),
-            Some("Command" | "command") => return Runs::Words,
-            Some(letters) if letters.contains('c') && letters.len() <= 4 => return Runs::Words,
+            Some("Command" | "command") => return ShellInput::CommandText,
+            Some(letters) if letters.contains('c') && letters.len() <= 4 => {
+                return ShellInput::CommandText;
+            }
             Some(letters) => interactive |= letters.contains('i') || letters.is_empty(),
-            None if word == "--command" => return Runs::Words,
+            None if word == "--command" => return ShellInput::CommandText,
             None if word.starts_with("--") || word.starts_with('+') => {}
-            None if interactive => return Runs::Person,
+            None if interactive => return ShellInput::Person,
             // `busybox sh` names what it is to be.
             None if SHELLS.contains(&word) => {}
-            None => return Runs::Script,
+            None => return ShellInput::ScriptFile,
         }
     }
-    Runs::Person
+    ShellInput::Person
 }
 
-fn program_of(pid: u32) -> Option<String> {
+fn read_program_name(pid: u32) -> Option<String> {
     let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let name = path.file_name()?.to_string_lossy().into_owned();
     Some(name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned())
 }
 
-fn words_of(pid: u32) -> Vec<String> {
+fn read_arguments(pid: u32) -> Vec<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = line.split(|byte| *byte == 0);
     let mut words: Vec<String> = words
@@ -188,9 +190,9 @@ fn words_of(pid: u32) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn runs(line: &str) -> Runs {
+    fn runs(line: &str) -> ShellInput {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        shell_runs(&words)
+        classify_shell(&words)
     }
 
     #[test]
@@ -205,7 +207,7 @@ mod tests {
             "fish --command x",
             "busybox sh -c x",
         ] {
-            assert_eq!(runs(line), Runs::Words, "{line}");
+            assert_eq!(runs(line), ShellInput::CommandText, "{line}");
         }
     }
 
@@ -226,21 +228,27 @@ mod tests {
             "busybox sh",
             "sh -s",
         ] {
-            assert_eq!(runs(line), Runs::Person, "{line}");
+            assert_eq!(runs(line), ShellInput::Person, "{line}");
         }
     }
 
     #[test]
     fn a_script_is_a_program_like_any_other() {
         for line in ["sh ./agent.sh --cc", "bash -eu x.sh", "dash x -c y"] {
-            assert_eq!(runs(line), Runs::Script, "{line}");
+            assert_eq!(runs(line), ShellInput::ScriptFile, "{line}");
         }
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(step("claude", &words("claude -p x")), Step::Root);
-        assert_eq!(step("node", &words("node cli.js")), Step::Root);
         assert_eq!(
-            step("tmux", &words("tmux new")),
-            Step::Person("`tmux`, which is no agent".to_owned())
+            classify_program("claude", &words("claude -p x")),
+            AncestorRole::Root
+        );
+        assert_eq!(
+            classify_program("node", &words("node cli.js")),
+            AncestorRole::Root
+        );
+        assert_eq!(
+            classify_program("tmux", &words("tmux new")),
+            AncestorRole::Person("`tmux`, which is no agent".to_owned())
         );
     }
 

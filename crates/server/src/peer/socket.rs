@@ -24,7 +24,7 @@ pub(crate) struct SocketFacts {
 #[derive(Debug, Default)]
 pub(super) struct SocketTable {
     #[cfg(target_os = "linux")]
-    diag: diag::Diag,
+    diag: diag::SockDiagClient,
 }
 
 impl SocketTable {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::holders::{Descriptor, Holders, scan};
 use super::socket::{SocketFacts, SocketTable};
+use super::socket_holders::{SocketDescriptor, SocketHolders, scan};
 
 /// The two ends of a connection, as the accepting side sees them.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct TcpEnds {
 #[derive(Debug, Default)]
 pub(crate) struct TcpPeers {
     sockets: Mutex<SocketTable>,
-    holders: Mutex<Holders>,
+    holders: Mutex<SocketHolders>,
     scans: ScanQueue,
 }
 
@@ -35,7 +35,7 @@ impl TcpPeers {
 
     /// Who holds a socket, by what is remembered of all processes: each that is named held it during the call, and
     /// those that inherited it are named too. One that was handed it by an unrelated process may be missed.
-    pub(crate) async fn find_some(self: &Arc<Self>, inode: u64) -> Vec<Descriptor> {
+    pub(crate) async fn find_some(self: &Arc<Self>, inode: u64) -> Vec<SocketDescriptor> {
         let peers = self.clone();
         let looking = tokio::task::spawn_blocking(move || {
             // What a panicking thread left is still only a memory, and every answer from it is verified.
@@ -46,7 +46,7 @@ impl TcpPeers {
     }
 
     /// Who holds a socket, by a look at all processes that began after the call.
-    pub(crate) async fn find_all(&self, inode: u64) -> Vec<Descriptor> {
+    pub(crate) async fn find_all(&self, inode: u64) -> Vec<SocketDescriptor> {
         self.scans.find(inode).await
     }
 }
@@ -54,14 +54,14 @@ impl TcpPeers {
 /// Looks at all processes, one at a time. Whoever waits while one runs shares the next.
 #[derive(Debug, Default)]
 struct ScanQueue {
-    waiting: Mutex<Vec<Waiter>>,
+    waiting: Mutex<Vec<ScanWaiter>>,
     turn: tokio::sync::Mutex<()>,
 }
 
-type Waiter = (u64, oneshot::Sender<Vec<Descriptor>>);
+type ScanWaiter = (u64, oneshot::Sender<Vec<SocketDescriptor>>);
 
 impl ScanQueue {
-    async fn find(&self, inode: u64) -> Vec<Descriptor> {
+    async fn find(&self, inode: u64) -> Vec<SocketDescriptor> {
         let (sender, found) = oneshot::channel();
         self.lock().push((inode, sender));
         let turn = self.turn.lock().await;
@@ -76,12 +76,12 @@ impl ScanQueue {
         found.await.unwrap_or_default()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waiter>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<ScanWaiter>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn serve(waiters: Vec<Waiter>) {
+fn serve(waiters: Vec<ScanWaiter>) {
     let wanted: HashSet<u64> = waiters.iter().map(|(inode, _)| *inode).collect();
     let found = scan(&wanted);
     for (inode, waiter) in waiters {

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 
-use super::holders::Holders;
-use super::{ProcessId, Reach, Stat, TcpEnds, TcpPeers, ancestry, identify, lineage, parse_stat};
+use super::socket_holders::SocketHolders;
+use super::{
+    AncestryReach, ProcessId, Stat, TcpEnds, TcpPeers, ancestry, identify, lineage, parse_stat,
+};
 
 /// A child that another test starts holds our sockets until it runs its program, so one test runs at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -75,12 +77,12 @@ fn inode(server: &TcpStream) -> Option<u64> {
 }
 
 /// By what is remembered, and by a look at all: they agree where nothing was handed on.
-fn look_up(holders: &mut Holders, server: &TcpStream) -> Found {
+fn look_up(holders: &mut SocketHolders, server: &TcpStream) -> Found {
     let Some(inode) = inode(server) else {
         return Found::Closed;
     };
     let found = holders.find(inode);
-    let all = super::holders::scan(&HashSet::from([inode]));
+    let all = super::socket_holders::scan(&HashSet::from([inode]));
     assert_eq!(all.get(&inode).cloned().unwrap_or_default(), found);
     assert!(found.iter().all(|descriptor| descriptor.is_socket(inode)));
     Found::Held(found.iter().map(|descriptor| descriptor.pid).collect())
@@ -124,7 +126,7 @@ fn short_or_strange_line_is_refused() {
 #[test]
 fn own_lineage_starts_here_and_reaches_the_root() {
     let found = ancestry(process::id());
-    assert_eq!(found.reach, Reach::Root);
+    assert_eq!(found.reach, AncestryReach::Root);
     assert_eq!(found.processes.first().copied(), identify(process::id()));
     let parent = std::os::unix::process::parent_id();
     assert_eq!(found.processes.get(1).map(|one| one.pid), Some(parent));
@@ -178,13 +180,16 @@ fn deep_nesting_is_told() {
     }
     let innermost = String::from_utf8(innermost).unwrap().parse().unwrap();
     let found = ancestry(innermost);
-    assert_eq!((found.reach, found.processes.len()), (Reach::TooDeep, 64));
+    assert_eq!(
+        (found.reach, found.processes.len()),
+        (AncestryReach::TooDeep, 64)
+    );
 }
 
 #[test]
 fn own_connection_is_found_over_both_families() {
     let _alone = alone();
-    let mut peers = Holders::default();
+    let mut peers = SocketHolders::default();
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let listener = TcpListener::bind(address).unwrap();
         let (_client, server) = connect(&listener);
@@ -204,7 +209,7 @@ fn ipv4_client_of_an_ipv6_listener_is_found() {
     let _client = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let (server, _) = listener.accept().unwrap();
     assert_eq!(
-        look_up(&mut Holders::default(), &server),
+        look_up(&mut SocketHolders::default(), &server),
         Found::Held(vec![process::id()])
     );
 }
@@ -213,7 +218,7 @@ fn ipv4_client_of_an_ipv6_listener_is_found() {
 fn every_holder_of_a_shared_socket_is_named() {
     let _alone = alone();
     let listener = listen();
-    let mut peers = Holders::default();
+    let mut peers = SocketHolders::default();
     let (_warm, server) = connect(&listener);
     assert_eq!(
         look_up(&mut peers, &server),
@@ -237,7 +242,7 @@ fn every_holder_of_a_shared_socket_is_named() {
 fn new_owner_of_a_descriptor_number_is_not_confused_with_the_old() {
     let _alone = alone();
     let listener = listen();
-    let mut peers = Holders::default();
+    let mut peers = SocketHolders::default();
     for _ in 0..20 {
         let (client, server) = connect(&listener);
         assert_eq!(
@@ -289,7 +294,7 @@ fn socket_that_is_parked_in_a_message_is_open_and_held_by_nobody() {
     let byte = [std::io::IoSlice::new(b"x")];
     sendmsg(&near, &byte, &mut buffer, SendFlags::empty()).unwrap();
     drop(client);
-    let mut peers = Holders::default();
+    let mut peers = SocketHolders::default();
     assert_eq!(look_up(&mut peers, &server), Found::Held(Vec::new()));
 }
 
@@ -318,7 +323,7 @@ fn those_who_wait_at_once_get_their_own_holders() {
 fn burst_of_connections_is_found_quickly() {
     let _alone = alone();
     let listener = listen();
-    let mut peers = Holders::default();
+    let mut peers = SocketHolders::default();
     let pairs: Vec<_> = (0..300).map(|_| connect(&listener)).collect();
     let start = Instant::now();
     for (_, server) in &pairs {

@@ -9,7 +9,7 @@ use countersign_protocol::Reason;
 use serde::de::DeserializeOwned;
 
 use super::document;
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 use crate::strict;
 
 /// The longest body of an operation that takes none: some clients always send `{}`, which has no field.
@@ -19,11 +19,11 @@ const EMPTY_OBJECT_BYTES: u64 = 2;
 pub(super) struct JsonBody<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Fault> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         if !is_json(request.headers()) {
-            return Err(Fault::plain(
+            return Err(ApiError::plain(
                 Reason::UnsupportedMediaType,
                 "the body must be JSON: send `Content-Type: application/json`",
             ));
@@ -45,24 +45,24 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// A body that could not be read whole.
-pub(crate) fn refuse_body(rejection: &BytesRejection) -> Fault {
+pub(crate) fn refuse_body(rejection: &BytesRejection) -> ApiError {
     let reason = match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => Reason::TooLarge,
         _ => Reason::InvalidParams,
     };
-    Fault::plain(reason, rejection.body_text())
+    ApiError::plain(reason, rejection.body_text())
 }
 
 /// The query, as the operation reads it. Names that it does not know were refused by [`check_shape`].
 pub(super) struct QueryParams<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         let read = Query::<T>::try_from_uri(&parts.uri);
         read.map(|Query(params)| Self(params))
-            .map_err(|error| Fault::plain(Reason::InvalidParams, error.body_text()))
+            .map_err(|error| ApiError::plain(Reason::InvalidParams, error.body_text()))
     }
 }
 
@@ -70,29 +70,29 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
 pub(crate) struct PathId(pub(crate) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathId {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let read = Path::<String>::from_request_parts(parts, state).await;
         read.map(|Path(id)| Self(id))
-            .map_err(|_| Fault::plain(Reason::InvalidParams, "the path is not UTF-8 text"))
+            .map_err(|_| ApiError::plain(Reason::InvalidParams, "the path is not UTF-8 text"))
     }
 }
 
 /// Refuses names in the query that the document does not have for this operation, and a body where it
 /// has none. Called once it is known who calls.
-pub(super) fn check_shape(parts: &Parts) -> Result<(), Fault> {
+pub(super) fn check_shape(parts: &Parts) -> Result<(), ApiError> {
     let path = parts.extensions.get::<MatchedPath>();
     let operation = path.and_then(|path| document::operation(path.as_str(), &parts.method));
     // What is not described takes nothing.
     let operation = operation.unwrap_or(&document::NOTHING);
     if !operation.takes_body && has_body(&parts.headers) {
         let message = "this operation takes no body";
-        return Err(Fault::plain(Reason::InvalidParams, message));
+        return Err(ApiError::plain(Reason::InvalidParams, message));
     }
     let names = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
     let Query(names) =
-        names.map_err(|error| Fault::plain(Reason::InvalidParams, error.body_text()))?;
+        names.map_err(|error| ApiError::plain(Reason::InvalidParams, error.body_text()))?;
     let unknown = names
         .iter()
         .find(|(name, _)| !operation.query_names.contains(name));

@@ -9,24 +9,24 @@ use countersign_protocol as wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, JsonBody, PathId, check_shape, connection, shown_token};
-use crate::Doors;
-use crate::auth::{Connection, auth_required};
-use crate::fault::Fault;
+use super::{JsonBody, JsonResult, PathId, check_shape, connection, shown_token};
+use crate::ServerState;
+use crate::api_error::ApiError;
+use crate::auth::{CallerConnection, auth_required};
 use crate::ops::hook;
 
 /// The routes about hooks.
-pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
+pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
     OpenApiRouter::new().routes(routes!(serve_hook))
 }
 
 /// A connection on the Unix socket. Others are sent away before anything of theirs is read.
-struct OnSocket(Arc<Connection>);
+struct UnixConnection(Arc<CallerConnection>);
 
-impl<S: Send + Sync> FromRequestParts<S> for OnSocket {
-    type Rejection = Fault;
+impl<S: Send + Sync> FromRequestParts<S> for UnixConnection {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         let connection = connection(parts)?;
         if connection.is_unix() {
             check_shape(parts)?;
@@ -47,12 +47,12 @@ impl<S: Send + Sync> FromRequestParts<S> for OnSocket {
         (status = 403, description = "no agent runs this hook"), (status = 413, description = "too large"),
         (status = 429, description = "too many are open"), (status = 503, description = "the host is ending")))]
 async fn serve_hook(
-    State(doors): State<Arc<Doors>>,
-    OnSocket(connection): OnSocket,
+    State(state): State<Arc<ServerState>>,
+    UnixConnection(connection): UnixConnection,
     PathId(tool): PathId,
     JsonBody(params): JsonBody<wire::HookParams>,
-) -> Answer<wire::HookResult> {
-    hook::hook(&doors, &connection, &tool, params)
+) -> JsonResult<wire::HookResult> {
+    hook::hook(&state, &connection, &tool, params)
         .await
         .map(Json)
 }

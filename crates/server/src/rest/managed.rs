@@ -9,12 +9,12 @@ use countersign_protocol::HostAgent;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, JsonBody, Known, PathId, QueryParams, WaitQuery};
-use crate::Doors;
+use super::{Authenticated, JsonBody, JsonResult, PathId, QueryParams, WaitQuery};
+use crate::ServerState;
 use crate::ops::managed;
 
 /// The routes about agents that the host runs.
-pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
+pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
     OpenApiRouter::new()
         .routes(routes!(spawn_agent))
         .routes(routes!(prompt_agent))
@@ -38,11 +38,11 @@ pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 409, description = "another agent has the name")))]
 async fn spawn_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     JsonBody(params): JsonBody<wire::SpawnAgentParams>,
-) -> Answer<HostAgent> {
-    managed::spawn(&doors.service, &caller, params)
+) -> JsonResult<HostAgent> {
+    managed::spawn(&state.service, &caller, params)
         .await
         .map(Json)
 }
@@ -52,12 +52,12 @@ async fn spawn_agent(
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent"), (status = 409, description = "the host does not run it")))]
 async fn prompt_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::PromptBody>,
-) -> Answer<HostAgent> {
-    managed::prompt(&doors.service, &caller, id, body)
+) -> JsonResult<HostAgent> {
+    managed::prompt(&state.service, &caller, id, body)
         .await
         .map(Json)
 }
@@ -67,12 +67,12 @@ async fn prompt_agent(
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent"), (status = 409, description = "no turn runs")))]
 async fn interrupt_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::InterruptBody>,
-) -> Answer<HostAgent> {
-    managed::interrupt(&doors.service, &caller, id, body)
+) -> JsonResult<HostAgent> {
+    managed::interrupt(&state.service, &caller, id, body)
         .await
         .map(Json)
 }
@@ -82,12 +82,12 @@ async fn interrupt_agent(
     responses((status = 200, body = HostAgent), (status = 403, description = "operators, and orchestrators above it"),
         (status = 404, description = "unknown agent"), (status = 409, description = "agents below it run, and it was not said what becomes of them")))]
 async fn kill_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     QueryParams(body): QueryParams<wire::KillBody>,
-) -> Answer<HostAgent> {
-    managed::kill(&doors.service, &caller, id, body)
+) -> JsonResult<HostAgent> {
+    managed::kill(&state.service, &caller, id, body)
         .await
         .map(Json)
 }
@@ -97,12 +97,12 @@ async fn kill_agent(
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent"), (status = 409, description = "no orchestrator"), (status = 422, description = "a rule that cannot be read")))]
 async fn set_ceiling(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::CeilingBody>,
-) -> Answer<HostAgent> {
-    managed::set_ceiling(&doors.service, &caller, id, body)
+) -> JsonResult<HostAgent> {
+    managed::set_ceiling(&state.service, &caller, id, body)
         .await
         .map(Json)
 }
@@ -112,11 +112,11 @@ async fn set_ceiling(
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent"), (status = 409, description = "it kept no session")))]
 async fn resume_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
-) -> Answer<HostAgent> {
-    managed::resume(&doors.service, &caller, id).await.map(Json)
+) -> JsonResult<HostAgent> {
+    managed::resume(&state.service, &caller, id).await.map(Json)
 }
 
 /// Start a second agent that goes on from where this one stands.
@@ -124,12 +124,12 @@ async fn resume_agent(
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent"), (status = 409, description = "no other can begin from its session")))]
 async fn fork_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::ForkBody>,
-) -> Answer<HostAgent> {
-    managed::fork(&doors.service, &caller, id, body)
+) -> JsonResult<HostAgent> {
+    managed::fork(&state.service, &caller, id, body)
         .await
         .map(Json)
 }
@@ -139,12 +139,12 @@ async fn fork_agent(
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent")))]
 async fn archive_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::ArchiveBody>,
-) -> Answer<HostAgent> {
-    managed::archive(&doors.service, &caller, id, body)
+) -> JsonResult<HostAgent> {
+    managed::archive(&state.service, &caller, id, body)
         .await
         .map(Json)
 }
@@ -154,12 +154,12 @@ async fn archive_agent(
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent"), (status = 409, description = "another agent has the name")))]
 async fn rename_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::RenameBody>,
-) -> Answer<HostAgent> {
-    managed::rename(&doors.service, &caller, id, body)
+) -> JsonResult<HostAgent> {
+    managed::rename(&state.service, &caller, id, body)
         .await
         .map(Json)
 }
@@ -169,12 +169,12 @@ async fn rename_agent(
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent")))]
 async fn configure_agent(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::ConfigureBody>,
-) -> Answer<HostAgent> {
-    managed::configure(&doors.service, &caller, id, body)
+) -> JsonResult<HostAgent> {
+    managed::configure(&state.service, &caller, id, body)
         .await
         .map(Json)
 }
@@ -184,11 +184,11 @@ async fn configure_agent(
     responses((status = 200, body = wire::WaitIdleResult), (status = 403, description = "not for agents"),
         (status = 404, description = "unknown agent")))]
 async fn wait_idle(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     QueryParams(query): QueryParams<WaitQuery>,
-) -> Answer<wire::WaitIdleResult> {
+) -> JsonResult<wire::WaitIdleResult> {
     let limit = query.limit()?;
     let timeout_ms = limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
     let params = wire::WaitIdleParams {
@@ -196,7 +196,7 @@ async fn wait_idle(
         agent_ids: None,
         timeout_ms,
     };
-    managed::wait_idle(&doors.service, &caller, params)
+    managed::wait_idle(&state.service, &caller, params)
         .await
         .map(Json)
 }
@@ -206,12 +206,12 @@ async fn wait_idle(
     responses((status = 200, body = wire::TranscriptResult), (status = 403, description = "not for agents"),
         (status = 404, description = "unknown agent")))]
 async fn transcript(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     QueryParams(query): QueryParams<wire::TranscriptQuery>,
-) -> Answer<wire::TranscriptResult> {
-    managed::transcript(&doors.service, &caller, id, query)
+) -> JsonResult<wire::TranscriptResult> {
+    managed::transcript(&state.service, &caller, id, query)
         .await
         .map(Json)
 }
@@ -221,11 +221,11 @@ async fn transcript(
     responses((status = 200, body = wire::AgentDiff), (status = 403, description = "not for agents"),
         (status = 404, description = "unknown agent"), (status = 409, description = "it has no worktree")))]
 async fn diff(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
-) -> Answer<wire::AgentDiff> {
-    managed::diff(&doors.service, &caller, id).await.map(Json)
+) -> JsonResult<wire::AgentDiff> {
+    managed::diff(&state.service, &caller, id).await.map(Json)
 }
 
 /// Clear an agent's worktree away. Work that is not committed keeps it, unless `discard` is true.
@@ -233,12 +233,12 @@ async fn diff(
     responses((status = 200, body = wire::RemovedWorktree), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent"), (status = 409, description = "it still runs, or has no worktree")))]
 async fn remove_worktree(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
     QueryParams(query): QueryParams<wire::RemoveWorktreeQuery>,
-) -> Answer<wire::RemovedWorktree> {
-    managed::remove_worktree(&doors.service, &caller, id, &query)
+) -> JsonResult<wire::RemovedWorktree> {
+    managed::remove_worktree(&state.service, &caller, id, &query)
         .await
         .map(Json)
 }
@@ -247,8 +247,8 @@ async fn remove_worktree(
 #[utoipa::path(get, path = "/api/v1/catalog",
     responses((status = 200, body = Vec<wire::CatalogRow>), (status = 403, description = "not for agents")))]
 async fn catalog(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
-) -> Answer<Vec<wire::CatalogRow>> {
-    managed::catalog(&doors.service, &caller).map(Json)
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
+) -> JsonResult<Vec<wire::CatalogRow>> {
+    managed::catalog(&state.service, &caller).map(Json)
 }

@@ -10,13 +10,13 @@ use countersign_protocol::HostAgent;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, JsonBody, Known, PathId, QueryParams};
-use crate::Doors;
-use crate::fault::Fault;
+use super::{Authenticated, JsonBody, JsonResult, PathId, QueryParams};
+use crate::ServerState;
+use crate::api_error::ApiError;
 use crate::ops::rules;
 
 /// The routes about rules.
-pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
+pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
     OpenApiRouter::new()
         .routes(routes!(list_rules, add_rule))
         .routes(routes!(remove_rule))
@@ -32,11 +32,11 @@ pub(super) fn router() -> OpenApiRouter<Arc<Doors>> {
 #[utoipa::path(get, path = "/api/v1/rules", params(wire::RulesParams),
     responses((status = 200, body = wire::RulesResult), (status = 403, description = "not for agents")))]
 async fn list_rules(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     QueryParams(query): QueryParams<wire::RulesParams>,
-) -> Answer<wire::RulesResult> {
-    rules::rules(&doors.service, &caller, query).await.map(Json)
+) -> JsonResult<wire::RulesResult> {
+    rules::rules(&state.service, &caller, query).await.map(Json)
 }
 
 /// Add a rule with a leash. What waits and is covered by it is settled at once.
@@ -44,11 +44,11 @@ async fn list_rules(
     responses((status = 200, body = wire::AddedRule), (status = 403, description = "operators only"),
         (status = 422, description = "the rule is not understood")))]
 async fn add_rule(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     JsonBody(params): JsonBody<wire::AddRuleParams>,
-) -> Answer<wire::AddedRule> {
-    rules::add_rule(&doors.service, caller, params)
+) -> JsonResult<wire::AddedRule> {
+    rules::add_rule(&state.service, caller, params)
         .await
         .map(Json)
 }
@@ -58,11 +58,11 @@ async fn add_rule(
     responses((status = 200, body = wire::GrantRow), (status = 403, description = "operators only"),
         (status = 404, description = "unknown rule")))]
 async fn remove_rule(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
-) -> Answer<wire::GrantRow> {
-    rules::remove_rule(&doors.service, caller, id)
+) -> JsonResult<wire::GrantRow> {
+    rules::remove_rule(&state.service, caller, id)
         .await
         .map(Json)
 }
@@ -71,11 +71,11 @@ async fn remove_rule(
 #[utoipa::path(post, path = "/api/v1/rules/check", request_body = wire::CheckRulesParams,
     responses((status = 200, body = wire::CheckedRules), (status = 403, description = "not for agents")))]
 async fn check_rules(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     JsonBody(params): JsonBody<wire::CheckRulesParams>,
-) -> Answer<wire::CheckedRules> {
-    rules::check_rules(&doors.service, &caller, params)
+) -> JsonResult<wire::CheckedRules> {
+    rules::check_rules(&state.service, &caller, params)
         .await
         .map(Json)
 }
@@ -85,11 +85,11 @@ async fn check_rules(
     responses((status = 200, body = wire::BacktestResult), (status = 403, description = "not for agents"),
         (status = 422, description = "the rule is not understood")))]
 async fn backtest_rule(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     JsonBody(params): JsonBody<wire::BacktestRuleParams>,
-) -> Answer<wire::BacktestResult> {
-    rules::backtest_rule(&doors.service, &caller, params)
+) -> JsonResult<wire::BacktestResult> {
+    rules::backtest_rule(&state.service, &caller, params)
         .await
         .map(Json)
 }
@@ -98,11 +98,11 @@ async fn backtest_rule(
 #[utoipa::path(get, path = "/api/v1/rules/suggestions",
     responses((status = 200, body = wire::RuleSuggestions), (status = 403, description = "not for agents")))]
 async fn mine_rules(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
-) -> Answer<wire::RuleSuggestions> {
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
+) -> JsonResult<wire::RuleSuggestions> {
     let params = wire::SuggestRulesParams::default();
-    rules::suggest_rules(&doors.service, &caller, params)
+    rules::suggest_rules(&state.service, &caller, params)
         .await
         .map(Json)
 }
@@ -112,14 +112,14 @@ async fn mine_rules(
     responses((status = 200, body = wire::RuleSuggestions), (status = 403, description = "not for agents"),
         (status = 404, description = "unknown approval")))]
 async fn suggest_rules(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(id): PathId,
-) -> Answer<wire::RuleSuggestions> {
+) -> JsonResult<wire::RuleSuggestions> {
     let params = wire::SuggestRulesParams {
         approval_id: Some(id),
     };
-    rules::suggest_rules(&doors.service, &caller, params)
+    rules::suggest_rules(&state.service, &caller, params)
         .await
         .map(Json)
 }
@@ -128,11 +128,11 @@ async fn suggest_rules(
 #[utoipa::path(post, path = "/api/v1/rules/trust", request_body = wire::TrustRulesParams,
     responses((status = 204, description = "trusted"), (status = 403, description = "operators only")))]
 async fn trust_rules(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     JsonBody(params): JsonBody<wire::TrustRulesParams>,
-) -> Result<StatusCode, Fault> {
-    rules::trust_rules(&doors.service, caller, params)
+) -> Result<StatusCode, ApiError> {
+    rules::trust_rules(&state.service, caller, params)
         .await
         .map(|()| StatusCode::NO_CONTENT)
 }
@@ -142,16 +142,16 @@ async fn trust_rules(
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent")))]
 async fn set_bypass(
-    State(doors): State<Arc<Doors>>,
-    Known(caller): Known,
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
     PathId(agent_id): PathId,
     JsonBody(body): JsonBody<wire::BypassBody>,
-) -> Answer<HostAgent> {
+) -> JsonResult<HostAgent> {
     let params = wire::SetBypassParams {
         agent_id,
         for_ms: body.for_ms,
     };
-    rules::set_bypass(&doors.service, caller, params)
+    rules::set_bypass(&state.service, caller, params)
         .await
         .map(Json)
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use countersign_daemon::Settings;
-use countersign_server::{Options, Server};
+use countersign_server::{Server, ServerOptions};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -141,7 +141,7 @@ pub async fn serve_from_memory(home: &Path, listen: SocketAddr) -> Result<()> {
     let run = home.join("run");
     // The command line trusts only a folder that is its user's alone.
     std::fs::DirBuilder::new().mode(0o700).create(&run)?;
-    let options = Options {
+    let options = ServerOptions {
         socket: run.join("host.sock"),
         listen: Some(listen),
         allow_hosts: Vec::new(),

@@ -17,12 +17,12 @@ use countersign_protocol::{
 };
 
 use super::super::{Result, request_approval, wait_approval};
-use super::desk::{Waiter, withdraw};
 use super::sessions::{Session, caller_of};
-use super::{Desk, nothing};
-use crate::Doors;
+use super::waiters::{Waiter, withdraw};
+use super::{HookWaiters, nothing};
+use crate::ServerState;
+use crate::api_error::ApiError;
 use crate::convert;
-use crate::fault::Fault;
 
 /// Newest asks of a session among which a prompt finds its own.
 const CANDIDATES: usize = 32;
@@ -34,32 +34,32 @@ const SLACK_MS: u64 = 250;
 const TITLE_CHARS: usize = 500;
 
 pub(super) async fn ask(
-    doors: &Arc<Doors>,
+    state: &Arc<ServerState>,
     session: Session,
     params: HookParams,
 ) -> Result<HookResult> {
     let agent_id = session.agent.id().to_string();
     let (wait_ms, end) = (params.wait_ms.min(HOOK_WAIT_MS_MAX), params.after_wait);
-    let row = match find_same_call(doors, &session, &params).await? {
-        Some(id) => wait(doors, &session, &id, wait_ms).await?,
-        None => ask_anew(doors, &session, &params, wait_ms).await?,
+    let row = match find_same_call(state, &session, &params).await? {
+        Some(id) => wait(state, &session, &id, wait_ms).await?,
+        None => ask_anew(state, &session, &params, wait_ms).await?,
     };
     if row.status == "pending" {
-        return leave(doors, session, row, end).await;
+        return leave(state, session, row, end).await;
     }
     Ok(answer(agent_id, row))
 }
 
 async fn ask_anew(
-    doors: &Arc<Doors>,
+    state: &Arc<ServerState>,
     session: &Session,
     params: &HookParams,
     wait_ms: u64,
 ) -> Result<HostApproval> {
-    let (service, caller) = (&doors.service, session.caller.clone());
+    let (service, caller) = (&state.service, session.caller.clone());
     let row = request_approval(service, caller, None, request(params, wait_ms)?).await?;
     if row.status == "pending" {
-        wait(doors, session, &ApprovalId::new(row.id), wait_ms).await
+        wait(state, session, &ApprovalId::new(row.id), wait_ms).await
     } else {
         Ok(row)
     }
@@ -69,7 +69,7 @@ fn request(params: &HookParams, wait_ms: u64) -> Result<wire::RequestApprovalPar
     let tool = params.tool.clone().filter(|tool| !tool.is_empty());
     let tool = tool.ok_or_else(|| {
         let words = "a hook that asks names the tool";
-        Fault::plain(Reason::InvalidParams, words)
+        ApiError::plain(Reason::InvalidParams, words)
     })?;
     let lasts_ms = match params.after_wait {
         HookEnd::Deny => wait_ms,
@@ -120,19 +120,19 @@ fn title(tool: &str, input: Option<&Raw>) -> String {
 
 /// The ask that another hook of the same tool call has made.
 async fn find_same_call(
-    doors: &Doors,
+    state: &ServerState,
     session: &Session,
     params: &HookParams,
 ) -> Result<Option<ApprovalId>> {
     if params.event == HookEvent::Prompt {
-        return find_prompted(doors, session, params).await;
+        return find_prompted(state, session, params).await;
     }
     let Some(call) = params.tool_call_id.as_deref() else {
         return Ok(None);
     };
     // A second hook for the same event, from another settings file, waits for the same answer. One that
     // has been answered is not looked for: what comes after it is another call.
-    let open = doors
+    let open = state
         .service
         .open_asks_of(session.agent.id().clone())
         .await?;
@@ -146,14 +146,14 @@ async fn find_same_call(
 /// A prompt has no id of its call: it belongs to the newest ask about the same thing that is open, or
 /// was answered a moment ago, and that no other prompt belongs to.
 async fn find_prompted(
-    doors: &Doors,
+    state: &ServerState,
     session: &Session,
     params: &HookParams,
 ) -> Result<Option<ApprovalId>> {
     let request = params.request_id.as_deref().unwrap_or_default();
-    let asked = newest_asks(&doors.service, &session.agent).await?;
+    let asked = newest_asks(&state.service, &session.agent).await?;
     let same = asked.iter().filter(|approval| is_about(approval, params));
-    let now = doors.service.now();
+    let now = state.service.now();
     let fits = |(place, approval): &(usize, &Approval)| match &approval.ended {
         None => true,
         Some(ended) => {
@@ -162,8 +162,9 @@ async fn find_prompted(
         }
     };
     let mut fitting = same.enumerate().filter(fits);
-    let found = fitting.find(|(_, approval)| !doors.hooks.is_claimed(&approval.ask.id, request));
-    let claimed = found.filter(|(_, approval)| doors.hooks.claim(&approval.ask.id, request));
+    let found =
+        fitting.find(|(_, approval)| !state.hook_waiters.is_claimed(&approval.ask.id, request));
+    let claimed = found.filter(|(_, approval)| state.hook_waiters.claim(&approval.ask.id, request));
     Ok(claimed.map(|(_, approval)| approval.ask.id.clone()))
 }
 
@@ -193,18 +194,18 @@ fn is_about(approval: &Approval, params: &HookParams) -> bool {
 }
 
 async fn wait(
-    doors: &Arc<Doors>,
+    state: &Arc<ServerState>,
     session: &Session,
     id: &ApprovalId,
     wait_ms: u64,
 ) -> Result<HostApproval> {
-    let waiter = Waiter::new(doors, &session.caller, id);
+    let waiter = Waiter::new(state, &session.caller, id);
     let limit = Duration::from_millis(wait_ms + SLACK_MS);
-    let (service, caller) = (&doors.service, &session.caller);
+    let (service, caller) = (&state.service, &session.caller);
     let ended = tokio::select! {
         ended = wait_approval(service, caller, id.to_string(), Some(limit)) => ended,
-        () = doors.ending.cancelled() => {
-            Err(Fault::plain(Reason::ShuttingDown, "the host is ending"))
+        () = state.shutdown.cancelled() => {
+            Err(ApiError::plain(Reason::ShuttingDown, "the host is ending"))
         }
     };
     waiter.stays();
@@ -213,7 +214,7 @@ async fn wait(
 
 /// Nobody answered in time.
 async fn leave(
-    doors: &Arc<Doors>,
+    state: &Arc<ServerState>,
     session: Session,
     row: HostApproval,
     end: HookEnd,
@@ -222,7 +223,7 @@ async fn leave(
     let id = ApprovalId::new(row.id.as_str());
     if end == HookEnd::Ask {
         let reason = format!("nobody answered {} in time", row.id);
-        Desk::leave_to_prompt(doors, session.caller, id);
+        HookWaiters::leave_to_prompt(state, session.caller, id);
         return Ok(HookResult {
             decision: HookDecision::Ask,
             reason: Some(reason),
@@ -231,9 +232,9 @@ async fn leave(
         });
     }
     let words = "nobody answered in time, so this was not allowed";
-    withdraw(doors, session.caller.clone(), id, words).await;
+    withdraw(state, session.caller.clone(), id, words).await;
     // Somebody may have answered at the last moment, and then that counts.
-    let row = wait_approval(&doors.service, &session.caller, row.id, None).await?;
+    let row = wait_approval(&state.service, &session.caller, row.id, None).await?;
     Ok(answer(agent_id, row))
 }
 
@@ -283,10 +284,10 @@ fn words(row: &HostApproval) -> String {
 }
 
 /// Takes back whatever the agent has open.
-pub(super) async fn withdraw_all(doors: &Doors, agent: &Agent, words: &str) {
-    let open = doors.service.open_asks_of(agent.id().clone()).await;
+pub(super) async fn withdraw_all(state: &ServerState, agent: &Agent, words: &str) {
+    let open = state.service.open_asks_of(agent.id().clone()).await;
     for approval in open.unwrap_or_default() {
         let id = approval.ask.id.clone();
-        withdraw(doors, caller_of(agent.id()), id, words).await;
+        withdraw(state, caller_of(agent.id()), id, words).await;
     }
 }

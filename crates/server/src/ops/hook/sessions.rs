@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use super::super::Result;
 use super::{Tool, by_the_socket_alone, watch};
-use crate::Doors;
-use crate::auth::{Connection, agent_by_descent};
-use crate::fault::Fault;
+use crate::ServerState;
+use crate::api_error::ApiError;
+use crate::auth::{CallerConnection, agent_principal};
 use crate::peer::identify;
 
 /// Characters of a session's id that its agent's id carries.
@@ -46,8 +46,8 @@ pub(super) struct Session {
 }
 
 pub(super) async fn find(
-    doors: &Doors,
-    connection: &Arc<Connection>,
+    state: &ServerState,
+    connection: &Arc<CallerConnection>,
     tool: Tool,
     params: &HookParams,
 ) -> Result<Known> {
@@ -56,46 +56,46 @@ pub(super) async fn find(
     }
     if params.session_id.is_empty() || params.session_id.len() > SESSION_BYTES_MAX {
         let words = "a session's id has between 1 and 100 bytes";
-        return Err(Fault::plain(Reason::InvalidParams, words));
+        return Err(ApiError::plain(Reason::InvalidParams, words));
     }
-    if let Some(known) = find_known(doors, connection, tool, params).await? {
+    if let Some(known) = find_known(state, connection, tool, params).await? {
         return Ok(known);
     }
-    let _alone = doors.hooks.registering.lock().await;
+    let _alone = state.hook_waiters.registering.lock().await;
     // Another hook of the same session may have been first.
-    if let Some(known) = find_known(doors, connection, tool, params).await? {
+    if let Some(known) = find_known(state, connection, tool, params).await? {
         return Ok(known);
     }
-    let root = doors.doorkeeper.root_of(connection).await?;
+    let root = state.authenticator.find_agent_root(connection).await?;
     let root = root.map_err(|why| {
         let words = format!("no agent runs this hook: {why}");
-        Fault::refused(Reason::AgentNotAllowed, words)
+        ApiError::refused(Reason::AgentNotAllowed, words)
     })?;
-    watch::sweep(doors).await;
-    let id = free_id(doors, tool, params, root).await?;
-    doors.doorkeeper.mark(&id, root).await?;
-    let session = register(doors, tool, params, id, root).await?;
+    watch::sweep(state).await;
+    let id = free_id(state, tool, params, root).await?;
+    state.authenticator.mark_process(&id, root).await?;
+    let session = register(state, tool, params, id, root).await?;
     Ok(Known::External(Box::new(session)))
 }
 
 /// The agent by descent, if there is one.
 async fn find_known(
-    doors: &Doors,
-    connection: &Arc<Connection>,
+    state: &ServerState,
+    connection: &Arc<CallerConnection>,
     tool: Tool,
     params: &HookParams,
 ) -> Result<Option<Known>> {
-    let identity = doors.doorkeeper.identify(connection, None).await?;
+    let identity = state.authenticator.identify(connection, None).await?;
     let Some(id) = identity.principal.agent().cloned() else {
         return Ok(None);
     };
-    let root = doors.doorkeeper.root_of(connection).await?;
-    let agent = match doors.service.load_agent(id.clone()).await {
+    let root = state.authenticator.find_agent_root(connection).await?;
+    let agent = match state.service.load_agent(id.clone()).await {
         Ok((agent, _)) => agent,
         // It used a token and never said what it is.
         Err(ServiceError::Rejected(Rejection::UnknownAgent(_))) => {
             let Ok(root) = root else { return Ok(None) };
-            let session = register(doors, tool, params, id, root).await?;
+            let session = register(state, tool, params, id, root).await?;
             return Ok(Some(Known::External(Box::new(session))));
         }
         Err(error) => return Err(error.into()),
@@ -107,7 +107,7 @@ async fn find_known(
     if let Some(root) = own_root
         && session_of(&agent).as_deref() != Some(params.session_id.as_str())
     {
-        let session = register(doors, tool, params, id, root).await?;
+        let session = register(state, tool, params, id, root).await?;
         return Ok(Some(Known::External(Box::new(session))));
     }
     Ok(Some(Known::External(Box::new(Session {
@@ -119,7 +119,7 @@ async fn find_known(
 
 pub(super) fn caller_of(agent: &AgentId) -> Caller {
     Caller {
-        principal: agent_by_descent(agent.clone()),
+        principal: agent_principal(agent.clone()),
         client: None,
     }
 }
@@ -148,7 +148,7 @@ fn is_root_of(agent: &Agent, root: ProcessKey) -> bool {
 }
 
 async fn register(
-    doors: &Doors,
+    state: &ServerState,
     tool: Tool,
     params: &HookParams,
     id: AgentId,
@@ -171,10 +171,10 @@ async fn register(
         project: folder.map(str::to_owned),
         pid: Some(root.pid),
         display: Display::default(),
-        metadata: Json::from_value(&metadata).map_err(|error| Fault::invalid(&error))?,
+        metadata: Json::from_value(&metadata).map_err(|error| ApiError::invalid(&error))?,
     };
     let caller = caller_of(&id);
-    let registered = doors.service.register_agent(RegisterAgent {
+    let registered = state.service.register_agent(RegisterAgent {
         caller: caller.clone(),
         profile,
     });
@@ -188,7 +188,7 @@ async fn register(
 
 /// An id made from the session's, that no other living root has.
 async fn free_id(
-    doors: &Doors,
+    state: &ServerState,
     tool: Tool,
     params: &HookParams,
     root: ProcessKey,
@@ -204,21 +204,21 @@ async fn free_id(
             1 => AgentId::new(first.as_str()),
             number => AgentId::new(format!("{first}-{number}")),
         };
-        if is_free(doors, &id, params, root).await? {
+        if is_free(state, &id, params, root).await? {
             return Ok(id);
         }
     }
     let words = "too many sessions whose ids begin alike";
-    Err(Fault::refused(Reason::TooMany, words))
+    Err(ApiError::refused(Reason::TooMany, words))
 }
 
 async fn is_free(
-    doors: &Doors,
+    state: &ServerState,
     id: &AgentId,
     params: &HookParams,
     root: ProcessKey,
 ) -> Result<bool> {
-    let found = match doors.service.load_agent(id.clone()).await {
+    let found = match state.service.load_agent(id.clone()).await {
         Ok((agent, _)) => Some(agent),
         Err(ServiceError::Rejected(Rejection::UnknownAgent(_))) => None,
         Err(error) => return Err(error.into()),
@@ -229,7 +229,7 @@ async fn is_free(
     if found.is_some_and(|agent| !same_session(agent)) {
         return Ok(false);
     }
-    let mut processes = doors.service.processes_of(id.clone()).await?;
+    let mut processes = state.service.processes_of(id.clone()).await?;
     processes.retain(|process| *process != root && lives(*process));
     Ok(processes.is_empty())
 }

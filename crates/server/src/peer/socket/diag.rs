@@ -32,12 +32,12 @@ const PAIR_START: usize = HEADER_BYTES + 4;
 const PAIR_BYTES: usize = 36;
 
 #[derive(Debug, Default)]
-pub(super) struct Diag {
+pub(super) struct SockDiagClient {
     socket: Option<OwnedFd>,
     sequence: u32,
 }
 
-impl Diag {
+impl SockDiagClient {
     /// Nothing if there is no such socket, if no process has it open, or if the kernel cannot be asked.
     pub(super) fn find(&mut self, here: SocketAddr, there: SocketAddr) -> Option<SocketFacts> {
         self.sequence = self.sequence.wrapping_add(1);

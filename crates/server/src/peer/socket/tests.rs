@@ -2,7 +2,7 @@
 
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
 
-use super::diag::Diag;
+use super::diag::SockDiagClient;
 use super::{SocketAddr, SocketFacts, find_in_table, find_in_tables, spell};
 
 const TABLE: &[u8] = b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -49,7 +49,7 @@ fn connect_each_way() -> Vec<(TcpStream, TcpStream)> {
 
 #[test]
 fn kernel_and_tables_agree() {
-    let mut diag = Diag::default();
+    let mut diag = SockDiagClient::default();
     for (client, server) in connect_each_way() {
         let [peer, local] = [server.peer_addr(), server.local_addr()]
             .map(|address| address.unwrap())
@@ -72,6 +72,6 @@ fn listener_is_not_taken_for_a_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let here = listener.local_addr().unwrap();
     let nobody = "127.0.0.1:1".parse().unwrap();
-    assert_eq!(Diag::default().find(here, nobody), None);
+    assert_eq!(SockDiagClient::default().find(here, nobody), None);
     assert_eq!(find_in_tables(here, nobody).unwrap(), None);
 }

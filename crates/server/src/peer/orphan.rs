@@ -16,7 +16,7 @@ const PARENT_VARIABLE: &str = "CLAUDE_PID";
 
 /// Where a process comes from, as far as it shows.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum OrphanOrigin {
     /// This agent's process started it.
     Root(ProcessKey),
     /// Some agent's may have.
@@ -27,35 +27,35 @@ pub(crate) enum Origin {
 
 /// Looks where a caller comes from that descends from none of `roots`. `chain` begins with the caller
 /// and goes up.
-pub(crate) fn origin(chain: &[ProcessKey], roots: &[ProcessKey]) -> Origin {
+pub(crate) fn find_origin(chain: &[ProcessKey], roots: &[ProcessKey]) -> OrphanOrigin {
     let given = chain.iter().find_map(|process| {
-        let pid = given_parent(process.pid)?;
+        let pid = read_claude_parent(process.pid)?;
         let could = |root: &&ProcessKey| root.pid == pid && root.start_time <= process.start_time;
         roots.iter().find(could).copied()
     });
     if let Some(root) = given {
-        return Origin::Root(root);
+        return OrphanOrigin::Root(root);
     }
-    let mut living = roots.iter().filter(|root| lives(root));
+    let mut living = roots.iter().filter(|root| is_alive(root));
     let doubtful = living.any(|root| {
         // Whatever is above this one is older than the agent and was not started by it.
         let head = chain
             .iter()
             .rfind(|process| process.start_time >= root.start_time);
-        head.is_some_and(|head| was_taken_in(*head))
+        head.is_some_and(|head| is_orphan(*head))
     });
     if doubtful {
-        Origin::Doubtful
+        OrphanOrigin::Doubtful
     } else {
-        Origin::Elsewhere
+        OrphanOrigin::Elsewhere
     }
 }
 
-fn lives(process: &ProcessKey) -> bool {
+fn is_alive(process: &ProcessKey) -> bool {
     identify(process.pid).is_some_and(|id| id.start_time == process.start_time)
 }
 
-fn given_parent(pid: u32) -> Option<u32> {
+fn read_claude_parent(pid: u32) -> Option<u32> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mut pairs = environment.split(|byte| *byte == 0);
     let value = pairs.find_map(|pair| {
@@ -69,7 +69,7 @@ fn given_parent(pid: u32) -> Option<u32> {
 const INIT: u32 = 1;
 
 /// Whether whoever started the process has ended, so that another took it in.
-fn was_taken_in(process: ProcessKey) -> bool {
+fn is_orphan(process: ProcessKey) -> bool {
     read_stat(process.pid).is_none_or(|stat| has_lost_parent(process.pid, &stat, read_stat))
 }
 
@@ -140,15 +140,24 @@ mod tests {
         let child = waiting(Command::new("cat").env(PARENT_VARIABLE, root.pid.to_string()));
         let other = waiting(Command::new("cat").env(PARENT_VARIABLE, "1"));
         // Until it runs its program, a process has what its parent has.
-        until(|| given_parent(child.0.id()) == Some(root.pid));
-        until(|| given_parent(other.0.id()) == Some(1));
-        assert_eq!(origin(&chain(child.0.id()), &[root]), Origin::Root(root));
-        assert_eq!(origin(&chain(other.0.id()), &[root]), Origin::Elsewhere);
+        until(|| read_claude_parent(child.0.id()) == Some(root.pid));
+        until(|| read_claude_parent(other.0.id()) == Some(1));
+        assert_eq!(
+            find_origin(&chain(child.0.id()), &[root]),
+            OrphanOrigin::Root(root)
+        );
+        assert_eq!(
+            find_origin(&chain(other.0.id()), &[root]),
+            OrphanOrigin::Elsewhere
+        );
         let later = ProcessKey {
             start_time: root.start_time + 1_000_000,
             ..root
         };
-        assert_eq!(origin(&chain(child.0.id()), &[later]), Origin::Elsewhere);
+        assert_eq!(
+            find_origin(&chain(child.0.id()), &[later]),
+            OrphanOrigin::Elsewhere
+        );
     }
 
     #[test]
@@ -158,14 +167,14 @@ mod tests {
         // In a session that lost its leader, and in one that has not.
         for after in ["", "exec cat"] {
             let (_leader, orphan) = orphan(after);
-            until(|| was_taken_in(chain(orphan)[0]));
-            assert_eq!(origin(&chain(orphan), &[root]), Origin::Doubtful);
-            assert_eq!(origin(&chain(orphan), &[]), Origin::Elsewhere);
+            until(|| is_orphan(chain(orphan)[0]));
+            assert_eq!(find_origin(&chain(orphan), &[root]), OrphanOrigin::Doubtful);
+            assert_eq!(find_origin(&chain(orphan), &[]), OrphanOrigin::Elsewhere);
             let pid = rustix::process::Pid::from_raw(orphan.try_into().unwrap()).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         }
         let own = chain(std::process::id());
-        assert_eq!(origin(&own, &[root]), Origin::Elsewhere);
+        assert_eq!(find_origin(&own, &[root]), OrphanOrigin::Elsewhere);
     }
 
     /// What a shell leaves behind, in a session whose leader goes on with `after`.

@@ -13,24 +13,24 @@ use countersign_protocol::{
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::Doorkeeper;
+use crate::api_error::ApiError;
+use crate::auth::Authenticator;
 use crate::capacity::ConnectionLimits;
 use crate::convert;
-use crate::fault::Fault;
-use crate::guard::Guard;
+use crate::login_tickets::LoginTickets;
 use crate::ops;
-use crate::tickets::Tickets;
+use crate::origin_guard::OriginGuard;
 
-pub(crate) struct Doors {
+pub(crate) struct ServerState {
     pub(crate) service: Service,
-    pub(crate) doorkeeper: Doorkeeper,
-    pub(crate) guard: Guard,
-    pub(crate) tickets: Tickets,
-    pub(crate) hooks: ops::hook::Desk,
-    pub(crate) ending: CancellationToken,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) guard: OriginGuard,
+    pub(crate) tickets: LoginTickets,
+    pub(crate) hook_waiters: ops::hook::HookWaiters,
+    pub(crate) shutdown: CancellationToken,
     pub(crate) limits: ConnectionLimits,
-    pub(crate) room: Arc<Semaphore>,
-    pub(crate) unix_room: Arc<Semaphore>,
+    pub(crate) tcp_permits: Arc<Semaphore>,
+    pub(crate) unix_permits: Arc<Semaphore>,
     pub(crate) address: Option<SocketAddr>,
     pub(crate) socket: PathBuf,
     pub(crate) database: PathBuf,
@@ -47,14 +47,14 @@ async fn containment(service: &Service) -> Option<Containment> {
     })
 }
 
-impl Doors {
+impl ServerState {
     /// Connections open now.
     pub(crate) fn connections(&self) -> usize {
         let ConnectionLimits { tcp, unix } = self.limits;
-        tcp - self.room.available_permits() + unix - self.unix_room.available_permits()
+        tcp - self.tcp_permits.available_permits() + unix - self.unix_permits.available_permits()
     }
 
-    pub(crate) async fn status(&self, caller: &Caller) -> Result<HostStatus, Fault> {
+    pub(crate) async fn status(&self, caller: &Caller) -> Result<HostStatus, ApiError> {
         ops::refuse_agents(caller)?;
         let overview = self.service.overview().await?;
         let rule_problems = ops::rules::problems(&self.service).await;
@@ -82,7 +82,7 @@ impl Doors {
                 .service
                 .store_trouble()
                 .map(|trouble| trouble.to_string()),
-            unnamed_callers: self.doorkeeper.unnamed_callers,
+            unnamed_callers: self.authenticator.unnamed_callers,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             you: ops::you(caller),
         })
@@ -93,10 +93,10 @@ impl Doors {
         &self,
         caller: &Caller,
         params: RescueRecordParams,
-    ) -> Result<RescueResult, Fault> {
+    ) -> Result<RescueResult, ApiError> {
         ops::require_operator(caller)?;
         let target = PathBuf::from(&params.path);
-        let invalid = |message: &str| Fault::plain(Reason::InvalidParams, message);
+        let invalid = |message: &str| ApiError::plain(Reason::InvalidParams, message);
         if !target.is_absolute() {
             return Err(invalid("the path of the new file must be absolute"));
         }
@@ -119,7 +119,7 @@ impl Doors {
         &self,
         caller: &Caller,
         params: ShutdownParams,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ApiError> {
         ops::require_operator(caller)?;
         tracing::info!(by = %caller.principal.name, agents = ?params.agents, "told to end");
         if params.agents == AgentsAtShutdown::End {
@@ -130,16 +130,16 @@ impl Doors {
                     left.len(),
                     agent.profile.name
                 );
-                return Err(Fault::plain(Reason::StillRuns, words));
+                return Err(ApiError::plain(Reason::StillRuns, words));
             }
             // Somebody else who also wants it was first.
             drop(self.agents_ended_by.set(caller.clone()));
         }
-        self.ending.cancel();
+        self.shutdown.cancel();
         Ok(())
     }
 
-    pub(crate) fn create_ticket(&self, caller: &Caller) -> Result<LoginTicket, Fault> {
+    pub(crate) fn create_ticket(&self, caller: &Caller) -> Result<LoginTicket, ApiError> {
         ops::require_operator(caller)?;
         let (ticket, expires_at) = self
             .tickets

@@ -12,14 +12,14 @@ use crate::convert;
 
 /// What went wrong: a code for the host wire, a reason for programs, words for people.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct ApiError {
     pub(crate) code: ErrorCode,
     pub(crate) reason: Reason,
     message: String,
     data: Map<String, Value>,
 }
 
-impl Fault {
+impl ApiError {
     pub(crate) fn new(code: ErrorCode, reason: Reason, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -85,7 +85,7 @@ impl Fault {
     }
 }
 
-impl From<ServiceError> for Fault {
+impl From<ServiceError> for ApiError {
     fn from(error: ServiceError) -> Self {
         match error {
             ServiceError::Rejected(rejection) => rejection.into(),
@@ -99,7 +99,7 @@ impl From<ServiceError> for Fault {
 }
 
 /// The one mapping of rejections to the wire. Codes are the host wire's, today's age.
-impl From<Rejection> for Fault {
+impl From<Rejection> for ApiError {
     fn from(rejection: Rejection) -> Self {
         let words = rejection.to_string();
         match rejection {
@@ -182,14 +182,14 @@ impl From<Rejection> for Fault {
     }
 }
 
-fn already_resolved(approval: &Approval, words: String) -> Fault {
-    let fault = Fault::refused(Reason::AlreadyResolved, words)
+fn already_resolved(approval: &Approval, words: String) -> ApiError {
+    let error = ApiError::refused(Reason::AlreadyResolved, words)
         .with("approval_id", approval.ask.id.as_str());
     let Some(ended) = &approval.ended else {
-        return fault;
+        return error;
     };
     let row = serde_json::to_value(convert::approval(approval)).unwrap_or_default();
-    fault
+    error
         .with("resolution", ended.ending.resolution.as_str())
         .with("resolved_at", Time(ended.at.0).to_string())
         .with("resolved_by", ended.ending.by.name.as_ref())
@@ -197,7 +197,7 @@ fn already_resolved(approval: &Approval, words: String) -> Fault {
 }
 
 /// As an HTTP answer: the reason's status and the same words and data.
-impl IntoResponse for Fault {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.reason.http_status())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

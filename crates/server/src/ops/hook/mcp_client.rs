@@ -14,42 +14,45 @@ use serde_json::json;
 use super::super::Result;
 use super::sessions::{OUTSIDE, caller_of};
 use super::watch;
-use crate::Doors;
-use crate::auth::Connection;
-use crate::fault::Fault;
+use crate::ServerState;
+use crate::api_error::ApiError;
+use crate::auth::CallerConnection;
 
 /// What an agent is called that said nothing of itself.
 const KIND: &str = "mcp-client";
 
 /// The agent that is at the other end: one known by descent, or a new one whose root is marked first.
-pub(crate) async fn enrol(doors: &Doors, connection: &Arc<Connection>) -> Result<Caller> {
-    if let Some(known) = known(doors, connection).await? {
+pub(crate) async fn register_mcp_client(
+    state: &ServerState,
+    connection: &Arc<CallerConnection>,
+) -> Result<Caller> {
+    if let Some(known) = known(state, connection).await? {
         return Ok(known);
     }
-    let _alone = doors.hooks.registering.lock().await;
+    let _alone = state.hook_waiters.registering.lock().await;
     // Another call of the same process may have been first.
-    if let Some(known) = known(doors, connection).await? {
+    if let Some(known) = known(state, connection).await? {
         return Ok(known);
     }
-    let root = doors.doorkeeper.root_of(connection).await?;
+    let root = state.authenticator.find_agent_root(connection).await?;
     let root = root.map_err(|why| {
         let words = format!("no agent starts this server: {why}");
-        Fault::refused(Reason::AgentNotAllowed, words)
+        ApiError::refused(Reason::AgentNotAllowed, words)
     })?;
-    watch::sweep(doors).await;
+    watch::sweep(state).await;
     let id = AgentId::new(format!("mcp-{}", random_hex::<4>()));
-    doors.doorkeeper.mark(&id, root).await?;
-    register(doors, &id, root).await?;
+    state.authenticator.mark_process(&id, root).await?;
+    register(state, &id, root).await?;
     Ok(caller_of(&id))
 }
 
-async fn known(doors: &Doors, connection: &Arc<Connection>) -> Result<Option<Caller>> {
-    let identity = doors.doorkeeper.identify(connection, None).await?;
+async fn known(state: &ServerState, connection: &Arc<CallerConnection>) -> Result<Option<Caller>> {
+    let identity = state.authenticator.identify(connection, None).await?;
     let agent = identity.principal.agent();
     Ok(agent.map(caller_of))
 }
 
-async fn register(doors: &Doors, id: &AgentId, root: ProcessKey) -> Result<()> {
+async fn register(state: &ServerState, id: &AgentId, root: ProcessKey) -> Result<()> {
     let folder = folder_of(root);
     let name = folder.as_ref().and_then(|folder| folder.file_name());
     let name = name.map_or_else(|| KIND.into(), |name| name.to_string_lossy());
@@ -62,10 +65,10 @@ async fn register(doors: &Doors, id: &AgentId, root: ProcessKey) -> Result<()> {
         project: folder.as_ref().map(|folder| folder.display().to_string()),
         pid: Some(root.pid),
         display: Display::default(),
-        metadata: Json::from_value(&metadata).map_err(|error| Fault::invalid(&error))?,
+        metadata: Json::from_value(&metadata).map_err(|error| ApiError::invalid(&error))?,
     };
     let caller = caller_of(id);
-    let registered = doors
+    let registered = state
         .service
         .register_agent(RegisterAgent { caller, profile });
     registered.await?;

@@ -15,8 +15,8 @@ use axum::http::{HeaderMap, header};
 use countersign_protocol::Reason;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::api_error::ApiError;
 use crate::capacity::ProcessShare;
-use crate::fault::Fault;
 
 const NAME: &[u8] = b"content-length";
 
@@ -29,12 +29,12 @@ pub(crate) struct LengthLines {
 
 impl LengthLines {
     /// Refuses a request that has chunks and a length. Called once for each request, in their order.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Fault> {
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         if headers.contains_key(header::TRANSFER_ENCODING) {
             let received = self.received.load(Ordering::Acquire);
             if received > self.matched.load(Ordering::Acquire) {
                 let message = "a request has a `Content-Length` or a `Transfer-Encoding`, not both";
-                return Err(Fault::plain(Reason::InvalidParams, message));
+                return Err(ApiError::plain(Reason::InvalidParams, message));
             }
         } else if headers.contains_key(header::CONTENT_LENGTH) {
             self.matched.fetch_add(1, Ordering::AcqRel);

@@ -8,37 +8,37 @@ use countersign_daemon::new_secret;
 use countersign_protocol::Reason;
 use subtle::ConstantTimeEq as _;
 
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
 /// Tickets that wait to be used. In memory only: a restart ends them.
 #[derive(Default)]
-pub(crate) struct Tickets {
-    waiting: Mutex<Vec<Ticket>>,
+pub(crate) struct LoginTickets {
+    waiting: Mutex<Vec<IssuedTicket>>,
 }
 
-struct Ticket {
+struct IssuedTicket {
     secret: String,
     name: Arc<str>,
     expires_at: Timestamp,
 }
 
-impl Tickets {
+impl LoginTickets {
     /// Makes a ticket for somebody.
     pub(crate) fn issue(
         &self,
         name: &Arc<str>,
         now: Timestamp,
-    ) -> Result<(String, Timestamp), Fault> {
+    ) -> Result<(String, Timestamp), ApiError> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|ticket| now < ticket.expires_at);
         if waiting.len() >= TICKETS_MAX {
-            return Err(Fault::refused(
+            return Err(ApiError::refused(
                 Reason::TooMany,
                 "too many login links wait to be used",
             ));
         }
         let (secret, expires_at) = (new_secret(), now.plus_ms(TICKET_MS));
-        waiting.push(Ticket {
+        waiting.push(IssuedTicket {
             secret: secret.clone(),
             name: name.clone(),
             expires_at,
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_ticket_works_once_and_in_time() {
-        let tickets = Tickets::default();
+        let tickets = LoginTickets::default();
         let (secret, expires_at) = tickets.issue(&"ann".into(), Timestamp(0)).unwrap();
         assert_eq!(tickets.redeem("wrong", Timestamp(1)), None);
         assert_eq!(

@@ -9,38 +9,38 @@ use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::Doors;
-use crate::auth::{Connection, Identity};
-use crate::fault::Fault;
+use crate::ServerState;
+use crate::api_error::ApiError;
+use crate::auth::{CallerConnection, CallerIdentity};
 use crate::rest;
 
 /// Where a request's handler leaves who its caller was found to be.
 #[derive(Clone, Default)]
-pub(crate) struct RequestIdentity(Arc<Mutex<Option<Identity>>>);
+pub(crate) struct RequestIdentity(Arc<Mutex<Option<CallerIdentity>>>);
 
 impl RequestIdentity {
-    pub(crate) fn set(&self, identity: &Identity) {
+    pub(crate) fn set(&self, identity: &CallerIdentity) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *kept = Some(identity.clone());
     }
 
-    fn take(&self) -> Option<Identity> {
+    fn take(&self) -> Option<CallerIdentity> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.take()
     }
 }
 
 /// The layer around every route.
-pub(crate) async fn look_again(
-    State(doors): State<Arc<Doors>>,
+pub(crate) async fn recheck_caller(
+    State(state): State<Arc<ServerState>>,
     request: Request,
     next: Next,
 ) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let served = if reads {
-        confirm_response(&doors, request, next).await
+        confirm_response(&state, request, next).await
     } else if request.uri().path().starts_with("/api/") {
-        serve_whole_request(&doors, request, next).await
+        serve_whole_request(&state, request, next).await
     } else {
         // MCP sees to it by itself: it knows other callers.
         Ok(next.run(request).await)
@@ -49,31 +49,34 @@ pub(crate) async fn look_again(
 }
 
 async fn confirm_response(
-    doors: &Doors,
+    state: &ServerState,
     mut request: Request,
     next: Next,
-) -> Result<Response, Fault> {
-    let connection = request.extensions().get::<Arc<Connection>>().cloned();
+) -> Result<Response, ApiError> {
+    let connection = request.extensions().get::<Arc<CallerConnection>>().cloned();
     let identity = RequestIdentity::default();
     request.extensions_mut().insert(identity.clone());
     let response = next.run(request).await;
     if let (Some(connection), Some(mut identity)) = (connection, identity.take()) {
-        doors.doorkeeper.confirm(&connection, &mut identity).await?;
+        state
+            .authenticator
+            .confirm_identity(&connection, &mut identity)
+            .await?;
     }
     Ok(response)
 }
 
 /// Nobody's body is taken before it is known who they are; its handler then finds that out anew.
 async fn serve_whole_request(
-    doors: &Doors,
+    state: &ServerState,
     request: Request,
     next: Next,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let connection = rest::connection(&parts)?;
     let shown = rest::shown_token(&parts)?;
     let shown = shown.map(Arc::from);
-    doors.doorkeeper.identify(&connection, shown).await?;
+    state.authenticator.identify(&connection, shown).await?;
     let request = Request::from_parts(parts, body);
     match read_whole(request).await {
         Ok(request) => Ok(next.run(request).await),

@@ -18,12 +18,12 @@ const RECENT_MAX: usize = 16;
 
 /// One descriptor of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Descriptor {
+pub(crate) struct SocketDescriptor {
     pub(crate) pid: u32,
     pub(crate) number: u32,
 }
 
-impl Descriptor {
+impl SocketDescriptor {
     /// Whether it is that socket at this moment.
     pub(crate) fn is_socket(self, inode: u64) -> bool {
         let Self { pid, number } = self;
@@ -35,15 +35,15 @@ impl Descriptor {
 /// each process, in order of their numbers.
 ///
 /// Nothing is remembered from before, so nobody is missed who held one of them during the whole call.
-pub(super) fn scan(wanted: &HashSet<u64>) -> HashMap<u64, Vec<Descriptor>> {
-    let mut found: HashMap<u64, Vec<Descriptor>> = HashMap::new();
+pub(super) fn scan(wanted: &HashSet<u64>) -> HashMap<u64, Vec<SocketDescriptor>> {
+    let mut found: HashMap<u64, Vec<SocketDescriptor>> = HashMap::new();
     for pid in list_processes().into_keys() {
         let Some(directory) = open_descriptors(pid) else {
             continue;
         };
         for (number, inode) in list_sockets(&directory) {
             if wanted.contains(&inode) {
-                let descriptor = Descriptor { pid, number };
+                let descriptor = SocketDescriptor { pid, number };
                 found.entry(inode).or_default().push(descriptor);
             }
         }
@@ -55,24 +55,24 @@ pub(super) fn scan(wanted: &HashSet<u64>) -> HashMap<u64, Vec<Descriptor>> {
 }
 
 /// One descriptor for each process, in order of their numbers.
-fn one_each(descriptors: &mut Vec<Descriptor>) {
+fn one_each(descriptors: &mut Vec<SocketDescriptor>) {
     descriptors.sort_unstable();
     descriptors.dedup_by_key(|one| one.pid);
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Holders {
+pub(super) struct SocketHolders {
     /// The processes that were read, each with the inode of its directory, which changes when its number is reused.
     read: HashMap<u32, u64>,
-    sockets: HashMap<u64, Vec<Descriptor>>,
+    sockets: HashMap<u64, Vec<SocketDescriptor>>,
     descriptors: usize,
     /// Who held what was asked for, latest first.
     recent: VecDeque<u32>,
 }
 
-impl Holders {
+impl SocketHolders {
     /// One descriptor of each process, in order of their numbers; empty if none that we may read.
-    pub(super) fn find(&mut self, inode: u64) -> Vec<Descriptor> {
+    pub(super) fn find(&mut self, inode: u64) -> Vec<SocketDescriptor> {
         let listed = list_processes();
         self.forget_absent(&listed);
         self.read_newcomers(&listed, inode);
@@ -113,7 +113,7 @@ impl Holders {
         }
     }
 
-    fn find_in_recent(&mut self, inode: u64) -> Vec<Descriptor> {
+    fn find_in_recent(&mut self, inode: u64) -> Vec<SocketDescriptor> {
         for pid in self.recent.clone() {
             self.read_process(pid, inode);
             let found = self.verify(inode);
@@ -134,7 +134,7 @@ impl Holders {
             if full && inode != wanted {
                 continue;
             }
-            let descriptor = Descriptor { pid, number };
+            let descriptor = SocketDescriptor { pid, number };
             let holders = self.sockets.entry(inode).or_default();
             if !holders.contains(&descriptor) {
                 holders.push(descriptor);
@@ -143,7 +143,7 @@ impl Holders {
         }
     }
 
-    fn verify(&mut self, inode: u64) -> Vec<Descriptor> {
+    fn verify(&mut self, inode: u64) -> Vec<SocketDescriptor> {
         let noted = self.sockets.get(&inode).cloned().unwrap_or_default();
         let (mut held, stale): (Vec<_>, Vec<_>) =
             noted.into_iter().partition(|one| one.is_socket(inode));
@@ -156,7 +156,7 @@ impl Holders {
         held
     }
 
-    fn remember_recent(&mut self, holders: &[Descriptor]) {
+    fn remember_recent(&mut self, holders: &[SocketDescriptor]) {
         for holder in holders {
             self.recent.retain(|&earlier| earlier != holder.pid);
             self.recent.push_front(holder.pid);
@@ -166,7 +166,7 @@ impl Holders {
 }
 
 /// A process that was read before it opened the socket, and whose child inherited it since, is found through the child.
-fn add_parents(holders: &mut Vec<Descriptor>, inode: u64) {
+fn add_parents(holders: &mut Vec<SocketDescriptor>, inode: u64) {
     for mut holder in holders.clone() {
         while let Some(stat) = read_stat(holder.pid)
             && !holders.iter().any(|known| known.pid == stat.parent)
@@ -210,10 +210,10 @@ fn list_sockets(directory: &OwnedFd) -> impl Iterator<Item = (u32, u64)> {
         })
 }
 
-fn find_descriptor(pid: u32, inode: u64) -> Option<Descriptor> {
+fn find_descriptor(pid: u32, inode: u64) -> Option<SocketDescriptor> {
     let directory = open_descriptors(pid)?;
     let (number, _) = list_sockets(&directory).find(|(_, held)| *held == inode)?;
-    Some(Descriptor { pid, number })
+    Some(SocketDescriptor { pid, number })
 }
 
 fn find_socket(directory: impl AsFd, name: impl rustix::path::Arg) -> Option<u64> {

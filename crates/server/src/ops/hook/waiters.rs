@@ -9,18 +9,18 @@ use countersign_core::limits::{HOOK_CLAIMS_KEPT, HOOK_JOIN_MS};
 use countersign_core::{ApprovalId, Caller};
 use tokio_util::task::TaskTracker;
 
-use crate::Doors;
+use crate::ServerState;
 
 /// Shared by all hooks of a host.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct HookWaiters {
     claims: Mutex<VecDeque<(ApprovalId, String)>>,
     /// Held while a session is registered, so that its first two hooks make one agent.
     pub(super) registering: tokio::sync::Mutex<()>,
     pub(super) tasks: TaskTracker,
 }
 
-impl Desk {
+impl HookWaiters {
     /// Takes an ask for the prompt of one tool call. False if another prompt has it.
     pub(super) fn claim(&self, approval: &ApprovalId, request: &str) -> bool {
         let mut claims = self.claims();
@@ -49,24 +49,29 @@ impl Desk {
 
     /// The hook has left the ask to its tool's own prompt. If that does not come and wait for the same
     /// ask, nobody is there to hear an answer.
-    pub(super) fn leave_to_prompt(doors: &Arc<Doors>, caller: Caller, approval: ApprovalId) {
-        let waiting = doors.clone();
-        doors.hooks.tasks.spawn(async move {
-            let doors = waiting;
+    pub(super) fn leave_to_prompt(state: &Arc<ServerState>, caller: Caller, approval: ApprovalId) {
+        let waiting = state.clone();
+        state.hook_waiters.tasks.spawn(async move {
+            let state = waiting;
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(HOOK_JOIN_MS)) => {}
-                () = doors.ending.cancelled() => return,
+                () = state.shutdown.cancelled() => return,
             }
-            if !doors.hooks.is_claimed(&approval, "") {
-                withdraw(&doors, caller, approval, "it was left to the terminal").await;
+            if !state.hook_waiters.is_claimed(&approval, "") {
+                withdraw(&state, caller, approval, "it was left to the terminal").await;
             }
         });
     }
 }
 
 /// Takes an ask back. One that ended meanwhile stays as it ended.
-pub(super) async fn withdraw(doors: &Doors, caller: Caller, approval: ApprovalId, words: &str) {
-    let withdrawn = doors
+pub(super) async fn withdraw(
+    state: &ServerState,
+    caller: Caller,
+    approval: ApprovalId,
+    words: &str,
+) {
+    let withdrawn = state
         .service
         .cancel_approval(caller, approval, Some(words.to_owned()));
     drop(withdrawn.await);
@@ -74,13 +79,13 @@ pub(super) async fn withdraw(doors: &Doors, caller: Caller, approval: ApprovalId
 
 /// Takes the ask back if whoever waits for it leaves before it was answered.
 pub(super) struct Waiter {
-    left: Option<(Arc<Doors>, Caller, ApprovalId)>,
+    left: Option<(Arc<ServerState>, Caller, ApprovalId)>,
 }
 
 impl Waiter {
-    pub(super) fn new(doors: &Arc<Doors>, caller: &Caller, approval: &ApprovalId) -> Self {
+    pub(super) fn new(state: &Arc<ServerState>, caller: &Caller, approval: &ApprovalId) -> Self {
         Self {
-            left: Some((doors.clone(), caller.clone(), approval.clone())),
+            left: Some((state.clone(), caller.clone(), approval.clone())),
         }
     }
 
@@ -92,17 +97,17 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let Some((doors, caller, approval)) = self.left.take() else {
+        let Some((state, caller, approval)) = self.left.take() else {
             return;
         };
         // A host that ends drops its waiters too; the next one is asked again.
-        if doors.ending.is_cancelled() {
+        if state.shutdown.is_cancelled() {
             return;
         }
-        let tasks = doors.hooks.tasks.clone();
+        let tasks = state.hook_waiters.tasks.clone();
         tasks.spawn(async move {
             let words = "the session no longer waits for an answer";
-            withdraw(&doors, caller, approval, words).await;
+            withdraw(&state, caller, approval, words).await;
         });
     }
 }
@@ -113,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_prompt_keeps_what_it_claimed_and_others_do_not_get_it() {
-        let desk = Desk::default();
+        let desk = HookWaiters::default();
         let one = ApprovalId::new("approval-1");
         assert!(!desk.is_claimed(&one, ""));
         assert!(desk.claim(&one, "a"));

@@ -6,15 +6,15 @@
 use axum::http::{HeaderMap, Method, Uri, header};
 use countersign_protocol::Reason;
 
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
 /// Names under which this host may be addressed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Guard {
+pub(crate) struct OriginGuard {
     hosts: Vec<String>,
 }
 
-impl Guard {
+impl OriginGuard {
     /// The loopback names with the port, and every name an operator allowed, with and without it.
     pub(crate) fn new(port: u16, allowed: &[String]) -> Self {
         let mut hosts: Vec<String> = ["127.0.0.1", "localhost", "[::1]"]
@@ -31,7 +31,7 @@ impl Guard {
 
     /// Refuses a target that names another host, as a request to a proxy does. The Unix socket has no
     /// name; its clients say `localhost`.
-    pub(crate) fn check_target(&self, uri: &Uri, is_unix: bool) -> Result<(), Fault> {
+    pub(crate) fn check_target(&self, uri: &Uri, is_unix: bool) -> Result<(), ApiError> {
         let Some(authority) = uri.authority() else {
             return Ok(());
         };
@@ -39,41 +39,43 @@ impl Guard {
         if self.is_ours(name) || (is_unix && name.eq_ignore_ascii_case("localhost")) {
             Ok(())
         } else {
-            Err(wrong(format!("`{name}` is not a name of this host")))
+            Err(wrong_origin(format!("`{name}` is not a name of this host")))
         }
     }
 
     /// Refuses a request that did not come straight to us.
-    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
+    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         refuse_query_tokens(uri)?;
-        let host =
-            single(headers, &header::HOST)?.ok_or_else(|| wrong("a `Host` header is required"))?;
+        let host = single_header(headers, &header::HOST)?
+            .ok_or_else(|| wrong_origin("a `Host` header is required"))?;
         if !self.is_ours(host) {
-            return Err(wrong(format!(
+            return Err(wrong_origin(format!(
                 "`{host}` is not a name of this host; allow it with `--allow-host`"
             )));
         }
-        if let Some(origin) = single(headers, &header::ORIGIN)? {
+        if let Some(origin) = single_header(headers, &header::ORIGIN)? {
             self.check_origin(origin)?;
         }
         let cross_site = headers
             .get("sec-fetch-site")
             .is_some_and(|site| site == "cross-site" || site == "same-site");
         if cross_site {
-            Err(wrong("pages of other sites have no business here"))
+            Err(wrong_origin("pages of other sites have no business here"))
         } else {
             Ok(())
         }
     }
 
-    fn check_origin(&self, origin: &str) -> Result<(), Fault> {
+    fn check_origin(&self, origin: &str) -> Result<(), ApiError> {
         let host = origin
             .strip_prefix("http://")
             .or_else(|| origin.strip_prefix("https://"));
         if host.is_some_and(|host| self.is_ours(host)) {
             Ok(())
         } else {
-            Err(wrong(format!("`{origin}` is not an origin of this host")))
+            Err(wrong_origin(format!(
+                "`{origin}` is not an origin of this host"
+            )))
         }
     }
 
@@ -85,17 +87,19 @@ impl Guard {
 }
 
 /// A request that a cookie vouches for must also come from our own page.
-pub(crate) fn require_own_page(method: &Method, headers: &HeaderMap) -> Result<(), Fault> {
+pub(crate) fn require_own_page(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     let reads = method == Method::GET || method == Method::HEAD;
     if reads || headers.contains_key(header::ORIGIN) {
         Ok(())
     } else {
-        Err(wrong("a request with a cookie needs an `Origin` header"))
+        Err(wrong_origin(
+            "a request with a cookie needs an `Origin` header",
+        ))
     }
 }
 
 /// Refuses a token in the address.
-pub(crate) fn refuse_query_tokens(uri: &Uri) -> Result<(), Fault> {
+pub(crate) fn refuse_query_tokens(uri: &Uri) -> Result<(), ApiError> {
     let query = uri.query().unwrap_or_default().to_ascii_lowercase();
     let names = query.split('&').filter_map(|pair| pair.split('=').next());
     for name in names {
@@ -103,7 +107,7 @@ pub(crate) fn refuse_query_tokens(uri: &Uri) -> Result<(), Fault> {
             name,
             "token" | "access_token" | "auth" | "authorization" | "api_key" | "key" | "bearer"
         ) {
-            return Err(Fault::plain(
+            return Err(ApiError::plain(
                 Reason::AuthFailed,
                 "a token in the address would end up in logs: send it in an `Authorization: Bearer` header",
             ));
@@ -112,23 +116,26 @@ pub(crate) fn refuse_query_tokens(uri: &Uri) -> Result<(), Fault> {
     Ok(())
 }
 
-fn single<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<Option<&'a str>, Fault> {
+fn single_header<'a>(
+    headers: &'a HeaderMap,
+    name: &header::HeaderName,
+) -> Result<Option<&'a str>, ApiError> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();
     if values.next().is_some() {
-        return Err(wrong(format!("more than one `{name}` header")));
+        return Err(wrong_origin(format!("more than one `{name}` header")));
     }
     first
         .map(|value| {
             value
                 .to_str()
-                .map_err(|_| wrong(format!("`{name}` is not text")))
+                .map_err(|_| wrong_origin(format!("`{name}` is not text")))
         })
         .transpose()
 }
 
-fn wrong(words: impl Into<String>) -> Fault {
-    Fault::refused(Reason::WrongOrigin, words)
+fn wrong_origin(words: impl Into<String>) -> ApiError {
+    ApiError::refused(Reason::WrongOrigin, words)
 }
 
 #[cfg(test)]
@@ -136,7 +143,7 @@ mod tests {
     use super::*;
 
     fn check(pairs: &[(&'static str, &str)]) -> bool {
-        let guard = Guard::new(7766, &["box.example".to_owned()]);
+        let guard = OriginGuard::new(7766, &["box.example".to_owned()]);
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(*name, value.parse().unwrap());
@@ -195,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_target_must_not_name_another_host() {
-        let guard = Guard::new(7766, &["box.example".to_owned()]);
+        let guard = OriginGuard::new(7766, &["box.example".to_owned()]);
         for (uri, on_tcp, on_unix) in [
             ("/api/v1/status", true, true),
             ("http://localhost:7766/api/v1/status", true, true),
@@ -213,7 +220,7 @@ mod tests {
 
     #[test]
     fn tokens_in_the_address_are_refused() {
-        let guard = Guard::new(7766, &[]);
+        let guard = OriginGuard::new(7766, &[]);
         let mut headers = HeaderMap::new();
         headers.insert("host", "localhost:7766".parse().unwrap());
         for (uri, passes) in [

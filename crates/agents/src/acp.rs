@@ -1,25 +1,26 @@
 //! The Agent Client Protocol, version 1, as its client.
 //!
-//! [`Acp`] is a machine without I/O over a [`State`](state::State) that is plain data: our requests
+//! [`AcpAdapter`] is a machine without I/O over a [`State`](state::State) that is plain data: our requests
 //! that wait for a response, the agent's requests that wait for an answer, and what was negotiated.
 //! Message types are those of the official schema; envelopes, and what does not fit those types, are
 //! read by us, so that nothing an agent says is lost because a type has no place for it.
 //!
 //! Invariants: each request of the agent is answered at most once; a request for permission is never
 //! answered with an error; a line that is no message is never answered; an allow is written only
-//! for [`Order::Answer`] and only as the agent's option for "this once".
+//! for [`AgentCommand::Answer`] and only as the agent's option for "this once".
 //!
-//! Names and ids are made of what a message is about, and never counted: a second [`Acp`] that goes
+//! Names and ids are made of what a message is about, and never counted: a second [`AcpAdapter`] that goes
 //! on from an earlier state says the same under the same names, in whatever order it is told to, and
 //! understands the responses to what the first one sent. An order must be given again before the
 //! response to it is heard again.
 //!
-//! Asks that end because of [`Order::Interrupt`] are answered as cancelled at once and told as
-//! [`Happening::Withdrawn`] before anything else by the next [`Adapter::hear`]; whoever gives the
+//! Asks that end because of [`AgentCommand::Interrupt`] are answered as cancelled at once and told as
+//! [`AgentEvent::Withdrawn`] before anything else by the next [`Adapter::handle_line`]; whoever gives the
 //! order knows already and need not wait for it.
 
 mod call;
 mod choice;
+mod client_requests;
 mod command;
 mod envelope;
 mod handshake;
@@ -27,7 +28,6 @@ mod permission;
 mod state;
 mod tool;
 mod translate;
-mod want;
 
 #[cfg(test)]
 mod names_tests;
@@ -44,18 +44,19 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::adapter::{
-    Adapter, Happening, Heard, Line, Order, OrderError, RequestId, RestoreError, TurnEnd, meaning,
+    Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, CommandError, RequestId,
+    RestoreError, TurnEnd, meaning,
 };
 use envelope::{Failure, Message};
 use state::{Ours, Phase, State, Theirs, Wish};
 
 /// One connection to an ACP agent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Acp {
+pub struct AcpAdapter {
     state: State,
 }
 
-impl Acp {
+impl AcpAdapter {
     /// A connection on which nothing was said yet.
     pub fn new() -> Self {
         Self::default()
@@ -68,10 +69,10 @@ impl Acp {
         })
     }
 
-    fn take_request(&mut self, heard: &mut Heard, request: &Request<'_>) {
+    fn take_request(&mut self, heard: &mut AdapterOutput, request: &Request<'_>) {
         let state = &mut self.state;
         if state.theirs.remove(&request.id).is_some() {
-            heard.happenings.push(Happening::Withdrawn {
+            heard.events.push(AgentEvent::Withdrawn {
                 request: request.id.clone(),
             });
         }
@@ -80,29 +81,34 @@ impl Acp {
             let refusal = if is_permission {
                 permission::cancelled(&request.id, request.line)
             } else {
-                want::refused(request, envelope::FAILED, "too many requests are open")
+                client_requests::refused(request, envelope::FAILED, "too many requests are open")
             };
-            heard.lines.push(refusal);
+            heard.writes.push(refusal);
         } else if is_permission {
             permission::take(state, heard, request);
         } else {
-            want::take(state, heard, request);
+            client_requests::take(state, heard, request);
         }
     }
 
-    fn take_notification(&mut self, heard: &mut Heard, method: &str, params: Option<&RawValue>) {
+    fn take_notification(
+        &mut self,
+        heard: &mut AdapterOutput,
+        method: &str,
+        params: Option<&RawValue>,
+    ) {
         if method == CLIENT_METHOD_NAMES.session_update {
             translate::take(&mut self.state, heard, params);
         } else if method == "$/cancel_request" {
             self.take_cancellation(heard, params);
         } else if !method.starts_with("$/") && !method.starts_with('_') {
             let noise = format!("the agent sent `{}`", envelope::shorten(method));
-            heard.happenings.push(Happening::Noise(noise));
+            heard.events.push(AgentEvent::Noise(noise));
         }
     }
 
     /// The agent takes a request back. Its answer says so, because a request must have one.
-    fn take_cancellation(&mut self, heard: &mut Heard, params: Option<&RawValue>) {
+    fn take_cancellation(&mut self, heard: &mut AdapterOutput, params: Option<&RawValue>) {
         let Some(request) = params.and_then(cancelled_id) else {
             return;
         };
@@ -114,15 +120,15 @@ impl Acp {
         } else {
             let words = "request cancelled";
             let bytes = envelope::error(&request, envelope::REQUEST_CANCELLED, words);
-            Line::about(line, meaning::CANCELLED, bytes)
+            AgentWrite::reply_to(line, meaning::CANCELLED, bytes)
         };
-        heard.lines.push(answer);
-        heard.happenings.push(Happening::Withdrawn { request });
+        heard.writes.push(answer);
+        heard.events.push(AgentEvent::Withdrawn { request });
     }
 
     fn take_response(
         &mut self,
-        heard: &mut Heard,
+        heard: &mut AdapterOutput,
         (id, line): (&RequestId, u64),
         outcome: Result<&RawValue, Failure>,
     ) {
@@ -132,7 +138,7 @@ impl Acp {
                 Err(failure) => failure.words(),
                 Ok(_) => format!("a response nobody waits for: {}", id.0),
             };
-            heard.happenings.push(Happening::Noise(words));
+            heard.events.push(AgentEvent::Noise(words));
             return;
         };
         let state = &mut self.state;
@@ -146,14 +152,14 @@ impl Acp {
     }
 
     /// Begins a turn, or says again what began the one that runs.
-    fn prompt(&mut self, turn: u32, messages: &[String]) -> Result<Vec<Line>, OrderError> {
+    fn prompt(&mut self, turn: u32, messages: &[String]) -> Result<Vec<AgentWrite>, CommandError> {
         let state = &mut self.state;
         let Some(session) = state.session.clone() else {
-            return Err(OrderError::NotReady);
+            return Err(CommandError::NotReady);
         };
         let running = state.turn();
         if state.phase != Phase::Open || running.is_some_and(|running| running != turn) {
-            return Err(OrderError::NotReady);
+            return Err(CommandError::NotReady);
         }
         if running.is_none() {
             state.begin_turn();
@@ -165,18 +171,18 @@ impl Acp {
         let id = state.expect(Ours::Prompt { turn });
         let params = json!({"sessionId": session, "prompt": blocks});
         let bytes = envelope::request(id, AGENT_METHOD_NAMES.session_prompt, &params);
-        Ok(vec![Line::own("prompt", turn, bytes)])
+        Ok(vec![AgentWrite::own("prompt", turn, bytes)])
     }
 
     /// Cancels the turn, and with it every open ask: the protocol wants each of them answered so.
-    fn interrupt(&mut self) -> Vec<Line> {
+    fn interrupt(&mut self) -> Vec<AgentWrite> {
         let state = &mut self.state;
         let (Some(session), Some(turn)) = (&state.session, state.turn()) else {
             return Vec::new();
         };
         let params = json!({"sessionId": session});
         let bytes = envelope::notification(AGENT_METHOD_NAMES.session_cancel, &params);
-        let mut lines = vec![Line::own("interrupt", turn, bytes)];
+        let mut lines = vec![AgentWrite::own("interrupt", turn, bytes)];
         state.interrupted = true;
         let asks = state
             .theirs
@@ -198,11 +204,11 @@ struct Request<'a> {
     params: Option<&'a RawValue>,
 }
 
-impl Adapter for Acp {
-    fn hear(&mut self, line: &[u8], number: u64) -> Heard {
-        let mut heard = Heard::default();
+impl Adapter for AcpAdapter {
+    fn handle_line(&mut self, line: &[u8], number: u64) -> AdapterOutput {
+        let mut heard = AdapterOutput::default();
         for request in std::mem::take(&mut self.state.withdrawn) {
-            heard.happenings.push(Happening::Withdrawn { request });
+            heard.events.push(AgentEvent::Withdrawn { request });
         }
         match envelope::parse(line) {
             Ok(Message::Request { id, method, params }) => {
@@ -221,21 +227,25 @@ impl Adapter for Acp {
                 self.take_response(&mut heard, (&id, number), outcome);
             }
             Err(noise) if noise.trim().is_empty() => {}
-            Err(noise) => heard.happenings.push(Happening::Noise(noise)),
+            Err(noise) => heard.events.push(AgentEvent::Noise(noise)),
         }
         heard
     }
 
-    fn order(&mut self, order: Order) -> Result<Vec<Line>, OrderError> {
+    fn apply_command(&mut self, order: AgentCommand) -> Result<Vec<AgentWrite>, CommandError> {
         let state = &mut self.state;
         match order {
-            Order::Start(start) => handshake::start(state, start),
-            Order::Prompt { turn, messages } => self.prompt(turn, &messages),
-            Order::Answer { request, answer } => permission::answer(state, &request, answer),
-            Order::Serve { request, served } => want::answer(state, &request, served),
-            Order::Interrupt => Ok(self.interrupt()),
-            Order::SetMode { revision, mode } => choice::set_mode(state, revision, &mode),
-            Order::SetModel { revision, model } => choice::set_model(state, revision, &model),
+            AgentCommand::Start(start) => handshake::start(state, start),
+            AgentCommand::Prompt { turn, messages } => self.prompt(turn, &messages),
+            AgentCommand::Answer { request, answer } => permission::answer(state, &request, answer),
+            AgentCommand::Serve { request, served } => {
+                client_requests::answer(state, &request, served)
+            }
+            AgentCommand::Interrupt => Ok(self.interrupt()),
+            AgentCommand::SetMode { revision, mode } => choice::set_mode(state, revision, &mode),
+            AgentCommand::SetModel { revision, model } => {
+                choice::set_model(state, revision, &model)
+            }
         }
     }
 
@@ -268,7 +278,12 @@ fn cancelled_id(params: &RawValue) -> Option<RequestId> {
 
 /// The turn is over: what it left open is closed. Nothing is written for asks it left behind, since
 /// nobody waits for them any more; terminals may outlive a turn and stay as they are.
-fn end_turn(state: &mut State, heard: &mut Heard, turn: u32, outcome: Result<&RawValue, Failure>) {
+fn end_turn(
+    state: &mut State,
+    heard: &mut AdapterOutput,
+    turn: u32,
+    outcome: Result<&RawValue, Failure>,
+) {
     let left = state.theirs.extract_if(.., |_, theirs| {
         matches!(
             theirs.wish,
@@ -276,7 +291,7 @@ fn end_turn(state: &mut State, heard: &mut Heard, turn: u32, outcome: Result<&Ra
         )
     });
     for (request, _) in left {
-        heard.happenings.push(Happening::Withdrawn { request });
+        heard.events.push(AgentEvent::Withdrawn { request });
     }
     state.interrupted = false;
     let left_open = state.calls.close();
@@ -284,7 +299,7 @@ fn end_turn(state: &mut State, heard: &mut Heard, turn: u32, outcome: Result<&Ra
         Ok(result) => translate::read_stop(result),
         Err(failure) => ("error".to_owned(), Some(failure.words()), None),
     };
-    heard.happenings.push(Happening::TurnEnded {
+    heard.events.push(AgentEvent::TurnEnded {
         turn,
         end: TurnEnd {
             reason,

@@ -1,12 +1,12 @@
 //! The adapter vocabulary: what the host tells an agent, and what it hears from it, whatever
 //! protocol the agent speaks.
 //!
-//! An [`Adapter`] is a machine without I/O: lines in, [`Happening`]s and lines out. Everything that
+//! An [`Adapter`] is a machine without I/O: lines in, [`AgentEvent`]s and lines out. Everything that
 //! is outstanding on a connection is in [`Adapter::state`], so that another process can go on with
 //! the same connection.
 //!
 //! Invariants: an adapter writes nothing by itself; dropping one says nothing to the agent; each
-//! request of the agent is answered at most once, and each thing that is said has a [`Name`] of its
+//! request of the agent is answered at most once, and each thing that is said has a [`WriteId`] of its
 //! own.
 
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use countersign_core::Json;
 use countersign_core::event::{Plan, ToolStatus, TranscriptEntry, Usage};
 use serde::{Deserialize, Serialize};
 
-mod line;
+mod agent_write;
 
-pub use line::{Line, Name, meaning};
+pub use agent_write::{AgentWrite, WriteId, meaning};
 
 /// The agent's own id for one of its requests, as JSON text: `7` and `"7"` are two ids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,15 +27,15 @@ pub struct RequestId(pub String);
 pub trait Adapter: Send {
     /// Takes one line that the agent wrote, without its end, and its number: how many bytes the
     /// agent had written when the line ended. Never fails: what is not understood is
-    /// [`Happening::Noise`] or kept as it is.
-    fn hear(&mut self, line: &[u8], number: u64) -> Heard;
+    /// [`AgentEvent::Noise`] or kept as it is.
+    fn handle_line(&mut self, line: &[u8], number: u64) -> AdapterOutput;
 
     /// Gives the lines that carry out an order, which depend on the order and on what was heard,
     /// and not on which other orders were given first.
     ///
-    /// [`Order::Start`], [`Order::Prompt`] of the turn that runs, and [`Order::Interrupt`] can be
+    /// [`AgentCommand::Start`], [`AgentCommand::Prompt`] of the turn that runs, and [`AgentCommand::Interrupt`] can be
     /// given again: they give the same lines under the same names, and change nothing.
-    fn order(&mut self, order: Order) -> Result<Vec<Line>, OrderError>;
+    fn apply_command(&mut self, order: AgentCommand) -> Result<Vec<AgentWrite>, CommandError>;
 
     /// Everything that is outstanding, for whoever goes on with this connection.
     fn state(&self) -> Json;
@@ -51,17 +51,17 @@ pub struct RestoreError(#[from] serde_json::Error);
 
 /// What one line of the agent came to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Heard {
+pub struct AdapterOutput {
     /// What happened, in order.
-    pub happenings: Vec<Happening>,
+    pub events: Vec<AgentEvent>,
     /// What is to be written because of it: the next step of the handshake, or the refusal of a
     /// request nobody serves.
-    pub lines: Vec<Line>,
+    pub writes: Vec<AgentWrite>,
 }
 
 /// Why an order could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OrderError {
+pub enum CommandError {
     /// A turn runs, or the session is not open yet.
     #[error("the agent is not ready for that")]
     NotReady,
@@ -75,9 +75,9 @@ pub enum OrderError {
 
 /// What the host tells an agent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Order {
+pub enum AgentCommand {
     /// Shake hands and open a session. First of all orders.
-    Start(Start),
+    Start(SessionSpec),
     /// Begin a turn.
     Prompt {
         /// Our number for the turn.
@@ -90,14 +90,14 @@ pub enum Order {
         /// The request it was asked with.
         request: RequestId,
         /// What to say.
-        answer: Answer,
+        answer: PermissionAnswer,
     },
     /// Answer a wish for files or terminals.
     Serve {
         /// The request it came with.
         request: RequestId,
         /// What came of it.
-        served: Result<Served, ServeError>,
+        served: Result<ClientResponse, ClientRequestError>,
     },
     /// End the running turn. Open asks of it end as withdrawn.
     Interrupt,
@@ -119,7 +119,7 @@ pub enum Order {
 
 /// How a session is opened.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Start {
+pub struct SessionSpec {
     /// The folder it works in, absolute.
     pub cwd: PathBuf,
     /// The agent's own id of the session to go on with; absent for a new one.
@@ -167,7 +167,7 @@ pub struct Serves {
 
 /// What an ask for permission is answered with.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum PermissionAnswer {
     /// This once. Never the agent's own "always".
     Allow {
         /// What runs instead of what was asked, where that can be said.
@@ -186,18 +186,18 @@ pub enum Answer {
 
 /// What an agent did, said or wants.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happening {
+pub enum AgentEvent {
     /// The session is open.
-    Ready(Ready),
+    Ready(SessionReady),
     /// No session came about; the agent is of no use.
     StartFailed {
         /// Why, in words for a person; says what to do where that is known (log in, for one).
         message: String,
     },
     /// Something for the transcript.
-    Said(TranscriptEntry),
+    Transcript(TranscriptEntry),
     /// The agent reports about itself.
-    Reported(Report),
+    Reported(AgentReport),
     /// The agent asks for permission, or says more of a tool call it asked about and that was not
     /// answered yet: what was asked with this request before no longer counts.
     Asked(Box<PermissionAsk>),
@@ -207,13 +207,13 @@ pub enum Happening {
         request: RequestId,
     },
     /// The agent wants the host to do something for it.
-    Wanted {
+    ClientRequested {
         /// The request to answer.
         request: RequestId,
         /// The number of the request's line.
         line: u64,
         /// What it wants.
-        want: Want,
+        want: ClientRequest,
     },
     /// A turn is over, for whatever reason.
     TurnEnded {
@@ -228,7 +228,7 @@ pub enum Happening {
 
 /// What is known when a session is open.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ready {
+pub struct SessionReady {
     /// The agent's own id of the session.
     pub session: String,
     /// Whether it goes on with an earlier session.
@@ -247,7 +247,7 @@ pub struct Ready {
 
 /// What an agent says about itself while it works. Absent fields say nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct AgentReport {
     /// The mode it is in from now on.
     pub mode: Option<String>,
     /// The model it uses from now on.
@@ -283,7 +283,7 @@ pub struct PermissionAsk {
     /// What the agent sent, for people: the raw input, diffs, locations.
     pub details: Json,
     /// What may run or be written without another ask if this one is allowed, each once.
-    pub binds: Vec<Bound>,
+    pub binds: Vec<BoundAction>,
     /// Whether there is a way to say yes this once. Without one, allowing is refused.
     pub can_allow: bool,
     /// Whether there is a way to say no that is not the end of the turn.
@@ -296,7 +296,7 @@ pub struct PermissionAsk {
 
 /// A request that an allowed ask stands for, exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum BoundAction {
     /// A command.
     Run(RunRequest),
     /// A file's whole content.
@@ -324,7 +324,7 @@ pub struct RunRequest {
 /// What an agent wants the host to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "want", rename_all = "snake_case")]
-pub enum Want {
+pub enum ClientRequest {
     /// Read a text file.
     Read {
         /// The file, as the agent named it.
@@ -372,7 +372,7 @@ pub enum Want {
 
 /// What the host did for an agent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Served {
+pub enum ClientResponse {
     /// A file's text.
     Text(String),
     /// A terminal was opened.
@@ -384,17 +384,17 @@ pub enum Served {
         /// Whether its beginning is missing.
         truncated: bool,
         /// How it ended, if it did.
-        exit: Option<Exit>,
+        exit: Option<ProcessExit>,
     },
     /// How a terminal's command ended.
-    Exited(Exit),
+    Exited(ProcessExit),
     /// It is done.
     Done,
 }
 
 /// How a process ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exit {
+pub struct ProcessExit {
     /// Its code, if it ended by itself.
     pub code: Option<i32>,
     /// The signal's name (`SIGKILL`), if one ended it.
@@ -403,7 +403,7 @@ pub struct Exit {
 
 /// Why something was not done for an agent, in words it can read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ServeError {
+pub enum ClientRequestError {
     /// There is no such file or terminal.
     #[error("not found: {0}")]
     NotFound(String),

@@ -11,7 +11,7 @@ use countersign_core::event::Protocol;
 
 /// A known agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct KnownAgent {
     /// The name it is spawned by.
     pub name: &'static str,
     /// What people call it.
@@ -32,8 +32,8 @@ pub struct Entry {
     pub hint: &'static str,
 }
 
-const ALL: &[Entry] = &[
-    Entry {
+const ALL: &[KnownAgent] = &[
+    KnownAgent {
         name: "claude",
         title: "Claude Code",
         protocol: Protocol::Claude,
@@ -50,7 +50,7 @@ const ALL: &[Entry] = &[
         install: "install it with `npm install -g @anthropic-ai/claude-code` and log in once by starting `claude`",
         hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
     },
-    Entry {
+    KnownAgent {
         name: "claude-acp",
         title: "Claude Code over ACP",
         protocol: Protocol::Acp,
@@ -67,7 +67,7 @@ const ALL: &[Entry] = &[
         install: "install it with `npm install -g @agentclientprotocol/claude-agent-acp` (needs Node 22)",
         hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
     },
-    Entry {
+    KnownAgent {
         name: "codex",
         title: "Codex",
         protocol: Protocol::Acp,
@@ -78,7 +78,7 @@ const ALL: &[Entry] = &[
         install: "install it with `npm install -g @zed-industries/codex-acp` (on Linux also bubblewrap)",
         hint: "modes read-only, auto, full-access",
     },
-    Entry {
+    KnownAgent {
         name: "gemini",
         title: "Gemini CLI",
         protocol: Protocol::Acp,
@@ -94,7 +94,7 @@ const ALL: &[Entry] = &[
         install: "install it with `npm install -g @google/gemini-cli`",
         hint: "log in once by starting `gemini` in a terminal",
     },
-    Entry {
+    KnownAgent {
         name: "opencode",
         title: "opencode",
         protocol: Protocol::Acp,
@@ -105,7 +105,7 @@ const ALL: &[Entry] = &[
         install: "install it with `npm install -g opencode-ai`",
         hint: "log in once with `opencode auth login`",
     },
-    Entry {
+    KnownAgent {
         name: "goose",
         title: "goose",
         protocol: Protocol::Acp,
@@ -116,7 +116,7 @@ const ALL: &[Entry] = &[
         install: "install it as its project says, then choose a provider with `goose configure`",
         hint: "provider and model come from `goose configure`",
     },
-    Entry {
+    KnownAgent {
         name: "defect",
         title: "defect",
         protocol: Protocol::Acp,
@@ -130,24 +130,24 @@ const ALL: &[Entry] = &[
 ];
 
 /// Every known agent.
-pub fn all() -> &'static [Entry] {
+pub fn all() -> &'static [KnownAgent] {
     ALL
 }
 
 /// The agent of that name.
-pub fn find(name: &str) -> Option<&'static Entry> {
+pub fn find(name: &str) -> Option<&'static KnownAgent> {
     ALL.iter().find(|entry| entry.name == name)
 }
 
 /// The agent that calls itself so in the handshake.
-pub fn recognise(agent: &str) -> Option<&'static Entry> {
+pub fn recognise(agent: &str) -> Option<&'static KnownAgent> {
     ALL.iter()
         .find(|entry| entry.recognised_by.contains(&agent))
 }
 
 /// Where to look.
 #[derive(Clone, Debug, Default)]
-pub struct Environment {
+pub struct AgentSearchPaths {
     /// Folders of executables.
     pub path: Option<OsString>,
     /// Where npm's global packages are, if that is known.
@@ -156,10 +156,10 @@ pub struct Environment {
     pub command: Option<String>,
 }
 
-impl Environment {
+impl AgentSearchPaths {
     /// Where to look for an agent, in an environment in which `find` finds variables. Global packages
     /// of npm lie beside the folder of its executables.
-    pub fn of(entry: &Entry, find: impl Fn(&str) -> Option<OsString>) -> Self {
+    pub fn of(entry: &KnownAgent, find: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = find("PATH");
         let folders = path.iter().flat_map(std::env::split_paths);
         let modules = folders.filter_map(|folder| Some(folder.parent()?.join("lib/node_modules")));
@@ -173,7 +173,7 @@ impl Environment {
 
 /// What became of looking.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resolved {
+pub enum ResolvedAgent {
     /// It is here.
     Found {
         /// The program, and its arguments.
@@ -187,13 +187,13 @@ pub enum Resolved {
 }
 
 /// The variable with which a person names another command for an agent.
-pub fn variable(entry: &Entry) -> String {
+pub fn variable(entry: &KnownAgent) -> String {
     let name = entry.name.to_ascii_uppercase().replace('-', "_");
     format!("COUNTERSIGN_AGENT_{name}")
 }
 
 /// Finds an agent: the person's own command, then executables, then the npm package.
-pub fn resolve(entry: &Entry, environment: &Environment) -> Resolved {
+pub fn resolve(entry: &KnownAgent, environment: &AgentSearchPaths) -> ResolvedAgent {
     if let Some(command) = &environment.command {
         return own_command(entry, command);
     }
@@ -201,7 +201,7 @@ pub fn resolve(entry: &Entry, environment: &Environment) -> Resolved {
     for (name, arguments) in entry.executables {
         if let Some(program) = find_executable(name, folders) {
             let arguments = arguments.iter().map(|&argument| argument.to_owned());
-            return Resolved::Found {
+            return ResolvedAgent::Found {
                 command: std::iter::once(program).chain(arguments).collect(),
             };
         }
@@ -211,10 +211,10 @@ pub fn resolve(entry: &Entry, environment: &Environment) -> Resolved {
         places.find_map(|place| text(place.join(package).join(script)).filter(is_file))
     });
     match (script, find_executable("node", folders)) {
-        (Some(script), Some(node)) => Resolved::Found {
+        (Some(script), Some(node)) => ResolvedAgent::Found {
             command: vec![node, script],
         },
-        _ => Resolved::Missing {
+        _ => ResolvedAgent::Missing {
             advice: format!(
                 "{}, or set {} to its command",
                 entry.install,
@@ -225,7 +225,7 @@ pub fn resolve(entry: &Entry, environment: &Environment) -> Resolved {
 }
 
 /// A list of words in JSON, or words with blanks between them.
-fn own_command(entry: &Entry, command: &str) -> Resolved {
+fn own_command(entry: &KnownAgent, command: &str) -> ResolvedAgent {
     let words = serde_json::from_str(command).unwrap_or_else(|_| {
         command
             .split_whitespace()
@@ -233,11 +233,11 @@ fn own_command(entry: &Entry, command: &str) -> Resolved {
             .collect::<Vec<_>>()
     });
     if words.is_empty() {
-        Resolved::Missing {
+        ResolvedAgent::Missing {
             advice: format!("{} is empty: unset it, or name a command", variable(entry)),
         }
     } else {
-        Resolved::Found { command: words }
+        ResolvedAgent::Found { command: words }
     }
 }
 
@@ -280,14 +280,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let bin = folder.path().join("bin");
         let claude = find("claude-acp").unwrap();
-        let mut environment = Environment {
+        let mut environment = AgentSearchPaths {
             path: Some(bin.clone().into_os_string()),
             node_modules: vec![folder.path().join("lib")],
             command: None,
         };
         assert_eq!(
             resolve(claude, &environment),
-            Resolved::Missing {
+            ResolvedAgent::Missing {
                 advice: "install it with `npm install -g @agentclientprotocol/claude-agent-acp` \
                          (needs Node 22), or set COUNTERSIGN_AGENT_CLAUDE_ACP to its command"
                     .to_owned()
@@ -297,7 +297,7 @@ mod tests {
         let node = put(&bin.join("node"), 0o755);
         let package = "lib/@agentclientprotocol/claude-agent-acp/dist/index.js";
         let script = put(&folder.path().join(package), 0o644);
-        let found = |command: &[&str]| Resolved::Found {
+        let found = |command: &[&str]| ResolvedAgent::Found {
             command: command.iter().map(|&word| word.to_owned()).collect(),
         };
         assert_eq!(resolve(claude, &environment), found(&[&node, &script]));

@@ -11,14 +11,14 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::adapter::Exit;
+use crate::adapter::ProcessExit;
 use crate::tree::read_stat;
 
 #[derive(Debug)]
 pub(crate) struct Child {
     key: ProcessKey,
     pid: Pid,
-    exit: watch::Receiver<Option<Exit>>,
+    exit: watch::Receiver<Option<ProcessExit>>,
     _unreaped: DropGuard,
 }
 
@@ -46,7 +46,7 @@ impl Child {
         self.key
     }
 
-    pub(crate) async fn wait(&self) -> Exit {
+    pub(crate) async fn wait(&self) -> ProcessExit {
         let mut exit = self.exit.clone();
         let exit = exit.wait_for(Option::is_some).await;
         // The sender goes only with the runtime itself; nobody is left to hear then.
@@ -63,7 +63,7 @@ impl Child {
     }
 }
 
-async fn attend(pid: Pid, tell: watch::Sender<Option<Exit>>, released: CancellationToken) {
+async fn attend(pid: Pid, tell: watch::Sender<Option<ProcessExit>>, released: CancellationToken) {
     let status = wait_for_end(pid).await;
     tell.send_replace(Some(status.as_ref().map(to_exit).unwrap_or_default()));
     released.cancelled().await;
@@ -112,8 +112,8 @@ async fn became_readable(_pid: Pid) -> bool {
     false
 }
 
-fn to_exit(status: &WaitIdStatus) -> Exit {
-    Exit {
+fn to_exit(status: &WaitIdStatus) -> ProcessExit {
+    ProcessExit {
         code: status.exit_status(),
         signal: status.terminating_signal().map(name_signal),
     }

@@ -1,9 +1,9 @@
 //! Claude Code by its own stream of JSON lines, with permissions asked over the same pipe.
 //!
-//! [`Claude`] is a machine without I/O over a [`State`](state::State) that is plain data. What other
+//! [`ClaudeAdapter`] is a machine without I/O over a [`State`](state::State) that is plain data. What other
 //! protocols say in a handshake, this agent takes on its command line: [`arguments`].
 //!
-//! Invariants: each ask is answered at most once; an allow is written only for [`Order::Answer`] and
+//! Invariants: each ask is answered at most once; an allow is written only for [`AgentCommand::Answer`] and
 //! says what runs; a control request that nobody serves is answered with an error, so that the agent
 //! never waits for it; text that was streamed is not told again with the whole message.
 //!
@@ -15,7 +15,7 @@
 
 mod arguments;
 mod control;
-mod said;
+mod messages;
 mod state;
 mod stream;
 mod turn;
@@ -33,17 +33,19 @@ use countersign_core::Json;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::adapter::{Adapter, Happening, Heard, Line, Order, OrderError, RestoreError};
-use crate::words::shorten;
+use crate::adapter::{
+    Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, CommandError, RestoreError,
+};
+use crate::truncate::shorten;
 use state::State;
 
 /// One connection to Claude Code.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Claude {
+pub struct ClaudeAdapter {
     state: State,
 }
 
-impl Claude {
+impl ClaudeAdapter {
     /// A connection on which nothing was said yet.
     pub fn new() -> Self {
         Self::default()
@@ -96,18 +98,18 @@ impl<'a> Message<'a> {
     }
 }
 
-impl Adapter for Claude {
-    fn hear(&mut self, line: &[u8], number: u64) -> Heard {
-        let mut heard = Heard::default();
+impl Adapter for ClaudeAdapter {
+    fn handle_line(&mut self, line: &[u8], number: u64) -> AdapterOutput {
+        let mut heard = AdapterOutput::default();
         let state = &mut self.state;
         for request in std::mem::take(&mut state.withdrawn) {
-            heard.happenings.push(Happening::Withdrawn { request });
+            heard.events.push(AgentEvent::Withdrawn { request });
         }
         let Some(message) = Message::read(line, number) else {
             let noise = String::from_utf8_lossy(line);
             if !noise.trim().is_empty() {
                 let noise = shorten(&noise);
-                heard.happenings.push(Happening::Noise(noise));
+                heard.events.push(AgentEvent::Noise(noise));
             }
             return heard;
         };
@@ -118,31 +120,33 @@ impl Adapter for Claude {
             "command_lifecycle" => turn::take_lifecycle(state, &mut heard, &message),
             "result" => turn::take_result(state, &mut heard, &message),
             "stream_event" => stream::take(state, &mut heard, &message),
-            "assistant" => said::take_assistant(state, &mut heard, &message),
-            "user" => said::take_user(state, &mut heard, &message),
-            "system" => said::take_system(state, &mut heard, &message),
+            "assistant" => messages::take_assistant(state, &mut heard, &message),
+            "user" => messages::take_user(state, &mut heard, &message),
+            "system" => messages::take_system(state, &mut heard, &message),
             // How long a tool runs, that the line is in use, how much may still be used.
             "tool_progress" | "keep_alive" | "rate_limit_event" => Some(()),
             _ => None,
         };
         if understood.is_none() {
-            said::other(&mut heard, message.raw);
+            messages::other(&mut heard, message.raw);
         }
         heard
     }
 
-    fn order(&mut self, order: Order) -> Result<Vec<Line>, OrderError> {
+    fn apply_command(&mut self, order: AgentCommand) -> Result<Vec<AgentWrite>, CommandError> {
         let state = &mut self.state;
         match order {
-            Order::Start(start) => control::start(state, &start),
-            Order::Prompt { turn, messages } => turn::prompt(state, turn, &messages),
-            Order::Answer { request, answer } => control::answer(state, &request, answer),
-            Order::Serve { .. } => Err(OrderError::Unsupported(
+            AgentCommand::Start(start) => control::start(state, &start),
+            AgentCommand::Prompt { turn, messages } => turn::prompt(state, turn, &messages),
+            AgentCommand::Answer { request, answer } => control::answer(state, &request, answer),
+            AgentCommand::Serve { .. } => Err(CommandError::Unsupported(
                 "it runs its tools itself".to_owned(),
             )),
-            Order::Interrupt => Ok(turn::interrupt(state)),
-            Order::SetMode { revision, mode } => control::set_mode(state, revision, &mode),
-            Order::SetModel { revision, model } => control::set_model(state, revision, &model),
+            AgentCommand::Interrupt => Ok(turn::interrupt(state)),
+            AgentCommand::SetMode { revision, mode } => control::set_mode(state, revision, &mode),
+            AgentCommand::SetModel { revision, model } => {
+                control::set_model(state, revision, &model)
+            }
         }
     }
 

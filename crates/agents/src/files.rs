@@ -16,17 +16,17 @@ mod write;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use text::{Opened, open_for_read, read_text};
+pub use text::{ReadTarget, open_for_read, read_text};
 pub use write::{WriteTarget, open_for_write, write_text};
 
 /// Where an agent may go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Roots {
+pub struct FileRoots {
     dirs: Vec<PathBuf>,
     exact: Vec<PathBuf>,
 }
 
-impl Roots {
+impl FileRoots {
     /// Resolves the folders now, and never again: an agent that puts a link in the place of its
     /// folder gains nothing. Folders that are not there are left out.
     pub fn resolve(dirs: impl IntoIterator<Item = PathBuf>) -> Self {

@@ -13,18 +13,19 @@ mod files;
 mod lines;
 mod pipe;
 mod process;
+pub mod protocols;
 pub mod runner;
 pub mod scripted;
 mod shells;
 mod spawn_hooks;
-pub mod speech;
 mod stream;
 mod tree;
-mod words;
+mod truncate;
 pub mod worktree;
 
 pub use files::{
-    FileError, Opened, Roots, WriteTarget, open_for_read, open_for_write, read_text, write_text,
+    FileError, FileRoots, ReadTarget, WriteTarget, open_for_read, open_for_write, read_text,
+    write_text,
 };
 pub use pipe::{Pipe, PipeEvent, PipeWriter, WriteError, Written};
 pub use process::{LaunchError, LaunchSpec, Process, launch};
@@ -32,4 +33,7 @@ pub use shells::{
     CommandSpec, LocalShells, NoShells, PtySize, ShellBackend, ShellError, ShellFuture, TerminalId,
     TerminalOutput,
 };
-pub use tree::{Means, Tree, TreeError, TreeRecord, marks_of, marks_of_cgroup, means};
+pub use tree::{
+    ContainmentMethod, ProcessTree, TreeError, TreeRecord, marks_of, marks_of_cgroup,
+    probe_containment,
+};

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::adapter::Exit;
+use crate::adapter::ProcessExit;
 use crate::child::Child;
 use crate::lines::{Cutter, Splitter};
 use crate::stream::{Sink, Source};
@@ -45,7 +45,7 @@ pub enum PipeEvent {
     /// What the agent wrote for its log: a line, or a part of a long one.
     Stderr(String),
     /// The process ended, and everything it wrote came before this.
-    Exited(Exit),
+    Exited(ProcessExit),
 }
 
 /// Writes to an agent. Clones write to the same one.

@@ -15,11 +15,11 @@ use countersign_core::event::ProcessKey;
 use rustix::process::Signal;
 use tokio::time::timeout;
 
-use crate::adapter::Exit;
+use crate::adapter::ProcessExit;
 use crate::child::Child;
 use crate::pipe::{Ends, Pipe, PipeWriter};
 use crate::stream::{Sink, Source};
-use crate::tree::{Tree, TreeError};
+use crate::tree::{ProcessTree, TreeError};
 
 /// What to start.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct LaunchSpec<'a> {
     /// Its whole environment, save the marks.
     pub env: Vec<(OsString, OsString)>,
     /// What it belongs to.
-    pub tree: &'a Tree,
+    pub tree: &'a ProcessTree,
 }
 
 /// Why a program was not started. Says what to do.
@@ -161,7 +161,7 @@ pub(crate) fn find_variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> 
 pub struct Process {
     child: Arc<Child>,
     writer: PipeWriter,
-    tree: Tree,
+    tree: ProcessTree,
 }
 
 impl Process {
@@ -171,13 +171,13 @@ impl Process {
     }
 
     /// Waits for its end. Its output may still be on the way.
-    pub async fn wait(&self) -> Exit {
+    pub async fn wait(&self) -> ProcessExit {
         self.child.wait().await
     }
 
     /// Ends it and everything it started: its input is closed, then it is asked to go, then it is
     /// killed, with `grace` before each next step. Returns when nothing of it is left.
-    pub async fn stop(&self, grace: Duration) -> Result<Exit, TreeError> {
+    pub async fn stop(&self, grace: Duration) -> Result<ProcessExit, TreeError> {
         self.writer.close();
         if timeout(grace, self.wait()).await.is_err() {
             self.child.signal_group(Signal::TERM);

@@ -11,14 +11,13 @@ mod agent;
 mod alive;
 mod backlog;
 mod calls;
+mod exit_report;
 mod folder;
 mod frame;
 mod hosts;
 mod hub;
 mod items;
-mod last_words;
 mod link;
-mod names;
 mod peers;
 mod record;
 mod run;
@@ -26,11 +25,12 @@ mod shells;
 mod socket;
 mod start;
 mod state;
+mod used_ids;
 mod wire;
 
-pub use folder::{clear, clear_left, find_left, is_elsewhere};
+pub use exit_report::{ExitReport, read_exit_report};
+pub use folder::{belongs_to_another_host, clear, clear_orphans, find_orphans};
 use hub::Runner;
-pub use last_words::{LastWords, read_last_words};
 pub use link::{
     LaunchRefused, Link, LinkError, LinkEvent, LinkSender, PendingWrite, WriteError, WriteReceipt,
     connect,
@@ -38,7 +38,9 @@ pub use link::{
 pub use record::RunnerRecord;
 pub use run::{RunnerFailure, run};
 pub use shells::RunnerShells;
-pub use start::{RunnerProcess, StartError, StartSpec, default_command, end_left, start};
+pub use start::{
+    RunnerProcess, RunnerStartError, RunnerStartSpec, default_command, end_orphan, start,
+};
 
 /// The record of a runner, in its folder.
 const RECORD_FILE: &str = "record.json";
@@ -56,7 +58,7 @@ const LOG_FILE: &str = "log";
 const FILES: [&str; 5] = [
     RECORD_FILE,
     SPILL_FILE,
-    last_words::FILE,
+    exit_report::FILE,
     RUNNER_FILE,
     LOG_FILE,
 ];

@@ -20,14 +20,17 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader};
 use tokio_util::task::TaskTracker;
 
-pub use script::{Ask, AskMany, OptionKind, Placement, Script, Step, Terminal, Tool};
+pub use script::{
+    AgentScript, AskMany, AskPlacement, OptionKind, ScriptStep, ScriptedAsk, ScriptedTerminal,
+    ScriptedTool,
+};
 
 use play::Stage;
 use wire::Wire;
 
 /// Plays a script until the other side closes the pipe, or the script ends it. Gives the exit code.
 pub async fn run(
-    script: Script,
+    script: AgentScript,
     stdin: impl AsyncRead + Unpin + Send + 'static,
     stdout: impl AsyncWrite + Unpin + Send + 'static,
 ) -> u8 {
@@ -61,10 +64,10 @@ pub async fn run(
 pub async fn run_with_arguments(arguments: impl Iterator<Item = String>) -> u8 {
     let arguments: Vec<String> = arguments.collect();
     let mut script = match arguments.as_slice() {
-        [] => Script::default(),
+        [] => AgentScript::default(),
         [flag, file] if flag == "--script" => {
             let text = tokio::fs::read_to_string(file).await.unwrap_or_default();
-            match Script::parse(&text) {
+            match AgentScript::parse(&text) {
                 Ok(script) => script,
                 Err(error) => {
                     tracing::error!(%error, file, "could not read the script");
@@ -79,7 +82,7 @@ pub async fn run_with_arguments(arguments: impl Iterator<Item = String>) -> u8 {
 }
 
 struct Agent {
-    script: Script,
+    script: AgentScript,
     wire: Arc<Wire>,
     stage: Option<Arc<Stage>>,
     turns: TaskTracker,

@@ -14,7 +14,7 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 
-use crate::adapter::Exit;
+use crate::adapter::ProcessExit;
 
 pub use local::LocalShells;
 pub use noop::NoShells;
@@ -31,7 +31,7 @@ pub trait ShellBackend: Send + Sync {
     fn output<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, TerminalOutput>;
 
     /// Waits for the end of the command itself, whatever it left running.
-    fn wait_for_exit<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, Exit>;
+    fn wait_for_exit<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ProcessExit>;
 
     /// Ends the command and all it started, at once. The terminal stays.
     fn kill<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ()>;
@@ -99,7 +99,7 @@ pub struct TerminalOutput {
     /// Whether the beginning is missing.
     pub truncated: bool,
     /// How the command ended, if it did.
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
 }
 
 /// Why a backend did not do it.

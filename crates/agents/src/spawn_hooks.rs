@@ -12,19 +12,19 @@ use rustix::process::Pid;
 
 /// Where a child begins its life.
 #[derive(Debug, Default)]
-pub(crate) struct Placement {
+pub(crate) struct ChildSetup {
     /// The list of processes of the group it enters, open for writing.
     pub(crate) cgroup: Option<OwnedFd>,
     /// Whether its standard output becomes its controlling terminal.
     pub(crate) terminal: bool,
     /// What it owes to the runner it is started by.
-    pub(crate) ward: Option<Ward>,
+    pub(crate) ward: Option<RunnerParent>,
 }
 
 /// A child of a runner. It is killed when the thread that started it ends, so only a process that
 /// starts everything from its first thread may have wards.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ward {
+pub(crate) struct RunnerParent {
     /// The runner.
     pub(crate) parent: Pid,
     /// The mask for new files that the runner itself was started with.
@@ -37,7 +37,7 @@ pub(crate) struct Ward {
     unsafe_code,
     reason = "only here can a child enter its tree before it is able to fork"
 )]
-pub(crate) fn place(command: &mut Command, placement: Placement) {
+pub(crate) fn place(command: &mut Command, placement: ChildSetup) {
     let enter = move || enter(&placement);
     // SAFETY: `enter` makes system calls on descriptors that are open already, and nothing else: it
     // neither allocates nor takes a lock, and an `io::Error` made of a number holds just that.
@@ -46,7 +46,7 @@ pub(crate) fn place(command: &mut Command, placement: Placement) {
     }
 }
 
-fn enter(placement: &Placement) -> io::Result<()> {
+fn enter(placement: &ChildSetup) -> io::Result<()> {
     if let Some(cgroup) = &placement.cgroup {
         // Zero stands for whoever writes it.
         rustix::io::write(cgroup, b"0")?;

@@ -8,7 +8,7 @@
 //! what certainly belongs is signalled.
 
 mod cgroup;
-mod means;
+mod containment;
 mod members;
 mod procfs;
 mod record;
@@ -24,9 +24,9 @@ use countersign_core::event::ProcessKey;
 use countersign_core::limits;
 use tokio_util::task::TaskTracker;
 
-use crate::spawn_hooks::{self, Placement, Ward};
+use crate::spawn_hooks::{self, ChildSetup, RunnerParent};
 use cgroup::Cgroup;
-pub use means::{Means, means};
+pub use containment::{ContainmentMethod, probe_containment};
 use members::Members;
 pub(crate) use procfs::{children, list, read_stat};
 pub use record::TreeRecord;
@@ -66,10 +66,10 @@ pub enum TreeError {
 
 /// A tree is used for one run of an agent; once it was ended nothing can be started in it.
 #[derive(Clone, Debug)]
-pub struct Tree(Arc<Shared>);
+pub struct ProcessTree(Arc<TreeInner>);
 
 #[derive(Debug)]
-struct Shared {
+struct TreeInner {
     cgroup: Option<Cgroup>,
     /// Why there is no cgroup, or empty.
     why: String,
@@ -77,15 +77,15 @@ struct Shared {
     leaks: AtomicBool,
     variable: &'static str,
     mark: String,
-    parent: Option<Tree>,
+    parent: Option<ProcessTree>,
     /// What every process in it owes to us, if we are its runner.
-    ward: Option<Ward>,
-    gate: Mutex<Gate>,
+    ward: Option<RunnerParent>,
+    gate: Mutex<SpawnState>,
     tasks: TaskTracker,
 }
 
 /// Takes away a folder in which nothing ever was, or is any more. Ends nothing.
-impl Drop for Shared {
+impl Drop for TreeInner {
     fn drop(&mut self) {
         if let Some(cgroup) = &self.cgroup {
             cgroup.remove_empty();
@@ -95,19 +95,19 @@ impl Drop for Shared {
 
 /// Held while something is started, so that nothing can slip in while a tree is being ended.
 #[derive(Debug, Default)]
-struct Gate {
+struct SpawnState {
     ended: bool,
     roots: Vec<ProcessKey>,
 }
 
-impl Gate {
+impl SpawnState {
     fn add(&mut self, root: ProcessKey) {
         self.roots.retain(|earlier| procfs::exists(*earlier));
         self.roots.push(root);
     }
 }
 
-impl Tree {
+impl ProcessTree {
     /// `id` names the agent and its run, `host_key` the host; both only for people who look.
     pub fn create(id: &str, host_key: &str) -> Result<Self, TreeError> {
         let mark = new_mark()?;
@@ -118,13 +118,13 @@ impl Tree {
 
     /// The tree that a host recorded for this process, its runner: everything below this process
     /// belongs to it. A cgroup that is not there any more is made do without.
-    pub(crate) fn from_record(record: &TreeRecord, ward: Ward) -> Self {
-        let cgroup = match &record.means {
-            Means::Cgroup { path } => {
+    pub(crate) fn from_record(record: &TreeRecord, ward: RunnerParent) -> Self {
+        let cgroup = match &record.containment {
+            ContainmentMethod::Cgroup { path } => {
                 let gone = || format!("`{}` is gone", path.display());
                 Cgroup::from_record(path).ok_or_else(gone)
             }
-            Means::Marks { why } => Err(why.clone()),
+            ContainmentMethod::Marks { why } => Err(why.clone()),
         };
         let mark = record.mark.clone();
         Self::new(TREE_VARIABLE, mark, cgroup, None, Some(ward))
@@ -158,14 +158,14 @@ impl Tree {
         mark: String,
         cgroup: Result<Cgroup, String>,
         parent: Option<Self>,
-        ward: Option<Ward>,
+        ward: Option<RunnerParent>,
     ) -> Self {
         let (cgroup, why) = match cgroup {
             Ok(cgroup) => (Some(cgroup), String::new()),
             Err(why) => (None, why),
         };
         let tasks = parent.as_ref().map(|parent| parent.0.tasks.clone());
-        Self(Arc::new(Shared {
+        Self(Arc::new(TreeInner {
             cgroup,
             why,
             leaks: AtomicBool::new(false),
@@ -182,18 +182,18 @@ impl Tree {
     /// it can be committed first.
     pub fn record(&self) -> TreeRecord {
         TreeRecord {
-            means: self.means(),
+            containment: self.means(),
             mark: self.0.mark.clone(),
         }
     }
 
     /// What holds this very tree.
-    pub fn means(&self) -> Means {
+    pub fn means(&self) -> ContainmentMethod {
         match &self.0.cgroup {
-            Some(cgroup) => Means::Cgroup {
+            Some(cgroup) => ContainmentMethod::Cgroup {
                 path: cgroup.path().to_owned(),
             },
-            None => Means::Marks {
+            None => ContainmentMethod::Marks {
                 why: self.0.why.clone(),
             },
         }
@@ -218,7 +218,7 @@ impl Tree {
             gate.roots.clone()
         };
         let holds_all = self.0.parent.is_none() && self.0.ward.is_some();
-        let held = Held {
+        let held = TreeSweep {
             cgroup: self.0.cgroup.clone(),
             // A terminal in a cgroup needs no look at every process of the machine; what moved
             // itself elsewhere ends with the agent.
@@ -287,7 +287,7 @@ impl Tree {
         if let Some(parent) = &self.0.parent {
             command.env(parent.0.variable, &parent.0.mark);
         }
-        let placement = Placement {
+        let placement = ChildSetup {
             cgroup,
             terminal,
             ward: self.0.ward,
@@ -304,7 +304,7 @@ impl Tree {
         format!("{}={}", self.0.variable, self.0.mark)
     }
 
-    fn gate(&self) -> MutexGuard<'_, Gate> {
+    fn gate(&self) -> MutexGuard<'_, SpawnState> {
         self.0.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -336,12 +336,12 @@ fn marks_in_path(folder: &Path) -> impl Iterator<Item = String> {
 
 /// Everything by which the processes of a tree are found.
 #[derive(Debug)]
-struct Held {
+struct TreeSweep {
     cgroup: Option<Cgroup>,
     marked: Option<Members>,
 }
 
-impl Held {
+impl TreeSweep {
     async fn end(mut self, tasks: &TaskTracker) -> Result<usize, TreeError> {
         let ended = tasks.spawn_blocking(move || self.end_now()).await;
         ended.map_err(|error| TreeError::Refused(error.to_string()))?

@@ -2,7 +2,7 @@
 //!
 //! Invariants: nothing that an agent can write (configuration, attributes, hooks, index) makes git
 //! run a program for us; work that is committed nowhere and files that git does not know are never
-//! deleted unless [`Discard::Yes`] says so; commits are never deleted.
+//! deleted unless [`DiscardWork::Yes`] says so; commits are never deleted.
 
 mod aside;
 mod changes;
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 
 use countersign_core::event::Worktree;
 
-pub use changes::{Status, status};
-pub use diff::{Diff, DiffFile, FileStatus, diff};
+pub use changes::{WorktreeStatus, status};
+pub use diff::{DiffFile, FileStatus, WorktreeDiff, diff};
 pub use make::create;
-pub use remove::{Discard, Outcome, remove};
+pub use remove::{DiscardWork, RemovalOutcome, remove};
 
 /// Why something could not be done with a worktree.
 #[derive(Debug, thiserror::Error)]

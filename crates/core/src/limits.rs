@@ -436,7 +436,7 @@ pub const RUNNER_STOPS_MAX: usize = 8;
 /// What a runner left when it ended: everything it may have kept, and what it knew.
 pub const RUNNER_LAST_WORDS_BYTES_MAX: u64 = RUNNER_SPILL_BYTES_MAX + 32 * 1024 * 1024;
 
-/// How often, a second apart, a runner tries to write its last words.
+/// How often, a second apart, a runner tries to write its exit report.
 pub const RUNNER_LAST_WORDS_TRIES: usize = 30;
 
 /// Keys of terminals that are remembered: a host that comes after repeats only the newest.

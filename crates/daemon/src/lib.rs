@@ -21,11 +21,11 @@ mod supervisor;
 mod timekeeper;
 
 pub use clock::Clock;
-pub use countersign_agents::Means;
+pub use countersign_agents::ContainmentMethod;
 pub use countersign_agents::adapter::McpServer;
 pub use countersign_agents::catalog;
 pub use countersign_agents::worktree::{
-    Diff, DiffFile, Discard, FileStatus, Outcome as WorktreeOutcome,
+    DiffFile, DiscardWork, FileStatus, RemovalOutcome as WorktreeOutcome, WorktreeDiff,
 };
 pub use countersign_core::{GrantDraft, GrantState};
 pub use countersign_rules::{Candidate, explain};

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use countersign_agents::Means;
+use countersign_agents::ContainmentMethod;
 use countersign_core::event::{Delivery, Device};
 use countersign_core::limits::INPUT_QUEUE;
 use countersign_core::{
@@ -75,7 +75,7 @@ struct Shared {
     secrets: Secrets,
     runners: RunnerSettings,
     drivers: OnceLock<AgentDrivers>,
-    means: OnceLock<Means>,
+    means: OnceLock<ContainmentMethod>,
     /// Wakes whoever asks the rules again about what is open.
     doubt: Arc<Notify>,
     /// Room for those who look at files.

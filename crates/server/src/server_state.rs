@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use countersign_core::Caller;
-use countersign_daemon::{Means, Service};
+use countersign_daemon::{ContainmentMethod, Service};
 use countersign_protocol::{
     AgentsAtShutdown, Containment, HostStatus, LoginTicket, Reason, RescueRecordParams,
     RescueResult, ShutdownParams,
@@ -43,7 +43,7 @@ async fn containment(service: &Service) -> Option<Containment> {
     let means = service.means().await?;
     Some(Containment {
         means: means.to_string(),
-        holds_detached: matches!(means, Means::Cgroup { .. }),
+        holds_detached: matches!(means, ContainmentMethod::Cgroup { .. }),
     })
 }
 

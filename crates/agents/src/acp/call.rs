@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::envelope;
-use crate::words::kept;
+use crate::truncate::kept;
 
 /// What an agent says of a tool call in one message. Absent and `null` fields say nothing.
 #[derive(Deserialize)]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::envelope::{self, Failure};
 use super::handshake::{self, Opened};
 use super::state::{Choice, Ours, Phase, Stage, State};
-use crate::adapter::{Happening, Heard, Line, OrderError, Report};
+use crate::adapter::{AdapterOutput, AgentEvent, AgentReport, AgentWrite, CommandError};
 
 /// Takes in what an open session lets be chosen.
 pub(super) fn read_choices(
@@ -170,13 +170,13 @@ pub(super) fn set_mode(
     state: &mut State,
     revision: u32,
     mode: &str,
-) -> Result<Vec<Line>, OrderError> {
+) -> Result<Vec<AgentWrite>, CommandError> {
     if state.phase != Phase::Open {
-        return Err(OrderError::NotReady);
+        return Err(CommandError::NotReady);
     }
     let bytes = set_mode_line(state, mode, Stage::Revision(revision));
-    let bytes = bytes.map_err(OrderError::Unsupported)?;
-    let line = bytes.map(|bytes| Line::own("mode", revision, bytes));
+    let bytes = bytes.map_err(CommandError::Unsupported)?;
+    let line = bytes.map(|bytes| AgentWrite::own("mode", revision, bytes));
     Ok(line.into_iter().collect())
 }
 
@@ -184,19 +184,19 @@ pub(super) fn set_model(
     state: &mut State,
     revision: u32,
     model: &str,
-) -> Result<Vec<Line>, OrderError> {
+) -> Result<Vec<AgentWrite>, CommandError> {
     if state.phase != Phase::Open {
-        return Err(OrderError::NotReady);
+        return Err(CommandError::NotReady);
     }
     let bytes = set_model_line(state, model, Stage::Revision(revision));
-    let bytes = bytes.map_err(OrderError::Unsupported)?;
-    let line = bytes.map(|bytes| Line::own("model", revision, bytes));
+    let bytes = bytes.map_err(CommandError::Unsupported)?;
+    let line = bytes.map(|bytes| AgentWrite::own("model", revision, bytes));
     Ok(line.into_iter().collect())
 }
 
 pub(super) fn take_mode(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     mode: String,
     outcome: Result<&RawValue, Failure>,
 ) {
@@ -204,11 +204,11 @@ pub(super) fn take_mode(
         Ok(result) => {
             reread_options(state, result);
             state.modes.current = Some(mode.clone());
-            let report = Report {
+            let report = AgentReport {
                 mode: Some(mode),
-                ..Report::default()
+                ..AgentReport::default()
             };
-            heard.happenings.push(Happening::Reported(report));
+            heard.events.push(AgentEvent::Reported(report));
         }
         Err(failure) => warn(state, heard, "mode", &mode, &failure),
     }
@@ -217,7 +217,7 @@ pub(super) fn take_mode(
 
 pub(super) fn take_model(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     model: String,
     outcome: Result<&RawValue, Failure>,
 ) {
@@ -225,25 +225,25 @@ pub(super) fn take_model(
         Ok(result) => {
             reread_options(state, result);
             state.models.current = Some(model.clone());
-            let report = Report {
+            let report = AgentReport {
                 model: Some(model),
-                ..Report::default()
+                ..AgentReport::default()
             };
-            heard.happenings.push(Happening::Reported(report));
+            heard.events.push(AgentEvent::Reported(report));
         }
         Err(failure) => warn(state, heard, "model", &model, &failure),
     }
     handshake::finish(state, heard);
 }
 
-fn warn(state: &mut State, heard: &mut Heard, what: &str, wanted: &str, failure: &Failure) {
+fn warn(state: &mut State, heard: &mut AdapterOutput, what: &str, wanted: &str, failure: &Failure) {
     let words = failure.words();
     let text = format!("the agent did not take the {what} `{wanted}`: {words}");
     if state.phase == Phase::Configuring {
         state.warnings.push(text);
     } else {
         let notice = TranscriptEntry::Notice { text };
-        heard.happenings.push(Happening::Said(notice));
+        heard.events.push(AgentEvent::Transcript(notice));
     }
 }
 
@@ -263,7 +263,11 @@ fn read_options(state: &mut State, options: Option<Vec<Value>>) {
 }
 
 /// `config_option_update`.
-pub(super) fn take_options(state: &mut State, heard: &mut Heard, update: &RawValue) -> Option<()> {
+pub(super) fn take_options(
+    state: &mut State,
+    heard: &mut AdapterOutput,
+    update: &RawValue,
+) -> Option<()> {
     let opened: Opened = serde_json::from_str(update.get()).ok()?;
     let (mode, model) = (state.modes.current.clone(), state.models.current.clone());
     read_options(state, opened.config_options);
@@ -271,13 +275,13 @@ pub(super) fn take_options(state: &mut State, heard: &mut Heard, update: &RawVal
         let now = now.current.clone();
         now.filter(|now| before.as_ref() != Some(now))
     };
-    let report = Report {
+    let report = AgentReport {
         mode: changed(mode, &state.modes),
         model: changed(model, &state.models),
-        ..Report::default()
+        ..AgentReport::default()
     };
-    if report != Report::default() {
-        heard.happenings.push(Happening::Reported(report));
+    if report != AgentReport::default() {
+        heard.events.push(AgentEvent::Reported(report));
     }
     Some(())
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::adapter::RequestId;
-pub(super) use crate::words::{cut, shorten};
+pub(super) use crate::truncate::{cut, shorten};
 
 /// The codes of JSON-RPC and of the protocol.
 pub(super) const METHOD_NOT_FOUND: i64 = -32601;

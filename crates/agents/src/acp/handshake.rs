@@ -1,6 +1,6 @@
 //! From the first word to a session: who we are, what the agent can do, and its mode and model.
 //!
-//! Invariant: [`Ready`] comes once, after everything that was asked for was done or became a
+//! Invariant: [`SessionReady`] comes once, after everything that was asked for was done or became a
 //! warning; a session that cannot be had fails with words that say what to do.
 
 use std::collections::BTreeSet;
@@ -16,13 +16,18 @@ use serde_json::{Value, json};
 use super::choice;
 use super::envelope::{self, Failure};
 use super::state::{Abilities, Opening, Ours, Phase, State};
-use crate::adapter::{Happening, Heard, Line, McpServer, OrderError, Ready, Start};
+use crate::adapter::{
+    AdapterOutput, AgentEvent, AgentWrite, CommandError, McpServer, SessionReady, SessionSpec,
+};
 
 /// The one agent that is known to take tools in `_meta`.
 const CLAUDE: &str = "@agentclientprotocol/claude-agent-acp";
 
 /// Says who we are, and says it again if it was said before.
-pub(super) fn start(state: &mut State, start: Start) -> Result<Vec<Line>, OrderError> {
+pub(super) fn start(
+    state: &mut State,
+    start: SessionSpec,
+) -> Result<Vec<AgentWrite>, CommandError> {
     if state.phase == Phase::New {
         begin(state, start)?;
     }
@@ -41,17 +46,17 @@ pub(super) fn start(state: &mut State, start: Start) -> Result<Vec<Line>, OrderE
         },
     });
     let bytes = envelope::request(Ours::Initialize.id(), METHODS.initialize, &params);
-    Ok(vec![Line::own("start", 0, bytes)])
+    Ok(vec![AgentWrite::own("start", 0, bytes)])
 }
 
-fn begin(state: &mut State, start: Start) -> Result<(), OrderError> {
+fn begin(state: &mut State, start: SessionSpec) -> Result<(), CommandError> {
     let Some(cwd) = start.cwd.to_str().filter(|_| start.cwd.is_absolute()) else {
         let words = "its folder is not absolute or not text";
-        return Err(OrderError::Unsupported(words.to_owned()));
+        return Err(CommandError::Unsupported(words.to_owned()));
     };
     if start.fork {
         let words = "a session cannot be begun from another through its protocol";
-        return Err(OrderError::Unsupported(words.to_owned()));
+        return Err(CommandError::Unsupported(words.to_owned()));
     }
     cwd.clone_into(&mut state.cwd);
     state.serves_files = start.serves.files;
@@ -70,17 +75,17 @@ fn begin(state: &mut State, start: Start) -> Result<(), OrderError> {
     Ok(())
 }
 
-fn fail(state: &mut State, heard: &mut Heard, message: String) {
+fn fail(state: &mut State, heard: &mut AdapterOutput, message: String) {
     state.phase = Phase::Failed;
     state.opening = Opening::default();
     state.abilities = Abilities::default();
-    heard.happenings.push(Happening::StartFailed { message });
+    heard.events.push(AgentEvent::StartFailed { message });
 }
 
 /// The agent said what it can do: the session is opened.
 pub(super) fn take_initialized(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     line: u64,
     outcome: Result<&RawValue, Failure>,
 ) {
@@ -144,7 +149,7 @@ fn servers(servers: &[McpServer]) -> Vec<Value> {
     servers.collect()
 }
 
-fn open_session(state: &mut State, heard: &mut Heard, line: u64) {
+fn open_session(state: &mut State, heard: &mut AdapterOutput, line: u64) {
     let mut params = json!({"cwd": state.cwd, "mcpServers": servers(&state.opening.mcp_servers)});
     say_system_prompt(state, &mut params);
     say_tools(state, &mut params);
@@ -168,7 +173,7 @@ fn open_session(state: &mut State, heard: &mut Heard, line: u64) {
     };
     let id = state.expect(Ours::OpenSession);
     let bytes = envelope::request(id, method, &params);
-    heard.lines.push(Line::about(line, "", bytes));
+    heard.writes.push(AgentWrite::reply_to(line, "", bytes));
 }
 
 fn say_system_prompt(state: &mut State, params: &mut Value) {
@@ -247,7 +252,7 @@ pub(super) struct Opened {
 /// The session is open, or is not.
 pub(super) fn take_session(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     line: u64,
     outcome: Result<&RawValue, Failure>,
 ) {
@@ -277,7 +282,7 @@ pub(super) fn take_session(
     // Both go out as one thing, because only one thing is said about a line.
     let bytes = choice::configure(state);
     if !bytes.is_empty() {
-        heard.lines.push(Line::about(line, "", bytes));
+        heard.writes.push(AgentWrite::reply_to(line, "", bytes));
     }
     finish(state, heard);
 }
@@ -307,7 +312,7 @@ fn refusal(state: &State, failure: &Failure) -> String {
 }
 
 /// Everything that was asked for was done or became a warning.
-pub(super) fn finish(state: &mut State, heard: &mut Heard) {
+pub(super) fn finish(state: &mut State, heard: &mut AdapterOutput) {
     let is_busy = state
         .ours
         .values()
@@ -322,7 +327,7 @@ pub(super) fn finish(state: &mut State, heard: &mut Heard) {
         format!("{name} {version}").trim_end().to_owned()
     });
     let opening = std::mem::take(&mut state.opening);
-    heard.happenings.push(Happening::Ready(Ready {
+    heard.events.push(AgentEvent::Ready(SessionReady {
         session: state.session.clone().unwrap_or_default(),
         resumed: opening.session.is_some(),
         resumable: abilities.load || abilities.resume,

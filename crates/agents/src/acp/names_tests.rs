@@ -5,14 +5,16 @@ use serde_json::{Value, json};
 
 use super::tests::{ONCE, call, id, in_turn, open, permission, start, text, update};
 use super::*;
-use crate::adapter::{Answer, Name, ServeError, Served, Start, meaning};
+use crate::adapter::{
+    ClientRequestError, ClientResponse, PermissionAnswer, SessionSpec, WriteId, meaning,
+};
 
-fn said(acp: &mut Acp, number: u64, message: &Value) -> Heard {
-    acp.hear(message.to_string().as_bytes(), number)
+fn said(acp: &mut AcpAdapter, number: u64, message: &Value) -> AdapterOutput {
+    acp.handle_line(message.to_string().as_bytes(), number)
 }
 
 /// Without the bytes.
-fn named(lines: &[Line]) -> Vec<(Name, &str)> {
+fn named(lines: &[AgentWrite]) -> Vec<(WriteId, &str)> {
     let names = lines
         .iter()
         .map(|line| (line.name.clone(), line.meaning.as_str()));
@@ -31,39 +33,39 @@ fn cancel(request: u64) -> Value {
     json!({"method": "$/cancel_request", "params": {"requestId": request}})
 }
 
-fn prompt(turn: u32) -> Order {
+fn prompt(turn: u32) -> AgentCommand {
     let messages = vec!["do it".to_owned()];
-    Order::Prompt { turn, messages }
+    AgentCommand::Prompt { turn, messages }
 }
 
 #[test]
 fn a_step_of_the_handshake_is_named_after_the_line_before_it() {
-    let mut acp = Acp::new();
+    let mut acp = AcpAdapter::new();
     let start = || {
-        Order::Start(Start {
+        AgentCommand::Start(SessionSpec {
             mode: Some("plan".into()),
             model: Some("big".into()),
             ..start()
         })
     };
-    let first = acp.order(start()).unwrap();
-    assert_eq!(named(&first), [(Name::Own("start".into(), 0), "")]);
+    let first = acp.apply_command(start()).unwrap();
+    assert_eq!(named(&first), [(WriteId::Own("start".into(), 0), "")]);
     let response = json!({"id": 0, "result": {"protocolVersion": 1}});
     let heard = said(&mut acp, 40, &response);
-    assert_eq!(named(&heard.lines), [(Name::Line(40), "")]);
+    assert_eq!(named(&heard.writes), [(WriteId::Line(40), "")]);
     let models = json!({"currentModelId": "small", "availableModels": [{"modelId": "big"}]});
     let response = json!({"id": 1, "result": {"sessionId": "s", "models": models}});
     let heard = said(&mut acp, 90, &response);
-    assert_eq!(named(&heard.lines), [(Name::Line(90), "")]);
-    let messages = heard.lines[0].bytes.split_inclusive(|byte| *byte == b'\n');
+    assert_eq!(named(&heard.writes), [(WriteId::Line(90), "")]);
+    let messages = heard.writes[0].bytes.split_inclusive(|byte| *byte == b'\n');
     assert_eq!(messages.count(), 2);
     for (number, request) in [(100, 2), (110, 3)] {
         let heard = said(&mut acp, number, &json!({"id": request, "result": {}}));
-        assert_eq!(heard.lines, []);
+        assert_eq!(heard.writes, []);
     }
     assert_eq!(acp.state.phase, Phase::Open);
     let before = acp.clone();
-    assert_eq!(acp.order(start()), Ok(first));
+    assert_eq!(acp.apply_command(start()), Ok(first));
     assert_eq!(acp, before);
 }
 
@@ -71,28 +73,31 @@ fn a_step_of_the_handshake_is_named_after_the_line_before_it() {
 fn orders_are_named_and_sent_with_ids_that_only_their_numbers_decide() {
     let mut acp = open();
     let mut given = |order| {
-        let lines = acp.order(order).unwrap();
+        let lines = acp.apply_command(order).unwrap();
         let sent = text(&lines);
         (lines[0].name.clone(), sent[0]["id"].clone())
     };
-    let own = |kind: &str, number| Name::Own(kind.into(), number);
-    let mode = Order::SetMode {
+    let own = |kind: &str, number| WriteId::Own(kind.into(), number);
+    let mode = AgentCommand::SetMode {
         revision: 4,
         mode: "plan".into(),
     };
     assert_eq!(given(mode), (own("mode", 4), json!(41)));
     assert_eq!(given(prompt(5)), (own("prompt", 5), json!(48)));
     assert_eq!(given(prompt(5)), (own("prompt", 5), json!(48)));
-    assert_eq!(given(Order::Interrupt), (own("interrupt", 5), Value::Null));
+    assert_eq!(
+        given(AgentCommand::Interrupt),
+        (own("interrupt", 5), Value::Null)
+    );
     let models = json!({"sessionUpdate": "config_option_update", "configOptions": [
         {"id": "model", "name": "Model", "category": "model", "type": "select",
          "currentValue": "small", "options": [{"value": "big", "name": "B"}]}]});
     update(&mut acp, &models);
-    let model = Order::SetModel {
+    let model = AgentCommand::SetModel {
         revision: 4,
         model: "big".into(),
     };
-    let lines = acp.order(model).unwrap();
+    let lines = acp.apply_command(model).unwrap();
     assert_eq!(named(&lines), [(own("model", 4), "")]);
     assert_eq!(text(&lines)[0]["id"], json!(42));
 }
@@ -100,31 +105,39 @@ fn orders_are_named_and_sent_with_ids_that_only_their_numbers_decide() {
 #[test]
 fn an_answer_is_named_after_the_line_of_its_request() {
     let mut acp = in_turn();
-    let deny = Answer::Deny {
+    let deny = PermissionAnswer::Deny {
         message: None,
         stop: false,
     };
-    let answers = [Answer::Allow { input: None }, deny, Answer::Cancelled];
+    let answers = [
+        PermissionAnswer::Allow { input: None },
+        deny,
+        PermissionAnswer::Cancelled,
+    ];
     let words = [meaning::ALLOW, meaning::DENY, meaning::CANCELLED];
     for (number, (answer, word)) in (10..).zip(answers.into_iter().zip(words)) {
         said(&mut acp, number, &ask(number));
         assert_eq!(acp.open_requests(), [number]);
         let request = id(&number.to_string());
-        let lines = acp.order(Order::Answer { request, answer }).unwrap();
-        assert_eq!(named(&lines), [(Name::Line(number), word)]);
+        let lines = acp
+            .apply_command(AgentCommand::Answer { request, answer })
+            .unwrap();
+        assert_eq!(named(&lines), [(WriteId::Line(number), word)]);
     }
-    let gone = Err(ServeError::Cancelled("the turn ended".into()));
-    let served = [Ok(Served::Text("x".into())), gone];
+    let gone = Err(ClientRequestError::Cancelled("the turn ended".into()));
+    let served = [Ok(ClientResponse::Text("x".into())), gone];
     let words = [meaning::SERVED, meaning::REFUSED];
     for (number, (served, word)) in (20..).zip(served.into_iter().zip(words)) {
         let heard = said(&mut acp, number, &read(number));
         assert!(matches!(
-            heard.happenings[..],
-            [Happening::Wanted { line, .. }] if line == number
+            heard.events[..],
+            [AgentEvent::ClientRequested { line, .. }] if line == number
         ));
         let request = id(&number.to_string());
-        let lines = acp.order(Order::Serve { request, served }).unwrap();
-        assert_eq!(named(&lines), [(Name::Line(number), word)]);
+        let lines = acp
+            .apply_command(AgentCommand::Serve { request, served })
+            .unwrap();
+        assert_eq!(named(&lines), [(WriteId::Line(number), word)]);
     }
     assert_eq!(acp.open_requests(), Vec::<u64>::new());
 }
@@ -137,21 +150,24 @@ fn what_ends_a_request_early_is_named_after_the_request() {
     assert_eq!(acp.open_requests(), [20, 30]);
     for (number, request, line) in [(40, 1, 30), (50, 2, 20)] {
         let heard = said(&mut acp, number, &cancel(request));
-        let expected = [(Name::Line(line), meaning::CANCELLED)];
-        assert_eq!(named(&heard.lines), expected);
+        let expected = [(WriteId::Line(line), meaning::CANCELLED)];
+        assert_eq!(named(&heard.writes), expected);
     }
     said(&mut acp, 60, &ask(3));
-    let interrupt = (Name::Own("interrupt".into(), 7), "");
-    let lines = acp.order(Order::Interrupt).unwrap();
-    let withdrawn = (Name::Line(60), meaning::CANCELLED);
+    let interrupt = (WriteId::Own("interrupt".into(), 7), "");
+    let lines = acp.apply_command(AgentCommand::Interrupt).unwrap();
+    let withdrawn = (WriteId::Line(60), meaning::CANCELLED);
     assert_eq!(named(&lines), [interrupt.clone(), withdrawn]);
     let before = acp.clone();
-    assert_eq!(named(&acp.order(Order::Interrupt).unwrap()), [interrupt]);
+    assert_eq!(
+        named(&acp.apply_command(AgentCommand::Interrupt).unwrap()),
+        [interrupt]
+    );
     assert_eq!(acp, before);
     for (number, late) in [(70, ask(4)), (80, read(5))] {
         let heard = said(&mut acp, number, &late);
-        let expected = [(Name::Line(number), meaning::CANCELLED)];
-        assert_eq!(named(&heard.lines), expected);
+        let expected = [(WriteId::Line(number), meaning::CANCELLED)];
+        assert_eq!(named(&heard.writes), expected);
     }
 }
 
@@ -163,7 +179,7 @@ fn a_refusal_is_named_after_what_it_refuses() {
     let refused = [(unknown, meaning::REFUSED), (unread, meaning::CANCELLED)];
     for (number, (message, word)) in (10..).zip(refused) {
         let heard = said(&mut acp, number, &message);
-        assert_eq!(named(&heard.lines), [(Name::Line(number), word)]);
+        assert_eq!(named(&heard.writes), [(WriteId::Line(number), word)]);
     }
     for number in (100..).take(AGENT_REQUESTS_MAX) {
         said(&mut acp, number, &read(number));
@@ -171,7 +187,7 @@ fn a_refusal_is_named_after_what_it_refuses() {
     let surplus = [(read(1), meaning::REFUSED), (ask(2), meaning::CANCELLED)];
     for (number, (message, word)) in (1_000..).zip(surplus) {
         let heard = said(&mut acp, number, &message);
-        assert_eq!(named(&heard.lines), [(Name::Line(number), word)]);
+        assert_eq!(named(&heard.writes), [(WriteId::Line(number), word)]);
     }
 }
 
@@ -189,17 +205,17 @@ fn an_ask_keeps_the_number_of_its_line_while_more_becomes_known() {
     };
     for change in 1..ASK_CHANGES_MAX {
         let heard = more(10 + u64::from(change), change);
-        let asked = heard
-            .happenings
-            .iter()
-            .filter_map(|happening| match happening {
-                Happening::Asked(ask) => Some(ask.line),
-                _ => None,
-            });
+        let asked = heard.events.iter().filter_map(|happening| match happening {
+            AgentEvent::Asked(ask) => Some(ask.line),
+            _ => None,
+        });
         assert_eq!(asked.collect::<Vec<_>>(), [10]);
     }
     let heard = more(500, 0);
-    assert_eq!(named(&heard.lines), [(Name::Line(10), meaning::CANCELLED)]);
+    assert_eq!(
+        named(&heard.writes),
+        [(WriteId::Line(10), meaning::CANCELLED)]
+    );
 }
 
 #[test]
@@ -211,7 +227,7 @@ fn an_ask_about_a_call_whose_id_was_used_before_shows_its_own() {
     first["title"] = json!("list");
     update(&mut acp, &first);
     let heard = said(&mut acp, 10, &permission(&json!(1), &call("rm x"), &ONCE));
-    let Some(Happening::Asked(asked)) = heard.happenings.last() else {
+    let Some(AgentEvent::Asked(asked)) = heard.events.last() else {
         panic!("{heard:?}");
     };
     assert_eq!(asked.title, "");
@@ -243,7 +259,7 @@ fn the_state_of_an_open_session_is_small() {
         10,
         &permission(&json!(1), &call(&"x".repeat(1_000)), &ONCE),
     );
-    assert!(matches!(heard.happenings.last(), Some(Happening::Asked(_))));
+    assert!(matches!(heard.events.last(), Some(AgentEvent::Asked(_))));
     let asked = acp.state().text().len();
     assert!(asked < 2 * 1024, "{asked}");
 }

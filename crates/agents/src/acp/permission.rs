@@ -19,7 +19,8 @@ use super::call::{Call, CallUpdate};
 use super::state::{State, Theirs, Wish};
 use super::{Request, envelope, tool, translate};
 use crate::adapter::{
-    Answer, Happening, Heard, Line, OrderError, PermissionAsk, RequestId, meaning,
+    AdapterOutput, AgentEvent, AgentWrite, CommandError, PermissionAnswer, PermissionAsk,
+    RequestId, meaning,
 };
 
 #[derive(Deserialize)]
@@ -39,7 +40,7 @@ struct JustId {
 }
 
 /// Hands an ask up, unless there is nobody it could be for.
-pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) {
+pub(super) fn take(state: &mut State, heard: &mut AdapterOutput, request: &Request<'_>) {
     let params = request.params.map_or("null", RawValue::get);
     let Ok(params) = serde_json::from_str::<Params<'_>>(params) else {
         return refuse(
@@ -100,15 +101,15 @@ fn options(options: Vec<Value>) -> Vec<PermissionOption> {
         .collect()
 }
 
-fn refuse(heard: &mut Heard, request: &Request<'_>, words: &str) {
-    heard.lines.push(cancelled(&request.id, request.line));
+fn refuse(heard: &mut AdapterOutput, request: &Request<'_>, words: &str) {
+    heard.writes.push(cancelled(&request.id, request.line));
     let text = envelope::shorten(words);
     let notice = TranscriptEntry::Notice { text };
-    heard.happenings.push(Happening::Said(notice));
+    heard.events.push(AgentEvent::Transcript(notice));
 }
 
 /// Hands up the asks about a tool call of which more became known than was handed up before.
-pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
+pub(super) fn ask_about(state: &mut State, heard: &mut AdapterOutput, tool_call: &str) {
     let unknown = Call::default();
     let call = state.calls.find(tool_call).unwrap_or(&unknown);
     let mut described = None;
@@ -139,28 +140,26 @@ pub(super) fn ask_about(state: &mut State, heard: &mut Heard, tool_call: &str) {
         }
         asked.clone_from(digest);
         *shown = ask.can_allow;
-        heard
-            .happenings
-            .push(Happening::Asked(Box::new(PermissionAsk {
-                request: request.clone(),
-                line: *line,
-                can_allow: ask.can_allow && allow.is_some(),
-                can_deny: deny.is_some(),
-                ..ask.clone()
-            })));
+        heard.events.push(AgentEvent::Asked(Box::new(PermissionAsk {
+            request: request.clone(),
+            line: *line,
+            can_allow: ask.can_allow && allow.is_some(),
+            can_deny: deny.is_some(),
+            ..ask.clone()
+        })));
     }
     for (request, line) in restless {
         give_up(state, heard, request, line);
     }
 }
 
-fn give_up(state: &mut State, heard: &mut Heard, request: RequestId, line: u64) {
+fn give_up(state: &mut State, heard: &mut AdapterOutput, request: RequestId, line: u64) {
     state.theirs.remove(&request);
-    heard.lines.push(cancelled(&request, line));
+    heard.writes.push(cancelled(&request, line));
     let text = "an ask that changed again and again was cancelled".to_owned();
     let notice = TranscriptEntry::Notice { text };
-    heard.happenings.push(Happening::Withdrawn { request });
-    heard.happenings.push(Happening::Said(notice));
+    heard.events.push(AgentEvent::Withdrawn { request });
+    heard.events.push(AgentEvent::Transcript(notice));
 }
 
 /// An ask without its request, and the digest by which a change is seen.
@@ -226,8 +225,8 @@ fn too_large(call: &Call) -> Json {
 pub(super) fn answer(
     state: &mut State,
     request: &RequestId,
-    answer: Answer,
-) -> Result<Vec<Line>, OrderError> {
+    answer: PermissionAnswer,
+) -> Result<Vec<AgentWrite>, CommandError> {
     let Some(Theirs {
         line,
         wish: Wish::Permission {
@@ -235,32 +234,32 @@ pub(super) fn answer(
         },
     }) = state.theirs.get(request)
     else {
-        return Err(OrderError::NotWaiting);
+        return Err(CommandError::NotWaiting);
     };
     let line = *line;
     let (meaning, option, message) = match answer {
-        Answer::Allow { input: Some(_) } => {
+        PermissionAnswer::Allow { input: Some(_) } => {
             let words = "it cannot be told to run something else than it asked";
-            return Err(OrderError::Unsupported(words.to_owned()));
+            return Err(CommandError::Unsupported(words.to_owned()));
         }
-        Answer::Allow { input: None } => {
+        PermissionAnswer::Allow { input: None } => {
             let Some(option) = allow.clone().filter(|_| *shown) else {
                 let words = "it offers no way to allow this once, or it could not be shown";
-                return Err(OrderError::Unsupported(words.to_owned()));
+                return Err(CommandError::Unsupported(words.to_owned()));
             };
             (meaning::ALLOW, Some(option), None)
         }
-        Answer::Deny { message, .. } => (meaning::DENY, deny.clone(), message),
-        Answer::Cancelled => (meaning::CANCELLED, None, None),
+        PermissionAnswer::Deny { message, .. } => (meaning::DENY, deny.clone(), message),
+        PermissionAnswer::Cancelled => (meaning::CANCELLED, None, None),
     };
     state.theirs.remove(request);
     let bytes = outcome(request, option, message);
-    Ok(vec![Line::about(line, meaning, bytes)])
+    Ok(vec![AgentWrite::reply_to(line, meaning, bytes)])
 }
 
 /// The answer that means neither yes nor no.
-pub(super) fn cancelled(request: &RequestId, line: u64) -> Line {
-    Line::about(line, meaning::CANCELLED, outcome(request, None, None))
+pub(super) fn cancelled(request: &RequestId, line: u64) -> AgentWrite {
+    AgentWrite::reply_to(line, meaning::CANCELLED, outcome(request, None, None))
 }
 
 /// Words travel in `_meta`, which agents that do not know them leave aside.

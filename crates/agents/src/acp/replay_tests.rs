@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::tests::{ONCE, permission, start};
 use super::*;
-use crate::adapter::{Answer, Name, ServeError, Served, Start};
+use crate::adapter::{ClientRequestError, ClientResponse, PermissionAnswer, SessionSpec, WriteId};
 
 /// Numbers that look random and are the same each time.
 struct Dice(u64);
@@ -56,40 +56,40 @@ enum Step {
         text: String,
         kind: Kind,
     },
-    Ordered(Order),
+    Ordered(AgentCommand),
 }
 
 /// What was written under each name.
-type Written = BTreeMap<Name, Line>;
+type Written = BTreeMap<WriteId, AgentWrite>;
 
-fn note(written: &mut Written, lines: Vec<Line>) {
+fn note(written: &mut Written, lines: Vec<AgentWrite>) {
     for line in lines {
         let earlier = written.insert(line.name.clone(), line);
         assert_eq!(earlier, None, "said twice under one name");
     }
 }
 
-fn perform(acp: &mut Acp, step: &Step) -> (Vec<Happening>, Vec<Line>) {
+fn perform(acp: &mut AcpAdapter, step: &Step) -> (Vec<AgentEvent>, Vec<AgentWrite>) {
     let done = match step {
         Step::Heard { number, text, .. } => {
-            let heard = acp.hear(text.as_bytes(), *number);
-            (heard.happenings, heard.lines)
+            let heard = acp.handle_line(text.as_bytes(), *number);
+            (heard.events, heard.writes)
         }
-        Step::Ordered(order) => (Vec::new(), acp.order(order.clone()).unwrap()),
+        Step::Ordered(order) => (Vec::new(), acp.apply_command(order.clone()).unwrap()),
     };
-    assert_eq!(Acp::restore(&acp.state()).unwrap(), *acp);
+    assert_eq!(AcpAdapter::restore(&acp.state()).unwrap(), *acp);
     done
 }
 
 /// A conversation as it went the first time.
 struct Conversation {
     dice: Dice,
-    acp: Acp,
+    acp: AcpAdapter,
     steps: Vec<Step>,
     /// After each line: how many steps were taken, and the state.
     states: Vec<(usize, Json)>,
     /// What each step wrote.
-    written: Vec<Vec<Line>>,
+    written: Vec<Vec<AgentWrite>>,
     asks: Vec<RequestId>,
     wishes: Vec<RequestId>,
     used: BTreeSet<RequestId>,
@@ -100,7 +100,7 @@ struct Conversation {
 
 impl Conversation {
     fn record(seed: u64) -> Self {
-        let acp = Acp::new();
+        let acp = AcpAdapter::new();
         let mut talk = Self {
             dice: Dice(seed),
             states: vec![(0, acp.state())],
@@ -121,7 +121,7 @@ impl Conversation {
         talk
     }
 
-    fn order(&mut self, order: Order) {
+    fn order(&mut self, order: AgentCommand) {
         let step = Step::Ordered(order);
         let (_, lines) = perform(&mut self.acp, &step);
         self.steps.push(step);
@@ -142,13 +142,13 @@ impl Conversation {
         self.states.push((self.steps.len(), self.acp.state()));
     }
 
-    fn follow(&mut self, happening: Happening) {
+    fn follow(&mut self, happening: AgentEvent) {
         match happening {
-            Happening::Asked(ask) if !self.asks.contains(&ask.request) => {
+            AgentEvent::Asked(ask) if !self.asks.contains(&ask.request) => {
                 self.asks.push(ask.request);
             }
-            Happening::Wanted { request, .. } => self.wishes.push(request),
-            Happening::Withdrawn { request } => {
+            AgentEvent::ClientRequested { request, .. } => self.wishes.push(request),
+            AgentEvent::Withdrawn { request } => {
                 self.asks.retain(|ask| *ask != request);
                 self.wishes.retain(|wish| *wish != request);
             }
@@ -159,7 +159,7 @@ impl Conversation {
     fn open(&mut self) {
         let mode = self.dice.pick(&[None, Some("plan".to_owned())]).flatten();
         let model = self.dice.pick(&[None, Some("big".to_owned())]).flatten();
-        self.order(Order::Start(Start {
+        self.order(AgentCommand::Start(SessionSpec {
             mode,
             model,
             ..start()
@@ -271,25 +271,29 @@ impl Conversation {
 
     fn answer(&mut self) {
         let message = Some("no".to_owned());
-        let deny = Answer::Deny {
+        let deny = PermissionAnswer::Deny {
             message,
             stop: false,
         };
-        let answers = [Answer::Allow { input: None }, deny, Answer::Cancelled];
+        let answers = [
+            PermissionAnswer::Allow { input: None },
+            deny,
+            PermissionAnswer::Cancelled,
+        ];
         if let Some(request) = self.dice.pick(&self.asks) {
             let answer = self.dice.pick(&answers).unwrap();
             self.asks.retain(|ask| *ask != request);
-            self.order(Order::Answer { request, answer });
+            self.order(AgentCommand::Answer { request, answer });
         }
     }
 
     fn serve(&mut self) {
-        let failed = Err(ServeError::Failed("no".into()));
-        let served = [Ok(Served::Done), failed];
+        let failed = Err(ClientRequestError::Failed("no".into()));
+        let served = [Ok(ClientResponse::Done), failed];
         if let Some(request) = self.dice.pick(&self.wishes) {
             let served = self.dice.pick(&served).unwrap();
             self.wishes.retain(|wish| *wish != request);
-            self.order(Order::Serve { request, served });
+            self.order(AgentCommand::Serve { request, served });
         }
     }
 
@@ -309,10 +313,10 @@ impl Conversation {
         let revision = self.revision;
         if self.dice.below(2) == 0 {
             let mode = self.dice.pick(&["m", "plan"]).unwrap().to_owned();
-            self.order(Order::SetMode { revision, mode });
+            self.order(AgentCommand::SetMode { revision, mode });
         } else {
             let model = self.dice.pick(&["small", "big"]).unwrap().to_owned();
-            self.order(Order::SetModel { revision, model });
+            self.order(AgentCommand::SetModel { revision, model });
         }
     }
 
@@ -333,7 +337,7 @@ impl Conversation {
         };
         if self.dice.below(2) == 0 && !self.acp.state.interrupted {
             self.asks.clear();
-            return self.order(Order::Interrupt);
+            return self.order(AgentCommand::Interrupt);
         }
         let id = Ours::Prompt { turn }.id();
         let result = json!({"stopReason": "end_turn"});
@@ -341,28 +345,28 @@ impl Conversation {
     }
 }
 
-fn prompt(turn: u32) -> Order {
+fn prompt(turn: u32) -> AgentCommand {
     let messages = vec![format!("turn {turn}")];
-    Order::Prompt { turn, messages }
+    AgentCommand::Prompt { turn, messages }
 }
 
-fn about(order: &Order) -> Option<&RequestId> {
+fn about(order: &AgentCommand) -> Option<&RequestId> {
     match order {
-        Order::Answer { request, .. } | Order::Serve { request, .. } => Some(request),
+        AgentCommand::Answer { request, .. } | AgentCommand::Serve { request, .. } => Some(request),
         _ => None,
     }
 }
 
 /// Whether an order may come on either side of a line. It may not come before what it rests on, nor
 /// after what makes it void.
-fn passes(order: &Order, kind: &Kind) -> bool {
+fn passes(order: &AgentCommand, kind: &Kind) -> bool {
     match (order, kind) {
-        (Order::Start(_), _) | (_, Kind::Handshake) => false,
-        (Order::SetMode { .. }, kind) => *kind != Kind::ModeSet,
-        (Order::SetModel { .. }, kind) => *kind != Kind::ModelSet,
+        (AgentCommand::Start(_), _) | (_, Kind::Handshake) => false,
+        (AgentCommand::SetMode { .. }, kind) => *kind != Kind::ModeSet,
+        (AgentCommand::SetModel { .. }, kind) => *kind != Kind::ModelSet,
         (_, Kind::TurnEnd) => false,
-        (Order::Interrupt, Kind::Request { begins, reused, .. }) => !begins && !reused,
-        (Order::Answer { request, .. } | Order::Serve { request, .. }, kind) => {
+        (AgentCommand::Interrupt, Kind::Request { begins, reused, .. }) => !begins && !reused,
+        (AgentCommand::Answer { request, .. } | AgentCommand::Serve { request, .. }, kind) => {
             !matches!(kind, Kind::Request { id, .. } | Kind::Cancel { id } if id == request)
         }
         _ => true,
@@ -370,8 +374,8 @@ fn passes(order: &Order, kind: &Kind) -> bool {
 }
 
 /// Whether two orders may be given in either order.
-fn are_apart(one: &Order, other: &Order) -> bool {
-    use Order::{Answer, Interrupt, Prompt, SetMode, SetModel, Start};
+fn are_apart(one: &AgentCommand, other: &AgentCommand) -> bool {
+    use AgentCommand::{Answer, Interrupt, Prompt, SetMode, SetModel, Start};
     match (one, other) {
         (Start(_), _)
         | (_, Start(_))
@@ -406,20 +410,20 @@ fn shuffle(dice: &mut Dice, steps: &mut [Step]) {
 }
 
 /// Orders that can be given again give what they gave, and change nothing.
-fn repeat(acp: &mut Acp, first: &Written) {
-    let again = |acp: &mut Acp, order, kind: &str, number| {
+fn repeat(acp: &mut AcpAdapter, first: &Written) {
+    let again = |acp: &mut AcpAdapter, order, kind: &str, number| {
         let before = acp.clone();
-        let lines = acp.order(order).unwrap();
-        assert_eq!(lines, [first[&Name::own(kind, number)].clone()]);
+        let lines = acp.apply_command(order).unwrap();
+        assert_eq!(lines, [first[&WriteId::own(kind, number)].clone()]);
         assert_eq!(*acp, before);
     };
     if acp.state.phase != Phase::New {
-        again(acp, Order::Start(start()), "start", 0);
+        again(acp, AgentCommand::Start(start()), "start", 0);
     }
     if let Some(turn) = acp.state.turn() {
         again(acp, prompt(turn), "prompt", turn);
         if acp.state.interrupted {
-            again(acp, Order::Interrupt, "interrupt", turn);
+            again(acp, AgentCommand::Interrupt, "interrupt", turn);
         }
     }
 }
@@ -437,7 +441,7 @@ fn whoever_goes_on_from_an_earlier_line_says_the_same_under_the_same_names() {
 
         let mut steps = first.steps[taken..].to_vec();
         shuffle(&mut first.dice, &mut steps);
-        let mut second = Acp::restore(&state).unwrap();
+        let mut second = AcpAdapter::restore(&state).unwrap();
         let mut written = Written::new();
         for step in &steps {
             let (_, lines) = perform(&mut second, step);
@@ -445,7 +449,7 @@ fn whoever_goes_on_from_an_earlier_line_says_the_same_under_the_same_names() {
             repeat(&mut second, &all);
         }
         assert_eq!(written, later, "seed {seed}");
-        let outcome = |acp: &Acp| {
+        let outcome = |acp: &AcpAdapter| {
             let state = &acp.state;
             let told = (state.session.clone(), state.phase, state.interrupted);
             (acp.open_requests(), state.ours.clone(), told)

@@ -5,12 +5,12 @@ use serde_json::json;
 
 use super::*;
 use crate::adapter::{
-    Answer, Bound, PermissionAsk, Ready, Report, RunRequest, ServeError, Served, Serves, Start,
-    Want,
+    AgentReport, BoundAction, ClientRequest, ClientRequestError, ClientResponse, PermissionAnswer,
+    PermissionAsk, RunRequest, Serves, SessionReady, SessionSpec,
 };
 
-pub(super) fn start() -> Start {
-    Start {
+pub(super) fn start() -> SessionSpec {
+    SessionSpec {
         cwd: "/p".into(),
         session: None,
         fork: false,
@@ -31,7 +31,7 @@ pub(super) fn start() -> Start {
 /// The number of every line that [`hear`] hears; where numbers matter a test gives its own.
 const LINE: u64 = 100;
 
-pub(super) fn text(lines: &[Line]) -> Vec<Value> {
+pub(super) fn text(lines: &[AgentWrite]) -> Vec<Value> {
     let parsed = lines.iter().flat_map(|line| {
         assert_eq!(line.bytes.last(), Some(&b'\n'));
         let messages = line.bytes.trim_ascii_end().split(|byte| *byte == b'\n');
@@ -40,46 +40,50 @@ pub(super) fn text(lines: &[Line]) -> Vec<Value> {
     parsed.collect()
 }
 
-pub(super) fn hear(acp: &mut Acp, message: &Value) -> (Vec<Happening>, Vec<Value>) {
-    let heard = acp.hear(message.to_string().as_bytes(), LINE);
-    (heard.happenings, text(&heard.lines))
+pub(super) fn hear(acp: &mut AcpAdapter, message: &Value) -> (Vec<AgentEvent>, Vec<Value>) {
+    let heard = acp.handle_line(message.to_string().as_bytes(), LINE);
+    (heard.events, text(&heard.writes))
 }
 
-pub(super) fn order(acp: &mut Acp, order: Order) -> Vec<Value> {
-    text(&acp.order(order).unwrap())
+pub(super) fn order(acp: &mut AcpAdapter, order: AgentCommand) -> Vec<Value> {
+    text(&acp.apply_command(order).unwrap())
 }
 
 /// What an update came to.
-pub(super) fn update(acp: &mut Acp, update: &Value) -> Vec<Happening> {
+pub(super) fn update(acp: &mut AcpAdapter, update: &Value) -> Vec<AgentEvent> {
     let params = json!({"sessionId": "s", "update": update});
     let (happenings, lines) = hear(acp, &json!({"method": "session/update", "params": params}));
     assert_eq!(lines, Vec::<Value>::new());
     happenings
 }
 
-fn initialized(acp: &mut Acp, start: Start, result: &Value) -> (Vec<Happening>, Vec<Value>) {
-    order(acp, Order::Start(start));
+fn initialized(
+    acp: &mut AcpAdapter,
+    start: SessionSpec,
+    result: &Value,
+) -> (Vec<AgentEvent>, Vec<Value>) {
+    order(acp, AgentCommand::Start(start));
     hear(acp, &json!({"id": 0, "result": result}))
 }
 
 /// A connection with the session `s` open.
-pub(super) fn open() -> Acp {
-    let mut acp = Acp::new();
+pub(super) fn open() -> AcpAdapter {
+    let mut acp = AcpAdapter::new();
     initialized(&mut acp, start(), &json!({"protocolVersion": 1}));
     hear(&mut acp, &json!({"id": 1, "result": {"sessionId": "s"}}));
     acp
 }
 
 /// The same with turn 7 running.
-pub(super) fn in_turn() -> Acp {
+pub(super) fn in_turn() -> AcpAdapter {
     let mut acp = open();
     prompt(&mut acp, 7);
     acp
 }
 
-fn prompt(acp: &mut Acp, turn: u32) -> Vec<Value> {
+fn prompt(acp: &mut AcpAdapter, turn: u32) -> Vec<Value> {
     let messages = vec!["do it".to_owned()];
-    order(acp, Order::Prompt { turn, messages })
+    order(acp, AgentCommand::Prompt { turn, messages })
 }
 
 pub(super) fn id(text: &str) -> RequestId {
@@ -110,7 +114,7 @@ fn ask(request: &str, command: &str) -> PermissionAsk {
         input: Some(Json::from_value(&json!({"command": command})).unwrap()),
         details: Json::from_value(&json!({"kind": "execute", "rawInput": {"command": command}}))
             .unwrap(),
-        binds: vec![Bound::Run(RunRequest {
+        binds: vec![BoundAction::Run(RunRequest {
             command: command.into(),
             cwd: None,
             env: Vec::new(),
@@ -122,9 +126,9 @@ fn ask(request: &str, command: &str) -> PermissionAsk {
     }
 }
 
-fn asked(happenings: &[Happening]) -> Vec<PermissionAsk> {
+fn asked(happenings: &[AgentEvent]) -> Vec<PermissionAsk> {
     let asks = happenings.iter().filter_map(|happening| match happening {
-        Happening::Asked(ask) => Some((**ask).clone()),
+        AgentEvent::Asked(ask) => Some((**ask).clone()),
         _ => None,
     });
     asks.collect()
@@ -140,10 +144,10 @@ fn cancelled(request: &Value) -> Value {
 
 #[test]
 fn the_handshake_opens_a_session() {
-    let mut acp = Acp::new();
+    let mut acp = AcpAdapter::new();
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(
-        order(&mut acp, Order::Start(start())),
+        order(&mut acp, AgentCommand::Start(start())),
         [
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
                 "protocolVersion": 1,
@@ -170,7 +174,7 @@ fn the_handshake_opens_a_session() {
     let (happenings, _) = hear(&mut acp, &json!({"id": 1, "result": result}));
     assert_eq!(
         happenings,
-        [Happening::Ready(Ready {
+        [AgentEvent::Ready(SessionReady {
             session: "s".into(),
             resumed: false,
             resumable: true,
@@ -185,8 +189,8 @@ fn the_handshake_opens_a_session() {
 #[test]
 fn a_start_that_cannot_be_fails_with_words() {
     let failed = |result: &Value, session: Option<&str>, then: Option<Value>| {
-        let mut acp = Acp::new();
-        let start = Start {
+        let mut acp = AcpAdapter::new();
+        let start = SessionSpec {
             session: session.map(str::to_owned),
             ..start()
         };
@@ -195,7 +199,7 @@ fn a_start_that_cannot_be_fails_with_words() {
             happenings = hear(&mut acp, &then).0;
         }
         match happenings.as_slice() {
-            [Happening::StartFailed { message }] => message.clone(),
+            [AgentEvent::StartFailed { message }] => message.clone(),
             other => panic!("{other:?}"),
         }
     };
@@ -213,7 +217,7 @@ fn a_start_that_cannot_be_fails_with_words() {
 
 #[test]
 fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
-    let start = || Start {
+    let start = || SessionSpec {
         mode: Some("plan".into()),
         model: Some("big".into()),
         system_prompt: Some("be kind".into()),
@@ -221,7 +225,7 @@ fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
         disallowed_tools: vec!["WebFetch".into()],
         ..start()
     };
-    let mut acp = Acp::new();
+    let mut acp = AcpAdapter::new();
     let result = json!({
         "protocolVersion": 1,
         "agentInfo": {"name": "@agentclientprotocol/claude-agent-acp", "version": "1"},
@@ -258,7 +262,7 @@ fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
     hear(&mut acp, &json!({"id": 2, "result": {}}));
     let refused = json!({"id": 3, "error": {"code": -1, "message": "no"}});
     let (happenings, _) = hear(&mut acp, &refused);
-    let [Happening::Ready(ready)] = happenings.as_slice() else {
+    let [AgentEvent::Ready(ready)] = happenings.as_slice() else {
         panic!("{happenings:?}");
     };
     assert_eq!(ready.mode.as_deref(), Some("plan"));
@@ -267,12 +271,12 @@ fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
         ["the agent did not take the model `big`: no"]
     );
 
-    let mut acp = Acp::new();
+    let mut acp = AcpAdapter::new();
     initialized(&mut acp, start(), &json!({"protocolVersion": 1}));
     hear(&mut acp, &json!({"id": 1, "result": {"sessionId": "s"}}));
     let refused = json!({"id": 2, "error": {"code": -32601, "message": "Method not found"}});
     let (happenings, _) = hear(&mut acp, &refused);
-    let [Happening::Ready(ready)] = happenings.as_slice() else {
+    let [AgentEvent::Ready(ready)] = happenings.as_slice() else {
         panic!("{happenings:?}");
     };
     assert_eq!(ready.warnings.len(), 4, "{:?}", ready.warnings);
@@ -280,11 +284,11 @@ fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
 
 #[test]
 fn replayed_history_is_not_told_again_and_a_resume_replays_none() {
-    let start = || Start {
+    let start = || SessionSpec {
         session: Some("s".into()),
         ..start()
     };
-    let mut acp = Acp::new();
+    let mut acp = AcpAdapter::new();
     let load = json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}});
     let (_, lines) = initialized(&mut acp, start(), &load);
     assert_eq!(lines[0]["method"], "session/load");
@@ -295,9 +299,9 @@ fn replayed_history_is_not_told_again_and_a_resume_replays_none() {
         json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t", "status": "pending"});
     assert_eq!(update(&mut acp, &old), []);
     let (happenings, _) = hear(&mut acp, &json!({"id": 1, "result": null}));
-    assert!(matches!(happenings.as_slice(), [Happening::Ready(ready)] if ready.resumed));
+    assert!(matches!(happenings.as_slice(), [AgentEvent::Ready(ready)] if ready.resumed));
 
-    let mut acp = Acp::new();
+    let mut acp = AcpAdapter::new();
     let both = json!({"loadSession": true, "sessionCapabilities": {"resume": {}}});
     let both = json!({"protocolVersion": 1, "agentCapabilities": both});
     let (_, lines) = initialized(&mut acp, start(), &both);
@@ -312,24 +316,24 @@ fn another_process_goes_on_in_the_middle_of_a_turn() {
     let state = first.state();
     drop(first);
 
-    let mut second = Acp::restore(&state).unwrap();
+    let mut second = AcpAdapter::restore(&state).unwrap();
     assert_eq!(second.state(), state);
     let request = id("\"r\"");
-    let allow = || Order::Answer {
+    let allow = || AgentCommand::Answer {
         request: request.clone(),
-        answer: Answer::Allow { input: None },
+        answer: PermissionAnswer::Allow { input: None },
     };
     assert_eq!(
         order(&mut second, allow()),
         [json!({"jsonrpc": "2.0", "id": "r", "result":
             {"outcome": {"outcome": "selected", "optionId": "the-allow_once"}}})]
     );
-    assert_eq!(second.order(allow()), Err(OrderError::NotWaiting));
+    assert_eq!(second.apply_command(allow()), Err(CommandError::NotWaiting));
     let usage = json!({"inputTokens": 5, "outputTokens": 6, "totalTokens": 11});
     let response = json!({"id": 64, "result": {"stopReason": "end_turn", "usage": usage}});
     assert_eq!(
         hear(&mut second, &response).0,
-        [Happening::TurnEnded {
+        [AgentEvent::TurnEnded {
             turn: 7,
             end: TurnEnd {
                 reason: "end_turn".into(),
@@ -348,12 +352,12 @@ fn another_process_goes_on_in_the_middle_of_a_turn() {
 
 #[test]
 fn a_prompt_is_never_sent_while_one_runs() {
-    let mut acp = Acp::new();
-    let again = || Order::Prompt {
+    let mut acp = AcpAdapter::new();
+    let again = || AgentCommand::Prompt {
         turn: 1,
         messages: vec!["x".into()],
     };
-    assert_eq!(acp.order(again()), Err(OrderError::NotReady));
+    assert_eq!(acp.apply_command(again()), Err(CommandError::NotReady));
     let mut acp = open();
     assert_eq!(
         prompt(&mut acp, 7),
@@ -362,13 +366,13 @@ fn a_prompt_is_never_sent_while_one_runs() {
             {"sessionId": "s", "prompt": [{"type": "text", "text": "do it"}]}})
         ]
     );
-    assert_eq!(acp.order(again()), Err(OrderError::NotReady));
+    assert_eq!(acp.apply_command(again()), Err(CommandError::NotReady));
     let data = json!({"message": "no model"});
     let failed =
         json!({"id": 64, "error": {"code": -32603, "message": "Internal error", "data": data}});
     assert_eq!(
         hear(&mut acp, &failed).0,
-        [Happening::TurnEnded {
+        [AgentEvent::TurnEnded {
             turn: 7,
             end: TurnEnd {
                 reason: "error".into(),
@@ -378,7 +382,7 @@ fn a_prompt_is_never_sent_while_one_runs() {
             },
         }]
     );
-    assert!(acp.order(again()).is_ok());
+    assert!(acp.apply_command(again()).is_ok());
 }
 
 #[test]
@@ -423,7 +427,7 @@ fn an_ask_is_joined_with_its_call_wherever_that_is_told() {
 
 #[test]
 fn an_answer_is_chosen_by_kind_and_never_always() {
-    let deny = || Answer::Deny {
+    let deny = || PermissionAnswer::Deny {
         message: Some("use git".into()),
         stop: false,
     };
@@ -432,7 +436,7 @@ fn an_answer_is_chosen_by_kind_and_never_always() {
         let (happenings, _) = hear(&mut acp, &permission(&json!(1), &call("ls"), kinds));
         let asks = asked(&happenings);
         let request = id("1");
-        let written = acp.order(Order::Answer { request, answer });
+        let written = acp.apply_command(AgentCommand::Answer { request, answer });
         let written = written.map(|lines| text(&lines)[0]["result"].clone());
         (asks[0].can_allow, asks[0].can_deny, written)
     };
@@ -450,7 +454,7 @@ fn an_answer_is_chosen_by_kind_and_never_always() {
         "other",
     ];
     assert_eq!(
-        answered(&all, Answer::Allow { input: None }),
+        answered(&all, PermissionAnswer::Allow { input: None }),
         (true, true, Ok(selected("the-allow_once")))
     );
     assert_eq!(
@@ -459,16 +463,16 @@ fn an_answer_is_chosen_by_kind_and_never_always() {
     );
     let (can_allow, can_deny, written) = answered(
         &["allow_always", "reject_always"],
-        Answer::Allow { input: None },
+        PermissionAnswer::Allow { input: None },
     );
-    assert!(!can_allow && !can_deny && matches!(written, Err(OrderError::Unsupported(_))));
+    assert!(!can_allow && !can_deny && matches!(written, Err(CommandError::Unsupported(_))));
     let always = ["allow_always", "reject_always"];
     assert_eq!(
         answered(&always, deny()),
         (false, false, Ok(told(nothing.clone())))
     );
     assert_eq!(
-        answered(&[], Answer::Cancelled),
+        answered(&[], PermissionAnswer::Cancelled),
         (false, false, Ok(nothing))
     );
 }
@@ -480,27 +484,27 @@ fn an_interrupt_answers_every_ask_as_cancelled_once() {
     hear(&mut acp, &permission(&json!("1"), &call("ls"), &ONCE));
     let cancel =
         json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s"}});
-    let lines = order(&mut acp, Order::Interrupt);
+    let lines = order(&mut acp, AgentCommand::Interrupt);
     assert_eq!(
         lines,
         [cancel.clone(), cancelled(&json!("1")), cancelled(&json!(1))]
     );
-    assert_eq!(order(&mut acp, Order::Interrupt), [cancel]);
+    assert_eq!(order(&mut acp, AgentCommand::Interrupt), [cancel]);
     let request = id("1");
-    let answer = Answer::Allow { input: None };
+    let answer = PermissionAnswer::Allow { input: None };
     assert_eq!(
-        acp.order(Order::Answer { request, answer }),
-        Err(OrderError::NotWaiting)
+        acp.apply_command(AgentCommand::Answer { request, answer }),
+        Err(CommandError::NotWaiting)
     );
     let (happenings, lines) = hear(&mut acp, &permission(&json!(2), &call("ls"), &ONCE));
     assert_eq!(lines, [cancelled(&json!(2))]);
     assert_eq!(
         happenings[..2],
         [
-            Happening::Withdrawn {
+            AgentEvent::Withdrawn {
                 request: id("\"1\"")
             },
-            Happening::Withdrawn { request: id("1") },
+            AgentEvent::Withdrawn { request: id("1") },
         ]
     );
     assert_eq!(asked(&happenings), []);
@@ -510,9 +514,12 @@ fn an_interrupt_answers_every_ask_as_cancelled_once() {
     );
     assert!(matches!(
         &happenings[..],
-        [Happening::TurnEnded { turn: 7, .. }]
+        [AgentEvent::TurnEnded { turn: 7, .. }]
     ));
-    assert_eq!(order(&mut acp, Order::Interrupt), Vec::<Value>::new());
+    assert_eq!(
+        order(&mut acp, AgentCommand::Interrupt),
+        Vec::<Value>::new()
+    );
 }
 
 #[test]
@@ -522,7 +529,7 @@ fn a_request_is_taken_back_once() {
     let read = json!({"id": "w", "method": "fs/read_text_file", "params": {"sessionId": "s", "path": "/p/a"}});
     hear(&mut acp, &read);
     let cancel = |request| json!({"method": "$/cancel_request", "params": {"requestId": request}});
-    let withdrawn = |request| vec![Happening::Withdrawn { request }];
+    let withdrawn = |request| vec![AgentEvent::Withdrawn { request }];
     assert_eq!(
         hear(&mut acp, &cancel(json!(1))),
         (withdrawn(id("1")), vec![cancelled(&json!(1))])
@@ -541,14 +548,14 @@ fn a_second_request_with_the_same_id_takes_the_place_of_the_first() {
     hear(&mut acp, &permission(&json!(1), &call("ls"), &ONCE));
     let (happenings, lines) = hear(&mut acp, &permission(&json!(1), &call("rm x"), &ONCE));
     assert_eq!(lines, Vec::<Value>::new());
-    assert_eq!(happenings[0], Happening::Withdrawn { request: id("1") });
+    assert_eq!(happenings[0], AgentEvent::Withdrawn { request: id("1") });
     assert_eq!(asked(&happenings), [ask("1", "rm x")]);
-    let allow = || Order::Answer {
+    let allow = || AgentCommand::Answer {
         request: id("1"),
-        answer: Answer::Allow { input: None },
+        answer: PermissionAnswer::Allow { input: None },
     };
     assert_eq!(order(&mut acp, allow()).len(), 1);
-    assert_eq!(acp.order(allow()), Err(OrderError::NotWaiting));
+    assert_eq!(acp.apply_command(allow()), Err(CommandError::NotWaiting));
 }
 
 #[test]
@@ -562,15 +569,15 @@ fn what_a_turn_leaves_open_goes_with_it() {
         &json!({"id": 64, "result": {"stopReason": "end_turn"}}),
     );
     assert_eq!(lines, Vec::<Value>::new());
-    assert_eq!(happenings[0], Happening::Withdrawn { request: id("1") });
-    assert!(matches!(&happenings[1..], [Happening::TurnEnded { .. }]));
-    let served = Ok(Served::Exited(crate::adapter::Exit {
+    assert_eq!(happenings[0], AgentEvent::Withdrawn { request: id("1") });
+    assert!(matches!(&happenings[1..], [AgentEvent::TurnEnded { .. }]));
+    let served = Ok(ClientResponse::Exited(crate::adapter::ProcessExit {
         code: Some(0),
         signal: None,
     }));
     let lines = order(
         &mut acp,
-        Order::Serve {
+        AgentCommand::Serve {
             request: id("2"),
             served,
         },
@@ -593,7 +600,7 @@ fn files_and_terminals_are_handed_up_or_refused() {
         let want = happenings
             .into_iter()
             .find_map(|happening| match happening {
-                Happening::Wanted { want, .. } => Some(want),
+                AgentEvent::ClientRequested { want, .. } => Some(want),
                 _ => None,
             });
         let code = lines.first().map(|line| line["error"]["code"].clone());
@@ -603,7 +610,7 @@ fn files_and_terminals_are_handed_up_or_refused() {
     assert_eq!(
         want("fs/read_text_file", json!({"path": "/p/a", "line": 2})),
         (
-            Some(Want::Read {
+            Some(ClientRequest::Read {
                 path: path(),
                 line: Some(2),
                 limit: None
@@ -617,7 +624,7 @@ fn files_and_terminals_are_handed_up_or_refused() {
             json!({"path": "/p/a", "content": "x"})
         ),
         (
-            Some(Want::Write {
+            Some(ClientRequest::Write {
                 path: path(),
                 content: "x".into()
             }),
@@ -633,7 +640,7 @@ fn files_and_terminals_are_handed_up_or_refused() {
     assert_eq!(
         want("terminal/create", create),
         (
-            Some(Want::CreateTerminal {
+            Some(ClientRequest::CreateTerminal {
                 run,
                 output_bytes_max: None
             }),
@@ -645,25 +652,25 @@ fn files_and_terminals_are_handed_up_or_refused() {
     for (method, expected) in [
         (
             "terminal/output",
-            Want::Output {
+            ClientRequest::Output {
                 terminal: terminal(),
             },
         ),
         (
             "terminal/wait_for_exit",
-            Want::WaitForExit {
+            ClientRequest::WaitForExit {
                 terminal: terminal(),
             },
         ),
         (
             "terminal/kill",
-            Want::Kill {
+            ClientRequest::Kill {
                 terminal: terminal(),
             },
         ),
         (
             "terminal/release",
-            Want::Release {
+            ClientRequest::Release {
                 terminal: terminal(),
             },
         ),
@@ -689,26 +696,26 @@ fn what_was_served_has_the_protocols_shape() {
         let read = json!({"id": 9, "method": "fs/read_text_file", "params": {"sessionId": "s", "path": "/a"}});
         hear(&mut acp, &read);
         let request = id("9");
-        let mut line = order(&mut acp, Order::Serve { request, served }).remove(0);
+        let mut line = order(&mut acp, AgentCommand::Serve { request, served }).remove(0);
         line.as_object_mut()
             .unwrap()
             .retain(|name, _| name == "result" || name == "error");
         line
     };
     assert_eq!(
-        served(Ok(Served::Text("x".into()))),
+        served(Ok(ClientResponse::Text("x".into()))),
         json!({"result": {"content": "x"}})
     );
     assert_eq!(
-        served(Ok(Served::Terminal("t".into()))),
+        served(Ok(ClientResponse::Terminal("t".into()))),
         json!({"result": {"terminalId": "t"}})
     );
-    assert_eq!(served(Ok(Served::Done)), json!({"result": {}}));
-    let exit = crate::adapter::Exit {
+    assert_eq!(served(Ok(ClientResponse::Done)), json!({"result": {}}));
+    let exit = crate::adapter::ProcessExit {
         code: None,
         signal: Some("SIGKILL".into()),
     };
-    let output = Served::Output {
+    let output = ClientResponse::Output {
         text: "x".into(),
         truncated: true,
         exit: Some(exit),
@@ -718,7 +725,7 @@ fn what_was_served_has_the_protocols_shape() {
         json!({"result": {"output": "x", "truncated": true, "exitStatus": {"exitCode": null, "signal": "SIGKILL"}}})
     );
     assert_eq!(
-        served(Err(ServeError::NotFound("/a".into()))),
+        served(Err(ClientRequestError::NotFound("/a".into()))),
         json!({"error": {"code": -32002, "message": "not found: /a"}})
     );
 }
@@ -726,7 +733,7 @@ fn what_was_served_has_the_protocols_shape() {
 #[test]
 fn updates_become_reports_and_entries() {
     let mut acp = in_turn();
-    let report = |report| Happening::Reported(report);
+    let report = |report| AgentEvent::Reported(report);
     let chunk =
         |kind: &str| json!({"sessionUpdate": kind, "content": {"type": "text", "text": "hi"}});
     let hi = || "hi".to_owned();
@@ -746,7 +753,10 @@ fn updates_become_reports_and_entries() {
             },
         ),
     ] {
-        assert_eq!(update(&mut acp, &chunk(kind)), [Happening::Said(entry)]);
+        assert_eq!(
+            update(&mut acp, &chunk(kind)),
+            [AgentEvent::Transcript(entry)]
+        );
     }
     let usage = json!({"sessionUpdate": "usage_update", "used": 5, "size": 9, "cost": {"amount": 0.25, "currency": "USD"}});
     let expected = Usage {
@@ -757,9 +767,9 @@ fn updates_become_reports_and_entries() {
     };
     assert_eq!(
         update(&mut acp, &usage),
-        [report(Report {
+        [report(AgentReport {
             usage: Some(expected),
-            ..Report::default()
+            ..AgentReport::default()
         })]
     );
     let plan = json!({"sessionUpdate": "plan", "entries": [{"content": "a", "priority": "high", "status": "in_progress"}]});
@@ -771,34 +781,34 @@ fn updates_become_reports_and_entries() {
     assert_eq!(
         update(&mut acp, &plan),
         [
-            report(Report {
+            report(AgentReport {
                 plan: Some(expected.clone()),
-                ..Report::default()
+                ..AgentReport::default()
             }),
-            Happening::Said(TranscriptEntry::Plan { plan: expected }),
+            AgentEvent::Transcript(TranscriptEntry::Plan { plan: expected }),
         ]
     );
     let mode = json!({"sessionUpdate": "current_mode_update", "currentModeId": "m"});
     assert_eq!(
         update(&mut acp, &mode),
-        [report(Report {
+        [report(AgentReport {
             mode: Some("m".into()),
-            ..Report::default()
+            ..AgentReport::default()
         })]
     );
     let title = json!({"sessionUpdate": "session_info_update", "title": "T"});
     assert_eq!(
         update(&mut acp, &title),
-        [report(Report {
+        [report(AgentReport {
             title: Some("T".into()),
-            ..Report::default()
+            ..AgentReport::default()
         })]
     );
     let unknown = json!({"sessionUpdate": "from_the_future", "x": [1, 2]});
     let kept = TranscriptEntry::Other {
         update: Json::from_value(&unknown).unwrap(),
     };
-    assert_eq!(update(&mut acp, &unknown), [Happening::Said(kept)]);
+    assert_eq!(update(&mut acp, &unknown), [AgentEvent::Transcript(kept)]);
     let commands = json!({"sessionUpdate": "available_commands_update", "availableCommands": []});
     assert_eq!(update(&mut acp, &commands), []);
 }
@@ -807,7 +817,7 @@ fn updates_become_reports_and_entries() {
 fn a_tool_call_is_told_as_it_becomes_known() {
     let mut acp = in_turn();
     let entry = |title: Option<&str>, tool: Option<&str>, input: Option<Value>, status| {
-        Happening::Said(TranscriptEntry::ToolUse {
+        AgentEvent::Transcript(TranscriptEntry::ToolUse {
             id: "c".into(),
             title: title.map(str::to_owned),
             tool: tool.map(str::to_owned),
@@ -847,13 +857,13 @@ fn a_tool_call_is_told_as_it_becomes_known() {
         text: "a b".into(),
     };
     let done = more(json!({"status": "completed", "content": content}));
-    assert_eq!(update(&mut acp, &done), [Happening::Said(result)]);
+    assert_eq!(update(&mut acp, &done), [AgentEvent::Transcript(result)]);
     assert_eq!(update(&mut acp, &done), []);
     let (happenings, _) = hear(
         &mut acp,
         &json!({"id": 64, "result": {"stopReason": "end_turn"}}),
     );
-    let [Happening::TurnEnded { end, .. }] = happenings.as_slice() else {
+    let [AgentEvent::TurnEnded { end, .. }] = happenings.as_slice() else {
         panic!("{happenings:?}");
     };
     assert_eq!(end.left_open, []);
@@ -873,9 +883,9 @@ fn noise_is_never_answered() {
         br#"{"method":"session/update","params":{"sessionId":"other","update":{}}}"#,
         br#"{"method":"other/thing"}"#,
     ] {
-        let heard = acp.hear(line, LINE);
+        let heard = acp.handle_line(line, LINE);
         assert!(
-            matches!(heard.happenings.as_slice(), [Happening::Noise(_)]) && heard.lines.is_empty(),
+            matches!(heard.events.as_slice(), [AgentEvent::Noise(_)]) && heard.writes.is_empty(),
             "{heard:?}"
         );
     }
@@ -885,7 +895,7 @@ fn noise_is_never_answered() {
         br#"{"method":"_auth/status_update"}"#,
         br#"{"method":"$/x"}"#,
     ] {
-        assert_eq!(acp.hear(line, LINE), Heard::default());
+        assert_eq!(acp.handle_line(line, LINE), AdapterOutput::default());
     }
 }
 
@@ -928,10 +938,10 @@ fn a_call_that_is_begun_again_to_say_that_it_failed_keeps_its_title() {
         status: ToolStatus::Failed,
         text: "denied".into(),
     };
-    assert_eq!(update(&mut acp, &failed), [Happening::Said(result)]);
+    assert_eq!(update(&mut acp, &failed), [AgentEvent::Transcript(result)]);
     assert!(matches!(
         update(&mut acp, &begins).as_slice(),
-        [Happening::Said(TranscriptEntry::ToolUse {
+        [AgentEvent::Transcript(TranscriptEntry::ToolUse {
             title: Some(_),
             input: Some(_),
             ..
@@ -942,8 +952,8 @@ fn a_call_that_is_begun_again_to_say_that_it_failed_keeps_its_title() {
 #[test]
 fn nothing_new_begins_in_a_turn_that_was_interrupted() {
     let mut acp = in_turn();
-    order(&mut acp, Order::Interrupt);
-    let refused = |acp: &mut Acp, method: &str, params: Value| {
+    order(&mut acp, AgentCommand::Interrupt);
+    let refused = |acp: &mut AcpAdapter, method: &str, params: Value| {
         let (happenings, lines) = hear(acp, &json!({"id": 9, "method": method, "params": params}));
         (happenings, lines[0]["error"]["code"].clone())
     };
@@ -983,7 +993,7 @@ fn what_an_agent_says_of_itself_is_bounded() {
     let call = json!({"sessionUpdate": "tool_call", "toolCallId": long, "title": "t"});
     assert!(matches!(
         update(&mut acp, &call)[..],
-        [Happening::Said(TranscriptEntry::Other { .. })]
+        [AgentEvent::Transcript(TranscriptEntry::Other { .. })]
     ));
     let call = json!({"toolCallId": long, "rawInput": {"command": "ls"}});
     let (happenings, lines) = hear(&mut acp, &permission(&json!(1), &call, &["allow_once"]));
@@ -995,7 +1005,7 @@ fn what_an_agent_says_of_itself_is_bounded() {
 #[test]
 fn an_ask_is_shown_anew_only_for_news_and_not_for_ever() {
     let mut acp = in_turn();
-    let more = |acp: &mut Acp, fields: Value| {
+    let more = |acp: &mut AcpAdapter, fields: Value| {
         let mut said = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c"});
         let fields = fields.as_object().unwrap().clone();
         said.as_object_mut().unwrap().extend(fields);
@@ -1011,7 +1021,7 @@ fn an_ask_is_shown_anew_only_for_news_and_not_for_ever() {
     loop {
         let (happenings, lines) = more(&mut acp, json!({"rawInput": {"command": shown}}));
         if lines == [cancelled(&json!(1))] {
-            assert!(happenings.contains(&Happening::Withdrawn { request: id("1") }));
+            assert!(happenings.contains(&AgentEvent::Withdrawn { request: id("1") }));
             break;
         }
         assert_eq!(asked(&happenings).len(), 1);
@@ -1029,6 +1039,6 @@ fn a_notice_of_the_agents_does_not_read_as_one_of_the_hosts() {
     let text = "the agent notes: it was ended".to_owned();
     assert_eq!(
         update(&mut acp, &notice),
-        [Happening::Said(TranscriptEntry::Notice { text })]
+        [AgentEvent::Transcript(TranscriptEntry::Notice { text })]
     );
 }

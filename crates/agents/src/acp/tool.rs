@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 
 use super::call::Call;
 use super::command::{absolute, folder, text_of_words};
-use crate::adapter::{Bound, RunRequest};
+use crate::adapter::{BoundAction, RunRequest};
 
 /// A call in the words of rules.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Named {
     pub(super) tool: Option<String>,
     pub(super) input: Option<Json>,
-    pub(super) binds: Vec<Bound>,
+    pub(super) binds: Vec<BoundAction>,
     /// Why there is no input although the agent sent something.
     pub(super) doubt: Option<String>,
 }
@@ -232,7 +232,7 @@ fn shell(tool: Option<String>, mut fields: Fields, cwd: &str) -> Named {
     }
     fields.insert("command".to_owned(), Value::String(command));
     Named {
-        binds: vec![Bound::Run(bound)],
+        binds: vec![BoundAction::Run(bound)],
         ..plain(tool, Some(fields))
     }
 }
@@ -285,7 +285,7 @@ fn file(
     let path = absolute(&path, cwd);
     Named {
         binds: content
-            .map(|(content, old)| Bound::Write { path, content, old })
+            .map(|(content, old)| BoundAction::Write { path, content, old })
             .into_iter()
             .collect(),
         ..plain(tool, Some(fields))

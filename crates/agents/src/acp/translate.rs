@@ -17,8 +17,8 @@ use serde_json::value::RawValue;
 use super::call::{Call, CallUpdate};
 use super::state::{Phase, State};
 use super::{choice, envelope, permission, tool};
-use crate::adapter::{Happening, Heard, Report};
-use crate::words::kept;
+use crate::adapter::{AdapterOutput, AgentEvent, AgentReport};
+use crate::truncate::kept;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,30 +35,30 @@ struct Kind {
 }
 
 /// Takes one update.
-pub(super) fn take(state: &mut State, heard: &mut Heard, params: Option<&RawValue>) {
+pub(super) fn take(state: &mut State, heard: &mut AdapterOutput, params: Option<&RawValue>) {
     let params = params.map_or("null", RawValue::get);
     let Ok(params) = serde_json::from_str::<Params<'_>>(params) else {
         let noise = envelope::shorten(params);
-        return heard.happenings.push(Happening::Noise(noise));
+        return heard.events.push(AgentEvent::Noise(noise));
     };
     if !state.is_ours(&params.session_id) {
         let session = envelope::shorten(&params.session_id);
         let noise = format!("an update for another session, `{session}`");
-        return heard.happenings.push(Happening::Noise(noise));
+        return heard.events.push(AgentEvent::Noise(noise));
     }
     if state.phase == Phase::Replaying {
-        let mut replayed = Heard::default();
+        let mut replayed = AdapterOutput::default();
         take_update(state, &mut replayed, params.update);
         state.calls.close();
-        let is_new = |happening: &Happening| matches!(happening, Happening::Reported(_));
-        let reports = replayed.happenings.into_iter().filter(is_new);
-        heard.happenings.extend(reports);
+        let is_new = |happening: &AgentEvent| matches!(happening, AgentEvent::Reported(_));
+        let reports = replayed.events.into_iter().filter(is_new);
+        heard.events.extend(reports);
     } else {
         take_update(state, heard, params.update);
     }
 }
 
-fn take_update(state: &mut State, heard: &mut Heard, update: &RawValue) {
+fn take_update(state: &mut State, heard: &mut AdapterOutput, update: &RawValue) {
     let kind = serde_json::from_str::<Kind>(update.get()).map(|kind| kind.session_update);
     let understood = match kind.as_deref() {
         // What it was told is recorded where it is told: an agent puts no words into a person's mouth.
@@ -91,30 +91,30 @@ fn take_update(state: &mut State, heard: &mut Heard, update: &RawValue) {
 }
 
 /// Kept as it came.
-fn other(heard: &mut Heard, update: &RawValue) {
+fn other(heard: &mut AdapterOutput, update: &RawValue) {
     let entry = match kept(update) {
         Some(update) => TranscriptEntry::Other { update },
         None => TranscriptEntry::Notice {
             text: format!("an update of {} bytes was left out", update.get().len()),
         },
     };
-    heard.happenings.push(Happening::Said(entry));
+    heard.events.push(AgentEvent::Transcript(entry));
 }
 
 fn parse<T: DeserializeOwned>(update: &RawValue) -> Option<T> {
     serde_json::from_str(update.get()).ok()
 }
 
-fn say(heard: &mut Heard, entry: TranscriptEntry) {
-    heard.happenings.push(Happening::Said(entry));
+fn say(heard: &mut AdapterOutput, entry: TranscriptEntry) {
+    heard.events.push(AgentEvent::Transcript(entry));
 }
 
-fn report(heard: &mut Heard, report: Report) {
-    heard.happenings.push(Happening::Reported(report));
+fn report(heard: &mut AdapterOutput, report: AgentReport) {
+    heard.events.push(AgentEvent::Reported(report));
 }
 
 fn chunk(
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     update: &RawValue,
     entry: impl Fn(String) -> TranscriptEntry,
 ) -> Option<()> {
@@ -154,7 +154,12 @@ fn shape_of(block: &ContentBlock) -> String {
     }
 }
 
-fn tool_call(state: &mut State, heard: &mut Heard, update: &RawValue, begins: bool) -> Option<()> {
+fn tool_call(
+    state: &mut State,
+    heard: &mut AdapterOutput,
+    update: &RawValue,
+    begins: bool,
+) -> Option<()> {
     let update: CallUpdate<'_> = serde_json::from_str(update.get()).ok()?;
     if update.tool_call_id.len() > WORD_BYTES_MAX {
         return None;
@@ -169,7 +174,12 @@ fn shown(call: &Call, cwd: &str) -> (Option<String>, Option<String>, Option<Tool
 }
 
 /// Takes in what is said of a tool call: for the transcript, and for the asks about it.
-pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_>, begins: bool) {
+pub(super) fn learn(
+    state: &mut State,
+    heard: &mut AdapterOutput,
+    update: &CallUpdate<'_>,
+    begins: bool,
+) {
     let id = update.tool_call_id.clone();
     let known = state.calls.find(&id);
     let known = known.filter(|call| !(begins && call.is_over()));
@@ -214,7 +224,7 @@ pub(super) fn learn(state: &mut State, heard: &mut Heard, update: &CallUpdate<'_
     }
 }
 
-fn plan(heard: &mut Heard, update: &RawValue) -> Option<()> {
+fn plan(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let plan: WirePlan = parse(update)?;
     let surplus = plan.entries.len().saturating_sub(PLAN_STEPS_MAX);
     let steps = plan.entries.into_iter().take(PLAN_STEPS_MAX);
@@ -234,16 +244,16 @@ fn plan(heard: &mut Heard, update: &RawValue) -> Option<()> {
     };
     report(
         heard,
-        Report {
+        AgentReport {
             plan: Some(plan.clone()),
-            ..Report::default()
+            ..AgentReport::default()
         },
     );
     say(heard, TranscriptEntry::Plan { plan });
     Some(())
 }
 
-fn usage(heard: &mut Heard, update: &RawValue) -> Option<()> {
+fn usage(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let wire: UsageUpdate = parse(update)?;
     let cost = wire.cost.filter(|cost| cost.currency == "USD");
     let usage = Usage {
@@ -254,9 +264,9 @@ fn usage(heard: &mut Heard, update: &RawValue) -> Option<()> {
     };
     report(
         heard,
-        Report {
+        AgentReport {
             usage: Some(usage),
-            ..Report::default()
+            ..AgentReport::default()
         },
     );
     Some(())
@@ -272,35 +282,35 @@ fn micro(amount: f64) -> Option<u64> {
     (0.0..1e18).contains(&micro).then_some(micro as u64)
 }
 
-fn mode(state: &mut State, heard: &mut Heard, update: &RawValue) -> Option<()> {
+fn mode(state: &mut State, heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let update: CurrentModeUpdate = parse(update)?;
     let mode = envelope::cut(&update.current_mode_id.0, WORD_BYTES_MAX);
     state.modes.current = Some(mode.clone());
     report(
         heard,
-        Report {
+        AgentReport {
             mode: Some(mode),
-            ..Report::default()
+            ..AgentReport::default()
         },
     );
     Some(())
 }
 
-fn title(heard: &mut Heard, update: &RawValue) -> Option<()> {
+fn title(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let update: Value = parse(update)?;
     if let Some(title) = update.get("title").and_then(Value::as_str) {
         report(
             heard,
-            Report {
+            AgentReport {
                 title: Some(envelope::cut(title, WORD_BYTES_MAX)),
-                ..Report::default()
+                ..AgentReport::default()
             },
         );
     }
     Some(())
 }
 
-fn notice(heard: &mut Heard, update: &RawValue) -> Option<()> {
+fn notice(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let notice: Notice = parse(update)?;
     let text = match notice.description {
         Some(description) => format!("the agent notes: {}: {description}", notice.title),
@@ -310,7 +320,7 @@ fn notice(heard: &mut Heard, update: &RawValue) -> Option<()> {
     Some(())
 }
 
-fn compaction(heard: &mut Heard, update: &RawValue) -> Option<()> {
+fn compaction(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let update: CompactionUpdate = parse(update)?;
     let status = serde_json::to_value(&update.status).ok()?;
     let status = status.as_str().unwrap_or("under way").replace('_', " ");
@@ -319,7 +329,7 @@ fn compaction(heard: &mut Heard, update: &RawValue) -> Option<()> {
     Some(())
 }
 
-fn compaction_summary(heard: &mut Heard, update: &RawValue) -> Option<()> {
+fn compaction_summary(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let update: CompactionSummaryChunk = parse(update)?;
     let text = format!("the agent remembers: {}", text_of(&update.content)?);
     say(heard, TranscriptEntry::Notice { text });

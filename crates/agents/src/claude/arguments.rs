@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::adapter::{McpServer, Start};
+use crate::adapter::{McpServer, SessionSpec};
 
 /// The modes that leave every decision to us. The others decide themselves, or deny unasked.
 pub(super) const MODES: [&str; 3] = ["default", "acceptEdits", "plan"];
 
 /// The arguments for a session that is opened so.
-pub fn arguments(start: &Start) -> Vec<String> {
+pub fn arguments(start: &SessionSpec) -> Vec<String> {
     let mut all: Vec<String> = [
         "-p",
         "--input-format=stream-json",

@@ -12,19 +12,23 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::MODES;
 use super::state::{Asked, Phase, State};
-use super::{Message, said, wire};
+use super::{Message, messages, wire};
 use crate::adapter::{
-    Answer, Happening, Heard, Line, OrderError, PermissionAsk, Ready, RequestId, Start, meaning,
+    AdapterOutput, AgentEvent, AgentWrite, CommandError, PermissionAnswer, PermissionAsk,
+    RequestId, SessionReady, SessionSpec, meaning,
 };
-use crate::words::{cut, kept, shorten};
+use crate::truncate::{cut, kept, shorten};
 
 /// Says who we are, and says it again if it was said before.
-pub(super) fn start(state: &mut State, start: &Start) -> Result<Vec<Line>, OrderError> {
+pub(super) fn start(
+    state: &mut State,
+    start: &SessionSpec,
+) -> Result<Vec<AgentWrite>, CommandError> {
     if state.phase == Phase::New {
         let known = start.session.clone().filter(|_| !start.fork);
         let Some(session) = known.or(start.new_session.clone()) else {
             let words = "a new session of it needs an id";
-            return Err(OrderError::Unsupported(words.to_owned()));
+            return Err(CommandError::Unsupported(words.to_owned()));
         };
         state.session = session;
         state.resumed = start.session.is_some();
@@ -32,7 +36,7 @@ pub(super) fn start(state: &mut State, start: &Start) -> Result<Vec<Line>, Order
         state.phase = Phase::Initializing;
     }
     let bytes = wire::request(wire::START, &json!({"subtype": "initialize"}));
-    Ok(vec![Line::own("start", 0, bytes)])
+    Ok(vec![AgentWrite::own("start", 0, bytes)])
 }
 
 /// Why a mode is not for us.
@@ -43,7 +47,7 @@ fn unfit(mode: &str) -> Option<String> {
 }
 
 /// No session came about.
-pub(super) fn fail(state: &mut State, heard: &mut Heard, words: &str) {
+pub(super) fn fail(state: &mut State, heard: &mut AdapterOutput, words: &str) {
     state.phase = Phase::Failed;
     let message = if state.resumed {
         let session = &state.session;
@@ -51,7 +55,7 @@ pub(super) fn fail(state: &mut State, heard: &mut Heard, words: &str) {
     } else {
         format!("the agent could not open a session: {words}")
     };
-    heard.happenings.push(Happening::StartFailed { message });
+    heard.events.push(AgentEvent::StartFailed { message });
 }
 
 #[derive(Deserialize)]
@@ -84,7 +88,7 @@ impl Outcome {
 /// The agent did what it was asked for, or did not.
 pub(super) fn take_response(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     message: &Message<'_>,
 ) -> Option<()> {
     let Responded { response } = message.parse()?;
@@ -97,7 +101,7 @@ pub(super) fn take_response(
     Some(())
 }
 
-fn take_started(state: &mut State, heard: &mut Heard, response: &Outcome) {
+fn take_started(state: &mut State, heard: &mut AdapterOutput, response: &Outcome) {
     if state.phase != Phase::Initializing {
         return;
     }
@@ -107,7 +111,7 @@ fn take_started(state: &mut State, heard: &mut Heard, response: &Outcome) {
     state.phase = Phase::Open;
     state.mode = response.word("current_permission_mode");
     let version = response.word("claude_code_version").unwrap_or_default();
-    heard.happenings.push(Happening::Ready(Ready {
+    heard.events.push(AgentEvent::Ready(SessionReady {
         session: state.session.clone(),
         resumed: state.resumed,
         resumable: true,
@@ -118,17 +122,17 @@ fn take_started(state: &mut State, heard: &mut Heard, response: &Outcome) {
     }));
 }
 
-fn take_chosen(state: &mut State, heard: &mut Heard, response: &Outcome, wanted: String) {
+fn take_chosen(state: &mut State, heard: &mut AdapterOutput, response: &Outcome, wanted: String) {
     let is_mode = response.request_id.starts_with("countersign-mode-");
     let kind = if is_mode { "mode" } else { "model" };
     if let Some(words) = response.failure() {
         let text = format!("the agent's {kind} was not set to `{wanted}`: {words}");
         let notice = TranscriptEntry::Notice { text };
-        return heard.happenings.push(Happening::Said(notice));
+        return heard.events.push(AgentEvent::Transcript(notice));
     }
     let now = Some(response.word(kind).unwrap_or(wanted));
     let (mode, model) = if is_mode { (now, None) } else { (None, now) };
-    said::report(state, heard, mode, model);
+    messages::report(state, heard, mode, model);
 }
 
 /// Sets the mode, unless it is one in which the agent does not ask.
@@ -136,9 +140,9 @@ pub(super) fn set_mode(
     state: &mut State,
     revision: u32,
     mode: &str,
-) -> Result<Vec<Line>, OrderError> {
+) -> Result<Vec<AgentWrite>, CommandError> {
     if let Some(words) = unfit(mode) {
-        return Err(OrderError::Unsupported(words));
+        return Err(CommandError::Unsupported(words));
     }
     let request = json!({"subtype": "set_permission_mode", "mode": mode});
     choose(state, ("mode", revision), mode, &request)
@@ -149,7 +153,7 @@ pub(super) fn set_model(
     state: &mut State,
     revision: u32,
     model: &str,
-) -> Result<Vec<Line>, OrderError> {
+) -> Result<Vec<AgentWrite>, CommandError> {
     let request = json!({"subtype": "set_model", "model": model});
     choose(state, ("model", revision), model, &request)
 }
@@ -159,14 +163,14 @@ fn choose(
     (kind, revision): (&str, u32),
     wanted: &str,
     request: &Value,
-) -> Result<Vec<Line>, OrderError> {
+) -> Result<Vec<AgentWrite>, CommandError> {
     if state.phase != Phase::Open {
-        return Err(OrderError::NotReady);
+        return Err(CommandError::NotReady);
     }
     let id = wire::id(kind, revision);
     let bytes = wire::request(&id, request);
     state.ours.insert(id, wanted.to_owned());
-    Ok(vec![Line::own(kind, revision, bytes)])
+    Ok(vec![AgentWrite::own(kind, revision, bytes)])
 }
 
 #[derive(Deserialize)]
@@ -178,13 +182,13 @@ struct Cancelled<'a> {
 /// The agent takes an ask back. It waits for no answer any more.
 pub(super) fn take_cancellation(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     message: &Message<'_>,
 ) -> Option<()> {
     let cancelled: Cancelled<'_> = message.parse()?;
     let request = RequestId(cancelled.request_id.get().to_owned());
     if state.theirs.remove(&request).is_some() {
-        heard.happenings.push(Happening::Withdrawn { request });
+        heard.events.push(AgentEvent::Withdrawn { request });
     }
     Some(())
 }
@@ -205,7 +209,7 @@ struct Subtype {
 /// The agent wants something of us.
 pub(super) fn take_request(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     message: &Message<'_>,
 ) -> Option<()> {
     let requested: Requested<'_> = message.parse()?;
@@ -217,8 +221,8 @@ pub(super) fn take_request(
         take_ask(state, heard, (request, message.line), body);
     } else {
         let bytes = wire::error(&request, "nobody here serves this request");
-        let line = Line::about(message.line, meaning::REFUSED, bytes);
-        heard.lines.push(line);
+        let line = AgentWrite::reply_to(message.line, meaning::REFUSED, bytes);
+        heard.writes.push(line);
     }
     Some(())
 }
@@ -236,11 +240,16 @@ struct Wanted<'a> {
 }
 
 /// Hands an ask up, unless there is nobody it could be for.
-fn take_ask(state: &mut State, heard: &mut Heard, (request, line): (RequestId, u64), body: &str) {
+fn take_ask(
+    state: &mut State,
+    heard: &mut AdapterOutput,
+    (request, line): (RequestId, u64),
+    body: &str,
+) {
     let wanted = serde_json::from_str::<Wanted<'_>>(body).ok();
     let is_full = state.theirs.len() >= AGENT_REQUESTS_MAX;
     let Some(wanted) = wanted.filter(|_| !is_full && !state.is_interrupted()) else {
-        return heard.lines.push(away(&request, line));
+        return heard.writes.push(away(&request, line));
     };
     let ask = describe(&request, line, &wanted, body);
     let asked = Asked {
@@ -248,9 +257,9 @@ fn take_ask(state: &mut State, heard: &mut Heard, (request, line): (RequestId, u
         input: ask.input.clone(),
     };
     if state.theirs.insert(request.clone(), asked).is_some() {
-        heard.happenings.push(Happening::Withdrawn { request });
+        heard.events.push(AgentEvent::Withdrawn { request });
     }
-    heard.happenings.push(Happening::Asked(Box::new(ask)));
+    heard.events.push(AgentEvent::Asked(Box::new(ask)));
 }
 
 fn describe(request: &RequestId, line: u64, wanted: &Wanted<'_>, body: &str) -> PermissionAsk {
@@ -270,7 +279,7 @@ fn describe(request: &RequestId, line: u64, wanted: &Wanted<'_>, body: &str) -> 
         tool_call: cut(call, WORD_BYTES_MAX),
         title: match words {
             Some(words) => shorten(words),
-            None => said::title(&wanted.tool_name, &fields),
+            None => messages::title(&wanted.tool_name, &fields),
         },
         tool: Some(cut(&wanted.tool_name, WORD_BYTES_MAX)),
         can_allow: input.is_some(),
@@ -323,37 +332,37 @@ fn change(input: &Value) -> Option<Value> {
 pub(super) fn answer(
     state: &mut State,
     request: &RequestId,
-    answer: Answer,
-) -> Result<Vec<Line>, OrderError> {
+    answer: PermissionAnswer,
+) -> Result<Vec<AgentWrite>, CommandError> {
     let Some(Asked { line, input: asked }) = state.theirs.get(request) else {
-        return Err(OrderError::NotWaiting);
+        return Err(CommandError::NotWaiting);
     };
     let line = *line;
     let said = match answer {
-        Answer::Allow { input } => {
+        PermissionAnswer::Allow { input } => {
             let Some(asked) = asked else {
                 let words = "what it asked could not be shown, so it cannot be allowed";
-                return Err(OrderError::Unsupported(words.to_owned()));
+                return Err(CommandError::Unsupported(words.to_owned()));
             };
             let bytes = allowed(request, input.as_ref().unwrap_or(asked))?;
-            Line::about(line, meaning::ALLOW, bytes)
+            AgentWrite::reply_to(line, meaning::ALLOW, bytes)
         }
-        Answer::Deny { message, stop } => {
+        PermissionAnswer::Deny { message, stop } => {
             let words = message.unwrap_or_else(|| "This was not allowed.".to_owned());
             let bytes = denied(request, &words, stop);
-            Line::about(line, meaning::DENY, bytes)
+            AgentWrite::reply_to(line, meaning::DENY, bytes)
         }
-        Answer::Cancelled => away(request, line),
+        PermissionAnswer::Cancelled => away(request, line),
     };
     state.theirs.remove(request);
     Ok(vec![said])
 }
 
 /// A yes names what runs, whether it was changed or not.
-fn allowed(request: &RequestId, input: &Json) -> Result<Vec<u8>, OrderError> {
+fn allowed(request: &RequestId, input: &Json) -> Result<Vec<u8>, CommandError> {
     let input = input.read_exactly().filter(Value::is_object);
     let words = "an input must be an object that names each field once";
-    let input = input.ok_or_else(|| OrderError::Unsupported(words.to_owned()))?;
+    let input = input.ok_or_else(|| CommandError::Unsupported(words.to_owned()))?;
     let response = json!({"behavior": "allow", "updatedInput": input});
     Ok(wire::success(request, &response))
 }
@@ -368,7 +377,7 @@ fn denied(request: &RequestId, words: &str, stop: bool) -> Vec<u8> {
 
 /// The ask went away. The agent has no word for that; the turn ends with it, so that nothing else is
 /// tried in its place.
-fn away(request: &RequestId, line: u64) -> Line {
+fn away(request: &RequestId, line: u64) -> AgentWrite {
     let words = "The ask went away before anybody answered it.";
-    Line::about(line, meaning::CANCELLED, denied(request, words, true))
+    AgentWrite::reply_to(line, meaning::CANCELLED, denied(request, words, true))
 }

@@ -3,33 +3,36 @@
 
 use serde_json::{Value, json};
 
-use super::Claude;
+use super::ClaudeAdapter;
 use super::tests::{asks, ends, start, started};
-use crate::adapter::{Adapter as _, Answer, Heard, Line, Order, OrderError, RequestId};
+use crate::adapter::{
+    Adapter as _, AdapterOutput, AgentCommand, AgentWrite, CommandError, PermissionAnswer,
+    RequestId,
+};
 
 /// One thing that happens on a connection.
 #[derive(Clone, Debug)]
 enum Step {
     Hears(Value),
-    Told(Order),
+    Told(AgentCommand),
 }
 
 /// What came of it.
 #[derive(Debug, PartialEq)]
 enum Came {
-    Heard(Heard),
-    Said(Result<Vec<Line>, OrderError>),
+    Heard(AdapterOutput),
+    Said(Result<Vec<AgentWrite>, CommandError>),
 }
 
-fn go(claude: &mut Claude, step: &Step, number: u64) -> Came {
+fn go(claude: &mut ClaudeAdapter, step: &Step, number: u64) -> Came {
     match step {
-        Step::Hears(line) => Came::Heard(claude.hear(line.to_string().as_bytes(), number)),
-        Step::Told(order) => Came::Said(claude.order(order.clone())),
+        Step::Hears(line) => Came::Heard(claude.handle_line(line.to_string().as_bytes(), number)),
+        Step::Told(order) => Came::Said(claude.apply_command(order.clone())),
     }
 }
 
-fn prompt(turn: u32) -> Order {
-    Order::Prompt {
+fn prompt(turn: u32) -> AgentCommand {
+    AgentCommand::Prompt {
         turn,
         messages: vec![format!("message {turn}")],
     }
@@ -44,9 +47,9 @@ fn piece(event: &Value) -> Step {
     Step::Hears(json!({"type": "stream_event", "event": event, "parent_tool_use_id": null}))
 }
 
-fn answer(request: &str, answer: Answer) -> Step {
+fn answer(request: &str, answer: PermissionAnswer) -> Step {
     let request = RequestId(format!("\"{request}\""));
-    Step::Told(Order::Answer { request, answer })
+    Step::Told(AgentCommand::Answer { request, answer })
 }
 
 /// Two turns with everything in them that leaves something to remember.
@@ -72,9 +75,9 @@ fn story() -> Vec<Step> {
             {"subtype": "success", "request_id": id, "response": {}}}))
     };
     vec![
-        Step::Told(Order::Start(start())),
+        Step::Told(AgentCommand::Start(start())),
         Step::Hears(started()),
-        Step::Told(Order::SetMode {
+        Step::Told(AgentCommand::SetMode {
             revision: 1,
             mode: "plan".into(),
         }),
@@ -94,10 +97,10 @@ fn story() -> Vec<Step> {
         used("t1"),
         asked("r1"),
         asked("r2"),
-        answer("r2", Answer::Allow { input: None }),
+        answer("r2", PermissionAnswer::Allow { input: None }),
         answer(
             "r1",
-            Answer::Deny {
+            PermissionAnswer::Deny {
                 message: None,
                 stop: false,
             },
@@ -108,7 +111,7 @@ fn story() -> Vec<Step> {
         lifecycle(2, "queued"),
         used("t2"),
         asked("r3"),
-        Step::Told(Order::Interrupt),
+        Step::Told(AgentCommand::Interrupt),
         lifecycle(2, "started"),
         Step::Hears(json!({"type": "control_cancel_request", "request_id": "r3"})),
         asked("r4"),
@@ -121,10 +124,10 @@ fn story() -> Vec<Step> {
 #[test]
 fn whoever_goes_on_says_and_tells_the_same() {
     let story = story();
-    let mut first = Claude::new();
+    let mut first = ClaudeAdapter::new();
     let mut whole = Vec::new();
     for (number, step) in (0..).zip(&story) {
-        let mut next = Claude::restore(&first.state()).unwrap();
+        let mut next = ClaudeAdapter::restore(&first.state()).unwrap();
         assert_eq!(next, first);
         assert_eq!(next.open_requests(), first.open_requests());
         let rest: Vec<Came> = (number..)
@@ -141,24 +144,28 @@ fn whoever_goes_on_says_and_tells_the_same() {
 
 #[test]
 fn an_order_that_is_given_again_says_the_same_and_changes_nothing() {
-    let mut claude = Claude::new();
-    let mut orders: Vec<Order> = Vec::new();
+    let mut claude = ClaudeAdapter::new();
+    let mut orders: Vec<AgentCommand> = Vec::new();
     for (number, step) in (0..).zip(&story()) {
         go(&mut claude, step, number);
         match step {
-            Step::Told(order @ (Order::Start(_) | Order::Prompt { .. } | Order::Interrupt)) => {
+            Step::Told(
+                order @ (AgentCommand::Start(_)
+                | AgentCommand::Prompt { .. }
+                | AgentCommand::Interrupt),
+            ) => {
                 orders.push(order.clone());
             }
             Step::Hears(line) if line["type"] == "result" && claude.state.turn.is_none() => {
-                orders.retain(|order| matches!(order, Order::Start(_)));
+                orders.retain(|order| matches!(order, AgentCommand::Start(_)));
             }
             _ => {}
         }
         for order in &orders {
-            let mut next = Claude::restore(&claude.state()).unwrap();
-            let said = next.order(order.clone());
+            let mut next = ClaudeAdapter::restore(&claude.state()).unwrap();
+            let said = next.apply_command(order.clone());
             assert_eq!(next, claude, "{order:?} after step {number}");
-            assert_eq!(said, claude.clone().order(order.clone()));
+            assert_eq!(said, claude.clone().apply_command(order.clone()));
         }
     }
 }

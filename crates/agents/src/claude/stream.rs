@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::state::{State, Streamed};
 use super::{Message, turn};
-use crate::adapter::{Happening, Heard};
-use crate::words::cut;
+use crate::adapter::{AdapterOutput, AgentEvent};
+use crate::truncate::cut;
 
 #[derive(Deserialize)]
 struct Piece {
@@ -50,7 +50,11 @@ enum Delta {
 }
 
 /// Takes one piece. Those of a helper of the agent's own are left out: its messages come whole.
-pub(super) fn take(state: &mut State, heard: &mut Heard, message: &Message<'_>) -> Option<()> {
+pub(super) fn take(
+    state: &mut State,
+    heard: &mut AdapterOutput,
+    message: &Message<'_>,
+) -> Option<()> {
     let piece: Piece = message.parse()?;
     if message.parent.is_some() {
         return Some(());
@@ -84,13 +88,13 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, message: &Message<'_>) 
 
 fn tell(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     text: String,
     entry: impl Fn(String) -> TranscriptEntry,
 ) {
     state.streamed.bytes += text.len();
     if !text.is_empty() {
-        heard.happenings.push(Happening::Said(entry(text)));
+        heard.events.push(AgentEvent::Transcript(entry(text)));
     }
 }
 

@@ -4,14 +4,15 @@ use countersign_core::Json;
 use countersign_core::event::{ToolStatus, TranscriptEntry, Usage};
 use serde_json::{Value, json};
 
-use super::{Claude, arguments};
+use super::{ClaudeAdapter, arguments};
 use crate::adapter::{
-    Adapter as _, Answer, Happening, Heard, Line, McpServer, Name, Order, OrderError,
-    PermissionAsk, Ready, Report, RequestId, ServeError, Serves, Start, TurnEnd, meaning,
+    Adapter as _, AdapterOutput, AgentCommand, AgentEvent, AgentReport, AgentWrite,
+    ClientRequestError, CommandError, McpServer, PermissionAnswer, PermissionAsk, RequestId,
+    Serves, SessionReady, SessionSpec, TurnEnd, WriteId, meaning,
 };
 
-pub(super) fn start() -> Start {
-    Start {
+pub(super) fn start() -> SessionSpec {
+    SessionSpec {
         cwd: "/p".into(),
         session: None,
         fork: false,
@@ -29,14 +30,14 @@ pub(super) fn start() -> Start {
 /// The number of every line that [`hear`] hears; where numbers matter a test gives its own.
 const LINE: u64 = 100;
 
-fn hear(claude: &mut Claude, message: &Value) -> Heard {
-    claude.hear(message.to_string().as_bytes(), LINE)
+fn hear(claude: &mut ClaudeAdapter, message: &Value) -> AdapterOutput {
+    claude.handle_line(message.to_string().as_bytes(), LINE)
 }
 
-fn told(claude: &mut Claude, message: &Value) -> Vec<Happening> {
+fn told(claude: &mut ClaudeAdapter, message: &Value) -> Vec<AgentEvent> {
     let heard = hear(claude, message);
-    assert_eq!(heard.lines, []);
-    heard.happenings
+    assert_eq!(heard.writes, []);
+    heard.events
 }
 
 pub(super) fn started() -> Value {
@@ -47,32 +48,32 @@ pub(super) fn started() -> Value {
     }})
 }
 
-fn open() -> Claude {
-    let mut claude = Claude::new();
-    claude.order(Order::Start(start())).unwrap();
+fn open() -> ClaudeAdapter {
+    let mut claude = ClaudeAdapter::new();
+    claude.apply_command(AgentCommand::Start(start())).unwrap();
     hear(&mut claude, &started());
     claude
 }
 
-fn prompt(turn: u32) -> Order {
-    Order::Prompt {
+fn prompt(turn: u32) -> AgentCommand {
+    AgentCommand::Prompt {
         turn,
         messages: vec!["do it".to_owned()],
     }
 }
 
-fn in_turn() -> Claude {
+fn in_turn() -> ClaudeAdapter {
     let mut claude = open();
-    claude.order(prompt(1)).unwrap();
+    claude.apply_command(prompt(1)).unwrap();
     claude
 }
 
-fn said(line: &Line) -> Value {
+fn said(line: &AgentWrite) -> Value {
     assert_eq!(line.bytes.last(), Some(&b'\n'));
     serde_json::from_slice(&line.bytes).unwrap()
 }
 
-fn one(lines: Result<Vec<Line>, OrderError>) -> (Name, String, Value) {
+fn one(lines: Result<Vec<AgentWrite>, CommandError>) -> (WriteId, String, Value) {
     let lines = lines.unwrap();
     assert_eq!(lines.len(), 1);
     (
@@ -118,14 +119,14 @@ fn ended(reason: &str, message: Option<&str>) -> TurnEnd {
     }
 }
 
-fn cost() -> Happening {
-    Happening::Reported(Report {
+fn cost() -> AgentEvent {
+    AgentEvent::Reported(AgentReport {
         usage: Some(Usage {
             cost_micro_usd: Some(1200),
             context_size: Some(1000),
             ..Usage::default()
         }),
-        ..Report::default()
+        ..AgentReport::default()
     })
 }
 
@@ -135,14 +136,14 @@ fn id(text: &str) -> RequestId {
 
 #[test]
 fn a_session_is_opened_by_one_request() {
-    let mut claude = Claude::new();
-    let (name, _, line) = one(claude.order(Order::Start(start())));
-    assert_eq!(name, Name::own("start", 0));
+    let mut claude = ClaudeAdapter::new();
+    let (name, _, line) = one(claude.apply_command(AgentCommand::Start(start())));
+    assert_eq!(name, WriteId::own("start", 0));
     let request = json!({"type": "control_request", "request_id": "countersign-start",
         "request": {"subtype": "initialize"}});
     assert_eq!(line, request);
-    assert_eq!(claude.order(prompt(1)), Err(OrderError::NotReady));
-    let ready = Ready {
+    assert_eq!(claude.apply_command(prompt(1)), Err(CommandError::NotReady));
+    let ready = SessionReady {
         session: "11111111-1111-8111-a111-111111111111".into(),
         resumed: false,
         resumable: true,
@@ -151,22 +152,22 @@ fn a_session_is_opened_by_one_request() {
         mode: Some("default".into()),
         warnings: Vec::new(),
     };
-    assert_eq!(told(&mut claude, &started()), [Happening::Ready(ready)]);
+    assert_eq!(told(&mut claude, &started()), [AgentEvent::Ready(ready)]);
     assert_eq!(told(&mut claude, &started()), []);
 }
 
 #[test]
 fn a_session_that_is_not_there_fails_in_words() {
-    let mut claude = Claude::new();
-    let start = Start {
+    let mut claude = ClaudeAdapter::new();
+    let start = SessionSpec {
         session: Some("gone".into()),
         ..start()
     };
-    claude.order(Order::Start(start)).unwrap();
+    claude.apply_command(AgentCommand::Start(start)).unwrap();
     let result = json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
         "num_turns": 0, "session_id": "gone", "errors": ["No conversation found"]});
     let message = "the agent could not go on with the session `gone`: No conversation found";
-    let failed = Happening::StartFailed {
+    let failed = AgentEvent::StartFailed {
         message: message.into(),
     };
     assert_eq!(told(&mut claude, &result), [failed]);
@@ -174,33 +175,33 @@ fn a_session_that_is_not_there_fails_in_words() {
 
 #[test]
 fn a_mode_in_which_it_would_not_ask_is_refused() {
-    let mut claude = Claude::new();
+    let mut claude = ClaudeAdapter::new();
     let mode = Some("bypassPermissions".to_owned());
-    let start = Start { mode, ..start() };
+    let start = SessionSpec { mode, ..start() };
     assert!(arguments(&start).contains(&"--permission-mode=default".to_owned()));
-    claude.order(Order::Start(start)).unwrap();
+    claude.apply_command(AgentCommand::Start(start)).unwrap();
     let words = "the agent has no mode `bypassPermissions` in which it asks: use one of default, \
                  acceptEdits, plan";
     let heard = told(&mut claude, &started());
     assert!(
-        matches!(&heard[..], [Happening::Ready(ready)] if ready.warnings == [words]),
+        matches!(&heard[..], [AgentEvent::Ready(ready)] if ready.warnings == [words]),
         "{heard:?}"
     );
     for mode in ["bypassPermissions", "auto", "dontAsk"] {
-        let order = Order::SetMode {
+        let order = AgentCommand::SetMode {
             revision: 1,
             mode: mode.to_owned(),
         };
         assert!(matches!(
-            claude.order(order),
-            Err(OrderError::Unsupported(_))
+            claude.apply_command(order),
+            Err(CommandError::Unsupported(_))
         ));
     }
 }
 
 #[test]
 fn whatever_it_is_started_with_it_asks_about_every_tool() {
-    let start = Start {
+    let start = SessionSpec {
         session: Some("s".into()),
         mode: Some("plan".into()),
         model: Some("--dangerously-skip-permissions".into()),
@@ -247,7 +248,7 @@ fn whatever_it_is_started_with_it_asks_about_every_tool() {
 fn a_session_is_new_gone_on_with_or_begun_from_another() {
     let last = |session: Option<&str>, fork| {
         let session = session.map(str::to_owned);
-        let all = arguments(&Start {
+        let all = arguments(&SessionSpec {
             session,
             fork,
             ..start()
@@ -263,15 +264,18 @@ fn a_session_is_new_gone_on_with_or_begun_from_another() {
 #[test]
 fn a_prompt_is_said_with_an_id_and_the_same_whenever_it_is_said() {
     let mut claude = open();
-    let (name, _, line) = one(claude.order(prompt(3)));
-    assert_eq!(name, Name::own("prompt", 3));
+    let (name, _, line) = one(claude.apply_command(prompt(3)));
+    assert_eq!(name, WriteId::own("prompt", 3));
     let uuid = line["uuid"].clone();
     let expected = json!({"type": "user", "uuid": uuid, "parent_tool_use_id": null,
         "session_id": "", "message":
             {"role": "user", "content": [{"type": "text", "text": "do it"}]}});
     assert_eq!(line, expected);
-    assert_eq!(one(claude.order(prompt(3))), (name, String::new(), line));
-    assert_eq!(claude.order(prompt(4)), Err(OrderError::NotReady));
+    assert_eq!(
+        one(claude.apply_command(prompt(3))),
+        (name, String::new(), line)
+    );
+    assert_eq!(claude.apply_command(prompt(4)), Err(CommandError::NotReady));
 }
 
 #[test]
@@ -298,20 +302,20 @@ fn an_ask_is_handed_up_with_all_that_is_known() {
         hears_words: true,
     };
     let heard = told(&mut claude, &asks("r1", "Write", &input));
-    assert_eq!(heard, [Happening::Asked(Box::new(ask))]);
+    assert_eq!(heard, [AgentEvent::Asked(Box::new(ask))]);
     assert_eq!(claude.open_requests(), [LINE]);
 }
 
-fn answered(answer: Answer) -> (Name, String, Value) {
+fn answered(answer: PermissionAnswer) -> (WriteId, String, Value) {
     let mut claude = in_turn();
     hear(&mut claude, &asks("r1", "Bash", &json!({"command": "ls"})));
     let request = id("r1");
-    let order = Order::Answer {
+    let order = AgentCommand::Answer {
         request: request.clone(),
         answer,
     };
-    let (name, meaning, line) = one(claude.order(order.clone()));
-    assert_eq!(claude.order(order), Err(OrderError::NotWaiting));
+    let (name, meaning, line) = one(claude.apply_command(order.clone()));
+    assert_eq!(claude.apply_command(order), Err(CommandError::NotWaiting));
     assert_eq!(claude.open_requests(), [0; 0]);
     let response = &line["response"];
     assert_eq!(
@@ -323,19 +327,19 @@ fn answered(answer: Answer) -> (Name, String, Value) {
 
 #[test]
 fn an_answer_says_what_runs_or_why_not() {
-    let name = Name::Line(LINE);
+    let name = WriteId::Line(LINE);
     let asked = json!({"behavior": "allow", "updatedInput": {"command": "ls"}});
     assert_eq!(
-        answered(Answer::Allow { input: None }),
+        answered(PermissionAnswer::Allow { input: None }),
         (name.clone(), meaning::ALLOW.into(), asked)
     );
     let input = Some(Json::from_value(&json!({"command": "pwd"})).unwrap());
     let edited = json!({"behavior": "allow", "updatedInput": {"command": "pwd"}});
     assert_eq!(
-        answered(Answer::Allow { input }),
+        answered(PermissionAnswer::Allow { input }),
         (name.clone(), meaning::ALLOW.into(), edited)
     );
-    let deny = |stop| Answer::Deny {
+    let deny = |stop| PermissionAnswer::Deny {
         message: Some("use git".into()),
         stop,
     };
@@ -352,7 +356,7 @@ fn an_answer_says_what_runs_or_why_not() {
     let away = json!({"behavior": "deny", "interrupt": true,
         "message": "The ask went away before anybody answered it."});
     assert_eq!(
-        answered(Answer::Cancelled),
+        answered(PermissionAnswer::Cancelled),
         (name, meaning::CANCELLED.into(), away)
     );
 }
@@ -363,8 +367,8 @@ fn what_cannot_be_read_with_certainty_cannot_be_allowed() {
     let text = asks("r1", "Bash", &json!("INPUT")).to_string();
     for input in [r#"{"command":"ls","command":"rm"}"#, r#"["ls"]"#, "null"] {
         let text = text.replace("\"INPUT\"", input);
-        let heard = claude.hear(text.as_bytes(), LINE);
-        let Some(Happening::Asked(ask)) = heard.happenings.last() else {
+        let heard = claude.handle_line(text.as_bytes(), LINE);
+        let Some(AgentEvent::Asked(ask)) = heard.events.last() else {
             panic!("{heard:?}");
         };
         assert_eq!(
@@ -372,13 +376,13 @@ fn what_cannot_be_read_with_certainty_cannot_be_allowed() {
             (false, false, &None)
         );
     }
-    let allow = Order::Answer {
+    let allow = AgentCommand::Answer {
         request: id("r1"),
-        answer: Answer::Allow { input: None },
+        answer: PermissionAnswer::Allow { input: None },
     };
     assert!(matches!(
-        claude.order(allow),
-        Err(OrderError::Unsupported(_))
+        claude.apply_command(allow),
+        Err(CommandError::Unsupported(_))
     ));
     assert_eq!(claude.open_requests(), [LINE]);
 }
@@ -389,7 +393,7 @@ fn an_ask_that_is_taken_back_is_withdrawn() {
     hear(&mut claude, &asks("r1", "Bash", &json!({"command": "ls"})));
     let cancel = json!({"type": "control_cancel_request", "request_id": "r1"});
     let request = id("r1");
-    let withdrawn = Happening::Withdrawn { request };
+    let withdrawn = AgentEvent::Withdrawn { request };
     assert_eq!(told(&mut claude, &cancel), [withdrawn]);
     assert_eq!(told(&mut claude, &cancel), []);
 }
@@ -400,11 +404,11 @@ fn a_request_that_nobody_serves_is_refused_at_once() {
     let request = json!({"type": "control_request", "request_id": "h",
         "request": {"subtype": "hook_callback", "callback_id": "x", "input": {}}});
     let heard = hear(&mut claude, &request);
-    assert_eq!(heard.happenings, []);
-    let (name, meaning, line) = one(Ok(heard.lines));
+    assert_eq!(heard.events, []);
+    let (name, meaning, line) = one(Ok(heard.writes));
     assert_eq!(
         (name, meaning.as_str()),
-        (Name::Line(LINE), meaning::REFUSED)
+        (WriteId::Line(LINE), meaning::REFUSED)
     );
     let response = json!({"subtype": "error", "request_id": "h",
         "error": "nobody here serves this request"});
@@ -418,17 +422,17 @@ fn a_request_that_nobody_serves_is_refused_at_once() {
 fn an_interrupt_withdraws_what_is_asked_and_lets_nothing_more_be_asked() {
     let mut claude = in_turn();
     hear(&mut claude, &asks("r1", "Bash", &json!({"command": "ls"})));
-    let (name, _, line) = one(claude.order(Order::Interrupt));
-    assert_eq!(name, Name::own("interrupt", 1));
+    let (name, _, line) = one(claude.apply_command(AgentCommand::Interrupt));
+    assert_eq!(name, WriteId::own("interrupt", 1));
     let request = json!({"type": "control_request", "request_id": "countersign-interrupt-1",
         "request": {"subtype": "interrupt"}});
     assert_eq!(line, request);
-    let again = one(claude.order(Order::Interrupt));
+    let again = one(claude.apply_command(AgentCommand::Interrupt));
     assert_eq!(again, (name, String::new(), line));
     let heard = hear(&mut claude, &asks("r2", "Bash", &json!({"command": "ls"})));
-    let withdrawn = Happening::Withdrawn { request: id("r1") };
-    assert_eq!(heard.happenings, [withdrawn]);
-    let answer = &said(&heard.lines[0])["response"]["response"];
+    let withdrawn = AgentEvent::Withdrawn { request: id("r1") };
+    assert_eq!(heard.events, [withdrawn]);
+    let answer = &said(&heard.writes[0])["response"]["response"];
     assert_eq!(
         (&answer["behavior"], &answer["interrupt"]),
         (&json!("deny"), &json!(true))
@@ -438,15 +442,15 @@ fn an_interrupt_withdraws_what_is_asked_and_lets_nothing_more_be_asked() {
         "terminal_reason": "aborted_tools", "stop_reason": "tool_use", "result": null,
         "errors": ["[ede_diagnostic] result_type=user"]}),
     );
-    let turn = Happening::TurnEnded {
+    let turn = AgentEvent::TurnEnded {
         turn: 1,
         end: ended("cancelled", None),
     };
     assert_eq!(told(&mut claude, &result), [cost(), turn]);
 }
 
-fn lifecycle(claude: &mut Claude, state: &str) -> Value {
-    let (_, _, line) = one(claude.order(prompt(1)));
+fn lifecycle(claude: &mut ClaudeAdapter, state: &str) -> Value {
+    let (_, _, line) = one(claude.apply_command(prompt(1)));
     json!({"type": "command_lifecycle", "command_uuid": line["uuid"], "state": state})
 }
 
@@ -458,7 +462,7 @@ fn a_turn_that_it_began_by_itself_is_not_ours() {
     assert_eq!(told(&mut claude, &ends(&json!({}))), [cost()]);
     let began = lifecycle(&mut claude, "started");
     assert_eq!(told(&mut claude, &began), []);
-    let turn = Happening::TurnEnded {
+    let turn = AgentEvent::TurnEnded {
         turn: 1,
         end: ended("end_turn", None),
     };
@@ -477,7 +481,7 @@ fn a_prompt_that_came_to_nothing_is_over_all_the_same() {
         usage: None,
         ..ended("cancelled", None)
     };
-    let turn = Happening::TurnEnded { turn: 1, end };
+    let turn = AgentEvent::TurnEnded { turn: 1, end };
     assert_eq!(told(&mut claude, &over), [turn]);
     assert_eq!(told(&mut claude, &over), []);
 }
@@ -487,11 +491,11 @@ fn a_prompt_that_was_interrupted_in_the_queue_is_interrupted_when_it_begins() {
     let mut claude = in_turn();
     let queued = lifecycle(&mut claude, "queued");
     hear(&mut claude, &queued);
-    claude.order(Order::Interrupt).unwrap();
+    claude.apply_command(AgentCommand::Interrupt).unwrap();
     let began = lifecycle(&mut claude, "started");
     let heard = hear(&mut claude, &began);
-    let (name, _, line) = one(Ok(heard.lines));
-    assert_eq!(name, Name::Line(LINE));
+    let (name, _, line) = one(Ok(heard.writes));
+    assert_eq!(name, WriteId::Line(LINE));
     assert_eq!(line["request"], json!({"subtype": "interrupt"}));
 }
 
@@ -499,7 +503,7 @@ fn a_prompt_that_was_interrupted_in_the_queue_is_interrupted_when_it_begins() {
 fn a_turn_that_fails_says_why() {
     let mut claude = in_turn();
     let result = ends(&json!({"is_error": true, "result": "API Error: 401"}));
-    let turn = Happening::TurnEnded {
+    let turn = AgentEvent::TurnEnded {
         turn: 1,
         end: ended("error", Some("API Error: 401")),
     };
@@ -515,14 +519,14 @@ fn whole(blocks: &Value) -> Value {
         "message": {"id": "msg_1", "role": "assistant", "content": blocks}})
 }
 
-fn assistant(text: &str) -> Happening {
+fn assistant(text: &str) -> AgentEvent {
     let text = text.to_owned();
-    Happening::Said(TranscriptEntry::Assistant { text })
+    AgentEvent::Transcript(TranscriptEntry::Assistant { text })
 }
 
-fn thinking(text: &str) -> Happening {
+fn thinking(text: &str) -> AgentEvent {
     let text = text.to_owned();
-    Happening::Said(TranscriptEntry::Thinking { text })
+    AgentEvent::Transcript(TranscriptEntry::Thinking { text })
 }
 
 #[test]
@@ -531,7 +535,7 @@ fn text_in_pieces_is_told_once() {
     let begun = json!({"type": "message_start", "message": {"id": "msg_1",
         "usage": {"input_tokens": 70, "cache_read_input_tokens": 7}}});
     assert_eq!(told(&mut claude, &piece(&begun)), []);
-    let pieces = |claude: &mut Claude, kind: &str, field: &str, texts: &[&str]| {
+    let pieces = |claude: &mut ClaudeAdapter, kind: &str, field: &str, texts: &[&str]| {
         let block = json!({"type": "content_block_start", "index": 0, "content_block": {}});
         let mut heard = told(claude, &piece(&block));
         for text in texts {
@@ -556,7 +560,7 @@ fn text_in_pieces_is_told_once() {
     assert_eq!(told(&mut claude, &other), [assistant("First this.")]);
     let heard = told(&mut claude, &ends(&json!({})));
     assert!(
-        matches!(&heard[0], Happening::Reported(report)
+        matches!(&heard[0], AgentEvent::Reported(report)
             if report.usage.unwrap().context_used == Some(77)),
         "{heard:?}"
     );
@@ -574,7 +578,10 @@ fn tools_and_what_came_of_them_are_told() {
         input: Some(Json::from_value(&input).unwrap()),
         status: Some(ToolStatus::InProgress),
     };
-    assert_eq!(told(&mut claude, &whole(&block)), [Happening::Said(used)]);
+    assert_eq!(
+        told(&mut claude, &whole(&block)),
+        [AgentEvent::Transcript(used)]
+    );
     let result = |content: &Value, is_error| {
         json!({"type": "user", "message": {"role": "user", "content": [
             {"type": "tool_result", "tool_use_id": "t1", "content": content, "is_error": is_error},
@@ -582,7 +589,7 @@ fn tools_and_what_came_of_them_are_told() {
     };
     let came = |status, text: &str| {
         let (id, text) = ("t1".to_owned(), text.to_owned());
-        [Happening::Said(TranscriptEntry::ToolResult {
+        [AgentEvent::Transcript(TranscriptEntry::ToolResult {
             id,
             status,
             text,
@@ -598,18 +605,18 @@ fn tools_and_what_came_of_them_are_told() {
     let heard = told(&mut claude, &ends(&json!({})));
     let mut end = ended("end_turn", None);
     end.left_open = vec![("t1".into(), ToolStatus::Unknown)];
-    assert_eq!(heard[1], Happening::TurnEnded { turn: 1, end });
+    assert_eq!(heard[1], AgentEvent::TurnEnded { turn: 1, end });
 }
 
 #[test]
 fn a_mode_and_a_model_are_set_and_told_when_they_are() {
     let mut claude = open();
-    let mode = Order::SetMode {
+    let mode = AgentCommand::SetMode {
         revision: 2,
         mode: "plan".into(),
     };
-    let (name, _, line) = one(claude.order(mode));
-    assert_eq!(name, Name::own("mode", 2));
+    let (name, _, line) = one(claude.apply_command(mode));
+    assert_eq!(name, WriteId::own("mode", 2));
     let request = json!({"subtype": "set_permission_mode", "mode": "plan"});
     assert_eq!(line["request"], request);
     let response = |id: &str, response: &Value| {
@@ -619,19 +626,19 @@ fn a_mode_and_a_model_are_set_and_told_when_they_are() {
     let set = response("countersign-mode-2", &json!({"mode": "plan"}));
     let mode = Some("plan".to_owned());
     let report = |mode, model| {
-        [Happening::Reported(Report {
+        [AgentEvent::Reported(AgentReport {
             mode,
             model,
-            ..Report::default()
+            ..AgentReport::default()
         })]
     };
     assert_eq!(told(&mut claude, &set), report(mode, None));
-    let model = || Order::SetModel {
+    let model = || AgentCommand::SetModel {
         revision: 2,
         model: "sonnet".into(),
     };
-    let (name, _, line) = one(claude.order(model()));
-    assert_eq!(name, Name::own("model", 2));
+    let (name, _, line) = one(claude.apply_command(model()));
+    assert_eq!(name, WriteId::own("model", 2));
     let request = json!({"subtype": "set_model", "model": "sonnet"});
     assert_eq!(line["request"], request);
     let set = response(
@@ -640,12 +647,12 @@ fn a_mode_and_a_model_are_set_and_told_when_they_are() {
     );
     let expected = report(None, Some("claude-sonnet-5-5".to_owned()));
     assert_eq!(told(&mut claude, &set), expected);
-    claude.order(model()).unwrap();
+    claude.apply_command(model()).unwrap();
     let failed = json!({"type": "control_response", "response": {"subtype": "error",
         "request_id": "countersign-model-2", "error": "no such model"}});
     let text = "the agent's model was not set to `sonnet`: no such model".to_owned();
     let notice = TranscriptEntry::Notice { text };
-    assert_eq!(told(&mut claude, &failed), [Happening::Said(notice)]);
+    assert_eq!(told(&mut claude, &failed), [AgentEvent::Transcript(notice)]);
 }
 
 #[test]
@@ -653,18 +660,18 @@ fn what_it_says_of_itself_is_told_when_it_is_new() {
     let mut claude = open();
     let init = json!({"type": "system", "subtype": "init", "model": "m", "session_id": "s",
         "permissionMode": "default", "tools": ["Bash"]});
-    let report = Report {
+    let report = AgentReport {
         model: Some("m".into()),
-        ..Report::default()
+        ..AgentReport::default()
     };
-    assert_eq!(told(&mut claude, &init), [Happening::Reported(report)]);
+    assert_eq!(told(&mut claude, &init), [AgentEvent::Reported(report)]);
     assert_eq!(told(&mut claude, &init), []);
     let status = json!({"type": "system", "subtype": "status", "permissionMode": "plan"});
-    let report = Report {
+    let report = AgentReport {
         mode: Some("plan".into()),
-        ..Report::default()
+        ..AgentReport::default()
     };
-    assert_eq!(told(&mut claude, &status), [Happening::Reported(report)]);
+    assert_eq!(told(&mut claude, &status), [AgentEvent::Reported(report)]);
 }
 
 #[test]
@@ -676,16 +683,16 @@ fn what_is_not_known_is_kept_and_what_is_no_message_is_noise() {
         json!({"type": "result", "is_error": "what"}),
     ] {
         let update = Json::from_value(&unknown).unwrap();
-        let kept = Happening::Said(TranscriptEntry::Other { update });
+        let kept = AgentEvent::Transcript(TranscriptEntry::Other { update });
         assert_eq!(told(&mut claude, &unknown), [kept]);
     }
     for noise in ["hello", "[1]", "{\"x\":1}"] {
-        let heard = claude.hear(noise.as_bytes(), LINE);
-        assert_eq!(heard.happenings, [Happening::Noise(noise.to_owned())]);
+        let heard = claude.handle_line(noise.as_bytes(), LINE);
+        assert_eq!(heard.events, [AgentEvent::Noise(noise.to_owned())]);
     }
-    assert_eq!(claude.hear(b" ", LINE), Heard::default());
+    assert_eq!(claude.handle_line(b" ", LINE), AdapterOutput::default());
     let request = RequestId("1".into());
-    let served = Err(ServeError::Failed(String::new()));
-    let serve = claude.order(Order::Serve { request, served });
-    assert!(matches!(serve, Err(OrderError::Unsupported(_))));
+    let served = Err(ClientRequestError::Failed(String::new()));
+    let serve = claude.apply_command(AgentCommand::Serve { request, served });
+    assert!(matches!(serve, Err(CommandError::Unsupported(_))));
 }

@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 
 use super::state::{Phase, Running, State};
 use super::{Message, control, wire};
-use crate::adapter::{Happening, Heard, Line, OrderError, Report, TurnEnd};
-use crate::words::{cut, shorten};
+use crate::adapter::{AdapterOutput, AgentEvent, AgentReport, AgentWrite, CommandError, TurnEnd};
+use crate::truncate::{cut, shorten};
 
 /// Begins a turn, or says again what began the one that runs.
 pub(super) fn prompt(
     state: &mut State,
     turn: u32,
     messages: &[String],
-) -> Result<Vec<Line>, OrderError> {
+) -> Result<Vec<AgentWrite>, CommandError> {
     let runs = state.turn.is_some_and(|running| running.number != turn);
     if state.phase != Phase::Open || runs {
-        return Err(OrderError::NotReady);
+        return Err(CommandError::NotReady);
     }
     state.turn.get_or_insert(Running {
         number: turn,
@@ -29,11 +29,11 @@ pub(super) fn prompt(
     });
     let id = wire::prompt_id(&state.session, turn);
     let bytes = wire::prompt(&id, messages);
-    Ok(vec![Line::own("prompt", turn, bytes)])
+    Ok(vec![AgentWrite::own("prompt", turn, bytes)])
 }
 
 /// Ends the turn. The agent takes back what it asks in it, so nothing is answered here.
-pub(super) fn interrupt(state: &mut State) -> Vec<Line> {
+pub(super) fn interrupt(state: &mut State) -> Vec<AgentWrite> {
     let Some(turn) = &mut state.turn else {
         return Vec::new();
     };
@@ -41,7 +41,7 @@ pub(super) fn interrupt(state: &mut State) -> Vec<Line> {
     let number = turn.number;
     let asks = std::mem::take(&mut state.theirs);
     state.withdrawn.extend(asks.into_keys());
-    vec![Line::own("interrupt", number, stop(number))]
+    vec![AgentWrite::own("interrupt", number, stop(number))]
 }
 
 fn stop(turn: u32) -> Vec<u8> {
@@ -58,7 +58,7 @@ struct Lifecycle {
 /// The agent says how far it is with a prompt.
 pub(super) fn take_lifecycle(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     message: &Message<'_>,
 ) -> Option<()> {
     let of: Lifecycle = message.parse()?;
@@ -73,8 +73,8 @@ pub(super) fn take_lifecycle(
             turn.queued = false;
             // An interrupt ends what runs, and not what waits in the queue behind it.
             if turn.interrupted {
-                let line = Line::about(message.line, "", stop(turn.number));
-                heard.lines.push(line);
+                let line = AgentWrite::reply_to(message.line, "", stop(turn.number));
+                heard.writes.push(line);
             }
         }
         // Its result comes before, unless there was nothing to run.
@@ -120,7 +120,7 @@ struct Ended {
 /// A turn is over, or no session came about.
 pub(super) fn take_result(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     message: &Message<'_>,
 ) -> Option<()> {
     let ended: Ended = message.parse()?;
@@ -128,9 +128,9 @@ pub(super) fn take_result(
         control::fail(state, heard, &words(&ended));
         return Some(());
     }
-    heard.happenings.push(Happening::Reported(Report {
+    heard.events.push(AgentEvent::Reported(AgentReport {
         usage: Some(session_usage(state, &ended)),
-        ..Report::default()
+        ..AgentReport::default()
     }));
     if let Some(turn) = state.turn.take_if(|turn| !turn.queued) {
         let reason = reason(turn, &ended);
@@ -142,15 +142,15 @@ pub(super) fn take_result(
 
 fn end(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     turn: Running,
     (reason, message, usage): (String, Option<String>, Option<Usage>),
 ) {
     for request in std::mem::take(&mut state.theirs).into_keys() {
-        heard.happenings.push(Happening::Withdrawn { request });
+        heard.events.push(AgentEvent::Withdrawn { request });
     }
     let calls = std::mem::take(&mut state.calls).into_iter();
-    heard.happenings.push(Happening::TurnEnded {
+    heard.events.push(AgentEvent::TurnEnded {
         turn: turn.number,
         end: TurnEnd {
             reason,

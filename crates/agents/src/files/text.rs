@@ -8,16 +8,16 @@ use countersign_core::limits;
 use rustix::fs::{FileType, OFlags};
 
 use super::place::Place;
-use super::{FileError, Roots};
+use super::{FileError, FileRoots};
 
 /// A file that may be read.
 #[derive(Debug)]
-pub struct Opened {
+pub struct ReadTarget {
     file: File,
     real: PathBuf,
 }
 
-impl Opened {
+impl ReadTarget {
     /// Where the file truly is. Judge this before anything is read.
     pub fn real_path(&self) -> &Path {
         &self.real
@@ -25,7 +25,7 @@ impl Opened {
 }
 
 /// Opens a regular file inside the roots. Reads nothing.
-pub fn open_for_read(path: &Path, roots: &Roots) -> Result<Opened, FileError> {
+pub fn open_for_read(path: &Path, roots: &FileRoots) -> Result<ReadTarget, FileError> {
     if !path.is_absolute() {
         return Err(FileError::BadPath { path: path.into() });
     }
@@ -42,7 +42,7 @@ pub fn open_for_read(path: &Path, roots: &Roots) -> Result<Opened, FileError> {
             path: path.into(),
             source: error.into(),
         })?;
-    Ok(Opened {
+    Ok(ReadTarget {
         file: handle.into(),
         real: place.real,
     })
@@ -50,11 +50,11 @@ pub fn open_for_read(path: &Path, roots: &Roots) -> Result<Opened, FileError> {
 
 /// All lines, or `limit` of them from the one numbered `line`, counted from 1.
 pub fn read_text(
-    opened: Opened,
+    opened: ReadTarget,
     line: Option<u32>,
     limit: Option<u32>,
 ) -> Result<String, FileError> {
-    let Opened { file, real } = opened;
+    let ReadTarget { file, real } = opened;
     // It may have grown since its size was looked at.
     let max = limits::AGENT_FILE_BYTES_MAX as u64;
     let mut bytes = Vec::new();

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::place::{Place, find_real_path};
 use super::text::check_size;
-use super::{FileError, Roots};
+use super::{FileError, FileRoots};
 
 /// A file that may be written, and that may not be there yet.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl WriteTarget {
 }
 
 /// Finds where a file inside the roots is to be written. Changes nothing.
-pub fn open_for_write(path: &Path, roots: &Roots) -> Result<WriteTarget, FileError> {
+pub fn open_for_write(path: &Path, roots: &FileRoots) -> Result<WriteTarget, FileError> {
     if !path.is_absolute() {
         return Err(FileError::BadPath { path: path.into() });
     }
@@ -54,7 +54,11 @@ pub fn open_for_write(path: &Path, roots: &Roots) -> Result<WriteTarget, FileErr
     }
 }
 
-fn target_existing(path: &Path, place: &Place, roots: &Roots) -> Result<WriteTarget, FileError> {
+fn target_existing(
+    path: &Path,
+    place: &Place,
+    roots: &FileRoots,
+) -> Result<WriteTarget, FileError> {
     roots.check(&place.real)?;
     if place.kind() != FileType::RegularFile {
         return Err(FileError::NotRegular { path: path.into() });
@@ -84,7 +88,7 @@ fn target_existing(path: &Path, place: &Place, roots: &Roots) -> Result<WriteTar
     })
 }
 
-fn target_new(path: &Path, roots: &Roots) -> Result<WriteTarget, FileError> {
+fn target_new(path: &Path, roots: &FileRoots) -> Result<WriteTarget, FileError> {
     // A link to nothing would be followed by whoever opens it, and replaced by us.
     if path.symlink_metadata().is_ok() {
         return Err(FileError::NotRegular { path: path.into() });

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::alive::{is_alive, list_runners};
 use super::{FILES, LOG_FILE, RECORD_FILE, RUNNER_FILE, RunnerRecord};
-use crate::tree::{Means, TreeRecord};
+use crate::tree::{ContainmentMethod, TreeRecord};
 
 /// Makes the folder with the record in it.
 pub(super) fn make(record: &RunnerRecord) -> io::Result<()> {
@@ -110,7 +110,7 @@ fn note(path: &Path, removed: io::Result<()>) {
 
 /// Whether a runner has its folder in another place than the one of all runners here: then it is
 /// another host's, and this one has a copy of that host's files. Not, if its folder has gone.
-pub fn is_elsewhere(record: &RunnerRecord, folder: &Path) -> bool {
+pub fn belongs_to_another_host(record: &RunnerRecord, folder: &Path) -> bool {
     let parent = record.folder.parent().map(fs::canonicalize);
     match (parent, fs::canonicalize(folder)) {
         (Some(Ok(theirs)), Ok(ours)) => theirs != ours,
@@ -120,14 +120,14 @@ pub fn is_elsewhere(record: &RunnerRecord, folder: &Path) -> bool {
 
 /// Runners that live, found in the folder of all runners, and by their command lines where an agent
 /// took something from there.
-pub fn find_left(folder: &Path) -> Vec<(RunnerRecord, ProcessKey)> {
+pub fn find_orphans(folder: &Path) -> Vec<(RunnerRecord, ProcessKey)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut left: Vec<_> = entries
         .filter_map(|entry| {
             let record: RunnerRecord = read(&entry.path(), RECORD_FILE)?;
             let runner = read(&entry.path(), RUNNER_FILE)?;
             let ours = record.folder.file_name() == entry.path().file_name()
-                && !is_elsewhere(&record, folder);
+                && !belongs_to_another_host(&record, folder);
             (ours && is_alive(runner)).then_some((record, runner))
         })
         .collect();
@@ -147,7 +147,7 @@ pub fn find_left(folder: &Path) -> Vec<(RunnerRecord, ProcessKey)> {
 fn nameless(folder: PathBuf) -> RunnerRecord {
     RunnerRecord {
         tree: TreeRecord {
-            means: Means::Marks {
+            containment: ContainmentMethod::Marks {
                 why: "its record is gone".to_owned(),
             },
             mark: "none".to_owned(),
@@ -161,7 +161,7 @@ fn nameless(folder: PathBuf) -> RunnerRecord {
 
 /// Clears away what runs that are over left in the folder of all runners and in the folders of their
 /// sockets, save what those in `kept` have. Nobody may be starting a runner meanwhile.
-pub fn clear_left(folder: &Path, sockets: &[PathBuf], kept: &[&RunnerRecord]) {
+pub fn clear_orphans(folder: &Path, sockets: &[PathBuf], kept: &[&RunnerRecord]) {
     let is_kept = |path: &PathBuf| {
         let mut kept = kept.iter();
         kept.any(|record| record.folder == *path || record.sockets.contains(path))

@@ -18,7 +18,7 @@ use super::frame::{read_frame, write_frame};
 use super::state::{Greeting, Joined, Next};
 use super::wire::{Launch, ToHost, ToRunner};
 use super::{Runner, calls};
-use crate::adapter::Name;
+use crate::adapter::WriteId;
 
 /// Serves one caller that may be served, until it goes or another takes its place.
 /// `turn` is given back when it has said who it is.
@@ -128,7 +128,7 @@ fn launch_once(runner: &Arc<Runner>, host: u64, launch: Launch) {
     runner.state().tell(host, &told, &[], None);
 }
 
-fn claim(runner: &Runner, host: u64, id: u64, name: Name) -> Result<(), String> {
+fn claim(runner: &Runner, host: u64, id: u64, name: WriteId) -> Result<(), String> {
     let mut state = runner.state();
     let fresh = state.claimed.find(&name).is_none();
     if fresh && state.claimed.len() >= limits::RUNNER_NAMES_MAX {

@@ -13,17 +13,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::RunnerRecord;
 use super::agent::Agent;
+use super::exit_report::{self, Head};
 use super::items::{Answer, Queued};
-use super::last_words::{self, Head};
 use super::state::State;
 use super::wire::{Item, Launch};
-use crate::adapter::Exit;
-use crate::tree::Tree;
+use crate::adapter::ProcessExit;
+use crate::tree::ProcessTree;
 
 #[derive(Debug)]
 pub(super) struct Runner {
     pub(super) record: RunnerRecord,
-    pub(super) tree: Tree,
+    pub(super) tree: ProcessTree,
     /// A host said that nothing is needed any more.
     pub(super) bye: CancellationToken,
     /// Nothing of the agent is left, and all it said is known.
@@ -35,7 +35,7 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    pub(super) fn new(record: RunnerRecord, tree: Tree) -> Self {
+    pub(super) fn new(record: RunnerRecord, tree: ProcessTree) -> Self {
         let state = State::new(record.folder.join(super::SPILL_FILE));
         Self {
             record,
@@ -87,7 +87,7 @@ impl Runner {
             let mut state = self.state();
             state.stopped = true;
             if state.launched.is_none() {
-                state.over(Exit::default(), None);
+                state.over(ProcessExit::default(), None);
             }
             state.agent.clone()
         };
@@ -166,7 +166,7 @@ impl Runner {
     }
 
     /// Leaves what the next host has to know. `why` is why the runner ended its agent.
-    pub(super) fn write_last_words(&self, why: Option<String>) -> std::io::Result<()> {
+    pub(super) fn write_exit_report(&self, why: Option<String>) -> std::io::Result<()> {
         let state = self.state();
         let (exit, trouble) = state.exited.clone().unwrap_or_default();
         let not_launched = match &state.launched {
@@ -188,7 +188,7 @@ impl Runner {
                 .map(|(name, _)| name)
                 .collect(),
         };
-        last_words::write(&self.record.folder, &head, &state.backlog)
+        exit_report::write(&self.record.folder, &head, &state.backlog)
     }
 }
 

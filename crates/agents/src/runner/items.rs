@@ -9,16 +9,16 @@ use std::sync::Arc;
 use countersign_core::limits;
 use tokio::sync::Notify;
 
-use super::names::Names;
+use super::used_ids::UsedIds;
 use super::wire::{Item, Outcome, ToHost};
-use crate::adapter::Name;
+use crate::adapter::WriteId;
 
 #[derive(Debug, Default)]
 pub(super) struct Items {
-    names: Names,
+    names: UsedIds,
     queue: VecDeque<Queued>,
     /// Names whose bytes are queued or on their way.
-    pending: HashSet<Name>,
+    pending: HashSet<WriteId>,
     bytes: usize,
     /// Nothing can be written any more.
     gone: bool,
@@ -30,7 +30,7 @@ pub(super) struct Items {
 #[derive(Debug)]
 pub(super) struct Queued {
     host: u64,
-    name: Name,
+    name: WriteId,
     meaning: String,
     pub(super) bytes: Vec<u8>,
 }
@@ -112,7 +112,7 @@ impl Items {
         self.names.forget(through, open);
     }
 
-    pub(super) fn list(&self) -> Vec<(Name, String)> {
+    pub(super) fn list(&self) -> Vec<(WriteId, String)> {
         self.names.list()
     }
 
@@ -137,7 +137,7 @@ mod tests {
 
     fn item(line: u64, meaning: &str, bytes: usize) -> Item {
         Item {
-            name: Name::Line(line),
+            name: WriteId::Line(line),
             meaning: meaning.to_owned(),
             bytes,
         }
@@ -145,7 +145,7 @@ mod tests {
 
     fn told(host: u64, line: u64, meaning: &str, outcome: Outcome) -> Answer {
         let written = ToHost::Written {
-            name: Name::Line(line),
+            name: WriteId::Line(line),
             meaning: meaning.to_owned(),
             outcome,
         };

@@ -26,7 +26,7 @@ use countersign_core::event::ProcessKey;
 use tokio::sync::{mpsc, oneshot};
 
 use super::wire::{Launch, ShellCall, ShellFailure, ToHost, ToRunner};
-use crate::adapter::{Exit, Line, Name};
+use crate::adapter::{AgentWrite, ProcessExit, WriteId};
 use ended_link::EndedLink;
 use outbox::LinkOutbox;
 
@@ -67,7 +67,7 @@ pub enum LinkEvent {
     /// The agent ended, with everything it had started. All it said came before this.
     Exited {
         /// How.
-        exit: Exit,
+        exit: ProcessExit,
         /// Why the runner ended it, if it did.
         why: Option<String>,
     },
@@ -79,7 +79,7 @@ pub enum LinkEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteReceipt {
     /// The name.
-    pub name: Name,
+    pub name: WriteId,
     /// The meaning of what was written under it.
     pub meaning: String,
 }
@@ -137,7 +137,7 @@ impl Future for PendingWrite {
 impl LinkSender {
     /// Queues the lines at once, so that the order of calls is the order in the pipe. All of them are
     /// taken or none.
-    pub fn write(&self, lines: Vec<Line>) -> PendingWrite {
+    pub fn write(&self, lines: Vec<AgentWrite>) -> PendingWrite {
         let (told, written) = oneshot::channel();
         match &self.0 {
             _ if lines.is_empty() => drop(told.send(Ok(Vec::new()))),
@@ -187,7 +187,7 @@ impl LinkSender {
     }
 
     /// Whether nobody claimed this name before: then the caller may do what must be done once.
-    pub async fn claim(&self, name: Name) -> Result<bool, WriteError> {
+    pub async fn claim(&self, name: WriteId) -> Result<bool, WriteError> {
         let LinkKind::Live(outbox) = &self.0 else {
             return Ok(false);
         };

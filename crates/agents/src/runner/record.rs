@@ -13,7 +13,7 @@ use crate::tree::TreeRecord;
 pub struct RunnerRecord {
     /// What holds the agent's processes together. The runner itself is not in it.
     pub tree: TreeRecord,
-    /// The runner's own folder: its record, what it could not keep in memory, its last words.
+    /// The runner's own folder: its record, what it could not keep in memory, its exit report.
     pub folder: PathBuf,
     /// Where it may be reached, the best first. The folder of the first may vanish with a person's
     /// session; then the runner listens at the next.

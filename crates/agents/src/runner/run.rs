@@ -19,8 +19,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::hub::Runner;
 use super::socket::{self, Socket};
 use super::{FILES, RECORD_FILE, RunnerRecord, agent, hosts, peers};
-use crate::spawn_hooks::Ward;
-use crate::tree::{Tree, children};
+use crate::spawn_hooks::RunnerParent;
+use crate::tree::{ProcessTree, children};
 
 /// Why a runner could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +47,8 @@ pub enum RunnerFailure {
         source: io::Error,
     },
     /// What it had to leave could not be written.
-    #[error("could not write the last words into `{}`", folder.display())]
-    LastWords {
+    #[error("could not write the exit report into `{}`", folder.display())]
+    ExitReport {
         /// The folder.
         folder: PathBuf,
         /// Why.
@@ -111,7 +111,7 @@ fn prepare(folder: &Path) -> Result<Life, RunnerFailure> {
     })?;
     // Refused if whoever started us did so already.
     let _ = setsid();
-    let ward = Ward {
+    let ward = RunnerParent {
         parent: getpid(),
         umask: umask(Mode::from_bits_truncate(0o077)),
     };
@@ -120,7 +120,7 @@ fn prepare(folder: &Path) -> Result<Life, RunnerFailure> {
     std::env::set_current_dir("/").map_err(system("leave the folder it was started in"))?;
     let signals = Signals::new().map_err(system("listen to signals"))?;
     let socket = Socket::bind(&record.sockets).map_err(RunnerFailure::Socket)?;
-    let tree = Tree::from_record(&record.tree, ward);
+    let tree = ProcessTree::from_record(&record.tree, ward);
     let runner = Arc::new(Runner::new(record, tree));
     Ok(Life {
         runner,
@@ -270,9 +270,9 @@ impl Life {
     async fn leave_words(&self, why: Option<String>) -> Result<(), RunnerFailure> {
         let folder = &self.runner.record.folder;
         let mut tries = 1;
-        while let Err(source) = self.runner.write_last_words(why.clone()) {
+        while let Err(source) = self.runner.write_exit_report(why.clone()) {
             if tries == limits::RUNNER_LAST_WORDS_TRIES {
-                return Err(RunnerFailure::LastWords {
+                return Err(RunnerFailure::ExitReport {
                     folder: folder.clone(),
                     source,
                 });
@@ -303,7 +303,7 @@ fn greet(runner: &Arc<Runner>, stream: UnixStream) {
 /// Takes away what ended and was left to us. What we started ourselves is its [`Child`]'s to reap.
 ///
 /// [`Child`]: crate::child::Child
-fn reap(tree: &Tree) {
+fn reap(tree: &ProcessTree) {
     for (pid, stat) in children() {
         let key = countersign_core::event::ProcessKey {
             pid,

@@ -4,7 +4,7 @@ use std::io;
 
 use super::link::LinkSender;
 use super::wire::{ShellCall, ShellDone, ShellFailure};
-use crate::adapter::Exit;
+use crate::adapter::ProcessExit;
 use crate::shells::{
     CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput,
 };
@@ -56,7 +56,7 @@ impl RunnerShells {
         }
     }
 
-    async fn wait(&self, terminal: &TerminalId) -> Result<Exit, ShellError> {
+    async fn wait(&self, terminal: &TerminalId) -> Result<ProcessExit, ShellError> {
         let what = "wait for the command";
         let terminal = terminal.as_str().to_owned();
         match self.call(ShellCall::WaitForExit { terminal }, what).await? {
@@ -82,7 +82,7 @@ impl ShellBackend for RunnerShells {
         Box::pin(self.read(terminal))
     }
 
-    fn wait_for_exit<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, Exit> {
+    fn wait_for_exit<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ProcessExit> {
         Box::pin(self.wait(terminal))
     }
 

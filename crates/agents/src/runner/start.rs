@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use super::{RunnerRecord, folder};
 use crate::child::Child;
 use crate::lines::Cutter;
-use crate::spawn_hooks::{self, Placement};
+use crate::spawn_hooks::{self, ChildSetup};
 use crate::stream::Source;
 use crate::tree::TreeError;
 
@@ -40,7 +40,7 @@ const ALLOCATOR_SETTING: (&str, &str) = ("MIMALLOC_ARENA_EAGER_COMMIT", "0");
 
 /// Which runner to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartSpec {
+pub struct RunnerStartSpec {
     /// The program, whole, and its first arguments.
     pub command: Vec<OsString>,
     /// What it is told. The host has committed it.
@@ -49,7 +49,7 @@ pub struct StartSpec {
 
 /// Why a runner was not started.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum RunnerStartError {
     /// Its folder could not be made as it has to be.
     #[error(
         "could not make the folder `{}` for the agent's runner; see who may write there",
@@ -107,14 +107,14 @@ pub fn default_command() -> Vec<OsString> {
 
 /// Makes the runner's folder with the record in it, starts the runner and waits until it can be
 /// reached. Has to be called inside a runtime, which reaps it when it ends.
-pub async fn start(spec: &StartSpec) -> Result<RunnerProcess, StartError> {
+pub async fn start(spec: &RunnerStartSpec) -> Result<RunnerProcess, RunnerStartError> {
     let record = &spec.record;
-    let in_folder = |source| StartError::Folder {
+    let in_folder = |source| RunnerStartError::Folder {
         folder: record.folder.clone(),
         source,
     };
     folder::make(record).map_err(in_folder)?;
-    let (child, stdout) = spawn(spec).map_err(|source| StartError::Program {
+    let (child, stdout) = spawn(spec).map_err(|source| RunnerStartError::Program {
         program: spec.command.first().map(PathBuf::from).unwrap_or_default(),
         source,
     })?;
@@ -131,9 +131,9 @@ pub async fn start(spec: &StartSpec) -> Result<RunnerProcess, StartError> {
     listens.map(|()| RunnerProcess { key })
 }
 
-fn spawn(spec: &StartSpec) -> io::Result<(Child, Source)> {
+fn spawn(spec: &RunnerStartSpec) -> io::Result<(Child, Source)> {
     let mut command = build(spec)?;
-    spawn_hooks::place(&mut command, Placement::default());
+    spawn_hooks::place(&mut command, ChildSetup::default());
     let mut started = command.spawn()?;
     let child = Child::watch(&started, &TaskTracker::new());
     let absent = || io::Error::other("its output is missing");
@@ -148,7 +148,7 @@ fn spawn(spec: &StartSpec) -> io::Result<(Child, Source)> {
     }
 }
 
-fn build(spec: &StartSpec) -> io::Result<Command> {
+fn build(spec: &RunnerStartSpec) -> io::Result<Command> {
     let (program, args) = spec
         .command
         .split_first()
@@ -171,7 +171,10 @@ fn build(spec: &StartSpec) -> io::Result<Command> {
     Ok(command)
 }
 
-async fn wait_until_listening(record: &RunnerRecord, stdout: &Source) -> Result<(), StartError> {
+async fn wait_until_listening(
+    record: &RunnerRecord,
+    stdout: &Source,
+) -> Result<(), RunnerStartError> {
     let limit = Duration::from_millis(limits::LINK_CONNECT_MS);
     let (what, said) = match timeout(limit, hear_line(stdout)).await {
         Ok(line) if line == LISTENING => return Ok(()),
@@ -186,7 +189,7 @@ async fn wait_until_listening(record: &RunnerRecord, stdout: &Source) -> Result<
         none if none.is_empty() => "it did not say why".to_owned(),
         words => words,
     };
-    Err(StartError::Useless { what, words })
+    Err(RunnerStartError::Useless { what, words })
 }
 
 /// The first line, as far as it goes.
@@ -206,7 +209,7 @@ async fn hear_line(stdout: &Source) -> String {
 /// Ends a runner and everything its agent started, and returns how many processes that were. The
 /// runner is the one that is given, or the one that its folder names. It goes together with its agent:
 /// if it went first, what descends from it could no longer be told.
-pub async fn end_left(
+pub async fn end_orphan(
     record: &RunnerRecord,
     runner: Option<ProcessKey>,
 ) -> Result<usize, TreeError> {

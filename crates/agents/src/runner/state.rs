@@ -19,9 +19,9 @@ use super::agent::Agent;
 use super::backlog::{Backlog, Bounds};
 use super::frame::encode;
 use super::items::Items;
-use super::names::Names;
+use super::used_ids::UsedIds;
 use super::wire::{ToHost, VERSION, VERSION_OLDEST};
-use crate::adapter::Exit;
+use crate::adapter::ProcessExit;
 
 /// What one frame holds of what the agent said.
 const OUTPUT_CHUNK: usize = 64 * 1024;
@@ -30,7 +30,7 @@ const OUTPUT_CHUNK: usize = 64 * 1024;
 pub(super) struct State {
     pub(super) backlog: Backlog,
     pub(super) items: Items,
-    pub(super) claimed: Names,
+    pub(super) claimed: UsedIds,
     /// What a launch came to.
     pub(super) launched: Option<Result<ProcessKey, String>>,
     pub(super) agent: Option<Arc<Agent>>,
@@ -38,7 +38,7 @@ pub(super) struct State {
     pub(super) stopped: bool,
     /// The runner ends and takes no host in any more.
     pub(super) ending: bool,
-    pub(super) exited: Option<(Exit, Option<String>)>,
+    pub(super) exited: Option<(ProcessExit, Option<String>)>,
     pub(super) log: String,
     pub(super) alone_since: Instant,
     /// There may be room for more of what the agent says.
@@ -110,7 +110,7 @@ impl State {
         Self {
             backlog: Backlog::new(spill, bounds),
             items: Items::default(),
-            claimed: Names::default(),
+            claimed: UsedIds::default(),
             launched: None,
             agent: None,
             stopped: false,
@@ -353,7 +353,7 @@ impl State {
     }
 
     /// Everything the agent said is known, and it is over.
-    pub(super) fn over(&mut self, exit: Exit, why: Option<String>) {
+    pub(super) fn over(&mut self, exit: ProcessExit, why: Option<String>) {
         self.exited = Some((exit, why));
         self.wake_host();
     }

@@ -5,7 +5,7 @@
 //! host can drive an older runner; a host says which versions it speaks, and the runner chooses.
 //!
 //! Numbers: what the agent says is numbered by its bytes, and a line by the number of bytes that
-//! were said when it ended. What a host says has a [`Name`].
+//! were said when it ended. What a host says has a [`WriteId`].
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use countersign_core::event::ProcessKey;
 use serde::{Deserialize, Serialize};
 
-use crate::adapter::{Exit, Name};
+use crate::adapter::{ProcessExit, WriteId};
 
 /// The newest version of the link that is spoken here.
 pub(super) const VERSION: u32 = 1;
@@ -43,7 +43,7 @@ pub(super) enum ToRunner {
     /// Everything up to there is committed and need not be kept; `open` as in `Hello`.
     Committed { through: u64, open: Vec<u64> },
     /// Something is about to be done that must not be done twice.
-    Claim { id: u64, name: Name },
+    Claim { id: u64, name: WriteId },
     /// A call of the shell backend.
     Shell { id: u64, call: ShellCall },
     /// End the agent and everything it started, with this much time before each next step. The
@@ -86,7 +86,7 @@ pub(super) enum ToHost {
     /// What became of one item, in the order of the items: `meaning` is that of the item that was
     /// written under this name, which may have been another host's.
     Written {
-        name: Name,
+        name: WriteId,
         meaning: String,
         outcome: Outcome,
     },
@@ -100,7 +100,7 @@ pub(super) enum ToHost {
     },
     /// The agent's process is gone, and everything it started. All it said was sent before this.
     Exited {
-        exit: Exit,
+        exit: ProcessExit,
         /// Why the runner ended it, if it did.
         why: Option<String>,
     },
@@ -119,7 +119,7 @@ pub(super) struct Launch {
 /// One thing to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Item {
-    pub(super) name: Name,
+    pub(super) name: WriteId,
     /// A word for whoever asks later what was written.
     pub(super) meaning: String,
     /// How many bytes of the body.
@@ -174,10 +174,10 @@ pub(super) enum ShellDone {
     /// The body is the text.
     Output {
         truncated: bool,
-        exit: Option<Exit>,
+        exit: Option<ProcessExit>,
     },
     Exited {
-        exit: Exit,
+        exit: ProcessExit,
     },
     Done,
 }

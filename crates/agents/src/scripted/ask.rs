@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::play::{Flow, Stage, tool_call};
-use super::script::{Ask, OptionKind, Placement, Tool};
+use super::script::{AskPlacement, OptionKind, ScriptedAsk, ScriptedTool};
 
 impl Stage {
-    pub(super) async fn parallel(&self, asks: &[Ask]) -> Flow {
+    pub(super) async fn parallel(&self, asks: &[ScriptedAsk]) -> Flow {
         let mut waits = Vec::new();
         for ask in asks {
             waits.push((ask, self.request_permission(ask).await));
@@ -23,7 +23,7 @@ impl Stage {
         Flow::Next
     }
 
-    pub(super) async fn ask(&self, ask: &Ask) -> Flow {
+    pub(super) async fn ask(&self, ask: &ScriptedAsk) -> Flow {
         let (id, mut response) = self.request_permission(ask).await;
         let response = match ask.withdraw_after_ms {
             None => response.await,
@@ -40,25 +40,28 @@ impl Stage {
         self.answered(ask, &id, &response.unwrap_or_default()).await
     }
 
-    pub(super) async fn request_permission(&self, ask: &Ask) -> (Value, oneshot::Receiver<Value>) {
+    pub(super) async fn request_permission(
+        &self,
+        ask: &ScriptedAsk,
+    ) -> (Value, oneshot::Receiver<Value>) {
         let tool = &ask.tool;
-        let empty = Tool {
+        let empty = ScriptedTool {
             input: json!({}),
             title: "Tool".to_owned(),
             ..tool.clone()
         };
         match ask.placement {
-            Placement::Before => self.update(&tool_call(tool, "tool_call", "pending")).await,
-            Placement::Filled => {
+            AskPlacement::Before => self.update(&tool_call(tool, "tool_call", "pending")).await,
+            AskPlacement::Filled => {
                 self.update(&tool_call(&empty, "tool_call", "pending"))
                     .await;
                 self.update(&tool_call(tool, "tool_call_update", "pending"))
                     .await;
             }
-            Placement::InRequest | Placement::After | Placement::Never => {}
+            AskPlacement::InRequest | AskPlacement::After | AskPlacement::Never => {}
         }
         let mut call = match ask.placement {
-            Placement::InRequest => tool_call(tool, "", "pending"),
+            AskPlacement::InRequest => tool_call(tool, "", "pending"),
             _ => json!({"toolCallId": tool.call}),
         };
         if let Some(call) = call.as_object_mut() {
@@ -74,13 +77,13 @@ impl Stage {
             .wire
             .request(&id, "session/request_permission", &params)
             .await;
-        if ask.placement == Placement::After {
+        if ask.placement == AskPlacement::After {
             self.update(&tool_call(tool, "tool_call", "pending")).await;
         }
         (id, response)
     }
 
-    async fn answered(&self, ask: &Ask, id: &Value, response: &Value) -> Flow {
+    async fn answered(&self, ask: &ScriptedAsk, id: &Value, response: &Value) -> Flow {
         let option = response.pointer("/result/outcome/optionId");
         let option = option.and_then(Value::as_str);
         if ask.echo {

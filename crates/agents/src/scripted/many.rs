@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::play::{Flow, Stage};
-use super::script::{Ask, AskMany, Terminal, Tool};
+use super::script::{AskMany, ScriptedAsk, ScriptedTerminal, ScriptedTool};
 
 /// An ask that waits for its answer.
 struct Open {
@@ -65,23 +65,23 @@ impl Stage {
     }
 
     async fn run_one(&self, many: &AskMany, number: u64) {
-        let terminal = Terminal {
+        let terminal = ScriptedTerminal {
             command: command_of(many, number),
-            ..Terminal::default()
+            ..ScriptedTerminal::default()
         };
         self.terminal(&terminal).await;
     }
 
     async fn open_one(&self, many: &AskMany, number: u64) -> Open {
         let command = command_of(many, number);
-        let ask = Ask {
-            tool: Tool {
+        let ask = ScriptedAsk {
+            tool: ScriptedTool {
                 call: format!("many-{number}"),
                 title: command.clone(),
                 input: json!({"command": command}),
-                ..Tool::default()
+                ..ScriptedTool::default()
             },
-            ..Ask::default()
+            ..ScriptedAsk::default()
         };
         let began = SystemTime::now().duration_since(UNIX_EPOCH);
         let since = Instant::now();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::script::{Script, Step, Tool};
+use super::script::{AgentScript, ScriptStep, ScriptedTool};
 use super::wire::Wire;
 
 /// What is written at a time when updates are streamed: as much as a pipe holds.
@@ -28,14 +28,14 @@ pub(super) struct Stage {
     pub(super) wire: Arc<Wire>,
     pub(super) session: String,
     pub(super) cwd: String,
-    script: Script,
+    script: AgentScript,
     cancelled: watch::Sender<bool>,
     /// The prompt that is to be answered, while a turn runs.
     prompt: Mutex<Option<Value>>,
 }
 
 impl Stage {
-    pub(super) fn new(wire: Arc<Wire>, session: String, cwd: String, script: Script) -> Self {
+    pub(super) fn new(wire: Arc<Wire>, session: String, cwd: String, script: AgentScript) -> Self {
         Self {
             wire,
             session,
@@ -101,7 +101,7 @@ impl Stage {
 
     pub(super) fn steps<'a>(
         &'a self,
-        steps: &'a [Step],
+        steps: &'a [ScriptStep],
     ) -> Pin<Box<dyn Future<Output = Flow> + Send + 'a>> {
         Box::pin(async move {
             for step in steps {
@@ -113,34 +113,34 @@ impl Stage {
         })
     }
 
-    async fn step(&self, step: &Step) -> Flow {
+    async fn step(&self, step: &ScriptStep) -> Flow {
         match step {
-            Step::Say(text) => self.say(text).await,
-            Step::Think(text) => self.chunk("agent_thought_chunk", text).await,
-            Step::Plan(steps) => self.plan(steps).await,
-            Step::Usage { used, size, cost } => self.usage(*used, *size, *cost).await,
-            Step::Mode(mode) => {
+            ScriptStep::Say(text) => self.say(text).await,
+            ScriptStep::Think(text) => self.chunk("agent_thought_chunk", text).await,
+            ScriptStep::Plan(steps) => self.plan(steps).await,
+            ScriptStep::Usage { used, size, cost } => self.usage(*used, *size, *cost).await,
+            ScriptStep::Mode(mode) => {
                 let update = json!({"sessionUpdate": "current_mode_update", "currentModeId": mode});
                 self.update(&update).await;
             }
-            Step::Update(update) => self.update(update).await,
-            Step::Tool(tool) => self.tool(tool).await,
-            Step::Ask(ask) => return self.ask(ask).await,
-            Step::Parallel(asks) => return self.parallel(asks).await,
-            Step::AskMany(many) => return self.ask_many(many).await,
-            Step::Terminal(terminal) => self.terminal(terminal).await,
-            Step::Write { path, content } => {
+            ScriptStep::Update(update) => self.update(update).await,
+            ScriptStep::Tool(tool) => self.tool(tool).await,
+            ScriptStep::Ask(ask) => return self.ask(ask).await,
+            ScriptStep::Parallel(asks) => return self.parallel(asks).await,
+            ScriptStep::AskMany(many) => return self.ask_many(many).await,
+            ScriptStep::Terminal(terminal) => self.terminal(terminal).await,
+            ScriptStep::Write { path, content } => {
                 let params = json!({"path": path, "content": content});
                 self.call_and_say("fs/write_text_file", params).await;
             }
-            Step::Read { path } => {
+            ScriptStep::Read { path } => {
                 self.call_and_say("fs/read_text_file", json!({"path": path}))
                     .await;
             }
-            Step::Run(command) => self.run(command).await,
-            Step::SleepMs(ms) => return self.sleep(Duration::from_millis(*ms)).await,
-            Step::Updates { count, bytes } => self.flood(*count, *bytes).await,
-            Step::Call {
+            ScriptStep::Run(command) => self.run(command).await,
+            ScriptStep::SleepMs(ms) => return self.sleep(Duration::from_millis(*ms)).await,
+            ScriptStep::Updates { count, bytes } => self.flood(*count, *bytes).await,
+            ScriptStep::Call {
                 method,
                 params,
                 notification,
@@ -150,32 +150,32 @@ impl Stage {
         Flow::Next
     }
 
-    async fn rude(&self, step: &Step) -> Flow {
+    async fn rude(&self, step: &ScriptStep) -> Flow {
         match step {
-            Step::Raw(text) => {
+            ScriptStep::Raw(text) => {
                 let text = text.replace("{session}", &self.session);
                 self.wire.write(text.as_bytes()).await;
             }
-            Step::RawBytes(bytes) => self.wire.write(bytes).await,
-            Step::HugeLine(bytes) => self.say(&"x".repeat(*bytes)).await,
-            Step::HalfFrame => {
+            ScriptStep::RawBytes(bytes) => self.wire.write(bytes).await,
+            ScriptStep::HugeLine(bytes) => self.say(&"x".repeat(*bytes)).await,
+            ScriptStep::HalfFrame => {
                 self.wire
                     .write(br#"{"jsonrpc":"2.0","method":"session/upd"#)
                     .await;
                 return self.exit(0).await;
             }
-            Step::Exit(code) => return self.exit(*code).await,
-            Step::Abort => {
+            ScriptStep::Exit(code) => return self.exit(*code).await,
+            ScriptStep::Abort => {
                 let me = rustix::process::getpid();
                 let killed = rustix::process::kill_process(me, rustix::process::Signal::KILL);
                 return self.exit(u8::from(killed.is_err())).await;
             }
-            Step::Silence => return self.silence().await,
-            Step::Error { code, message } => {
+            ScriptStep::Silence => return self.silence().await,
+            ScriptStep::Error { code, message } => {
                 return Flow::End(Some(Err((*code, message.clone()))));
             }
-            Step::Stop(reason) => return Flow::End(Some(Ok(stop(reason)))),
-            Step::StopEarly(reason) => self.answer(Ok(stop(reason))).await,
+            ScriptStep::Stop(reason) => return Flow::End(Some(Ok(stop(reason)))),
+            ScriptStep::StopEarly(reason) => self.answer(Ok(stop(reason))).await,
             _ => {}
         }
         Flow::Next
@@ -259,12 +259,12 @@ impl Stage {
         self.wire.write(lines.as_bytes()).await;
     }
 
-    async fn tool(&self, tool: &Tool) {
+    async fn tool(&self, tool: &ScriptedTool) {
         self.update(&tool_call(tool, "tool_call", "pending")).await;
         self.finish(tool, tool.ends.as_deref()).await;
     }
 
-    pub(super) async fn finish(&self, tool: &Tool, status: Option<&str>) {
+    pub(super) async fn finish(&self, tool: &ScriptedTool, status: Option<&str>) {
         let Some(status) = status else {
             return;
         };
@@ -319,13 +319,13 @@ fn prompt_text(params: &Value) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn steps_of(script: &Script, prompt: &str) -> Result<Vec<Step>, serde_json::Error> {
+fn steps_of(script: &AgentScript, prompt: &str) -> Result<Vec<ScriptStep>, serde_json::Error> {
     let within = prompt.split_once("<script>");
     let within = within.and_then(|(_, rest)| rest.split_once("</script>"));
     match (within, &script.steps) {
         (Some((steps, _)), _) => serde_json::from_str(steps),
         (None, Some(steps)) => Ok(steps.clone()),
-        (None, None) => Ok(vec![Step::Say(format!("You said: {prompt}"))]),
+        (None, None) => Ok(vec![ScriptStep::Say(format!("You said: {prompt}"))]),
     }
 }
 
@@ -333,7 +333,7 @@ fn stop(reason: &str) -> Value {
     json!({"stopReason": reason})
 }
 
-pub(super) fn tool_call(tool: &Tool, kind: &str, status: &str) -> Value {
+pub(super) fn tool_call(tool: &ScriptedTool, kind: &str, status: &str) -> Value {
     let locations: Vec<Value> = tool
         .locations
         .iter()

@@ -14,9 +14,9 @@ use serde_json::Value;
     clippy::struct_excessive_bools,
     reason = "each is a quirk of its own that a script switches on"
 )]
-pub struct Script {
+pub struct AgentScript {
     /// What it does when it is prompted, unless the prompt carries a script of its own.
-    pub steps: Option<Vec<Step>>,
+    pub steps: Option<Vec<ScriptStep>>,
     /// The version of the protocol it claims.
     pub protocol: u16,
     /// Whether its requests have words as ids.
@@ -44,7 +44,7 @@ pub struct Script {
     pub state: Option<PathBuf>,
 }
 
-impl Default for Script {
+impl Default for AgentScript {
     fn default() -> Self {
         Self {
             steps: None,
@@ -64,7 +64,7 @@ impl Default for Script {
     }
 }
 
-impl Script {
+impl AgentScript {
     /// Reads a whole script, or a list of steps alone.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         if text.trim_start().starts_with('[') {
@@ -82,7 +82,7 @@ impl Script {
 /// One thing to do.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum ScriptStep {
     /// Says words.
     Say(String),
     /// Thinks aloud.
@@ -104,15 +104,15 @@ pub enum Step {
     /// Sends any `session/update`.
     Update(Value),
     /// Uses a tool without asking.
-    Tool(Tool),
+    Tool(ScriptedTool),
     /// Asks for permission, and waits.
-    Ask(Box<Ask>),
+    Ask(Box<ScriptedAsk>),
     /// Asks for several permissions at once, and waits for all of them.
-    Parallel(Vec<Ask>),
+    Parallel(Vec<ScriptedAsk>),
     /// Asks many times, and keeps a ledger of what came of it.
     AskMany(AskMany),
     /// Runs a command in a terminal of the host, and says what came of it.
-    Terminal(Terminal),
+    Terminal(ScriptedTerminal),
     /// Writes a file through the host, and says what came of it.
     Write {
         /// The file.
@@ -177,7 +177,7 @@ pub enum Step {
 /// A tool call.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Tool {
+pub struct ScriptedTool {
     /// Its id.
     pub call: String,
     /// What it says it does.
@@ -196,7 +196,7 @@ pub struct Tool {
     pub output: String,
 }
 
-impl Default for Tool {
+impl Default for ScriptedTool {
     fn default() -> Self {
         Self {
             call: "call_1".into(),
@@ -214,11 +214,11 @@ impl Default for Tool {
 /// An ask for permission.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Ask {
+pub struct ScriptedAsk {
     /// What it is about.
-    pub tool: Tool,
+    pub tool: ScriptedTool,
     /// Where the tool call is told.
-    pub placement: Placement,
+    pub placement: AskPlacement,
     /// The options it offers; once each way if there are none.
     pub options: Vec<OptionKind>,
     /// Takes the ask back after so long.
@@ -228,11 +228,11 @@ pub struct Ask {
     /// Says what it was answered.
     pub echo: bool,
     /// What to do when it is allowed.
-    pub on_allow: Vec<Step>,
+    pub on_allow: Vec<ScriptStep>,
     /// What to do when it is denied.
-    pub on_deny: Vec<Step>,
+    pub on_deny: Vec<ScriptStep>,
     /// What to do when it is cancelled.
-    pub on_cancel: Vec<Step>,
+    pub on_cancel: Vec<ScriptStep>,
 }
 
 /// Many asks for permission to run a command, for load.
@@ -268,7 +268,7 @@ pub struct AskMany {
 /// Where a tool call is told that is asked about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Placement {
+pub enum AskPlacement {
     /// In the request alone.
     #[default]
     InRequest,
@@ -299,7 +299,7 @@ pub enum OptionKind {
 /// A command in a terminal of the host.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Terminal {
+pub struct ScriptedTerminal {
     /// The program.
     pub command: String,
     /// Its arguments.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::play::Stage;
-use super::script::Terminal;
+use super::script::ScriptedTerminal;
 
 impl Stage {
     async fn send(&self, method: &str, mut params: Value) -> Value {
@@ -40,7 +40,7 @@ impl Stage {
         }
     }
 
-    pub(super) async fn terminal(&self, terminal: &Terminal) {
+    pub(super) async fn terminal(&self, terminal: &ScriptedTerminal) {
         let env = terminal.env.iter();
         let env: Vec<Value> = env
             .map(|(name, value)| json!({"name": name, "value": value}))

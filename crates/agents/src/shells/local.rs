@@ -21,11 +21,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::output::Output;
 use super::{CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput, pty};
-use crate::adapter::Exit;
+use crate::adapter::ProcessExit;
 use crate::child::Child;
 use crate::process::find_variable;
 use crate::stream::Source;
-use crate::tree::{Tree, TreeError};
+use crate::tree::{ProcessTree, TreeError};
 
 const CHUNK: usize = 32 * 1024;
 const NAME_PREFIX: &str = "term-";
@@ -33,7 +33,7 @@ const NAME_PREFIX: &str = "term-";
 /// Runs the commands of one agent.
 #[derive(Debug)]
 pub struct LocalShells {
-    tree: Tree,
+    tree: ProcessTree,
     env: Vec<(OsString, OsString)>,
     terminals: Mutex<Terminals>,
     /// The newest keys with what they gave. Held while a command is started.
@@ -49,17 +49,17 @@ struct Terminals {
 
 #[derive(Debug)]
 struct Terminal {
-    tree: Tree,
+    tree: ProcessTree,
     child: Arc<Child>,
     output: Arc<Mutex<Output>>,
     /// Known once the output up to the exit is.
-    exit: watch::Receiver<Option<Exit>>,
+    exit: watch::Receiver<Option<ProcessExit>>,
     released: CancellationToken,
 }
 
 impl LocalShells {
     /// Everything that is started belongs to `tree` and begins with `env`.
-    pub fn new(tree: Tree, env: Vec<(OsString, OsString)>) -> Self {
+    pub fn new(tree: ProcessTree, env: Vec<(OsString, OsString)>) -> Self {
         Self {
             tree,
             env,
@@ -153,7 +153,7 @@ impl ShellBackend for LocalShells {
         Box::pin(async move { Ok(self.find(id)?.read()) })
     }
 
-    fn wait_for_exit<'a>(&'a self, id: &'a TerminalId) -> ShellFuture<'a, Exit> {
+    fn wait_for_exit<'a>(&'a self, id: &'a TerminalId) -> ShellFuture<'a, ProcessExit> {
         Box::pin(async move { Ok(self.find(id)?.wait().await) })
     }
 
@@ -178,7 +178,7 @@ fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>
 }
 
 impl Terminal {
-    fn start(tree: Tree, spec: &CommandSpec) -> Result<Self, ShellError> {
+    fn start(tree: ProcessTree, spec: &CommandSpec) -> Result<Self, ShellError> {
         let started = start(&tree, spec);
         let (child, source) = started.map_err(|source| ShellError::Failed {
             what: format!("run a command in `{}`", spec.cwd.display()),
@@ -217,7 +217,7 @@ impl Terminal {
         }
     }
 
-    async fn wait(&self) -> Exit {
+    async fn wait(&self) -> ProcessExit {
         let mut exit = self.exit.clone();
         let exit = exit.wait_for(Option::is_some).await;
         exit.ok().and_then(|exit| exit.clone()).unwrap_or_default()
@@ -237,7 +237,7 @@ fn lock(output: &Mutex<Output>) -> MutexGuard<'_, Output> {
     output.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn start(tree: &Tree, spec: &CommandSpec) -> io::Result<(Arc<Child>, Source)> {
+fn start(tree: &ProcessTree, spec: &CommandSpec) -> io::Result<(Arc<Child>, Source)> {
     let (ours, theirs) = match spec.pty {
         Some(size) => pty::open(size)?,
         None => io::pipe().map(|(read, write)| (OwnedFd::from(read), OwnedFd::from(write)))?,
@@ -287,7 +287,7 @@ struct Reading {
 
 impl Reading {
     /// Until the end of the output. What was left running may write after the exit.
-    async fn follow(mut self, child: Arc<Child>, tell: watch::Sender<Option<Exit>>) {
+    async fn follow(mut self, child: Arc<Child>, tell: watch::Sender<Option<ProcessExit>>) {
         let exit = loop {
             tokio::select! {
                 exit = child.wait() => break exit,

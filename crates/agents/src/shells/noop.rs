@@ -1,7 +1,7 @@
 //! No shells at all, for tests and for agents that are to have none.
 
 use super::{CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput};
-use crate::adapter::Exit;
+use crate::adapter::ProcessExit;
 
 /// Permits nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +22,7 @@ impl ShellBackend for NoShells {
         not_found(terminal)
     }
 
-    fn wait_for_exit<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, Exit> {
+    fn wait_for_exit<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ProcessExit> {
         not_found(terminal)
     }
 

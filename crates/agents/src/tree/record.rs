@@ -6,13 +6,13 @@ use tokio_util::task::TaskTracker;
 
 use super::cgroup::Cgroup;
 use super::members::Members;
-use super::{Held, Means, TREE_VARIABLE, TreeError, procfs};
+use super::{ContainmentMethod, TREE_VARIABLE, TreeError, TreeSweep, procfs};
 
 /// A tree as it is kept on the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeRecord {
     /// How its processes were held together.
-    pub means: Means,
+    pub containment: ContainmentMethod,
     /// The mark in their environment.
     pub mark: String,
 }
@@ -21,7 +21,7 @@ impl TreeRecord {
     /// Ends whatever is left of the agent, `root` being its own process if it is known, and returns
     /// how many processes that were.
     pub async fn sweep(&self, root: Option<ProcessKey>) -> Result<usize, TreeError> {
-        let held = Held {
+        let held = TreeSweep {
             cgroup: self.find_cgroup(),
             marked: Some(Members::new(self.variable(), root.into_iter().collect())),
         };
@@ -35,9 +35,9 @@ impl TreeRecord {
     }
 
     fn find_cgroup(&self) -> Option<Cgroup> {
-        match &self.means {
-            Means::Cgroup { path } => Cgroup::from_record(path),
-            Means::Marks { .. } => None,
+        match &self.containment {
+            ContainmentMethod::Cgroup { path } => Cgroup::from_record(path),
+            ContainmentMethod::Marks { .. } => None,
         }
     }
 

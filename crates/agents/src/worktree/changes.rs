@@ -22,7 +22,7 @@ const EMPTY: [&str; 2] = [
 
 /// How a worktree stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct WorktreeStatus {
     /// The branch that is checked out; `None` where a commit is.
     pub branch: Option<String>,
     /// The commit that is checked out.
@@ -36,7 +36,7 @@ pub struct Status {
 }
 
 /// How a worktree stands.
-pub async fn status(worktree: &Worktree) -> Result<Status, WorktreeError> {
+pub async fn status(worktree: &Worktree) -> Result<WorktreeStatus, WorktreeError> {
     let place = Place::find(worktree).await?;
     place.status(&worktree.base).await
 }
@@ -63,7 +63,7 @@ impl Place {
         })
     }
 
-    pub(super) async fn status(&self, base: &str) -> Result<Status, WorktreeError> {
+    pub(super) async fn status(&self, base: &str) -> Result<WorktreeStatus, WorktreeError> {
         let (head, branch) = self.head().await?;
         let range = format!("{base}..{head}");
         let count = self.repository.git("count the commits");
@@ -76,7 +76,7 @@ impl Place {
             .parse()
             .unwrap_or(0);
         let (uncommitted, more) = self.uncommitted(&head).await?;
-        Ok(Status {
+        Ok(WorktreeStatus {
             branch,
             head,
             commits: count,

@@ -11,7 +11,7 @@ use super::git::Git;
 
 /// What changed in a worktree since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Diff {
+pub struct WorktreeDiff {
     /// The changes as git prints them.
     pub text: String,
     /// The files, in git's order.
@@ -58,7 +58,7 @@ pub enum FileStatus {
 
 /// What changed since the worktree was made: committed, uncommitted, and files that git does not
 /// know unless they are ignored.
-pub async fn diff(worktree: &Worktree) -> Result<Diff, WorktreeError> {
+pub async fn diff(worktree: &Worktree) -> Result<WorktreeDiff, WorktreeError> {
     let place = Place::find(worktree).await?;
     let compared = place.compared_with(&worktree.base).await?;
     let list = call(&compared, &worktree.base, &["--raw", "--numstat", "-z"]);
@@ -71,7 +71,7 @@ pub async fn diff(worktree: &Worktree) -> Result<Diff, WorktreeError> {
     let truncated =
         compared.cut || list.cut || text.cut || files.len() > limits::WORKTREE_FILES_SHOWN;
     files.truncate(limits::WORKTREE_FILES_SHOWN);
-    Ok(Diff {
+    Ok(WorktreeDiff {
         text: lossy(whole_lines(&text.bytes, text.cut)),
         files,
         truncated,

@@ -9,14 +9,14 @@ use std::path::Path;
 use countersign_core::event::Worktree;
 
 use super::WorktreeError;
-use super::changes::{Place, Status};
+use super::changes::{Place, WorktreeStatus};
 use super::git::Repository;
 use super::include::records;
 use super::make::{BRANCH_MADE, checked_out_at, commit};
 
 /// Whether uncommitted work may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discard {
+pub enum DiscardWork {
     /// Keep the worktree if it holds any.
     No,
     /// Delete it.
@@ -25,7 +25,7 @@ pub enum Discard {
 
 /// What became of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RemovalOutcome {
     /// It is gone.
     Removed {
         /// The branch, if it stays: it holds commits that nothing else holds, or was there before.
@@ -49,16 +49,19 @@ const HALF_DONE: &[(&str, &str)] = &[
 ];
 
 /// Removes the worktree. Files that git ignores go with it. Its commits stay on its branch.
-pub async fn remove(worktree: &Worktree, discard: Discard) -> Result<Outcome, WorktreeError> {
+pub async fn remove(
+    worktree: &Worktree,
+    discard: DiscardWork,
+) -> Result<RemovalOutcome, WorktreeError> {
     let path = Path::new(&worktree.path);
     let repository = Repository::find(Path::new(&worktree.repository)).await?;
     let made = repository
         .admin_folder(path)
         .is_ok_and(|admin| admin.join(BRANCH_MADE).exists());
-    if path.exists() && discard == Discard::No {
+    if path.exists() && discard == DiscardWork::No {
         let place = Place::find(worktree).await?;
         if let Some(why) = reason_to_keep(&place, worktree).await? {
-            return Ok(Outcome::Kept { why });
+            return Ok(RemovalOutcome::Kept { why });
         }
     }
     if repository.admin_folder(path).is_ok() {
@@ -73,7 +76,7 @@ pub async fn remove(worktree: &Worktree, discard: Discard) -> Result<Outcome, Wo
         .await?
         .is_some();
     let branch_kept = (!gone && is_there).then(|| worktree.branch.clone());
-    Ok(Outcome::Removed { branch_kept })
+    Ok(RemovalOutcome::Removed { branch_kept })
 }
 
 async fn reason_to_keep(
@@ -107,7 +110,7 @@ async fn reason_to_keep(
     Ok(None)
 }
 
-fn uncommitted(status: &Status, first: &str) -> String {
+fn uncommitted(status: &WorktreeStatus, first: &str) -> String {
     let more = if status.more { "more than " } else { "" };
     match status.uncommitted.len() {
         1 => format!("`{first}` is not committed"),

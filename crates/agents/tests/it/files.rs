@@ -4,14 +4,16 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use countersign_agents::{FileError, Roots, open_for_read, open_for_write, read_text, write_text};
+use countersign_agents::{
+    FileError, FileRoots, open_for_read, open_for_write, read_text, write_text,
+};
 use tempfile::TempDir;
 
 struct Room {
     _dir: TempDir,
     inside: PathBuf,
     outside: PathBuf,
-    roots: Roots,
+    roots: FileRoots,
 }
 
 impl Room {
@@ -24,7 +26,7 @@ impl Room {
         fs::write(inside.join("a"), "one\ntwo\nthree").expect("a file");
         fs::write(outside.join("secret"), "secret").expect("a file");
         Self {
-            roots: Roots::resolve([inside.clone()]),
+            roots: FileRoots::resolve([inside.clone()]),
             _dir: dir,
             inside,
             outside,
@@ -187,10 +189,10 @@ fn only_regular_files_are_opened() {
     }
     let error = room.write("dangling", "x");
     assert!(matches!(error, Err(FileError::NotRegular { .. })));
-    let device = Roots::resolve(["/dev".into()]);
+    let device = FileRoots::resolve(["/dev".into()]);
     let error = open_for_read(Path::new("/dev/null"), &device);
     assert!(matches!(error, Err(FileError::NotRegular { .. })));
-    let proc = Roots::resolve(["/".into()]);
+    let proc = FileRoots::resolve(["/".into()]);
     let error = open_for_read(Path::new("/proc/self/exe"), &proc);
     assert!(matches!(error, Err(FileError::NotRegular { .. })));
 }

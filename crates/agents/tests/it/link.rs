@@ -9,9 +9,10 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use countersign_agents::runner::{
-    LinkError, RunnerRecord, StartError, StartSpec, clear, connect, end_left, find_left, start,
+    LinkError, RunnerRecord, RunnerStartError, RunnerStartSpec, clear, connect, end_orphan,
+    find_orphans, start,
 };
-use countersign_agents::{Means, TreeRecord};
+use countersign_agents::{ContainmentMethod, TreeRecord};
 use countersign_core::event::ProcessKey;
 use tempfile::TempDir;
 
@@ -20,7 +21,7 @@ use crate::support::{guarded, is_alive, key_of};
 fn record(dir: &Path, mark: &str) -> RunnerRecord {
     RunnerRecord {
         tree: TreeRecord {
-            means: Means::Marks { why: String::new() },
+            containment: ContainmentMethod::Marks { why: String::new() },
             mark: mark.to_owned(),
         },
         folder: dir.join("runners").join(mark),
@@ -31,9 +32,9 @@ fn record(dir: &Path, mark: &str) -> RunnerRecord {
 }
 
 /// Its folder is `$1`.
-fn shell(record: &RunnerRecord, script: &str) -> StartSpec {
+fn shell(record: &RunnerRecord, script: &str) -> RunnerStartSpec {
     let command = ["/bin/sh", "-c", script].map(OsString::from);
-    StartSpec {
+    RunnerStartSpec {
         command: command.into(),
         record: record.clone(),
     }
@@ -90,14 +91,14 @@ async fn a_runner_is_started_alone_found_and_ended() {
     assert_eq!(strange, Vec::<&str>::new());
 
     let runners = dir.path().join("runners");
-    assert_eq!(find_left(&runners), [(record.clone(), key)]);
+    assert_eq!(find_orphans(&runners), [(record.clone(), key)]);
     let child = fs::read_to_string(record.folder.join("child")).expect("its child");
     let child = key_of(child.trim().parse().expect("a number"));
-    let ended = guarded(end_left(&record, None)).await;
+    let ended = guarded(end_orphan(&record, None)).await;
     assert_eq!(ended.expect("all ended"), 2);
     assert!(!is_alive(key) && !is_alive(child));
     wait_until_reaped(key).await;
-    assert_eq!(find_left(&runners), []);
+    assert_eq!(find_orphans(&runners), []);
     let link = guarded(connect(&record, key, 0, Vec::new())).await;
     assert!(matches!(link, Err(LinkError::Gone)));
     drop(UnixListener::bind(&record.sockets[0]).expect("a socket"));
@@ -134,7 +135,7 @@ async fn a_runner_that_says_something_else_is_ended() {
     let dir = TempDir::new().expect("a folder");
     let record = record(dir.path(), "odd");
     let error = guarded(start(&shell(&record, "echo something; exec sleep 1000"))).await;
-    assert!(matches!(error, Err(StartError::Useless { .. })));
+    assert!(matches!(error, Err(RunnerStartError::Useless { .. })));
     wait_until_reaped(read(&record.folder.join("runner"))).await;
 }
 
@@ -142,7 +143,7 @@ async fn a_runner_that_says_something_else_is_ended() {
 async fn a_program_that_is_not_there_is_named() {
     let dir = TempDir::new().expect("a folder");
     let record = record(dir.path(), "absent");
-    let spec = StartSpec {
+    let spec = RunnerStartSpec {
         command: vec!["/absent/runner".into()],
         record,
     };
@@ -159,7 +160,7 @@ async fn a_folder_that_others_may_reach_is_refused() {
     let mode = fs::Permissions::from_mode(0o755);
     fs::set_permissions(&record.folder, mode).expect("its mode");
     let error = guarded(start(&shell(&record, "echo listening"))).await;
-    assert!(matches!(error, Err(StartError::Folder { .. })));
+    assert!(matches!(error, Err(RunnerStartError::Folder { .. })));
 }
 
 #[tokio::test]
@@ -175,7 +176,7 @@ async fn only_the_folder_of_the_very_run_is_removed() {
     other.sockets = vec![mine.folder.join("record.json")];
     clear(&other);
     assert!(mine.folder.join("record.json").exists());
-    guarded(end_left(&mine, None)).await.expect("all ended");
+    guarded(end_orphan(&mine, None)).await.expect("all ended");
     clear(&mine);
     assert!(!mine.folder.exists());
     clear(&mine);

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use countersign_agents::adapter::Exit;
+use countersign_agents::adapter::ProcessExit;
 use countersign_agents::{
-    LaunchError, LaunchSpec, Pipe, PipeEvent, Process, Tree, WriteError, launch,
+    LaunchError, LaunchSpec, Pipe, PipeEvent, Process, ProcessTree, WriteError, launch,
 };
 
 use crate::support::{code, env, guarded, is_alive, key_of, signal, trees};
 
-fn spec<'a>(tree: &'a Tree, script: &str) -> LaunchSpec<'a> {
+fn spec<'a>(tree: &'a ProcessTree, script: &str) -> LaunchSpec<'a> {
     LaunchSpec {
         program: "sh".into(),
         args: vec!["-c".into(), script.into()],
@@ -20,12 +20,12 @@ fn spec<'a>(tree: &'a Tree, script: &str) -> LaunchSpec<'a> {
     }
 }
 
-fn start(tree: &Tree, script: &str) -> (Pipe, Process) {
+fn start(tree: &ProcessTree, script: &str) -> (Pipe, Process) {
     launch(&spec(tree, script)).expect("it should start")
 }
 
-fn marks() -> Tree {
-    Tree::create_with_marks().expect("a tree")
+fn marks() -> ProcessTree {
+    ProcessTree::create_with_marks().expect("a tree")
 }
 
 async fn next(pipe: &mut Pipe) -> PipeEvent {
@@ -45,7 +45,7 @@ fn line(text: &str) -> PipeEvent {
     PipeEvent::Line(text.into())
 }
 
-fn exited(exit: Exit) -> PipeEvent {
+fn exited(exit: ProcessExit) -> PipeEvent {
     PipeEvent::Exited(exit)
 }
 

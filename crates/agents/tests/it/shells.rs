@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_agents::{
-    CommandSpec, LocalShells, NoShells, PtySize, ShellBackend, ShellError, TerminalId,
-    TerminalOutput, Tree,
+    CommandSpec, LocalShells, NoShells, ProcessTree, PtySize, ShellBackend, ShellError, TerminalId,
+    TerminalOutput,
 };
 use tempfile::TempDir;
 
@@ -30,7 +30,7 @@ struct Room {
 }
 
 impl Room {
-    fn new(tree: Tree) -> Self {
+    fn new(tree: ProcessTree) -> Self {
         Self {
             shells: LocalShells::new(tree, env()),
             dir: TempDir::new().expect("a folder"),
@@ -38,7 +38,7 @@ impl Room {
     }
 
     fn marks() -> Self {
-        Self::new(Tree::create_with_marks().expect("a tree"))
+        Self::new(ProcessTree::create_with_marks().expect("a tree"))
     }
 
     async fn start(&self, command: &str) -> TerminalId {
@@ -78,7 +78,7 @@ impl Room {
     }
 }
 
-fn output(text: &str, exit: countersign_agents::adapter::Exit) -> TerminalOutput {
+fn output(text: &str, exit: countersign_agents::adapter::ProcessExit) -> TerminalOutput {
     TerminalOutput {
         text: text.to_owned(),
         truncated: false,

@@ -5,8 +5,8 @@ use std::fs;
 use std::future::Future;
 use std::time::Duration;
 
-use countersign_agents::adapter::Exit;
-use countersign_agents::{Means, Tree};
+use countersign_agents::adapter::ProcessExit;
+use countersign_agents::{ContainmentMethod, ProcessTree};
 use countersign_core::event::ProcessKey;
 
 /// Far more than anything here takes, so that a test that waits in vain ends.
@@ -22,15 +22,15 @@ pub(crate) fn env() -> Vec<(OsString, OsString)> {
     vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())]
 }
 
-pub(crate) fn code(code: i32) -> Exit {
-    Exit {
+pub(crate) fn code(code: i32) -> ProcessExit {
+    ProcessExit {
         code: Some(code),
         signal: None,
     }
 }
 
-pub(crate) fn signal(name: &str) -> Exit {
-    Exit {
+pub(crate) fn signal(name: &str) -> ProcessExit {
+    ProcessExit {
         code: None,
         signal: Some(name.to_owned()),
     }
@@ -54,15 +54,15 @@ pub(crate) fn is_alive(key: ProcessKey) -> bool {
 }
 
 /// A tree of each kind that can be had here.
-pub(crate) fn trees(name: &str) -> Vec<Tree> {
-    let mut trees = vec![Tree::create_with_marks().expect("a tree")];
+pub(crate) fn trees(name: &str) -> Vec<ProcessTree> {
+    let mut trees = vec![ProcessTree::create_with_marks().expect("a tree")];
     trees.extend(cgroup_tree(name));
     trees
 }
 
-pub(crate) fn cgroup_tree(name: &str) -> Option<Tree> {
-    let tree = Tree::create(name, "tests").expect("a tree");
-    if let Means::Marks { why } = tree.means() {
+pub(crate) fn cgroup_tree(name: &str) -> Option<ProcessTree> {
+    let tree = ProcessTree::create(name, "tests").expect("a tree");
+    if let ContainmentMethod::Marks { why } = tree.means() {
         println!("skipped under a cgroup: {why}");
         return None;
     }

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use countersign_agents::{
-    LaunchSpec, Means, Pipe, PipeEvent, Process, Tree, TreeRecord, launch, means,
+    ContainmentMethod, LaunchSpec, Pipe, PipeEvent, Process, ProcessTree, TreeRecord, launch,
+    probe_containment,
 };
 use countersign_core::event::ProcessKey;
 use tempfile::TempDir;
@@ -16,7 +17,7 @@ use crate::support::{cgroup_tree, daemonise, env, guarded, is_alive, key_of, tre
 const HOST_KIND: &str = "COUNTERSIGN_TEST_HOST";
 
 /// An agent whose first line is the number of a daemon it left, and that waits.
-async fn start_with_daemon(tree: &Tree, prefix: &str) -> (Pipe, Process, ProcessKey) {
+async fn start_with_daemon(tree: &ProcessTree, prefix: &str) -> (Pipe, Process, ProcessKey) {
     let dir = TempDir::new().expect("a folder");
     let script = format!(
         "cd {}; {}; cat",
@@ -47,7 +48,7 @@ async fn a_daemon_ends_with_its_agent() {
         assert!(!tree.holds(std::process::id()));
         tree.kill_all().await.expect("nothing left");
         assert_eq!((is_alive(daemon), is_alive(process.key())), (false, false));
-        if let Means::Cgroup { path } = tree.means() {
+        if let ContainmentMethod::Cgroup { path } = tree.means() {
             assert!(!path.exists());
         }
         tree.kill_all().await.expect("nothing is left again");
@@ -68,7 +69,7 @@ async fn a_cgroup_holds_a_daemon_that_cleared_its_environment() {
 
 #[tokio::test]
 async fn marks_reach_a_child_that_cleared_its_environment_and_did_not_detach() {
-    let tree = Tree::create_with_marks().expect("a tree");
+    let tree = ProcessTree::create_with_marks().expect("a tree");
     let spec = LaunchSpec {
         program: "sh".into(),
         args: vec![
@@ -117,7 +118,7 @@ async fn a_tree_in_which_nothing_started_leaves_nothing() {
     let Some(tree) = cgroup_tree("unused") else {
         return;
     };
-    let Means::Cgroup { path } = tree.means() else {
+    let ContainmentMethod::Cgroup { path } = tree.means() else {
         panic!("it should have a cgroup")
     };
     assert!(path.exists());
@@ -142,7 +143,7 @@ async fn host_that_is_killed() {
     };
     let tree = match kind.as_str() {
         "cgroup" => cgroup_tree("killed"),
-        _ => Tree::create_with_marks().ok(),
+        _ => ProcessTree::create_with_marks().ok(),
     };
     let mut out = std::io::stdout();
     let Some(tree) = tree else {
@@ -206,7 +207,7 @@ async fn a_process_that_has_the_number_of_a_root_is_left_alone() {
         start_time: key.start_time - 1,
         ..key
     };
-    let record = Tree::create_with_marks().expect("a tree").record();
+    let record = ProcessTree::create_with_marks().expect("a tree").record();
     assert_eq!(record.sweep(Some(reused)).await.expect("a look"), 0);
     assert!(is_alive(key));
     stranger.kill().expect("a signal");
@@ -215,7 +216,7 @@ async fn a_process_that_has_the_number_of_a_root_is_left_alone() {
 
 #[test]
 fn the_means_are_told_in_words() {
-    let words = means().to_string();
+    let words = probe_containment().to_string();
     println!("{words}");
     let told = ["cgroup at /", "marks in the environment: "];
     assert!(told.iter().any(|start| words.starts_with(start)));
@@ -224,13 +225,12 @@ fn the_means_are_told_in_words() {
 #[test]
 fn a_record_is_kept_as_json() {
     let record = TreeRecord {
-        means: Means::Cgroup {
+        containment: ContainmentMethod::Cgroup {
             path: "/sys/fs/cgroup/countersign-a/agent-b".into(),
         },
         mark: "00ff".into(),
     };
-    let json =
-        r#"{"means":{"cgroup":{"path":"/sys/fs/cgroup/countersign-a/agent-b"}},"mark":"00ff"}"#;
+    let json = r#"{"containment":{"cgroup":{"path":"/sys/fs/cgroup/countersign-a/agent-b"}},"mark":"00ff"}"#;
     assert_eq!(serde_json::to_string(&record).expect("JSON"), json);
     assert_eq!(
         serde_json::from_str::<TreeRecord>(json).expect("a record"),

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use countersign_agents::worktree::{
-    self, Diff, DiffFile, Discard, FileStatus, Outcome, Status, WorktreeError,
+    self, DiffFile, DiscardWork, FileStatus, RemovalOutcome, WorktreeDiff, WorktreeError,
+    WorktreeStatus,
 };
 use countersign_core::event::Worktree;
 use tempfile::TempDir;
@@ -97,8 +98,8 @@ fn file(path: &str, status: FileStatus, added: u64, removed: u64) -> DiffFile {
     }
 }
 
-fn removed() -> Outcome {
-    Outcome::Removed { branch_kept: None }
+fn removed() -> RemovalOutcome {
+    RemovalOutcome::Removed { branch_kept: None }
 }
 
 #[tokio::test]
@@ -185,12 +186,12 @@ async fn a_named_branch_is_used_or_made_and_outlives_the_worktree_if_it_was_ther
         .await
         .unwrap();
     assert_eq!([&*old.branch, &*new.branch], ["old", "feature/new"]);
-    let kept = Outcome::Removed {
+    let kept = RemovalOutcome::Removed {
         branch_kept: Some("old".into()),
     };
-    assert_eq!(worktree::remove(&old, Discard::No).await.unwrap(), kept);
+    assert_eq!(worktree::remove(&old, DiscardWork::No).await.unwrap(), kept);
     assert_eq!(
-        worktree::remove(&new, Discard::No).await.unwrap(),
+        worktree::remove(&new, DiscardWork::No).await.unwrap(),
         removed()
     );
     let branches = git(&scratch.repo, &["branch", "--format=%(refname:short)"]);
@@ -241,7 +242,7 @@ async fn ignored_files_that_are_named_are_copied_and_nothing_else() {
         .mode();
     assert_eq!(mode & 0o777, 0o700);
     assert_eq!(
-        worktree::remove(&made, Discard::No).await.unwrap(),
+        worktree::remove(&made, DiscardWork::No).await.unwrap(),
         removed()
     );
 }
@@ -265,7 +266,7 @@ async fn a_diff_shows_committed_changed_moved_and_unknown_files() {
     fs::remove_file(root.join("gone")).unwrap();
     git(root, &["init", "-q", "nested"]);
     write(root, "nested/inner", "x\n");
-    let Diff {
+    let WorktreeDiff {
         text,
         files,
         truncated,
@@ -320,9 +321,9 @@ async fn changes_that_git_was_told_to_overlook_are_seen() {
         file("src/lib.rs", FileStatus::Modified, 1, 2),
     ];
     assert_eq!(files, expected);
-    let kept = worktree::remove(&made, Discard::No).await.unwrap();
+    let kept = worktree::remove(&made, DiscardWork::No).await.unwrap();
     let why = "2 files are not committed, `README.md` among them".to_owned();
-    assert_eq!(kept, Outcome::Kept { why });
+    assert_eq!(kept, RemovalOutcome::Kept { why });
 }
 
 #[tokio::test]
@@ -331,8 +332,8 @@ async fn uncommitted_work_is_deleted_only_when_told_to() {
     let made = scratch.worktree().await;
     let root = Path::new(&made.path);
     write(root, "draft", "x\n");
-    let kept = |why: &str| Outcome::Kept { why: why.into() };
-    let try_it = async || worktree::remove(&made, Discard::No).await.unwrap();
+    let kept = |why: &str| RemovalOutcome::Kept { why: why.into() };
+    let try_it = async || worktree::remove(&made, DiscardWork::No).await.unwrap();
     assert_eq!(try_it().await, kept("`draft` is not committed"));
     git(root, &["add", "draft"]);
     fs::remove_file(root.join("draft")).unwrap();
@@ -348,12 +349,12 @@ async fn uncommitted_work_is_deleted_only_when_told_to() {
     );
     write(root, "draft", "x\n");
     assert_eq!(
-        worktree::remove(&made, Discard::Yes).await.unwrap(),
+        worktree::remove(&made, DiscardWork::Yes).await.unwrap(),
         removed()
     );
     assert!(!root.exists());
     assert_eq!(
-        worktree::remove(&made, Discard::No).await.unwrap(),
+        worktree::remove(&made, DiscardWork::No).await.unwrap(),
         removed()
     );
 }
@@ -365,7 +366,7 @@ async fn commits_that_only_the_branch_holds_keep_it() {
     write(Path::new(&made.path), "done", "x\n");
     commit(Path::new(&made.path), "work");
     let status = worktree::status(&made).await.unwrap();
-    let expected = Status {
+    let expected = WorktreeStatus {
         branch: Some(made.branch.clone()),
         head: git(Path::new(&made.path), &["rev-parse", "HEAD"]),
         commits: 1,
@@ -373,10 +374,13 @@ async fn commits_that_only_the_branch_holds_keep_it() {
         more: false,
     };
     assert_eq!(status, expected);
-    let kept = Outcome::Removed {
+    let kept = RemovalOutcome::Removed {
         branch_kept: Some(made.branch.clone()),
     };
-    assert_eq!(worktree::remove(&made, Discard::Yes).await.unwrap(), kept);
+    assert_eq!(
+        worktree::remove(&made, DiscardWork::Yes).await.unwrap(),
+        kept
+    );
     assert_eq!(
         git(&scratch.repo, &["log", "--format=%s", "-1", &made.branch]),
         "work"
@@ -453,7 +457,7 @@ async fn nothing_a_repository_names_is_run() {
     assert_eq!(files, expected);
     worktree::status(&made).await.unwrap();
     assert_eq!(
-        worktree::remove(&made, Discard::Yes).await.unwrap(),
+        worktree::remove(&made, DiscardWork::Yes).await.unwrap(),
         removed()
     );
     assert_eq!(fs::read_to_string(&trace).unwrap_or_default(), "");
@@ -470,8 +474,11 @@ async fn a_worktree_whose_link_was_bent_is_still_judged_by_its_own_files() {
     )
     .unwrap();
     write(Path::new(&made.path), "draft", "x\n");
-    let kept = Outcome::Kept {
+    let kept = RemovalOutcome::Kept {
         why: "`draft` is not committed".into(),
     };
-    assert_eq!(worktree::remove(&made, Discard::No).await.unwrap(), kept);
+    assert_eq!(
+        worktree::remove(&made, DiscardWork::No).await.unwrap(),
+        kept
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use countersign_agents::runner::{RunnerRecord, end_left, find_left};
+use countersign_agents::runner::{RunnerRecord, end_orphan, find_orphans};
 use countersign_core::event::ProcessKey;
 
 use super::ending;
@@ -14,14 +14,14 @@ const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runners that live, with what is needed to end them.
 pub(super) fn find(paths: &Paths) -> Vec<(RunnerRecord, ProcessKey)> {
-    find_left(&paths.runners)
+    find_orphans(&paths.runners)
 }
 
 /// Ends every agent that a host left; how many there were.
 pub(super) async fn end_all(paths: &Paths) -> Result<usize, CliError> {
     let left = find(paths);
     for (record, runner) in &left {
-        end_left(record, Some(*runner))
+        end_orphan(record, Some(*runner))
             .await
             .map_err(|error| CliError::Failed {
                 what: format!("an agent that was left could not be ended: {error}"),

@@ -63,7 +63,7 @@ fn left_over(count: usize, with_host: bool) -> Option<Check> {
         )),
         (count, false) => Some(ok(
             WHAT,
-            format!("{count} left their last words for the next host"),
+            format!("{count} left their exit report for the next host"),
         )),
     }
 }
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(runners(&paths, true), [none, sockets(&paths)]);
         std::fs::create_dir(paths.runners.join("one")).unwrap();
         let left = runners(&paths, false).pop();
-        let words = "1 left their last words for the next host";
+        let words = "1 left their exit report for the next host";
         assert_eq!(left, Some(ok("runs that are over", words)));
     }
 }

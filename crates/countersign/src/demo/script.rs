@@ -142,10 +142,10 @@ impl Script {
     }
 
     /// The script for an agent that works in `folder`.
-    pub(super) fn in_folder(self, folder: &Path) -> Result<scripted::Script, CliError> {
+    pub(super) fn in_folder(self, folder: &Path) -> Result<scripted::AgentScript, CliError> {
         let quoted = serde_json::Value::from(folder.display().to_string()).to_string();
         let text = self.text().replace(FOLDER, quoted.trim_matches('"'));
-        let mut script = scripted::Script::parse(&text)
+        let mut script = scripted::AgentScript::parse(&text)
             .map_err(|error| CliError::io("the demo's script cannot be read", error.into()))?;
         script.state = std::env::var_os("SCRIPTED_AGENT_STATE").map(Into::into);
         Ok(script)
@@ -166,7 +166,7 @@ mod tests {
                 .unwrap();
             let asks = steps
                 .iter()
-                .filter(|step| matches!(step, scripted::Step::Ask(_)));
+                .filter(|step| matches!(step, scripted::ScriptStep::Ask(_)));
             assert!(asks.count() >= 2, "{script:?}");
         }
     }

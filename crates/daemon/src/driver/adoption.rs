@@ -8,8 +8,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use countersign_agents::TreeRecord;
-use countersign_agents::adapter::Exit;
-use countersign_agents::runner::{self, LastWords, Link, LinkError, RunnerRecord};
+use countersign_agents::adapter::ProcessExit;
+use countersign_agents::runner::{self, ExitReport, Link, LinkError, RunnerRecord};
 use countersign_core::event::ProcessKey;
 use countersign_core::limits::{HOST_FILES, RUNNER_FILES};
 use countersign_core::{Agent, AgentId, ApprovalId, Bookmark, Managed, Snapshot};
@@ -99,14 +99,14 @@ async fn end_unknown_runners(
     adopted: &HashMap<AgentId, RunnerConnection>,
 ) {
     let kept: HashSet<ProcessKey> = adopted.values().map(|one| one.runner).collect();
-    for (record, runner) in runner::find_left(&settings.folder) {
+    for (record, runner) in runner::find_orphans(&settings.folder) {
         if !kept.contains(&runner) {
             end_runner(&record, Some(runner), "nobody").await;
             runner::clear(&record);
         }
     }
     let records: Vec<_> = adopted.values().map(|one| &one.record).collect();
-    runner::clear_left(&settings.folder, &settings.sockets, &records);
+    runner::clear_orphans(&settings.folder, &settings.sockets, &records);
 }
 
 /// An agent that an earlier host left running.
@@ -131,7 +131,7 @@ impl LeftRun {
     /// Not, where these files are a copy of another host's: it is that host's to go on with.
     fn is_here(&self, settings: &RunnerSettings) -> bool {
         let elsewhere = match &self.record {
-            Ok(record) => runner::is_elsewhere(record, &settings.folder),
+            Ok(record) => runner::belongs_to_another_host(record, &settings.folder),
             Err(_) => false,
         };
         if elsewhere {
@@ -183,10 +183,10 @@ impl LeftRun {
             return None;
         };
         let heard = at.as_ref().map_or(0, |bookmark| bookmark.heard);
-        let words = LastWords {
+        let words = ExitReport {
             from: heard,
             output: Vec::new(),
-            exit: Exit::default(),
+            exit: ProcessExit::default(),
             why: Some(why),
             log: String::new(),
             written: Vec::new(),
@@ -239,7 +239,7 @@ async fn reach(
         Err(LinkError::Gone) => {
             // Whatever it left, an agent that killed it may have written it and may still run.
             end_runner(record, Some(runner), &record.folder.to_string_lossy()).await;
-            match runner::read_last_words(&record.folder) {
+            match runner::read_exit_report(&record.folder) {
                 Ok(Some(words)) => words.into_link(heard),
                 _ => return Err(LinkError::Gone.into()),
             }
@@ -257,7 +257,7 @@ async fn reach(
 
 /// Ends a runner and everything it held.
 pub(super) async fn end_runner(record: &RunnerRecord, runner: Option<ProcessKey>, whose: &str) {
-    match runner::end_left(record, runner).await {
+    match runner::end_orphan(record, runner).await {
         Ok(0) => {}
         Ok(ended) => tracing::warn!(agent = whose, ended, "ended what was left of an agent"),
         Err(error) => {

@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use countersign_agents::adapter::{
-    Adapter, Answer, Happening, Heard, Line, Name, Order, OrderError, RequestId, RestoreError,
-    ServeError, Served, Want,
+    Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, ClientRequest,
+    ClientRequestError, ClientResponse, CommandError, PermissionAnswer, RequestId, RestoreError,
+    WriteId,
 };
+use countersign_agents::protocols;
 use countersign_agents::runner::{LinkSender, PendingWrite, WriteError};
-use countersign_agents::speech;
 use countersign_core::event::{Delivery, Protocol};
 use countersign_core::{Approval, ApprovalId, Json, Seq};
 
@@ -24,7 +25,7 @@ pub(super) struct AgentConnection {
     adapter: Box<dyn Adapter>,
     link: LinkSender,
     open: HashMap<RequestId, OpenRequest>,
-    unwritten: Vec<Line>,
+    unwritten: Vec<AgentWrite>,
     pub(super) performed: PerformedDuties,
     offset: u64,
 }
@@ -37,7 +38,7 @@ pub(super) struct OpenRequest {
     /// The ask that was made for it, if it needs one.
     pub(super) ask: Option<ApprovalId>,
     /// What is to be done, unless it only waits for an answer.
-    pub(super) want: Option<Want>,
+    pub(super) want: Option<ClientRequest>,
     /// What was opened for it; an earlier host's is gone.
     pub(super) opened: Option<OpenedRequest>,
     /// Whether it is being done.
@@ -47,13 +48,13 @@ pub(super) struct OpenRequest {
 /// A wish that is to be done now.
 pub(super) struct StartedRequest {
     pub(super) line: u64,
-    pub(super) want: Want,
+    pub(super) want: ClientRequest,
     pub(super) held: Option<OpenedRequest>,
 }
 
 /// Lines on their way.
 pub(super) struct SentLines {
-    pub(super) names: Vec<Name>,
+    pub(super) names: Vec<WriteId>,
     written: PendingWrite,
 }
 
@@ -73,7 +74,7 @@ impl AgentConnection {
         kept: ConnectionState,
         heard: u64,
     ) -> Result<Self, RestoreError> {
-        let adapter = speech::adapter(protocol, &kept.adapter)?;
+        let adapter = protocols::restore_adapter(protocol, &kept.adapter)?;
         let open = kept.open.into_iter().map(|kept| {
             let open = OpenRequest {
                 line: kept.line,
@@ -119,13 +120,13 @@ impl AgentConnection {
 
     /// What a line of the agent means. What has to be said at once is on its way; an answer to what the
     /// line replaces or takes back no longer is.
-    pub(super) fn hear(&mut self, line: &[u8], number: u64) -> (Heard, Option<SentLines>) {
-        let mut heard = self.adapter.hear(line, number);
+    pub(super) fn hear(&mut self, line: &[u8], number: u64) -> (AdapterOutput, Option<SentLines>) {
+        let mut heard = self.adapter.handle_line(line, number);
         self.offset = number;
-        for request in heard.happenings.iter().filter_map(replaced_request) {
+        for request in heard.events.iter().filter_map(replaced_request) {
             self.open.remove(request);
         }
-        let sent = self.send(std::mem::take(&mut heard.lines));
+        let sent = self.send(std::mem::take(&mut heard.writes));
         (heard, sent)
     }
 
@@ -135,12 +136,12 @@ impl AgentConnection {
     }
 
     /// Carries out an order: its lines are on their way, in order, when this returns.
-    pub(super) fn order(&mut self, order: Order) -> Result<Option<SentLines>, OrderError> {
-        let lines = self.adapter.order(order)?;
+    pub(super) fn order(&mut self, order: AgentCommand) -> Result<Option<SentLines>, CommandError> {
+        let lines = self.adapter.apply_command(order)?;
         Ok(self.send(lines))
     }
 
-    fn send(&mut self, lines: Vec<Line>) -> Option<SentLines> {
+    fn send(&mut self, lines: Vec<AgentWrite>) -> Option<SentLines> {
         if lines.is_empty() {
             return None;
         }
@@ -148,7 +149,7 @@ impl AgentConnection {
         Some(self.write(lines))
     }
 
-    fn write(&self, lines: Vec<Line>) -> SentLines {
+    fn write(&self, lines: Vec<AgentWrite>) -> SentLines {
         SentLines {
             names: lines.iter().map(|line| line.name.clone()).collect(),
             written: self.link.write(lines),
@@ -161,13 +162,13 @@ impl AgentConnection {
     }
 
     /// Says one line again, if it may not be written yet.
-    pub(super) fn resend_line(&self, name: &Name) -> Option<SentLines> {
+    pub(super) fn resend_line(&self, name: &WriteId) -> Option<SentLines> {
         let line = self.unwritten.iter().find(|line| line.name == *name)?;
         Some(self.write(vec![line.clone()]))
     }
 
     /// These are in the pipe, or never will be.
-    pub(super) fn confirm(&mut self, names: &[Name]) {
+    pub(super) fn confirm(&mut self, names: &[WriteId]) {
         self.unwritten.retain(|line| !names.contains(&line.name));
     }
 
@@ -205,14 +206,14 @@ impl AgentConnection {
     pub(super) fn serve(
         &mut self,
         (request, line): (RequestId, u64),
-        served: Result<Served, ServeError>,
+        served: Result<ClientResponse, ClientRequestError>,
         for_answer: Option<Seq>,
-    ) -> Result<Option<SentLines>, OrderError> {
+    ) -> Result<Option<SentLines>, CommandError> {
         if self.open.get(&request).is_none_or(|open| open.line != line) {
-            return Err(OrderError::NotWaiting);
+            return Err(CommandError::NotWaiting);
         }
         self.open.remove(&request);
-        let sent = self.order(Order::Serve { request, served })?;
+        let sent = self.order(AgentCommand::Serve { request, served })?;
         if let Some(opened) = for_answer {
             self.record_sent_answer(opened, line);
         }
@@ -223,20 +224,20 @@ impl AgentConnection {
     pub(super) fn answer(
         &mut self,
         approval: &Approval,
-        answer: Answer,
-    ) -> Result<Option<SentLines>, OrderError> {
+        answer: PermissionAnswer,
+    ) -> Result<Option<SentLines>, CommandError> {
         let request = RequestId(approval.ask.request.clone().unwrap_or_default());
         let open = self.open.get(&request);
         let open = open.filter(|open| open.ask.as_ref() == Some(&approval.ask.id));
-        let line = open.ok_or(OrderError::NotWaiting)?.line;
+        let line = open.ok_or(CommandError::NotWaiting)?.line;
         self.open.remove(&request);
-        let sent = self.order(Order::Answer { request, answer })?;
+        let sent = self.order(AgentCommand::Answer { request, answer })?;
         self.record_sent_answer(approval.opened, line);
         Ok(sent)
     }
 
     fn record_sent_answer(&mut self, opened: Seq, line: u64) {
-        let name = Name::Line(line);
+        let name = WriteId::Line(line);
         let said = self.unwritten.iter().find(|line| line.name == name);
         let meaning = said.map(|line| line.meaning.clone()).unwrap_or_default();
         self.performed
@@ -249,14 +250,16 @@ impl AgentConnection {
         &mut self,
         request: &RequestId,
         ask: &ApprovalId,
-        answer: Answer,
+        answer: PermissionAnswer,
     ) -> Option<SentLines> {
         let open = self.open.get(request);
         open.filter(|open| open.ask.as_ref() == Some(ask))?;
         self.open.remove(request);
         let request = request.clone();
         // It may have been withdrawn meanwhile.
-        self.order(Order::Answer { request, answer }).ok().flatten()
+        self.order(AgentCommand::Answer { request, answer })
+            .ok()
+            .flatten()
     }
 
     /// Wishes that wait and were not begun.
@@ -294,7 +297,7 @@ impl SentLines {
     /// link was lost.
     pub(super) async fn outcome(
         self,
-        expected: Option<(Name, String)>,
+        expected: Option<(WriteId, String)>,
     ) -> Result<WriteOutcome, LinkLost> {
         let delivery = match self.written.await {
             Ok(receipts) => {
@@ -323,7 +326,7 @@ impl SentLines {
 
 /// What became of lines.
 pub(super) struct WriteOutcome {
-    pub(super) names: Vec<Name>,
+    pub(super) names: Vec<WriteId>,
     pub(super) delivery: Delivery,
 }
 
@@ -333,7 +336,7 @@ pub(super) struct LinkLost;
 
 /// Lines about which one who goes on from what was kept may say something.
 pub(super) fn open_request_lines(protocol: Protocol, kept: &ConnectionState) -> Vec<u64> {
-    let adapter = speech::adapter(protocol, &kept.adapter).ok();
+    let adapter = protocols::restore_adapter(protocol, &kept.adapter).ok();
     let mut lines = adapter
         .map(|adapter| adapter.open_requests())
         .unwrap_or_default();
@@ -342,18 +345,20 @@ pub(super) fn open_request_lines(protocol: Protocol, kept: &ConnectionState) -> 
 }
 
 /// The line that something is said about.
-fn line_answered(line: &Line) -> Option<u64> {
+fn line_answered(line: &AgentWrite) -> Option<u64> {
     match line.name {
-        Name::Line(number) => Some(number),
-        Name::Own(..) => None,
+        WriteId::Line(number) => Some(number),
+        WriteId::Own(..) => None,
     }
 }
 
 /// The request that something makes anew or takes back: what was asked for it before is over.
-fn replaced_request(happening: &Happening) -> Option<&RequestId> {
+fn replaced_request(happening: &AgentEvent) -> Option<&RequestId> {
     match happening {
-        Happening::Asked(ask) => Some(&ask.request),
-        Happening::Wanted { request, .. } | Happening::Withdrawn { request } => Some(request),
+        AgentEvent::Asked(ask) => Some(&ask.request),
+        AgentEvent::ClientRequested { request, .. } | AgentEvent::Withdrawn { request } => {
+            Some(request)
+        }
         _ => None,
     }
 }

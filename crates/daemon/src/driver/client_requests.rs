@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
-use countersign_agents::adapter::{Name, RequestId, RunRequest, ServeError, Served, Want};
+use countersign_agents::adapter::{
+    ClientRequest, ClientRequestError, ClientResponse, RequestId, RunRequest, WriteId,
+};
 use countersign_agents::{
-    CommandSpec, FileError, Opened, ShellError, TerminalId, WriteTarget, open_for_read,
+    CommandSpec, FileError, ReadTarget, ShellError, TerminalId, WriteTarget, open_for_read,
     open_for_write, read_text, write_text,
 };
 use countersign_core::event::{Delivery, Outcome};
@@ -30,7 +32,7 @@ pub(super) enum OpenedRequest {
         output_bytes_max: usize,
     },
     Read {
-        file: RequestedFile<Opened>,
+        file: RequestedFile<ReadTarget>,
         line: Option<u32>,
         limit: Option<u32>,
     },
@@ -48,7 +50,7 @@ impl Run {
     pub(super) async fn handle_request(
         self: &Arc<Self>,
         request: RequestLine,
-        want: Want,
+        want: ClientRequest,
         reader: &mut OutputReader,
     ) -> Result<(), LinkLost> {
         if is_terminal_request(&want) {
@@ -57,7 +59,7 @@ impl Run {
             return Ok(());
         }
         let described = if self.connection().count_asked_requests() >= AGENT_WISHES_MAX {
-            Err(ServeError::Failed(
+            Err(ClientRequestError::Failed(
                 "too many requests wait for an answer".to_owned(),
             ))
         } else {
@@ -77,7 +79,7 @@ impl Run {
         &self,
         (request, line): &RequestLine,
         ask: Option<ApprovalId>,
-        want: &Want,
+        want: &ClientRequest,
         held: Option<OpenedRequest>,
     ) {
         let open = OpenRequest {
@@ -113,7 +115,9 @@ impl Run {
         let line = wish.line;
         let done = match refusal_reason(approval) {
             None => self.serve_started(wish, Some(approval)).await,
-            Some(words) => Ok(ServedRequest::certain(Err(ServeError::NotPermitted(words)))),
+            Some(words) => Ok(ServedRequest::certain(Err(
+                ClientRequestError::NotPermitted(words),
+            ))),
         };
         // Whoever goes on from here finds out by asking the runner.
         let Ok(done) = done else { return };
@@ -153,9 +157,9 @@ impl Run {
     /// What an earlier host had opened is opened again, if it is still what was asked about.
     async fn reopen_request(
         &self,
-        want: Want,
+        want: ClientRequest,
         approval: Option<&Approval>,
-    ) -> Result<OpenedRequest, ServeError> {
+    ) -> Result<OpenedRequest, ClientRequestError> {
         let described = self.describe(want.clone()).await?;
         let shown = match approval {
             Some(approval) => approval.ask.input.clone(),
@@ -163,7 +167,7 @@ impl Run {
             None => named_input(&want),
         };
         let same = match (&shown, &want) {
-            (_, Want::CreateTerminal { .. }) => true,
+            (_, ClientRequest::CreateTerminal { .. }) => true,
             (Some(shown), _) => {
                 let shown: Option<serde_json::Value> = serde_json::from_str(shown.text()).ok();
                 shown.is_some_and(|shown| shown["file_path"] == described.input["file_path"])
@@ -174,7 +178,7 @@ impl Run {
             Ok(described.pending)
         } else {
             let words = "the file is no longer the one that was asked about".to_owned();
-            Err(ServeError::NotPermitted(words))
+            Err(ClientRequestError::NotPermitted(words))
         }
     }
 
@@ -195,7 +199,7 @@ impl Run {
                     read_text(file, line, limit)
                 };
                 Ok(ServedRequest::certain(
-                    run_blocking(text).await.map(Served::Text),
+                    run_blocking(text).await.map(ClientResponse::Text),
                 ))
             }
             OpenedRequest::Write { file, content } => self.write_once(file, content, line).await,
@@ -210,7 +214,10 @@ impl Run {
         line: u64,
     ) -> Result<ServedRequest, LinkLost> {
         let claim = self.connection().link().clone();
-        let is_fresh = claim.claim(Name::Line(line)).await.map_err(|_| LinkLost)?;
+        let is_fresh = claim
+            .claim(WriteId::Line(line))
+            .await
+            .map_err(|_| LinkLost)?;
         let roots = self.roots.clone();
         if is_fresh {
             let write = move || {
@@ -218,7 +225,7 @@ impl Run {
                 write_text(&file, &content)
             };
             return Ok(ServedRequest::certain(
-                run_blocking(write).await.map(|()| Served::Done),
+                run_blocking(write).await.map(|()| ClientResponse::Done),
             ));
         }
         let path = file.real_path(WriteTarget::real_path).to_owned();
@@ -228,11 +235,11 @@ impl Run {
             Ok(found.is_ok_and(|found| found == content))
         };
         if run_blocking(look).await.unwrap_or(false) {
-            return Ok(ServedRequest::certain(Ok(Served::Done)));
+            return Ok(ServedRequest::certain(Ok(ClientResponse::Done)));
         }
         let words = "the host was ended while it wrote; the file may or may not be written";
         Ok(ServedRequest {
-            served: Err(ServeError::Failed(words.to_owned())),
+            served: Err(ClientRequestError::Failed(words.to_owned())),
             is_uncertain: true,
         })
     }
@@ -260,7 +267,7 @@ impl Run {
             return Err(LinkLost);
         }
         let served = match created {
-            Ok(created) => Ok(Served::Terminal(created.as_str().to_owned())),
+            Ok(created) => Ok(ClientResponse::Terminal(created.as_str().to_owned())),
             Err(error) => Err(shell_error(&error)),
         };
         Ok(ServedRequest::certain(served))
@@ -271,10 +278,10 @@ impl Run {
     }
 
     /// A terminal belongs to its agent: what it does with it needs no word of anybody.
-    pub(super) fn serve_terminal(self: &Arc<Self>, request: RequestLine, want: Want) {
+    pub(super) fn serve_terminal(self: &Arc<Self>, request: RequestLine, want: ClientRequest) {
         if self.tasks.len() > SERVED_AT_ONCE_MAX {
             let words = "too many requests at once".to_owned();
-            return self.send_result(request, Err(ServeError::Failed(words)));
+            return self.send_result(request, Err(ClientRequestError::Failed(words)));
         }
         let run = self.clone();
         self.tasks.spawn(async move {
@@ -289,32 +296,37 @@ impl Run {
         });
     }
 
-    async fn use_terminal(&self, want: Want) -> Result<Served, ServeError> {
+    async fn use_terminal(
+        &self,
+        want: ClientRequest,
+    ) -> Result<ClientResponse, ClientRequestError> {
         let shells = &self.shells;
         let served = match want {
-            Want::Output { terminal } => {
+            ClientRequest::Output { terminal } => {
                 let output = shells.output(&TerminalId::new(terminal)).await;
-                output.map(|output| Served::Output {
+                output.map(|output| ClientResponse::Output {
                     text: output.text,
                     truncated: output.truncated,
                     exit: output.exit,
                 })
             }
-            Want::WaitForExit { terminal } => {
+            ClientRequest::WaitForExit { terminal } => {
                 let exit = shells.wait_for_exit(&TerminalId::new(terminal)).await;
-                exit.map(Served::Exited)
+                exit.map(ClientResponse::Exited)
             }
-            Want::Kill { terminal } => {
+            ClientRequest::Kill { terminal } => {
                 let killed = shells.kill(&TerminalId::new(terminal)).await;
-                killed.map(|()| Served::Done)
+                killed.map(|()| ClientResponse::Done)
             }
-            Want::Release { terminal } => {
+            ClientRequest::Release { terminal } => {
                 let released = shells.release(&TerminalId::new(terminal)).await;
-                released.map(|()| Served::Done)
+                released.map(|()| ClientResponse::Done)
             }
-            Want::Read { .. } | Want::Write { .. } | Want::CreateTerminal { .. } => {
+            ClientRequest::Read { .. }
+            | ClientRequest::Write { .. }
+            | ClientRequest::CreateTerminal { .. } => {
                 let words = "this has to be asked first".to_owned();
-                return Err(ServeError::NotPermitted(words));
+                return Err(ClientRequestError::NotPermitted(words));
             }
         };
         served.map_err(|error| shell_error(&error))
@@ -323,7 +335,7 @@ impl Run {
     pub(super) fn send_result(
         self: &Arc<Self>,
         request: RequestLine,
-        served: Result<Served, ServeError>,
+        served: Result<ClientResponse, ClientRequestError>,
     ) {
         // It may have been withdrawn meanwhile.
         let sent = self.connection().serve(request, served, None);
@@ -333,13 +345,13 @@ impl Run {
 
 /// What came of a wish.
 struct ServedRequest {
-    served: Result<Served, ServeError>,
+    served: Result<ClientResponse, ClientRequestError>,
     /// Whether nobody can say if it was done.
     is_uncertain: bool,
 }
 
 impl ServedRequest {
-    fn certain(served: Result<Served, ServeError>) -> Self {
+    fn certain(served: Result<ClientResponse, ClientRequestError>) -> Self {
         Self {
             served,
             is_uncertain: false,
@@ -347,16 +359,19 @@ impl ServedRequest {
     }
 }
 
-pub(super) fn is_terminal_request(want: &Want) -> bool {
+pub(super) fn is_terminal_request(want: &ClientRequest) -> bool {
     matches!(
         want,
-        Want::Output { .. } | Want::WaitForExit { .. } | Want::Kill { .. } | Want::Release { .. }
+        ClientRequest::Output { .. }
+            | ClientRequest::WaitForExit { .. }
+            | ClientRequest::Kill { .. }
+            | ClientRequest::Release { .. }
     )
 }
 
 /// The file by the name the agent has for it.
-fn named_input(want: &Want) -> Option<Json> {
-    let (Want::Read { path, .. } | Want::Write { path, .. }) = want else {
+fn named_input(want: &ClientRequest) -> Option<Json> {
+    let (ClientRequest::Read { path, .. } | ClientRequest::Write { path, .. }) = want else {
         return None;
     };
     Json::from_value(&json!({ "file_path": path.to_string_lossy() })).ok()
@@ -377,20 +392,20 @@ fn refusal_reason(approval: &Approval) -> Option<String> {
 
 pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
-) -> Result<T, ServeError> {
+) -> Result<T, ClientRequestError> {
     let done = tokio::task::spawn_blocking(work).await;
-    let failed = || ServeError::Failed("the host is ending".to_owned());
+    let failed = || ClientRequestError::Failed("the host is ending".to_owned());
     done.map_err(|_| failed())?.map_err(|error| match error {
-        FileError::NotFound { .. } => ServeError::NotFound(error.to_string()),
-        FileError::Outside { .. } => ServeError::NotPermitted(error.to_string()),
-        error => ServeError::Failed(chain(&error)),
+        FileError::NotFound { .. } => ClientRequestError::NotFound(error.to_string()),
+        FileError::Outside { .. } => ClientRequestError::NotPermitted(error.to_string()),
+        error => ClientRequestError::Failed(chain(&error)),
     })
 }
 
-fn shell_error(error: &ShellError) -> ServeError {
+fn shell_error(error: &ShellError) -> ClientRequestError {
     match error {
-        ShellError::NotFound(_) => ServeError::NotFound(error.to_string()),
-        ShellError::NotPermitted(words) => ServeError::NotPermitted(words.clone()),
-        ShellError::Failed { .. } => ServeError::Failed(chain(error)),
+        ShellError::NotFound(_) => ClientRequestError::NotFound(error.to_string()),
+        ShellError::NotPermitted(words) => ClientRequestError::NotPermitted(words.clone()),
+        ShellError::Failed { .. } => ClientRequestError::Failed(chain(error)),
     }
 }

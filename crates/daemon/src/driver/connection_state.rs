@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign_agents::adapter::{Line, RequestId, Want};
+use countersign_agents::adapter::{AgentWrite, ClientRequest, RequestId};
 use countersign_core::{ApprovalId, Bookmark, Json, Managed, Seq};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub(super) struct ConnectionState {
     pub(super) adapter: Json,
     /// What was said and may not be written yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) unwritten: Vec<Line>,
+    pub(super) unwritten: Vec<AgentWrite>,
     /// What was told.
     pub(super) performed: PerformedDuties,
     /// Requests of the agent that wait.
@@ -37,7 +37,7 @@ pub(super) struct WaitingRequest {
     pub(super) ask: Option<ApprovalId>,
     /// What is to be done, unless it only waits for an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) want: Option<Want>,
+    pub(super) want: Option<ClientRequest>,
 }
 
 /// What an agent was told already.
@@ -84,15 +84,15 @@ impl ConnectionState {
 
 #[cfg(test)]
 mod tests {
-    use countersign_agents::adapter::{Name, RunRequest};
+    use countersign_agents::adapter::{RunRequest, WriteId};
     use countersign_core::AgentId;
 
     use super::*;
 
     #[test]
     fn what_is_kept_is_read_as_it_was() {
-        let line = Line {
-            name: Name::Line(7),
+        let line = AgentWrite {
+            name: WriteId::Line(7),
             meaning: "allow".to_owned(),
             bytes: b"{\"id\":1}\n".to_vec(),
         };
@@ -118,7 +118,7 @@ mod tests {
                 request: RequestId("\"r\"".to_owned()),
                 line: 9,
                 ask: Some(ApprovalId::new("approval-1")),
-                want: Some(Want::CreateTerminal {
+                want: Some(ClientRequest::CreateTerminal {
                     run,
                     output_bytes_max: Some(10),
                 }),

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use countersign_agents::adapter::{Serves, Start};
-use countersign_agents::catalog::{self, Resolved};
-use countersign_agents::runner::{self, RunnerRecord, StartSpec};
-use countersign_agents::{Tree, claude, speech, worktree};
+use countersign_agents::adapter::{Serves, SessionSpec};
+use countersign_agents::catalog::{self, ResolvedAgent};
+use countersign_agents::runner::{self, RunnerRecord, RunnerStartSpec};
+use countersign_agents::{ProcessTree, claude, protocols, worktree};
 use countersign_core::event::{ProcessKey, Protocol, SpawnOptions};
 use countersign_core::{AgentId, Json, Managed, ManagedInput, Ran};
 
@@ -55,10 +55,10 @@ pub(super) async fn launch_agent(
     let command = find_command(&managed.options, &env)?;
     let id = format!("{agent}-{}", managed.run);
     // Held until the agent is in it: an empty one is cleared away with its last owner.
-    let tree = Tree::create(&id, &host_key()).map_err(|error| launch_failure(&error))?;
+    let tree = ProcessTree::create(&id, &host_key()).map_err(|error| launch_failure(&error))?;
     crash::point("tree_created");
-    let record = launch.build_record(&tree, speech::protocol_of(&managed.options));
-    let said = speech::arguments(record.protocol, &session_start(service, &managed, &record));
+    let record = launch.build_record(&tree, protocols::find_protocol(&managed.options));
+    let said = protocols::arguments(record.protocol, &session_start(service, &managed, &record));
     let command = command.into_iter().chain(said).collect();
     let runner = launch.start_runner(&record).await?;
     match launch
@@ -104,7 +104,7 @@ impl AgentLaunch<'_> {
         self.report(Ran::Placed(made)).await
     }
 
-    fn build_record(&self, tree: &Tree, protocol: Protocol) -> RunnerRecord {
+    fn build_record(&self, tree: &ProcessTree, protocol: Protocol) -> RunnerRecord {
         let settings = self.service.runners();
         let name = random_hex::<8>();
         let sockets = settings.sockets.iter();
@@ -124,7 +124,7 @@ impl AgentLaunch<'_> {
     async fn start_runner(&self, record: &RunnerRecord) -> Result<ProcessKey, LaunchFailure> {
         self.report(launched(None, record)?).await?;
         crash::point("launch_recorded");
-        let spec = StartSpec {
+        let spec = RunnerStartSpec {
             command: self.service.runners().command.clone(),
             record: record.clone(),
         };
@@ -181,10 +181,14 @@ pub(super) fn work_folder(managed: &Managed) -> PathBuf {
 }
 
 /// How the session of a run is opened: the same for whoever starts it and whoever goes on with it.
-pub(super) fn session_start(service: &Service, managed: &Managed, record: &RunnerRecord) -> Start {
+pub(super) fn session_start(
+    service: &Service,
+    managed: &Managed,
+    record: &RunnerRecord,
+) -> SessionSpec {
     let options = &managed.options;
     let (session, fork) = session_of(managed, record.protocol);
-    Start {
+    SessionSpec {
         cwd: work_folder(managed),
         session,
         fork,
@@ -238,9 +242,9 @@ fn find_command(
         found.map(|(_, value)| value.clone())
     };
     let find = |name: &str| own(name).or_else(|| std::env::var_os(name));
-    match catalog::resolve(entry, &catalog::Environment::of(entry, find)) {
-        Resolved::Found { command } => Ok(command),
-        Resolved::Missing { advice } => {
+    match catalog::resolve(entry, &catalog::AgentSearchPaths::of(entry, find)) {
+        ResolvedAgent::Found { command } => Ok(command),
+        ResolvedAgent::Missing { advice } => {
             let name = entry.name;
             Err(LaunchFailure(format!(
                 "`{name}` is not installed: {advice}"

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use countersign_agents::adapter::{Exit, Happening, Ready, Report, RequestId, TurnEnd};
+use countersign_agents::adapter::{
+    AgentEvent, AgentReport, ProcessExit, RequestId, SessionReady, TurnEnd,
+};
 use countersign_agents::runner::LinkEvent;
 use countersign_core::event::TurnEnded;
 use countersign_core::limits::{AGENT_LINE_BYTES_SHORT, AGENT_LOG_BYTES_KEPT, RUNNER_BYTES_HELD};
@@ -64,7 +66,7 @@ impl Run {
         self: &Arc<Self>,
         events: &mut mpsc::Receiver<LinkEvent>,
         reader: &mut OutputReader,
-    ) -> Result<(Exit, Option<String>), LinkLost> {
+    ) -> Result<(ProcessExit, Option<String>), LinkLost> {
         let mut pace = OutputThrottle::begin(Instant::now());
         loop {
             match wait_for_event(events, &reader.transcript).await {
@@ -115,7 +117,7 @@ impl Run {
     ) -> Result<(), LinkLost> {
         let heard = run_blocking_if_long(bytes.len(), || self.hear(bytes, number));
         reader.offset = number;
-        let mut happenings = heard.happenings.into_iter();
+        let mut happenings = heard.events.into_iter();
         while let Some(happening) = happenings.next() {
             reader.is_partial = happenings.as_slice().iter().any(is_recorded);
             self.handle_agent_event(happening, reader).await?;
@@ -126,43 +128,47 @@ impl Run {
 
     async fn handle_agent_event(
         self: &Arc<Self>,
-        happening: Happening,
+        happening: AgentEvent,
         reader: &mut OutputReader,
     ) -> Result<(), LinkLost> {
         match happening {
-            Happening::Said(entry) => {
+            AgentEvent::Transcript(entry) => {
                 reader.in_turn = true;
                 reader.transcript.add(entry);
                 crash::point("text_heard");
             }
-            Happening::Reported(report) => reader.transcript.report(report),
-            Happening::Ready(ready) => self.handle_ready(ready, reader).await?,
-            Happening::StartFailed { message } => {
+            AgentEvent::Reported(report) => reader.transcript.report(report),
+            AgentEvent::Ready(ready) => self.handle_ready(ready, reader).await?,
+            AgentEvent::StartFailed { message } => {
                 self.fatal.send_replace(Some(message));
             }
-            Happening::Asked(ask) => self.handle_permission_ask(*ask, reader).await?,
-            Happening::Withdrawn { request } => self.handle_withdrawal(request, reader).await?,
-            Happening::Wanted {
+            AgentEvent::Asked(ask) => self.handle_permission_ask(*ask, reader).await?,
+            AgentEvent::Withdrawn { request } => self.handle_withdrawal(request, reader).await?,
+            AgentEvent::ClientRequested {
                 request,
                 line,
                 want,
             } => self.handle_request((request, line), want, reader).await?,
-            Happening::TurnEnded { turn, end } => self.handle_turn_end(turn, end, reader).await?,
-            Happening::Noise(text) => {
+            AgentEvent::TurnEnded { turn, end } => self.handle_turn_end(turn, end, reader).await?,
+            AgentEvent::Noise(text) => {
                 tracing::debug!(agent = %self.agent, text, "noise of an agent");
             }
         }
         Ok(())
     }
 
-    async fn handle_ready(&self, ready: Ready, reader: &mut OutputReader) -> Result<(), LinkLost> {
+    async fn handle_ready(
+        &self,
+        ready: SessionReady,
+        reader: &mut OutputReader,
+    ) -> Result<(), LinkLost> {
         reader.in_turn = false;
         for warning in ready.warnings {
             reader.transcript.note(warning);
         }
-        reader.transcript.report(Report {
+        reader.transcript.report(AgentReport {
             mode: ready.mode,
-            ..Report::default()
+            ..AgentReport::default()
         });
         let opened = Ran::Ready {
             session: ready.session,
@@ -260,8 +266,8 @@ impl Run {
 }
 
 /// Whether something of a line has to be taken in.
-fn is_recorded(happening: &Happening) -> bool {
-    !matches!(happening, Happening::Noise(_))
+fn is_recorded(happening: &AgentEvent) -> bool {
+    !matches!(happening, AgentEvent::Noise(_))
 }
 
 /// Whether so much was heard without anything to commit that the runner should let go of it.

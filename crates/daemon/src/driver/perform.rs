@@ -7,7 +7,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use countersign_agents::adapter::{Answer, Name, Order, RequestId, ServeError};
+use countersign_agents::adapter::{
+    AgentCommand, ClientRequestError, PermissionAnswer, RequestId, WriteId,
+};
 use countersign_core::event::{Delivery, Outcome, TurnEnded};
 use countersign_core::limits::TOLD_MS_HELD;
 use countersign_core::{Approval, ApprovalId, Duty, Input, Ran, Seq};
@@ -65,7 +67,7 @@ impl Run {
             }
             connection.performed.turn = turn;
             let messages = messages.to_vec();
-            connection.order(Order::Prompt { turn, messages })
+            connection.order(AgentCommand::Prompt { turn, messages })
         };
         crash::point("prompt_written");
         match ordered {
@@ -103,7 +105,7 @@ impl Run {
             }
             connection.performed.interrupted = turn;
             // Its session may not be open any more; then there is nothing to end.
-            let sent = connection.order(Order::Interrupt).ok().flatten();
+            let sent = connection.order(AgentCommand::Interrupt).ok().flatten();
             (sent, connection.unstarted_requests())
         };
         self.confirm_when_written(sent);
@@ -116,18 +118,20 @@ impl Run {
 
     /// Nothing comes of a wish.
     pub(super) fn cancel_request(self: &Arc<Self>, request: (RequestId, u64), why: &str) {
-        self.send_result(request, Err(ServeError::Cancelled(why.to_owned())));
+        self.send_result(request, Err(ClientRequestError::Cancelled(why.to_owned())));
     }
 
     /// Nothing comes of an ask that is no longer open.
     pub(super) fn cancel_ask(self: &Arc<Self>, request: &RequestId, ask: &ApprovalId) {
-        let sent = self.connection().refuse(request, ask, Answer::Cancelled);
+        let sent = self
+            .connection()
+            .refuse(request, ask, PermissionAnswer::Cancelled);
         self.confirm_when_written(sent);
     }
 
     fn configure(self: &Arc<Self>, revision: u32, mode: Option<String>, model: Option<String>) {
-        let mode = mode.map(|mode| Order::SetMode { revision, mode });
-        let model = model.map(|model| Order::SetModel { revision, model });
+        let mode = mode.map(|mode| AgentCommand::SetMode { revision, mode });
+        let model = model.map(|model| AgentCommand::SetModel { revision, model });
         let mut sent = Vec::new();
         {
             let mut connection = self.connection();
@@ -181,7 +185,7 @@ impl Run {
         let Some(told) = connection.performed.answers.get(&approval.opened) else {
             return;
         };
-        match connection.resend_line(&Name::Line(told.line)) {
+        match connection.resend_line(&WriteId::Line(told.line)) {
             Some(sent) => self.record_when_written(approval, connection, Some(sent)),
             None => self.record_delivery(approval, Delivery::Delivered),
         }
@@ -198,7 +202,7 @@ impl Run {
             return self.record_delivery(approval, Delivery::Withdrawn);
         };
         let told = connection.performed.answers.get(&approval.opened);
-        let expected = told.map(|told| (Name::Line(told.line), told.meaning.clone()));
+        let expected = told.map(|told| (WriteId::Line(told.line), told.meaning.clone()));
         let (run, approval) = (self.clone(), approval.clone());
         self.tasks.spawn(async move {
             if let Ok(outcome) = sent.outcome(expected).await {
@@ -268,16 +272,16 @@ fn answered(duty: &Duty) -> Option<Seq> {
 }
 
 /// Anything but an allow is a denial to an agent that waits.
-fn answer_of(approval: &Approval) -> Answer {
+fn answer_of(approval: &Approval) -> PermissionAnswer {
     let Some(ended) = &approval.ended else {
-        return Answer::Cancelled;
+        return PermissionAnswer::Cancelled;
     };
     match ended.ending.outcome {
-        Outcome::Allowed => Answer::Allow {
+        Outcome::Allowed => PermissionAnswer::Allow {
             input: ended.ending.edited_input.clone(),
         },
-        Outcome::Cancelled | Outcome::Gone => Answer::Cancelled,
-        Outcome::Denied | Outcome::Answered | Outcome::Expired => Answer::Deny {
+        Outcome::Cancelled | Outcome::Gone => PermissionAnswer::Cancelled,
+        Outcome::Denied | Outcome::Answered | Outcome::Expired => PermissionAnswer::Deny {
             message: ended.ending.message.clone(),
             stop: ended.ending.stop,
         },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use countersign_agents::adapter::{Answer, PermissionAsk, RequestId};
+use countersign_agents::adapter::{PermissionAnswer, PermissionAsk, RequestId};
 use countersign_core::limits::MANAGED_ASK_TIMEOUT_MS;
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk};
 
@@ -72,7 +72,7 @@ impl Run {
     fn refuse(self: &Arc<Self>, request: &RequestId, ask: &ApprovalId, why: &str) {
         let message = Some(format!("this could not be asked: {why}"));
         let stop = false;
-        let answer = Answer::Deny { message, stop };
+        let answer = PermissionAnswer::Deny { message, stop };
         let sent = self.connection().refuse(request, ask, answer);
         self.confirm_when_written(sent);
     }

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use countersign_agents::adapter::{RunRequest, ServeError, Want};
-use countersign_agents::{Opened, WriteTarget, open_for_read, open_for_write, read_text};
+use countersign_agents::adapter::{ClientRequest, ClientRequestError, RunRequest};
+use countersign_agents::{ReadTarget, WriteTarget, open_for_read, open_for_write, read_text};
 use countersign_core::limits::{TERMINAL_OUTPUT_BYTES, TERMINAL_OUTPUT_BYTES_MAX};
 use countersign_core::{AskRequest, Json, ManagedAsk};
 use serde_json::json;
@@ -31,20 +31,25 @@ pub(super) struct RequestDescription {
 }
 
 impl Run {
-    pub(super) async fn describe(&self, want: Want) -> Result<RequestDescription, ServeError> {
+    pub(super) async fn describe(
+        &self,
+        want: ClientRequest,
+    ) -> Result<RequestDescription, ClientRequestError> {
         match want {
-            Want::CreateTerminal {
+            ClientRequest::CreateTerminal {
                 run,
                 output_bytes_max,
             } => Ok(self.describe_run(run, output_bytes_max)),
-            Want::Read { path, line, limit } => self.describe_read(path, line, limit).await,
-            Want::Write { path, content } => self.describe_write(path, content).await,
-            Want::Output { .. }
-            | Want::WaitForExit { .. }
-            | Want::Kill { .. }
-            | Want::Release { .. } => {
+            ClientRequest::Read { path, line, limit } => {
+                self.describe_read(path, line, limit).await
+            }
+            ClientRequest::Write { path, content } => self.describe_write(path, content).await,
+            ClientRequest::Output { .. }
+            | ClientRequest::WaitForExit { .. }
+            | ClientRequest::Kill { .. }
+            | ClientRequest::Release { .. } => {
                 let words = "a terminal needs no permission".to_owned();
-                Err(ServeError::Failed(words))
+                Err(ClientRequestError::Failed(words))
             }
         }
     }
@@ -74,13 +79,13 @@ impl Run {
         path: PathBuf,
         line: Option<u32>,
         limit: Option<u32>,
-    ) -> Result<RequestDescription, ServeError> {
+    ) -> Result<RequestDescription, ClientRequestError> {
         let roots = self.roots.clone();
         let file =
             run_blocking(move || RequestedFile::classify(&path, open_for_read(&path, &roots)))
                 .await?;
         let real = file
-            .real_path(Opened::real_path)
+            .real_path(ReadTarget::real_path)
             .to_string_lossy()
             .into_owned();
         Ok(RequestDescription {
@@ -96,7 +101,7 @@ impl Run {
         &self,
         path: PathBuf,
         content: String,
-    ) -> Result<RequestDescription, ServeError> {
+    ) -> Result<RequestDescription, ClientRequestError> {
         let roots = self.roots.clone();
         let asked = path.clone();
         let look = move || {
@@ -126,7 +131,7 @@ impl Run {
     pub(super) async fn ask_permission(
         self: &Arc<Self>,
         request: RequestLine,
-        want: Want,
+        want: ClientRequest,
         described: RequestDescription,
         reader: &mut OutputReader,
     ) -> Result<(), LinkLost> {
@@ -150,7 +155,7 @@ impl Run {
             Ok(_) => {}
             Err(AskError::Refused(error)) => {
                 let words = format!("this could not be asked: {error}");
-                self.send_result(request, Err(ServeError::NotPermitted(words)));
+                self.send_result(request, Err(ClientRequestError::NotPermitted(words)));
             }
             Err(AskError::Lost) => return Err(LinkLost),
         }

@@ -5,15 +5,15 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use countersign_agents::adapter::{Bound, RunRequest};
+use countersign_agents::adapter::{BoundAction, RunRequest};
 use countersign_core::hex;
 use sha2::{Digest as _, Sha256};
 
 /// The digest of what an allowed ask stands for; `folder` is where the agent works.
-pub(super) fn digest(bound: &Bound, folder: &Path) -> String {
+pub(super) fn digest(bound: &BoundAction, folder: &Path) -> String {
     match bound {
-        Bound::Run(run) => digest_run(run, folder),
-        Bound::Write { path, content, old } => digest_write(path, content, old.as_deref()),
+        BoundAction::Run(run) => digest_run(run, folder),
+        BoundAction::Write { path, content, old } => digest_write(path, content, old.as_deref()),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use countersign_agents::{FileError, Roots};
+use countersign_agents::{FileError, FileRoots};
 
 /// A file that was found, or one outside the agent's folders that somebody may admit.
 pub(super) enum RequestedFile<T> {
@@ -27,8 +27,8 @@ impl<T> RequestedFile<T> {
     /// The file itself, once it was allowed.
     pub(super) fn open(
         self,
-        roots: &Roots,
-        open: impl FnOnce(&Path, &Roots) -> Result<T, FileError>,
+        roots: &FileRoots,
+        open: impl FnOnce(&Path, &FileRoots) -> Result<T, FileError>,
     ) -> Result<T, FileError> {
         match self {
             Self::Here(file) => Ok(file),

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use countersign_agents::adapter::{Exit, Heard, Order, Start};
+use countersign_agents::adapter::{AdapterOutput, AgentCommand, ProcessExit, SessionSpec};
 use countersign_agents::runner::{LinkEvent, RunnerShells};
-use countersign_agents::{Roots, ShellBackend};
+use countersign_agents::{FileRoots, ShellBackend};
 use countersign_core::event::{AgentReported, RunEnd, TranscriptEntry};
 use countersign_core::limits::{AGENT_START_MS, AGENT_STOP_MS, TREE_KILL_MS};
 use countersign_core::{
@@ -35,7 +35,7 @@ pub(super) struct Run {
     pub(super) caller: Caller,
     pub(super) number: u32,
     pub(super) folder: PathBuf,
-    pub(super) roots: Roots,
+    pub(super) roots: FileRoots,
     pub(super) ask_timeout_ms: Option<u64>,
     pub(super) shells: Arc<dyn ShellBackend>,
     pub(super) tasks: TaskTracker,
@@ -97,7 +97,7 @@ impl Run {
             agent: who.agent.clone(),
             caller: agent_caller(who.agent, who.name),
             number: managed.run,
-            roots: Roots::resolve([folder.clone()]),
+            roots: FileRoots::resolve([folder.clone()]),
             folder,
             ask_timeout_ms: managed.options.ask_timeout_ms,
             shells: Arc::new(RunnerShells::new(connected.link.sender)),
@@ -116,10 +116,10 @@ impl Run {
     }
 
     /// Says what is to be said before anything is heard: what comes may be the answer to it.
-    async fn resume(self: &Arc<Self>, managed: &Managed, start: Start, duties: &mut Owed) {
+    async fn resume(self: &Arc<Self>, managed: &Managed, start: SessionSpec, duties: &mut Owed) {
         if managed.life == Life::Requested || managed.life == Life::Launched {
             // What cannot be said shows as a session that never opens.
-            let sent = self.connection().order(Order::Start(start));
+            let sent = self.connection().order(AgentCommand::Start(start));
             self.confirm_when_written(sent.ok().flatten());
         }
         self.resume_requests(managed).await;
@@ -213,7 +213,7 @@ impl Run {
     }
 
     /// What a line of the agent means. What has to be said at once is on its way.
-    pub(super) fn hear(self: &Arc<Self>, line: &[u8], number: u64) -> Heard {
+    pub(super) fn hear(self: &Arc<Self>, line: &[u8], number: u64) -> AdapterOutput {
         let (heard, sent) = self.connection().hear(line, number);
         self.confirm_when_written(sent);
         heard
@@ -261,7 +261,7 @@ pub(super) struct FinalOutput {
     pub(super) report: Option<AgentReported>,
     pub(super) said: Vec<TranscriptEntry>,
     /// How the process ended, and why its runner ended it; nothing if the link was lost.
-    pub(super) ended: Option<(Exit, Option<String>)>,
+    pub(super) ended: Option<(ProcessExit, Option<String>)>,
     pub(super) in_turn: bool,
     /// The end of what it wrote for its log.
     pub(super) log: String,
@@ -285,7 +285,7 @@ fn start_timeout_message() -> String {
 }
 
 /// An end between turns with a good code is a good end.
-fn describe_exit(exit: &Exit, why: Option<&str>, last: &FinalOutput) -> (RunEnd, String) {
+fn describe_exit(exit: &ProcessExit, why: Option<&str>, last: &FinalOutput) -> (RunEnd, String) {
     let how = match (why, &exit.signal, exit.code) {
         (Some(why), ..) => format!("it was ended: {why}"),
         (None, Some(signal), _) => format!("its process was ended by {signal}"),

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use countersign_agents::adapter::Report;
+use countersign_agents::adapter::AgentReport;
 use countersign_core::AgentId;
 use countersign_core::event::{AgentReported, TranscriptEntry};
 use countersign_core::limits::{STORY_BYTES_HELD, STORY_ENTRIES_HELD, STORY_MS_HELD};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 pub(super) struct TranscriptBuffer {
     entries: Vec<TranscriptEntry>,
     bytes: usize,
-    report: Report,
+    report: AgentReport,
     since: Option<Instant>,
 }
 
@@ -36,10 +36,10 @@ impl TranscriptBuffer {
     }
 
     /// Only the newest word about each thing counts.
-    pub(super) fn report(&mut self, report: Report) {
+    pub(super) fn report(&mut self, report: AgentReport) {
         self.begin();
         let held = std::mem::take(&mut self.report);
-        self.report = Report {
+        self.report = AgentReport {
             mode: report.mode.or(held.mode),
             model: report.model.or(held.model),
             plan: report.plan.or(held.plan),
@@ -66,7 +66,7 @@ impl TranscriptBuffer {
     /// What was said, to be committed with what comes next.
     pub(super) fn take(&mut self) -> Vec<TranscriptEntry> {
         self.bytes = 0;
-        if self.report == Report::default() {
+        if self.report == AgentReport::default() {
             self.since = None;
         }
         std::mem::take(&mut self.entries)
@@ -86,7 +86,7 @@ impl TranscriptBuffer {
             usage: report.usage,
             title: report.title.clone(),
         };
-        (report != Report::default()).then_some(reported)
+        (report != AgentReport::default()).then_some(reported)
     }
 }
 
@@ -147,12 +147,12 @@ mod tests {
     #[test]
     fn only_the_newest_word_about_each_thing_is_reported() {
         let (mut transcript, agent) = (TranscriptBuffer::default(), AgentId::new("a"));
-        let mode = |mode: &str| Report {
+        let mode = |mode: &str| AgentReport {
             mode: Some(mode.to_owned()),
-            ..Report::default()
+            ..AgentReport::default()
         };
         transcript.report(mode("plan"));
-        transcript.report(Report {
+        transcript.report(AgentReport {
             title: Some("t".to_owned()),
             ..mode("code")
         });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use countersign_agents::{catalog, speech};
+use countersign_agents::{catalog, protocols};
 use countersign_core::event::{Protocol, SpawnOptions, TranscriptAdded};
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
@@ -418,7 +418,7 @@ fn look_at(state: &State, wanted: &[AgentId]) -> std::result::Result<Option<Agen
 
 /// The session that another agent can begin from.
 fn session_to_fork(managed: &Managed) -> std::result::Result<String, &'static str> {
-    if speech::protocol_of(&managed.options) != Protocol::Claude {
+    if protocols::find_protocol(&managed.options) != Protocol::Claude {
         return Err("only agents that run as Claude Code natively can be forked");
     }
     let session = managed.session.clone().filter(|_| managed.turns > 0);

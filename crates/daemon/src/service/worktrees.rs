@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use countersign_agents::Means;
-use countersign_agents::catalog::{self, Entry, Environment, Resolved};
-use countersign_agents::worktree::{self, Diff, Discard, Outcome};
+use countersign_agents::ContainmentMethod;
+use countersign_agents::catalog::{self, AgentSearchPaths, KnownAgent, ResolvedAgent};
+use countersign_agents::worktree::{self, DiscardWork, RemovalOutcome, WorktreeDiff};
 use countersign_core::event::Worktree;
 use countersign_core::{AgentId, Caller, Managed, ManagedInput, Rejection};
 
@@ -17,15 +17,15 @@ use super::{Result, Service};
 #[derive(Clone, Debug)]
 pub struct CatalogEntry {
     /// What is known of it.
-    pub entry: &'static Entry,
+    pub entry: &'static KnownAgent,
     /// Its command, or what to do to have it.
-    pub resolved: Resolved,
+    pub resolved: ResolvedAgent,
 }
 
 /// Worktrees and the catalog.
 impl Service {
     /// What an agent changed since its worktree was made.
-    pub async fn agent_diff(&self, agent: AgentId) -> Result<Diff> {
+    pub async fn agent_diff(&self, agent: AgentId) -> Result<WorktreeDiff> {
         let (_, worktree) = self.load_worktree(agent).await?;
         let diff = worktree::diff(&worktree).await;
         diff.map_err(|error| failed(&error))
@@ -37,8 +37,8 @@ impl Service {
         &self,
         caller: &Caller,
         agent: AgentId,
-        discard: Discard,
-    ) -> Result<Outcome> {
+        discard: DiscardWork,
+    ) -> Result<RemovalOutcome> {
         if !caller.principal.is_operator() {
             return Err(Rejection::ObserverCannotChange.into());
         }
@@ -48,7 +48,7 @@ impl Service {
         }
         let removed = worktree::remove(&worktree, discard).await;
         let removed = removed.map_err(|error| failed(&error))?;
-        if matches!(removed, Outcome::Removed { .. }) {
+        if matches!(removed, RemovalOutcome::Removed { .. }) {
             self.want(ManagedInput::WorktreeRemoved(agent)).await?;
         }
         Ok(removed)
@@ -65,11 +65,11 @@ impl Service {
     }
 
     /// What holds the processes of agents together here. Nothing if it cannot be found out.
-    pub async fn means(&self) -> Option<Means> {
+    pub async fn means(&self) -> Option<ContainmentMethod> {
         if let Some(means) = self.shared.means.get() {
             return Some(means.clone());
         }
-        let found = tokio::task::spawn_blocking(countersign_agents::means).await;
+        let found = tokio::task::spawn_blocking(countersign_agents::probe_containment).await;
         found
             .ok()
             .map(|means| self.shared.means.get_or_init(|| means).clone())
@@ -80,7 +80,7 @@ impl Service {
         let look = |name: &str| std::env::var_os(name);
         let entries = catalog::all().iter().map(|entry| CatalogEntry {
             entry,
-            resolved: catalog::resolve(entry, &Environment::of(entry, look)),
+            resolved: catalog::resolve(entry, &AgentSearchPaths::of(entry, look)),
         });
         entries.collect()
     }

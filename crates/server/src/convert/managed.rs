@@ -4,8 +4,8 @@ use countersign_core::event::{
     AgentRole, Ceiling, EnvVar, PlanStep, Protocol, ToolStatus, TranscriptEntry, Usage, Worktree,
 };
 use countersign_core::{Managed, Turn};
-use countersign_daemon::catalog::Resolved;
-use countersign_daemon::{CatalogEntry, Diff, FileStatus, TranscriptPage, WorktreeOutcome};
+use countersign_daemon::catalog::ResolvedAgent;
+use countersign_daemon::{CatalogEntry, FileStatus, TranscriptPage, WorktreeDiff, WorktreeOutcome};
 use countersign_protocol as wire;
 
 use super::{raw, time};
@@ -164,7 +164,7 @@ fn status_name(status: ToolStatus) -> &'static str {
 }
 
 /// What an agent changed.
-pub(crate) fn diff(diff: Diff) -> wire::AgentDiff {
+pub(crate) fn diff(diff: WorktreeDiff) -> wire::AgentDiff {
     let files = diff.files.into_iter().map(|file| wire::DiffFileRow {
         added: file.added,
         binary: file.binary,
@@ -216,8 +216,8 @@ pub(crate) fn protocol(protocol: Option<wire::AgentProtocol>) -> Protocol {
 
 pub(crate) fn catalog_row(known: CatalogEntry) -> wire::CatalogRow {
     let (command, hint) = match known.resolved {
-        Resolved::Found { command } => (command, known.entry.hint.to_owned()),
-        Resolved::Missing { advice } => (Vec::new(), advice),
+        ResolvedAgent::Found { command } => (command, known.entry.hint.to_owned()),
+        ResolvedAgent::Missing { advice } => (Vec::new(), advice),
     };
     wire::CatalogRow {
         installed: !command.is_empty(),

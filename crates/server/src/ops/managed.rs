@@ -8,7 +8,7 @@ use std::time::Duration;
 use countersign_core::event::{AgentRole, EnvVar, SpawnOptions, WorktreeWish};
 use countersign_core::limits::WAIT_AGENTS_MAX;
 use countersign_core::{AgentId, Caller, Children, Rejection, Seq};
-use countersign_daemon::{Discard, Service, SpawnRequest};
+use countersign_daemon::{DiscardWork, Service, SpawnRequest};
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, Reason};
 
@@ -288,9 +288,9 @@ pub(crate) async fn remove_worktree(
 ) -> Result<wire::RemovedWorktree> {
     require_operator(caller)?;
     let discard = if query.discard {
-        Discard::Yes
+        DiscardWork::Yes
     } else {
-        Discard::No
+        DiscardWork::No
     };
     let removed = service.remove_worktree(caller, AgentId::new(id), discard);
     Ok(words::removed(removed.await?))

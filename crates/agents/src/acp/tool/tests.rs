@@ -4,7 +4,7 @@ use super::super::call::Calls;
 use super::*;
 
 /// What a call that was told so is named, in folder `/p`.
-fn named(call: &Value) -> (Option<String>, Option<Value>, Vec<Bound>) {
+fn named(call: &Value) -> (Option<String>, Option<Value>, Vec<BoundAction>) {
     let mut call = call.clone();
     call["toolCallId"] = json!("c");
     let text = call.to_string();
@@ -16,16 +16,16 @@ fn named(call: &Value) -> (Option<String>, Option<Value>, Vec<Bound>) {
     (named.tool, input, named.binds)
 }
 
-fn run(command: &str, cwd: Option<&str>) -> Vec<Bound> {
-    vec![Bound::Run(RunRequest {
+fn run(command: &str, cwd: Option<&str>) -> Vec<BoundAction> {
+    vec![BoundAction::Run(RunRequest {
         command: command.into(),
         cwd: cwd.map(PathBuf::from),
         env: Vec::new(),
     })]
 }
 
-fn write(path: &str, content: &str) -> Vec<Bound> {
-    vec![Bound::Write {
+fn write(path: &str, content: &str) -> Vec<BoundAction> {
+    vec![BoundAction::Write {
         path: path.into(),
         content: content.into(),
         old: None,
@@ -159,7 +159,7 @@ fn a_change_that_is_shown_stands_for_the_file_it_was_shown_of() {
         |old: Value| json!([{"type": "diff", "path": "/p/a", "oldText": old, "newText": "b"}]);
     let part = json!({"path": "/p/a", "old_string": "a", "new_string": "b"});
     let bound = |old: Option<&str>| {
-        vec![Bound::Write {
+        vec![BoundAction::Write {
             path: "/p/a".into(),
             content: "b".into(),
             old: old.map(str::to_owned),

@@ -8,17 +8,17 @@ use tokio_util::task::TaskTracker;
 
 use super::line_queue::LineQueue;
 use super::{Link, LinkEvent, LinkKind, LinkSender, WriteError, WriteReceipt};
-use crate::adapter::Line;
-use crate::runner::last_words::LastWords;
-use crate::runner::names::Names;
+use crate::adapter::AgentWrite;
+use crate::runner::exit_report::ExitReport;
+use crate::runner::used_ids::UsedIds;
 
 /// What is known of what was said to the agent.
 #[derive(Debug)]
 pub(super) struct EndedLink {
-    written: Names,
+    written: UsedIds,
 }
 
-impl LastWords {
+impl ExitReport {
     /// A link that gives what the agent said after `heard`, and then its end.
     pub fn into_link(self, heard: u64) -> Link {
         let mut hearing = LineQueue::new(heard.max(self.from));
@@ -36,7 +36,7 @@ impl LastWords {
         let (tell, events) = mpsc::channel(limits::AGENT_LINES_QUEUED);
         // It ends with the receiver at the latest.
         TaskTracker::new().spawn(async move { hearing.send_all(&tell).await });
-        let mut written = Names::default();
+        let mut written = UsedIds::default();
         for (name, meaning) in self.written {
             written.take(name, meaning);
         }
@@ -56,7 +56,7 @@ fn skip(mut output: Vec<u8>, heard: u64, from: u64) -> Vec<u8> {
 }
 
 impl EndedLink {
-    pub(super) fn write(&self, lines: Vec<Line>) -> Result<Vec<WriteReceipt>, WriteError> {
+    pub(super) fn write(&self, lines: Vec<AgentWrite>) -> Result<Vec<WriteReceipt>, WriteError> {
         let receipts = lines.into_iter().map(|line| {
             let meaning = self.written.find(&line.name)?.to_owned();
             let name = line.name;

@@ -14,7 +14,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Notify, oneshot};
 
 use super::{LaunchRefused, WriteError, WriteReceipt};
-use crate::adapter::{Line, Name};
+use crate::adapter::{AgentWrite, WriteId};
 use crate::runner::frame::encode;
 use crate::runner::wire::{Item, Outcome, ToHost, ToRunner};
 
@@ -58,7 +58,7 @@ struct OutgoingFrame {
 /// One call of `write` that is not confirmed.
 #[derive(Debug)]
 struct UnconfirmedWrite {
-    names: VecDeque<Name>,
+    names: VecDeque<WriteId>,
     bytes: usize,
     receipts: Vec<WriteReceipt>,
     gone: bool,
@@ -74,7 +74,7 @@ impl LinkOutbox {
         }
     }
 
-    pub(super) fn write(&self, lines: Vec<Line>, told: WriteWaiter) {
+    pub(super) fn write(&self, lines: Vec<AgentWrite>, told: WriteWaiter) {
         let (head, body, names) = to_write(lines);
         let Ok(frame) = encode(&head, &body) else {
             drop(told.send(Err(WriteError::Full)));
@@ -187,7 +187,12 @@ impl LinkOutbox {
     }
 
     /// An error if it answers nothing that was said.
-    pub(super) fn confirm(&self, name: &Name, meaning: String, outcome: Outcome) -> io::Result<()> {
+    pub(super) fn confirm(
+        &self,
+        name: &WriteId,
+        meaning: String,
+        outcome: Outcome,
+    ) -> io::Result<()> {
         self.state().confirm(name, meaning, outcome)
     }
 
@@ -295,7 +300,7 @@ impl OutboxState {
         self.queued_bytes = 0;
     }
 
-    fn confirm(&mut self, name: &Name, meaning: String, outcome: Outcome) -> io::Result<()> {
+    fn confirm(&mut self, name: &WriteId, meaning: String, outcome: Outcome) -> io::Result<()> {
         let first = self.writes.front_mut();
         let Some(write) = first.filter(|write| write.names.front() == Some(name)) else {
             let words = format!("the runner confirms {name:?}, which is not its turn");
@@ -338,7 +343,7 @@ impl UnconfirmedWrite {
     }
 }
 
-fn to_write(lines: Vec<Line>) -> (ToRunner, Vec<u8>, VecDeque<Name>) {
+fn to_write(lines: Vec<AgentWrite>) -> (ToRunner, Vec<u8>, VecDeque<WriteId>) {
     let names = lines.iter().map(|line| line.name.clone()).collect();
     let mut body = Vec::with_capacity(lines.iter().map(|line| line.bytes.len()).sum());
     let items = lines.into_iter().map(|line| {

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use super::*;
 use crate::runner::frame::{read_frame, write_frame};
 use crate::runner::wire::{Item, Outcome, ShellDone, VERSION, VERSION_OLDEST};
-use crate::runner::{LastWords, RunnerRecord};
-use crate::tree::{Means, TreeRecord, read_stat};
+use crate::runner::{ExitReport, RunnerRecord};
+use crate::tree::{ContainmentMethod, TreeRecord, read_stat};
 
 /// Far more than anything here takes, so that a test that waits in vain ends.
 const GUARD: Duration = Duration::from_mins(2);
@@ -48,7 +48,7 @@ impl Runner {
         self.say(&ToHost::Output { at }, body.as_bytes()).await;
     }
 
-    async fn written(&mut self, name: Name, meaning: &str, outcome: Outcome) {
+    async fn written(&mut self, name: WriteId, meaning: &str, outcome: Outcome) {
         let meaning = meaning.to_owned();
         let written = ToHost::Written {
             name,
@@ -106,16 +106,16 @@ fn exited() -> LinkEvent {
     }
 }
 
-fn exit() -> Exit {
-    Exit {
+fn exit() -> ProcessExit {
+    ProcessExit {
         code: Some(3),
         signal: None,
     }
 }
 
-fn to_write(number: u64, meaning: &str, text: &str) -> Line {
-    Line {
-        name: Name::Line(number),
+fn to_write(number: u64, meaning: &str, text: &str) -> AgentWrite {
+    AgentWrite {
+        name: WriteId::Line(number),
         meaning: meaning.to_owned(),
         bytes: text.into(),
     }
@@ -123,7 +123,7 @@ fn to_write(number: u64, meaning: &str, text: &str) -> Line {
 
 fn receipt(number: u64, meaning: &str) -> WriteReceipt {
     WriteReceipt {
-        name: Name::Line(number),
+        name: WriteId::Line(number),
         meaning: meaning.to_owned(),
     }
 }
@@ -208,7 +208,7 @@ async fn lines_are_written_in_order_and_receipts_say_what_was() {
     let first = ends.line.write(first);
     let second = ends.line.write(vec![to_write(7, "deny", "no\n")]);
     let item = |number, meaning: &str, bytes| Item {
-        name: Name::Line(number),
+        name: WriteId::Line(number),
         meaning: meaning.to_owned(),
         bytes,
     };
@@ -220,7 +220,7 @@ async fn lines_are_written_in_order_and_receipts_say_what_was() {
     assert_eq!(ends.runner.hear().await, Some(expected));
     let names = [(5, "deny"), (9, ""), (7, "deny")];
     for (number, meaning) in names {
-        let name = Name::Line(number);
+        let name = WriteId::Line(number);
         ends.runner.written(name, meaning, Outcome::Written).await;
     }
     let receipts = vec![receipt(5, "deny"), receipt(9, "")];
@@ -235,8 +235,10 @@ async fn a_write_is_gone_with_the_agent_and_lost_with_the_link() {
     let both = vec![to_write(1, "", "a\n"), to_write(2, "", "b\n")];
     let gone = ends.line.write(both);
     let written = Outcome::Written;
-    ends.runner.written(Name::Line(1), "", written).await;
-    ends.runner.written(Name::Line(2), "", Outcome::Gone).await;
+    ends.runner.written(WriteId::Line(1), "", written).await;
+    ends.runner
+        .written(WriteId::Line(2), "", Outcome::Gone)
+        .await;
     assert_eq!(guarded(gone).await, Err(WriteError::Gone));
     let lost = ends.line.write(vec![to_write(3, "", "c\n")]);
     drop(ends.runner);
@@ -244,7 +246,7 @@ async fn a_write_is_gone_with_the_agent_and_lost_with_the_link() {
     assert_eq!(rest(ends.events).await, [LinkEvent::Lost]);
     let late = ends.line.write(vec![to_write(4, "", "d\n")]);
     assert_eq!(guarded(late).await, Err(WriteError::Lost));
-    let name = Name::Line(4);
+    let name = WriteId::Line(4);
     assert_eq!(ends.line.claim(name).await, Err(WriteError::Lost));
     guarded(ends.line.bye()).await;
 }
@@ -254,7 +256,7 @@ async fn a_confirmation_of_what_was_not_said_cuts_the_link() {
     let mut ends = open(0);
     let written = ends.line.write(vec![to_write(1, "", "a\n")]);
     let outcome = Outcome::Written;
-    ends.runner.written(Name::Line(2), "", outcome).await;
+    ends.runner.written(WriteId::Line(2), "", outcome).await;
     assert_eq!(guarded(written).await, Err(WriteError::Lost));
     assert_eq!(rest(ends.events).await, [LinkEvent::Lost]);
 }
@@ -270,14 +272,14 @@ async fn what_waits_to_be_confirmed_is_bounded() {
     for number in [1, 2] {
         let (_, body) = ends.runner.hear().await.expect("a write");
         assert!(body == half.as_bytes());
-        let name = Name::Line(number);
+        let name = WriteId::Line(number);
         ends.runner.written(name, "", Outcome::Written).await;
     }
     assert_eq!(guarded(first).await, Ok(vec![receipt(1, "")]));
     assert_eq!(guarded(second).await, Ok(vec![receipt(2, "")]));
     let third = ends.line.write(vec![to_write(3, "", "x")]);
     ends.runner
-        .written(Name::Line(3), "", Outcome::Written)
+        .written(WriteId::Line(3), "", Outcome::Written)
         .await;
     assert_eq!(guarded(third).await, Ok(vec![receipt(3, "")]));
 }
@@ -312,7 +314,7 @@ async fn answers_come_while_nobody_takes_what_the_agent_says() {
     ends.runner.output(0, &text).await;
     let written = ends.line.write(vec![to_write(1, "", "a\n")]);
     let outcome = Outcome::Written;
-    ends.runner.written(Name::Line(1), "ok", outcome).await;
+    ends.runner.written(WriteId::Line(1), "ok", outcome).await;
     assert_eq!(guarded(written).await, Ok(vec![receipt(1, "ok")]));
     drop(ends.runner);
     let mut expected: Vec<_> = (1..=lines as u64).map(|n| line(2 * n, "x")).collect();
@@ -368,7 +370,7 @@ async fn a_launch_a_claim_and_calls_are_answered() {
     let (launched, ()) = tokio::join!(guarded(launch), play);
     assert_eq!(launched, Ok(process));
 
-    let name = Name::Own("prompt".to_owned(), 3);
+    let name = WriteId::Own("prompt".to_owned(), 3);
     let claim = ends.line.claim(name.clone());
     let play = async {
         let claim = ToRunner::Claim { id: 1, name };
@@ -409,7 +411,7 @@ async fn everybody_who_waits_is_told_when_the_link_is_lost() {
     let launch = ends
         .line
         .launch("a".into(), Vec::new(), "/".into(), Vec::new());
-    let claim = ends.line.claim(Name::Line(1));
+    let claim = ends.line.claim(WriteId::Line(1));
     let call = ends.line.call(ShellCall::Kill {
         terminal: "term-1".to_owned(),
     });
@@ -429,15 +431,18 @@ async fn everybody_who_waits_is_told_when_the_link_is_lost() {
 
 #[tokio::test]
 async fn last_words_are_heard_as_if_the_runner_lived() {
-    let own = |number| Name::Own("prompt".to_owned(), number);
-    let words = LastWords {
+    let own = |number| WriteId::Own("prompt".to_owned(), number);
+    let words = ExitReport {
         from: 10,
         output: b"old\nnew\nhalf".to_vec(),
         exit: exit(),
         why: Some("no host came".to_owned()),
         log: "its log".to_owned(),
-        written: vec![(Name::Line(4), "deny".to_owned()), (own(7), String::new())],
-        claimed: vec![Name::Line(4)],
+        written: vec![
+            (WriteId::Line(4), "deny".to_owned()),
+            (own(7), String::new()),
+        ],
+        claimed: vec![WriteId::Line(4)],
     };
     let link = words.into_link(14);
     assert_eq!((link.agent, link.log.as_str()), (None, "its log"));
@@ -451,7 +456,7 @@ async fn last_words_are_heard_as_if_the_runner_lived() {
     assert_eq!(written.await, Ok(vec![receipt(4, "deny")]));
     let gone = vec![to_write(4, "allow", "yes\n"), to_write(5, "allow", "yes\n")];
     assert_eq!(link.sender.write(gone).await, Err(WriteError::Gone));
-    let prompt = |number| Line {
+    let prompt = |number| AgentWrite {
         name: own(number),
         meaning: String::new(),
         bytes: b"go\n".to_vec(),
@@ -462,14 +467,14 @@ async fn last_words_are_heard_as_if_the_runner_lived() {
     assert_eq!(earlier, Ok(vec![WriteReceipt { name, meaning }]));
     let later = link.sender.write(vec![prompt(8)]).await;
     assert_eq!(later, Err(WriteError::Gone));
-    assert_eq!(link.sender.claim(Name::Line(9)).await, Ok(false));
+    assert_eq!(link.sender.claim(WriteId::Line(9)).await, Ok(false));
     guarded(link.sender.bye()).await;
 }
 
 fn record(dir: &TempDir) -> RunnerRecord {
     RunnerRecord {
         tree: TreeRecord {
-            means: Means::Marks { why: String::new() },
+            containment: ContainmentMethod::Marks { why: String::new() },
             mark: "0".to_owned(),
         },
         folder: dir.path().to_owned(),

@@ -1,6 +1,6 @@
 //! Asks: joined, answered, taken back.
 
-use countersign_agents::adapter::{Answer, Happening, Order};
+use countersign_agents::adapter::{AgentCommand, AgentEvent, PermissionAnswer};
 use countersign_core::event::{ToolStatus, TranscriptEntry};
 use serde_json::{Value, json};
 
@@ -11,8 +11,8 @@ fn command(input: Option<&countersign_core::Json>) -> Option<String> {
     Some(input["command"].as_str()?.to_owned())
 }
 
-fn deny(message: &str) -> Answer {
-    Answer::Deny {
+fn deny(message: &str) -> PermissionAnswer {
+    PermissionAnswer::Deny {
         message: Some(message.to_owned()),
         stop: false,
     }
@@ -34,7 +34,7 @@ async fn an_ask_is_joined_wherever_its_call_is_told() {
             (r#""request-0""#, Some("Bash"), Some("touch a")),
             "{placement}"
         );
-        talk.answer(&ask.request, Answer::Allow { input: None })
+        talk.answer(&ask.request, PermissionAnswer::Allow { input: None })
             .await;
         assert_eq!(talk.turn_ended().await.1.reason, "end_turn");
         talk.end().await;
@@ -51,7 +51,7 @@ async fn an_ask_whose_call_comes_later_is_asked_again() {
     let second = talk.asked().await;
     assert_eq!(second.request, first.request);
     assert_eq!(command(second.input.as_ref()).as_deref(), Some("touch a"));
-    talk.answer(&second.request, Answer::Allow { input: None })
+    talk.answer(&second.request, PermissionAnswer::Allow { input: None })
         .await;
     talk.turn_ended().await;
     talk.end().await;
@@ -79,7 +79,7 @@ async fn what_was_allowed_runs_once_and_what_was_denied_never() {
     let ask = |echo: bool| json!({"ask": {"tool": tool("x"), "on_allow": run, "echo": echo}});
     talk.prompt(&json!([ask(false)])).await;
     let first = talk.asked().await;
-    talk.answer(&first.request, Answer::Allow { input: None })
+    talk.answer(&first.request, PermissionAnswer::Allow { input: None })
         .await;
     let (came, _) = talk.turn_ended().await;
     let result = TranscriptEntry::ToolResult {
@@ -88,7 +88,7 @@ async fn what_was_allowed_runs_once_and_what_was_denied_never() {
         text: String::new(),
     };
     assert!(
-        came.contains(&Came::Happened(Happening::Said(result))),
+        came.contains(&Came::Happened(AgentEvent::Transcript(result))),
         "{came:?}"
     );
 
@@ -130,7 +130,7 @@ async fn two_asks_are_open_at_once_and_answered_in_any_order() {
         .await;
     let (one, two) = (talk.asked().await, talk.asked().await);
     talk.answer(&two.request, deny("no")).await;
-    talk.answer(&one.request, Answer::Allow { input: None })
+    talk.answer(&one.request, PermissionAnswer::Allow { input: None })
         .await;
     assert_eq!(talk.turn_ended().await.1.reason, "end_turn");
     let folder = talk.end().await;
@@ -147,13 +147,13 @@ async fn a_second_ask_with_the_same_id_cancels_the_first() {
     let first = talk.asked().await;
     let (before, second) = talk
         .until(|came| match came {
-            Came::Happened(Happening::Asked(ask)) => Some((**ask).clone()),
+            Came::Happened(AgentEvent::Asked(ask)) => Some((**ask).clone()),
             _ => None,
         })
         .await;
     assert_eq!(withdrawn(&before), [first.request]);
     assert_eq!(second.tool_call, "two");
-    talk.answer(&second.request, Answer::Allow { input: None })
+    talk.answer(&second.request, PermissionAnswer::Allow { input: None })
         .await;
     let (came, _) = talk.turn_ended().await;
     assert_eq!(words(&came).matches("selected").count(), 1, "{came:?}");
@@ -182,7 +182,7 @@ async fn an_interrupt_cancels_open_asks_and_the_turn() {
     talk.prompt(&json!([{"ask": {"tool": tool("x"), "echo": true}}]))
         .await;
     let ask = talk.asked().await;
-    talk.order(Order::Interrupt).await;
+    talk.order(AgentCommand::Interrupt).await;
     let (came, end) = talk.turn_ended().await;
     assert_eq!(withdrawn(&came), [ask.request]);
     assert!(
@@ -192,7 +192,7 @@ async fn an_interrupt_cancels_open_asks_and_the_turn() {
     assert_eq!(end.reason, "cancelled");
 
     talk.prompt(&json!(["silence"])).await;
-    talk.order(Order::Interrupt).await;
+    talk.order(AgentCommand::Interrupt).await;
     assert_eq!(talk.turn_ended().await.1.reason, "cancelled");
     talk.end().await;
 }
@@ -203,7 +203,7 @@ async fn an_agent_that_goes_on_after_an_interrupt_is_told_so_again() {
     let ask = |call: &str| json!({"ask": {"tool": {"call": call, "input": {"command": "x"}}, "echo": true}});
     talk.prompt(&json!([ask("one"), ask("two")])).await;
     talk.asked().await;
-    talk.order(Order::Interrupt).await;
+    talk.order(AgentCommand::Interrupt).await;
     let (came, end) = talk.turn_ended().await;
     assert_eq!(
         words(&came).matches(r#""outcome":"cancelled""#).count(),
@@ -241,7 +241,7 @@ async fn calls_that_never_end_are_closed_with_their_turn_and_ids_come_again() {
         assert!(
             matches!(
                 came.as_slice(),
-                [Came::Happened(Happening::Said(TranscriptEntry::ToolUse { tool: Some(tool), .. }))]
+                [Came::Happened(AgentEvent::Transcript(TranscriptEntry::ToolUse { tool: Some(tool), .. }))]
                     if tool == "Bash"
             ),
             "{came:?}"
@@ -257,8 +257,8 @@ async fn another_adapter_goes_on_with_the_same_connection() {
         .await;
     let ask = talk.asked().await;
     let state = countersign_agents::adapter::Adapter::state(&talk.acp);
-    talk.acp = countersign_agents::acp::Acp::restore(&state).unwrap();
-    talk.answer(&ask.request, Answer::Allow { input: None })
+    talk.acp = countersign_agents::acp::AcpAdapter::restore(&state).unwrap();
+    talk.answer(&ask.request, PermissionAnswer::Allow { input: None })
         .await;
     assert_eq!(talk.turn_ended().await.1.reason, "end_turn");
     let folder = talk.end().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use countersign_agents::adapter::{Answer, Exit, Happening};
+use countersign_agents::adapter::{AgentEvent, PermissionAnswer, ProcessExit};
 use countersign_core::event::TranscriptEntry;
 use countersign_core::limits::AGENT_LINE_BYTES_MAX;
 use serde_json::json;
@@ -40,7 +40,7 @@ async fn noise_is_told_and_never_answered() {
     talk.prompt(&steps).await;
     let (came, _) = talk.turn_ended().await;
     let noise = came.iter().filter_map(|came| match came {
-        Came::Happened(Happening::Noise(noise)) => Some(noise.as_str()),
+        Came::Happened(AgentEvent::Noise(noise)) => Some(noise.as_str()),
         _ => None,
     });
     assert_eq!(
@@ -59,7 +59,7 @@ async fn unknown_updates_are_kept_and_unknown_methods_refused() {
     talk.prompt(&steps).await;
     let (came, _) = talk.turn_ended().await;
     let [
-        Came::Happened(Happening::Said(TranscriptEntry::Other { update: kept })),
+        Came::Happened(AgentEvent::Transcript(TranscriptEntry::Other { update: kept })),
         ..,
     ] = came.as_slice()
     else {
@@ -94,7 +94,7 @@ async fn half_a_line_and_an_exit_end_the_talk() {
     ] {
         let mut talk = Talk::open(&json!({})).await;
         talk.prompt(&json!([{"tool": tool("x")}, step])).await;
-        assert_eq!(talk.exited().await, Exit { code, signal });
+        assert_eq!(talk.exited().await, ProcessExit { code, signal });
         talk.end().await;
     }
 }
@@ -106,7 +106,7 @@ async fn an_agent_that_exits_after_an_answer_ran_what_was_allowed() {
     talk.prompt(&json!([{"ask": {"tool": tool("x"), "on_allow": on_allow}}]))
         .await;
     let ask = talk.asked().await;
-    talk.answer(&ask.request, Answer::Allow { input: None })
+    talk.answer(&ask.request, PermissionAnswer::Allow { input: None })
         .await;
     assert_eq!(talk.exited().await.code, Some(1));
     let folder = talk.end().await;
@@ -149,7 +149,7 @@ async fn a_response_before_any_request_is_noise() {
     let mut talk = Talk::start(&json!({"response_before_request": true})).await;
     let (before, _) = talk.ready().await;
     assert!(
-        matches!(before.as_slice(), [Came::Happened(Happening::Noise(_))]),
+        matches!(before.as_slice(), [Came::Happened(AgentEvent::Noise(_))]),
         "{before:?}"
     );
     talk.end().await;
@@ -164,6 +164,9 @@ async fn what_is_said_after_the_turns_end_still_comes() {
     let late = TranscriptEntry::Assistant {
         text: "one more thing".to_owned(),
     };
-    assert_eq!(talk.next().await, Came::Happened(Happening::Said(late)));
+    assert_eq!(
+        talk.next().await,
+        Came::Happened(AgentEvent::Transcript(late))
+    );
     talk.end().await;
 }

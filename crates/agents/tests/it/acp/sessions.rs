@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use countersign_agents::adapter::Adapter as _;
 use countersign_agents::adapter::{
-    Exit, Happening, Order, OrderError, RequestId, RunRequest, ServeError, Served, Start, Want,
+    AgentCommand, AgentEvent, ClientRequest, ClientRequestError, ClientResponse, CommandError,
+    ProcessExit, RequestId, RunRequest, SessionSpec,
 };
 use countersign_core::event::TranscriptEntry;
 use serde_json::json;
@@ -14,15 +15,15 @@ use super::talk::{Came, Talk, words};
 impl Talk {
     async fn failed(&mut self) -> String {
         let found = self.until(|came| match came {
-            Came::Happened(Happening::StartFailed { message }) => Some(message.clone()),
+            Came::Happened(AgentEvent::StartFailed { message }) => Some(message.clone()),
             _ => None,
         });
         found.await.1
     }
 
-    async fn wanted(&mut self) -> (RequestId, Want) {
+    async fn wanted(&mut self) -> (RequestId, ClientRequest) {
         let found = self.until(|came| match came {
-            Came::Happened(Happening::Wanted { request, want, .. }) => {
+            Came::Happened(AgentEvent::ClientRequested { request, want, .. }) => {
                 Some((request.clone(), want.clone()))
             }
             _ => None,
@@ -30,8 +31,12 @@ impl Talk {
         found.await.1
     }
 
-    async fn serve(&mut self, request: RequestId, served: Result<Served, ServeError>) {
-        self.order(Order::Serve { request, served }).await;
+    async fn serve(
+        &mut self,
+        request: RequestId,
+        served: Result<ClientResponse, ClientRequestError>,
+    ) {
+        self.order(AgentCommand::Serve { request, served }).await;
     }
 }
 
@@ -62,11 +67,11 @@ async fn a_mode_is_set_or_warned_about() {
     for (mode, current, warnings) in [("b", "b", 0), ("c", "a", 1)] {
         let script = json!({"modes": ["a", "b"]});
         let mut talk = Talk::launch(&script, tempfile::tempdir().unwrap());
-        let start = Start {
+        let start = SessionSpec {
             mode: Some(mode.to_owned()),
             ..talk.plain_start()
         };
-        talk.order(Order::Start(start)).await;
+        talk.order(AgentCommand::Start(start)).await;
         let (_, ready) = talk.ready().await;
         assert_eq!(
             (
@@ -93,11 +98,11 @@ async fn a_session_goes_on_after_the_agents_exit_without_being_told_again() {
         let folder = talk.end().await;
 
         let mut talk = Talk::launch(&script, folder);
-        let start = Start {
+        let start = SessionSpec {
             session: Some(ready.session.clone()),
             ..talk.plain_start()
         };
-        talk.order(Order::Start(start)).await;
+        talk.order(AgentCommand::Start(start)).await;
         let (before, again) = talk.ready().await;
         assert_eq!(before, []);
         assert_eq!(
@@ -113,11 +118,11 @@ async fn a_session_goes_on_after_the_agents_exit_without_being_told_again() {
 #[tokio::test]
 async fn a_session_nobody_knows_is_refused_with_words() {
     let mut talk = Talk::launch(&json!({}), tempfile::tempdir().unwrap());
-    let start = Start {
+    let start = SessionSpec {
         session: Some("gone".to_owned()),
         ..talk.plain_start()
     };
-    talk.order(Order::Start(start)).await;
+    talk.order(AgentCommand::Start(start)).await;
     assert!(
         talk.failed()
             .await
@@ -131,11 +136,11 @@ async fn prompts_never_overlap() {
     let mut talk = Talk::open(&json!({})).await;
     talk.prompt(&json!([{"ask": {}}])).await;
     talk.asked().await;
-    let again = Order::Prompt {
+    let again = AgentCommand::Prompt {
         turn: 2,
         messages: vec!["more".to_owned()],
     };
-    assert_eq!(talk.acp.order(again), Err(OrderError::NotReady));
+    assert_eq!(talk.acp.apply_command(again), Err(CommandError::NotReady));
     talk.end().await;
 }
 
@@ -152,26 +157,29 @@ async fn files_are_wanted_and_served() {
     let path = || PathBuf::from("/p/a");
     assert_eq!(
         want,
-        Want::Write {
+        ClientRequest::Write {
             path: path(),
             content: "x".to_owned()
         }
     );
     talk.serve(
         request,
-        Err(ServeError::NotPermitted("a rule says so".to_owned())),
+        Err(ClientRequestError::NotPermitted(
+            "a rule says so".to_owned(),
+        )),
     )
     .await;
     let (request, want) = talk.wanted().await;
     assert_eq!(
         want,
-        Want::Read {
+        ClientRequest::Read {
             path: path(),
             line: None,
             limit: None
         }
     );
-    talk.serve(request, Ok(Served::Text("y".to_owned()))).await;
+    talk.serve(request, Ok(ClientResponse::Text("y".to_owned())))
+        .await;
     let (came, _) = talk.turn_ended().await;
     let said = words(&came);
     assert!(
@@ -187,7 +195,7 @@ async fn a_terminal_is_wanted_step_by_step() {
     let mut talk = Talk::open(&json!({})).await;
     let terminal = json!({"command": "/bin/sh", "args": ["-c", "echo hi"], "output_byte_limit": 9, "kill": true});
     talk.prompt(&json!([{"terminal": terminal}])).await;
-    let exit = || Exit {
+    let exit = || ProcessExit {
         code: Some(0),
         signal: None,
     };
@@ -196,7 +204,7 @@ async fn a_terminal_is_wanted_step_by_step() {
         cwd: None,
         env: Vec::new(),
     };
-    let output = Served::Output {
+    let output = ClientResponse::Output {
         text: "hi\n".to_owned(),
         truncated: false,
         exit: Some(exit()),
@@ -204,16 +212,22 @@ async fn a_terminal_is_wanted_step_by_step() {
     let t = || "t".to_owned();
     for (want, served) in [
         (
-            Want::CreateTerminal {
+            ClientRequest::CreateTerminal {
                 run,
                 output_bytes_max: Some(9),
             },
-            Served::Terminal(t()),
+            ClientResponse::Terminal(t()),
         ),
-        (Want::Kill { terminal: t() }, Served::Done),
-        (Want::WaitForExit { terminal: t() }, Served::Exited(exit())),
-        (Want::Output { terminal: t() }, output),
-        (Want::Release { terminal: t() }, Served::Done),
+        (ClientRequest::Kill { terminal: t() }, ClientResponse::Done),
+        (
+            ClientRequest::WaitForExit { terminal: t() },
+            ClientResponse::Exited(exit()),
+        ),
+        (ClientRequest::Output { terminal: t() }, output),
+        (
+            ClientRequest::Release { terminal: t() },
+            ClientResponse::Done,
+        ),
     ] {
         let (request, wanted) = talk.wanted().await;
         assert_eq!(wanted, want);
@@ -236,11 +250,11 @@ async fn plan_usage_and_mode_are_reported() {
     let (came, _) = talk.turn_ended().await;
     let reports = came
         .iter()
-        .filter(|came| matches!(came, Came::Happened(Happening::Reported(_))));
+        .filter(|came| matches!(came, Came::Happened(AgentEvent::Reported(_))));
     assert_eq!(reports.count(), 3);
     let thought = TranscriptEntry::Thinking {
         text: "hm".to_owned(),
     };
-    assert_eq!(came[0], Came::Happened(Happening::Said(thought)));
+    assert_eq!(came[0], Came::Happened(AgentEvent::Transcript(thought)));
     talk.end().await;
 }

@@ -5,12 +5,12 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use countersign_agents::acp::Acp;
+use countersign_agents::acp::AcpAdapter;
 use countersign_agents::adapter::{
-    Adapter as _, Answer, Exit, Happening, Order, PermissionAsk, Ready, RequestId, Serves, Start,
-    TurnEnd,
+    Adapter as _, AgentCommand, AgentEvent, PermissionAnswer, PermissionAsk, ProcessExit,
+    RequestId, Serves, SessionReady, SessionSpec, TurnEnd,
 };
-use countersign_agents::{LaunchSpec, Pipe, PipeEvent, Process, Tree, launch};
+use countersign_agents::{LaunchSpec, Pipe, PipeEvent, Process, ProcessTree, launch};
 use countersign_core::event::TranscriptEntry;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -25,13 +25,13 @@ pub(crate) async fn guarded<T>(work: impl Future<Output = T>) -> T {
 /// What came from the agent.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Came {
-    Happened(Happening),
+    Happened(AgentEvent),
     Oversized(u64),
-    Exited(Exit),
+    Exited(ProcessExit),
 }
 
 pub(crate) struct Talk {
-    pub(crate) acp: Acp,
+    pub(crate) acp: AcpAdapter,
     pub(crate) pipe: Pipe,
     pub(crate) process: Process,
     pub(crate) folder: TempDir,
@@ -39,7 +39,7 @@ pub(crate) struct Talk {
     turns: u32,
     /// How much the agent wrote, as far as it is known here: lines that were dropped count nothing.
     heard: u64,
-    tree: Tree,
+    tree: ProcessTree,
 }
 
 /// Cargo builds the examples of a crate beside its tests.
@@ -59,7 +59,7 @@ impl Talk {
     pub(crate) fn launch(script: &Value, folder: TempDir) -> Self {
         let file = folder.path().join("script.json");
         std::fs::write(&file, script.to_string()).unwrap();
-        let tree = Tree::create_with_marks().unwrap();
+        let tree = ProcessTree::create_with_marks().unwrap();
         let state = folder.path().as_os_str().to_owned();
         let spec = LaunchSpec {
             program: program().into_os_string(),
@@ -73,7 +73,7 @@ impl Talk {
         };
         let (pipe, process) = launch(&spec).unwrap();
         Self {
-            acp: Acp::new(),
+            acp: AcpAdapter::new(),
             pipe,
             process,
             folder,
@@ -88,7 +88,7 @@ impl Talk {
     pub(crate) async fn start(script: &Value) -> Self {
         let mut talk = Self::launch(script, tempfile::tempdir().unwrap());
         let start = talk.plain_start();
-        talk.order(Order::Start(start)).await;
+        talk.order(AgentCommand::Start(start)).await;
         talk
     }
 
@@ -99,8 +99,8 @@ impl Talk {
         talk
     }
 
-    pub(crate) fn plain_start(&self) -> Start {
-        Start {
+    pub(crate) fn plain_start(&self) -> SessionSpec {
+        SessionSpec {
             cwd: self.folder.path().to_owned(),
             session: None,
             fork: false,
@@ -118,8 +118,8 @@ impl Talk {
         }
     }
 
-    pub(crate) async fn order(&mut self, order: Order) {
-        for line in self.acp.order(order).unwrap() {
+    pub(crate) async fn order(&mut self, order: AgentCommand) {
+        for line in self.acp.apply_command(order).unwrap() {
             self.pipe.writer.write(line.bytes).await.unwrap();
         }
     }
@@ -140,12 +140,12 @@ impl Talk {
         match self.pipe.events.recv().await.unwrap() {
             PipeEvent::Line(line) => {
                 self.heard += line.len() as u64 + 1;
-                let heard = self.acp.hear(&line, self.heard);
-                for line in heard.lines {
+                let heard = self.acp.handle_line(&line, self.heard);
+                for line in heard.writes {
                     self.pipe.writer.write(line.bytes).await.unwrap();
                 }
                 self.came
-                    .extend(heard.happenings.into_iter().map(Came::Happened));
+                    .extend(heard.events.into_iter().map(Came::Happened));
             }
             PipeEvent::Oversized { bytes } => self.came.push_back(Came::Oversized(bytes)),
             PipeEvent::Stderr(_) => {}
@@ -166,9 +166,9 @@ impl Talk {
         }
     }
 
-    pub(crate) async fn ready(&mut self) -> (Vec<Came>, Ready) {
+    pub(crate) async fn ready(&mut self) -> (Vec<Came>, SessionReady) {
         self.until(|came| match came {
-            Came::Happened(Happening::Ready(ready)) => Some(ready.clone()),
+            Came::Happened(AgentEvent::Ready(ready)) => Some(ready.clone()),
             _ => None,
         })
         .await
@@ -176,13 +176,13 @@ impl Talk {
 
     pub(crate) async fn asked(&mut self) -> PermissionAsk {
         let found = self.until(|came| match came {
-            Came::Happened(Happening::Asked(ask)) => Some((**ask).clone()),
+            Came::Happened(AgentEvent::Asked(ask)) => Some((**ask).clone()),
             _ => None,
         });
         found.await.1
     }
 
-    pub(crate) async fn exited(&mut self) -> Exit {
+    pub(crate) async fn exited(&mut self) -> ProcessExit {
         let found = self.until(|came| match came {
             Came::Exited(exit) => Some(exit.clone()),
             _ => None,
@@ -193,7 +193,7 @@ impl Talk {
     pub(crate) async fn turn_ended(&mut self) -> (Vec<Came>, TurnEnd) {
         let turn = self.turns;
         self.until(|came| match came {
-            Came::Happened(Happening::TurnEnded { turn: ended, end }) => {
+            Came::Happened(AgentEvent::TurnEnded { turn: ended, end }) => {
                 assert_eq!(*ended, turn);
                 Some(end.clone())
             }
@@ -205,16 +205,16 @@ impl Talk {
     /// Begins a turn in which the agent does what these steps say.
     pub(crate) async fn prompt(&mut self, steps: &Value) {
         self.turns += 1;
-        let order = Order::Prompt {
+        let order = AgentCommand::Prompt {
             turn: self.turns,
             messages: vec![format!("<script>{steps}</script>")],
         };
         self.order(order).await;
     }
 
-    pub(crate) async fn answer(&mut self, request: &RequestId, answer: Answer) {
+    pub(crate) async fn answer(&mut self, request: &RequestId, answer: PermissionAnswer) {
         let request = request.clone();
-        self.order(Order::Answer { request, answer }).await;
+        self.order(AgentCommand::Answer { request, answer }).await;
     }
 
     /// Nothing of the agent is left.
@@ -227,7 +227,9 @@ impl Talk {
 /// Everything the agent said, as one text.
 pub(crate) fn words(came: &[Came]) -> String {
     let texts = came.iter().filter_map(|came| match came {
-        Came::Happened(Happening::Said(TranscriptEntry::Assistant { text })) => Some(text.as_str()),
+        Came::Happened(AgentEvent::Transcript(TranscriptEntry::Assistant { text })) => {
+            Some(text.as_str())
+        }
         _ => None,
     });
     texts.collect()
@@ -236,7 +238,7 @@ pub(crate) fn words(came: &[Came]) -> String {
 /// Requests that were taken back.
 pub(crate) fn withdrawn(came: &[Came]) -> Vec<RequestId> {
     let requests = came.iter().filter_map(|came| match came {
-        Came::Happened(Happening::Withdrawn { request }) => Some(request.clone()),
+        Came::Happened(AgentEvent::Withdrawn { request }) => Some(request.clone()),
         _ => None,
     });
     requests.collect()

@@ -4,12 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use countersign_agents::adapter::{Exit, Line, Name};
+use countersign_agents::adapter::{AgentWrite, ProcessExit, WriteId};
 use countersign_agents::runner::{
-    Link, LinkError, LinkEvent, RunnerRecord, RunnerShells, StartSpec, WriteError, WriteReceipt,
-    connect, end_left, read_last_words, start,
+    Link, LinkError, LinkEvent, RunnerRecord, RunnerShells, RunnerStartSpec, WriteError,
+    WriteReceipt, connect, end_orphan, read_exit_report, start,
 };
-use countersign_agents::{CommandSpec, ShellBackend, ShellError, TerminalId, TerminalOutput, Tree};
+use countersign_agents::{
+    CommandSpec, ProcessTree, ShellBackend, ShellError, TerminalId, TerminalOutput,
+};
 use countersign_core::event::ProcessKey;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -42,7 +44,7 @@ struct Run {
 impl Run {
     async fn start() -> Self {
         let dir = TempDir::new().expect("a folder");
-        let tree = Tree::create_with_marks().expect("a tree");
+        let tree = ProcessTree::create_with_marks().expect("a tree");
         let record = RunnerRecord {
             tree: tree.record(),
             folder: dir.path().join("run"),
@@ -50,7 +52,7 @@ impl Run {
             patience_ms: PATIENCE_MS,
             protocol: countersign_core::event::Protocol::Acp,
         };
-        let spec = StartSpec {
+        let spec = RunnerStartSpec {
             command: vec![program().into(), "runner".into()],
             record: record.clone(),
         };
@@ -82,15 +84,15 @@ impl Run {
     }
 }
 
-fn to_write(name: Name, meaning: &str, text: &str) -> Line {
-    Line {
+fn to_write(name: WriteId, meaning: &str, text: &str) -> AgentWrite {
+    AgentWrite {
         name,
         meaning: meaning.to_owned(),
         bytes: format!("{text}\n").into(),
     }
 }
 
-fn receipt(name: Name, meaning: &str) -> WriteReceipt {
+fn receipt(name: WriteId, meaning: &str) -> WriteReceipt {
     let meaning = meaning.to_owned();
     WriteReceipt { name, meaning }
 }
@@ -100,7 +102,7 @@ fn line(number: u64, text: &str) -> LinkEvent {
     LinkEvent::Line { number, bytes }
 }
 
-fn exited(exit: Exit) -> LinkEvent {
+fn exited(exit: ProcessExit) -> LinkEvent {
     LinkEvent::Exited { exit, why: None }
 }
 
@@ -119,7 +121,7 @@ async fn a_line_goes_to_the_agent_and_its_words_come_back() {
         next(&mut link).await,
         Some(LinkEvent::Log("log".to_owned()))
     );
-    let prompt = Name::Own("prompt".to_owned(), 1);
+    let prompt = WriteId::Own("prompt".to_owned(), 1);
     let written = link
         .sender
         .write(vec![to_write(prompt.clone(), "go", "one")]);
@@ -127,7 +129,7 @@ async fn a_line_goes_to_the_agent_and_its_words_come_back() {
     assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
     link.sender.stop(Duration::from_mins(1));
     assert_eq!(next(&mut link).await, Some(exited(code(0))));
-    let late = vec![to_write(Name::Line(10), "", "late")];
+    let late = vec![to_write(WriteId::Line(10), "", "late")];
     assert_eq!(
         guarded(link.sender.write(late)).await,
         Err(WriteError::Gone)
@@ -140,12 +142,12 @@ async fn the_next_host_hears_what_was_not_committed_and_says_nothing_twice() {
     let run = Run::start().await;
     let mut link = run.connect(0, Vec::new()).await;
     let agent = run.launch(&link, ECHO).await;
-    let own = |number| Name::Own("prompt".to_owned(), number);
+    let own = |number| WriteId::Own("prompt".to_owned(), number);
     let lines = vec![
         to_write(own(1), "", "one"),
-        to_write(Name::Line(7), "allow", "two"),
+        to_write(WriteId::Line(7), "allow", "two"),
     ];
-    let receipts = vec![receipt(own(1), ""), receipt(Name::Line(7), "allow")];
+    let receipts = vec![receipt(own(1), ""), receipt(WriteId::Line(7), "allow")];
     assert_eq!(guarded(link.sender.write(lines)).await, Ok(receipts));
     assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
     assert_eq!(next(&mut link).await, Some(line(20, "heard two")));
@@ -156,10 +158,13 @@ async fn the_next_host_hears_what_was_not_committed_and_says_nothing_twice() {
     let mut link = run.connect(10, vec![7]).await;
     assert_eq!(link.agent, Some(agent));
     let lines = vec![
-        to_write(Name::Line(7), "deny", "never"),
-        to_write(Name::Line(20), "", "three"),
+        to_write(WriteId::Line(7), "deny", "never"),
+        to_write(WriteId::Line(20), "", "three"),
     ];
-    let receipts = vec![receipt(Name::Line(7), "allow"), receipt(Name::Line(20), "")];
+    let receipts = vec![
+        receipt(WriteId::Line(7), "allow"),
+        receipt(WriteId::Line(20), ""),
+    ];
     assert_eq!(guarded(link.sender.write(lines)).await, Ok(receipts));
     assert_eq!(guarded(link.sender.claim(own(1))).await, Ok(false));
     assert_eq!(next(&mut link).await, Some(line(20, "heard two")));
@@ -222,7 +227,7 @@ async fn last_words_say_what_the_next_host_did_not_hear() {
     let run = Run::start().await;
     let mut link = run.connect(0, Vec::new()).await;
     run.launch(&link, ECHO).await;
-    let name = Name::Line(3);
+    let name = WriteId::Line(3);
     let written = link
         .sender
         .write(vec![to_write(name.clone(), "allow", "one")]);
@@ -235,7 +240,7 @@ async fn last_words_say_what_the_next_host_did_not_hear() {
     wait_until_reaped(run.runner).await;
     let gone = guarded(connect(&run.record, run.runner, 0, Vec::new())).await;
     assert!(matches!(gone, Err(LinkError::Gone)));
-    let words = read_last_words(&run.record.folder).expect("its folder");
+    let words = read_exit_report(&run.record.folder).expect("its folder");
     let mut link = words.expect("its last words").into_link(0);
     assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
     let why = Some("the runner was told to end".to_owned());
@@ -261,7 +266,7 @@ async fn ending_what_is_left_leaves_nothing_of_the_agent() {
     };
     let daemon = String::from_utf8(bytes).expect("a number");
     let daemon = key_of(daemon.parse().expect("a number"));
-    let ended = guarded(end_left(&run.record, Some(run.runner))).await;
+    let ended = guarded(end_orphan(&run.record, Some(run.runner))).await;
     assert_eq!(ended.expect("all ended"), 3);
     assert!(!is_alive(agent) && !is_alive(daemon) && !is_alive(run.runner));
     assert_eq!(next(&mut link).await, Some(LinkEvent::Lost));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use countersign_agents::runner::RunnerRecord;
-use countersign_agents::{Tree, TreeRecord};
+use countersign_agents::{ProcessTree, TreeRecord};
 use countersign_core::event::ProcessKey;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -40,7 +40,7 @@ fn program() -> PathBuf {
 }
 
 pub(crate) fn marks() -> TreeRecord {
-    Tree::create_with_marks().unwrap().record()
+    ProcessTree::create_with_marks().unwrap().record()
 }
 
 impl Running {

@@ -1,7 +1,7 @@
 //! How runners and agents end.
 
-use countersign_agents::adapter::Name;
-use countersign_agents::runner::{LastWords, read_last_words};
+use countersign_agents::adapter::WriteId;
+use countersign_agents::runner::{ExitReport, read_exit_report};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -27,16 +27,16 @@ async fn without_a_host_a_runner_ends_its_agent_and_leaves_last_words() {
     let (status, dir) = running.wait().await;
     assert!(status.success() && !is_alive(agent));
     assert!(!sockets[0].exists());
-    let expected = LastWords {
+    let expected = ExitReport {
         from: 4,
         output: b"two\nthree\n".to_vec(),
         exit: code(3),
         why: Some("no host came for 1 second".to_owned()),
         log: "log\n".to_owned(),
-        written: vec![(Name::Line(4), "allow".to_owned())],
-        claimed: vec![Name::Line(8)],
+        written: vec![(WriteId::Line(4), "allow".to_owned())],
+        claimed: vec![WriteId::Line(8)],
     };
-    let found = read_last_words(&dir.path().join("run")).unwrap();
+    let found = read_exit_report(&dir.path().join("run")).unwrap();
     assert_eq!(found, Some(expected));
 }
 
@@ -74,7 +74,7 @@ async fn a_runner_that_is_told_to_end_leaves_last_words() {
     while host.hear_next().await.is_some() {}
     let (_, dir) = running.wait().await;
     assert!(!is_alive(agent));
-    let expected = LastWords {
+    let expected = ExitReport {
         from: 0,
         output: b"up\n".to_vec(),
         exit: code(0),
@@ -83,22 +83,22 @@ async fn a_runner_that_is_told_to_end_leaves_last_words() {
         written: Vec::new(),
         claimed: Vec::new(),
     };
-    let found = read_last_words(&dir.path().join("run")).unwrap();
+    let found = read_exit_report(&dir.path().join("run")).unwrap();
     assert_eq!(found, Some(expected));
 }
 
 #[tokio::test]
 async fn last_words_of_somebody_else_are_not_believed() {
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(read_last_words(dir.path()).unwrap(), None);
-    let file = dir.path().join("last-words");
+    assert_eq!(read_exit_report(dir.path()).unwrap(), None);
+    let file = dir.path().join("exit-report");
     std::fs::write(&file, "{}\n").unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(&file, open).unwrap();
-    let error = read_last_words(dir.path()).unwrap_err();
+    let error = read_exit_report(dir.path()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the last words of a runner are not ours alone"
+        "the exit report of a runner can be reached by others"
     );
 }
 

@@ -54,7 +54,7 @@ async fn whatever_lies_in_the_place_of_last_words_keeps_no_host_from_starting() 
     for (kind, (id, _)) in agents.iter().enumerate() {
         let (folder, runner) = runner_of(&scene, id);
         kill(runner);
-        forge(kind, &folder.join("last-words"));
+        forge(kind, &folder.join("exit-report"));
     }
     scene.host.start_disarmed();
     let mut wire = Wire::subscriber(&scene.host).await;
@@ -95,7 +95,7 @@ fn act(scene: &Scene, agent: &Value) {
     )
     .unwrap();
     let act = format!(
-        "umask 077\ncp {} {}/last-words\nkill -9 {}\nexec sleep 1000\n",
+        "umask 077\ncp {} {}/exit-report\nkill -9 {}\nexec sleep 1000\n",
         scene.path("words"),
         folder.display(),
         runner.as_raw_nonzero()

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use countersign_agents::adapter::Line;
-use countersign_agents::runner::{Link, LinkEvent, RunnerRecord, StartSpec, connect, start};
-use countersign_agents::{LaunchSpec, PipeEvent, Tree, launch};
+use countersign_agents::adapter::AgentWrite;
+use countersign_agents::runner::{Link, LinkEvent, RunnerRecord, RunnerStartSpec, connect, start};
+use countersign_agents::{LaunchSpec, PipeEvent, ProcessTree, launch};
 
 use super::runners::{Private, private};
 use crate::bench::Latencies;
@@ -64,7 +64,7 @@ fn row(case: &str, latencies: &mut Latencies) -> Row {
 }
 
 async fn over_pipe(place: &Path) -> Result<Latencies> {
-    let tree = Tree::create_with_marks()?;
+    let tree = ProcessTree::create_with_marks()?;
     let noted = place.join("direct");
     let spec = LaunchSpec {
         program: own_program()?,
@@ -87,7 +87,7 @@ async fn over_pipe(place: &Path) -> Result<Latencies> {
 
 async fn through_runner(place: &Path, countersign: &Path) -> Result<(Latencies, Private)> {
     let noted = place.join("hopped");
-    let tree = Tree::create_with_marks()?;
+    let tree = ProcessTree::create_with_marks()?;
     let record = RunnerRecord {
         tree: tree.record(),
         folder: place.join("runner"),
@@ -96,7 +96,7 @@ async fn through_runner(place: &Path, countersign: &Path) -> Result<(Latencies, 
         protocol: countersign_core::event::Protocol::Acp,
     };
     let command = vec![countersign.canonicalize()?.into(), "runner".into()];
-    let spec = StartSpec { command, record };
+    let spec = RunnerStartSpec { command, record };
     let runner = start(&spec).await?.key();
     let mut link = connect(&spec.record, runner, 0, Vec::new()).await?;
     let (program, args) = (own_program()?, ask_args(&noted));
@@ -115,7 +115,7 @@ async fn answer_all(link: &mut Link) -> Result<()> {
             Some(LinkEvent::Line { number, .. }) => {
                 drop(
                     link.sender
-                        .write(vec![Line::about(number, "allow", answer())]),
+                        .write(vec![AgentWrite::reply_to(number, "allow", answer())]),
                 );
                 // The line stays open until its answer is written.
                 link.sender.committed(number, vec![number]);

@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 /// repeated and by whomever.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Name {
+pub enum WriteId {
     /// It is about this line of the agent: the answer to its request, or the next step after it.
     Line(u64),
     /// It is of our own accord: its kind, and a number that rises within the kind.
     Own(String, u64),
 }
 
-impl Name {
+impl WriteId {
     /// Something of our own accord.
     pub fn own(kind: &str, number: u32) -> Self {
         Self::Own(kind.to_owned(), number.into())
     }
 }
 
-/// Words for [`Line::meaning`].
+/// Words for [`AgentWrite::meaning`].
 pub mod meaning {
     /// An ask was allowed.
     pub const ALLOW: &str = "allow";
@@ -39,9 +39,9 @@ pub mod meaning {
 
 /// One thing to write, with the newlines it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
+pub struct AgentWrite {
     /// What it is said under.
-    pub name: Name,
+    pub name: WriteId,
     /// What it means to whoever asks later, a word of [`meaning`]; empty where only one thing can
     /// be said under the name.
     pub meaning: String,
@@ -50,11 +50,11 @@ pub struct Line {
     pub bytes: Vec<u8>,
 }
 
-impl Line {
+impl AgentWrite {
     /// Something about a line of the agent.
-    pub fn about(line: u64, meaning: &str, bytes: Vec<u8>) -> Self {
+    pub fn reply_to(line: u64, meaning: &str, bytes: Vec<u8>) -> Self {
         Self {
-            name: Name::Line(line),
+            name: WriteId::Line(line),
             meaning: meaning.to_owned(),
             bytes,
         }
@@ -63,7 +63,7 @@ impl Line {
     /// Something of our own accord, which can mean one thing only.
     pub fn own(kind: &str, number: u32, bytes: Vec<u8>) -> Self {
         Self {
-            name: Name::own(kind, number),
+            name: WriteId::own(kind, number),
             meaning: String::new(),
             bytes,
         }
@@ -90,17 +90,17 @@ mod tests {
 
     #[test]
     fn a_line_is_stored_as_text_and_comes_back_whole() {
-        let line = Line::about(7, meaning::ALLOW, b"{\"id\":\"\xc3\xa9\"}\n".to_vec());
+        let line = AgentWrite::reply_to(7, meaning::ALLOW, b"{\"id\":\"\xc3\xa9\"}\n".to_vec());
         let stored = serde_json::to_string(&line).unwrap();
         assert_eq!(
             stored,
             r#"{"name":{"line":7},"meaning":"allow","bytes":"{\"id\":\"é\"}\n"}"#
         );
-        assert_eq!(serde_json::from_str::<Line>(&stored).unwrap(), line);
-        let own = Line::own("prompt", 3, b"x\n".to_vec());
+        assert_eq!(serde_json::from_str::<AgentWrite>(&stored).unwrap(), line);
+        let own = AgentWrite::own("prompt", 3, b"x\n".to_vec());
         let stored = serde_json::to_string(&own).unwrap();
-        assert_eq!(serde_json::from_str::<Line>(&stored).unwrap(), own);
-        let unreadable = Line::own("prompt", 3, b"\xff\n".to_vec());
+        assert_eq!(serde_json::from_str::<AgentWrite>(&stored).unwrap(), own);
+        let unreadable = AgentWrite::own("prompt", 3, b"\xff\n".to_vec());
         assert!(serde_json::to_string(&unreadable).is_err());
     }
 }

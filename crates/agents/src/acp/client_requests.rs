@@ -18,16 +18,17 @@ use serde_json::{Value, json};
 use super::state::{State, Theirs, Wish};
 use super::{Request, command, envelope};
 use crate::adapter::{
-    Exit, Happening, Heard, Line, OrderError, RequestId, ServeError, Served, Want, meaning,
+    AdapterOutput, AgentEvent, AgentWrite, ClientRequest, ClientRequestError, ClientResponse,
+    CommandError, ProcessExit, RequestId, meaning,
 };
 
-type Read = (String, Wish, Want);
+type Read = (String, Wish, ClientRequest);
 
 /// Hands a wish up, or refuses it.
-pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) {
+pub(super) fn take(state: &mut State, heard: &mut AdapterOutput, request: &Request<'_>) {
     let method = request.method;
-    let refuse = |heard: &mut Heard, code, words: &str| {
-        heard.lines.push(refused(request, code, words));
+    let refuse = |heard: &mut AdapterOutput, code, words: &str| {
+        heard.writes.push(refused(request, code, words));
     };
     if !is_offered(state, method) {
         let words = format!("method not found: {}", envelope::shorten(method));
@@ -43,12 +44,12 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) 
             let theirs = Theirs { line, wish };
             state.theirs.insert(request.id.clone(), theirs);
             let request = request.id.clone();
-            let wanted = Happening::Wanted {
+            let wanted = AgentEvent::ClientRequested {
                 request,
                 line,
                 want,
             };
-            heard.happenings.push(wanted);
+            heard.events.push(wanted);
         }
         Ok(_) => refuse(heard, envelope::INVALID_PARAMS, "that session is not open"),
         Err(words) => refuse(heard, envelope::INVALID_PARAMS, &words),
@@ -56,14 +57,14 @@ pub(super) fn take(state: &mut State, heard: &mut Heard, request: &Request<'_>) 
 }
 
 /// The answer to a request that nobody serves.
-pub(super) fn refused(request: &Request<'_>, code: i64, words: &str) -> Line {
+pub(super) fn refused(request: &Request<'_>, code: i64, words: &str) -> AgentWrite {
     let meaning = if code == envelope::REQUEST_CANCELLED {
         meaning::CANCELLED
     } else {
         meaning::REFUSED
     };
     let bytes = envelope::error(&request.id, code, words);
-    Line::about(request.line, meaning, bytes)
+    AgentWrite::reply_to(request.line, meaning, bytes)
 }
 
 fn is_offered(state: &State, method: &str) -> bool {
@@ -82,7 +83,7 @@ fn is_offered(state: &State, method: &str) -> bool {
 fn read(method: &str, params: Option<&RawValue>, cwd: &str) -> Result<Read, String> {
     if method == METHODS.fs_read_text_file {
         let wish: ReadTextFileRequest = parse(params)?;
-        let want = Want::Read {
+        let want = ClientRequest::Read {
             path: absolute(wish.path)?,
             line: wish.line,
             limit: wish.limit,
@@ -90,7 +91,7 @@ fn read(method: &str, params: Option<&RawValue>, cwd: &str) -> Result<Read, Stri
         Ok((wish.session_id.to_string(), Wish::Read, want))
     } else if method == METHODS.fs_write_text_file {
         let wish: WriteTextFileRequest = parse(params)?;
-        let want = Want::Write {
+        let want = ClientRequest::Write {
             path: absolute(wish.path)?,
             content: wish.content,
         };
@@ -101,10 +102,12 @@ fn read(method: &str, params: Option<&RawValue>, cwd: &str) -> Result<Read, Stri
         let wish: TerminalOutputRequest = parse(params)?;
         let terminal = wish.terminal_id.to_string();
         let (theirs, want) = match method {
-            "terminal/output" => (Wish::Output, Want::Output { terminal }),
-            "terminal/wait_for_exit" => (Wish::WaitForExit, Want::WaitForExit { terminal }),
-            "terminal/kill" => (Wish::Kill, Want::Kill { terminal }),
-            _ => (Wish::Release, Want::Release { terminal }),
+            "terminal/output" => (Wish::Output, ClientRequest::Output { terminal }),
+            "terminal/wait_for_exit" => {
+                (Wish::WaitForExit, ClientRequest::WaitForExit { terminal })
+            }
+            "terminal/kill" => (Wish::Kill, ClientRequest::Kill { terminal }),
+            _ => (Wish::Release, ClientRequest::Release { terminal }),
         };
         Ok((wish.session_id.to_string(), theirs, want))
     }
@@ -120,7 +123,7 @@ fn read_create(params: Option<&RawValue>, cwd: &str) -> Result<Read, String> {
     }
     let env = wish.env.into_iter().map(|var| (var.name, var.value));
     let run = command::run_request(&wish.command, &wish.args, env.collect(), given, cwd);
-    let want = Want::CreateTerminal {
+    let want = ClientRequest::CreateTerminal {
         run: run.ok_or("there is no command")?,
         output_bytes_max: wish.output_byte_limit,
     };
@@ -151,11 +154,11 @@ fn absolute(path: PathBuf) -> Result<PathBuf, String> {
 pub(super) fn answer(
     state: &mut State,
     request: &RequestId,
-    served: Result<Served, ServeError>,
-) -> Result<Vec<Line>, OrderError> {
+    served: Result<ClientResponse, ClientRequestError>,
+) -> Result<Vec<AgentWrite>, CommandError> {
     let line = match state.theirs.get(request) {
         Some(Theirs { line, wish }) if !wish.is_permission() => *line,
-        _ => return Err(OrderError::NotWaiting),
+        _ => return Err(CommandError::NotWaiting),
     };
     state.theirs.remove(request);
     let (meaning, bytes) = match served {
@@ -168,23 +171,23 @@ pub(super) fn answer(
             (meaning::REFUSED, bytes)
         }
     };
-    Ok(vec![Line::about(line, meaning, bytes)])
+    Ok(vec![AgentWrite::reply_to(line, meaning, bytes)])
 }
 
-fn code(error: &ServeError) -> i64 {
+fn code(error: &ClientRequestError) -> i64 {
     match error {
-        ServeError::NotFound(_) => envelope::RESOURCE_NOT_FOUND,
-        ServeError::NotPermitted(_) => envelope::NOT_PERMITTED,
-        ServeError::Cancelled(_) => envelope::REQUEST_CANCELLED,
-        ServeError::Failed(_) => envelope::FAILED,
+        ClientRequestError::NotFound(_) => envelope::RESOURCE_NOT_FOUND,
+        ClientRequestError::NotPermitted(_) => envelope::NOT_PERMITTED,
+        ClientRequestError::Cancelled(_) => envelope::REQUEST_CANCELLED,
+        ClientRequestError::Failed(_) => envelope::FAILED,
     }
 }
 
-fn shape(served: Served) -> Value {
+fn shape(served: ClientResponse) -> Value {
     match served {
-        Served::Text(content) => json!({"content": content}),
-        Served::Terminal(terminal) => json!({"terminalId": terminal}),
-        Served::Output {
+        ClientResponse::Text(content) => json!({"content": content}),
+        ClientResponse::Terminal(terminal) => json!({"terminalId": terminal}),
+        ClientResponse::Output {
             text,
             truncated,
             exit,
@@ -195,11 +198,11 @@ fn shape(served: Served) -> Value {
             }
             output
         }
-        Served::Exited(exit) => exit_status(&exit),
-        Served::Done => json!({}),
+        ClientResponse::Exited(exit) => exit_status(&exit),
+        ClientResponse::Done => json!({}),
     }
 }
 
-fn exit_status(exit: &Exit) -> Value {
+fn exit_status(exit: &ProcessExit) -> Value {
     json!({"exitCode": exit.code, "signal": exit.signal})
 }

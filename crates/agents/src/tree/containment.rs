@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::Cgroup;
 use super::new_mark;
-use crate::spawn_hooks::{self, Placement};
+use crate::spawn_hooks::{self, ChildSetup};
 
 /// How the processes of an agent are held together. `Display` says it to people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Means {
+pub enum ContainmentMethod {
     /// A cgroup at this place.
     Cgroup {
         /// Its folder.
@@ -27,7 +27,7 @@ pub enum Means {
     },
 }
 
-impl fmt::Display for Means {
+impl fmt::Display for ContainmentMethod {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cgroup { path } => write!(
@@ -46,10 +46,10 @@ impl fmt::Display for Means {
 
 /// Tries what can be used here. What it says holds for processes that are started from the same
 /// cgroup, so the host asks for itself. Blocks for some milliseconds.
-pub fn means() -> Means {
+pub fn probe_containment() -> ContainmentMethod {
     match find_cgroup() {
-        Ok(path) => Means::Cgroup { path },
-        Err(why) => Means::Marks { why },
+        Ok(path) => ContainmentMethod::Cgroup { path },
+        Err(why) => ContainmentMethod::Marks { why },
     }
 }
 
@@ -74,9 +74,9 @@ fn try_entering(cgroup: &Cgroup) -> io::Result<()> {
     let cgroup = Some(cgroup.open_procs()?);
     spawn_hooks::place(
         &mut command,
-        Placement {
+        ChildSetup {
             cgroup,
-            ..Placement::default()
+            ..ChildSetup::default()
         },
     );
     command.status().map(drop)

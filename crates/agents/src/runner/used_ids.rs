@@ -5,26 +5,26 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::adapter::Name;
+use crate::adapter::WriteId;
 
 /// Names that are taken, each with what it meant.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct UsedIds {
     lines: BTreeMap<u64, String>,
     own: HashMap<String, (u64, String)>,
     through: u64,
     open: BTreeSet<u64>,
 }
 
-impl Names {
+impl UsedIds {
     /// What was meant, if the name is taken; empty if that was forgotten.
-    pub(super) fn find(&self, name: &Name) -> Option<&str> {
+    pub(super) fn find(&self, name: &WriteId) -> Option<&str> {
         match name {
-            Name::Line(line) => match self.lines.get(line) {
+            WriteId::Line(line) => match self.lines.get(line) {
                 Some(meaning) => Some(meaning),
                 None => self.is_over(*line).then_some(""),
             },
-            Name::Own(kind, number) => {
+            WriteId::Own(kind, number) => {
                 let (newest, meaning) = self.own.get(kind)?;
                 match number.cmp(newest) {
                     std::cmp::Ordering::Less => Some(""),
@@ -36,10 +36,10 @@ impl Names {
     }
 
     /// Takes a name that is free.
-    pub(super) fn take(&mut self, name: Name, meaning: String) {
+    pub(super) fn take(&mut self, name: WriteId, meaning: String) {
         match name {
-            Name::Line(line) => drop(self.lines.insert(line, meaning)),
-            Name::Own(kind, number) => drop(self.own.insert(kind, (number, meaning))),
+            WriteId::Line(line) => drop(self.lines.insert(line, meaning)),
+            WriteId::Own(kind, number) => drop(self.own.insert(kind, (number, meaning))),
         }
     }
 
@@ -57,11 +57,11 @@ impl Names {
     }
 
     /// Everything that is known, in order.
-    pub(super) fn list(&self) -> Vec<(Name, String)> {
+    pub(super) fn list(&self) -> Vec<(WriteId, String)> {
         let lines = self.lines.iter();
-        let lines = lines.map(|(line, meaning)| (Name::Line(*line), meaning.clone()));
+        let lines = lines.map(|(line, meaning)| (WriteId::Line(*line), meaning.clone()));
         let own = self.own.iter().map(|(kind, (number, meaning))| {
-            let name = Name::Own(kind.clone(), *number);
+            let name = WriteId::Own(kind.clone(), *number);
             (name, meaning.clone())
         });
         let mut all: Vec<_> = lines.chain(own).collect();
@@ -78,14 +78,14 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn own(kind: &str, number: u64) -> Name {
-        Name::Own(kind.to_owned(), number)
+    fn own(kind: &str, number: u64) -> WriteId {
+        WriteId::Own(kind.to_owned(), number)
     }
 
-    fn names() -> Names {
-        let mut names = Names::default();
-        names.take(Name::Line(10), "allow".to_owned());
-        names.take(Name::Line(20), "deny".to_owned());
+    fn names() -> UsedIds {
+        let mut names = UsedIds::default();
+        names.take(WriteId::Line(10), "allow".to_owned());
+        names.take(WriteId::Line(20), "deny".to_owned());
         names.take(own("prompt", 1), "one".to_owned());
         names.take(own("prompt", 2), "two".to_owned());
         names
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn a_name_is_taken_with_its_meaning() {
         let names = names();
-        assert_eq!(names.find(&Name::Line(10)), Some("allow"));
-        assert_eq!(names.find(&Name::Line(11)), None);
+        assert_eq!(names.find(&WriteId::Line(10)), Some("allow"));
+        assert_eq!(names.find(&WriteId::Line(11)), None);
         assert_eq!(names.find(&own("prompt", 1)), Some(""));
         assert_eq!(names.find(&own("prompt", 2)), Some("two"));
         assert_eq!(names.find(&own("prompt", 3)), None);
@@ -106,12 +106,12 @@ mod tests {
     fn what_is_over_is_forgotten_and_stays_taken() {
         let mut names = names();
         names.forget(25, &[20, 24]);
-        assert_eq!(names.find(&Name::Line(10)), Some(""));
-        assert_eq!(names.find(&Name::Line(20)), Some("deny"));
-        assert_eq!(names.find(&Name::Line(24)), None);
-        assert_eq!(names.find(&Name::Line(26)), None);
+        assert_eq!(names.find(&WriteId::Line(10)), Some(""));
+        assert_eq!(names.find(&WriteId::Line(20)), Some("deny"));
+        assert_eq!(names.find(&WriteId::Line(24)), None);
+        assert_eq!(names.find(&WriteId::Line(26)), None);
         let kept = [
-            (Name::Line(20), "deny".to_owned()),
+            (WriteId::Line(20), "deny".to_owned()),
             (own("prompt", 2), "two".to_owned()),
         ];
         assert_eq!(names.list(), kept);

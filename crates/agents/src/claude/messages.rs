@@ -13,11 +13,11 @@ use serde_json::value::RawValue;
 
 use super::state::State;
 use super::{Message, stream};
-use crate::adapter::{Happening, Heard, Report};
-use crate::words::{cut, kept, shorten};
+use crate::adapter::{AdapterOutput, AgentEvent, AgentReport};
+use crate::truncate::{cut, kept, shorten};
 
 /// Kept as it came.
-pub(super) fn other(heard: &mut Heard, update: &RawValue) {
+pub(super) fn other(heard: &mut AdapterOutput, update: &RawValue) {
     let entry = match kept(update) {
         Some(update) => TranscriptEntry::Other { update },
         None => TranscriptEntry::Notice {
@@ -27,11 +27,11 @@ pub(super) fn other(heard: &mut Heard, update: &RawValue) {
     say(heard, entry);
 }
 
-fn say(heard: &mut Heard, entry: TranscriptEntry) {
-    heard.happenings.push(Happening::Said(entry));
+fn say(heard: &mut AdapterOutput, entry: TranscriptEntry) {
+    heard.events.push(AgentEvent::Transcript(entry));
 }
 
-fn note(heard: &mut Heard, text: &str) {
+fn note(heard: &mut AdapterOutput, text: &str) {
     let text = shorten(text);
     say(heard, TranscriptEntry::Notice { text });
 }
@@ -86,7 +86,7 @@ struct Input<'a> {
 /// A whole message of the agent.
 pub(super) fn take_assistant(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     message: &Message<'_>,
 ) -> Option<()> {
     let whole: Whole<'_> = message.parse()?;
@@ -118,7 +118,7 @@ pub(super) fn take_assistant(
 
 fn use_tool(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     id: String,
     name: &str,
     input: Option<&RawValue>,
@@ -162,7 +162,7 @@ pub(super) fn title(tool: &str, input: &Value) -> String {
     }
 }
 
-fn plan(heard: &mut Heard, input: &Value) {
+fn plan(heard: &mut AdapterOutput, input: &Value) {
     let todos = input.get("todos").and_then(Value::as_array);
     let steps = todos.into_iter().flatten().take(PLAN_STEPS_MAX);
     let text = |todo: &Value, name: &str| {
@@ -176,15 +176,19 @@ fn plan(heard: &mut Heard, input: &Value) {
     let plan = Plan {
         steps: steps.collect(),
     };
-    heard.happenings.push(Happening::Reported(Report {
+    heard.events.push(AgentEvent::Reported(AgentReport {
         plan: Some(plan.clone()),
-        ..Report::default()
+        ..AgentReport::default()
     }));
     say(heard, TranscriptEntry::Plan { plan });
 }
 
 /// What came of tools, and what the agent says that it was told.
-pub(super) fn take_user(state: &mut State, heard: &mut Heard, message: &Message<'_>) -> Option<()> {
+pub(super) fn take_user(
+    state: &mut State,
+    heard: &mut AdapterOutput,
+    message: &Message<'_>,
+) -> Option<()> {
     let whole: Whole<'_> = message.parse()?;
     let content = whole.message.content.get();
     if let Ok(text) = serde_json::from_str::<String>(content) {
@@ -258,7 +262,7 @@ struct System {
 /// What the agent says about itself.
 pub(super) fn take_system(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     message: &Message<'_>,
 ) -> Option<()> {
     let system: System = message.parse()?;
@@ -290,7 +294,7 @@ pub(super) fn take_system(
 /// Tells of a mode or model that is another than before.
 pub(super) fn report(
     state: &mut State,
-    heard: &mut Heard,
+    heard: &mut AdapterOutput,
     mode: Option<String>,
     model: Option<String>,
 ) {
@@ -306,9 +310,9 @@ pub(super) fn report(
     }
     state.mode = mode.clone().or(state.mode.take());
     state.model = model.clone().or(state.model.take());
-    heard.happenings.push(Happening::Reported(Report {
+    heard.events.push(AgentEvent::Reported(AgentReport {
         mode,
         model,
-        ..Report::default()
+        ..AgentReport::default()
     }));
 }

@@ -13,29 +13,29 @@ use serde::{Deserialize, Serialize};
 
 use super::backlog::Backlog;
 use super::folder::open_plain;
-use crate::adapter::{Exit, Name};
+use crate::adapter::{ProcessExit, WriteId};
 
-pub(super) const FILE: &str = "last-words";
-const UNFINISHED: &str = "last-words.part";
+pub(super) const FILE: &str = "exit-report";
+const UNFINISHED: &str = "exit-report.part";
 const CHUNK: usize = 64 * 1024;
 
 /// What a runner left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LastWords {
+pub struct ExitReport {
     /// The number of the first byte of `output`: what came before it was committed.
     pub from: u64,
     /// What the agent said from there on, to its end.
     pub output: Vec<u8>,
     /// How the agent ended.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// Why the runner ended it, if it did.
     pub why: Option<String>,
     /// The end of what the agent wrote for its log.
     pub log: String,
     /// What was written to the agent, and what each meant.
-    pub written: Vec<(Name, String)>,
+    pub written: Vec<(WriteId, String)>,
     /// What was claimed.
-    pub claimed: Vec<Name>,
+    pub claimed: Vec<WriteId>,
 }
 
 /// All but the bytes.
@@ -43,11 +43,11 @@ pub struct LastWords {
 pub(super) struct Head {
     pub(super) from: u64,
     pub(super) bytes: u64,
-    pub(super) exit: Exit,
+    pub(super) exit: ProcessExit,
     pub(super) why: Option<String>,
     pub(super) log: String,
-    pub(super) written: Vec<(Name, String)>,
-    pub(super) claimed: Vec<Name>,
+    pub(super) written: Vec<(WriteId, String)>,
+    pub(super) claimed: Vec<WriteId>,
 }
 
 pub(super) fn write(folder: &Path, head: &Head, backlog: &Backlog) -> io::Result<()> {
@@ -83,7 +83,7 @@ fn write_to(path: &Path, head: &Head, backlog: &Backlog) -> io::Result<()> {
 
 /// Gives what the runner with this folder left; nothing if it left nothing. Refuses a file that
 /// somebody else may have written.
-pub fn read_last_words(folder: &Path) -> io::Result<Option<LastWords>> {
+pub fn read_exit_report(folder: &Path) -> io::Result<Option<ExitReport>> {
     match open_plain(&folder.join(FILE)) {
         Ok(file) => read_from(file).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -91,14 +91,16 @@ pub fn read_last_words(folder: &Path) -> io::Result<Option<LastWords>> {
     }
 }
 
-fn read_from(file: File) -> io::Result<LastWords> {
+fn read_from(file: File) -> io::Result<ExitReport> {
     let found = file.metadata()?;
     let ours = found.uid() == rustix::process::geteuid().as_raw();
     if !ours || found.mode() & 0o077 != 0 {
-        return Err(invalid("the last words of a runner are not ours alone"));
+        return Err(invalid(
+            "the exit report of a runner can be reached by others",
+        ));
     }
     if found.len() > limits::RUNNER_LAST_WORDS_BYTES_MAX {
-        return Err(invalid("the last words of a runner are too long"));
+        return Err(invalid("the exit report of a runner is too long"));
     }
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
@@ -107,9 +109,9 @@ fn read_from(file: File) -> io::Result<LastWords> {
     let mut output = Vec::new();
     reader.read_to_end(&mut output)?;
     if output.len() as u64 != head.bytes || head.from.checked_add(head.bytes).is_none() {
-        return Err(invalid("the last words of a runner are not whole"));
+        return Err(invalid("the exit report of a runner is incomplete"));
     }
-    Ok(LastWords {
+    Ok(ExitReport {
         from: head.from,
         output,
         exit: head.exit,

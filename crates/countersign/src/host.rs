@@ -5,7 +5,9 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use countersign_core::{Caller, OWN_SERVER, Rejection, TokenId};
-use countersign_daemon::{McpServer, Rulebook, RunnerSettings, Service, ServiceError, Settings};
+use countersign_daemon::{
+    HostSettings, McpServer, Rulebook, RunnerSettings, Service, ServiceError,
+};
 use countersign_server::{Server, ServerOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -122,7 +124,7 @@ fn raise_file_limit() {
 /// Waits for a signal, for a caller that ends the host, or for the loop to fail.
 async fn until_told_to_end(
     ending: &CancellationToken,
-    stopped: &mut countersign_daemon::Stopped,
+    stopped: &mut countersign_daemon::SupervisorExit,
 ) -> anyhow::Result<bool> {
     let mut terminate = signal(SignalKind::terminate()).context("could not listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("could not listen for signals")?;
@@ -137,8 +139,8 @@ async fn until_told_to_end(
 }
 
 /// The files of this user and the usual times, or shorter ones where a test says so.
-fn settings(paths: &Paths, agents_alone_ms: u64) -> anyhow::Result<Settings> {
-    let mut settings = Settings::new(env!("CARGO_PKG_VERSION"));
+fn settings(paths: &Paths, agents_alone_ms: u64) -> anyhow::Result<HostSettings> {
+    let mut settings = HostSettings::new(env!("CARGO_PKG_VERSION"));
     settings.rulebook = Rulebook::open(rule_files::rulebook_config(paths))?;
     settings.runners = RunnerSettings {
         folder: paths.runners.clone(),

@@ -7,12 +7,12 @@ use countersign_core::Timestamp;
 /// Reads the wall clock once and a monotonic one from then on, so that a clock set back or
 /// forward while the host runs neither expires nor prolongs anything.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct HostClock {
     wall: Timestamp,
     since: Instant,
 }
 
-impl Clock {
+impl HostClock {
     /// A clock that starts now.
     pub fn start() -> Self {
         let wall = SystemTime::now()

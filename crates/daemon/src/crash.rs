@@ -89,32 +89,38 @@ mod armed {
     /// A host that nobody lets go on is of no use to any test.
     const HELD_MAX: Duration = Duration::from_mins(1);
 
-    struct Armed {
+    struct ArmedPoint {
         name: String,
         at: u64,
-        then: Then,
+        then: PointAction,
         passes: AtomicU64,
     }
 
-    enum Then {
+    enum PointAction {
         Die(Duration),
         Hold(PathBuf),
     }
 
-    static CRASH: LazyLock<Option<Armed>> = LazyLock::new(|| {
+    static CRASH: LazyLock<Option<ArmedPoint>> = LazyLock::new(|| {
         parse("COUNTERSIGN_CRASH_AT", |pause| {
             let pause = Duration::from_millis(pause.unwrap_or("0").parse().ok()?);
-            Some(Then::Die(pause))
+            Some(PointAction::Die(pause))
         })
     });
 
-    static HOLD: LazyLock<Option<Armed>> =
-        LazyLock::new(|| parse("COUNTERSIGN_HOLD_AT", |file| Some(Then::Hold(file?.into()))));
+    static HOLD: LazyLock<Option<ArmedPoint>> = LazyLock::new(|| {
+        parse("COUNTERSIGN_HOLD_AT", |file| {
+            Some(PointAction::Hold(file?.into()))
+        })
+    });
 
-    fn parse(variable: &str, then: impl FnOnce(Option<&str>) -> Option<Then>) -> Option<Armed> {
+    fn parse(
+        variable: &str,
+        then: impl FnOnce(Option<&str>) -> Option<PointAction>,
+    ) -> Option<ArmedPoint> {
         let text = std::env::var(variable).ok()?;
         let mut parts = text.splitn(3, ':');
-        Some(Armed {
+        Some(ArmedPoint {
             name: parts.next()?.to_owned(),
             at: parts.next()?.parse().ok()?,
             then: then(parts.next())?,
@@ -126,11 +132,11 @@ mod armed {
     pub(crate) fn point(name: &'static str) {
         for armed in find_due(name) {
             match &armed.then {
-                Then::Die(pause) => {
+                PointAction::Die(pause) => {
                     std::thread::sleep(*pause);
                     die();
                 }
-                Then::Hold(file) => hold(file),
+                PointAction::Hold(file) => hold(file),
             }
         }
     }
@@ -148,19 +154,19 @@ mod armed {
 
     /// The points just before these are committed.
     pub(crate) fn committing(entries: &[Committed]) {
-        for name in entries.iter().filter_map(|entry| names(&entry.event)) {
+        for name in entries.iter().filter_map(|entry| point_names(&entry.event)) {
             point(name.0);
         }
     }
 
     /// The points just after these were committed.
     pub(crate) fn committed(entries: &[Committed]) {
-        for name in entries.iter().filter_map(|entry| names(&entry.event)) {
+        for name in entries.iter().filter_map(|entry| point_names(&entry.event)) {
             point(name.1);
         }
     }
 
-    fn names(event: &Event) -> Option<(&'static str, &'static str)> {
+    fn point_names(event: &Event) -> Option<(&'static str, &'static str)> {
         match event {
             Event::ApprovalRequested(_) => Some(("ask_committing", "ask_committed")),
             Event::ApprovalResolved(_) => Some(("decision_committing", "decision_committed")),
@@ -172,7 +178,7 @@ mod armed {
         }
     }
 
-    fn find_due(name: &'static str) -> impl Iterator<Item = &'static Armed> {
+    fn find_due(name: &'static str) -> impl Iterator<Item = &'static ArmedPoint> {
         let mut lists = [
             super::CRASH_POINTS.as_slice(),
             &super::AGENT_CRASH_POINTS,

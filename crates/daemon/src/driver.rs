@@ -27,7 +27,7 @@ use countersign_core::{AgentId, Duty, Managed};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::board::{Board, Owed};
+use crate::duty_board::{DutyBoard, DutyReceiver};
 use crate::service::Service;
 
 use adoption::RunnerConnection;
@@ -43,7 +43,7 @@ pub(crate) struct AgentDrivers {
 
 impl AgentDrivers {
     /// Attends to those who were left by an earlier host, and to whatever appears on the board.
-    pub(crate) fn start(service: &Service, board: Arc<Board>, left: Vec<AdoptedAgent>) -> Self {
+    pub(crate) fn start(service: &Service, board: Arc<DutyBoard>, left: Vec<AdoptedAgent>) -> Self {
         let drivers = Self {
             tasks: TaskTracker::new(),
             shutdown: CancellationToken::new(),
@@ -56,11 +56,11 @@ impl AgentDrivers {
         let service = service.clone();
         drivers.tasks.spawn(async move {
             loop {
-                let arrivals = tokio::select! {
-                    arrivals = board.arrivals() => arrivals,
+                let new_agents = tokio::select! {
+                    new_agents = board.new_agents() => new_agents,
                     () = own.shutdown.cancelled() => return,
                 };
-                for (agent, duties) in arrivals {
+                for (agent, duties) in new_agents {
                     let driving = drive_agent(service.clone(), agent, duties, own.clone());
                     own.tasks.spawn(driving);
                 }
@@ -82,7 +82,7 @@ pub(crate) struct AdoptedAgent {
     pub(crate) agent: AgentId,
     pub(crate) name: String,
     pub(crate) managed: Arc<Managed>,
-    pub(crate) duties: Owed,
+    pub(crate) duties: DutyReceiver,
     connected: RunnerConnection,
 }
 
@@ -92,7 +92,7 @@ impl AdoptedAgents {
         &mut self,
         agent: AgentId,
         (name, managed): (String, Arc<Managed>),
-        duties: Owed,
+        duties: DutyReceiver,
     ) -> Option<AdoptedAgent> {
         let connected = self.0.remove(&agent)?;
         Some(AdoptedAgent {
@@ -130,7 +130,12 @@ async fn drive_adopted(service: Service, left: AdoptedAgent, all: AgentDrivers) 
 }
 
 /// Runs an agent whenever it is to be run.
-async fn drive_agent(service: Service, agent: AgentId, mut duties: Owed, all: AgentDrivers) {
+async fn drive_agent(
+    service: Service,
+    agent: AgentId,
+    mut duties: DutyReceiver,
+    all: AgentDrivers,
+) {
     loop {
         if let Some(wanted) = find_launch(&duties) {
             let agent_loop = AgentLoop {
@@ -154,7 +159,7 @@ async fn drive_agent(service: Service, agent: AgentId, mut duties: Owed, all: Ag
 }
 
 /// What is to be started, or was to be and is already to be ended again.
-fn find_launch(duties: &Owed) -> Option<LaunchDuty> {
+fn find_launch(duties: &DutyReceiver) -> Option<LaunchDuty> {
     duties.borrow().iter().find_map(|duty| match duty {
         Duty::Launch {
             run,

@@ -14,13 +14,13 @@ use tokio::sync::watch;
 
 /// A committed event in memory, with room for its serialised form.
 #[derive(Debug)]
-pub struct Entry {
+pub struct FeedEntry {
     /// The event.
     pub committed: Committed,
     wire: OnceLock<Bytes>,
 }
 
-impl Entry {
+impl FeedEntry {
     pub(crate) fn new(committed: Committed) -> Arc<Self> {
         Arc::new(Self {
             committed,
@@ -37,13 +37,13 @@ impl Entry {
 /// The newest events, and the signal that there are more.
 #[derive(Debug)]
 pub struct Feed {
-    ring: RwLock<Ring>,
+    ring: RwLock<EventRing>,
     head: watch::Sender<Seq>,
 }
 
 #[derive(Debug, Default)]
-struct Ring {
-    entries: VecDeque<Arc<Entry>>,
+struct EventRing {
+    entries: VecDeque<Arc<FeedEntry>>,
     bytes: usize,
 }
 
@@ -65,7 +65,7 @@ impl Feed {
         self.head.subscribe()
     }
 
-    pub(crate) fn push(&self, entries: impl IntoIterator<Item = Arc<Entry>>) {
+    pub(crate) fn push(&self, entries: impl IntoIterator<Item = Arc<FeedEntry>>) {
         let mut ring = self
             .ring
             .write()
@@ -94,13 +94,13 @@ impl Feed {
             .ring
             .write()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        *ring = Ring::default();
+        *ring = EventRing::default();
         drop(ring);
         self.head.send_replace(head);
     }
 
     /// An erased event must not live on in memory, nor inside another that shows it.
-    pub(crate) fn forget(&self, erased: impl Fn(&Committed) -> bool) {
+    pub(crate) fn remove_erased(&self, erased: impl Fn(&Committed) -> bool) {
         let mut ring = self
             .ring
             .write()
@@ -114,7 +114,7 @@ impl Feed {
     }
 
     /// Up to `limit` events after `cursor`, or `None` if some of them are no longer in memory.
-    pub(crate) fn after(&self, cursor: Seq, limit: usize) -> Option<Vec<Arc<Entry>>> {
+    pub(crate) fn after(&self, cursor: Seq, limit: usize) -> Option<Vec<Arc<FeedEntry>>> {
         let ring = self
             .ring
             .read()
@@ -134,7 +134,7 @@ impl Feed {
         &self,
         limit: usize,
         wanted: impl Fn(&Committed) -> bool,
-    ) -> Option<Vec<Arc<Entry>>> {
+    ) -> Option<Vec<Arc<FeedEntry>>> {
         let ring = self
             .ring
             .read()
@@ -158,13 +158,15 @@ fn weight(committed: &Committed) -> usize {
         _ => committed.ask.as_ref(),
     };
     let ask = ask.map_or(0, |ask| {
-        ask.action.len() + ask.details.text().len() + text(ask.input.as_ref())
+        ask.action.len() + ask.details.text().len() + text_bytes(ask.input.as_ref())
     });
     let own = match &committed.event {
         Event::Notified(e) => e.message.len() + e.payload.text().len(),
-        Event::AgentStatusChanged(e) => text(e.payload.as_ref()) + e.agent.metadata.text().len(),
+        Event::AgentStatusChanged(e) => {
+            text_bytes(e.payload.as_ref()) + e.agent.metadata.text().len()
+        }
         Event::AgentRegistered(e) => e.agent.metadata.text().len(),
-        Event::ApprovalResolved(e) => text(e.ending.edited_input.as_ref()),
+        Event::ApprovalResolved(e) => text_bytes(e.ending.edited_input.as_ref()),
         Event::QuestionAsked(e) => e.question.text.len(),
         Event::TranscriptAdded(e) => e.entries.iter().map(TranscriptEntry::weight).sum(),
         Event::MessageQueued(e) => e.message.text.len(),
@@ -173,7 +175,7 @@ fn weight(committed: &Committed) -> usize {
     1024 + 2 * (ask + own)
 }
 
-fn text(json: Option<&countersign_core::Json>) -> usize {
+fn text_bytes(json: Option<&countersign_core::Json>) -> usize {
     json.map_or(0, |json| json.text().len())
 }
 
@@ -200,7 +202,7 @@ mod tests {
             event: event.into(),
             ask: None,
         };
-        feed.push([Entry::new(committed)]);
+        feed.push([FeedEntry::new(committed)]);
         assert_eq!(
             (feed.head(), feed.after(Seq(0), 10).map(|page| page.len())),
             (Seq(1), None)

@@ -4,7 +4,7 @@
 //! loop. What it is held against changes from input to input, so that is done inside, against the
 //! very state the decision is made from. Invariant: the grants here are those of the state.
 
-mod assessed;
+mod assessed_ask;
 #[cfg(test)]
 mod tests;
 
@@ -15,10 +15,10 @@ use countersign_core::event::{Effect, Grant};
 use countersign_core::{AgentId, Asking, Delegated, Event, GrantId, Judged, State, Timestamp};
 use countersign_rules::{Allows, Entry, EntryKey, Layer, Origin, RuleSet, Verdict};
 
-use crate::rulebook::Chapter;
+use crate::rulebook::DirRules;
 
-use assessed::{Above, is_for};
-pub(crate) use assessed::{Assessed, Unread};
+use assessed_ask::{AncestorAssessment, is_for};
+pub(crate) use assessed_ask::{AskFacts, AssessedAsk};
 
 /// How often a verdict is sought anew because a grant had too few uses left: each time at least one
 /// more is left out, and an ask with more than these waits for a person.
@@ -37,7 +37,7 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// The grants of a state.
-    pub(crate) fn of(state: &State) -> Self {
+    pub(crate) fn from_state(state: &State) -> Self {
         let mut gate = Self::default();
         for grant in state.grants() {
             gate.insert(&grant.grant);
@@ -46,7 +46,7 @@ impl Gate {
     }
 
     /// Keeps step with an event that was applied.
-    pub(crate) fn note(&mut self, event: &Event) {
+    pub(crate) fn apply_event(&mut self, event: &Event) {
         match event {
             Event::GrantCreated(e) => self.insert(&e.grant),
             Event::GrantRemoved(e) => self.remove(&e.grant),
@@ -76,8 +76,8 @@ impl Gate {
             Err(error) => {
                 tracing::error!(grant = %id, %error, "a grant cannot be read");
                 if grant.effect > Effect::Allow {
-                    let words = format!("grant `{}` cannot be read: {error}", grant.rule);
-                    self.unreadable.insert(id, words);
+                    let message = format!("grant `{}` cannot be read: {error}", grant.rule);
+                    self.unreadable.insert(id, message);
                 }
             }
         }
@@ -96,13 +96,13 @@ impl Gate {
     pub(crate) fn judge(
         &self,
         state: &State,
-        assessed: &Assessed,
+        assessed: &AssessedAsk,
         agent: Option<&AgentId>,
         now: Timestamp,
     ) -> Judged {
         let asking = Asking {
             agent,
-            project: assessed.chapter.project.as_deref(),
+            project: assessed.rules.project.as_deref(),
         };
         let names = names_of(state, agent, now);
         let judge = |leaves_out: &dyn Fn(&GrantId) -> bool| {
@@ -114,15 +114,15 @@ impl Gate {
             let mut spent: Vec<GrantId> = Vec::new();
             for _ in 0..SPENT_MAX {
                 verdict = judge(&|id| spent.contains(id));
-                let more = overspent(state, &verdict);
+                let more = overspent_grants(state, &verdict);
                 if more.is_empty() {
                     break;
                 }
                 spent.extend(more);
             }
         }
-        for above in &assessed.above {
-            let there = self.judge_above(state, (assessed, above), asking, now);
+        for ancestor in &assessed.ancestors {
+            let there = self.judge_for_ancestor(state, (assessed, ancestor), asking, now);
             if there.effect > verdict.effect {
                 verdict = there;
             }
@@ -130,25 +130,25 @@ impl Gate {
         Judged {
             verdict: Arc::new(verdict),
             cwd: assessed.cwd.clone(),
-            project: assessed.chapter.project.clone(),
+            project: assessed.rules.project.clone(),
         }
     }
 
-    /// What counts for somebody above an agent counts for the agent too. What allows the agent alone
+    /// What counts for an ancestor of an agent counts for the agent too. What allows the agent alone
     /// still does.
-    fn judge_above(
+    fn judge_for_ancestor(
         &self,
         state: &State,
-        (assessed, above): (&Assessed, &Above),
+        (assessed, ancestor): (&AssessedAsk, &AncestorAssessment),
         asking: Asking<'_>,
         now: Timestamp,
     ) -> Verdict {
         let parent = Asking {
-            agent: Some(&above.agent),
+            agent: Some(&ancestor.agent),
             project: asking.project,
         };
         let mut names = names_of(state, asking.agent, now);
-        names.extend(names_of(state, Some(&above.agent), now));
+        names.extend(names_of(state, Some(&ancestor.agent), now));
         let is_for = |entry: &Entry| is_for(entry, &names);
         let counts = |entry: &Entry| {
             let grant = entry.origin.grant.as_ref();
@@ -159,9 +159,9 @@ impl Gate {
         let grants = Layer {
             rules: &self.rules,
             admits: &counts,
-            allows: self.grants_allow(&above.chapter),
+            allows: self.grants_allow(&ancestor.rules),
         };
-        above.judged(assessed, &is_for, grants)
+        ancestor.judge_ask(assessed, &is_for, grants)
     }
 
     /// What counts for the answer of an orchestrator to an ask: its ceiling as it is now, and what the
@@ -169,7 +169,7 @@ impl Gate {
     pub(crate) fn judge_delegate(
         &self,
         state: &State,
-        assessed: &Assessed,
+        assessed: &AssessedAsk,
         orchestrator: &AgentId,
         now: Timestamp,
     ) -> Delegated {
@@ -187,7 +187,7 @@ impl Gate {
         }
         let own = self.judge(state, assessed, Some(orchestrator), now);
         Delegated {
-            by_ceiling: assessed.judged_by(&held).effect,
+            by_ceiling: assessed.judge_by(&held).effect,
             to_itself: own.verdict.effect,
         }
     }
@@ -196,27 +196,27 @@ impl Gate {
         &self,
         counts: &dyn Fn(&GrantId) -> bool,
         names: &[String],
-        assessed: &Assessed,
+        assessed: &AssessedAsk,
     ) -> Verdict {
         let is_for = |entry: &Entry| is_for(entry, names);
         let counts = |entry: &Entry| entry.origin.grant.as_ref().is_some_and(counts);
         let grants = Layer {
             rules: &self.rules,
             admits: &counts,
-            allows: self.grants_allow(&assessed.chapter),
+            allows: self.grants_allow(&assessed.rules),
         };
-        assessed.judged(&assessed.layers(&is_for, grants))
+        assessed.judge_layers(&assessed.layers(&is_for, grants))
     }
 
-    fn grants_allow<'a>(&'a self, chapter: &'a Chapter) -> Allows<'a> {
+    fn grants_allow<'a>(&'a self, rules: &'a DirRules) -> Allows<'a> {
         let unreadable = self.unreadable.values().next();
-        let reason = chapter.suspended.as_ref().or(unreadable);
+        let reason = rules.suspended.as_ref().or(unreadable);
         reason.map_or(Allows::Count, |reason| Allows::Suspended(reason))
     }
 }
 
 /// Grants that would have to allow more parts than they may.
-fn overspent(state: &State, verdict: &Verdict) -> Vec<GrantId> {
+fn overspent_grants(state: &State, verdict: &Verdict) -> Vec<GrantId> {
     let mut times: BTreeMap<&GrantId, u32> = BTreeMap::new();
     for grant in verdict.grants() {
         *times.entry(grant).or_default() += 1;

@@ -5,13 +5,13 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
-mod board;
 mod clock;
 mod crash;
 mod driver;
+mod duty_board;
 mod feed;
 mod gate;
-mod names;
+mod ids;
 mod reply;
 mod rulebook;
 mod secrets;
@@ -20,7 +20,7 @@ mod subscription;
 mod supervisor;
 mod timekeeper;
 
-pub use clock::Clock;
+pub use clock::HostClock;
 pub use countersign_agents::ContainmentMethod;
 pub use countersign_agents::adapter::McpServer;
 pub use countersign_agents::catalog;
@@ -34,17 +34,17 @@ pub use countersign_store::{
     StoreError,
 };
 pub use crash::{AGENT_CRASH_POINTS, CRASH_POINTS, PARENT_MESSAGE_CRASH_POINTS};
-pub use feed::{Entry, Feed};
-pub use names::{new_secret, random_hex};
-pub use reply::{Reply, ServiceError};
+pub use feed::{Feed, FeedEntry};
+pub use ids::{new_secret, random_hex};
+pub use reply::{CommandReply, ServiceError};
 pub use rulebook::{
-    Chapter, ChapterLayer, LayerAllows, ListedRule, Problem, Rulebook, RulebookConfig,
+    DirRules, LayerAllows, ListedRule, RuleFileProblem, RuleLayer, Rulebook, RulebookConfig,
     RulebookError, foreign_policy,
 };
 pub use service::{
-    Backtest, CatalogEntry, CgroupAgent, CheckRequest, Checked, Contradiction, GrantAdded,
-    Identified, Mined, OpenError, Overview, RulesOverview, RunnerSettings, Service, Settings,
-    SpawnRequest, Stopped, TranscriptPage, open, start,
+    BacktestContradiction, BacktestReport, CatalogEntry, CgroupAgent, CheckRequest, GrantAdded,
+    HostOverview, HostSettings, OpenError, RuleCheck, RuleProposal, RulesOverview, RunnerSettings,
+    Service, SpawnRequest, SupervisorExit, TokenIdentity, TranscriptPage, open, start,
 };
-pub use subscription::{Filter, Subscription};
-pub use supervisor::Counters;
+pub use subscription::{EventFilter, Subscription};
+pub use supervisor::HostCounters;

@@ -7,11 +7,11 @@ use countersign_core::{
     Agent, Approval, ApprovalId, GrantState, OpenCounts, Question, Rejection, Token,
 };
 
-use crate::feed::Entry;
+use crate::feed::FeedEntry;
 
 /// What an input gave its caller, after it was committed.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub enum CommandReply {
     /// Only that it is done.
     Nothing,
     /// An agent and what it has open.
@@ -31,7 +31,7 @@ pub enum Reply {
     /// The earlier ask that allowed exactly what was asked now.
     Covered(ApprovalId),
     /// The last event of the decision.
-    Event(Arc<Entry>),
+    Event(Arc<FeedEntry>),
 }
 
 /// Why a caller got nothing.
@@ -45,7 +45,7 @@ pub enum ServiceError {
     Store(Arc<str>),
     /// Rule files cannot be looked at; nothing is allowed by rule until they can.
     #[error("the rule files: {0}")]
-    Unseen(&'static str),
+    RulesUnreadable(&'static str),
     /// Something outside the host failed, in words for whoever asked.
     #[error("{0}")]
     World(Arc<str>),

@@ -4,13 +4,13 @@
 //! rule where it counts until it is mended; what stands in a repository tightens at once and
 //! loosens only after a person trusted exactly that content.
 
-mod chapter;
+mod dir_rules;
 mod disk;
 mod foreign;
 mod own_file;
 mod project;
-mod shelf;
-mod whereabouts;
+mod rule_cache;
+mod search_paths;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ use std::time::Duration;
 use countersign_rules::{Facts, FileProblems};
 use tokio::sync::watch;
 
-pub use chapter::{Chapter, ChapterLayer, LayerAllows, ListedRule, Problem};
-use disk::Disk;
+pub use dir_rules::{DirRules, LayerAllows, ListedRule, RuleFileProblem, RuleLayer};
+use disk::DiskFacts;
 pub use foreign::foreign_policy;
-use shelf::Shelf;
+use rule_cache::RuleCache;
 
 /// The longest path that the system takes.
 const CWD_BYTES_MAX: usize = 4096;
@@ -59,8 +59,8 @@ pub enum RulebookError {
 /// Every rule file that counts somewhere.
 #[derive(Debug)]
 pub struct Rulebook {
-    shelf: Option<Mutex<Shelf>>,
-    nothing: Arc<Chapter>,
+    cache: Option<Mutex<RuleCache>>,
+    empty_rules: Arc<DirRules>,
     changes: watch::Sender<u64>,
     /// The poll ends when this is dropped.
     _alive: SyncSender<()>,
@@ -76,28 +76,28 @@ impl Rulebook {
     /// Reads the user's file and begins to watch. A file that is not there is fine; one that is
     /// not understood is refused.
     pub fn open(config: RulebookConfig) -> Result<Arc<Self>, RulebookError> {
-        let mut shelf = Shelf::new(config);
-        if let Some(problems) = shelf.user().failure() {
+        let mut cache = RuleCache::new(config);
+        if let Some(problems) = cache.user().problems_now() {
             return Err(RulebookError::Rules(problems));
         }
         // So that what is wrong with the user's other files is known before anybody asks.
-        shelf.chapter("");
+        cache.rules_for("");
         let (alive, ended) = sync_channel(1);
-        let book = Arc::new(Self::new(Some(shelf), alive));
+        let book = Arc::new(Self::new(Some(cache), alive));
         let weak = Arc::downgrade(&book);
         std::thread::Builder::new()
             .name("rulebook".into())
-            .spawn(move || poll(&weak, &ended))
+            .spawn(move || poll_files(&weak, &ended))
             .map_err(RulebookError::Watch)?;
         Ok(book)
     }
 
-    fn new(shelf: Option<Shelf>, alive: SyncSender<()>) -> Self {
-        let nothing = Shelf::new(RulebookConfig::default()).unfiled("");
-        let revision = shelf.as_ref().map_or(0, Shelf::revision);
+    fn new(cache: Option<RuleCache>, alive: SyncSender<()>) -> Self {
+        let nothing = RuleCache::new(RulebookConfig::default()).without_files("");
+        let revision = cache.as_ref().map_or(0, RuleCache::revision);
         Self {
-            shelf: shelf.map(Mutex::new),
-            nothing: Arc::new(nothing),
+            cache: cache.map(Mutex::new),
+            empty_rules: Arc::new(nothing),
             changes: watch::Sender::new(revision),
             _alive: alive,
         }
@@ -105,25 +105,25 @@ impl Rulebook {
 
     /// What the files say about a working directory. Blocks for a few calls to the file system,
     /// and a little longer while a file is being written.
-    pub fn chapter(&self, cwd: Option<&str>) -> Arc<Chapter> {
+    pub fn rules_for(&self, cwd: Option<&str>) -> Arc<DirRules> {
         // No folder has a longer name, and looking for one would take long.
         let possible = |cwd: &&str| cwd.len() <= CWD_BYTES_MAX && !cwd.contains('\0');
         let cwd = cwd.filter(|cwd| cwd.starts_with('/')).filter(possible);
         let cwd = cwd.unwrap_or_default();
-        match self.shelf() {
-            Some(mut shelf) => {
-                let chapter = shelf.chapter(cwd);
-                self.announce(&shelf);
-                chapter
+        match self.lock_cache() {
+            Some(mut cache) => {
+                let rules = cache.rules_for(cwd);
+                self.publish_revision(&cache);
+                rules
             }
-            None if cwd.is_empty() => Arc::clone(&self.nothing),
-            None => Arc::new(Shelf::new(RulebookConfig::default()).unfiled(cwd)),
+            None if cwd.is_empty() => Arc::clone(&self.empty_rules),
+            None => Arc::new(RuleCache::new(RulebookConfig::default()).without_files(cwd)),
         }
     }
 
     /// The file system as it is.
     pub fn facts(&self) -> &(dyn Facts + Send + Sync) {
-        &Disk
+        &DiskFacts
     }
 
     /// Rises when the rules changed anywhere.
@@ -132,41 +132,41 @@ impl Rulebook {
     }
 
     /// What a person should know about the files, by file and line.
-    pub fn problems(&self) -> Vec<Problem> {
-        self.shelf()
-            .map(|shelf| shelf.problems())
+    pub fn problems(&self) -> Vec<RuleFileProblem> {
+        self.lock_cache()
+            .map(|cache| cache.problems())
             .unwrap_or_default()
     }
 
     /// Says which contents a person trusted: path and digest, nothing else.
     pub fn set_trusted(&self, trusted: HashSet<(String, String)>) {
-        if let Some(mut shelf) = self.shelf() {
-            shelf.set_trusted(trusted);
-            self.announce(&shelf);
+        if let Some(mut cache) = self.lock_cache() {
+            cache.set_trusted(trusted);
+            self.publish_revision(&cache);
         }
     }
 
     /// The rules of a place one by one, each with whether it counts now.
-    pub fn listed(&self, cwd: Option<&str>) -> Vec<ListedRule> {
-        self.chapter(cwd).listed()
+    pub fn list_rules(&self, cwd: Option<&str>) -> Vec<ListedRule> {
+        self.rules_for(cwd).list_rules()
     }
 
     /// Looks at every file known so far, now.
     pub fn refresh(&self) {
-        if let Some(mut shelf) = self.shelf() {
-            shelf.look_everywhere();
-            self.announce(&shelf);
+        if let Some(mut cache) = self.lock_cache() {
+            cache.refresh_all();
+            self.publish_revision(&cache);
         }
     }
 
-    fn shelf(&self) -> Option<MutexGuard<'_, Shelf>> {
-        let shelf = self.shelf.as_ref()?;
+    fn lock_cache(&self) -> Option<MutexGuard<'_, RuleCache>> {
+        let cache = self.cache.as_ref()?;
         // Whoever panicked left files at worst half looked at; they are looked at again.
-        Some(shelf.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(cache.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn announce(&self, shelf: &Shelf) {
-        let revision = shelf.revision();
+    fn publish_revision(&self, cache: &RuleCache) {
+        let revision = cache.revision();
         self.changes.send_if_modified(|known| {
             let rose = *known < revision;
             *known = revision;
@@ -176,7 +176,7 @@ impl Rulebook {
 }
 
 /// Looks at the files now and then, until the rulebook is gone.
-fn poll(book: &Weak<Rulebook>, ended: &Receiver<()>) {
+fn poll_files(book: &Weak<Rulebook>, ended: &Receiver<()>) {
     while ended.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
         let Some(book) = book.upgrade() else {
             return;

@@ -7,24 +7,27 @@ use countersign_core::AgentId;
 
 /// Variables by agent.
 #[derive(Default)]
-pub(crate) struct Secrets(Mutex<HashMap<AgentId, Vec<(String, String)>>>);
+pub(crate) struct AgentSecrets(Mutex<HashMap<AgentId, Vec<(String, String)>>>);
 
-impl Secrets {
-    pub(crate) fn keep(&self, agent: &AgentId, secrets: Vec<(String, String)>) {
+impl AgentSecrets {
+    pub(crate) fn insert(&self, agent: &AgentId, secrets: Vec<(String, String)>) {
         if !secrets.is_empty() {
-            self.all().insert(agent.clone(), secrets);
+            self.lock_variables().insert(agent.clone(), secrets);
         }
     }
 
-    pub(crate) fn forget(&self, agent: &AgentId) {
-        self.all().remove(agent);
+    pub(crate) fn remove(&self, agent: &AgentId) {
+        self.lock_variables().remove(agent);
     }
 
-    pub(crate) fn of(&self, agent: &AgentId) -> Vec<(String, String)> {
-        self.all().get(agent).cloned().unwrap_or_default()
+    pub(crate) fn variables_of(&self, agent: &AgentId) -> Vec<(String, String)> {
+        self.lock_variables()
+            .get(agent)
+            .cloned()
+            .unwrap_or_default()
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<AgentId, Vec<(String, String)>>> {
+    fn lock_variables(&self) -> MutexGuard<'_, HashMap<AgentId, Vec<(String, String)>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

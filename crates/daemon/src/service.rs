@@ -19,73 +19,74 @@ use countersign_store::{EventHistory, EventLog, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use crate::board::Board;
-use crate::clock::Clock;
+use crate::clock::HostClock;
 use crate::crash;
 use crate::driver::{self, AdoptedAgent, AdoptedAgents, AgentDrivers};
-use crate::feed::{Entry, Feed};
+use crate::duty_board::DutyBoard;
+use crate::feed::{Feed, FeedEntry};
 use crate::gate::Gate;
-use crate::reply::{Reply, ServiceError};
+use crate::reply::{CommandReply, ServiceError};
 use crate::rulebook::Rulebook;
-use crate::secrets::Secrets;
+use crate::secrets::AgentSecrets;
 use crate::supervisor::{
-    Command, Counters, ReadScope, RecordHealth, StoreTrouble, Supervisor, View, Waiters, chain,
+    AnswerWaiters, HostCounters, ReadScope, RecordHealth, StateView, StoreOutage, Supervisor,
+    SupervisorCommand, chain,
 };
 use crate::timekeeper;
 
 mod access;
 mod agents;
 mod approvals;
+mod blocking_fs;
 mod connections;
 mod hierarchy;
-mod looking;
+mod judgement;
 mod managed;
 mod questions;
 mod record;
 mod replay;
 mod rules;
 mod settings;
-mod settling;
 mod worktrees;
 
 pub use access::CgroupAgent;
 pub use managed::{SpawnRequest, TranscriptPage};
-pub use replay::{Backtest, Contradiction, Mined};
-pub use rules::{CheckRequest, Checked, GrantAdded, RulesOverview};
-pub use settings::{RunnerSettings, Settings};
+pub use replay::{BacktestContradiction, BacktestReport, RuleProposal};
+pub use rules::{CheckRequest, GrantAdded, RuleCheck, RulesOverview};
+pub use settings::{HostSettings, RunnerSettings};
 pub use worktrees::CatalogEntry;
 
-type Result<T> = std::result::Result<T, ServiceError>;
+type ServiceResult<T> = Result<T, ServiceError>;
 
 /// The only way in. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
-    shared: Arc<Shared>,
+    shared: Arc<ServiceInner>,
 }
 
-struct Shared {
-    commands: mpsc::Sender<Command>,
+struct ServiceInner {
+    commands: mpsc::Sender<SupervisorCommand>,
     history: Arc<dyn EventHistory>,
     feed: Arc<Feed>,
-    clock: Clock,
-    counters: Arc<Counters>,
-    trouble: watch::Receiver<Option<StoreTrouble>>,
+    clock: HostClock,
+    counters: Arc<HostCounters>,
+    outage: watch::Receiver<Option<StoreOutage>>,
     trust: AtomicU64,
     rulebook: Arc<Rulebook>,
-    secrets: Secrets,
+    secrets: AgentSecrets,
     runners: RunnerSettings,
     drivers: OnceLock<AgentDrivers>,
     means: OnceLock<ContainmentMethod>,
     /// Wakes whoever asks the rules again about what is open.
-    doubt: Arc<Notify>,
+    rejudge: Arc<Notify>,
     /// Room for those who look at files.
-    looks: Arc<Semaphore>,
+    rule_readers: Arc<Semaphore>,
 }
 
 /// Resolves when the loop has ended, orderly or not.
-pub struct Stopped(oneshot::Receiver<()>);
+pub struct SupervisorExit(oneshot::Receiver<()>);
 
-impl Stopped {
+impl SupervisorExit {
     /// Waits for the end.
     pub async fn wait(&mut self) {
         // Both an orderly end and a panic drop the sender.
@@ -96,8 +97,8 @@ impl Stopped {
 /// Opens the record at `path` and begins.
 pub async fn open(
     path: &Path,
-    settings: Settings,
-) -> std::result::Result<(Service, Stopped), OpenError> {
+    settings: HostSettings,
+) -> Result<(Service, SupervisorExit), OpenError> {
     let (log, history) = countersign_store::open(path)?;
     Ok(start(Box::new(log), history, settings).await?)
 }
@@ -117,18 +118,18 @@ pub enum OpenError {
 pub async fn start(
     mut log: Box<dyn EventLog>,
     history: Arc<dyn EventHistory>,
-    settings: Settings,
-) -> Result<(Service, Stopped)> {
-    let clock = Clock::start();
-    let mut snapshot = log.load().map_err(|error| store_error(&error))?;
+    settings: HostSettings,
+) -> ServiceResult<(Service, SupervisorExit)> {
+    let clock = HostClock::start();
+    let mut snapshot = log.load().map_err(|error| to_service_error(&error))?;
     let adopted = driver::find_runners(&mut snapshot, &settings.runners).await;
     let adopted = adopted.map_err(|error| ServiceError::World(error.to_string().into()))?;
     let version = settings.version.clone();
     let (service, board, stopped) = assemble((log, history), snapshot, settings, clock)?;
-    service.begin(version, adopted.agents()).await?;
+    service.record_start(version, adopted.agents()).await?;
     service.start_drivers(board, adopted).await?;
     // Ends with the supervisor too.
-    TaskTracker::new().spawn(service.clone().settle_whenever_rules_change());
+    TaskTracker::new().spawn(service.clone().rejudge_when_rules_change());
     Ok((service, stopped))
 }
 
@@ -136,22 +137,22 @@ pub async fn start(
 fn assemble(
     (log, history): (Box<dyn EventLog>, Arc<dyn EventHistory>),
     snapshot: Snapshot,
-    settings: Settings,
-    clock: Clock,
-) -> Result<(Service, Arc<Board>, Stopped)> {
+    settings: HostSettings,
+    clock: HostClock,
+) -> ServiceResult<(Service, Arc<DutyBoard>, SupervisorExit)> {
     let (commands, inputs) = mpsc::channel(INPUT_QUEUE);
-    let (trouble, trouble_seen) = watch::channel(None);
+    let (outage, outage_seen) = watch::channel(None);
     let (deadline, deadline_seen) = watch::channel(None);
-    let board = Arc::new(Board::default());
+    let board = Arc::new(DutyBoard::default());
     let feed = Arc::new(Feed::new(snapshot.head));
-    let counters = Arc::new(Counters::default());
+    let counters = Arc::new(HostCounters::default());
     let state = State::restore(snapshot);
     counters.note_agent_processes(&state);
     let rulebook = settings.rulebook;
-    trust(&rulebook, &state);
+    load_trusted_files(&rulebook, &state);
     let supervisor = Supervisor {
         log,
-        gate: Gate::of(&state),
+        gate: Gate::from_state(&state),
         state,
         presence: Presence::default(),
         feed: feed.clone(),
@@ -161,29 +162,33 @@ fn assemble(
         owner_grace_ms: settings.owner_grace_ms,
         escalation_ms: settings.escalation_ms,
         deadline,
-        trouble,
+        outage,
         record: RecordHealth::default(),
-        waiters: Waiters::default(),
+        waiters: AnswerWaiters::default(),
         board: board.clone(),
     };
-    let stopped = run_apart(supervisor, inputs)?;
+    let stopped = spawn_supervisor(supervisor, inputs)?;
     // The timekeeper ends with the supervisor, so nobody needs to wait for it.
-    TaskTracker::new().spawn(timekeeper::keep(clock, deadline_seen, commands.clone()));
-    let shared = Shared {
+    TaskTracker::new().spawn(timekeeper::run_timekeeper(
+        clock,
+        deadline_seen,
+        commands.clone(),
+    ));
+    let shared = ServiceInner {
         commands,
         history,
         feed,
         clock,
         counters,
-        trouble: trouble_seen,
+        outage: outage_seen,
         trust: AtomicU64::new(0),
         rulebook,
-        secrets: Secrets::default(),
+        secrets: AgentSecrets::default(),
         runners: settings.runners,
         drivers: OnceLock::new(),
         means: OnceLock::new(),
-        doubt: Arc::default(),
-        looks: Arc::new(Semaphore::new(looking::LOOKS_MAX)),
+        rejudge: Arc::default(),
+        rule_readers: Arc::new(Semaphore::new(blocking_fs::RULE_READERS_MAX)),
     };
     let service = Service {
         shared: Arc::new(shared),
@@ -192,7 +197,10 @@ fn assemble(
 }
 
 /// Runs the loop on a thread of its own.
-fn run_apart(supervisor: Supervisor, inputs: mpsc::Receiver<Command>) -> Result<Stopped> {
+fn spawn_supervisor(
+    supervisor: Supervisor,
+    inputs: mpsc::Receiver<SupervisorCommand>,
+) -> ServiceResult<SupervisorExit> {
     let (ended, stopped) = oneshot::channel();
     std::thread::Builder::new()
         .name("supervisor".to_owned())
@@ -201,11 +209,11 @@ fn run_apart(supervisor: Supervisor, inputs: mpsc::Receiver<Command>) -> Result<
             drop(ended);
         })
         .map_err(|error| ServiceError::Store(error.to_string().into()))?;
-    Ok(Stopped(stopped))
+    Ok(SupervisorExit(stopped))
 }
 
 /// Tells the rulebook which files were trusted, and as what.
-fn trust(rulebook: &Rulebook, state: &State) {
+fn load_trusted_files(rulebook: &Rulebook, state: &State) {
     let trusted = state.trusted_files();
     rulebook.set_trusted(
         trusted
@@ -217,23 +225,23 @@ fn trust(rulebook: &Rulebook, state: &State) {
 /// Runs a read of history off the async threads.
 pub(crate) async fn read_blocking<T: Send + 'static>(
     history: &Arc<dyn EventHistory>,
-    read: impl FnOnce(&dyn EventHistory) -> std::result::Result<T, StoreError> + Send + 'static,
-) -> Result<T> {
+    read: impl FnOnce(&dyn EventHistory) -> Result<T, StoreError> + Send + 'static,
+) -> ServiceResult<T> {
     let history = history.clone();
     let reading = tokio::task::spawn_blocking(move || read(history.as_ref()));
     reading
         .await
         .map_err(|_| ServiceError::ShuttingDown)?
-        .map_err(|error| store_error(&error))
+        .map_err(|error| to_service_error(&error))
 }
 
-fn store_error(error: &StoreError) -> ServiceError {
+fn to_service_error(error: &StoreError) -> ServiceError {
     ServiceError::Store(chain(error).into())
 }
 
 /// What a fresh subscriber is shown, as of one sequence number.
 #[derive(Clone, Debug)]
-pub struct Overview {
+pub struct HostOverview {
     /// The newest event counted in.
     pub head: Seq,
     /// Agents and what each has open.
@@ -250,7 +258,7 @@ pub struct Overview {
 
 /// Who a token's bearer is.
 #[derive(Clone, Debug)]
-pub struct Identified {
+pub struct TokenIdentity {
     /// The principal.
     pub principal: Arc<Principal>,
     /// When that ends.
@@ -260,8 +268,8 @@ pub struct Identified {
 /// The loop's side: commands and how their answers come back.
 impl Service {
     /// Whoever was being told an answer may or may not have heard it, and nobody is left to ask. Only
-    /// an adopted agent's runner knows: such an answer stays owed until its driver asked there.
-    async fn begin(&self, version: String, adopted: BTreeSet<AgentId>) -> Result<()> {
+    /// an adopted agent's runner knows: such an answer stays owed until its attendant asked there.
+    async fn record_start(&self, version: String, adopted: BTreeSet<AgentId>) -> ServiceResult<()> {
         self.submit(Input::HostStarted {
             version,
             pid: std::process::id(),
@@ -284,7 +292,7 @@ impl Service {
         }
     }
 
-    async fn send(&self, command: Command) -> Result<()> {
+    async fn send(&self, command: SupervisorCommand) -> ServiceResult<()> {
         self.shared
             .commands
             .send(command)
@@ -292,72 +300,74 @@ impl Service {
             .map_err(|_| ServiceError::ShuttingDown)
     }
 
-    async fn submit(&self, input: Input) -> Result<Reply> {
+    async fn submit(&self, input: Input) -> ServiceResult<CommandReply> {
         let (answer, wait) = oneshot::channel();
-        self.send(Command::Input(input, Some(answer))).await?;
+        self.send(SupervisorCommand::Input(input, Some(answer)))
+            .await?;
         wait.await.map_err(|_| self.unavailable())?
     }
 
     async fn read<T: Send + 'static>(
         &self,
-        look: impl FnOnce(View<'_>) -> T + Send + 'static,
-    ) -> Result<T> {
+        look: impl FnOnce(StateView<'_>) -> T + Send + 'static,
+    ) -> ServiceResult<T> {
         self.read_scope(ReadScope::State, look).await
     }
 
     /// A read that tells who a caller is, and nothing of what is open.
     async fn read_identity<T: Send + 'static>(
         &self,
-        look: impl FnOnce(View<'_>) -> T + Send + 'static,
-    ) -> Result<T> {
+        look: impl FnOnce(StateView<'_>) -> T + Send + 'static,
+    ) -> ServiceResult<T> {
         self.read_scope(ReadScope::Identity, look).await
     }
 
     async fn read_scope<T: Send + 'static>(
         &self,
         scope: ReadScope,
-        look: impl FnOnce(View<'_>) -> T + Send + 'static,
-    ) -> Result<T> {
+        look: impl FnOnce(StateView<'_>) -> T + Send + 'static,
+    ) -> ServiceResult<T> {
         let (answer, wait) = oneshot::channel();
-        let read = move |view: View<'_>| drop(answer.send(look(view)));
-        self.send(Command::Read(scope, Box::new(read))).await?;
+        let read = move |view: StateView<'_>| drop(answer.send(look(view)));
+        self.send(SupervisorCommand::Read(scope, Box::new(read)))
+            .await?;
         wait.await.map_err(|_| self.unavailable())
     }
 
     async fn history<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&dyn EventHistory) -> std::result::Result<T, StoreError> + Send + 'static,
-    ) -> Result<T> {
-        let trouble = self.shared.trouble.borrow().clone();
-        if let Some(trouble) = trouble.filter(|trouble| trouble.unreadable) {
-            return Err(ServiceError::Store(trouble.message));
+        read: impl FnOnce(&dyn EventHistory) -> Result<T, StoreError> + Send + 'static,
+    ) -> ServiceResult<T> {
+        let outage = self.shared.outage.borrow().clone();
+        if let Some(outage) = outage.filter(|outage| outage.unreadable) {
+            return Err(ServiceError::Store(outage.message));
         }
         match read_blocking(&self.shared.history, read).await {
             Err(ServiceError::Store(message)) => {
                 // A reader may be the first to meet what became of the files.
                 self.check_record().await;
-                let trouble = self.store_trouble();
-                Err(ServiceError::Store(trouble.unwrap_or(message)))
+                let outage = self.store_error();
+                Err(ServiceError::Store(outage.unwrap_or(message)))
             }
             found => found,
         }
     }
 
     fn unavailable(&self) -> ServiceError {
-        self.store_trouble()
+        self.store_error()
             .map_or(ServiceError::ShuttingDown, ServiceError::Store)
     }
 
     /// Why nothing can be committed, if nothing can.
-    pub fn store_trouble(&self) -> Option<Arc<str>> {
-        let trouble = self.shared.trouble.borrow();
-        trouble.as_ref().map(|trouble| trouble.message.clone())
+    pub fn store_error(&self) -> Option<Arc<str>> {
+        let outage = self.shared.outage.borrow();
+        outage.as_ref().map(|outage| outage.message.clone())
     }
 
     /// Whether the record is lost, so that nothing will be committed until another host starts.
     pub fn record_is_lost(&self) -> bool {
-        let trouble = self.shared.trouble.borrow();
-        trouble.as_ref().is_some_and(|trouble| trouble.lost)
+        let outage = self.shared.outage.borrow();
+        outage.as_ref().is_some_and(|outage| outage.lost)
     }
 
     /// This instant, by the host's clock.
@@ -376,15 +386,19 @@ impl Service {
     }
 
     /// Counters for whoever watches the host.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &HostCounters {
         &self.shared.counters
     }
 
     /// Attends to everybody whom the host runs, those first whom an earlier one left.
-    async fn start_drivers(&self, board: Arc<Board>, adopted: AdoptedAgents) -> Result<()> {
-        let columns = board.clone();
+    async fn start_drivers(
+        &self,
+        board: Arc<DutyBoard>,
+        adopted: AdoptedAgents,
+    ) -> ServiceResult<()> {
+        let channels = board.clone();
         let left = self
-            .read(move |view| take_up(view, &columns, adopted))
+            .read(move |view| adopt_agents(view, &channels, adopted))
             .await?;
         self.shared
             .drivers
@@ -399,7 +413,7 @@ impl Service {
             drivers.end().await;
         }
         // A loop that is gone already has nothing left to stop.
-        drop(self.send(Command::Stop).await);
+        drop(self.send(SupervisorCommand::Stop).await);
     }
 }
 
@@ -411,11 +425,15 @@ fn is_for(approval: &Approval, agents: &BTreeSet<AgentId>) -> bool {
 
 /// Agents that an earlier host left, each with what is owed to it. Their columns are made inside the
 /// loop, so that nothing that is owed later can be missed.
-fn take_up(view: View<'_>, board: &Board, mut adopted: AdoptedAgents) -> Vec<AdoptedAgent> {
+fn adopt_agents(
+    view: StateView<'_>,
+    board: &DutyBoard,
+    mut adopted: AdoptedAgents,
+) -> Vec<AdoptedAgent> {
     let left = adopted.agents().into_iter().filter_map(|id| {
         let agent = view.state.find_agent(&id)?;
         let managed = agent.managed.clone()?;
-        let owed = board.column(&id, view.state.duties_of(&id));
+        let owed = board.open_channel(&id, view.state.duties_of(&id));
         adopted.remove_agent(id, (agent.profile.name.clone(), managed), owed)
     });
     left.collect()
@@ -429,7 +447,7 @@ fn settled(approval: &Approval, delivery: Delivery) -> Input {
     }
 }
 
-async fn within<T>(limit: Option<Duration>, wait: impl Future<Output = T>) -> Option<T> {
+async fn with_limit<T>(limit: Option<Duration>, wait: impl Future<Output = T>) -> Option<T> {
     match limit {
         Some(limit) => tokio::time::timeout(limit, wait).await.ok(),
         None => Some(wait.await),
@@ -437,67 +455,67 @@ async fn within<T>(limit: Option<Duration>, wait: impl Future<Output = T>) -> Op
 }
 
 /// Tells the loop that a wait is over, however it ended.
-struct WaitGuard<'a>(&'a mpsc::Sender<Command>);
+struct WaitGuard<'a>(&'a mpsc::Sender<SupervisorCommand>);
 
 impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         // A full queue only delays the sweep to the next dropped wait.
-        drop(self.0.try_send(Command::WaitDropped));
+        drop(self.0.try_send(SupervisorCommand::WaitDropped));
     }
 }
 
-fn agent(reply: Reply) -> Result<(Agent, OpenCounts)> {
-    if let Reply::Agent(agent, open) = reply {
+fn agent(reply: CommandReply) -> ServiceResult<(Agent, OpenCounts)> {
+    if let CommandReply::Agent(agent, open) = reply {
         Ok((*agent, open))
     } else {
         Err(mismatch(&reply))
     }
 }
 
-fn approval(reply: Reply) -> Result<Approval> {
-    if let Reply::Approval(approval) = reply {
+fn approval(reply: CommandReply) -> ServiceResult<Approval> {
+    if let CommandReply::Approval(approval) = reply {
         Ok(*approval)
     } else {
         Err(mismatch(&reply))
     }
 }
 
-fn question(reply: Reply) -> Result<Question> {
-    if let Reply::Question(question) = reply {
+fn question(reply: CommandReply) -> ServiceResult<Question> {
+    if let CommandReply::Question(question) = reply {
         Ok(*question)
     } else {
         Err(mismatch(&reply))
     }
 }
 
-fn device(reply: Reply) -> Result<Arc<Device>> {
-    if let Reply::Device(device) = reply {
+fn device(reply: CommandReply) -> ServiceResult<Arc<Device>> {
+    if let CommandReply::Device(device) = reply {
         Ok(device)
     } else {
         Err(mismatch(&reply))
     }
 }
 
-fn grant(reply: Reply) -> Result<GrantState> {
-    if let Reply::Grant(grant) = reply {
+fn grant(reply: CommandReply) -> ServiceResult<GrantState> {
+    if let CommandReply::Grant(grant) = reply {
         Ok(*grant)
     } else {
         Err(mismatch(&reply))
     }
 }
 
-fn event(reply: Reply) -> Result<Arc<Entry>> {
-    if let Reply::Event(entry) = reply {
+fn event(reply: CommandReply) -> ServiceResult<Arc<FeedEntry>> {
+    if let CommandReply::Event(entry) = reply {
         Ok(entry)
     } else {
         Err(mismatch(&reply))
     }
 }
 
-fn mismatch(reply: &Reply) -> ServiceError {
+fn mismatch(reply: &CommandReply) -> ServiceError {
     debug_assert!(false, "the loop answered with {reply:?}");
     ServiceError::Store("the host answered itself with something it did not ask for".into())
 }
 
 #[cfg(test)]
-mod adopting_tests;
+mod tests;

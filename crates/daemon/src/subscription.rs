@@ -7,20 +7,20 @@ use countersign_core::{AgentId, Committed, Event, Seq};
 use countersign_store::{EventHistory, EventQuery};
 use tokio::sync::watch;
 
-use crate::feed::{Entry, Feed};
+use crate::feed::{Feed, FeedEntry};
 use crate::reply::ServiceError;
 use crate::service::read_blocking;
 
 /// Which events a reader wants to see.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub struct EventFilter {
     /// Only these kinds; `None` for all that are public.
     pub kinds: Option<Vec<String>>,
     /// Only about this agent.
     pub agent: Option<AgentId>,
 }
 
-impl Filter {
+impl EventFilter {
     /// Whether the reader wants this event.
     pub fn wants(&self, committed: &Committed) -> bool {
         if self.agent.is_some() && self.agent.as_ref() != committed.event.agent() {
@@ -59,7 +59,7 @@ pub struct Subscription {
     history: Arc<dyn EventHistory>,
     wake: watch::Receiver<Seq>,
     cursor: Seq,
-    filter: Filter,
+    filter: EventFilter,
 }
 
 impl Subscription {
@@ -67,7 +67,7 @@ impl Subscription {
         feed: Arc<Feed>,
         history: Arc<dyn EventHistory>,
         cursor: Seq,
-        filter: Filter,
+        filter: EventFilter,
     ) -> Self {
         let wake = feed.watch();
         Self {
@@ -81,7 +81,7 @@ impl Subscription {
 
     /// The next events the reader wants, at least one and in order; waits until there are some.
     /// Dropping the wait loses nothing: the cursor moves only with what is returned.
-    pub async fn next(&mut self) -> Result<Vec<Arc<Entry>>, ServiceError> {
+    pub async fn next(&mut self) -> Result<Vec<Arc<FeedEntry>>, ServiceError> {
         loop {
             let head = *self.wake.borrow_and_update();
             while self.cursor < head {
@@ -96,7 +96,7 @@ impl Subscription {
         }
     }
 
-    async fn page(&mut self, head: Seq) -> Result<Vec<Arc<Entry>>, ServiceError> {
+    async fn page(&mut self, head: Seq) -> Result<Vec<Arc<FeedEntry>>, ServiceError> {
         let page = match self.feed.after(self.cursor, FEED_PAGE) {
             Some(page) => page,
             None => self.read_log().await?,
@@ -109,13 +109,13 @@ impl Subscription {
             .collect())
     }
 
-    async fn read_log(&self) -> Result<Vec<Arc<Entry>>, ServiceError> {
+    async fn read_log(&self) -> Result<Vec<Arc<FeedEntry>>, ServiceError> {
         let query = EventQuery {
             after: Some(self.cursor),
             limit: FEED_PAGE,
             ..EventQuery::default()
         };
         let events = read_blocking(&self.history, move |history| history.events(&query)).await?;
-        Ok(events.into_iter().map(Entry::new).collect())
+        Ok(events.into_iter().map(FeedEntry::new).collect())
     }
 }

@@ -1,12 +1,12 @@
 //! The supervisor: one thread that decides, commits, applies, and only then answers.
 //!
 //! Invariants: every reply, reads included, is held until the commit it may rest on is durable.
-//! The state runs ahead of the disk only inside one turn; when a commit fails, the state is
-//! loaded again from what was committed and everybody who decided something in that turn is told so.
+//! The state runs ahead of the disk only inside one batch; when a commit fails, the state is
+//! loaded again from what was committed and everybody who decided something in that batch is told so.
 //! Who waits or reads had no part in it: waits go on, and reads see what was loaded.
 //! Once the record is lost nothing is decided any more.
 
-mod heard;
+mod checkpoints;
 mod record_health;
 mod waiters;
 
@@ -24,22 +24,22 @@ use countersign_core::{
 use countersign_store::{EventLog, RescuedRecord};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::board::Board;
-use crate::clock::Clock;
+use crate::clock::HostClock;
 use crate::crash;
-use crate::feed::{Entry, Feed};
-use crate::gate::{Assessed, Gate};
-use crate::reply::{Reply, ServiceError};
+use crate::duty_board::DutyBoard;
+use crate::feed::{Feed, FeedEntry};
+use crate::gate::{AssessedAsk, Gate};
+use crate::reply::{CommandReply, ServiceError};
 
-use heard::Bookmarks;
-pub(crate) use heard::Raised;
-pub(crate) use record_health::{RecordHealth, StoreTrouble};
+pub(crate) use checkpoints::AskCommand;
+use checkpoints::CheckpointChanges;
+pub(crate) use record_health::{RecordHealth, StoreOutage};
+pub(crate) use waiters::AnswerWaiters;
 use waiters::EndedWaits;
-pub(crate) use waiters::Waiters;
 
-type Answer<T> = oneshot::Sender<Result<T, ServiceError>>;
+type ReplySender<T> = oneshot::Sender<Result<T, ServiceError>>;
 /// Looks at the state and answers its caller. One that is dropped tells its caller that it could not.
-type StateRead = Box<dyn FnOnce(View<'_>) + Send>;
+type StateRead = Box<dyn FnOnce(StateView<'_>) + Send>;
 
 /// What a read is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,46 +52,46 @@ pub(crate) enum ReadScope {
 }
 
 /// What reaches the supervisor.
-pub(crate) enum Command {
+pub(crate) enum SupervisorCommand {
     /// Something to decide.
-    Input(Input, Option<Answer<Reply>>),
+    Input(Input, Option<ReplySender<CommandReply>>),
     /// Something to ask the rules about and then to decide.
-    Ask(Raised, Answer<Reply>),
+    Ask(AskCommand, ReplySender<CommandReply>),
     /// What an agent was heard to say, all of it to decide, and how far it was heard with that.
-    Heard {
+    RecordOutput {
         inputs: Vec<Input>,
         bookmark: Option<Bookmark>,
-        answer: Answer<Reply>,
+        answer: ReplySender<CommandReply>,
     },
     /// An open ask about which the rules are to be asked again.
-    Settle {
+    Rejudge {
         approval: ApprovalId,
-        assessed: Box<Assessed>,
-        answer: Answer<Reply>,
+        assessed: Box<AssessedAsk>,
+        answer: ReplySender<CommandReply>,
     },
     /// An orchestrator's answer, to be held against its ceiling.
     Delegate {
         input: Box<ResolveApproval>,
-        assessed: Option<Box<Assessed>>,
-        answer: Answer<Reply>,
+        assessed: Option<Box<AssessedAsk>>,
+        answer: ReplySender<CommandReply>,
     },
     /// Something to look at, once everything that it may rest on is durable.
     Read(ReadScope, StateRead),
     /// What can still be read is to be written to another file, after the record was lost.
     Rescue {
         target: PathBuf,
-        answer: Answer<RescuedRecord>,
+        answer: ReplySender<RescuedRecord>,
     },
     /// Somebody waits for an approval to end; `tell` if it is its asker.
     WaitApproval {
         id: ApprovalId,
         tell: bool,
-        answer: Answer<Approval>,
+        answer: ReplySender<Approval>,
     },
     /// Somebody waits for a question to end.
     WaitQuestion {
         id: QuestionId,
-        answer: Answer<Question>,
+        answer: ReplySender<Question>,
     },
     /// A wait was dropped.
     WaitDropped,
@@ -109,7 +109,7 @@ pub(crate) enum Command {
 
 /// What a read may look at.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
+pub(crate) struct StateView<'a> {
     pub(crate) state: &'a State,
     pub(crate) presence: &'a Presence,
     pub(crate) gate: &'a Gate,
@@ -117,7 +117,7 @@ pub(crate) struct View<'a> {
 
 /// Counters for whoever watches the host.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct HostCounters {
     /// Commits that reached the disk.
     pub commits: AtomicU64,
     /// Events in them.
@@ -130,7 +130,7 @@ pub struct Counters {
     pub(crate) agent_processes: AtomicBool,
 }
 
-impl Counters {
+impl HostCounters {
     pub(crate) fn note_agent_processes(&self, state: &State) {
         // A run that is over counts too: what it left behind may just be ending.
         let managed = state.agents().any(|agent| agent.managed.is_some());
@@ -155,187 +155,204 @@ pub(crate) struct Supervisor {
     pub(crate) state: State,
     pub(crate) presence: Presence,
     pub(crate) feed: Arc<Feed>,
-    pub(crate) clock: Clock,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) clock: HostClock,
+    pub(crate) counters: Arc<HostCounters>,
     pub(crate) expiry_held_until: Timestamp,
     pub(crate) owner_grace_ms: u64,
     pub(crate) escalation_ms: u64,
     pub(crate) deadline: watch::Sender<Option<Timestamp>>,
-    pub(crate) trouble: watch::Sender<Option<StoreTrouble>>,
+    pub(crate) outage: watch::Sender<Option<StoreOutage>>,
     pub(crate) record: RecordHealth,
-    pub(crate) waiters: Waiters,
+    pub(crate) waiters: AnswerWaiters,
     pub(crate) gate: Gate,
-    pub(crate) board: Arc<Board>,
+    pub(crate) board: Arc<DutyBoard>,
 }
 
-/// What one turn decided and whom it owes an answer.
+/// What one batch decided and whom it owes an answer.
 #[derive(Default)]
-struct Turn {
+struct CommitBatch {
     entries: Vec<Committed>,
-    bookmarks: Bookmarks,
+    bookmarks: CheckpointChanges,
     ended_waits: EndedWaits,
     /// Reads that came after something was decided.
     reads: Vec<StateRead>,
-    replies: Vec<(Answer<Reply>, Result<Pending, ServiceError>)>,
+    replies: Vec<(
+        ReplySender<CommandReply>,
+        Result<PendingReply, ServiceError>,
+    )>,
     stop: bool,
 }
 
 /// A reply that is known, or the event that will be.
-enum Pending {
-    Ready(Reply),
+enum PendingReply {
+    Ready(CommandReply),
     EventAt(usize),
 }
 
 impl Supervisor {
     /// Runs until it is told to stop or nobody is left to ask.
-    pub(crate) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+    pub(crate) fn run(mut self, mut commands: mpsc::Receiver<SupervisorCommand>) {
         let mut batch = Vec::with_capacity(COMMIT_INPUTS_MAX);
         while commands.blocking_recv_many(&mut batch, COMMIT_INPUTS_MAX) > 0 {
-            if self.turn(batch.drain(..)) {
+            if self.run_batch(batch.drain(..)) {
                 return;
             }
         }
     }
 
-    fn turn(&mut self, commands: impl Iterator<Item = Command>) -> bool {
-        let mut turn = Turn::default();
+    fn run_batch(&mut self, commands: impl Iterator<Item = SupervisorCommand>) -> bool {
+        let mut batch = CommitBatch::default();
         let recovered = match self.recover() {
             Ok(recovered) => recovered,
             Err(error) => {
                 let mut stop = false;
                 for command in commands {
-                    stop |= matches!(command, Command::Stop);
+                    stop |= matches!(command, SupervisorCommand::Stop);
                     self.note_presence(&command);
                     self.refuse(command, &error);
                 }
-                self.name_deadline();
+                self.publish_deadline();
                 return stop;
             }
         };
         crash::point("before_deciding");
         if let Some(gone) = recovered {
-            self.answer_ended_waits(&mut turn);
+            self.recheck_waits(&mut batch);
             for client in gone {
-                self.take_input(Input::ConnectionLost(client), None, &mut turn);
+                self.decide_and_reply(Input::ConnectionLost(client), None, &mut batch);
             }
         }
         for command in commands {
-            self.take(command, &mut turn);
+            self.handle(command, &mut batch);
         }
-        let stop = turn.stop;
-        self.finish(turn);
+        let stop = batch.stop;
+        self.finish(batch);
         crash::point("after_turn");
         stop
     }
 
     /// Who is there is known even while nothing can be decided.
-    fn note_presence(&mut self, command: &Command) {
+    fn note_presence(&mut self, command: &SupervisorCommand) {
         match command {
-            Command::Connected(client) => self.presence.connected(client.clone()),
-            Command::Subscribed(client) => self.presence.subscribed(client),
-            Command::Disconnected(client) => self.presence.disconnected(client),
-            Command::Input(..)
-            | Command::Ask(..)
-            | Command::Heard { .. }
-            | Command::Settle { .. }
-            | Command::Delegate { .. }
-            | Command::Read(..)
-            | Command::Rescue { .. }
-            | Command::WaitApproval { .. }
-            | Command::WaitQuestion { .. }
-            | Command::WaitDropped
-            | Command::Time
-            | Command::Stop => {}
+            SupervisorCommand::Connected(client) => self.presence.connected(client.clone()),
+            SupervisorCommand::Subscribed(client) => self.presence.subscribed(client),
+            SupervisorCommand::Disconnected(client) => self.presence.disconnected(client),
+            SupervisorCommand::Input(..)
+            | SupervisorCommand::Ask(..)
+            | SupervisorCommand::RecordOutput { .. }
+            | SupervisorCommand::Rejudge { .. }
+            | SupervisorCommand::Delegate { .. }
+            | SupervisorCommand::Read(..)
+            | SupervisorCommand::Rescue { .. }
+            | SupervisorCommand::WaitApproval { .. }
+            | SupervisorCommand::WaitQuestion { .. }
+            | SupervisorCommand::WaitDropped
+            | SupervisorCommand::Time
+            | SupervisorCommand::Stop => {}
         }
     }
 
-    fn take(&mut self, command: Command, turn: &mut Turn) {
+    fn handle(&mut self, command: SupervisorCommand, batch: &mut CommitBatch) {
         match command {
-            Command::Input(input, answer) => self.take_input(input, answer, turn),
-            Command::Ask(raised, answer) => self.ask(raised, answer, turn),
-            Command::Heard {
+            SupervisorCommand::Input(input, answer) => self.decide_and_reply(input, answer, batch),
+            SupervisorCommand::Ask(raised, answer) => self.decide_ask(raised, answer, batch),
+            SupervisorCommand::RecordOutput {
                 inputs,
                 bookmark,
                 answer,
-            } => self.hear(inputs, bookmark, answer, turn),
-            Command::Settle {
+            } => self.record_output(inputs, bookmark, answer, batch),
+            SupervisorCommand::Rejudge {
                 approval,
                 assessed,
                 answer,
-            } => self.settle(approval, &assessed, answer, turn),
-            Command::Delegate {
+            } => self.rejudge(approval, &assessed, answer, batch),
+            SupervisorCommand::Delegate {
                 input,
                 assessed,
                 answer,
-            } => self.delegate(*input, assessed.as_deref(), answer, turn),
+            } => self.delegate(*input, assessed.as_deref(), answer, batch),
             // What it sees is durable, or it waits until that is.
-            Command::Read(_, read) if turn.decided_nothing() => self.read(read),
-            Command::Read(_, read) => turn.reads.push(read),
-            Command::Rescue { target, answer } => self.rescue(&target, answer),
-            Command::WaitApproval { id, tell, answer } => {
-                self.wait_approval(id, tell, answer, turn);
+            SupervisorCommand::Read(_, read) if batch.decided_nothing() => self.run_read(read),
+            SupervisorCommand::Read(_, read) => batch.reads.push(read),
+            SupervisorCommand::Rescue { target, answer } => self.rescue(&target, answer),
+            SupervisorCommand::WaitApproval { id, tell, answer } => {
+                self.add_approval_wait(id, tell, answer, batch);
             }
-            Command::WaitQuestion { id, answer } => self.wait_question(id, answer),
-            Command::WaitDropped => self.waiters.sweep(),
-            Command::Connected(client) => self.presence.connected(client),
-            Command::Subscribed(client) => self.presence.subscribed(&client),
-            Command::Disconnected(client) => {
+            SupervisorCommand::WaitQuestion { id, answer } => self.add_question_wait(id, answer),
+            SupervisorCommand::WaitDropped => self.waiters.sweep(),
+            SupervisorCommand::Connected(client) => self.presence.connected(client),
+            SupervisorCommand::Subscribed(client) => self.presence.subscribed(&client),
+            SupervisorCommand::Disconnected(client) => {
                 self.presence.disconnected(&client);
-                self.take_input(Input::ConnectionLost(client), None, turn);
+                self.decide_and_reply(Input::ConnectionLost(client), None, batch);
             }
-            Command::Time => self.take_input(Input::TimeArrived, None, turn),
-            Command::Stop => turn.stop = true,
+            SupervisorCommand::Time => self.decide_and_reply(Input::TimeArrived, None, batch),
+            SupervisorCommand::Stop => batch.stop = true,
         }
     }
 
-    fn settle(
+    fn rejudge(
         &mut self,
         approval: ApprovalId,
-        assessed: &Assessed,
-        answer: Answer<Reply>,
-        turn: &mut Turn,
+        assessed: &AssessedAsk,
+        answer: ReplySender<CommandReply>,
+        batch: &mut CommitBatch,
     ) {
         let open = self.state.find_approval(&approval);
         let agent = open.and_then(|open| open.ask.agent.clone());
         let now = self.clock.now();
         let judged = self.gate.judge(&self.state, assessed, agent.as_ref(), now);
         let input = Input::SettleByRules { approval, judged };
-        self.take_input(input, Some(answer), turn);
+        self.decide_and_reply(input, Some(answer), batch);
     }
 
     /// A ceiling counts as it is at the instant of the answer.
     fn delegate(
         &mut self,
         mut input: ResolveApproval,
-        assessed: Option<&Assessed>,
-        answer: Answer<Reply>,
-        turn: &mut Turn,
+        assessed: Option<&AssessedAsk>,
+        answer: ReplySender<CommandReply>,
+        batch: &mut CommitBatch,
     ) {
         let now = self.clock.now();
         let agent = input.caller.principal.agent();
         input.delegated = agent
             .zip(assessed)
             .map(|(agent, assessed)| self.gate.judge_delegate(&self.state, assessed, agent, now));
-        self.take_input(Input::ResolveApproval(input), Some(answer), turn);
+        self.decide_and_reply(Input::ResolveApproval(input), Some(answer), batch);
     }
 
-    fn take_input(&mut self, input: Input, answer: Option<Answer<Reply>>, turn: &mut Turn) {
-        let result = self.decide_one(input, turn);
+    fn decide_and_reply(
+        &mut self,
+        input: Input,
+        answer: Option<ReplySender<CommandReply>>,
+        batch: &mut CommitBatch,
+    ) {
+        let result = self.decide_one(input, batch);
         if let Some(answer) = answer {
-            turn.replies
+            batch
+                .replies
                 .push((answer, result.map_err(ServiceError::Rejected)));
         }
     }
 
-    fn decide_one(&mut self, input: Input, turn: &mut Turn) -> Result<Pending, Rejection> {
-        let result = self.decide_and_apply(input, turn);
+    fn decide_one(
+        &mut self,
+        input: Input,
+        batch: &mut CommitBatch,
+    ) -> Result<PendingReply, Rejection> {
+        let result = self.decide_and_apply(input, batch);
         if result.is_err() {
             self.counters.rejections.fetch_add(1, Ordering::Relaxed);
         }
         result
     }
 
-    fn decide_and_apply(&mut self, input: Input, turn: &mut Turn) -> Result<Pending, Rejection> {
+    fn decide_and_apply(
+        &mut self,
+        input: Input,
+        batch: &mut CommitBatch,
+    ) -> Result<PendingReply, Rejection> {
         let now = self.clock.now();
         let context = Context {
             now,
@@ -355,73 +372,73 @@ impl Supervisor {
             if concerns_agent_processes(&event) {
                 self.counters.note_agent_processes(&self.state);
             }
-            self.gate.note(&event);
-            turn.bookmarks.note(&event);
-            self.wake_waiters(seq, now, &event, ended_question.as_mut(), turn);
-            turn.entries.push(Committed {
+            self.gate.apply_event(&event);
+            batch.bookmarks.note(&event);
+            self.end_question_waits(seq, now, &event, ended_question.as_mut(), batch);
+            batch.entries.push(Committed {
                 seq,
                 at: now,
                 event,
                 ask,
             });
-            self.tell_waiters(turn);
+            self.end_approval_waits(batch);
         }
-        self.reply_to(decision.subject, ended_question, turn)
+        self.reply_to(decision.subject, ended_question, batch)
     }
 
     fn reply_to(
         &self,
         subject: Subject,
         question: Option<Question>,
-        turn: &Turn,
-    ) -> Result<Pending, Rejection> {
+        batch: &CommitBatch,
+    ) -> Result<PendingReply, Rejection> {
         let state = &self.state;
         let found = match subject {
-            Subject::Nothing => Some(Reply::Nothing),
+            Subject::Nothing => Some(CommandReply::Nothing),
             Subject::Agent(id) => state
                 .find_agent(&id)
-                .map(|agent| Reply::Agent(Box::new(agent.clone()), state.open_of(&id))),
+                .map(|agent| CommandReply::Agent(Box::new(agent.clone()), state.open_of(&id))),
             Subject::Approval(id) => state
                 .find_approval(&id)
-                .map(|approval| Reply::Approval(Box::new(approval.clone()))),
-            Subject::Told(approval) => Some(Reply::Approval(approval)),
+                .map(|approval| CommandReply::Approval(Box::new(approval.clone()))),
+            Subject::Told(approval) => Some(CommandReply::Approval(approval)),
             Subject::Passed(id) => state
                 .find_approval(&id)
-                .map(|approval| Reply::Passed(Box::new(approval.clone()))),
+                .map(|approval| CommandReply::Passed(Box::new(approval.clone()))),
             Subject::Question(id) => state
                 .find_question(&id)
-                .map(|question| Reply::Question(Box::new(question.clone()))),
+                .map(|question| CommandReply::Question(Box::new(question.clone()))),
             Subject::EndedQuestion(_) => {
-                question.map(|question| Reply::Question(Box::new(question)))
+                question.map(|question| CommandReply::Question(Box::new(question)))
             }
-            Subject::KnownQuestion(question) => Some(Reply::Question(question)),
+            Subject::KnownQuestion(question) => Some(CommandReply::Question(question)),
             Subject::Device(id) => state
                 .find_device(&id)
-                .map(|device| Reply::Device(device.clone())),
+                .map(|device| CommandReply::Device(device.clone())),
             Subject::Token(id) => state
                 .find_token(&id)
-                .map(|token| Reply::Token(Box::new(token.clone()))),
+                .map(|token| CommandReply::Token(Box::new(token.clone()))),
             Subject::Grant(id) => state
                 .find_grant(&id)
-                .map(|grant| Reply::Grant(Box::new(grant.clone()))),
-            Subject::RemovedGrant(grant) => Some(Reply::Grant(grant)),
-            Subject::Covered(id) => Some(Reply::Covered(id)),
-            Subject::Event => return Ok(Pending::EventAt(turn.entries.len() - 1)),
+                .map(|grant| CommandReply::Grant(Box::new(grant.clone()))),
+            Subject::RemovedGrant(grant) => Some(CommandReply::Grant(grant)),
+            Subject::Covered(id) => Some(CommandReply::Covered(id)),
+            Subject::Event => return Ok(PendingReply::EventAt(batch.entries.len() - 1)),
             Subject::Refused(rejection) => return Err(*rejection),
         };
-        Ok(Pending::Ready(found.unwrap_or(Reply::Nothing)))
+        Ok(PendingReply::Ready(found.unwrap_or(CommandReply::Nothing)))
     }
 
-    /// Commits the turn, then lets out everything it held.
-    fn finish(&mut self, turn: Turn) {
-        let Turn {
+    /// Commits the batch, then lets out everything it held.
+    fn finish(&mut self, batch: CommitBatch) {
+        let CommitBatch {
             entries,
             bookmarks,
             ended_waits,
             reads,
             replies,
             ..
-        } = turn;
+        } = batch;
         let committed = if entries.is_empty() && bookmarks.is_empty() {
             Ok(Vec::new())
         } else {
@@ -433,12 +450,12 @@ impl Supervisor {
                 self.post_duties_after(entries);
                 for (answer, result) in replies {
                     // A caller that no longer listens has lost nothing: the record has it.
-                    drop(answer.send(result.map(|pending| ready(pending, entries))));
+                    drop(answer.send(result.map(|pending| resolve_reply(pending, entries))));
                     crash::point("after_reply");
                 }
                 crash::point("before_releases");
                 ended_waits.answer();
-                self.read_all(reads);
+                self.run_reads(reads);
                 crash::point("after_release");
             }
             Err(error) => {
@@ -447,22 +464,23 @@ impl Supervisor {
                 }
                 self.waiters.put_back(ended_waits);
                 if self.reload().is_ok() {
-                    self.read_all(reads);
+                    self.run_reads(reads);
                 }
             }
         }
-        self.name_deadline();
+        self.publish_deadline();
     }
 
     /// Says what is owed to the agents that a commit touched.
-    fn post_duties_after(&self, entries: &[Arc<Entry>]) {
+    fn post_duties_after(&self, entries: &[Arc<FeedEntry>]) {
         let touched: BTreeSet<&AgentId> = entries
             .iter()
             .filter(|entry| may_owe(&entry.committed.event))
             .filter_map(|entry| entry.committed.event.agent())
             .collect();
         self.post_duties(touched.into_iter());
-        let started = |entry: &Arc<Entry>| matches!(entry.committed.event, Event::HostStarted(_));
+        let started =
+            |entry: &Arc<FeedEntry>| matches!(entry.committed.event, Event::HostStarted(_));
         if entries.iter().any(started) {
             self.post_all_duties();
         }
@@ -485,8 +503,8 @@ impl Supervisor {
     fn commit(
         &mut self,
         entries: Vec<Committed>,
-        bookmarks: Bookmarks,
-    ) -> Result<Vec<Arc<Entry>>, ServiceError> {
+        bookmarks: CheckpointChanges,
+    ) -> Result<Vec<Arc<FeedEntry>>, ServiceError> {
         let changes = Changes {
             bookmarks: bookmarks.into_changes(),
             ..self.state.take_changes()
@@ -495,7 +513,7 @@ impl Supervisor {
         crash::point("before_append");
         crash::during("during_append");
         if let Err(error) = self.log.append(&entries, &changes) {
-            return Err(self.failed_commit(&error));
+            return Err(self.note_failed_commit(&error));
         }
         crash::point("after_append");
         crash::committed(&entries);
@@ -503,25 +521,26 @@ impl Supervisor {
         self.counters
             .events
             .fetch_add(entries.len() as u64, Ordering::Relaxed);
-        let entries: Vec<_> = entries.into_iter().map(Entry::new).collect();
+        let entries: Vec<_> = entries.into_iter().map(FeedEntry::new).collect();
         // A bookmark alone is nothing that a reader would wake for.
         if !entries.is_empty() {
             self.feed.push(entries.iter().cloned());
         }
         for seq in changes.redacted {
-            self.feed
-                .forget(|committed| committed.seq == seq || committed.event.opened() == Some(seq));
+            self.feed.remove_erased(|committed| {
+                committed.seq == seq || committed.event.opened() == Some(seq)
+            });
         }
         if let Some(before) = changes.pruned_before {
-            self.feed.forget(|committed| {
+            self.feed.remove_erased(|committed| {
                 committed.seq < before || committed.event.opened().is_some_and(|seq| seq < before)
             });
         }
         Ok(entries)
     }
 
-    fn name_deadline(&self) {
-        let next = match &*self.trouble.borrow() {
+    fn publish_deadline(&self) {
+        let next = match &*self.outage.borrow() {
             None => self.state.next_deadline(self.expiry_held_until),
             // Nobody may call for long: look again by ourselves whether the record can be written.
             Some(_) => Some(self.clock.now().plus_ms(RECOVERY_MS)),
@@ -535,22 +554,22 @@ impl Supervisor {
     }
 }
 
-impl Turn {
+impl CommitBatch {
     fn decided_nothing(&self) -> bool {
         self.entries.is_empty() && self.bookmarks.is_empty()
     }
 }
 
-fn ready(pending: Pending, entries: &[Arc<Entry>]) -> Reply {
+fn resolve_reply(pending: PendingReply, entries: &[Arc<FeedEntry>]) -> CommandReply {
     match pending {
-        Pending::Ready(reply) => reply,
-        Pending::EventAt(index) => entries
-            .get(index)
-            .map_or(Reply::Nothing, |entry| Reply::Event(entry.clone())),
+        PendingReply::Ready(reply) => reply,
+        PendingReply::EventAt(index) => entries.get(index).map_or(CommandReply::Nothing, |entry| {
+            CommandReply::Event(entry.clone())
+        }),
     }
 }
 
-fn refuse_with<T>(answer: Answer<T>, error: ServiceError) {
+fn refuse_with<T>(answer: ReplySender<T>, error: ServiceError) {
     drop(answer.send(Err(error)));
 }
 

@@ -3,14 +3,14 @@
 use countersign_core::Timestamp;
 use tokio::sync::{mpsc, watch};
 
-use crate::clock::Clock;
-use crate::supervisor::Command;
+use crate::clock::HostClock;
+use crate::supervisor::SupervisorCommand;
 
 /// Sends [`Command::Time`] at each deadline the supervisor names; ends with the supervisor.
-pub(crate) async fn keep(
-    clock: Clock,
+pub(crate) async fn run_timekeeper(
+    clock: HostClock,
     mut deadline: watch::Receiver<Option<Timestamp>>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<SupervisorCommand>,
 ) {
     loop {
         let next = *deadline.borrow_and_update();
@@ -23,7 +23,7 @@ pub(crate) async fn keep(
         tokio::select! {
             changed = deadline.changed() => if changed.is_err() { return },
             () = due => {
-                if commands.send(Command::Time).await.is_err() || deadline.changed().await.is_err() {
+                if commands.send(SupervisorCommand::Time).await.is_err() || deadline.changed().await.is_err() {
                     return;
                 }
             }

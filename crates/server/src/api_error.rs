@@ -89,7 +89,7 @@ impl From<ServiceError> for ApiError {
     fn from(error: ServiceError) -> Self {
         match error {
             ServiceError::Rejected(rejection) => rejection.into(),
-            ServiceError::Store(_) | ServiceError::Unseen(_) => {
+            ServiceError::Store(_) | ServiceError::RulesUnreadable(_) => {
                 Self::plain(Reason::StoreUnavailable, error.to_string())
             }
             ServiceError::World(_) => Self::plain(Reason::Failed, error.to_string()),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use countersign_core::event::ProcessKey;
 use countersign_core::{AgentId, Principal, PrincipalKey, Role, Timestamp};
-use countersign_daemon::{Identified, Service};
+use countersign_daemon::{Service, TokenIdentity};
 use countersign_protocol::{ErrorCode, Reason};
 
 use crate::api_error::ApiError;
@@ -87,7 +87,7 @@ impl Authenticator {
     async fn find_bearer(
         &self,
         token: Option<&str>,
-    ) -> Result<Option<(String, Identified)>, ApiError> {
+    ) -> Result<Option<(String, TokenIdentity)>, ApiError> {
         let Some(token) = token else { return Ok(None) };
         let bearer = self.service.identify(token).await?;
         let bearer = bearer

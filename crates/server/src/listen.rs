@@ -195,7 +195,7 @@ fn check_request(guard: &OriginGuard, request: &Request, is_unix: bool) -> Resul
 
 /// Marks whatever is still shown while nothing can be recorded.
 fn record_header(service: &Service) -> Option<HeaderValue> {
-    service.store_trouble()?;
+    service.store_error()?;
     let mark = if service.record_is_lost() {
         "lost"
     } else {

@@ -19,7 +19,8 @@ use countersign_core::{
     PutDevice, QuestionId, RegisterAgent, Role, Seq, SetStatus, Timestamp, TokenId,
 };
 use countersign_daemon::{
-    ApprovalQuery, EventQuery, Filter, Overview, QuestionQuery, Service, StatusFilter, random_hex,
+    ApprovalQuery, EventFilter, EventQuery, HostOverview, QuestionQuery, Service, StatusFilter,
+    random_hex,
 };
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, Reason};
@@ -536,7 +537,7 @@ pub(crate) async fn events(
         ..EventQuery::default()
     };
     let forward = params.after.is_some();
-    let filter = Filter {
+    let filter = EventFilter {
         kinds: params.kinds.map(|kinds| kinds.0),
         agent: params.agent_id.map(AgentId::new),
     };
@@ -549,7 +550,10 @@ pub(crate) async fn events(
 }
 
 /// What a fresh subscriber is shown.
-pub(crate) async fn snapshot(service: &Service, overview: &Overview) -> Result<wire::HostSnapshot> {
+pub(crate) async fn snapshot(
+    service: &Service,
+    overview: &HostOverview,
+) -> Result<wire::HostSnapshot> {
     let events = service.newest_events(50).await?;
     let seen = events
         .iter()
@@ -568,7 +572,7 @@ pub(crate) async fn snapshot(service: &Service, overview: &Overview) -> Result<w
         pending_signins: Vec::new(),
         questions: overview.questions.iter().map(convert::question).collect(),
         rule_problems: rules::problems(service).await,
-        store_error: service.store_trouble().map(|error| error.to_string()),
+        store_error: service.store_error().map(|error| error.to_string()),
         subscribed: true,
     })
 }

@@ -17,7 +17,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use countersign_core::{AgentId, Caller, Seq};
-use countersign_daemon::{Filter, Subscription};
+use countersign_daemon::{EventFilter, Subscription};
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, HostApproval, HostEvent, HostQuestion, Reason};
 use futures_util::StreamExt as _;
@@ -492,7 +492,7 @@ fn stream_events(
 ) -> Sse<impl futures_util::Stream<Item = Result<Event, Infallible>> + use<>> {
     let last = last.or(params.after);
     let after = last.map_or_else(|| state.service.head(), Seq);
-    let filter = Filter {
+    let filter = EventFilter {
         kinds: params.kinds.map(|kinds| kinds.0),
         agent: params.agent_id.map(AgentId::new),
     };

@@ -80,7 +80,7 @@ impl ServerState {
             started_at: convert::time(self.service.started_at()),
             store_error: self
                 .service
-                .store_trouble()
+                .store_error()
                 .map(|trouble| trouble.to_string()),
             unnamed_callers: self.authenticator.unnamed_callers,
             version: env!("CARGO_PKG_VERSION").to_owned(),

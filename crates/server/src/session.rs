@@ -16,7 +16,7 @@ use countersign_core::limits::{
     SILENCE_MS, SLOW_READER_MS, WAIT_FRAME_BYTES_MAX,
 };
 use countersign_core::{ClientId, Rejection, Seq};
-use countersign_daemon::{Filter, Subscription};
+use countersign_daemon::{EventFilter, Subscription};
 use countersign_protocol as wire;
 use countersign_protocol::{ErrorCode, PROTOCOL_VERSION, Reason, Request};
 use futures_util::stream::FuturesUnordered;
@@ -268,7 +268,7 @@ impl Session {
     ) -> Result<String, ApiError> {
         ops::refuse_agents(caller)?;
         let params: wire::SubscribeParams = call.optional()?;
-        let filter = Filter {
+        let filter = EventFilter {
             kinds: params.kinds,
             agent: None,
         };
@@ -396,7 +396,7 @@ impl Frame {
     }
 }
 
-type Events = Result<Vec<Arc<countersign_daemon::Entry>>, countersign_daemon::ServiceError>;
+type Events = Result<Vec<Arc<countersign_daemon::FeedEntry>>, countersign_daemon::ServiceError>;
 
 async fn next_events(subscription: &mut Option<Subscription>) -> Events {
     match subscription {

@@ -27,11 +27,11 @@ pub(crate) fn front_page() -> Html<&'static str> {
 }
 
 pub(crate) async fn health(State(state): State<Arc<ServerState>>) -> Response {
-    if state.service.store_trouble().is_none() {
+    if state.service.store_error().is_none() {
         // Nobody may have called for long: has the host look whether its record is still there.
         state.service.check_record().await;
     }
-    match state.service.store_trouble() {
+    match state.service.store_error() {
         None => (StatusCode::OK, "ok\n").into_response(),
         Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")).into_response(),
     }

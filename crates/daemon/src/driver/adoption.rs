@@ -16,7 +16,7 @@ use countersign_core::{Agent, AgentId, ApprovalId, Bookmark, Managed, Snapshot};
 use tokio::task::JoinSet;
 
 use crate::service::{RunnerSettings, Service};
-use crate::supervisor::{View, chain};
+use crate::supervisor::{StateView, chain};
 
 use super::client_requests::is_terminal_request;
 use super::connection_state::{ConnectionState, WaitingRequest};
@@ -301,7 +301,7 @@ impl Run {
         let agent = self.agent.clone();
         let looked = self
             .service
-            .look_at(move |view| find_recorded_requests(view, &agent));
+            .read_state(move |view| find_recorded_requests(view, &agent));
         let mut known = looked.await.unwrap_or_default();
         known.covered.extend(managed.covered.iter().cloned());
         for kept in left {
@@ -324,7 +324,7 @@ impl Run {
     }
 }
 
-fn find_recorded_requests(view: View<'_>, agent: &AgentId) -> RecordedRequests {
+fn find_recorded_requests(view: StateView<'_>, agent: &AgentId) -> RecordedRequests {
     let state = view.state;
     let of_agent = state
         .open_approvals()

@@ -12,8 +12,8 @@ use countersign_core::{AgentId, Managed, ManagedInput, Ran};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::board::Owed;
 use crate::crash;
+use crate::duty_board::DutyReceiver;
 use crate::service::Service;
 
 use super::AgentDrivers;
@@ -35,7 +35,7 @@ impl AgentLoop<'_> {
         &self,
         wanted: Option<Arc<Managed>>,
         run: u32,
-        duties: &mut Owed,
+        duties: &mut DutyReceiver,
     ) -> bool {
         let Some(managed) = wanted else {
             let words = "it was ended before it began".to_owned();
@@ -58,7 +58,7 @@ impl AgentLoop<'_> {
         &self,
         managed: &Managed,
         mut connected: RunnerConnection,
-        duties: &mut Owed,
+        duties: &mut DutyReceiver,
     ) -> bool {
         let (record, runner) = (connected.record.clone(), connected.runner);
         let mut managed = managed.clone();
@@ -137,7 +137,7 @@ impl AgentLoop<'_> {
 
     /// Nothing if the host ends first.
     async fn wait_for_store(&self) -> Option<()> {
-        while self.service.store_trouble().is_some() {
+        while self.service.store_error().is_some() {
             self.pause().await?;
         }
         Some(())
@@ -164,7 +164,7 @@ impl AgentLoop<'_> {
     async fn record(&self, run: u32, ran: Ran) {
         loop {
             let said = ManagedInput::Ran(self.agent.clone(), run, ran.clone());
-            let Err(error) = self.service.want(said).await else {
+            let Err(error) = self.service.submit_managed(said).await else {
                 return;
             };
             tracing::warn!(agent = %self.agent, %error, "the end of an agent was not recorded");

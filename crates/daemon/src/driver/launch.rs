@@ -11,7 +11,7 @@ use countersign_core::event::{ProcessKey, Protocol, SpawnOptions};
 use countersign_core::{AgentId, Json, Managed, ManagedInput, Ran};
 
 use crate::crash;
-use crate::names::random_hex;
+use crate::ids::random_hex;
 use crate::reply::ServiceError;
 use crate::service::Service;
 use crate::supervisor::chain;
@@ -84,7 +84,7 @@ struct AgentLaunch<'a> {
 impl AgentLaunch<'_> {
     async fn report(&self, ran: Ran) -> Result<(), LaunchFailure> {
         let said = ManagedInput::Ran(self.agent.clone(), self.run, ran);
-        self.service.want(said).await?;
+        self.service.submit_managed(said).await?;
         Ok(())
     }
 

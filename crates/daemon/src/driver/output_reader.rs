@@ -222,7 +222,7 @@ impl Run {
             return Ok(());
         }
         let bookmark = mark.as_ref().map(|mark| self.bookmark(mark));
-        if let Err(error) = self.service.heard(inputs, bookmark).await {
+        if let Err(error) = self.service.record_output(inputs, bookmark).await {
             tracing::warn!(agent = %self.agent, %error, "what an agent did was not recorded");
             return Err(LinkLost);
         }

@@ -14,8 +14,8 @@ use countersign_core::event::{Delivery, Outcome, TurnEnded};
 use countersign_core::limits::TOLD_MS_HELD;
 use countersign_core::{Approval, ApprovalId, Duty, Input, Ran, Seq};
 
-use crate::board::Owed;
 use crate::crash;
+use crate::duty_board::DutyReceiver;
 
 use super::agent_connection::{AgentConnection, SentLines};
 use super::run::Run;
@@ -29,7 +29,7 @@ pub(super) enum DutyProgress {
 
 impl Run {
     /// Performs what is owed and was not performed yet.
-    pub(super) fn perform_duties(self: &Arc<Self>, duties: &mut Owed) -> DutyProgress {
+    pub(super) fn perform_duties(self: &Arc<Self>, duties: &mut DutyReceiver) -> DutyProgress {
         let duties = duties.borrow_and_update().clone();
         let open: HashSet<Seq> = duties.iter().filter_map(answered).collect();
         self.forget_settled(&open);
@@ -91,7 +91,7 @@ impl Run {
                 }),
                 left_open: Vec::new(),
             });
-            if let Err(error) = run.service.heard(vec![ended], None).await {
+            if let Err(error) = run.service.record_output(vec![ended], None).await {
                 tracing::warn!(agent = %run.agent, %error, "the end of a turn was not recorded");
             }
         });

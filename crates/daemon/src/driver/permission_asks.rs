@@ -7,8 +7,8 @@ use countersign_core::limits::MANAGED_ASK_TIMEOUT_MS;
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk};
 
 use crate::crash;
-use crate::names::random_hex;
-use crate::reply::{Reply, ServiceError};
+use crate::ids::random_hex;
+use crate::reply::{CommandReply, ServiceError};
 
 use super::agent_connection::{LinkLost, OpenRequest};
 use super::output_reader::OutputReader;
@@ -84,7 +84,7 @@ impl Run {
         &self,
         request: AskRequest,
         reader: &mut OutputReader,
-    ) -> Result<Reply, AskError> {
+    ) -> Result<CommandReply, AskError> {
         let mut before = self.take_settlements();
         before.extend(self.reported(&mut reader.transcript));
         let mark = self.snapshot_unless_partial(reader);

@@ -11,7 +11,7 @@ use countersign_core::limits::{TERMINAL_OUTPUT_BYTES, TERMINAL_OUTPUT_BYTES_MAX}
 use countersign_core::{AskRequest, Json, ManagedAsk};
 use serde_json::json;
 
-use crate::reply::Reply;
+use crate::reply::CommandReply;
 
 use super::agent_connection::LinkLost;
 use super::client_requests::{OpenedRequest, RequestLine, run_blocking};
@@ -150,7 +150,7 @@ impl Run {
         let id = ask.id.clone();
         self.keep(&request, Some(id.clone()), &want, Some(described.pending));
         match self.submit_ask(ask, reader).await {
-            Ok(Reply::Covered(_)) => self.serve_covered(request, &id),
+            Ok(CommandReply::Covered(_)) => self.serve_covered(request, &id),
             // The rest is a duty.
             Ok(_) => {}
             Err(AskError::Refused(error)) => {

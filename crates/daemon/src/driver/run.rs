@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::board::Owed;
+use crate::duty_board::DutyReceiver;
 use crate::service::Service;
 
 use super::AgentDrivers;
@@ -64,7 +64,7 @@ impl Run {
         service: &Service,
         who: RunIdentity<'_>,
         connected: RunnerConnection,
-        duties: &mut Owed,
+        duties: &mut DutyReceiver,
         all: &AgentDrivers,
     ) -> RunOutcome {
         let managed = who.managed;
@@ -116,7 +116,12 @@ impl Run {
     }
 
     /// Says what is to be said before anything is heard: what comes may be the answer to it.
-    async fn resume(self: &Arc<Self>, managed: &Managed, start: SessionSpec, duties: &mut Owed) {
+    async fn resume(
+        self: &Arc<Self>,
+        managed: &Managed,
+        start: SessionSpec,
+        duties: &mut DutyReceiver,
+    ) {
         if managed.life == Life::Requested || managed.life == Life::Launched {
             // What cannot be said shows as a session that never opens.
             let sent = self.connection().order(AgentCommand::Start(start));
@@ -130,7 +135,7 @@ impl Run {
         self: &Arc<Self>,
         events: mpsc::Receiver<LinkEvent>,
         heard: (String, u64, bool),
-        duties: &mut Owed,
+        duties: &mut DutyReceiver,
         all: &AgentDrivers,
     ) -> RunOutcome {
         let mut reader = self.tasks.spawn(self.clone().read_all(events, heard));
@@ -146,7 +151,7 @@ impl Run {
     async fn wait_until_over(
         self: &Arc<Self>,
         reader: &mut JoinHandle<FinalOutput>,
-        duties: &mut Owed,
+        duties: &mut DutyReceiver,
         all: &AgentDrivers,
     ) -> RunStopReason {
         let mut ready = self.ready.subscribe();

@@ -73,7 +73,7 @@ impl World {
         for event in &decision.events {
             let seq = self.state.head().next();
             self.state.apply(seq, Timestamp(1), event);
-            self.gate.note(event);
+            self.gate.apply_event(event);
         }
     }
 
@@ -108,14 +108,14 @@ impl World {
         book.refresh();
         let input = serde_json::json!({ "command": command });
         let above = below.then(|| (lead(), self.text("lead")));
-        let unread = Unread {
+        let unread = AskFacts {
             tool: "Bash".to_owned(),
             input: Json::from_value(&input).ok(),
             cwd: Some(self.text("tree")),
-            above: above.into_iter().collect(),
-            ..Unread::default()
+            ancestors: above.into_iter().collect(),
+            ..AskFacts::default()
         };
-        let assessed = Assessed::read(&book, &unread);
+        let assessed = AssessedAsk::assess(&book, &unread);
         let child = AgentId::new("child");
         let judged = self
             .gate

@@ -15,18 +15,18 @@ use sha2::{Digest as _, Sha256};
 
 /// A file that changed so recently may change again within the grain of its times, or be half
 /// written.
-const FRESH: Duration = Duration::from_millis(100);
+const SETTLE_TIME: Duration = Duration::from_millis(100);
 
 /// How long to wait for a file that is being replaced, and how often.
-const MOMENT: Duration = Duration::from_millis(20);
-const MOMENTS_MAX: usize = 3;
+const RETRY_DELAY: Duration = Duration::from_millis(20);
+const RETRIES_MAX: usize = 3;
 
 /// More entries of one folder than this are not read for one wildcard.
 const FOLDER_ENTRIES_MAX: usize = 20_000;
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum FileContent {
     /// There is none.
     Absent,
     /// Text, with the digest of its bytes.
@@ -37,24 +37,24 @@ pub(super) enum Content {
 
 /// A file that is looked at again and again.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct WatchedFile {
     path: PathBuf,
     /// The folder it must not lead out of.
     within: Option<PathBuf>,
-    stamp: Option<Stamp>,
-    content: Content,
+    stamp: Option<FileStamp>,
+    content: FileContent,
 }
 
 /// What changes when a file does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     file: (u64, u64),
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(found: &Metadata) -> Self {
         Self {
             file: (found.dev(), found.ino()),
@@ -76,22 +76,22 @@ impl Stamp {
             Ok(age) => age,
             Err(ahead) => ahead.duration(),
         });
-        age.is_some_and(|age| age > FRESH)
+        age.is_some_and(|age| age > SETTLE_TIME)
     }
 }
 
-impl Watched {
+impl WatchedFile {
     /// A file that has not been looked at.
     pub(super) fn new(path: PathBuf, within: Option<PathBuf>) -> Self {
         Self {
             path,
             within,
             stamp: None,
-            content: Content::Absent,
+            content: FileContent::Absent,
         }
     }
 
-    pub(super) fn content(&self) -> &Content {
+    pub(super) fn content(&self) -> &FileContent {
         &self.content
     }
 
@@ -99,11 +99,11 @@ impl Watched {
     pub(super) fn refresh(&mut self) -> bool {
         let unchanged = match std::fs::metadata(&self.path) {
             Ok(found) => {
-                let stamp = Stamp::of(&found);
+                let stamp = FileStamp::of(&found);
                 self.stamp.as_ref() == Some(&stamp) && stamp.is_settled()
             }
             // What cannot be looked at, or is a link that leads nowhere, is not absent.
-            Err(_) => self.content == Content::Absent && is_absent(&self.path),
+            Err(_) => self.content == FileContent::Absent && is_absent(&self.path),
         };
         if unchanged {
             return false;
@@ -116,17 +116,17 @@ impl Watched {
     }
 
     /// Reads until the file holds still, because editors remove, truncate and write in steps.
-    fn read_steady(&self) -> (Option<Stamp>, Content) {
-        let mut last = read(&self.path, self.within.as_deref());
-        for _ in 0..MOMENTS_MAX {
-            let had_text = matches!(self.content, Content::Text { .. });
-            let vanished = last.1 == Content::Absent && had_text;
+    fn read_steady(&self) -> (Option<FileStamp>, FileContent) {
+        let mut last = read_file(&self.path, self.within.as_deref());
+        for _ in 0..RETRIES_MAX {
+            let had_text = matches!(self.content, FileContent::Text { .. });
+            let vanished = last.1 == FileContent::Absent && had_text;
             let fresh = last.0.as_ref().is_some_and(|stamp| !stamp.is_settled());
             if !vanished && !fresh {
                 break;
             }
-            std::thread::sleep(MOMENT);
-            let again = read(&self.path, self.within.as_deref());
+            std::thread::sleep(RETRY_DELAY);
+            let again = read_file(&self.path, self.within.as_deref());
             let still = again.0.is_some() && again == last;
             last = again;
             if still {
@@ -144,22 +144,25 @@ pub(super) fn is_absent(path: &Path) -> bool {
 }
 
 /// Reads a regular file of a bounded size; nothing here waits for a pipe or a device.
-fn read(path: &Path, within: Option<&Path>) -> (Option<Stamp>, Content) {
-    let unreadable = |error: &io::Error| Content::Unreadable(format!("it cannot be read: {error}"));
+fn read_file(path: &Path, within: Option<&Path>) -> (Option<FileStamp>, FileContent) {
+    let unreadable =
+        |error: &io::Error| FileContent::Unreadable(format!("it cannot be read: {error}"));
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
             // A link that leads nowhere is there, and means something.
             let content = if is_absent(path) {
-                Content::Absent
+                FileContent::Absent
             } else {
-                Content::Unreadable("it is a link that leads nowhere".to_owned())
+                FileContent::Unreadable("it is a link that leads nowhere".to_owned())
             };
             return (None, content);
         }
         Err(error) => {
-            let stamp = std::fs::metadata(path).ok().map(|found| Stamp::of(&found));
+            let stamp = std::fs::metadata(path)
+                .ok()
+                .map(|found| FileStamp::of(&found));
             return (stamp, unreadable(&error.into()));
         }
     };
@@ -167,12 +170,15 @@ fn read(path: &Path, within: Option<&Path>) -> (Option<Stamp>, Content) {
         Ok(found) => found,
         Err(error) => return (None, unreadable(&error)),
     };
-    let stamp = Some(Stamp::of(&found));
+    let stamp = Some(FileStamp::of(&found));
     if !found.is_file() {
-        return (stamp, Content::Unreadable("it is no regular file".into()));
+        return (
+            stamp,
+            FileContent::Unreadable("it is no regular file".into()),
+        );
     }
     if let Err(why) = stays_within(path, within) {
-        return (stamp, Content::Unreadable(why));
+        return (stamp, FileContent::Unreadable(why));
     }
     let content = read_text(file).unwrap_or_else(|error| unreadable(&error));
     (stamp, content)
@@ -189,21 +195,21 @@ fn stays_within(path: &Path, within: Option<&Path>) -> Result<(), String> {
     }
 }
 
-fn read_text(file: File) -> io::Result<Content> {
+fn read_text(file: File) -> io::Result<FileContent> {
     let bound = RULE_FILE_BYTES_MAX as u64 + 1;
     let mut bytes = Vec::new();
     file.take(bound).read_to_end(&mut bytes)?;
     if bytes.len() > RULE_FILE_BYTES_MAX {
         let why = format!("it is larger than {RULE_FILE_BYTES_MAX} bytes");
-        return Ok(Content::Unreadable(why));
+        return Ok(FileContent::Unreadable(why));
     }
     let digest = digest(&bytes);
     Ok(match String::from_utf8(bytes) {
-        Ok(text) => Content::Text {
+        Ok(text) => FileContent::Text {
             text: text.into(),
             digest: digest.into(),
         },
-        Err(_) => Content::Unreadable("it is not UTF-8".into()),
+        Err(_) => FileContent::Unreadable("it is not UTF-8".into()),
     })
 }
 
@@ -214,9 +220,9 @@ fn digest(bytes: &[u8]) -> String {
 
 /// The file system as it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Disk;
+pub(super) struct DiskFacts;
 
-impl Facts for Disk {
+impl Facts for DiskFacts {
     fn read_link(&self, path: &str) -> Option<String> {
         let target = std::fs::read_link(path).ok()?;
         // A target that is no text cannot be followed further: it is given as a place that no
@@ -284,7 +290,7 @@ mod tests {
         std::fs::write(folder.path().join("file"), "").unwrap();
         std::fs::create_dir(folder.path().join("folder")).unwrap();
         std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
-        let mut found = Disk.list_folder(path).unwrap();
+        let mut found = DiskFacts.list_folder(path).unwrap();
         found.sort();
         let entry = |name: &str, kind| FolderEntry {
             name: name.to_owned(),
@@ -296,10 +302,16 @@ mod tests {
             entry("link", EntryKind::Link),
         ];
         assert_eq!(found, expected);
-        assert_eq!(Disk.list_folder(&format!("{path}/none")), Some(Vec::new()));
-        assert_eq!(Disk.list_folder(&format!("{path}/file")), Some(Vec::new()));
+        assert_eq!(
+            DiskFacts.list_folder(&format!("{path}/none")),
+            Some(Vec::new())
+        );
+        assert_eq!(
+            DiskFacts.list_folder(&format!("{path}/file")),
+            Some(Vec::new())
+        );
         let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");
         std::fs::write(folder.path().join(odd), "").unwrap();
-        assert_eq!(Disk.list_folder(path), None);
+        assert_eq!(DiskFacts.list_folder(path), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The rules of other tools: where their files are, and what they add to a chapter.
+//! The rules of other tools: where their files are, and what they add to the rules of a directory.
 //!
 //! Invariant: what stands in a project loosens nothing until a person trusted exactly that content.
 
@@ -13,9 +13,9 @@ use countersign_rules::{
 };
 
 use super::RulebookConfig;
-use super::chapter::{ChapterLayer, LayerAllows, Problem};
-use super::disk::{Content, Watched};
-use super::whereabouts::{Candidate, Whereabouts};
+use super::dir_rules::{LayerAllows, RuleFileProblem, RuleLayer};
+use super::disk::{FileContent, WatchedFile};
+use super::search_paths::{PolicyFile, SearchPaths};
 
 /// Files that are watched before all of them are forgotten and read again.
 const WATCHED_MAX: usize = 16 * RULE_FOLDER_FILES_MAX;
@@ -29,25 +29,25 @@ const PROBLEMS_MAX: usize = 100;
 /// Every foreign file that was looked at.
 #[derive(Debug)]
 pub(super) struct ForeignFiles {
-    whereabouts: Whereabouts,
-    files: BTreeMap<PathBuf, Watched>,
+    search_paths: SearchPaths,
+    files: BTreeMap<PathBuf, WatchedFile>,
     /// What was last understood of each file.
-    good: BTreeMap<PathBuf, Page>,
+    last_good: BTreeMap<PathBuf, PolicySource>,
     /// What was read from exactly these contents.
-    policies: HashMap<Vec<Page>, Arc<Policy>>,
+    policies: HashMap<Vec<PolicySource>, Arc<ParsedPolicy>>,
 }
 
-/// What the rules of others add to a chapter.
+/// What the rules of other tools add to the rules of a directory.
 #[derive(Debug, Default)]
-pub(super) struct Additions {
-    pub(super) layers: Vec<ChapterLayer>,
-    pub(super) problems: Vec<Problem>,
+pub(super) struct PolicyLayers {
+    pub(super) layers: Vec<RuleLayer>,
+    pub(super) problems: Vec<RuleFileProblem>,
     pub(super) untrusted: Vec<(String, String)>,
 }
 
-/// A text that counts.
+/// One policy file of another tool, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Page {
+struct PolicySource {
     tool: ForeignTool,
     path: String,
     scope: ForeignScope,
@@ -55,16 +55,16 @@ struct Page {
     digest: Arc<str>,
 }
 
-/// What some texts say together, ready for chapters.
+/// What some texts say together, as layers need it.
 #[derive(Debug)]
-struct Policy {
+struct ParsedPolicy {
     ranked: Arc<RuleSet>,
     widened: Arc<RuleSet>,
     /// Denies and asks alone.
     strict: Arc<RuleSet>,
     /// The files that allow something.
     loosening: HashSet<String>,
-    problems: Vec<Problem>,
+    problems: Vec<RuleFileProblem>,
     broken: Option<String>,
 }
 
@@ -72,9 +72,9 @@ impl ForeignFiles {
     /// Looks at nothing yet.
     pub(super) fn new(config: &RulebookConfig) -> Self {
         Self {
-            whereabouts: Whereabouts::new(config),
+            search_paths: SearchPaths::new(config),
             files: BTreeMap::new(),
-            good: BTreeMap::new(),
+            last_good: BTreeMap::new(),
             policies: HashMap::new(),
         }
     }
@@ -83,7 +83,7 @@ impl ForeignFiles {
     pub(super) fn refresh(&mut self, others: Others, root: Option<&Path>) -> bool {
         if self.files.len() > WATCHED_MAX {
             self.files.clear();
-            self.good.clear();
+            self.last_good.clear();
         }
         let mut changed = false;
         for tool in ForeignTool::ALL
@@ -91,14 +91,14 @@ impl ForeignFiles {
             .filter(|tool| others.has(*tool))
         {
             for found in self
-                .whereabouts
-                .find(tool, root, &self.files)
+                .search_paths
+                .find_files(tool, root, &self.files)
                 .unwrap_or_default()
             {
-                let Candidate { path, within, .. } = found;
+                let PolicyFile { path, within, .. } = found;
                 let known = self.files.entry(path.clone());
                 changed |= known
-                    .or_insert_with(|| Watched::new(path, within))
+                    .or_insert_with(|| WatchedFile::new(path, within))
                     .refresh();
             }
         }
@@ -106,68 +106,76 @@ impl ForeignFiles {
     }
 
     /// What the files, as they were last read, add for a project.
-    pub(super) fn additions(
+    pub(super) fn layers_for(
         &mut self,
         others: Others,
         root: Option<&Path>,
         trusted: &HashSet<(String, String)>,
-    ) -> Additions {
-        let mut additions = Additions::default();
+    ) -> PolicyLayers {
+        let mut additions = PolicyLayers::default();
         for tool in ForeignTool::ALL
             .into_iter()
             .filter(|tool| others.has(*tool))
         {
-            self.add(tool, root, trusted, &mut additions);
+            self.add_tool(tool, root, trusted, &mut additions);
         }
         additions
     }
 
-    fn add(
+    fn add_tool(
         &mut self,
         tool: ForeignTool,
         root: Option<&Path>,
         trusted: &HashSet<(String, String)>,
-        additions: &mut Additions,
+        additions: &mut PolicyLayers,
     ) {
-        let candidates = match self.whereabouts.find(tool, root, &self.files) {
+        let candidates = match self.search_paths.find_files(tool, root, &self.files) {
             Ok(candidates) => candidates,
             Err(why) => return additions.suspend(tool, why),
         };
         let (mut counting, mut strange) = (Vec::new(), Vec::new());
         for candidate in candidates {
-            match self.page(tool, &candidate) {
+            match self.load_source(tool, &candidate) {
                 Ok(None) => {}
-                Ok(Some(page)) => {
-                    let ours =
-                        page.scope != ForeignScope::Project || trusted.contains(&page.content());
-                    let pages = if ours { &mut counting } else { &mut strange };
-                    pages.push(page);
+                Ok(Some(source)) => {
+                    let ours = source.scope != ForeignScope::Project
+                        || trusted.contains(&source.content());
+                    let sources = if ours { &mut counting } else { &mut strange };
+                    sources.push(source);
                 }
                 Err(why) => additions.suspend(tool, why),
             }
-            additions.layers.extend(self.remembered(&candidate.path));
+            additions
+                .layers
+                .extend(self.remembered_layer(&candidate.path));
         }
-        let policy = self.policy(tool, &counting);
-        additions.take(&policy, LayerAllows::Count);
-        let policy = self.policy(tool, &strange);
+        let policy = self.parse_cached(tool, &counting);
+        additions.add_policy(&policy, LayerAllows::Count);
+        let policy = self.parse_cached(tool, &strange);
         let unknown = strange
             .iter()
-            .filter(|page| policy.loosening.contains(&page.path));
-        additions.untrusted.extend(unknown.map(Page::content));
-        additions.take(&policy, LayerAllows::Untrusted);
+            .filter(|source| policy.loosening.contains(&source.path));
+        additions
+            .untrusted
+            .extend(unknown.map(PolicySource::content));
+        additions.add_policy(&policy, LayerAllows::Untrusted);
     }
 
     /// The text of a file, if there is one. What can be understood is remembered.
-    fn page(&mut self, tool: ForeignTool, candidate: &Candidate) -> Result<Option<Page>, String> {
+    fn load_source(
+        &mut self,
+        tool: ForeignTool,
+        candidate: &PolicyFile,
+    ) -> Result<Option<PolicySource>, String> {
         let path = candidate.path.display().to_string();
-        match self.files.get(&candidate.path).map(Watched::content) {
-            None | Some(Content::Absent) => {
-                self.good.remove(&candidate.path);
+        match self.files.get(&candidate.path).map(WatchedFile::content) {
+            None | Some(FileContent::Absent) => {
+                self.last_good.remove(&candidate.path);
                 Ok(None)
             }
-            Some(Content::Unreadable(why)) => Err(format!("{path}: {why}")),
-            Some(Content::Text { text, digest }) => {
-                let page = Page {
+            Some(FileContent::Unreadable(why)) => Err(format!("{path}: {why}")),
+            Some(FileContent::Text { text, digest }) => {
+                let source = PolicySource {
                     tool,
                     path,
                     scope: candidate.scope,
@@ -175,41 +183,42 @@ impl ForeignFiles {
                     digest: Arc::clone(digest),
                 };
                 if self
-                    .policy(tool, std::slice::from_ref(&page))
+                    .parse_cached(tool, std::slice::from_ref(&source))
                     .broken
                     .is_none()
                 {
-                    self.good.insert(candidate.path.clone(), page.clone());
+                    self.last_good
+                        .insert(candidate.path.clone(), source.clone());
                 }
-                Ok(Some(page))
+                Ok(Some(source))
             }
         }
     }
 
     /// The denies and asks that a file had before it broke.
-    fn remembered(&mut self, path: &Path) -> Option<ChapterLayer> {
-        let page = self.good.get(path)?.clone();
-        let now = self.files.get(path).map(Watched::content);
-        if matches!(now, Some(Content::Text { digest, .. }) if *digest == page.digest) {
+    fn remembered_layer(&mut self, path: &Path) -> Option<RuleLayer> {
+        let source = self.last_good.get(path)?.clone();
+        let now = self.files.get(path).map(WatchedFile::content);
+        if matches!(now, Some(FileContent::Text { digest, .. }) if *digest == source.digest) {
             return None;
         }
-        let policy = self.policy(page.tool, &[page]);
-        Some(ChapterLayer {
+        let policy = self.parse_cached(source.tool, &[source]);
+        Some(RuleLayer {
             rules: Arc::clone(&policy.strict),
             allows: LayerAllows::Count,
         })
     }
 
     /// What some texts say together.
-    fn policy(&mut self, tool: ForeignTool, pages: &[Page]) -> Arc<Policy> {
-        if let Some(known) = self.policies.get(pages) {
+    fn parse_cached(&mut self, tool: ForeignTool, sources: &[PolicySource]) -> Arc<ParsedPolicy> {
+        if let Some(known) = self.policies.get(sources) {
             return Arc::clone(known);
         }
         if self.policies.len() >= POLICIES_MAX {
             self.policies.clear();
         }
-        let policy = Arc::new(Policy::of(&read(tool, pages)));
-        self.policies.insert(pages.to_vec(), Arc::clone(&policy));
+        let policy = Arc::new(ParsedPolicy::from_foreign(&parse_sources(tool, sources)));
+        self.policies.insert(sources.to_vec(), Arc::clone(&policy));
         policy
     }
 }
@@ -220,64 +229,64 @@ pub fn foreign_policy(config: &RulebookConfig, tool: ForeignTool) -> ForeignPoli
     let mut files = ForeignFiles::new(config);
     let mut unreadable = None;
     let candidates = files
-        .whereabouts
-        .find(tool, None, &files.files)
+        .search_paths
+        .find_files(tool, None, &files.files)
         .unwrap_or_else(|why| {
             unreadable = Some(why);
             Vec::new()
         });
-    let mut pages = Vec::new();
+    let mut sources = Vec::new();
     for candidate in &candidates {
-        let mut watched = Watched::new(candidate.path.clone(), None);
+        let mut watched = WatchedFile::new(candidate.path.clone(), None);
         watched.refresh();
         files.files.insert(candidate.path.clone(), watched);
-        match files.page(tool, candidate) {
-            Ok(page) => pages.extend(page),
+        match files.load_source(tool, candidate) {
+            Ok(source) => sources.extend(source),
             Err(why) => unreadable = unreadable.or(Some(why)),
         }
     }
-    let mut policy = read(tool, &pages);
+    let mut policy = parse_sources(tool, &sources);
     policy.broken = policy.broken.or(unreadable);
     policy
 }
 
-fn read(tool: ForeignTool, pages: &[Page]) -> ForeignPolicy {
-    let files: Vec<_> = pages
+fn parse_sources(tool: ForeignTool, sources: &[PolicySource]) -> ForeignPolicy {
+    let files: Vec<_> = sources
         .iter()
-        .map(|page| ForeignFile {
-            source: &page.path,
-            scope: page.scope,
-            text: &page.text,
+        .map(|source| ForeignFile {
+            source: &source.path,
+            scope: source.scope,
+            text: &source.text,
         })
         .collect();
     read_foreign(tool, &files)
 }
 
-impl Page {
+impl PolicySource {
     /// What a person trusts.
     fn content(&self) -> (String, String) {
         (self.path.clone(), self.digest.to_string())
     }
 }
 
-impl Policy {
-    fn of(read: &ForeignPolicy) -> Self {
+impl ParsedPolicy {
+    fn from_foreign(read: &ForeignPolicy) -> Self {
         let is_allow = |entry: &&Entry| entry.effect == Effect::Allow;
         let strict = read.entries.iter().filter(|entry| !is_allow(entry));
         let allows = read.entries.iter().filter(is_allow);
         let dropped = read.dropped.iter().take(PROBLEMS_MAX);
-        let dropped = dropped.map(|found| Problem {
+        let dropped = dropped.map(|found| RuleFileProblem {
             file: found.source.to_string(),
             line: found.line,
             message: format!("`{}`: {}", found.text, found.reason),
             suspends: false,
         });
         let broken = read.broken.iter();
-        let broken = broken.map(|why| suspension(read.tool, why.clone()));
+        let broken = broken.map(|why| suspension_problem(read.tool, why.clone()));
         Self {
-            ranked: set(&read.entries),
-            widened: set(&read.widened),
-            strict: set(strict.chain(&read.widened)),
+            ranked: to_rule_set(&read.entries),
+            widened: to_rule_set(&read.widened),
+            strict: to_rule_set(strict.chain(&read.widened)),
             loosening: allows
                 .map(|entry| entry.origin.source.to_string())
                 .collect(),
@@ -288,8 +297,8 @@ impl Policy {
 }
 
 /// That a policy was not understood.
-fn suspension(tool: &str, why: String) -> Problem {
-    Problem {
+fn suspension_problem(tool: &str, why: String) -> RuleFileProblem {
+    RuleFileProblem {
         file: format!("rules of {tool}"),
         line: None,
         message: why,
@@ -297,17 +306,17 @@ fn suspension(tool: &str, why: String) -> Problem {
     }
 }
 
-impl Additions {
-    fn take(&mut self, policy: &Policy, allows: LayerAllows) {
+impl PolicyLayers {
+    fn add_policy(&mut self, policy: &ParsedPolicy, allows: LayerAllows) {
         let suspended = policy.broken.clone().map(LayerAllows::Suspended);
         if suspended.is_some() || policy.ranked.entries().next().is_some() {
-            self.layers.push(ChapterLayer {
+            self.layers.push(RuleLayer {
                 rules: Arc::clone(&policy.ranked),
                 allows: suspended.unwrap_or(allows),
             });
         }
         if policy.widened.entries().next().is_some() {
-            self.layers.push(ChapterLayer {
+            self.layers.push(RuleLayer {
                 rules: Arc::clone(&policy.widened),
                 allows: LayerAllows::Count,
             });
@@ -317,15 +326,15 @@ impl Additions {
 
     /// Nothing is allowed, because a file could not be read at all.
     fn suspend(&mut self, tool: ForeignTool, why: String) {
-        self.layers.push(ChapterLayer {
+        self.layers.push(RuleLayer {
             rules: Arc::default(),
             allows: LayerAllows::Suspended(why.clone()),
         });
-        self.problems.push(suspension(tool.as_str(), why));
+        self.problems.push(suspension_problem(tool.as_str(), why));
     }
 }
 
-fn set<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Arc<RuleSet> {
+fn to_rule_set<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Arc<RuleSet> {
     let mut rules = RuleSet::default();
     for entry in entries {
         rules.insert(entry.clone());

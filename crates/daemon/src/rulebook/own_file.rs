@@ -11,22 +11,22 @@ use countersign_rules::{
     parse_file,
 };
 
-use super::chapter::{ChapterLayer, LayerAllows, Problem};
-use super::disk::{Content, Watched};
+use super::dir_rules::{LayerAllows, RuleFileProblem, RuleLayer};
+use super::disk::{FileContent, WatchedFile};
 
 /// A rule file, as it was last read and as it was last understood.
 #[derive(Debug)]
 pub(super) struct OwnFile {
     kind: FileKind,
     source: String,
-    watched: Watched,
-    good: Option<Good>,
-    trouble: Option<Trouble>,
+    watched: WatchedFile,
+    parsed: Option<ParsedRules>,
+    failure: Option<RuleFileFailure>,
 }
 
 /// What was last understood.
 #[derive(Debug)]
-struct Good {
+struct ParsedRules {
     rules: Arc<RuleSet>,
     /// Its denies and asks alone.
     strict: Arc<RuleSet>,
@@ -37,7 +37,7 @@ struct Good {
 
 /// Why what was last understood is not what stands there now.
 #[derive(Debug)]
-struct Trouble {
+struct RuleFileFailure {
     problems: Vec<FileProblem>,
     suspends: bool,
 }
@@ -48,9 +48,9 @@ impl OwnFile {
         Self {
             kind,
             source: path.display().to_string(),
-            watched: Watched::new(path, within),
-            good: None,
-            trouble: None,
+            watched: WatchedFile::new(path, within),
+            parsed: None,
+            failure: None,
         }
     }
 
@@ -60,24 +60,26 @@ impl OwnFile {
             return false;
         }
         match self.watched.content().clone() {
-            Content::Absent => self.vanished(),
-            Content::Unreadable(message) => self.broke(vec![FileProblem {
+            FileContent::Absent => self.note_removed(),
+            FileContent::Unreadable(message) => self.note_broken(vec![FileProblem {
                 line: None,
                 message,
             }]),
-            Content::Text { text, digest } => match parse_file(&text, &self.source, self.kind) {
-                Ok(file) => {
-                    self.good = Some(Good::of(file, digest));
-                    self.trouble = None;
+            FileContent::Text { text, digest } => {
+                match parse_file(&text, &self.source, self.kind) {
+                    Ok(file) => {
+                        self.parsed = Some(ParsedRules::from_file(file, digest));
+                        self.failure = None;
+                    }
+                    Err(FileProblems { problems, .. }) => self.note_broken(problems),
                 }
-                Err(FileProblems { problems, .. }) => self.broke(problems),
-            },
+            }
         }
         true
     }
 
-    fn broke(&mut self, problems: Vec<FileProblem>) {
-        self.trouble = Some(Trouble {
+    fn note_broken(&mut self, problems: Vec<FileProblem>) {
+        self.failure = Some(RuleFileFailure {
             problems,
             suspends: true,
         });
@@ -85,10 +87,10 @@ impl OwnFile {
 
     /// A file that held denies or asks does not take them with it. The user's own is missed;
     /// one in a project may be gone because another branch was checked out.
-    fn vanished(&mut self) {
-        self.trouble = None;
-        if !self.good.as_ref().is_some_and(Good::is_strict) {
-            self.good = None;
+    fn note_removed(&mut self) {
+        self.failure = None;
+        if !self.parsed.as_ref().is_some_and(ParsedRules::is_strict) {
+            self.parsed = None;
             return;
         }
         let suspends = self.kind == FileKind::User;
@@ -98,7 +100,7 @@ impl OwnFile {
         } else {
             "it is gone; its denies and asks stay until it is back or the host starts again"
         };
-        self.trouble = Some(Trouble {
+        self.failure = Some(RuleFileFailure {
             problems: vec![FileProblem {
                 line: None,
                 message: message.into(),
@@ -108,21 +110,21 @@ impl OwnFile {
     }
 
     /// Whether it stands there, or stood there and left something.
-    pub(super) fn matters(&self) -> bool {
-        self.good.is_some() || self.trouble.is_some()
+    pub(super) fn has_effect(&self) -> bool {
+        self.parsed.is_some() || self.failure.is_some()
     }
 
     /// What is wrong, if it is not as it should be.
-    pub(super) fn failure(&self) -> Option<FileProblems> {
-        self.trouble.as_ref().map(|trouble| FileProblems {
+    pub(super) fn problems_now(&self) -> Option<FileProblems> {
+        self.failure.as_ref().map(|trouble| FileProblems {
             source: self.source.clone(),
             problems: trouble.problems.clone(),
         })
     }
 
     /// Why nothing is allowed by rule where this file counts.
-    pub(super) fn suspended(&self) -> Option<String> {
-        let trouble = self.trouble.as_ref().filter(|found| found.suspends)?;
+    pub(super) fn suspension(&self) -> Option<String> {
+        let trouble = self.failure.as_ref().filter(|found| found.suspends)?;
         let problem = trouble.problems.first()?;
         let line = problem.line.map(|line| format!(":{line}"));
         Some(format!(
@@ -133,17 +135,17 @@ impl OwnFile {
         ))
     }
 
-    pub(super) fn others(&self) -> Others {
+    pub(super) fn foreign_tools(&self) -> Others {
         // A file that broke still says whose rules are to be heeded: they can only tighten now.
-        self.good
+        self.parsed
             .as_ref()
             .map(|good| good.others)
             .unwrap_or_default()
     }
 
     /// Its path and the digest of its content, if it would loosen something.
-    pub(super) fn loosens(&self) -> Option<(String, String)> {
-        let good = self.good.as_ref().filter(|_| self.trouble.is_none())?;
+    pub(super) fn untrusted_content(&self) -> Option<(String, String)> {
+        let good = self.parsed.as_ref().filter(|_| self.failure.is_none())?;
         let allows = good
             .rules
             .entries()
@@ -151,17 +153,17 @@ impl OwnFile {
         allows.then(|| (self.source.clone(), good.digest.to_string()))
     }
 
-    /// What it adds to a chapter.
-    pub(super) fn layer(&self, trusted: bool) -> Option<ChapterLayer> {
-        if let Some(why) = self.suspended() {
-            let rules = self.good.as_ref().map(|good| Arc::clone(&good.strict));
-            return Some(ChapterLayer {
+    /// The layer that it adds to the rules of a directory.
+    pub(super) fn layer(&self, trusted: bool) -> Option<RuleLayer> {
+        if let Some(why) = self.suspension() {
+            let rules = self.parsed.as_ref().map(|good| Arc::clone(&good.strict));
+            return Some(RuleLayer {
                 rules: rules.unwrap_or_default(),
                 allows: LayerAllows::Suspended(why),
             });
         }
-        let good = self.good.as_ref()?;
-        if self.trouble.is_some() {
+        let good = self.parsed.as_ref()?;
+        if self.failure.is_some() {
             return self.strict_layer();
         }
         let allows = if trusted {
@@ -169,50 +171,50 @@ impl OwnFile {
         } else {
             LayerAllows::Untrusted
         };
-        Some(ChapterLayer {
+        Some(RuleLayer {
             rules: Arc::clone(&good.rules),
             allows,
         })
     }
 
     /// Its denies and asks alone, as they read in a project inside of the one at `root`.
-    pub(super) fn outer_layer(&self, root: &str) -> Option<ChapterLayer> {
+    pub(super) fn outer_layer(&self, root: &str) -> Option<RuleLayer> {
         let layer = self.strict_layer()?;
         let mut rules = RuleSet::default();
         for entry in layer.rules.entries() {
             rules.insert(anchor_rule(entry, root));
         }
-        Some(ChapterLayer {
+        Some(RuleLayer {
             rules: rules.into(),
             ..layer
         })
     }
 
     /// Its denies and asks alone, or that it is broken.
-    fn strict_layer(&self) -> Option<ChapterLayer> {
-        let rules = self.good.as_ref().map(|good| Arc::clone(&good.strict));
-        let allows = match self.suspended() {
+    fn strict_layer(&self) -> Option<RuleLayer> {
+        let rules = self.parsed.as_ref().map(|good| Arc::clone(&good.strict));
+        let allows = match self.suspension() {
             Some(why) => LayerAllows::Suspended(why),
             None => LayerAllows::Count,
         };
         if rules.is_none() && allows == LayerAllows::Count {
             return None;
         }
-        Some(ChapterLayer {
+        Some(RuleLayer {
             rules: rules.unwrap_or_default(),
             allows,
         })
     }
 
     /// What a person should know about it.
-    pub(super) fn problems(&self) -> Vec<Problem> {
-        let problem = |found: &FileProblem, suspends| Problem {
+    pub(super) fn problems(&self) -> Vec<RuleFileProblem> {
+        let problem = |found: &FileProblem, suspends| RuleFileProblem {
             file: self.source.clone(),
             line: found.line,
             message: found.message.clone(),
             suspends,
         };
-        match (&self.trouble, &self.good) {
+        match (&self.failure, &self.parsed) {
             (Some(trouble), _) => {
                 let suspends = trouble.suspends;
                 let found = trouble.problems.iter();
@@ -227,8 +229,8 @@ impl OwnFile {
     }
 }
 
-impl Good {
-    fn of(file: RuleFile, digest: Arc<str>) -> Self {
+impl ParsedRules {
+    fn from_file(file: RuleFile, digest: Arc<str>) -> Self {
         let mut rules = RuleSet::default();
         let mut strict = RuleSet::default();
         for entry in file.entries {

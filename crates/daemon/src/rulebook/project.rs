@@ -16,7 +16,7 @@ const POINTER_BYTES_MAX: u64 = 8 * 1024;
 
 /// The folders that matter for a working directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Project {
+pub(super) struct ProjectRoot {
     /// The nearest root: real path.
     pub(super) root: PathBuf,
     /// What stands for it: one path for all worktrees of a repository.
@@ -26,7 +26,7 @@ pub(super) struct Project {
     pub(super) outer: Vec<PathBuf>,
 }
 
-impl Project {
+impl ProjectRoot {
     /// Looks outwards from a folder. `has_rules` says whether a folder has a rule file, or had one.
     pub(super) fn find(cwd: &Path, has_rules: impl Fn(&Path) -> bool) -> Option<Self> {
         let real = real_path(cwd);

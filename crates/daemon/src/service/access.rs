@@ -12,10 +12,10 @@ use countersign_core::{
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::names::{new_secret, random_hex};
-use crate::reply::{Reply, ServiceError};
+use crate::ids::{new_secret, random_hex};
+use crate::reply::{CommandReply, ServiceError};
 
-use super::{Identified, Result, Service, mismatch};
+use super::{Service, ServiceResult, TokenIdentity, mismatch};
 
 /// Tokens and processes.
 impl Service {
@@ -26,7 +26,7 @@ impl Service {
         role: Role,
         name: String,
         ttl: Option<Duration>,
-    ) -> Result<(String, Token)> {
+    ) -> ServiceResult<(String, Token)> {
         let id = TokenId::new(format!("token-{}", random_hex::<6>()));
         self.create_token_as(id, caller, role, name, ttl).await
     }
@@ -38,7 +38,7 @@ impl Service {
         role: Role,
         name: String,
         ttl: Option<Duration>,
-    ) -> Result<(String, Token)> {
+    ) -> ServiceResult<(String, Token)> {
         let secret = new_secret();
         let ttl_ms = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         let input = CreateToken {
@@ -50,20 +50,20 @@ impl Service {
             ttl_ms,
         };
         match self.submit(Input::CreateToken(input)).await? {
-            Reply::Token(token) => Ok((secret, *token)),
+            CommandReply::Token(token) => Ok((secret, *token)),
             other => Err(mismatch(&other)),
         }
     }
 
     /// Withdraws a token. Connections it opened end with their next request.
-    pub async fn revoke_token(&self, caller: Caller, token: TokenId) -> Result<()> {
+    pub async fn revoke_token(&self, caller: Caller, token: TokenId) -> ServiceResult<()> {
         self.submit(Input::RevokeToken { caller, token }).await?;
         self.shared.trust.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
     /// Tokens that are valid, by name.
-    pub async fn tokens(&self) -> Result<Vec<Token>> {
+    pub async fn tokens(&self) -> ServiceResult<Vec<Token>> {
         let now = self.now();
         self.read(move |view| {
             let valid = view
@@ -78,14 +78,14 @@ impl Service {
     }
 
     /// Who bears this token, if anybody does.
-    pub async fn identify(&self, secret: &str) -> Result<Option<Identified>> {
+    pub async fn identify(&self, secret: &str) -> ServiceResult<Option<TokenIdentity>> {
         // Looking up the hash of a random secret gives no timing away that helps to guess it.
         let hash = hash_of(secret);
         let now = self.now();
         self.read_identity(move |view| {
             view.state
                 .find_token_by_hash(&hash, now)
-                .map(|token| Identified {
+                .map(|token| TokenIdentity {
                     principal: Arc::new(Principal {
                         role: token.role.clone(),
                         name: token.name.as_str().into(),
@@ -98,27 +98,27 @@ impl Service {
     }
 
     /// Records that a process is an agent: it and whatever descends from it.
-    pub async fn mark_process(&self, agent: AgentId, process: ProcessKey) -> Result<()> {
+    pub async fn mark_process(&self, agent: AgentId, process: ProcessKey) -> ServiceResult<()> {
         self.submit(Input::MarkProcess { agent, process }).await?;
         self.shared.trust.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
     /// Drops marks of processes that are gone.
-    pub async fn forget_processes(&self, processes: Vec<ProcessKey>) -> Result<()> {
+    pub async fn forget_processes(&self, processes: Vec<ProcessKey>) -> ServiceResult<()> {
         self.submit(Input::ForgetProcesses(processes))
             .await
             .map(drop)
     }
 
     /// Processes that are agents.
-    pub async fn marked_processes(&self) -> Result<Vec<ProcessKey>> {
+    pub async fn marked_processes(&self) -> ServiceResult<Vec<ProcessKey>> {
         self.read_identity(|view| view.state.marks().map(|(process, _)| *process).collect())
             .await
     }
 
     /// Processes that are this agent.
-    pub async fn processes_of(&self, agent: AgentId) -> Result<Vec<ProcessKey>> {
+    pub async fn processes_of(&self, agent: AgentId) -> ServiceResult<Vec<ProcessKey>> {
         self.read_identity(move |view| {
             let own = view.state.marks().filter(|(_, marked)| **marked == agent);
             own.map(|(process, _)| *process).collect()
@@ -127,7 +127,7 @@ impl Service {
     }
 
     /// Processes that are agents which the host does not run, and so does not hold together.
-    pub async fn outside_processes(&self) -> Result<Vec<(ProcessKey, AgentId)>> {
+    pub async fn outside_processes(&self) -> ServiceResult<Vec<(ProcessKey, AgentId)>> {
         self.read_identity(|view| {
             let runs = |id: &AgentId| {
                 let agent = view.state.find_agent(id);
@@ -142,7 +142,7 @@ impl Service {
     }
 
     /// The agent that one of these processes was marked as, whether it still lives or not.
-    pub async fn find_marked(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {
+    pub async fn find_marked(&self, processes: Vec<ProcessKey>) -> ServiceResult<Option<AgentId>> {
         self.read(move |view| {
             let mut marks = processes.iter().filter_map(|one| view.state.find_mark(one));
             marks.next().cloned()
@@ -152,7 +152,10 @@ impl Service {
 
     /// The agent that one of these processes is, nearest first: by descent, or by what holds the
     /// processes of a managed agent, which one that detached itself is still in.
-    pub async fn agent_among(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {
+    pub async fn find_agent_of(
+        &self,
+        processes: Vec<ProcessKey>,
+    ) -> ServiceResult<Option<AgentId>> {
         let wanted = processes.clone();
         let found = self.read_identity(move |view| {
             let marked = wanted.iter().find_map(|one| view.state.find_mark(one));
@@ -165,7 +168,7 @@ impl Service {
     }
 
     /// The agent in whose cgroup something was created, by the group's id.
-    pub async fn find_cgroup_agent(&self, cgroup: u64) -> Result<CgroupAgent> {
+    pub async fn find_cgroup_agent(&self, cgroup: u64) -> ServiceResult<CgroupAgent> {
         let found = tokio::task::spawn_blocking(move || marks_of_cgroup(cgroup)).await;
         let Some(marks) = found.map_err(|_| ServiceError::ShuttingDown)? else {
             return Ok(CgroupAgent::Unknown);
@@ -173,7 +176,8 @@ impl Service {
         if marks.is_empty() {
             return Ok(CgroupAgent::None);
         }
-        let found = self.read(move |view| marks.iter().find_map(|mark| holder(view.state, mark)));
+        let found =
+            self.read(move |view| marks.iter().find_map(|mark| find_holder(view.state, mark)));
         // A mark that no run of ours has is another host's, or that of a run that is over.
         Ok(found.await?.map_or(CgroupAgent::None, CgroupAgent::Agent))
     }
@@ -185,7 +189,7 @@ impl Service {
         counters.agent_processes.load(Ordering::Acquire)
     }
 
-    async fn agent_holding(&self, processes: Vec<ProcessKey>) -> Result<Option<AgentId>> {
+    async fn agent_holding(&self, processes: Vec<ProcessKey>) -> ServiceResult<Option<AgentId>> {
         let look = move || {
             let marks = processes.iter().map(|process| marks_of(process.pid));
             marks.flatten().collect::<Vec<String>>()
@@ -195,7 +199,7 @@ impl Service {
         if marks.is_empty() {
             return Ok(None);
         }
-        self.read_identity(move |view| marks.iter().find_map(|mark| holder(view.state, mark)))
+        self.read_identity(move |view| marks.iter().find_map(|mark| find_holder(view.state, mark)))
             .await
     }
 
@@ -222,7 +226,7 @@ fn has_trees(state: &State) -> bool {
 }
 
 /// The agent whose last run had this mark.
-fn holder(state: &State, mark: &str) -> Option<AgentId> {
+fn find_holder(state: &State, mark: &str) -> Option<AgentId> {
     let has_it = |agent: &&Agent| {
         let managed = agent.managed.as_ref();
         managed.is_some_and(|managed| managed.tree.text().contains(mark))

@@ -8,20 +8,20 @@ use countersign_core::{
     SetStatus,
 };
 
-use crate::feed::Entry;
+use crate::feed::FeedEntry;
 
 use super::connections::{sorted_agents, sorted_devices};
-use super::{Result, Service, agent, device, event};
+use super::{Service, ServiceResult, agent, device, event};
 
 /// Agents, devices and notifications.
 impl Service {
     /// Agents by name, with what each has open.
-    pub async fn agents(&self) -> Result<Vec<(Agent, OpenCounts)>> {
+    pub async fn agents(&self) -> ServiceResult<Vec<(Agent, OpenCounts)>> {
         self.read(|view| sorted_agents(view.state)).await
     }
 
     /// One agent.
-    pub async fn load_agent(&self, id: AgentId) -> Result<(Agent, OpenCounts)> {
+    pub async fn load_agent(&self, id: AgentId) -> ServiceResult<(Agent, OpenCounts)> {
         let found = self.read(move |view| {
             let agent = view.state.find_agent(&id).cloned();
             agent
@@ -32,39 +32,39 @@ impl Service {
     }
 
     /// Takes an agent's own description.
-    pub async fn register_agent(&self, input: RegisterAgent) -> Result<(Agent, OpenCounts)> {
+    pub async fn register_agent(&self, input: RegisterAgent) -> ServiceResult<(Agent, OpenCounts)> {
         agent(self.submit(Input::RegisterAgent(input)).await?)
     }
 
     /// Takes an agent off the list.
-    pub async fn unregister_agent(&self, caller: Caller, agent: AgentId) -> Result<()> {
+    pub async fn unregister_agent(&self, caller: Caller, agent: AgentId) -> ServiceResult<()> {
         self.submit(Input::UnregisterAgent { caller, agent })
             .await
             .map(drop)
     }
 
     /// Takes an owner's word for what its agent does.
-    pub async fn set_status(&self, input: SetStatus) -> Result<(Agent, OpenCounts)> {
+    pub async fn set_status(&self, input: SetStatus) -> ServiceResult<(Agent, OpenCounts)> {
         agent(self.submit(Input::SetStatus(input)).await?)
     }
 
     /// Devices by name.
-    pub async fn devices(&self) -> Result<Vec<Arc<Device>>> {
+    pub async fn devices(&self) -> ServiceResult<Vec<Arc<Device>>> {
         self.read(|view| sorted_devices(view.state)).await
     }
 
     /// Takes a device's own description.
-    pub async fn register_device(&self, input: PutDevice) -> Result<Arc<Device>> {
+    pub async fn register_device(&self, input: PutDevice) -> ServiceResult<Arc<Device>> {
         device(self.submit(Input::RegisterDevice(input)).await?)
     }
 
     /// Takes what changed about a device.
-    pub async fn update_device(&self, input: PutDevice) -> Result<Arc<Device>> {
+    pub async fn update_device(&self, input: PutDevice) -> ServiceResult<Arc<Device>> {
         device(self.submit(Input::UpdateDevice(input)).await?)
     }
 
     /// Tells everybody something.
-    pub async fn notify(&self, input: Notify) -> Result<Arc<Entry>> {
+    pub async fn notify(&self, input: Notify) -> ServiceResult<Arc<FeedEntry>> {
         event(self.submit(Input::Notify(input)).await?)
     }
 }

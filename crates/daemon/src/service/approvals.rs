@@ -10,38 +10,42 @@ use countersign_core::{
 use countersign_store::ApprovalQuery;
 use tokio::sync::oneshot;
 
-use crate::names::random_hex;
-use crate::reply::{Reply, ServiceError};
-use crate::supervisor::Command;
+use crate::ids::random_hex;
+use crate::reply::{CommandReply, ServiceError};
+use crate::supervisor::SupervisorCommand;
 
+use super::judgement::ask_facts;
 use super::rules::warnings_of;
-use super::settling::unread_ask;
-use super::{Result, Service, WaitGuard, approval, settled, within};
+use super::{Service, ServiceResult, WaitGuard, approval, settled, with_limit};
 
 /// Approvals.
 impl Service {
     /// Opens an ask, or finds the one its key stands for.
-    pub async fn request_approval(&self, mut request: AskRequest) -> Result<Approval> {
+    pub async fn request_approval(&self, mut request: AskRequest) -> ServiceResult<Approval> {
         if let Some(key) = request.idempotency_key.clone() {
             request.keyed = self
                 .find_keyed(request.caller.principal.key.clone(), key)
                 .await?;
         }
         if request.tool.is_some() {
-            self.ask_the_rules(request).await
+            self.submit_assessed(request).await
         } else {
-            self.ask_a_person(request).await
+            self.submit_unassessed(request).await
         }
     }
 
-    pub(super) async fn ask_a_person(&self, request: AskRequest) -> Result<Approval> {
+    pub(super) async fn submit_unassessed(&self, request: AskRequest) -> ServiceResult<Approval> {
         approval(
             self.submit(Input::RequestApproval(Box::new(request)))
                 .await?,
         )
     }
 
-    async fn find_keyed(&self, principal: PrincipalKey, key: String) -> Result<Option<Approval>> {
+    async fn find_keyed(
+        &self,
+        principal: PrincipalKey,
+        key: String,
+    ) -> ServiceResult<Option<Approval>> {
         self.history(move |history| history.find_keyed_approval(&principal, &key))
             .await
     }
@@ -53,12 +57,12 @@ impl Service {
         caller: Caller,
         id: ApprovalId,
         answer: Answer,
-    ) -> Result<(Approval, bool)> {
+    ) -> ServiceResult<(Approval, bool)> {
         if caller.principal.agent().is_some() {
-            return self.answer_as_delegate(caller, id, answer).await;
+            return self.answer_as_orchestrator(caller, id, answer).await;
         }
         if answer.remember.is_empty() {
-            return self.answer(caller, id, answer).await;
+            return self.answer_as_person(caller, id, answer).await;
         }
         let found = self.load_approval(&caller, id.clone()).await?;
         if let Some(effect) = effect_of(found.outcome_of(&answer.resolution)) {
@@ -67,45 +71,45 @@ impl Service {
             }
         }
         let service = self.clone();
-        self.finish(async move {
-            let answered = service.answer(caller, id, answer).await?;
-            service.settle_open_logged().await;
+        self.run_to_end(async move {
+            let answered = service.answer_as_person(caller, id, answer).await?;
+            service.rejudge_open_logged().await;
             Ok(answered)
         })
         .await
     }
 
-    async fn answer(
+    async fn answer_as_person(
         &self,
         caller: Caller,
         id: ApprovalId,
         answer: Answer,
-    ) -> Result<(Approval, bool)> {
-        let input = resolve(&caller, &id, &answer);
+    ) -> ServiceResult<(Approval, bool)> {
+        let input = resolve_input(&caller, &id, &answer);
         let reply = self.submit(Input::ResolveApproval(input)).await;
-        self.answered(reply, (caller, id, answer)).await
+        self.finish_answer(reply, (caller, id, answer)).await
     }
 
     /// What an orchestrator answers is held against its ceiling inside the loop. Any other agent's
     /// attempt is refused on the record, whatever it would have remembered.
-    async fn answer_as_delegate(
+    async fn answer_as_orchestrator(
         &self,
         caller: Caller,
         id: ApprovalId,
         answer: Answer,
-    ) -> Result<(Approval, bool)> {
+    ) -> ServiceResult<(Approval, bool)> {
         let wanted = id.clone();
-        let unread = self.read(move |view| {
+        let facts = self.read(move |view| {
             let ask = view.state.find_approval(&wanted)?.ask.clone();
-            ask.tool.is_some().then(|| unread_ask(view, &ask))
+            ask.tool.is_some().then(|| ask_facts(view, &ask))
         });
-        let assessed = match unread.await? {
-            Some(unread) => self.assess(unread).await,
+        let assessed = match facts.await? {
+            Some(facts) => self.assess(facts).await,
             None => None,
         };
         let (reply, wait) = oneshot::channel();
-        let input = Box::new(resolve(&caller, &id, &answer));
-        self.send(Command::Delegate {
+        let input = Box::new(resolve_input(&caller, &id, &answer));
+        self.send(SupervisorCommand::Delegate {
             input,
             assessed,
             answer: reply,
@@ -113,20 +117,20 @@ impl Service {
         .await?;
         let reply = wait.await.map_err(|_| self.unavailable())?;
         let remembers = !answer.remember.is_empty();
-        let answered = self.answered(reply, (caller, id, answer)).await?;
+        let answered = self.finish_answer(reply, (caller, id, answer)).await?;
         if remembers {
-            self.settle_open_logged().await;
+            self.rejudge_open_logged().await;
         }
         Ok(answered)
     }
 
-    async fn answered(
+    async fn finish_answer(
         &self,
-        reply: Result<Reply>,
+        reply: ServiceResult<CommandReply>,
         (caller, id, answer): (Caller, ApprovalId, Answer),
-    ) -> Result<(Approval, bool)> {
+    ) -> ServiceResult<(Approval, bool)> {
         match reply {
-            Ok(Reply::Passed(approval)) => Ok((*approval, true)),
+            Ok(CommandReply::Passed(approval)) => Ok((*approval, true)),
             Ok(reply) => Ok((approval(reply)?, false)),
             // What memory no longer holds has ended for good, so history can answer.
             Err(ServiceError::Rejected(Rejection::UnknownApproval(_))) => {
@@ -138,7 +142,7 @@ impl Service {
         }
     }
 
-    async fn load_ended(&self, caller: &Caller, id: ApprovalId) -> Result<Approval> {
+    async fn load_ended(&self, caller: &Caller, id: ApprovalId) -> ServiceResult<Approval> {
         let wanted = id.clone();
         let found = self
             .history(move |history| history.find_approval(&wanted))
@@ -157,7 +161,7 @@ impl Service {
         caller: Caller,
         id: ApprovalId,
         message: Option<String>,
-    ) -> Result<Approval> {
+    ) -> ServiceResult<Approval> {
         approval(
             self.submit(Input::CancelApproval {
                 caller,
@@ -169,7 +173,11 @@ impl Service {
     }
 
     /// Takes an ended ask off the list.
-    pub async fn dismiss_approval(&self, caller: Caller, id: ApprovalId) -> Result<Approval> {
+    pub async fn dismiss_approval(
+        &self,
+        caller: Caller,
+        id: ApprovalId,
+    ) -> ServiceResult<Approval> {
         let found = Box::new(self.load_approval(&caller, id).await?);
         approval(
             self.submit(Input::DismissApproval {
@@ -181,7 +189,7 @@ impl Service {
     }
 
     /// One approval, wherever it is. An agent sees only its own, and those of agents below it.
-    pub async fn load_approval(&self, caller: &Caller, id: ApprovalId) -> Result<Approval> {
+    pub async fn load_approval(&self, caller: &Caller, id: ApprovalId) -> ServiceResult<Approval> {
         let wanted = id.clone();
         let memory = self
             .read(move |view| view.state.find_approval(&wanted).cloned())
@@ -203,7 +211,7 @@ impl Service {
     }
 
     /// One approval, as its asker fetches it: if it ended, that is a delivery.
-    pub async fn fetch_approval(&self, caller: &Caller, id: ApprovalId) -> Result<Approval> {
+    pub async fn fetch_approval(&self, caller: &Caller, id: ApprovalId) -> ServiceResult<Approval> {
         let found = self.load_approval(caller, id).await?;
         if found.is_pending() || caller.principal.agent().is_none() {
             return Ok(found);
@@ -218,7 +226,7 @@ impl Service {
         caller: &Caller,
         id: ApprovalId,
         limit: Option<Duration>,
-    ) -> Result<Approval> {
+    ) -> ServiceResult<Approval> {
         let found = self.load_approval(caller, id.clone()).await?;
         let tell = found.was_asked_by(&caller.principal);
         if !found.is_pending() {
@@ -230,14 +238,14 @@ impl Service {
             };
         }
         let (answer, wait) = oneshot::channel();
-        self.send(Command::WaitApproval {
+        self.send(SupervisorCommand::WaitApproval {
             id: id.clone(),
             tell,
             answer,
         })
         .await?;
         let guard = WaitGuard(&self.shared.commands);
-        let ended = within(limit, wait).await;
+        let ended = with_limit(limit, wait).await;
         drop(guard);
         match ended {
             None => self.load_approval(caller, id).await,
@@ -250,13 +258,17 @@ impl Service {
     }
 
     /// Records what became of telling an answer.
-    pub async fn settle_answer(&self, approval: &Approval, delivery: Delivery) -> Result<()> {
-        self.send(Command::Input(settled(approval, delivery), None))
+    pub async fn settle_answer(
+        &self,
+        approval: &Approval,
+        delivery: Delivery,
+    ) -> ServiceResult<()> {
+        self.send(SupervisorCommand::Input(settled(approval, delivery), None))
             .await
     }
 
     /// What an agent has open, newest first.
-    pub async fn open_asks_of(&self, agent: AgentId) -> Result<Vec<Approval>> {
+    pub async fn open_asks_of(&self, agent: AgentId) -> ServiceResult<Vec<Approval>> {
         self.read(move |view| {
             let open = view.state.open_approvals();
             let own = open.filter(|approval| approval.ask.agent.as_ref() == Some(&agent));
@@ -268,12 +280,12 @@ impl Service {
     }
 
     /// Approvals from history, newest first.
-    pub async fn approvals(&self, list: ApprovalQuery) -> Result<Vec<Approval>> {
+    pub async fn approvals(&self, list: ApprovalQuery) -> ServiceResult<Vec<Approval>> {
         self.history(move |history| history.approvals(&list)).await
     }
 
     /// Denies everything open and interrupts every agent. Gives both numbers.
-    pub async fn stop_all(&self, caller: Caller) -> Result<(usize, usize)> {
+    pub async fn stop_all(&self, caller: Caller) -> ServiceResult<(usize, usize)> {
         let counts = self.read(|view| {
             let live = view
                 .state
@@ -287,7 +299,7 @@ impl Service {
     }
 }
 
-fn resolve(caller: &Caller, id: &ApprovalId, answer: &Answer) -> ResolveApproval {
+fn resolve_input(caller: &Caller, id: &ApprovalId, answer: &Answer) -> ResolveApproval {
     ResolveApproval {
         caller: caller.clone(),
         approval: id.clone(),

@@ -6,24 +6,25 @@ use countersign_core::event::Device;
 use countersign_core::limits::RECENT_ENDED_SHOWN;
 use countersign_core::{Agent, Approval, ClientId, OpenCounts, Question, Seq, State};
 
-use crate::names::random_hex;
-use crate::subscription::{Filter, Subscription};
-use crate::supervisor::{Command, View};
+use crate::ids::random_hex;
+use crate::subscription::{EventFilter, Subscription};
+use crate::supervisor::{StateView, SupervisorCommand};
 
-use super::{Overview, Result, Service};
+use super::{HostOverview, Service, ServiceResult};
 
 /// Connections.
 impl Service {
     /// A connection opened; gives it its name.
-    pub async fn connected(&self) -> Result<ClientId> {
+    pub async fn connected(&self) -> ServiceResult<ClientId> {
         let client = ClientId::new(random_hex::<6>());
-        self.send(Command::Connected(client.clone())).await?;
+        self.send(SupervisorCommand::Connected(client.clone()))
+            .await?;
         Ok(client)
     }
 
     /// A connection ended; what it held has its time of grace from here.
     pub async fn disconnected(&self, client: ClientId) {
-        drop(self.send(Command::Disconnected(client)).await);
+        drop(self.send(SupervisorCommand::Disconnected(client)).await);
     }
 
     /// What a fresh subscriber is shown, and a subscription that goes on exactly from there, or
@@ -32,10 +33,10 @@ impl Service {
         &self,
         client: Option<ClientId>,
         after: Option<Seq>,
-        filter: Filter,
-    ) -> Result<(Overview, Subscription)> {
+        filter: EventFilter,
+    ) -> ServiceResult<(HostOverview, Subscription)> {
         if let Some(client) = client {
-            self.send(Command::Subscribed(client)).await?;
+            self.send(SupervisorCommand::Subscribed(client)).await?;
         }
         let overview = self.overview().await?;
         let cursor = after.unwrap_or(overview.head);
@@ -44,7 +45,7 @@ impl Service {
 
     /// A subscription from a cursor, without an overview. A cursor beyond the log, as from a record
     /// that was since replaced by an older one, goes on from its end.
-    pub fn subscription(&self, after: Seq, filter: Filter) -> Subscription {
+    pub fn subscription(&self, after: Seq, filter: EventFilter) -> Subscription {
         let after = after.min(self.head());
         Subscription::new(
             self.shared.feed.clone(),
@@ -55,19 +56,19 @@ impl Service {
     }
 
     /// The host at a glance.
-    pub async fn overview(&self) -> Result<Overview> {
+    pub async fn overview(&self) -> ServiceResult<HostOverview> {
         self.read(overview).await
     }
 }
 
-fn overview(view: View<'_>) -> Overview {
+fn overview(view: StateView<'_>) -> HostOverview {
     let state = view.state;
     let mut approvals: Vec<Approval> = state.open_approvals().cloned().collect();
     approvals.extend(state.recent_approvals().take(RECENT_ENDED_SHOWN).cloned());
     approvals.sort_by_key(|approval| std::cmp::Reverse(approval.opened));
     let mut questions: Vec<Question> = state.open_questions().cloned().collect();
     questions.sort_by_key(|question| std::cmp::Reverse(question.opened));
-    Overview {
+    HostOverview {
         head: state.head(),
         agents: sorted_agents(state),
         approvals,

@@ -8,11 +8,11 @@ use countersign_core::event::{Ceiling, Effect, SpawnOptions};
 use countersign_core::{Agent, AgentId, Caller, Input, NotifyParent, OpenCounts, Rejection};
 
 use super::rules::warnings_of;
-use super::{Result, Service, agent};
+use super::{Service, ServiceResult, agent};
 
 impl Service {
     /// Whether a caller may see what is about an agent: its own, and what is about those below it.
-    pub async fn reaches(&self, caller: &Caller, agent: Option<&AgentId>) -> Result<bool> {
+    pub async fn reaches(&self, caller: &Caller, agent: Option<&AgentId>) -> ServiceResult<bool> {
         let Some(bound) = caller.principal.agent().cloned() else {
             return Ok(true);
         };
@@ -27,7 +27,7 @@ impl Service {
     }
 
     /// Refuses an agent that is not above the other.
-    pub async fn check_reach(&self, caller: &Caller, agent: &AgentId) -> Result<()> {
+    pub async fn check_reach(&self, caller: &Caller, agent: &AgentId) -> ServiceResult<()> {
         if self.reaches(caller, Some(agent)).await? {
             return Ok(());
         }
@@ -41,7 +41,7 @@ impl Service {
     }
 
     /// Everybody below an agent, by id.
-    pub async fn descendants_of(&self, agent: AgentId) -> Result<Vec<(Agent, OpenCounts)>> {
+    pub async fn descendants_of(&self, agent: AgentId) -> ServiceResult<Vec<(Agent, OpenCounts)>> {
         self.read(move |view| {
             let below = view.state.descendants_of(&agent).into_iter();
             below
@@ -52,7 +52,7 @@ impl Service {
     }
 
     /// Whether an agent is an orchestrator.
-    pub async fn is_orchestrator(&self, agent: AgentId) -> Result<bool> {
+    pub async fn is_orchestrator(&self, agent: AgentId) -> ServiceResult<bool> {
         self.read(move |view| view.state.find_orchestrator(&agent).is_some())
             .await
     }
@@ -63,7 +63,7 @@ impl Service {
         caller: Caller,
         text: String,
         key: Option<String>,
-    ) -> Result<()> {
+    ) -> ServiceResult<()> {
         let input = NotifyParent { caller, text, key };
         self.submit(Input::NotifyParent(input)).await.map(drop)
     }
@@ -75,7 +75,7 @@ impl Service {
         orchestrator: AgentId,
         rules: Vec<String>,
         lasts: Option<Duration>,
-    ) -> Result<(Agent, OpenCounts)> {
+    ) -> ServiceResult<(Agent, OpenCounts)> {
         for rule in &rules {
             warnings_of(Effect::Allow, rule)?;
         }
@@ -93,11 +93,11 @@ impl Service {
 
     /// A child works in its parent's folder or below it. Links are followed before that is judged, and
     /// the folder is kept under the parent's own name for it.
-    pub(super) async fn keep_child_inside(
+    pub(super) async fn confine_child(
         &self,
         caller: &Caller,
         options: &mut SpawnOptions,
-    ) -> Result<()> {
+    ) -> ServiceResult<()> {
         let Some(parent) = caller.principal.agent().cloned() else {
             return Ok(());
         };
@@ -106,14 +106,14 @@ impl Service {
             return Err(Rejection::AgentNotAllowed(parent).into());
         };
         let (own, wanted) = (PathBuf::from(managed.folder()), PathBuf::from(&options.cwd));
-        let inside = tokio::task::spawn_blocking(move || inside(&own, &wanted));
+        let inside = tokio::task::spawn_blocking(move || path_inside(&own, &wanted));
         let inside = inside.await.ok().flatten();
         options.cwd = inside.ok_or(Rejection::Wider("a folder"))?;
         Ok(())
     }
 }
 
-fn inside(own: &Path, wanted: &Path) -> Option<String> {
+fn path_inside(own: &Path, wanted: &Path) -> Option<String> {
     let wanted = own.join(wanted).canonicalize().ok()?;
     let rest = wanted.strip_prefix(own.canonicalize().ok()?).ok()?;
     let kept = if rest == Path::new("") {
@@ -138,14 +138,14 @@ mod tests {
         std::os::unix::fs::symlink(root.path().join("other"), own.join("out")).unwrap();
         std::os::unix::fs::symlink(&own, root.path().join("link")).unwrap();
         let text = |path: &Path| path.to_str().map(str::to_owned);
-        assert_eq!(inside(&own, &own), text(&own));
-        assert_eq!(inside(&own, &sub), text(&sub));
-        assert_eq!(inside(&own, Path::new("sub")), text(&sub));
-        assert_eq!(inside(&own, &root.path().join("link/sub")), text(&sub));
+        assert_eq!(path_inside(&own, &own), text(&own));
+        assert_eq!(path_inside(&own, &sub), text(&sub));
+        assert_eq!(path_inside(&own, Path::new("sub")), text(&sub));
+        assert_eq!(path_inside(&own, &root.path().join("link/sub")), text(&sub));
         for outside in ["..", "out", "/", "../other", "sub/../.."] {
-            assert_eq!(inside(&own, &own.join(outside)), None, "{outside}");
+            assert_eq!(path_inside(&own, &own.join(outside)), None, "{outside}");
         }
         let link = root.path().join("link");
-        assert_eq!(inside(&link, &sub), text(&link.join("sub")));
+        assert_eq!(path_inside(&link, &sub), text(&link.join("sub")));
     }
 }

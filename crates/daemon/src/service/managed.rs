@@ -12,15 +12,15 @@ use countersign_core::{
 use countersign_store::{EventHistory, EventQuery, StoreError};
 use tokio::sync::oneshot;
 
-use crate::names::random_hex;
+use crate::ids::random_hex;
 use crate::reply::ServiceError;
-use crate::subscription::Filter;
-use crate::supervisor::{Command, View};
+use crate::subscription::EventFilter;
+use crate::supervisor::{StateView, SupervisorCommand};
 
-use super::{Result, RunnerSettings, Service, agent, within};
+use super::{RunnerSettings, Service, ServiceResult, agent, with_limit};
 
 /// Facts after which an agent may have come to rest.
-const RESTING: [&str; 4] = [
+const IDLE_EVENTS: [&str; 4] = [
     "turn.ended",
     "agent.exited",
     "agent.messages_dropped",
@@ -58,8 +58,8 @@ impl Service {
         &self,
         caller: &Caller,
         mut request: SpawnRequest,
-    ) -> Result<(Agent, OpenCounts)> {
-        self.keep_child_inside(caller, &mut request.options).await?;
+    ) -> ServiceResult<(Agent, OpenCounts)> {
+        self.confine_child(caller, &mut request.options).await?;
         let id = AgentId::new(format!("agent-{}", random_hex::<6>()));
         let kind = kind_of(&request.options);
         if request.options.command.is_empty()
@@ -68,7 +68,7 @@ impl Service {
         {
             return Err(Rejection::UnknownKind(name.clone()).into());
         }
-        self.shared.secrets.keep(&id, request.secrets);
+        self.shared.secrets.insert(&id, request.secrets);
         let input = SpawnAgent {
             caller: caller.clone(),
             id: id.clone(),
@@ -77,9 +77,11 @@ impl Service {
             options: request.options,
             prompt: request.prompt,
         };
-        let spawned = self.want(ManagedInput::Spawn(Box::new(input))).await;
+        let spawned = self
+            .submit_managed(ManagedInput::Spawn(Box::new(input)))
+            .await;
         if spawned.is_err() {
-            self.shared.secrets.forget(&id);
+            self.shared.secrets.remove(&id);
         }
         spawned
     }
@@ -92,7 +94,7 @@ impl Service {
         agent: AgentId,
         name: Option<String>,
         prompt: Option<String>,
-    ) -> Result<(Agent, OpenCounts)> {
+    ) -> ServiceResult<(Agent, OpenCounts)> {
         let (found, _) = self.load_agent(agent.clone()).await?;
         let Some(managed) = &found.managed else {
             return Err(Rejection::NotManaged(agent).into());
@@ -123,9 +125,9 @@ impl Service {
         caller: &Caller,
         agent: AgentId,
         text: String,
-    ) -> Result<(Agent, OpenCounts)> {
+    ) -> ServiceResult<(Agent, OpenCounts)> {
         let caller = caller.clone();
-        self.want(ManagedInput::Prompt {
+        self.submit_managed(ManagedInput::Prompt {
             caller,
             agent,
             text,
@@ -139,9 +141,9 @@ impl Service {
         caller: &Caller,
         agent: AgentId,
         reason: Option<String>,
-    ) -> Result<(Agent, OpenCounts)> {
+    ) -> ServiceResult<(Agent, OpenCounts)> {
         let caller = caller.clone();
-        self.want(ManagedInput::Interrupt {
+        self.submit_managed(ManagedInput::Interrupt {
             caller,
             agent,
             reason,
@@ -156,9 +158,9 @@ impl Service {
         caller: &Caller,
         agent: AgentId,
         children: Option<Children>,
-    ) -> Result<(Agent, OpenCounts)> {
+    ) -> ServiceResult<(Agent, OpenCounts)> {
         let caller = caller.clone();
-        self.want(ManagedInput::Kill {
+        self.submit_managed(ManagedInput::Kill {
             caller,
             agent,
             children,
@@ -168,16 +170,16 @@ impl Service {
 
     /// Ends every managed agent and waits until none is left; gives back those that still run when
     /// too much time has passed.
-    pub async fn end_agents(&self, caller: &Caller) -> Result<Vec<Agent>> {
+    pub async fn end_agents(&self, caller: &Caller) -> ServiceResult<Vec<Agent>> {
         let limit = Duration::from_millis(AGENTS_END_MS);
-        match within(Some(limit), self.until_ended(caller)).await {
+        match with_limit(Some(limit), self.until_ended(caller)).await {
             Some(ended) => ended.map(|()| Vec::new()),
             None => self.live_agents().await,
         }
     }
 
-    async fn until_ended(&self, caller: &Caller) -> Result<()> {
-        let filter = Filter {
+    async fn until_ended(&self, caller: &Caller) -> ServiceResult<()> {
+        let filter = EventFilter {
             kinds: Some(vec!["agent.exited".to_owned()]),
             agent: None,
         };
@@ -200,7 +202,7 @@ impl Service {
     }
 
     /// Managed agents that run, or are about to.
-    pub async fn live_agents(&self) -> Result<Vec<Agent>> {
+    pub async fn live_agents(&self) -> ServiceResult<Vec<Agent>> {
         let live = |agent: &&Agent| agent.managed.as_ref().is_some_and(|run| run.is_live());
         self.read(move |view| view.state.agents().filter(live).cloned().collect())
             .await
@@ -211,9 +213,10 @@ impl Service {
         &self,
         caller: &Caller,
         agent: AgentId,
-    ) -> Result<(Agent, OpenCounts)> {
+    ) -> ServiceResult<(Agent, OpenCounts)> {
         let caller = caller.clone();
-        self.want(ManagedInput::Resume { caller, agent }).await
+        self.submit_managed(ManagedInput::Resume { caller, agent })
+            .await
     }
 
     /// Puts an agent away, or takes it out again.
@@ -222,9 +225,9 @@ impl Service {
         caller: &Caller,
         agent: AgentId,
         archived: bool,
-    ) -> Result<(Agent, OpenCounts)> {
+    ) -> ServiceResult<(Agent, OpenCounts)> {
         let caller = caller.clone();
-        self.want(ManagedInput::Archive {
+        self.submit_managed(ManagedInput::Archive {
             caller,
             agent,
             archived,
@@ -238,9 +241,9 @@ impl Service {
         caller: &Caller,
         agent: AgentId,
         name: String,
-    ) -> Result<(Agent, OpenCounts)> {
+    ) -> ServiceResult<(Agent, OpenCounts)> {
         let caller = caller.clone();
-        self.want(ManagedInput::Rename {
+        self.submit_managed(ManagedInput::Rename {
             caller,
             agent,
             name,
@@ -255,9 +258,9 @@ impl Service {
         agent: AgentId,
         mode: Option<String>,
         model: Option<String>,
-    ) -> Result<(Agent, OpenCounts)> {
+    ) -> ServiceResult<(Agent, OpenCounts)> {
         let caller = caller.clone();
-        self.want(ManagedInput::Configure {
+        self.submit_managed(ManagedInput::Configure {
             caller,
             agent,
             mode,
@@ -268,20 +271,24 @@ impl Service {
 
     /// Values of an agent's variables that are not on the record.
     pub(crate) fn secrets_of(&self, agent: &AgentId) -> Vec<(String, String)> {
-        self.shared.secrets.of(agent)
+        self.shared.secrets.variables_of(agent)
     }
 
     /// Sends an input whose result nobody waits for.
-    pub(crate) async fn send_input(&self, input: Input) -> Result<()> {
-        self.send(Command::Input(input, None)).await
+    pub(crate) async fn send_input(&self, input: Input) -> ServiceResult<()> {
+        self.send(SupervisorCommand::Input(input, None)).await
     }
 
     /// What an agent was heard to say, and how far it was heard with that: on the record when this
     /// returns. If any of it is refused, the rest is on the record and the bookmark is not. One about
     /// a run that is over is dropped.
-    pub(crate) async fn heard(&self, inputs: Vec<Input>, bookmark: Option<Bookmark>) -> Result<()> {
+    pub(crate) async fn record_output(
+        &self,
+        inputs: Vec<Input>,
+        bookmark: Option<Bookmark>,
+    ) -> ServiceResult<()> {
         let (answer, wait) = oneshot::channel();
-        self.send(Command::Heard {
+        self.send(SupervisorCommand::RecordOutput {
             inputs,
             bookmark,
             answer,
@@ -291,7 +298,7 @@ impl Service {
     }
 
     /// How far an agent was heard, as it is on the record.
-    pub(crate) async fn find_bookmark(&self, agent: AgentId) -> Result<Option<Bookmark>> {
+    pub(crate) async fn find_bookmark(&self, agent: AgentId) -> ServiceResult<Option<Bookmark>> {
         self.history(move |history| history.find_bookmark(&agent))
             .await
     }
@@ -302,14 +309,17 @@ impl Service {
     }
 
     /// Looks at the state inside the loop.
-    pub(crate) async fn look_at<T: Send + 'static>(
+    pub(crate) async fn read_state<T: Send + 'static>(
         &self,
-        look: impl FnOnce(View<'_>) -> T + Send + 'static,
-    ) -> Result<T> {
+        look: impl FnOnce(StateView<'_>) -> T + Send + 'static,
+    ) -> ServiceResult<T> {
         self.read(look).await
     }
 
-    pub(crate) async fn want(&self, input: ManagedInput) -> Result<(Agent, OpenCounts)> {
+    pub(crate) async fn submit_managed(
+        &self,
+        input: ManagedInput,
+    ) -> ServiceResult<(Agent, OpenCounts)> {
         agent(self.submit(Input::Managed(input)).await?)
     }
 
@@ -318,16 +328,16 @@ impl Service {
         &self,
         agents: Vec<AgentId>,
         limit: Option<Duration>,
-    ) -> Result<Option<Vec<(Agent, OpenCounts)>>> {
-        match within(limit, self.until_idle(agents)).await {
+    ) -> ServiceResult<Option<Vec<(Agent, OpenCounts)>>> {
+        match with_limit(limit, self.until_idle(agents)).await {
             None => Ok(None),
             Some(rested) => rested.map(Some),
         }
     }
 
-    async fn until_idle(&self, agents: Vec<AgentId>) -> Result<Vec<(Agent, OpenCounts)>> {
-        let filter = Filter {
-            kinds: Some(RESTING.map(str::to_owned).to_vec()),
+    async fn until_idle(&self, agents: Vec<AgentId>) -> ServiceResult<Vec<(Agent, OpenCounts)>> {
+        let filter = EventFilter {
+            kinds: Some(IDLE_EVENTS.map(str::to_owned).to_vec()),
             agent: None,
         };
         let mut events = self.subscription(self.head(), filter);
@@ -347,7 +357,7 @@ impl Service {
         agent: AgentId,
         after: Option<Seq>,
         limit: usize,
-    ) -> Result<TranscriptPage> {
+    ) -> ServiceResult<TranscriptPage> {
         self.load_agent(agent.clone()).await?;
         let query = EventQuery {
             after,
@@ -386,7 +396,7 @@ fn is_followed(
     history: &dyn EventHistory,
     query: &EventQuery,
     page: &[Committed],
-) -> std::result::Result<bool, StoreError> {
+) -> Result<bool, StoreError> {
     let Some(last) = page.last() else {
         return Ok(false);
     };
@@ -401,7 +411,7 @@ fn is_followed(
 type Agents = Vec<(Agent, OpenCounts)>;
 
 /// The agents, if all of them are at rest.
-fn look_at(state: &State, wanted: &[AgentId]) -> std::result::Result<Option<Agents>, Rejection> {
+fn look_at(state: &State, wanted: &[AgentId]) -> Result<Option<Agents>, Rejection> {
     let mut found = Vec::with_capacity(wanted.len());
     let mut rest = true;
     for id in wanted {
@@ -417,7 +427,7 @@ fn look_at(state: &State, wanted: &[AgentId]) -> std::result::Result<Option<Agen
 }
 
 /// The session that another agent can begin from.
-fn session_to_fork(managed: &Managed) -> std::result::Result<String, &'static str> {
+fn session_to_fork(managed: &Managed) -> Result<String, &'static str> {
     if protocols::find_protocol(&managed.options) != Protocol::Claude {
         return Err("only agents that run as Claude Code natively can be forked");
     }

@@ -7,14 +7,14 @@ use countersign_store::QuestionQuery;
 use tokio::sync::oneshot;
 
 use crate::reply::ServiceError;
-use crate::supervisor::Command;
+use crate::supervisor::SupervisorCommand;
 
-use super::{Result, Service, WaitGuard, question, within};
+use super::{Service, ServiceResult, WaitGuard, question, with_limit};
 
 /// Questions.
 impl Service {
     /// Opens a question.
-    pub async fn ask_question(&self, mut input: AskQuestion) -> Result<Question> {
+    pub async fn ask_question(&self, mut input: AskQuestion) -> ServiceResult<Question> {
         if let Some(key) = input.key.clone() {
             let asker = input.caller.principal.key.clone();
             input.keyed = self
@@ -30,7 +30,7 @@ impl Service {
         caller: Caller,
         id: QuestionId,
         answer: String,
-    ) -> Result<Question> {
+    ) -> ServiceResult<Question> {
         let input = Input::AnswerQuestion {
             caller: caller.clone(),
             question: id.clone(),
@@ -54,7 +54,7 @@ impl Service {
     }
 
     /// One question, wherever it is. An agent sees only its own, and those of agents below it.
-    pub async fn load_question(&self, caller: &Caller, id: QuestionId) -> Result<Question> {
+    pub async fn load_question(&self, caller: &Caller, id: QuestionId) -> ServiceResult<Question> {
         let wanted = id.clone();
         let memory = self
             .read(move |view| view.state.find_question(&wanted).cloned())
@@ -81,19 +81,19 @@ impl Service {
         caller: &Caller,
         id: QuestionId,
         limit: Option<Duration>,
-    ) -> Result<Question> {
+    ) -> ServiceResult<Question> {
         let found = self.load_question(caller, id.clone()).await?;
         if !found.is_pending() {
             return Ok(found);
         }
         let (answer, wait) = oneshot::channel();
-        self.send(Command::WaitQuestion {
+        self.send(SupervisorCommand::WaitQuestion {
             id: id.clone(),
             answer,
         })
         .await?;
         let guard = WaitGuard(&self.shared.commands);
-        let ended = within(limit, wait).await;
+        let ended = with_limit(limit, wait).await;
         drop(guard);
         match ended {
             None => self.load_question(caller, id).await,
@@ -106,7 +106,7 @@ impl Service {
     }
 
     /// Questions from history, newest first.
-    pub async fn questions(&self, query: QuestionQuery) -> Result<Vec<Question>> {
+    pub async fn questions(&self, query: QuestionQuery) -> ServiceResult<Vec<Question>> {
         self.history(move |history| history.questions(&query)).await
     }
 }

@@ -9,16 +9,20 @@ use countersign_core::{Caller, Committed, Event, Input, Rejection, Seq, Timestam
 use countersign_store::{EventQuery, RescuedRecord};
 use tokio::sync::oneshot;
 
-use crate::feed::Entry;
-use crate::subscription::Filter;
-use crate::supervisor::Command;
+use crate::feed::FeedEntry;
+use crate::subscription::EventFilter;
+use crate::supervisor::SupervisorCommand;
 
-use super::{Result, Service, event};
+use super::{Service, ServiceResult, event};
 
 /// Events and the record.
 impl Service {
     /// Events from history, in rising order.
-    pub async fn events(&self, mut query: EventQuery, filter: Filter) -> Result<Vec<Committed>> {
+    pub async fn events(
+        &self,
+        mut query: EventQuery,
+        filter: EventFilter,
+    ) -> ServiceResult<Vec<Committed>> {
         query.agent = filter.agent.clone();
         query.kinds = filter.stored_kinds().or_else(|| Some(public_kinds()));
         let wanted = query.limit;
@@ -47,8 +51,8 @@ impl Service {
     }
 
     /// The newest events everybody is shown, newest first.
-    pub async fn newest_events(&self, limit: usize) -> Result<Vec<Arc<Entry>>> {
-        let public = Filter::default();
+    pub async fn newest_events(&self, limit: usize) -> ServiceResult<Vec<Arc<FeedEntry>>> {
+        let public = EventFilter::default();
         if let Some(newest) = self
             .shared
             .feed
@@ -62,12 +66,12 @@ impl Service {
             ..EventQuery::default()
         };
         let events = self.events(query, public).await?;
-        Ok(events.into_iter().rev().map(Entry::new).collect())
+        Ok(events.into_iter().rev().map(FeedEntry::new).collect())
     }
 
     /// Erases the payload of an event. Gives the event that records it. What records an erasure
     /// is never erased itself.
-    pub async fn redact(&self, caller: Caller, seq: Seq, reason: String) -> Result<Seq> {
+    pub async fn redact(&self, caller: Caller, seq: Seq, reason: String) -> ServiceResult<Seq> {
         let query = EventQuery {
             after: Some(Seq(seq.0.saturating_sub(1))),
             before: Some(seq.next()),
@@ -93,7 +97,7 @@ impl Service {
     }
 
     /// Erases everything before an event. Gives the event that records it.
-    pub async fn prune(&self, caller: Caller, before: Seq) -> Result<Seq> {
+    pub async fn prune(&self, caller: Caller, before: Seq) -> ServiceResult<Seq> {
         Ok(event(self.submit(Input::Prune { caller, before }).await?)?
             .committed
             .seq)
@@ -108,14 +112,15 @@ impl Service {
 
     /// Writes what the host can still read to a file that does not exist yet, after the record was
     /// lost.
-    pub async fn rescue_record(&self, target: PathBuf) -> Result<RescuedRecord> {
+    pub async fn rescue_record(&self, target: PathBuf) -> ServiceResult<RescuedRecord> {
         let (answer, wait) = oneshot::channel();
-        self.send(Command::Rescue { target, answer }).await?;
+        self.send(SupervisorCommand::Rescue { target, answer })
+            .await?;
         wait.await.map_err(|_| self.unavailable())?
     }
 
     /// The first event at or after an instant, if there is one.
-    pub async fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>> {
+    pub async fn first_event_since(&self, at: Timestamp) -> ServiceResult<Option<Seq>> {
         self.history(move |history| history.first_event_since(at))
             .await
     }

@@ -13,16 +13,16 @@ use countersign_rules::{RuleSet, Verdict};
 use countersign_store::{ApprovalQuery, EventHistory, StatusFilter, StoreError};
 use sha2::{Digest as _, Sha256};
 
-use crate::gate::{Assessed, Unread};
+use crate::gate::{AskFacts, AssessedAsk};
 use crate::rulebook::Rulebook;
 
 use super::rules::{parse_rule, refuse_agents};
-use super::{Result, Service};
+use super::{Service, ServiceResult};
 
 /// Ended asks that are looked at unless the caller says otherwise.
-const LOOKED_AT: usize = 10_000;
+const ASKS_READ: usize = 10_000;
 /// Ended asks that are looked at at most.
-const LOOKED_AT_MAX: usize = 100_000;
+const ASKS_READ_MAX: usize = 100_000;
 /// Contradictions that are listed.
 const CONTRADICTIONS_MAX: usize = 1_000;
 /// Different asks for which rules are sought: each costs a thousand verdicts.
@@ -36,7 +36,7 @@ const EXAMPLES: usize = 3;
 
 /// What a rule would have done.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Backtest {
+pub struct BacktestReport {
     /// Decisions made by hand that were looked at.
     pub examined: usize,
     /// Those the rule alone would have settled.
@@ -44,7 +44,7 @@ pub struct Backtest {
     /// Those of them that the person decided in the same way.
     pub agreed: usize,
     /// The others.
-    pub contradicted: Vec<Contradiction>,
+    pub contradicted: Vec<BacktestContradiction>,
     /// Asks that rules settled at the time.
     pub already_settled_by_rules: usize,
     /// Asks that ended in any other way, or of which no rule can speak.
@@ -53,7 +53,7 @@ pub struct Backtest {
 
 /// A decision that a rule would have made otherwise.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Contradiction {
+pub struct BacktestContradiction {
     /// The ask.
     pub approval: ApprovalId,
     /// What was decided.
@@ -66,7 +66,7 @@ pub struct Contradiction {
 
 /// A rule that people have been applying by hand.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mined {
+pub struct RuleProposal {
     /// The rule.
     pub rule: String,
     /// How often what it covers was allowed by hand.
@@ -86,18 +86,18 @@ impl Service {
         rule: String,
         effect: Effect,
         limit: Option<usize>,
-    ) -> Result<Backtest> {
+    ) -> ServiceResult<BacktestReport> {
         refuse_agents(caller)?;
         let mut rules = RuleSet::default();
         rules.insert(parse_rule(effect, &rule)?);
         let rulebook = self.shared.rulebook.clone();
-        let limit = limit.unwrap_or(LOOKED_AT).min(LOOKED_AT_MAX);
+        let limit = limit.unwrap_or(ASKS_READ).min(ASKS_READ_MAX);
         self.history(move |history| backtest(history, &rulebook, &rules, limit))
             .await
     }
 
     /// Rules that were always applied by hand, and never against.
-    pub async fn mine_rules(&self, caller: &Caller) -> Result<Vec<Mined>> {
+    pub async fn mine_rules(&self, caller: &Caller) -> ServiceResult<Vec<RuleProposal>> {
         refuse_agents(caller)?;
         let rulebook = self.shared.rulebook.clone();
         self.history(move |history| mine(history, &rulebook)).await
@@ -105,7 +105,7 @@ impl Service {
 }
 
 /// An ask that a person decided, taken apart.
-struct Decided {
+struct DecidedAsk {
     id: ApprovalId,
     outcome: Outcome,
     edited: bool,
@@ -113,23 +113,23 @@ struct Decided {
     at: Timestamp,
     /// Of tool, folder and input, to tell whether the same was asked again.
     digest: [u8; 32],
-    assessed: Assessed,
+    assessed: AssessedAsk,
 }
 
 /// How an ask ended, as far as rules are concerned.
-enum Ended {
-    ByHand(Box<Decided>),
+enum PastDecision {
+    ByHand(Box<DecidedAsk>),
     ByRules,
     Otherwise,
 }
 
 /// Looks at what ended, newest first. Nothing is kept: inputs are large and there are many.
-fn look_back(
+fn visit_ended(
     history: &dyn EventHistory,
     rulebook: &Rulebook,
     limit: usize,
-    mut look: impl FnMut(Ended),
-) -> std::result::Result<(), StoreError> {
+    mut look: impl FnMut(PastDecision),
+) -> Result<(), StoreError> {
     let mut query = ApprovalQuery {
         status: Some(StatusFilter::Ended),
         dismissed: true,
@@ -147,7 +147,7 @@ fn look_back(
         };
         query.opened_before = page.last().map(|approval| approval.opened);
         for approval in &page {
-            if let Some(ended) = sort(rulebook, approval) {
+            if let Some(ended) = classify(rulebook, approval) {
                 look(ended);
             }
         }
@@ -155,19 +155,21 @@ fn look_back(
     Ok(())
 }
 
-fn sort(rulebook: &Rulebook, approval: &Approval) -> Option<Ended> {
+fn classify(rulebook: &Rulebook, approval: &Approval) -> Option<PastDecision> {
     let ending = &approval.ended.as_ref()?.ending;
     let sorted = match ending.by.role {
-        Role::Operator => decided(rulebook, approval)
-            .map_or(Ended::Otherwise, |decided| Ended::ByHand(decided.into())),
-        Role::Host if ending.verdict.is_some() => Ended::ByRules,
-        Role::Host | Role::Observer | Role::Agent(_) => Ended::Otherwise,
+        Role::Operator => assess_decided(rulebook, approval)
+            .map_or(PastDecision::Otherwise, |decided| {
+                PastDecision::ByHand(decided.into())
+            }),
+        Role::Host if ending.verdict.is_some() => PastDecision::ByRules,
+        Role::Host | Role::Observer | Role::Agent(_) => PastDecision::Otherwise,
     };
     Some(sorted)
 }
 
 /// What a person decided about an ask that rules can speak of.
-fn decided(rulebook: &Rulebook, approval: &Approval) -> Option<Decided> {
+fn assess_decided(rulebook: &Rulebook, approval: &Approval) -> Option<DecidedAsk> {
     let (ask, ended) = (&approval.ask, approval.ended.as_ref()?);
     let outcome = ended.ending.outcome;
     if !matches!(
@@ -176,25 +178,25 @@ fn decided(rulebook: &Rulebook, approval: &Approval) -> Option<Decided> {
     ) {
         return None;
     }
-    let unread = Unread {
+    let facts = AskFacts {
         tool: ask.tool.clone()?,
         input: ask.input.clone(),
         cwd: ask.cwd.clone(),
         project: None,
         own_tool: false,
-        above: Vec::new(),
+        ancestors: Vec::new(),
     };
     let input = ask.input.as_ref().map_or("", |input| input.text());
     let cwd = ask.cwd.as_deref().unwrap_or_default();
-    let words = format!("{}\n{cwd}\n{input}", unread.tool);
-    Some(Decided {
-        digest: Sha256::digest(words).into(),
+    let message = format!("{}\n{cwd}\n{input}", facts.tool);
+    Some(DecidedAsk {
+        digest: Sha256::digest(message).into(),
         id: ask.id.clone(),
         outcome,
         edited: ended.ending.edited_input.is_some(),
         by: ended.ending.by.clone(),
         at: ended.at,
-        assessed: Assessed::read(rulebook, &unread),
+        assessed: AssessedAsk::assess(rulebook, &facts),
     })
 }
 
@@ -203,20 +205,20 @@ fn backtest(
     rulebook: &Rulebook,
     rules: &RuleSet,
     limit: usize,
-) -> std::result::Result<Backtest, StoreError> {
-    let mut test = Backtest::default();
-    look_back(history, rulebook, limit, |ended| match ended {
-        Ended::ByHand(decided) => test.replay(*decided, rules),
-        Ended::ByRules => test.already_settled_by_rules += 1,
-        Ended::Otherwise => test.skipped_by_others += 1,
+) -> Result<BacktestReport, StoreError> {
+    let mut test = BacktestReport::default();
+    visit_ended(history, rulebook, limit, |ended| match ended {
+        PastDecision::ByHand(decided) => test.replay(*decided, rules),
+        PastDecision::ByRules => test.already_settled_by_rules += 1,
+        PastDecision::Otherwise => test.skipped_by_others += 1,
     })?;
     Ok(test)
 }
 
-impl Backtest {
-    fn replay(&mut self, decided: Decided, rules: &RuleSet) {
+impl BacktestReport {
+    fn replay(&mut self, decided: DecidedAsk, rules: &RuleSet) {
         self.examined += 1;
-        let verdict = decided.assessed.judged_by(rules);
+        let verdict = decided.assessed.judge_by(rules);
         if !is_settled(&verdict) {
             return;
         }
@@ -224,7 +226,7 @@ impl Backtest {
         if agrees(&decided, verdict.effect) {
             self.agreed += 1;
         } else if self.contradicted.len() < CONTRADICTIONS_MAX {
-            self.contradicted.push(Contradiction {
+            self.contradicted.push(BacktestContradiction {
                 approval: decided.id,
                 decided: decided.outcome,
                 by: decided.by,
@@ -249,7 +251,7 @@ fn is_settled(verdict: &Verdict) -> bool {
 }
 
 /// Who changed the input before allowing it did not want it as it was asked.
-fn agrees(decided: &Decided, effect: Effect) -> bool {
+fn agrees(decided: &DecidedAsk, effect: Effect) -> bool {
     match effect {
         Effect::Allow => decided.outcome == Outcome::Allowed && !decided.edited,
         Effect::Deny => decided.outcome == Outcome::Denied,
@@ -257,16 +259,13 @@ fn agrees(decided: &Decided, effect: Effect) -> bool {
     }
 }
 
-fn mine(
-    history: &dyn EventHistory,
-    rulebook: &Rulebook,
-) -> std::result::Result<Vec<Mined>, StoreError> {
-    let mut found: HashMap<String, Mined> = HashMap::new();
+fn mine(history: &dyn EventHistory, rulebook: &Rulebook) -> Result<Vec<RuleProposal>, StoreError> {
+    let mut found: HashMap<String, RuleProposal> = HashMap::new();
     let mut offered: HashMap<[u8; 32], BTreeSet<String>> = HashMap::new();
-    let mut others: HashMap<[u8; 32], Decided> = HashMap::new();
-    look_back(history, rulebook, LOOKED_AT, |ended| match ended {
-        Ended::ByHand(decided) if agrees(&decided, Effect::Allow) => {
-            // What was asked in the same words before gets the same rules.
+    let mut others: HashMap<[u8; 32], DecidedAsk> = HashMap::new();
+    visit_ended(history, rulebook, ASKS_READ, |ended| match ended {
+        PastDecision::ByHand(decided) if agrees(&decided, Effect::Allow) => {
+            // What was asked in the same message before gets the same rules.
             if offered.len() >= DISTINCT_MAX && !offered.contains_key(&decided.digest) {
                 return;
             }
@@ -279,12 +278,12 @@ fn mine(
                 count(&mut found, rule, &decided);
             }
         }
-        Ended::ByHand(decided) => {
+        PastDecision::ByHand(decided) => {
             others.insert(decided.digest, *decided);
         }
-        Ended::ByRules | Ended::Otherwise => {}
+        PastDecision::ByRules | PastDecision::Otherwise => {}
     })?;
-    let mut mined: Vec<Mined> = found
+    let mut mined: Vec<RuleProposal> = found
         .into_values()
         .filter(|mined| mined.allowed >= MINED_TIMES)
         .collect();
@@ -297,13 +296,15 @@ fn mine(
     Ok(unopposed.take(MINED_MAX).collect())
 }
 
-fn count(found: &mut HashMap<String, Mined>, rule: &str, decided: &Decided) {
-    let mined = found.entry(rule.to_owned()).or_insert_with(|| Mined {
-        rule: rule.to_owned(),
-        allowed: 0,
-        last_at: decided.at,
-        examples: Vec::new(),
-    });
+fn count(found: &mut HashMap<String, RuleProposal>, rule: &str, decided: &DecidedAsk) {
+    let mined = found
+        .entry(rule.to_owned())
+        .or_insert_with(|| RuleProposal {
+            rule: rule.to_owned(),
+            allowed: 0,
+            last_at: decided.at,
+            examples: Vec::new(),
+        });
     mined.allowed += 1;
     mined.last_at = mined.last_at.max(decided.at);
     if mined.examples.len() < EXAMPLES {
@@ -312,13 +313,13 @@ fn count(found: &mut HashMap<String, Mined>, rule: &str, decided: &Decided) {
 }
 
 /// Whether the rule would allow any part of an ask. One that cannot be read covers everything.
-fn covers(rule: &str, decided: &Decided) -> bool {
+fn covers(rule: &str, decided: &DecidedAsk) -> bool {
     let Ok(entry) = parse_rule(Effect::Allow, rule) else {
         return true;
     };
     let mut rules = RuleSet::default();
     rules.insert(entry);
-    let verdict = decided.assessed.judged_by(&rules);
+    let verdict = decided.assessed.judge_by(&rules);
     verdict
         .parts
         .iter()

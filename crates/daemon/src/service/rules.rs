@@ -13,20 +13,20 @@ use countersign_core::{
 use countersign_rules::{Candidate, Entry, Origin, Rule};
 use tokio_util::task::TaskTracker;
 
-use crate::gate::{Assessed, Gate, Unread, names_of};
+use crate::gate::{AskFacts, AssessedAsk, Gate, names_of};
 use crate::reply::ServiceError;
-use crate::rulebook::{ListedRule, Problem, Rulebook};
-use crate::supervisor::View;
+use crate::rulebook::{ListedRule, RuleFileProblem, Rulebook};
+use crate::supervisor::StateView;
 
 use super::approvals::new_grant_id;
-use super::settling::{above, project_of, unread_ask};
-use super::{Result, Service, agent, grant};
+use super::judgement::{ancestor_folders, ask_facts, project_of};
+use super::{Service, ServiceResult, agent, grant};
 
 /// Why nothing can be said about rule files.
-const UNSEEN: &str = "they cannot be looked at: a folder does not answer";
+const RULES_UNREADABLE: &str = "they cannot be looked at: a folder does not answer";
 
-fn unseen() -> ServiceError {
-    ServiceError::Unseen(UNSEEN)
+fn rules_unreadable() -> ServiceError {
+    ServiceError::RulesUnreadable(RULES_UNREADABLE)
 }
 
 /// Every rule that counts somewhere.
@@ -37,7 +37,7 @@ pub struct RulesOverview {
     /// Grants, oldest first.
     pub grants: Vec<GrantState>,
     /// What is wrong with files.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<RuleFileProblem>,
     /// Why nothing is allowed by rule here, if nothing is.
     pub suspended: Option<String>,
     /// What stands for the project in a grant's scope.
@@ -72,7 +72,7 @@ pub struct CheckRequest {
 
 /// What the rules would say.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Checked {
+pub struct RuleCheck {
     /// What they say.
     pub verdict: Verdict,
     /// Rules that would allow it, the narrowest first.
@@ -82,22 +82,26 @@ pub struct Checked {
 /// Rules and grants.
 impl Service {
     /// Every rule that counts in a folder, or everywhere.
-    pub async fn rules(&self, caller: &Caller, cwd: Option<String>) -> Result<RulesOverview> {
+    pub async fn rules(
+        &self,
+        caller: &Caller,
+        cwd: Option<String>,
+    ) -> ServiceResult<RulesOverview> {
         refuse_agents(caller)?;
-        let seen = self.look(move |rulebook| {
-            let chapter = rulebook.chapter(cwd.as_deref());
-            (chapter, rulebook.problems())
+        let seen = self.read_rules(move |rulebook| {
+            let rules = rulebook.rules_for(cwd.as_deref());
+            (rules, rulebook.problems())
         });
-        let (chapter, problems) = seen.await.ok_or_else(unseen)?;
+        let (rules, problems) = seen.await.ok_or_else(rules_unreadable)?;
         let mut grants = self.find_grants(|_| true).await?;
         grants.sort_by(|a, b| (a.created_at, &a.grant.id).cmp(&(b.created_at, &b.grant.id)));
         Ok(RulesOverview {
-            files: chapter.listed(),
+            files: rules.list_rules(),
             grants,
             problems,
-            suspended: chapter.suspended.clone(),
-            project: chapter.project.clone(),
-            untrusted: files_of(&chapter.untrusted),
+            suspended: rules.suspended.clone(),
+            project: rules.project.clone(),
+            untrusted: files_of(&rules.untrusted),
         })
     }
 
@@ -105,7 +109,7 @@ impl Service {
     pub async fn find_grants(
         &self,
         is_wanted: impl Fn(&Grant) -> bool + Send + 'static,
-    ) -> Result<Vec<GrantState>> {
+    ) -> ServiceResult<Vec<GrantState>> {
         let now = self.now();
         self.read(move |view| {
             let grants = view.state.grants();
@@ -118,20 +122,20 @@ impl Service {
     }
 
     /// What is wrong with rule files, as far as they were looked at.
-    pub async fn rule_problems(&self) -> Vec<Problem> {
-        let problems = self.look(Rulebook::problems).await;
+    pub async fn rule_problems(&self) -> Vec<RuleFileProblem> {
+        let problems = self.read_rules(Rulebook::problems).await;
         problems.unwrap_or_else(|| {
-            vec![Problem {
+            vec![RuleFileProblem {
                 file: "rule files".to_owned(),
                 line: None,
-                message: UNSEEN.to_owned(),
+                message: RULES_UNREADABLE.to_owned(),
                 suspends: true,
             }]
         })
     }
 
     /// Makes a grant and settles whatever in the inbox it covers.
-    pub async fn add_grant(&self, caller: Caller, draft: GrantDraft) -> Result<GrantAdded> {
+    pub async fn add_grant(&self, caller: Caller, draft: GrantDraft) -> ServiceResult<GrantAdded> {
         let warnings = warnings_of(draft.effect, &draft.rule)?;
         let input = Input::CreateGrant(CreateGrant {
             caller,
@@ -139,9 +143,9 @@ impl Service {
             draft,
         });
         let service = self.clone();
-        self.finish(async move {
+        self.run_to_end(async move {
             let grant = grant(service.submit(input).await?)?;
-            let settled = service.settle_open_logged().await;
+            let settled = service.rejudge_open_logged().await;
             let id = grant.grant.id.clone();
             // It may have been used, or used up, by what it settled.
             let used = service.read(move |view| view.state.find_grant(&id).cloned());
@@ -156,7 +160,7 @@ impl Service {
     }
 
     /// Takes a grant back. Gives it as it was.
-    pub async fn remove_grant(&self, caller: Caller, id: GrantId) -> Result<GrantState> {
+    pub async fn remove_grant(&self, caller: Caller, id: GrantId) -> ServiceResult<GrantState> {
         grant(
             self.submit(Input::RemoveGrant { caller, grant: id })
                 .await?,
@@ -164,25 +168,29 @@ impl Service {
     }
 
     /// What the rules would say, without asking anybody.
-    pub async fn check_rules(&self, caller: &Caller, check: CheckRequest) -> Result<Checked> {
+    pub async fn check_rules(
+        &self,
+        caller: &Caller,
+        check: CheckRequest,
+    ) -> ServiceResult<RuleCheck> {
         refuse_agents(caller)?;
         let agent = check.agent.clone();
-        let (project, above) = self
+        let (project, ancestors) = self
             .read(move |view| {
                 let project = agent.as_ref().and_then(|agent| project_of(view, agent));
-                (project, above(view, agent.as_ref()))
+                (project, ancestor_folders(view, agent.as_ref()))
             })
             .await?;
-        let unread = Unread {
+        let facts = AskFacts {
             tool: check.tool,
             input: check.input,
             cwd: check.cwd,
             project,
             own_tool: false,
-            above,
+            ancestors,
         };
-        let Some(assessed) = self.assess(unread).await else {
-            return Err(unseen());
+        let Some(assessed) = self.assess(facts).await else {
+            return Err(rules_unreadable());
         };
         let now = self.now();
         let (verdict, beside) = self
@@ -193,7 +201,7 @@ impl Service {
                     agent,
                     project: judged.project.as_deref(),
                 };
-                let grants = counting(view, asking, now);
+                let grants = counting_grants(view, asking, now);
                 let names = names_of(view.state, agent, now);
                 (judged.verdict, (assessed, grants, names))
             })
@@ -202,7 +210,7 @@ impl Service {
             Effect::Ask => self.suggest(beside).await,
             Effect::Allow | Effect::Deny => Vec::new(),
         };
-        Ok(Checked {
+        Ok(RuleCheck {
             verdict: Verdict::clone(&verdict),
             candidates,
         })
@@ -211,7 +219,7 @@ impl Service {
     /// Trying candidates takes a while, so it is done beside the loop, on a copy of what counts.
     async fn suggest(
         &self,
-        (assessed, grants, names): (Box<Assessed>, Vec<Arc<Grant>>, Vec<String>),
+        (assessed, grants, names): (Box<AssessedAsk>, Vec<Arc<Grant>>, Vec<String>),
     ) -> Vec<Candidate> {
         let rulebook = self.shared.rulebook.clone();
         let trying = tokio::task::spawn_blocking(move || {
@@ -228,7 +236,7 @@ impl Service {
         &self,
         caller: &Caller,
         approval: ApprovalId,
-    ) -> Result<Vec<Candidate>> {
+    ) -> ServiceResult<Vec<Candidate>> {
         refuse_agents(caller)?;
         let found = self.load_approval(caller, approval).await?;
         let Some(tool) = found.ask.tool.clone() else {
@@ -244,22 +252,27 @@ impl Service {
     }
 
     /// What stands for the project that an ask would run in, if it is in one.
-    pub async fn project_of_ask(&self, approval: &Approval) -> Result<Option<String>> {
+    pub async fn project_of_ask(&self, approval: &Approval) -> ServiceResult<Option<String>> {
         let ask = approval.ask.clone();
-        let unread = self.read(move |view| unread_ask(view, &ask)).await?;
-        let assessed = self.assess(unread).await;
+        let facts = self.read(move |view| ask_facts(view, &ask)).await?;
+        let assessed = self.assess(facts).await;
         Ok(assessed.and_then(|assessed| assessed.project()))
     }
 
     /// Trusts a rule file as it is now.
-    pub async fn trust_rules(&self, caller: Caller, file: String, digest: String) -> Result<()> {
+    pub async fn trust_rules(
+        &self,
+        caller: Caller,
+        file: String,
+        digest: String,
+    ) -> ServiceResult<()> {
         let input = Input::TrustRules {
             caller,
             file,
             digest,
         };
         let service = self.clone();
-        self.finish(async move {
+        self.run_to_end(async move {
             service.submit(input).await?;
             let trusted = service.read(|view| {
                 let trusted = view.state.trusted_files();
@@ -268,9 +281,9 @@ impl Service {
                     .collect()
             });
             let trusted = trusted.await?;
-            let seen = service.look(move |rulebook| rulebook.set_trusted(trusted));
-            seen.await.ok_or_else(unseen)?;
-            service.settle_open_logged().await;
+            let seen = service.read_rules(move |rulebook| rulebook.set_trusted(trusted));
+            seen.await.ok_or_else(rules_unreadable)?;
+            service.rejudge_open_logged().await;
             Ok(())
         })
         .await
@@ -283,7 +296,7 @@ impl Service {
         caller: Caller,
         id: AgentId,
         for_ms: Option<u64>,
-    ) -> Result<Agent> {
+    ) -> ServiceResult<Agent> {
         let until = for_ms.map(|ms| self.now().plus_ms(ms));
         let input = Input::SetBypass {
             caller,
@@ -291,10 +304,10 @@ impl Service {
             until,
         };
         let service = self.clone();
-        self.finish(async move {
+        self.run_to_end(async move {
             let switched = agent(service.submit(input).await?)?.0;
             if switched.bypass_until.is_some() {
-                service.settle_open_logged().await;
+                service.rejudge_open_logged().await;
             }
             Ok(switched)
         })
@@ -302,17 +315,17 @@ impl Service {
     }
 
     /// Runs something to its end, whether or not the caller still listens.
-    pub(super) async fn finish<T: Send + 'static>(
+    pub(super) async fn run_to_end<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
+        work: impl Future<Output = ServiceResult<T>> + Send + 'static,
+    ) -> ServiceResult<T> {
         let work = TaskTracker::new().spawn(work);
         work.await.map_err(|_| ServiceError::ShuttingDown)?
     }
 }
 
 /// The grants that count for whoever asks.
-fn counting(view: View<'_>, asking: Asking<'_>, now: Timestamp) -> Vec<Arc<Grant>> {
+fn counting_grants(view: StateView<'_>, asking: Asking<'_>, now: Timestamp) -> Vec<Arc<Grant>> {
     let grants = view.state.grants();
     grants
         .filter(|grant| view.state.grant_counts(&grant.grant.id, asking, now))
@@ -321,20 +334,20 @@ fn counting(view: View<'_>, asking: Asking<'_>, now: Timestamp) -> Vec<Arc<Grant
 }
 
 /// Agents are ruled; they neither see nor make rules.
-pub(super) fn refuse_agents(caller: &Caller) -> Result<()> {
+pub(super) fn refuse_agents(caller: &Caller) -> ServiceResult<()> {
     caller.principal.agent().map_or(Ok(()), |agent| {
         Err(Rejection::AgentNotAllowed(agent.clone()).into())
     })
 }
 
 /// Reads a rule, and says what its author should know about it.
-pub(super) fn warnings_of(effect: Effect, rule: &str) -> Result<Vec<String>> {
+pub(super) fn warnings_of(effect: Effect, rule: &str) -> ServiceResult<Vec<String>> {
     let rule = Rule::parse(effect, rule).map_err(|error| Rejection::BadGrant(error.to_string()))?;
     Ok(rule.warnings())
 }
 
 /// A rule on its own.
-pub(super) fn parse_rule(effect: Effect, rule: &str) -> Result<Entry> {
+pub(super) fn parse_rule(effect: Effect, rule: &str) -> ServiceResult<Entry> {
     let entry = Entry::parse(effect, rule, Origin::file("rule", 1));
     Ok(entry.map_err(|error| Rejection::BadGrant(error.to_string()))?)
 }

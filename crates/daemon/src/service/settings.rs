@@ -7,12 +7,12 @@ use std::sync::Arc;
 use countersign_agents::adapter::McpServer;
 use countersign_core::limits::{ESCALATION_MS, EXPIRY_HOLD_MS, OWNER_GRACE_MS, RUNNER_PATIENCE_MS};
 
-use crate::names::random_hex;
+use crate::ids::random_hex;
 use crate::rulebook::Rulebook;
 
 /// What a host is started with.
 #[derive(Clone)]
-pub struct Settings {
+pub struct HostSettings {
     /// The version the record shows.
     pub version: String,
     /// The time a lost owner has to come back.
@@ -27,7 +27,7 @@ pub struct Settings {
     pub runners: RunnerSettings,
 }
 
-impl Settings {
+impl HostSettings {
     /// The usual times.
     pub fn new(version: impl Into<String>) -> Self {
         Self {

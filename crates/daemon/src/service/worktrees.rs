@@ -11,7 +11,7 @@ use countersign_core::{AgentId, Caller, Managed, ManagedInput, Rejection};
 use crate::reply::ServiceError;
 use crate::supervisor::chain;
 
-use super::{Result, Service};
+use super::{Service, ServiceResult};
 
 /// A known agent, and whether it is installed.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct CatalogEntry {
 /// Worktrees and the catalog.
 impl Service {
     /// What an agent changed since its worktree was made.
-    pub async fn agent_diff(&self, agent: AgentId) -> Result<WorktreeDiff> {
+    pub async fn agent_diff(&self, agent: AgentId) -> ServiceResult<WorktreeDiff> {
         let (_, worktree) = self.load_worktree(agent).await?;
         let diff = worktree::diff(&worktree).await;
         diff.map_err(|error| failed(&error))
@@ -38,7 +38,7 @@ impl Service {
         caller: &Caller,
         agent: AgentId,
         discard: DiscardWork,
-    ) -> Result<RemovalOutcome> {
+    ) -> ServiceResult<RemovalOutcome> {
         if !caller.principal.is_operator() {
             return Err(Rejection::ObserverCannotChange.into());
         }
@@ -49,12 +49,13 @@ impl Service {
         let removed = worktree::remove(&worktree, discard).await;
         let removed = removed.map_err(|error| failed(&error))?;
         if matches!(removed, RemovalOutcome::Removed { .. }) {
-            self.want(ManagedInput::WorktreeRemoved(agent)).await?;
+            self.submit_managed(ManagedInput::WorktreeRemoved(agent))
+                .await?;
         }
         Ok(removed)
     }
 
-    async fn load_worktree(&self, agent: AgentId) -> Result<(Arc<Managed>, Worktree)> {
+    async fn load_worktree(&self, agent: AgentId) -> ServiceResult<(Arc<Managed>, Worktree)> {
         let (found, _) = self.load_agent(agent.clone()).await?;
         let managed = found
             .managed

@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 use countersign_core::{ClientId, State};
 use countersign_store::{RescuedRecord, StoreError};
 
-use super::{Answer, Command, ReadScope, StateRead, Supervisor, View, chain, refuse_with};
+use super::{
+    ReadScope, ReplySender, StateRead, StateView, Supervisor, SupervisorCommand, chain, refuse_with,
+};
 use crate::gate::Gate;
 use crate::reply::ServiceError;
 
@@ -20,7 +22,7 @@ const LOST: &str = "nothing is recorded or allowed any more; save what the host 
 
 /// Why nothing can be committed.
 #[derive(Clone, Debug)]
-pub(crate) struct StoreTrouble {
+pub(crate) struct StoreOutage {
     pub(crate) message: Arc<str>,
     /// The record is lost, and with it everything that would be committed.
     pub(crate) lost: bool,
@@ -41,19 +43,19 @@ impl Supervisor {
     /// that ended meanwhile and still hold something, as their loss may be what was not committed;
     /// nothing if there was no failure.
     pub(super) fn recover(&mut self) -> Result<Option<Vec<ClientId>>, ServiceError> {
-        let trouble = self.trouble.borrow().clone();
-        let Some(trouble) = trouble else {
+        let outage = self.outage.borrow().clone();
+        let Some(outage) = outage else {
             return self.check_record().map(|()| None);
         };
         if self.record.lost {
-            return Err(ServiceError::Store(trouble.message));
+            return Err(ServiceError::Store(outage.message));
         }
         if self.record.ahead {
             self.reload()
-                .map_err(|()| ServiceError::Store(trouble.message))?;
+                .map_err(|()| ServiceError::Store(outage.message))?;
         }
         self.check_record()?;
-        self.trouble.send_replace(None);
+        self.outage.send_replace(None);
         self.post_all_duties();
         let holding = self.state.holding_clients().cloned();
         let gone = holding.filter(|client| !self.presence.is_connected(client));
@@ -63,7 +65,7 @@ impl Supervisor {
     /// Before anything is decided or shown: what was committed is still where the next host looks.
     fn check_record(&mut self) -> Result<(), ServiceError> {
         let checked = self.log.check();
-        checked.map_err(|error| self.failed(&error))
+        checked.map_err(|error| self.note_failure(&error))
     }
 
     /// Loads what was committed. Not from a lost record: it may hold what was never acknowledged.
@@ -76,18 +78,18 @@ impl Supervisor {
         })?;
         self.feed.reset(snapshot.head);
         self.state = State::restore(snapshot);
-        self.gate = Gate::of(&self.state);
+        self.gate = Gate::from_state(&self.state);
         self.record.ahead = false;
         Ok(())
     }
 
     /// Notes a commit that failed: the state holds what it would have committed.
-    pub(super) fn failed_commit(&mut self, error: &StoreError) -> ServiceError {
+    pub(super) fn note_failed_commit(&mut self, error: &StoreError) -> ServiceError {
         self.record.ahead = true;
-        self.failed(error)
+        self.note_failure(error)
     }
 
-    fn failed(&mut self, error: &StoreError) -> ServiceError {
+    fn note_failure(&mut self, error: &StoreError) -> ServiceError {
         self.record.lost |= matches!(error, StoreError::Lost { .. });
         let mut message = chain(error);
         if self.record.lost {
@@ -98,7 +100,7 @@ impl Supervisor {
         self.counters
             .commit_failures
             .fetch_add(1, Ordering::Relaxed);
-        self.trouble.send_replace(Some(StoreTrouble {
+        self.outage.send_replace(Some(StoreOutage {
             message: message.clone(),
             lost: self.record.lost,
             unreadable: self.record.lost && self.record.ahead,
@@ -106,21 +108,21 @@ impl Supervisor {
         ServiceError::Store(message)
     }
 
-    pub(super) fn read(&self, read: StateRead) {
-        read(View {
+    pub(super) fn run_read(&self, read: StateRead) {
+        read(StateView {
             state: &self.state,
             presence: &self.presence,
             gate: &self.gate,
         });
     }
 
-    pub(super) fn read_all(&self, reads: Vec<StateRead>) {
+    pub(super) fn run_reads(&self, reads: Vec<StateRead>) {
         for one in reads {
-            self.read(one);
+            self.run_read(one);
         }
     }
 
-    pub(super) fn rescue(&mut self, target: &Path, answer: Answer<RescuedRecord>) {
+    pub(super) fn rescue(&mut self, target: &Path, answer: ReplySender<RescuedRecord>) {
         let rescued = self.log.rescue(target);
         let rescued = rescued.map_err(|error| ServiceError::World(chain(&error).into()));
         // A caller that no longer listens finds the file.
@@ -128,28 +130,30 @@ impl Supervisor {
     }
 
     /// What becomes of a command while nothing can be decided. Waits go on.
-    pub(super) fn refuse(&mut self, command: Command, error: &ServiceError) {
+    pub(super) fn refuse(&mut self, command: SupervisorCommand, error: &ServiceError) {
         match command {
-            Command::Input(_, Some(answer))
-            | Command::Ask(_, answer)
-            | Command::Heard { answer, .. }
-            | Command::Delegate { answer, .. }
-            | Command::Settle { answer, .. } => refuse_with(answer, error.clone()),
-            Command::WaitApproval { id, tell, answer } => {
+            SupervisorCommand::Input(_, Some(answer))
+            | SupervisorCommand::Ask(_, answer)
+            | SupervisorCommand::RecordOutput { answer, .. }
+            | SupervisorCommand::Delegate { answer, .. }
+            | SupervisorCommand::Rejudge { answer, .. } => refuse_with(answer, error.clone()),
+            SupervisorCommand::WaitApproval { id, tell, answer } => {
                 self.waiters.wait_approval(id, tell, answer);
             }
-            Command::WaitQuestion { id, answer } => self.waiters.wait_question(id, answer),
-            Command::WaitDropped => self.waiters.sweep(),
-            Command::Rescue { target, answer } => self.rescue(&target, answer),
-            Command::Read(scope, read) if self.may_read(scope) => self.read(read),
+            SupervisorCommand::WaitQuestion { id, answer } => {
+                self.waiters.wait_question(id, answer);
+            }
+            SupervisorCommand::WaitDropped => self.waiters.sweep(),
+            SupervisorCommand::Rescue { target, answer } => self.rescue(&target, answer),
+            SupervisorCommand::Read(scope, read) if self.may_read(scope) => self.run_read(read),
             // A read that is never run drops its answer, which its caller sees as unavailable.
-            Command::Read(..)
-            | Command::Input(_, None)
-            | Command::Connected(_)
-            | Command::Subscribed(_)
-            | Command::Disconnected(_)
-            | Command::Time
-            | Command::Stop => {}
+            SupervisorCommand::Read(..)
+            | SupervisorCommand::Input(_, None)
+            | SupervisorCommand::Connected(_)
+            | SupervisorCommand::Subscribed(_)
+            | SupervisorCommand::Disconnected(_)
+            | SupervisorCommand::Time
+            | SupervisorCommand::Stop => {}
         }
     }
 

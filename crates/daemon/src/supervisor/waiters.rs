@@ -10,28 +10,28 @@ use countersign_core::{
     Seq, Timestamp,
 };
 
-use super::{Answer, Pending, Supervisor, Turn, refuse_with};
-use crate::reply::{Reply, ServiceError};
+use super::{CommitBatch, PendingReply, ReplySender, Supervisor, refuse_with};
+use crate::reply::{CommandReply, ServiceError};
 
 /// Open waits, by what they wait for.
 #[derive(Default)]
-pub(crate) struct Waiters {
+pub(crate) struct AnswerWaiters {
     approvals: HashMap<ApprovalId, Vec<ApprovalWaiter>>,
-    questions: HashMap<QuestionId, Vec<Answer<Question>>>,
+    questions: HashMap<QuestionId, Vec<ReplySender<Question>>>,
     dropped: usize,
 }
 
 /// One who waits for an approval; `tell` if it is its asker.
 struct ApprovalWaiter {
-    tell: bool,
-    answer: Answer<Approval>,
+    is_asker: bool,
+    answer: ReplySender<Approval>,
 }
 
-/// Waits that a turn ended: answered once that is durable, and open again if it never is.
+/// Waits that a batch ended: answered once that is durable, and open again if it never is.
 #[derive(Default)]
 pub(super) struct EndedWaits {
     approvals: Vec<(ApprovalWaiter, Approval)>,
-    questions: Vec<(Answer<Question>, Question)>,
+    questions: Vec<(ReplySender<Question>, Question)>,
 }
 
 impl EndedWaits {
@@ -46,17 +46,25 @@ impl EndedWaits {
     }
 }
 
-impl Waiters {
-    pub(super) fn wait_approval(&mut self, id: ApprovalId, tell: bool, answer: Answer<Approval>) {
+impl AnswerWaiters {
+    pub(super) fn wait_approval(
+        &mut self,
+        id: ApprovalId,
+        tell: bool,
+        answer: ReplySender<Approval>,
+    ) {
         let waiting = self.approvals.entry(id).or_default();
         if waiting.len() < WAITERS_PER_SUBJECT_MAX {
-            waiting.push(ApprovalWaiter { tell, answer });
+            waiting.push(ApprovalWaiter {
+                is_asker: tell,
+                answer,
+            });
         } else {
             refuse_with(answer, too_many_waits());
         }
     }
 
-    pub(super) fn wait_question(&mut self, id: QuestionId, answer: Answer<Question>) {
+    pub(super) fn wait_question(&mut self, id: QuestionId, answer: ReplySender<Question>) {
         let waiting = self.questions.entry(id).or_default();
         if waiting.len() < WAITERS_PER_SUBJECT_MAX {
             waiting.push(answer);
@@ -97,13 +105,13 @@ impl Waiters {
 
 impl Supervisor {
     /// Hands a question that ended to those who wait for it.
-    pub(super) fn wake_waiters(
+    pub(super) fn end_question_waits(
         &mut self,
         seq: Seq,
         at: Timestamp,
         event: &Event,
         question: Option<&mut Question>,
-        turn: &mut Turn,
+        batch: &mut CommitBatch,
     ) {
         if let (Event::QuestionEnded(e), Some(question)) = (event, question) {
             question.ended = Some(QuestionEnded {
@@ -113,17 +121,17 @@ impl Supervisor {
             });
             let waiting = self.waiters.questions.remove(&e.question);
             for answer in waiting.unwrap_or_default() {
-                turn.ended_waits.questions.push((answer, question.clone()));
+                batch.ended_waits.questions.push((answer, question.clone()));
             }
         }
     }
 
     /// If the last event ended an approval with waiters, they are told in the same commit.
-    pub(super) fn tell_waiters(&mut self, turn: &mut Turn) {
+    pub(super) fn end_approval_waits(&mut self, batch: &mut CommitBatch) {
         let Some(Committed {
             event: Event::ApprovalResolved(resolved),
             ..
-        }) = turn.entries.last()
+        }) = batch.entries.last()
         else {
             return;
         };
@@ -134,48 +142,56 @@ impl Supervisor {
         let Some(approval) = self.state.find_approval(&id).cloned() else {
             return;
         };
-        self.end_waits(waiting, approval, turn);
+        self.end_waits(waiting, approval, batch);
     }
 
-    fn end_waits(&mut self, mut waiting: Vec<ApprovalWaiter>, approval: Approval, turn: &mut Turn) {
+    fn end_waits(
+        &mut self,
+        mut waiting: Vec<ApprovalWaiter>,
+        approval: Approval,
+        batch: &mut CommitBatch,
+    ) {
         waiting.retain(|waiter| !waiter.answer.is_closed());
-        let told = if waiting.iter().any(|waiter| waiter.tell) {
-            self.tell(approval, turn)
+        let told = if waiting.iter().any(|waiter| waiter.is_asker) {
+            self.record_attempt(approval, batch)
         } else {
             approval
         };
         let ended = waiting.into_iter().map(|waiter| (waiter, told.clone()));
-        turn.ended_waits.approvals.extend(ended);
+        batch.ended_waits.approvals.extend(ended);
     }
 
     /// Records that the asker is about to be told.
-    fn tell(&mut self, approval: Approval, turn: &mut Turn) -> Approval {
-        let told = self.decide_and_apply(Input::TellAnswer(Box::new(approval.clone())), turn);
-        if let Ok(Pending::Ready(Reply::Approval(told))) = told {
+    fn record_attempt(&mut self, approval: Approval, batch: &mut CommitBatch) -> Approval {
+        let told = self.decide_and_apply(Input::TellAnswer(Box::new(approval.clone())), batch);
+        if let Ok(PendingReply::Ready(CommandReply::Approval(told))) = told {
             *told
         } else {
             approval
         }
     }
 
-    pub(super) fn wait_approval(
+    pub(super) fn add_approval_wait(
         &mut self,
         id: ApprovalId,
         tell: bool,
-        answer: Answer<Approval>,
-        turn: &mut Turn,
+        answer: ReplySender<Approval>,
+        batch: &mut CommitBatch,
     ) {
         match self.state.find_approval(&id).cloned() {
             None => refuse_with(answer, Rejection::UnknownApproval(id).into()),
             Some(approval) if approval.is_pending() => self.waiters.wait_approval(id, tell, answer),
             Some(approval) => {
-                let waiter = ApprovalWaiter { tell, answer };
-                self.end_waits(vec![waiter], approval, turn);
+                let waiter = ApprovalWaiter {
+                    is_asker: tell,
+                    answer,
+                };
+                self.end_waits(vec![waiter], approval, batch);
             }
         }
     }
 
-    pub(super) fn wait_question(&mut self, id: QuestionId, answer: Answer<Question>) {
+    pub(super) fn add_question_wait(&mut self, id: QuestionId, answer: ReplySender<Question>) {
         if self.state.find_question(&id).is_some() {
             self.waiters.wait_question(id, answer);
         } else {
@@ -184,7 +200,7 @@ impl Supervisor {
     }
 
     /// After the state was loaded again: answers waits for what is no longer open.
-    pub(super) fn answer_ended_waits(&mut self, turn: &mut Turn) {
+    pub(super) fn recheck_waits(&mut self, batch: &mut CommitBatch) {
         let state = &self.state;
         let is_open = |id: &ApprovalId| state.find_approval(id).is_some_and(Approval::is_pending);
         let approvals = self.waiters.approvals.extract_if(|id, _| !is_open(id));
@@ -193,13 +209,17 @@ impl Supervisor {
         let questions = self.waiters.questions.extract_if(|id, _| !is_open(id));
         let questions: Vec<_> = questions.collect();
         for (id, waiting) in approvals {
-            for ApprovalWaiter { tell, answer } in waiting {
-                self.wait_approval(id.clone(), tell, answer, turn);
+            for ApprovalWaiter {
+                is_asker: tell,
+                answer,
+            } in waiting
+            {
+                self.add_approval_wait(id.clone(), tell, answer, batch);
             }
         }
         for (id, waiting) in questions {
             for answer in waiting {
-                self.wait_question(id.clone(), answer);
+                self.add_question_wait(id.clone(), answer);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_core::event::Effect;
 use countersign_core::{Changes, Committed, Snapshot};
-use countersign_daemon::{EventLog, Settings, StoreError};
+use countersign_daemon::{EventLog, HostSettings, StoreError};
 
 use crate::fixture::{ann, draft};
 
@@ -39,7 +39,7 @@ async fn remembering_one_more_costs_one_commit_and_one_row() {
         rows: rows.clone(),
     };
     let (service, _stopped) =
-        countersign_daemon::start(Box::new(log), history, Settings::new("test"))
+        countersign_daemon::start(Box::new(log), history, HostSettings::new("test"))
             .await
             .unwrap();
     let add = async |n: usize| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use countersign_core::event::{Effect, Scope};
 use countersign_core::{Approval, AskRequest};
 use countersign_daemon::{
-    CheckRequest, GrantDraft, Rulebook, RulebookConfig, Service, Settings, Stopped,
+    CheckRequest, GrantDraft, HostSettings, Rulebook, RulebookConfig, Service, SupervisorExit,
 };
 use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
@@ -22,7 +22,7 @@ struct Place {
     folder: TempDir,
     rulebook: Arc<Rulebook>,
     service: Service,
-    _stopped: Stopped,
+    _stopped: SupervisorExit,
 }
 
 impl Place {
@@ -37,9 +37,9 @@ impl Place {
             managed_claude: path("managed.json"),
         })
         .unwrap();
-        let settings = Settings {
+        let settings = HostSettings {
             rulebook: rulebook.clone(),
-            ..Settings::new("test")
+            ..HostSettings::new("test")
         };
         let record = path("host").join("countersign.db");
         let (service, stopped) = countersign_daemon::open(&record, settings).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_projects_file_loosens_only_once_it_is_trusted() {
     let asked = place.asks(&cwd, "make test").await;
     assert_eq!(outcome(&asked), "open");
     let cwd_text = cwd.to_str().unwrap().to_owned();
-    let chapter = place.rulebook.chapter(Some(&cwd_text));
+    let chapter = place.rulebook.rules_for(Some(&cwd_text));
     let (file, digest) = chapter.untrusted[0].clone();
     place
         .service

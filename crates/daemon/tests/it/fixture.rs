@@ -8,13 +8,13 @@ use countersign_core::{
     AgentId, Answer, Approval, ApprovalId, AskRequest, Caller, Json, Principal, PrincipalKey,
     RegisterAgent, Role,
 };
-use countersign_daemon::{GrantDraft, Service, Settings, Stopped, random_hex};
+use countersign_daemon::{GrantDraft, HostSettings, Service, SupervisorExit, random_hex};
 use tempfile::TempDir;
 
 /// A host that is running.
 pub(crate) struct Host {
     pub(crate) service: Service,
-    stopped: Stopped,
+    stopped: SupervisorExit,
     pub(crate) folder: TempDir,
 }
 
@@ -70,9 +70,9 @@ impl Host {
     }
 }
 
-pub(crate) async fn open(folder: &Path) -> (Service, Stopped) {
+pub(crate) async fn open(folder: &Path) -> (Service, SupervisorExit) {
     let path = folder.join("countersign.db");
-    countersign_daemon::open(&path, Settings::new("test"))
+    countersign_daemon::open(&path, HostSettings::new("test"))
         .await
         .unwrap()
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use countersign_daemon::{
-    Chapter, LayerAllows, ListedRule, Problem, Rulebook, RulebookConfig, RulebookError,
+    DirRules, LayerAllows, ListedRule, RuleFileProblem, Rulebook, RulebookConfig, RulebookError,
     foreign_policy,
 };
 use countersign_rules::{Effect, ForeignTool, Request, assess, judge};
@@ -53,15 +53,15 @@ impl Fixture {
         Rulebook::open(self.config()).unwrap()
     }
 
-    fn chapter(&self, book: &Rulebook) -> Arc<Chapter> {
+    fn chapter(&self, book: &Rulebook) -> Arc<DirRules> {
         book.refresh();
-        book.chapter(self.project.to_str())
+        book.rules_for(self.project.to_str())
     }
 
     /// The rules of the project, each with its effect, where it stands and whether it counts.
     fn listed(&self, book: &Rulebook) -> Vec<String> {
         book.refresh();
-        let listed = book.listed(self.project.to_str());
+        let listed = book.list_rules(self.project.to_str());
         listed.iter().map(|listed| self.shown(listed)).collect()
     }
 
@@ -79,7 +79,7 @@ impl Fixture {
 
     fn problems(&self, book: &Rulebook) -> Vec<String> {
         book.refresh();
-        let shown = |problem: Problem| {
+        let shown = |problem: RuleFileProblem| {
             let file = Path::new(&problem.file).strip_prefix(&self.home).unwrap();
             let line = problem.line.map(|line| format!(":{line}"));
             let suspends = if problem.suspends { " (suspends)" } else { "" };
@@ -175,7 +175,7 @@ async fn an_edit_is_noticed_when_nobody_asks() {
     assert!(!changes.has_changed().unwrap());
     write(&fixture.user_file(), "deny = [\"Bash(rm)\"]\n");
     changes.changed().await.unwrap();
-    let rules: usize = book.chapter(None).listed().len();
+    let rules: usize = book.rules_for(None).list_rules().len();
     assert_eq!(rules, 1);
 }
 
@@ -184,7 +184,7 @@ fn a_folder_that_cannot_be_is_one_that_is_not_known() {
     let fixture = Fixture::new();
     let book = fixture.open();
     for cwd in ["", "relative", "/a\0b", &"/a".repeat(4096)] {
-        assert_eq!(book.chapter(Some(cwd)).place.cwd, "", "{cwd}");
+        assert_eq!(book.rules_for(Some(cwd)).place.cwd, "", "{cwd}");
     }
 }
 
@@ -212,7 +212,7 @@ fn a_users_file_that_breaks_keeps_its_denies_and_suspends_every_allow() {
         ["rules.toml:1: unknown key `dney`; known are allow, ask, deny, rule, others (suspends)"]
     );
     assert!(fixture.chapter(&book).suspended.is_some());
-    assert!(book.chapter(None).suspended.is_some());
+    assert!(book.rules_for(None).suspended.is_some());
     write(
         &fixture.user_file(),
         "allow = [\"Bash(ls)\"]\nask = [\"Bash(git push)\"]\ndeny = [\"Bash(rm)\"]\n",
@@ -308,7 +308,7 @@ fn a_broken_project_file_suspends_that_project_alone() {
         ["deny Bash(rm) /project/.countersign/rules.toml:1"]
     );
     assert!(fixture.chapter(&book).suspended.is_some());
-    assert_eq!(book.chapter(fixture.home.to_str()).suspended, None);
+    assert_eq!(book.rules_for(fixture.home.to_str()).suspended, None);
 }
 
 #[test]
@@ -402,9 +402,9 @@ fn a_folder_cannot_leave_its_project_by_declaring_itself_one() {
     let inner = fixture.project.join("inner");
     fs::create_dir_all(inner.join(".git")).unwrap();
     let book = fixture.open();
-    let chapter = book.chapter(inner.to_str());
+    let chapter = book.rules_for(inner.to_str());
     let listed: Vec<_> = chapter
-        .listed()
+        .list_rules()
         .iter()
         .map(|rule| fixture.shown(rule))
         .collect();
@@ -432,7 +432,7 @@ fn the_users_own_file_is_no_project_file() {
         ..fixture.config()
     };
     let book = Rulebook::open(config).unwrap();
-    let chapter = book.chapter(fixture.home.to_str());
+    let chapter = book.rules_for(fixture.home.to_str());
     assert_eq!(
         (
             chapter.project.clone(),
@@ -510,7 +510,7 @@ fn a_broken_file_of_another_tool_suspends_and_never_stops_the_host() {
     assert_eq!(fixture.chapter(&book).suspended, Some(why.clone()));
     assert_eq!(
         book.problems(),
-        [Problem {
+        [RuleFileProblem {
             file: "rules of claude".into(),
             line: None,
             message: why,
@@ -614,7 +614,7 @@ fn every_tool_is_found_where_it_keeps_its_rules() {
 /// What the files alone say of a command of an agent to which an operator gave a name.
 fn says(book: &Rulebook, cwd: &Path, agent: Option<&str>, command: &str) -> Effect {
     book.refresh();
-    let chapter = book.chapter(cwd.to_str());
+    let chapter = book.rules_for(cwd.to_str());
     let input = serde_json::json!({ "command": command });
     let request = Request::from_tool("Bash", Some(&input), chapter.place.clone());
     let assessed = assess(&request, book.facts());

@@ -248,7 +248,7 @@ impl Authenticator {
         &self,
         chains: Vec<Vec<ProcessKey>>,
     ) -> Result<Option<AgentId>, ApiError> {
-        if let Some(agent) = self.service.agent_among(chains.concat()).await? {
+        if let Some(agent) = self.service.find_agent_of(chains.concat()).await? {
             return Ok(Some(agent));
         }
         let outside = self.service.outside_processes().await?;

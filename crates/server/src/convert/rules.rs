@@ -3,7 +3,8 @@
 use countersign_core::GrantState;
 use countersign_core::event::{PartKind, RuleRef, Scope, Verdict, VerdictPart};
 use countersign_daemon::{
-    Backtest, Candidate, Contradiction, ListedRule, Mined, Problem, RulesOverview,
+    BacktestContradiction, BacktestReport, Candidate, ListedRule, RuleFileProblem, RuleProposal,
+    RulesOverview,
 };
 use countersign_protocol::{
     BacktestResult, FileRule, GrantRow, HostRule, HostVerdict, HostVerdictPart, MinedRule,
@@ -106,7 +107,7 @@ fn file_rule(listed: &ListedRule) -> FileRule {
     }
 }
 
-pub(crate) fn problem(problem: Problem) -> RuleProblem {
+pub(crate) fn problem(problem: RuleFileProblem) -> RuleProblem {
     RuleProblem {
         file: problem.file,
         line: problem.line,
@@ -123,7 +124,7 @@ pub(crate) fn candidate(candidate: Candidate) -> RuleCandidate {
     }
 }
 
-pub(crate) fn mined(mined: Mined) -> MinedRule {
+pub(crate) fn mined(mined: RuleProposal) -> MinedRule {
     MinedRule {
         allowed: mined.allowed,
         examples: mined.examples.iter().map(ToString::to_string).collect(),
@@ -132,7 +133,7 @@ pub(crate) fn mined(mined: Mined) -> MinedRule {
     }
 }
 
-pub(crate) fn backtest(result: &Backtest) -> BacktestResult {
+pub(crate) fn backtest(result: &BacktestReport) -> BacktestResult {
     BacktestResult {
         agreed: result.agreed,
         already_settled_by_rules: result.already_settled_by_rules,
@@ -143,7 +144,7 @@ pub(crate) fn backtest(result: &Backtest) -> BacktestResult {
     }
 }
 
-fn contradiction(row: &Contradiction) -> countersign_protocol::Contradiction {
+fn contradiction(row: &BacktestContradiction) -> countersign_protocol::Contradiction {
     countersign_protocol::Contradiction {
         approval_id: row.approval.to_string(),
         by: who(&row.by),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use countersign_core::{AgentId, ApprovalId, Caller, Rejection};
-use countersign_daemon::{Filter, Service};
+use countersign_daemon::{EventFilter, Service};
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, HostApproval, HostQuestion, Reason};
 
@@ -130,7 +130,7 @@ pub(crate) async fn wait(
 /// A question that is open counts at once; an ask only if it comes now, since its answer may be a
 /// person's alone to give.
 async fn until_asked(service: &Service, wanted: &BTreeSet<AgentId>) -> Result<()> {
-    let filter = Filter {
+    let filter = EventFilter {
         kinds: Some(
             ["question.asked", "approval.requested"]
                 .map(str::to_owned)

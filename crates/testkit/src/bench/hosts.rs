@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use countersign_daemon::Settings;
+use countersign_daemon::HostSettings;
 use countersign_server::{Server, ServerOptions};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -137,7 +137,7 @@ fn free_address() -> Result<SocketAddr> {
 pub async fn serve_from_memory(home: &Path, listen: SocketAddr) -> Result<()> {
     let (log, history) = countersign_store::memory::open_memory();
     let (service, mut stopped) =
-        countersign_daemon::start(Box::new(log), history, Settings::new("memory")).await?;
+        countersign_daemon::start(Box::new(log), history, HostSettings::new("memory")).await?;
     let run = home.join("run");
     // The command line trusts only a folder that is its user's alone.
     std::fs::DirBuilder::new().mode(0o700).create(&run)?;

@@ -13,8 +13,8 @@ use crate::{output, rule_files, shown};
 pub(super) fn explain(params: &CheckRulesParams) -> Result<CheckedRules, CliError> {
     let config = rule_files::rulebook_config(&Paths::from_environment()?);
     let book = Rulebook::open(config).map_err(not_understood)?;
-    let chapter = book.chapter(params.cwd.as_deref());
-    for (file, _) in &chapter.untrusted {
+    let rules = book.rules_for(params.cwd.as_deref());
+    for (file, _) in &rules.untrusted {
         let file = shown::line(file);
         output::say(format_args!(
             "{CARE}not counted, since no host can say whether it is trusted: {file}{CARE:#}"
@@ -24,9 +24,9 @@ pub(super) fn explain(params: &CheckRulesParams) -> Result<CheckedRules, CliErro
         .input
         .as_ref()
         .and_then(|raw| serde_json::from_str(raw.text()).ok());
-    let request = Request::from_tool(&params.tool, input.as_ref(), chapter.place.clone());
+    let request = Request::from_tool(&params.tool, input.as_ref(), rules.place.clone());
     let assessment = assess(&request, book.facts());
-    let verdict = chapter.with_layers(None, |layers| judge(&assessment, &chapter.floor, layers));
+    let verdict = rules.with_layers(None, |layers| judge(&assessment, &rules.floor, layers));
     Ok(CheckedRules {
         candidates: Vec::new(),
         verdict: on_the_wire(&verdict)?,

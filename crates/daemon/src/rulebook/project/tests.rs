@@ -37,7 +37,7 @@ impl Fixture {
     /// Root and identity of a folder, from the base on.
     fn find(&self, cwd: &str) -> Option<(String, String)> {
         let has_rules = |folder: &Path| folder.join(PROJECT_FILE).exists();
-        let project = Project::find(&self.base.join(cwd), has_rules)?;
+        let project = ProjectRoot::find(&self.base.join(cwd), has_rules)?;
         let shown = |path: &Path| path.strip_prefix(&self.base).unwrap().display().to_string();
         Some((shown(&project.root), shown(&project.identity)))
     }

@@ -21,15 +21,18 @@ fn caller(role: Role, name: &str) -> Caller {
 }
 
 /// A loop on the record in a folder, without anybody who attends to agents.
-async fn host(folder: &TempDir, adopted: &[&str]) -> (Service, Stopped) {
+async fn host(folder: &TempDir, adopted: &[&str]) -> (Service, SupervisorExit) {
     let (mut log, history) = countersign_store::open(&folder.path().join("log.db")).unwrap();
     let snapshot = log.load().unwrap();
-    let settings = Settings::new("test");
-    let clock = Clock::start();
+    let settings = HostSettings::new("test");
+    let clock = HostClock::start();
     let (service, _board, stopped) =
         assemble((Box::new(log), history), snapshot, settings, clock).unwrap();
     let adopted = adopted.iter().copied().map(AgentId::new).collect();
-    service.begin("test".to_owned(), adopted).await.unwrap();
+    service
+        .record_start("test".to_owned(), adopted)
+        .await
+        .unwrap();
     (service, stopped)
 }
 
@@ -56,13 +59,13 @@ async fn spawn(service: &Service, agent: &str) {
         prompt: None,
     };
     let wanted = ManagedInput::Spawn(Box::new(spawn));
-    service.want(wanted).await.unwrap();
+    service.submit_managed(wanted).await.unwrap();
     let ready = Ran::Ready {
         session: "s".to_owned(),
         resumable: true,
     };
     let ready = ManagedInput::Ran(AgentId::new(agent), 1, ready);
-    let heard = service.heard(vec![Input::Managed(ready)], Some(bookmark(agent)));
+    let heard = service.record_output(vec![Input::Managed(ready)], Some(bookmark(agent)));
     heard.await.unwrap();
 }
 
@@ -129,7 +132,7 @@ async fn what_an_adopted_agent_is_owed_stays_owed_and_everybody_elses_is_unknown
         spawn(&service, agent).await;
         allow(&service, agent).await;
     }
-    service.send(Command::Stop).await.unwrap();
+    service.send(SupervisorCommand::Stop).await.unwrap();
     stopped.wait().await;
     drop(service);
 

@@ -12,9 +12,9 @@ use countersign_store::memory::{MemoryLog, open_memory};
 use countersign_store::{EventLog, StoreError};
 use tokio::sync::{oneshot, watch};
 
-use super::super::{Command, ReadScope, RecordHealth, View, Waiters};
+use super::super::{AnswerWaiters, ReadScope, RecordHealth, StateView, SupervisorCommand};
 use super::*;
-use crate::clock::Clock;
+use crate::clock::HostClock;
 use crate::feed::Feed;
 use crate::gate::Gate;
 
@@ -159,11 +159,11 @@ fn bookmark(run: u32, heard: u64) -> Bookmark {
     }
 }
 
-type Waiting = oneshot::Receiver<Result<Reply, ServiceError>>;
+type Waiting = oneshot::Receiver<Result<CommandReply, ServiceError>>;
 
-fn heard(inputs: Vec<Input>, bookmark: Bookmark) -> (Command, Waiting) {
+fn heard(inputs: Vec<Input>, bookmark: Bookmark) -> (SupervisorCommand, Waiting) {
     let (answer, wait) = oneshot::channel();
-    let command = Command::Heard {
+    let command = SupervisorCommand::RecordOutput {
         inputs,
         bookmark: Some(bookmark),
         answer,
@@ -195,15 +195,15 @@ fn request(own: ManagedAsk) -> AskRequest {
     }
 }
 
-fn ask(own: ManagedAsk, before: Vec<Input>, bookmark: Bookmark) -> (Command, Waiting) {
+fn ask(own: ManagedAsk, before: Vec<Input>, bookmark: Bookmark) -> (SupervisorCommand, Waiting) {
     let (answer, wait) = oneshot::channel();
-    let raised = Raised {
+    let raised = AskCommand {
         request: Box::new(request(own)),
         assessed: None,
         before,
         bookmark: Some(bookmark),
     };
-    (Command::Ask(raised, answer), wait)
+    (SupervisorCommand::Ask(raised, answer), wait)
 }
 
 fn own(run: u32, request: &str) -> ManagedAsk {
@@ -217,9 +217,9 @@ fn own(run: u32, request: &str) -> ManagedAsk {
 /// What was answered, in a word.
 fn answered(mut wait: Waiting) -> String {
     match wait.try_recv().unwrap() {
-        Ok(Reply::Nothing) => "nothing".to_owned(),
-        Ok(Reply::Approval(approval)) => format!("open: {}", approval.is_pending()),
-        Ok(Reply::Covered(by)) => format!("covered by {by}"),
+        Ok(CommandReply::Nothing) => "nothing".to_owned(),
+        Ok(CommandReply::Approval(approval)) => format!("open: {}", approval.is_pending()),
+        Ok(CommandReply::Covered(by)) => format!("covered by {by}"),
         Ok(other) => format!("{other:?}"),
         Err(ServiceError::Rejected(_)) => "refused".to_owned(),
         Err(ServiceError::Store(_)) => "lost".to_owned(),
@@ -229,7 +229,7 @@ fn answered(mut wait: Waiting) -> String {
 
 impl Hand {
     fn new() -> Self {
-        let clock = Clock::start();
+        let clock = HostClock::start();
         let (seen, failure) = (Arc::default(), Arc::default());
         let (log, _history) = open_memory();
         let state = State::default();
@@ -239,7 +239,7 @@ impl Hand {
                 seen: Arc::clone(&seen),
                 failure: Arc::clone(&failure),
             }),
-            gate: Gate::of(&state),
+            gate: Gate::from_state(&state),
             state,
             presence: Presence::default(),
             feed: Arc::new(Feed::new(Seq(0))),
@@ -249,9 +249,9 @@ impl Hand {
             owner_grace_ms: 0,
             escalation_ms: 0,
             deadline: watch::Sender::new(None),
-            trouble: watch::Sender::new(None),
+            outage: watch::Sender::new(None),
             record: RecordHealth::default(),
-            waiters: Waiters::default(),
+            waiters: AnswerWaiters::default(),
             board: Arc::default(),
         };
         Self {
@@ -281,19 +281,22 @@ impl Hand {
             prompt: None,
         };
         let spawn = Input::Managed(ManagedInput::Spawn(Box::new(spawn)));
-        hand.turn([Command::Input(spawn, None), Command::Input(ready(1), None)]);
+        hand.turn([
+            SupervisorCommand::Input(spawn, None),
+            SupervisorCommand::Input(ready(1), None),
+        ]);
         hand
     }
 
     /// Takes commands in one turn, and gives what was appended.
-    fn turn(&mut self, commands: impl IntoIterator<Item = Command>) -> Vec<Append> {
+    fn turn(&mut self, commands: impl IntoIterator<Item = SupervisorCommand>) -> Vec<Append> {
         self.seen.lock().unwrap().clear();
-        self.supervisor.turn(commands.into_iter());
+        self.supervisor.run_batch(commands.into_iter());
         self.seen.lock().unwrap().clone()
     }
 
     /// Takes one command, and gives what was answered and what was appended.
-    fn take(&mut self, (command, wait): (Command, Waiting)) -> (String, Vec<Append>) {
+    fn take(&mut self, (command, wait): (SupervisorCommand, Waiting)) -> (String, Vec<Append>) {
         let appended = self.turn([command]);
         (answered(wait), appended)
     }
@@ -380,7 +383,7 @@ fn the_bookmark_of_a_new_run_stays_beside_the_end_of_the_old() {
     let mut hand = Hand::with_agent();
     let (last, _last) = heard(vec![said("one")], bookmark(1, 7));
     let (first, _first) = heard(Vec::new(), bookmark(2, 3));
-    let input = |input| Command::Input(input, None);
+    let input = |input| SupervisorCommand::Input(input, None);
     let appended = hand.turn([last, input(exited(1)), input(prompt()), first]);
     assert_eq!(appended[0].1, [("a".to_owned(), Some((2, 3)))]);
     assert_eq!(hand.stored(), [bookmark(2, 3)]);
@@ -435,7 +438,7 @@ fn a_covered_wish_takes_its_bookmark() {
         ..own(1, "7")
     };
     hand.take(ask(allowed, Vec::new(), bookmark(1, 7)));
-    hand.turn([Command::Input(approve("7"), None)]);
+    hand.turn([SupervisorCommand::Input(approve("7"), None)]);
     let answered = hand
         .supervisor
         .state
@@ -482,17 +485,17 @@ fn approve(request: &str) -> Input {
     })
 }
 
-fn submit(input: Input) -> (Command, Waiting) {
+fn submit(input: Input) -> (SupervisorCommand, Waiting) {
     let (answer, wait) = oneshot::channel();
-    (Command::Input(input, Some(answer)), wait)
+    (SupervisorCommand::Input(input, Some(answer)), wait)
 }
 
 type WaitingForEnd = oneshot::Receiver<Result<Approval, ServiceError>>;
 
-fn wait_for(request: &str) -> (Command, WaitingForEnd) {
+fn wait_for(request: &str) -> (SupervisorCommand, WaitingForEnd) {
     let (answer, wait) = oneshot::channel();
     let id = ApprovalId::new(format!("ask {request}"));
-    let command = Command::WaitApproval {
+    let command = SupervisorCommand::WaitApproval {
         id,
         tell: true,
         answer,
@@ -514,10 +517,10 @@ fn waited(wait: &mut WaitingForEnd) -> String {
 }
 
 /// How many asks are open, as a caller sees it.
-fn count_open(scope: ReadScope) -> (Command, oneshot::Receiver<usize>) {
+fn count_open(scope: ReadScope) -> (SupervisorCommand, oneshot::Receiver<usize>) {
     let (answer, wait) = oneshot::channel();
-    let read = move |view: View<'_>| _ = answer.send(view.state.open_approvals().len());
-    (Command::Read(scope, Box::new(read)), wait)
+    let read = move |view: StateView<'_>| _ = answer.send(view.state.open_approvals().len());
+    (SupervisorCommand::Read(scope, Box::new(read)), wait)
 }
 
 #[test]
@@ -625,8 +628,8 @@ fn what_a_lost_record_holds_and_nobody_was_told_is_shown_to_nobody() {
     let (identity, mut of_identity) = count_open(ReadScope::Identity);
     hand.turn([state, identity]);
     assert!(of_state.try_recv().is_err() && of_identity.try_recv().is_ok());
-    let trouble = hand.supervisor.trouble.borrow().clone().unwrap();
-    assert_eq!((trouble.lost, trouble.unreadable), (true, true));
+    let outage = hand.supervisor.outage.borrow().clone().unwrap();
+    assert_eq!((outage.lost, outage.unreadable), (true, true));
 }
 
 /// No event is about an adopted agent, and yet its driver has to be told what it is owed.
@@ -640,9 +643,9 @@ async fn an_adopted_agent_is_on_the_board_of_the_next_host() {
         pid: 1,
         adopted: BTreeSet::from([id()]),
     };
-    let appended = hand.turn([Command::Input(started, None)]);
+    let appended = hand.turn([SupervisorCommand::Input(started, None)]);
     assert_eq!(appended, [(vec!["host.started"], Vec::new())]);
-    let arrivals = hand.supervisor.board.arrivals().await;
+    let arrivals = hand.supervisor.board.new_agents().await;
     let owed: Vec<_> = arrivals
         .iter()
         .map(|(agent, owed)| (agent.clone(), owed.borrow().to_vec()))

@@ -1,21 +1,21 @@
 //! What agents were heard to say: inputs that are decided together with how far the agent was heard.
 //!
-//! Invariants: a bookmark is committed in the turn that decides everything it counts in, or not at
+//! Invariants: a bookmark is committed in the batch that decides everything it counts in, or not at
 //! all; one about a run that is over is never kept.
 
 use std::collections::BTreeMap;
 
 use countersign_core::{AgentId, AskRequest, Bookmark, Event, Input, Rejection};
 
-use super::{Answer, Pending, Supervisor, Turn};
-use crate::gate::Assessed;
-use crate::reply::{Reply, ServiceError};
+use super::{CommitBatch, PendingReply, ReplySender, Supervisor};
+use crate::gate::AssessedAsk;
+use crate::reply::{CommandReply, ServiceError};
 
 /// An ask on its way into the loop.
-pub(crate) struct Raised {
+pub(crate) struct AskCommand {
     pub(crate) request: Box<AskRequest>,
     /// What the rules are asked about; without it a person decides.
-    pub(crate) assessed: Option<Box<Assessed>>,
+    pub(crate) assessed: Option<Box<AssessedAsk>>,
     /// What is decided right before it.
     pub(crate) before: Vec<Input>,
     /// How far its agent was heard, this ask counted in.
@@ -25,67 +25,74 @@ pub(crate) struct Raised {
 impl Supervisor {
     /// Decides what was heard. If any of it was refused the bookmark is not taken, and the first no
     /// is the answer; the rest stays.
-    pub(super) fn hear(
+    pub(super) fn record_output(
         &mut self,
         inputs: Vec<Input>,
         bookmark: Option<Bookmark>,
-        answer: Answer<Reply>,
-        turn: &mut Turn,
+        answer: ReplySender<CommandReply>,
+        batch: &mut CommitBatch,
     ) {
-        let heard = self.decide_all(inputs, turn);
+        let heard = self.decide_all(inputs, batch);
         if let (Ok(()), Some(bookmark)) = (&heard, bookmark) {
-            self.take_bookmark(bookmark, turn);
+            self.note_checkpoint(bookmark, batch);
         }
-        let heard = heard.map(|()| Pending::Ready(Reply::Nothing));
-        turn.replies
+        let heard = heard.map(|()| PendingReply::Ready(CommandReply::Nothing));
+        batch
+            .replies
             .push((answer, heard.map_err(ServiceError::Rejected)));
     }
 
     /// The rules are asked against the very state the ask is then decided on, so that nothing
     /// they rest on can change in between. An ask whose agent could not be heard up to there is
     /// not asked: it would be asked again by whoever hears the agent once more.
-    pub(super) fn ask(&mut self, raised: Raised, answer: Answer<Reply>, turn: &mut Turn) {
-        let mut request = raised.request;
-        let decided = self.decide_all(raised.before, turn).and_then(|()| {
-            if let Some(assessed) = raised.assessed {
+    pub(super) fn decide_ask(
+        &mut self,
+        command: AskCommand,
+        answer: ReplySender<CommandReply>,
+        batch: &mut CommitBatch,
+    ) {
+        let mut request = command.request;
+        let decided = self.decide_all(command.before, batch).and_then(|()| {
+            if let Some(assessed) = command.assessed {
                 let now = self.clock.now();
                 let agent = request.asking_agent();
                 let judged = self.gate.judge(&self.state, &assessed, agent, now);
                 request.judged = Some(judged);
             }
-            self.decide_one(Input::RequestApproval(request), turn)
+            self.decide_one(Input::RequestApproval(request), batch)
         });
-        if let (Ok(_), Some(bookmark)) = (&decided, raised.bookmark) {
-            self.take_bookmark(bookmark, turn);
+        if let (Ok(_), Some(bookmark)) = (&decided, command.bookmark) {
+            self.note_checkpoint(bookmark, batch);
         }
-        turn.replies
+        batch
+            .replies
             .push((answer, decided.map_err(ServiceError::Rejected)));
     }
 
     /// Decides one after the other, and gives the first no.
-    fn decide_all(&mut self, inputs: Vec<Input>, turn: &mut Turn) -> Result<(), Rejection> {
+    fn decide_all(&mut self, inputs: Vec<Input>, batch: &mut CommitBatch) -> Result<(), Rejection> {
         let mut all = Ok(());
         for input in inputs {
-            let one = self.decide_one(input, turn).map(drop);
+            let one = self.decide_one(input, batch).map(drop);
             all = all.and(one);
         }
         all
     }
 
-    fn take_bookmark(&self, bookmark: Bookmark, turn: &mut Turn) {
+    fn note_checkpoint(&self, bookmark: Bookmark, batch: &mut CommitBatch) {
         let agent = self.state.find_agent(&bookmark.agent);
         let managed = agent.and_then(|agent| agent.managed.as_deref());
         if managed.is_some_and(|managed| managed.is_live() && managed.run == bookmark.run) {
-            turn.bookmarks.put(bookmark);
+            batch.bookmarks.put(bookmark);
         }
     }
 }
 
-/// What one turn does to bookmarks: the last word about each agent.
+/// What one batch does to bookmarks: the last word about each agent.
 #[derive(Default)]
-pub(super) struct Bookmarks(BTreeMap<AgentId, Option<Bookmark>>);
+pub(super) struct CheckpointChanges(BTreeMap<AgentId, Option<Bookmark>>);
 
-impl Bookmarks {
+impl CheckpointChanges {
     fn put(&mut self, bookmark: Bookmark) {
         self.0.insert(bookmark.agent.clone(), Some(bookmark));
     }

@@ -1,4 +1,4 @@
-//! Chapters: the rules that hold in one place.
+//! The rules of one working directory.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use countersign_rules::{Allows, Effect, Floor, Layer, Place, RuleRef, RuleSet};
 
 /// Everything that rule files say about one working directory.
 #[derive(Clone, Debug)]
-pub struct Chapter {
+pub struct DirRules {
     /// Where it is.
     pub place: Place,
     /// What stands for the project: the same for all worktrees of one repository.
     pub project: Option<String>,
     /// Its rules, one layer for each source.
-    pub layers: Vec<ChapterLayer>,
+    pub layers: Vec<RuleLayer>,
     /// What nothing lifts.
     pub floor: Arc<Floor>,
     /// Why nothing is allowed by rule here, if so.
@@ -23,8 +23,8 @@ pub struct Chapter {
 
 /// The rules of one source.
 #[derive(Clone, Debug)]
-pub struct ChapterLayer {
-    /// They. Those that are for one agent alone must be left out for others, see
+pub struct RuleLayer {
+    /// Includes rules for one agent alone, which must be left out for others; see
     /// [`countersign_rules::Entry::is_for`].
     pub rules: Arc<RuleSet>,
     /// Whether its allows count.
@@ -34,11 +34,10 @@ pub struct ChapterLayer {
 /// Whether the allows of a layer count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayerAllows {
-    /// They do.
     Count,
-    /// They do not: nobody has trusted them yet.
+    /// They do not count: nobody has trusted the file yet.
     Untrusted,
-    /// They do not, and nothing else is allowed either, for this reason.
+    /// They do not count, and no other rule allows anything here either, for this reason.
     Suspended(String),
 }
 
@@ -53,9 +52,9 @@ impl LayerAllows {
     }
 }
 
-impl Chapter {
+impl DirRules {
     /// Its rules one by one, each with whether it counts now.
-    pub fn listed(&self) -> Vec<ListedRule> {
+    pub fn list_rules(&self) -> Vec<ListedRule> {
         let mut listed = Vec::new();
         for layer in &self.layers {
             let loosens = self.suspended.is_none() && layer.allows == LayerAllows::Count;
@@ -99,7 +98,7 @@ pub struct ListedRule {
 
 /// Something a person should know about a rule file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
+pub struct RuleFileProblem {
     /// The file.
     pub file: String,
     /// The line in it.

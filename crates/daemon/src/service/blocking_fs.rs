@@ -11,24 +11,30 @@ use crate::rulebook::Rulebook;
 use super::Service;
 
 /// Threads that look at files at one time. Those that never come back stay counted.
-pub(super) const LOOKS_MAX: usize = 64;
+pub(super) const RULE_READERS_MAX: usize = 64;
 
 /// How long a look may take: far longer than any disk needs.
-const LOOK: Duration = Duration::from_secs(10);
+const RULE_READ_TIME: Duration = Duration::from_secs(10);
 
 /// Looking.
 impl Service {
     /// What was seen; nothing if it took too long or failed.
-    pub(super) async fn look<T: Send + 'static>(
+    pub(super) async fn read_rules<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Rulebook) -> T + Send + 'static,
     ) -> Option<T> {
-        let seen = tokio::time::timeout(LOOK, async {
-            let room = self.shared.looks.clone().acquire_owned().await.ok()?;
+        let seen = tokio::time::timeout(RULE_READ_TIME, async {
+            let permit = self
+                .shared
+                .rule_readers
+                .clone()
+                .acquire_owned()
+                .await
+                .ok()?;
             let rulebook = self.shared.rulebook.clone();
             let looking = tokio::task::spawn_blocking(move || {
                 let seen = look(&rulebook);
-                drop(room);
+                drop(permit);
                 seen
             });
             looking.await.ok()

@@ -9,24 +9,24 @@ use countersign_core::limits::RULE_FOLDER_FILES_MAX;
 use countersign_rules::{ForeignScope, ForeignTool};
 
 use super::RulebookConfig;
-use super::disk::Watched;
+use super::disk::WatchedFile;
 
 /// The folders in which to look.
 #[derive(Debug)]
-pub(super) struct Whereabouts {
+pub(super) struct SearchPaths {
     home: PathBuf,
     managed_claude: PathBuf,
 }
 
 /// A file that may stand somewhere, and whose it is.
-pub(super) struct Candidate {
+pub(super) struct PolicyFile {
     pub(super) path: PathBuf,
     pub(super) scope: ForeignScope,
     /// The folder it must not lead out of.
     pub(super) within: Option<PathBuf>,
 }
 
-impl Whereabouts {
+impl SearchPaths {
     pub(super) fn new(config: &RulebookConfig) -> Self {
         Self {
             home: config.home.clone(),
@@ -36,13 +36,13 @@ impl Whereabouts {
 
     /// Where a tool keeps its rules, widest first.
     /// `known` are files that were there before, so that one that is gone is noticed.
-    pub(super) fn find(
+    pub(super) fn find_files(
         &self,
         tool: ForeignTool,
         root: Option<&Path>,
-        known: &BTreeMap<PathBuf, Watched>,
-    ) -> Result<Vec<Candidate>, String> {
-        let mut found = Candidates {
+        known: &BTreeMap<PathBuf, WatchedFile>,
+    ) -> Result<Vec<PolicyFile>, String> {
+        let mut found = PolicyFileList {
             root,
             found: Vec::new(),
         };
@@ -51,40 +51,40 @@ impl Whereabouts {
         match tool {
             ForeignTool::Claude => {
                 let more = self.managed_claude.with_extension("d");
-                found.file(ForeignScope::Managed, self.managed_claude.clone());
-                found.folder(ForeignScope::Managed, &more, "json", known)?;
-                found.file(ForeignScope::User, home.join(".claude/settings.json"));
-                found.in_project(&[".claude/settings.json", ".claude/settings.local.json"]);
+                found.add_file(ForeignScope::Managed, self.managed_claude.clone());
+                found.add_folder(ForeignScope::Managed, &more, "json", known)?;
+                found.add_file(ForeignScope::User, home.join(".claude/settings.json"));
+                found.add_in_project(&[".claude/settings.json", ".claude/settings.local.json"]);
             }
             ForeignTool::Opencode => {
                 for name in ["config.json", "opencode.json", "opencode.jsonc"] {
                     let path = home.join(".config/opencode").join(name);
-                    found.file(ForeignScope::User, path);
+                    found.add_file(ForeignScope::User, path);
                 }
-                found.in_project(&["opencode.json", "opencode.jsonc"]);
-                found.in_project(&[".opencode/opencode.json", ".opencode/opencode.jsonc"]);
+                found.add_in_project(&["opencode.json", "opencode.jsonc"]);
+                found.add_in_project(&[".opencode/opencode.json", ".opencode/opencode.jsonc"]);
             }
             ForeignTool::Codex => {
                 if let Some(etc) = system {
                     let folder = etc.join("codex/rules");
-                    found.folder(ForeignScope::Managed, &folder, "rules", known)?;
+                    found.add_folder(ForeignScope::Managed, &folder, "rules", known)?;
                 }
                 let folder = home.join(".codex/rules");
-                found.folder(ForeignScope::User, &folder, "rules", known)?;
-                found.folder_in_project(".codex/rules", "rules", known)?;
+                found.add_folder(ForeignScope::User, &folder, "rules", known)?;
+                found.add_folder_in_project(".codex/rules", "rules", known)?;
             }
             ForeignTool::Gemini => {
                 if let Some(etc) = system {
                     let folder = etc.join("gemini-cli/policies");
-                    found.folder(ForeignScope::Managed, &folder, "toml", known)?;
+                    found.add_folder(ForeignScope::Managed, &folder, "toml", known)?;
                 }
                 let folder = home.join(".gemini/policies");
-                found.folder(ForeignScope::User, &folder, "toml", known)?;
-                found.folder_in_project(".gemini/policies", "toml", known)?;
+                found.add_folder(ForeignScope::User, &folder, "toml", known)?;
+                found.add_folder_in_project(".gemini/policies", "toml", known)?;
             }
             ForeignTool::Goose => {
                 let path = home.join(".config/goose/permission.yaml");
-                found.file(ForeignScope::User, path);
+                found.add_file(ForeignScope::User, path);
             }
         }
         Ok(found.found)
@@ -92,16 +92,16 @@ impl Whereabouts {
 }
 
 /// A list of files that may stand somewhere.
-struct Candidates<'a> {
+struct PolicyFileList<'a> {
     root: Option<&'a Path>,
-    found: Vec<Candidate>,
+    found: Vec<PolicyFile>,
 }
 
-impl Candidates<'_> {
+impl PolicyFileList<'_> {
     /// A file that was named before keeps the reach it had.
     fn add(&mut self, path: PathBuf, scope: ForeignScope, within: Option<PathBuf>) {
         if self.found.iter().all(|found| found.path != path) {
-            self.found.push(Candidate {
+            self.found.push(PolicyFile {
                 path,
                 scope,
                 within,
@@ -109,11 +109,11 @@ impl Candidates<'_> {
         }
     }
 
-    fn file(&mut self, scope: ForeignScope, path: PathBuf) {
+    fn add_file(&mut self, scope: ForeignScope, path: PathBuf) {
         self.add(path, scope, None);
     }
 
-    fn in_project(&mut self, names: &[&str]) {
+    fn add_in_project(&mut self, names: &[&str]) {
         let Some(root) = self.root.map(Path::to_owned) else {
             return;
         };
@@ -122,29 +122,29 @@ impl Candidates<'_> {
         }
     }
 
-    fn folder(
+    fn add_folder(
         &mut self,
         scope: ForeignScope,
         folder: &Path,
         ending: &str,
-        known: &BTreeMap<PathBuf, Watched>,
+        known: &BTreeMap<PathBuf, WatchedFile>,
     ) -> Result<(), String> {
-        for path in list(folder, ending, known)? {
+        for path in list_folder(folder, ending, known)? {
             self.add(path, scope, None);
         }
         Ok(())
     }
 
-    fn folder_in_project(
+    fn add_folder_in_project(
         &mut self,
         name: &str,
         ending: &str,
-        known: &BTreeMap<PathBuf, Watched>,
+        known: &BTreeMap<PathBuf, WatchedFile>,
     ) -> Result<(), String> {
         let Some(root) = self.root.map(Path::to_owned) else {
             return Ok(());
         };
-        for path in list(&root.join(name), ending, known)? {
+        for path in list_folder(&root.join(name), ending, known)? {
             self.add(path, ForeignScope::Project, Some(root.clone()));
         }
         Ok(())
@@ -152,10 +152,10 @@ impl Candidates<'_> {
 }
 
 /// The files in a folder with this ending, and those that were there.
-fn list(
+fn list_folder(
     folder: &Path,
     ending: &str,
-    known: &BTreeMap<PathBuf, Watched>,
+    known: &BTreeMap<PathBuf, WatchedFile>,
 ) -> Result<Vec<PathBuf>, String> {
     let after_it = (Bound::Excluded(folder), Bound::Unbounded);
     let below = known.range::<Path, _>(after_it).map(|(path, _)| path);

@@ -12,7 +12,7 @@ use countersign_rules::{
     Verdict, VerdictPart, assess, judge, suggest,
 };
 
-use crate::rulebook::{Chapter, ChapterLayer, Rulebook};
+use crate::rulebook::{DirRules, RuleLayer, Rulebook};
 
 /// What verdicts call the host's own layer.
 const OWN_LAYER: &str = "the host's own tools";
@@ -35,38 +35,38 @@ static OWN_RULES: LazyLock<RuleSet> = LazyLock::new(|| {
 });
 
 /// An ask taken apart, with the rules that count where it would run.
-pub(crate) struct Assessed {
+pub(crate) struct AssessedAsk {
     request: Request,
     assessment: Assessment,
-    pub(super) chapter: Arc<Chapter>,
+    pub(super) rules: Arc<DirRules>,
     pub(super) cwd: Option<String>,
     /// Whether the input can be read in more than one way. Then a rule can deny it, and no more.
     ambiguous: bool,
     /// Whether the host's own layer counts.
     own_layer: bool,
     /// Where its input says that it runs, if that lies in another project.
-    elsewhere: Option<Elsewhere>,
-    /// How it looks from the folders of those above its agent.
-    pub(super) above: Vec<Above>,
+    other_project: Option<OtherProjectAssessment>,
+    /// How it looks from the folders of the ancestors of its agent.
+    pub(super) ancestors: Vec<AncestorAssessment>,
 }
 
 /// An ask as it looks from the folder of an orchestrator above its agent.
-pub(super) struct Above {
+pub(super) struct AncestorAssessment {
     pub(super) agent: AgentId,
     assessment: Assessment,
-    pub(super) chapter: Arc<Chapter>,
+    pub(super) rules: Arc<DirRules>,
 }
 
 /// An ask as it looks from the folder of another project, which its input names.
-struct Elsewhere {
+struct OtherProjectAssessment {
     folder: String,
     assessment: Assessment,
-    chapter: Arc<Chapter>,
+    rules: Arc<DirRules>,
 }
 
 /// What is to be taken apart: a tool, its input, and where it would run as far as others know.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Unread {
+pub(crate) struct AskFacts {
     pub(crate) tool: String,
     pub(crate) input: Option<Json>,
     /// The asker's word.
@@ -75,47 +75,47 @@ pub(crate) struct Unread {
     pub(crate) project: Option<String>,
     /// Whether it is about one of the host's own tools, asked by an agent that was given them.
     pub(crate) own_tool: bool,
-    /// Those above its agent, each with the folder it works in.
-    pub(crate) above: Vec<(AgentId, String)>,
+    /// The ancestors of its agent, each with the folder it works in.
+    pub(crate) ancestors: Vec<(AgentId, String)>,
 }
 
-impl Assessed {
+impl AssessedAsk {
     /// Takes an ask apart.
-    pub(crate) fn read(rulebook: &Rulebook, unread: &Unread) -> Self {
-        let given = unread.input.as_ref();
+    pub(crate) fn assess(rulebook: &Rulebook, facts: &AskFacts) -> Self {
+        let given = facts.input.as_ref();
         let exact = given.and_then(Json::read_exactly);
         let ambiguous = given.is_some() && exact.is_none();
         // Of several readings one is enough to deny.
         let input = exact.or_else(|| serde_json::from_str(given?.text()).ok());
         let own = input.as_ref().and_then(|input| input.get("cwd")?.as_str());
-        let known = [unread.cwd.as_deref(), own, unread.project.as_deref()];
+        let known = [facts.cwd.as_deref(), own, facts.project.as_deref()];
         let cwd = known
             .into_iter()
             .flatten()
             .find(|path| path.starts_with('/'));
-        let chapter = rulebook.chapter(cwd);
-        let place = chapter.place.clone();
-        let request = if unread.own_tool {
-            Request::from_call(&unread.tool, place)
+        let rules = rulebook.rules_for(cwd);
+        let place = rules.place.clone();
+        let request = if facts.own_tool {
+            Request::from_call(&facts.tool, place)
         } else {
-            Request::from_tool(&unread.tool, input.as_ref(), place)
+            Request::from_tool(&facts.tool, input.as_ref(), place)
         };
         Self {
             assessment: assess(&request, rulebook.facts()),
-            elsewhere: Elsewhere::find(rulebook, &request, &chapter),
-            above: Above::find_all(rulebook, &request, &unread.above),
+            other_project: OtherProjectAssessment::find(rulebook, &request, &rules),
+            ancestors: AncestorAssessment::find_all(rulebook, &request, &facts.ancestors),
             request,
-            chapter,
+            rules,
             cwd: cwd.map(str::to_owned),
             ambiguous,
-            own_layer: unread.own_tool,
+            own_layer: facts.own_tool,
         }
     }
 
     /// What stands for the project it would run in, if that is its agent's.
     pub(crate) fn project(&self) -> Option<String> {
-        let project = self.chapter.project.clone();
-        project.filter(|_| self.elsewhere.is_none())
+        let project = self.rules.project.clone();
+        project.filter(|_| self.other_project.is_none())
     }
 
     /// Rules that would allow it beside the files' and these, the narrowest first.
@@ -141,27 +141,27 @@ impl Assessed {
     }
 
     fn suggest_beside(&self, rulebook: &Rulebook, layers: &[Layer<'_>]) -> Vec<Candidate> {
-        if self.ambiguous || self.elsewhere.is_some() {
+        if self.ambiguous || self.other_project.is_some() {
             return Vec::new();
         }
-        suggest(&self.request, rulebook.facts(), &self.chapter.floor, layers)
+        suggest(&self.request, rulebook.facts(), &self.rules.floor, layers)
     }
 
     /// What layers of rules say of it.
-    pub(super) fn judged(&self, layers: &[Layer<'_>]) -> Verdict {
-        let mut verdict = judge(&self.assessment, &self.chapter.floor, layers);
-        if let Some(elsewhere) = &self.elsewhere {
+    pub(super) fn judge_layers(&self, layers: &[Layer<'_>]) -> Verdict {
+        let mut verdict = judge(&self.assessment, &self.rules.floor, layers);
+        if let Some(elsewhere) = &self.other_project {
             verdict = elsewhere.tighten(verdict);
         }
         if self.ambiguous && verdict.effect < Effect::Deny {
-            self.unclear()
+            self.ambiguous_verdict()
         } else {
             verdict
         }
     }
 
     /// It may be anything, what the floor holds included, so nothing lifts it.
-    fn unclear(&self) -> Verdict {
+    fn ambiguous_verdict(&self) -> Verdict {
         Verdict {
             effect: Effect::Ask,
             parts: vec![VerdictPart {
@@ -181,30 +181,34 @@ impl Assessed {
         is_for: &'a dyn Fn(&Entry) -> bool,
         grants: Layer<'a>,
     ) -> Vec<Layer<'a>> {
-        let files = self.chapter.layers.iter();
+        let files = self.rules.layers.iter();
         let files = files.map(|layer| file_layer(layer, is_for));
         files.chain([grants]).chain(own_layer(self)).collect()
     }
 
     /// What one rule, and nothing but the floor beside it, says.
-    pub(crate) fn judged_by(&self, rules: &RuleSet) -> Verdict {
+    pub(crate) fn judge_by(&self, rules: &RuleSet) -> Verdict {
         let layer = Layer {
             rules,
             admits: &|_| true,
             allows: Allows::Count,
         };
-        self.judged(&[layer])
+        self.judge_layers(&[layer])
     }
 }
 
-impl Above {
+impl AncestorAssessment {
     /// Rules count where they stand; what the request names counts from where it would run.
-    fn find_all(rulebook: &Rulebook, request: &Request, above: &[(AgentId, String)]) -> Vec<Self> {
-        let looks = above.iter().map(|(agent, folder)| {
-            let chapter = rulebook.chapter(Some(folder));
+    fn find_all(
+        rulebook: &Rulebook,
+        request: &Request,
+        ancestors: &[(AgentId, String)],
+    ) -> Vec<Self> {
+        let assessments = ancestors.iter().map(|(agent, folder)| {
+            let rules = rulebook.rules_for(Some(folder));
             let place = Place {
                 cwd: request.place.cwd.clone(),
-                ..chapter.place.clone()
+                ..rules.place.clone()
             };
             let request = Request {
                 place,
@@ -213,29 +217,29 @@ impl Above {
             Self {
                 agent: agent.clone(),
                 assessment: assess(&request, rulebook.facts()),
-                chapter,
+                rules,
             }
         });
-        looks.collect()
+        assessments.collect()
     }
 
     /// What the rules there say of an ask, with these grants beside them.
-    pub(super) fn judged(
+    pub(super) fn judge_ask(
         &self,
-        assessed: &Assessed,
+        assessed: &AssessedAsk,
         is_for: &dyn Fn(&Entry) -> bool,
         grants: Layer<'_>,
     ) -> Verdict {
-        let files = self.chapter.layers.iter();
+        let files = self.rules.layers.iter();
         let files = files.map(|layer| file_layer(layer, is_for));
         let layers: Vec<_> = files.chain([grants]).chain(own_layer(assessed)).collect();
-        judge(&self.assessment, &self.chapter.floor, &layers)
+        judge(&self.assessment, &self.rules.floor, &layers)
     }
 }
 
-impl Elsewhere {
+impl OtherProjectAssessment {
     /// The folder that a request names for itself, if that lies in another project than its agent's.
-    fn find(rulebook: &Rulebook, request: &Request, own: &Chapter) -> Option<Self> {
+    fn find(rulebook: &Rulebook, request: &Request, own: &DirRules) -> Option<Self> {
         let action = match &request.action {
             Action::Unclear { known, .. } => known,
             action => action,
@@ -243,34 +247,34 @@ impl Elsewhere {
         let Action::In { directory, action } = action else {
             return None;
         };
-        let folder = entered(directory, &request.place)?;
-        let chapter = rulebook.chapter(Some(&folder));
+        let folder = resolve_folder(directory, &request.place)?;
+        let rules = rulebook.rules_for(Some(&folder));
         // Worktrees of one repository are one project, and have a rule file each.
-        let root = |chapter: &Chapter| {
-            let project = chapter.project.clone()?;
-            Some((project, chapter.place.project.clone()))
+        let root = |rules: &DirRules| {
+            let project = rules.project.clone()?;
+            Some((project, rules.place.project.clone()))
         };
-        if root(&chapter) == root(own) {
+        if root(&rules) == root(own) {
             return None;
         }
         let there = Request {
             tool: request.tool.clone(),
             action: action.as_ref().clone(),
-            place: chapter.place.clone(),
+            place: rules.place.clone(),
         };
         Some(Self {
             folder,
             assessment: assess(&there, rulebook.facts()),
-            chapter,
+            rules,
         })
     }
 
     /// That project's denies hold, and what its agent's rules allow is not theirs to allow there.
     fn tighten(&self, mut verdict: Verdict) -> Verdict {
         let is_for = |entry: &Entry| entry.is_for(None);
-        let layers = self.chapter.layers.iter();
+        let layers = self.rules.layers.iter();
         let layers: Vec<_> = layers.map(|layer| file_layer(layer, &is_for)).collect();
-        let there = judge(&self.assessment, &self.chapter.floor, &layers);
+        let there = judge(&self.assessment, &self.rules.floor, &layers);
         if there.effect == Effect::Deny && verdict.effect < Effect::Deny {
             return there;
         }
@@ -283,7 +287,7 @@ impl Elsewhere {
 }
 
 /// Where a folder leads that an input names, if that is known.
-fn entered(directory: &str, place: &Place) -> Option<String> {
+fn resolve_folder(directory: &str, place: &Place) -> Option<String> {
     match directory.strip_prefix('~') {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => {
             Some(format!("{}{rest}", place.home))
@@ -311,7 +315,7 @@ pub(super) fn is_for(entry: &Entry, names: &[String]) -> bool {
 }
 
 /// The host's own layer, where it counts.
-fn own_layer(assessed: &Assessed) -> Option<Layer<'static>> {
+fn own_layer(assessed: &AssessedAsk) -> Option<Layer<'static>> {
     assessed.own_layer.then(|| Layer {
         rules: &OWN_RULES,
         admits: &|_| true,
@@ -319,7 +323,7 @@ fn own_layer(assessed: &Assessed) -> Option<Layer<'static>> {
     })
 }
 
-fn file_layer<'a>(layer: &'a ChapterLayer, admits: &'a dyn Fn(&Entry) -> bool) -> Layer<'a> {
+fn file_layer<'a>(layer: &'a RuleLayer, admits: &'a dyn Fn(&Entry) -> bool) -> Layer<'a> {
     Layer {
         rules: &layer.rules,
         admits,

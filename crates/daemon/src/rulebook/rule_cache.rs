@@ -1,4 +1,4 @@
-//! All rule files known so far, and the chapters made from them.
+//! The cache of rule files, and of the rules of each working directory made from them.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -9,41 +9,41 @@ use countersign_core::limits::{RULE_FILES_KEPT, RULE_PLACES_KEPT, RULE_PROBLEMS_
 use countersign_rules::{FileKind, Floor, Place};
 
 use super::RulebookConfig;
-use super::chapter::{Chapter, ChapterLayer, LayerAllows, Problem};
+use super::dir_rules::{DirRules, LayerAllows, RuleFileProblem, RuleLayer};
 use super::disk::is_absent;
 use super::foreign::ForeignFiles;
 use super::own_file::OwnFile;
-use super::project::{PROJECT_FILE, Project};
+use super::project::{PROJECT_FILE, ProjectRoot};
 
-/// How long a chapter is given out before its files are looked at again.
-const CHAPTER_FRESH: Duration = Duration::from_millis(200);
+/// How long a rules is given out before its files are looked at again.
+const RULES_FRESH: Duration = Duration::from_millis(200);
 
-/// The files and chapters. One lock guards it; it is held for a few calls to the file system.
+/// The files and the rules of each directory. One lock guards it; it is held for a few calls to the file system.
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct RuleCache {
     config: RulebookConfig,
     floor: Arc<Floor>,
     user: OwnFile,
     projects: HashMap<PathBuf, OwnFile>,
     foreign: ForeignFiles,
     trusted: HashSet<(String, String)>,
-    chapters: HashMap<String, Kept>,
+    dirs: HashMap<String, CachedRules>,
     /// Rises whenever what counts changed anywhere.
     revision: u64,
 }
 
-/// A chapter, and what it was made from.
+/// A rules, and what it was made from.
 #[derive(Debug)]
-struct Kept {
-    chapter: Arc<Chapter>,
+struct CachedRules {
+    rules: Arc<DirRules>,
     /// What is to be said about the rules of others here.
-    problems: Vec<Problem>,
-    project: Option<Project>,
+    problems: Vec<RuleFileProblem>,
+    project: Option<ProjectRoot>,
     revision: u64,
-    looked: Instant,
+    checked_at: Instant,
 }
 
-impl Shelf {
+impl RuleCache {
     /// Reads nothing yet.
     pub(super) fn new(config: RulebookConfig) -> Self {
         let user = OwnFile::new(FileKind::User, config.user_file.clone(), None);
@@ -56,7 +56,7 @@ impl Shelf {
             projects: HashMap::new(),
             foreign,
             trusted: HashSet::new(),
-            chapters: HashMap::new(),
+            dirs: HashMap::new(),
             revision: 0,
         }
     }
@@ -73,22 +73,22 @@ impl Shelf {
     }
 
     /// What holds in a working directory. An empty one is not known.
-    pub(super) fn chapter(&mut self, cwd: &str) -> Arc<Chapter> {
-        if let Some(kept) = self.chapters.get(cwd) {
-            let fresh = kept.looked.elapsed() < CHAPTER_FRESH;
-            if fresh && kept.revision == self.revision {
-                return Arc::clone(&kept.chapter);
+    pub(super) fn rules_for(&mut self, cwd: &str) -> Arc<DirRules> {
+        if let Some(cached) = self.dirs.get(cwd) {
+            let fresh = cached.checked_at.elapsed() < RULES_FRESH;
+            if fresh && cached.revision == self.revision {
+                return Arc::clone(&cached.rules);
             }
         }
-        self.look(cwd)
+        self.refresh_dir(cwd)
     }
 
     /// Looks at the files of every place known so far.
-    pub(super) fn look_everywhere(&mut self) {
+    pub(super) fn refresh_all(&mut self) {
         self.refresh_user();
-        let places: Vec<_> = self.chapters.keys().cloned().collect();
+        let places: Vec<_> = self.dirs.keys().cloned().collect();
         for cwd in places {
-            self.look(&cwd);
+            self.refresh_dir(&cwd);
         }
     }
 
@@ -101,11 +101,11 @@ impl Shelf {
     }
 
     /// What a person should know, by file and line.
-    pub(super) fn problems(&self) -> Vec<Problem> {
+    pub(super) fn problems(&self) -> Vec<RuleFileProblem> {
         let projects = self.projects.values();
         let files = std::iter::once(&self.user).chain(projects);
         let mut problems: Vec<_> = files.flat_map(OwnFile::problems).collect();
-        let foreign = self.chapters.values().flat_map(|kept| &kept.problems);
+        let foreign = self.dirs.values().flat_map(|cached| &cached.problems);
         problems.extend(foreign.cloned());
         problems.sort();
         problems.dedup();
@@ -118,42 +118,42 @@ impl Shelf {
     }
 
     /// What holds where there are no files at all.
-    pub(super) fn unfiled(mut self, cwd: &str) -> Chapter {
-        self.assemble(cwd, None).0
+    pub(super) fn without_files(mut self, cwd: &str) -> DirRules {
+        self.assemble_rules(cwd, None).0
     }
 
-    fn look(&mut self, cwd: &str) -> Arc<Chapter> {
+    fn refresh_dir(&mut self, cwd: &str) -> Arc<DirRules> {
         self.refresh_user();
         let project = self.find_project(cwd);
         self.refresh_projects(project.as_ref());
         let root = project.as_ref().map(|project| project.root.as_path());
-        if self.foreign.refresh(self.user.others(), root) {
+        if self.foreign.refresh(self.user.foreign_tools(), root) {
             self.revision += 1;
         }
         let looked = Instant::now();
-        if let Some(kept) = self.chapters.get_mut(cwd) {
-            kept.looked = looked;
-            let same_project = kept.project == project;
-            if same_project && kept.revision == self.revision {
-                return Arc::clone(&kept.chapter);
+        if let Some(cached) = self.dirs.get_mut(cwd) {
+            cached.checked_at = looked;
+            let same_project = cached.project == project;
+            if same_project && cached.revision == self.revision {
+                return Arc::clone(&cached.rules);
             }
             if !same_project {
                 self.revision += 1;
             }
         }
-        let (chapter, problems) = self.assemble(cwd, project.as_ref());
-        let chapter = Arc::new(chapter);
-        self.make_room();
-        self.forget_files(project.as_ref());
-        let kept = Kept {
-            chapter: Arc::clone(&chapter),
+        let (rules, problems) = self.assemble_rules(cwd, project.as_ref());
+        let rules = Arc::new(rules);
+        self.evict_oldest_dir();
+        self.evict_unused_files(project.as_ref());
+        let cached = CachedRules {
+            rules: Arc::clone(&rules),
             problems,
             project,
             revision: self.revision,
-            looked,
+            checked_at: looked,
         };
-        self.chapters.insert(cwd.to_owned(), kept);
-        chapter
+        self.dirs.insert(cwd.to_owned(), cached);
+        rules
     }
 
     fn refresh_user(&mut self) {
@@ -162,7 +162,7 @@ impl Shelf {
         }
     }
 
-    fn find_project(&self, cwd: &str) -> Option<Project> {
+    fn find_project(&self, cwd: &str) -> Option<ProjectRoot> {
         let has_rules = |folder: &Path| {
             let file = folder.join(PROJECT_FILE);
             if file == self.config.user_file {
@@ -171,23 +171,24 @@ impl Shelf {
             self.projects.contains_key(folder) || !is_absent(&file)
         };
         let cwd = Path::new(cwd);
-        cwd.is_absolute().then(|| Project::find(cwd, has_rules))?
+        cwd.is_absolute()
+            .then(|| ProjectRoot::find(cwd, has_rules))?
     }
 
-    fn refresh_projects(&mut self, project: Option<&Project>) {
+    fn refresh_projects(&mut self, project: Option<&ProjectRoot>) {
         let Some(project) = project else {
             return;
         };
         for root in std::iter::once(&project.root).chain(&project.outer) {
-            let file = root.join(PROJECT_FILE);
-            if file == self.config.user_file {
+            let path = root.join(PROJECT_FILE);
+            if path == self.config.user_file {
                 continue;
             }
-            let held = self.projects.entry(root.clone());
-            let held =
-                held.or_insert_with(|| OwnFile::new(FileKind::Project, file, Some(root.clone())));
-            let changed = held.refresh();
-            if !held.matters() {
+            let file = self.projects.entry(root.clone());
+            let file =
+                file.or_insert_with(|| OwnFile::new(FileKind::Project, path, Some(root.clone())));
+            let changed = file.refresh();
+            if !file.has_effect() {
                 self.projects.remove(root);
             }
             if changed {
@@ -196,13 +197,17 @@ impl Shelf {
         }
     }
 
-    fn assemble(&mut self, cwd: &str, project: Option<&Project>) -> (Chapter, Vec<Problem>) {
-        let mut layers: Vec<ChapterLayer> = self.user.layer(true).into_iter().collect();
+    fn assemble_rules(
+        &mut self,
+        cwd: &str,
+        project: Option<&ProjectRoot>,
+    ) -> (DirRules, Vec<RuleFileProblem>) {
+        let mut layers: Vec<RuleLayer> = self.user.layer(true).into_iter().collect();
         let mut untrusted = Vec::new();
         if let Some(project) = project {
             if let Some(file) = self.projects.get(&project.root) {
-                let loosens = file.loosens();
-                let unknown = loosens.filter(|content| !self.trusted.contains(content));
+                let untrusted_content = file.untrusted_content();
+                let unknown = untrusted_content.filter(|content| !self.trusted.contains(content));
                 layers.extend(file.layer(unknown.is_none()));
                 untrusted.extend(unknown);
             }
@@ -210,31 +215,31 @@ impl Shelf {
             layers.extend(outer.filter_map(|root| self.outer_layer(root)));
         }
         let root = project.map(|project| project.root.as_path());
-        let others = self.user.others();
-        let additions = self.foreign.additions(others, root, &self.trusted);
+        let others = self.user.foreign_tools();
+        let additions = self.foreign.layers_for(others, root, &self.trusted);
         layers.extend(additions.layers);
         untrusted.extend(additions.untrusted);
-        let chapter = Chapter {
+        let rules = DirRules {
             place: self.place(cwd, project),
-            project: project.and_then(|project| text(&project.identity)),
-            suspended: layers.iter().find_map(suspended),
+            project: project.and_then(|project| to_text(&project.identity)),
+            suspended: layers.iter().find_map(suspension_of),
             layers,
             floor: Arc::clone(&self.floor),
             untrusted,
         };
-        (chapter, additions.problems)
+        (rules, additions.problems)
     }
 
     /// The denies and asks of a project further out.
-    fn outer_layer(&self, root: &Path) -> Option<ChapterLayer> {
+    fn outer_layer(&self, root: &Path) -> Option<RuleLayer> {
         self.projects
             .get(root)?
             .outer_layer(&root.to_string_lossy())
     }
 
-    fn place(&self, cwd: &str, project: Option<&Project>) -> Place {
+    fn place(&self, cwd: &str, project: Option<&ProjectRoot>) -> Place {
         let cwd = if cwd.starts_with('/') { cwd } else { "" };
-        let root = project.and_then(|project| text(&project.root));
+        let root = project.and_then(|project| to_text(&project.root));
         Place {
             cwd: cwd.to_owned(),
             // A folder that belongs to no project is one.
@@ -245,25 +250,27 @@ impl Shelf {
     }
 
     /// Forgets the place that was looked at longest ago, if there are too many.
-    fn make_room(&mut self) {
-        if self.chapters.len() < RULE_PLACES_KEPT {
+    fn evict_oldest_dir(&mut self) {
+        if self.dirs.len() < RULE_PLACES_KEPT {
             return;
         }
-        let oldest = self.chapters.iter().min_by_key(|(_, kept)| kept.looked);
+        let oldest = self.dirs.iter().min_by_key(|(_, cached)| cached.checked_at);
         if let Some(cwd) = oldest.map(|(cwd, _)| cwd.clone()) {
-            self.chapters.remove(&cwd);
+            self.dirs.remove(&cwd);
         }
     }
 
     /// Forgets files that count for none of the places, if there are too many. They are read again
     /// when somebody asks there; those that left something behind are the last to go.
-    fn forget_files(&mut self, asked: Option<&Project>) {
+    fn evict_unused_files(&mut self, asked: Option<&ProjectRoot>) {
         let surplus = self.projects.len().saturating_sub(RULE_FILES_KEPT);
         if surplus == 0 {
             return;
         }
-        let places = self.chapters.values();
-        let projects = places.filter_map(|kept| kept.project.as_ref()).chain(asked);
+        let places = self.dirs.values();
+        let projects = places
+            .filter_map(|cached| cached.project.as_ref())
+            .chain(asked);
         let used: HashSet<&PathBuf> = projects
             .flat_map(|project| std::iter::once(&project.root).chain(&project.outer))
             .collect();
@@ -272,7 +279,7 @@ impl Shelf {
             .iter()
             .filter(|(root, _)| !used.contains(root));
         let mut unused: Vec<(bool, PathBuf)> = unused
-            .map(|(root, file)| (file.failure().is_some(), root.clone()))
+            .map(|(root, file)| (file.problems_now().is_some(), root.clone()))
             .collect();
         unused.sort();
         for (_, root) in unused.into_iter().take(surplus) {
@@ -282,7 +289,7 @@ impl Shelf {
 }
 
 /// Why a layer suspends every allow, if it does.
-fn suspended(layer: &ChapterLayer) -> Option<String> {
+fn suspension_of(layer: &RuleLayer) -> Option<String> {
     match &layer.allows {
         LayerAllows::Suspended(why) => Some(why.clone()),
         LayerAllows::Count | LayerAllows::Untrusted => None,
@@ -293,9 +300,9 @@ fn suspended(layer: &ChapterLayer) -> Option<String> {
 fn floor(host_paths: &[PathBuf]) -> Floor {
     let mut paths: Vec<String> = host_paths
         .iter()
-        .flat_map(|path| [Some(path.clone()), real(path)])
+        .flat_map(|path| [Some(path.clone()), real_path(path)])
         .flatten()
-        .filter_map(|path| text(&path))
+        .filter_map(|path| to_text(&path))
         .collect();
     paths.sort();
     paths.dedup();
@@ -303,13 +310,13 @@ fn floor(host_paths: &[PathBuf]) -> Floor {
 }
 
 /// The real path, also of a file that is yet to be made.
-fn real(path: &Path) -> Option<PathBuf> {
+fn real_path(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().or_else(|| {
         let folder = path.parent()?.canonicalize().ok()?;
         Some(folder.join(path.file_name()?))
     })
 }
 
-fn text(path: &Path) -> Option<String> {
+fn to_text(path: &Path) -> Option<String> {
     path.to_str().map(str::to_owned)
 }

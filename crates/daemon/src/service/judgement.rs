@@ -14,57 +14,62 @@ use countersign_core::{
 };
 use tokio::sync::oneshot;
 
-use crate::gate::{Assessed, Unread};
-use crate::reply::{Reply, ServiceError};
+use crate::gate::{AskFacts, AssessedAsk};
+use crate::reply::{CommandReply, ServiceError};
 use crate::rulebook::Rulebook;
-use crate::supervisor::{Command, Raised, View};
+use crate::supervisor::{AskCommand, StateView, SupervisorCommand};
 
-use super::{Result, Service, approval};
+use super::{Service, ServiceResult, approval};
 
 /// Asks taken apart at a time.
-const PASS_ASKS: usize = 64;
+const BATCH_ASKS: usize = 64;
 
 /// How long to wait before what failed is tried again.
-const AGAIN: Duration = Duration::from_millis(RECOVERY_MS);
+const RETRY_DELAY: Duration = Duration::from_millis(RECOVERY_MS);
 
 /// Passes that may fail before what is open is left as it is: each takes long.
-const FAILED_PASSES_MAX: usize = 3;
+const FAILED_BATCHES_MAX: usize = 3;
 
 /// Settling.
 impl Service {
     /// Takes an ask apart, off the loop and off the async threads. What cannot be read for whatever
     /// reason is nothing the rules can settle.
-    pub(super) async fn assess(&self, unread: Unread) -> Option<Box<Assessed>> {
-        let read = move |rulebook: &Rulebook| Box::new(Assessed::read(rulebook, &unread));
-        self.look(read).await
+    pub(super) async fn assess(&self, facts: AskFacts) -> Option<Box<AssessedAsk>> {
+        let read = move |rulebook: &Rulebook| Box::new(AssessedAsk::assess(rulebook, &facts));
+        self.read_rules(read).await
     }
 
-    async fn assess_all(&self, unread: Vec<Unread>) -> Option<Vec<Box<Assessed>>> {
-        self.look(move |rulebook| {
-            let read = |unread| Box::new(Assessed::read(rulebook, unread));
-            unread.iter().map(read).collect()
+    async fn assess_all(&self, facts: Vec<AskFacts>) -> Option<Vec<Box<AssessedAsk>>> {
+        self.read_rules(move |rulebook| {
+            let read = |facts| Box::new(AssessedAsk::assess(rulebook, facts));
+            facts.iter().map(read).collect()
         })
         .await
     }
 
     /// An ask with a tool goes to the rules first; any other waits for a person.
-    pub(super) async fn ask_the_rules(&self, request: AskRequest) -> Result<Approval> {
+    pub(super) async fn submit_assessed(&self, request: AskRequest) -> ServiceResult<Approval> {
         let seen = *self.shared.rulebook.changes().borrow();
-        let unread = self.unread_request(&request).await?;
-        let Some(assessed) = self.assess(unread).await else {
-            return self.ask_a_person(request).await;
+        let facts = self.request_facts(&request).await?;
+        let Some(assessed) = self.assess(facts).await else {
+            return self.submit_unassessed(request).await;
         };
-        let wait = self.send_raised(raised(request, Some(assessed))).await?;
+        let wait = self
+            .send_ask_command(ask_command(request, Some(assessed)))
+            .await?;
         let asked = approval(wait.await.map_err(|_| self.unavailable())??)?;
         if asked.is_pending() && *self.shared.rulebook.changes().borrow() != seen {
-            self.shared.doubt.notify_one();
+            self.shared.rejudge.notify_one();
         }
         Ok(asked)
     }
 
-    async fn send_raised(&self, raised: Raised) -> Result<oneshot::Receiver<Result<Reply>>> {
+    async fn send_ask_command(
+        &self,
+        command: AskCommand,
+    ) -> ServiceResult<oneshot::Receiver<ServiceResult<CommandReply>>> {
         let (answer, wait) = oneshot::channel();
-        self.send(Command::Ask(raised, answer)).await?;
+        self.send(SupervisorCommand::Ask(command, answer)).await?;
         Ok(wait)
     }
 
@@ -78,44 +83,44 @@ impl Service {
         request: AskRequest,
         before: Vec<Input>,
         bookmark: Option<Bookmark>,
-    ) -> Result<Asked> {
+    ) -> ServiceResult<PendingAsk> {
         let seen = *self.shared.rulebook.changes().borrow();
-        let unread = self.unread_request(&request).await?;
+        let facts = self.request_facts(&request).await?;
         let assessed = match &request.tool {
-            Some(_) => self.assess(unread).await,
+            Some(_) => self.assess(facts).await,
             None => None,
         };
-        let raised = Raised {
+        let command = AskCommand {
             before,
             bookmark,
-            ..raised(request, assessed)
+            ..ask_command(request, assessed)
         };
-        Ok(Asked {
+        Ok(PendingAsk {
             service: self.clone(),
             seen,
-            wait: self.send_raised(raised).await?,
+            wait: self.send_ask_command(command).await?,
         })
     }
 
-    async fn unread_request(&self, request: &AskRequest) -> Result<Unread> {
+    async fn request_facts(&self, request: &AskRequest) -> ServiceResult<AskFacts> {
         let known = request.cwd.is_some();
-        let (project, above) = match request.asking_agent().cloned() {
+        let (project, ancestors) = match request.asking_agent().cloned() {
             Some(agent) => {
                 self.read(move |view| {
                     let project = project_of(view, &agent).filter(|_| !known);
-                    (project, above(view, Some(&agent)))
+                    (project, ancestor_folders(view, Some(&agent)))
                 })
                 .await?
             }
             None => (None, Vec::new()),
         };
-        Ok(Unread {
+        Ok(AskFacts {
             tool: request.tool.clone().unwrap_or_default(),
             input: request.input.clone(),
             cwd: request.cwd.clone(),
             project,
             own_tool: self.is_about_own_tool(request),
-            above,
+            ancestors,
         })
     }
 
@@ -130,14 +135,14 @@ impl Service {
     }
 
     /// Asks the rules again about what is open: at the start, and whenever files changed.
-    pub(super) async fn settle_whenever_rules_change(self) {
+    pub(super) async fn rejudge_when_rules_change(self) {
         let mut changes = self.shared.rulebook.changes();
         loop {
-            let failed = self.settle_open().await.is_err();
+            let failed = self.rejudge_open().await.is_err();
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
-                () = self.shared.doubt.notified() => {}
-                () = tokio::time::sleep(AGAIN), if failed => {}
+                () = self.shared.rejudge.notified() => {}
+                () = tokio::time::sleep(RETRY_DELAY), if failed => {}
                 () = self.shared.commands.closed() => return,
             }
         }
@@ -145,30 +150,30 @@ impl Service {
 
     /// As [`Service::settle_open`], for callers whose own work is done whatever comes of it. What
     /// could not be settled is tried again.
-    pub(super) async fn settle_open_logged(&self) -> usize {
-        self.settle_open().await.unwrap_or_else(|error| {
+    pub(super) async fn rejudge_open_logged(&self) -> usize {
+        self.rejudge_open().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "what is open could not be settled by rules");
-            self.shared.doubt.notify_one();
+            self.shared.rejudge.notify_one();
             0
         })
     }
 
     /// Asks the rules again about everything open. Gives how many asks have ended by that.
-    async fn settle_open(&self) -> Result<usize> {
+    async fn rejudge_open(&self) -> ServiceResult<usize> {
         let open = self.read(open_asks).await?;
         let (mut settled, mut failed) = (0, 0);
-        for some in open.chunks(PASS_ASKS) {
-            let unread = some.iter().map(|(_, unread)| unread.clone()).collect();
-            let Some(assessed) = self.assess_all(unread).await else {
+        for some in open.chunks(BATCH_ASKS) {
+            let facts = some.iter().map(|(_, facts)| facts.clone()).collect();
+            let Some(assessed) = self.assess_all(facts).await else {
                 failed += 1;
-                if failed == FAILED_PASSES_MAX {
+                if failed == FAILED_BATCHES_MAX {
                     break;
                 }
                 continue;
             };
             let mut waits = Vec::with_capacity(some.len());
             for ((id, _), assessed) in some.iter().zip(assessed) {
-                waits.push(self.send_settle(id.clone(), assessed).await?);
+                waits.push(self.send_rejudge(id.clone(), assessed).await?);
             }
             for wait in waits {
                 match wait.await.map_err(|_| self.unavailable())? {
@@ -182,13 +187,13 @@ impl Service {
         Ok(settled)
     }
 
-    async fn send_settle(
+    async fn send_rejudge(
         &self,
         approval: ApprovalId,
-        assessed: Box<Assessed>,
-    ) -> Result<oneshot::Receiver<Result<Reply>>> {
+        assessed: Box<AssessedAsk>,
+    ) -> ServiceResult<oneshot::Receiver<ServiceResult<CommandReply>>> {
         let (answer, wait) = oneshot::channel();
-        self.send(Command::Settle {
+        self.send(SupervisorCommand::Rejudge {
             approval,
             assessed,
             answer,
@@ -198,8 +203,8 @@ impl Service {
     }
 }
 
-fn raised(request: AskRequest, assessed: Option<Box<Assessed>>) -> Raised {
-    Raised {
+fn ask_command(request: AskRequest, assessed: Option<Box<AssessedAsk>>) -> AskCommand {
+    AskCommand {
         request: Box::new(request),
         assessed,
         before: Vec::new(),
@@ -208,27 +213,27 @@ fn raised(request: AskRequest, assessed: Option<Box<Assessed>>) -> Raised {
 }
 
 /// An ask that is on its way into the loop.
-pub(crate) struct Asked {
+pub(crate) struct PendingAsk {
     service: Service,
     seen: u64,
-    wait: oneshot::Receiver<Result<Reply>>,
+    wait: oneshot::Receiver<ServiceResult<CommandReply>>,
 }
 
-impl Asked {
+impl PendingAsk {
     /// What the loop made of it: an approval, or an earlier one that allowed exactly this.
-    pub(crate) async fn accepted(self) -> Result<Reply> {
+    pub(crate) async fn accepted(self) -> ServiceResult<CommandReply> {
         let service = self.service;
         let reply = self.wait.await.map_err(|_| service.unavailable())??;
         let changed = *service.shared.rulebook.changes().borrow() != self.seen;
-        if changed && matches!(&reply, Reply::Approval(asked) if asked.is_pending()) {
-            service.shared.doubt.notify_one();
+        if changed && matches!(&reply, CommandReply::Approval(asked) if asked.is_pending()) {
+            service.shared.rejudge.notify_one();
         }
         Ok(reply)
     }
 }
 
 /// Everything open that has a tool, oldest first: what came first is first to use a grant.
-fn open_asks(view: View<'_>) -> Vec<(ApprovalId, Unread)> {
+fn open_asks(view: StateView<'_>) -> Vec<(ApprovalId, AskFacts)> {
     let open = view.state.open_approvals();
     let mut open: Vec<_> = open
         .filter(|approval| approval.ask.tool.is_some())
@@ -236,25 +241,28 @@ fn open_asks(view: View<'_>) -> Vec<(ApprovalId, Unread)> {
         .collect();
     open.sort_by_key(|(opened, _)| *opened);
     open.into_iter()
-        .map(|(_, ask)| (ask.id.clone(), unread_ask(view, &ask)))
+        .map(|(_, ask)| (ask.id.clone(), ask_facts(view, &ask)))
         .collect()
 }
 
-pub(super) fn unread_ask(view: View<'_>, ask: &Arc<Ask>) -> Unread {
+pub(super) fn ask_facts(view: StateView<'_>, ask: &Arc<Ask>) -> AskFacts {
     let project = ask.agent.as_ref().filter(|_| ask.cwd.is_none());
     let alone = ask.request.is_some() && ask.passes.is_empty();
-    Unread {
+    AskFacts {
         tool: ask.tool.clone().unwrap_or_default(),
         input: ask.input.clone(),
         cwd: ask.cwd.clone(),
         project: project.and_then(|agent| project_of(view, agent)),
         own_tool: alone && ask.tool.as_deref().is_some_and(is_own_tool),
-        above: above(view, ask.agent.as_ref()),
+        ancestors: ancestor_folders(view, ask.agent.as_ref()),
     }
 }
 
 /// Those above an agent, each with the folder it works in.
-pub(super) fn above(view: View<'_>, agent: Option<&AgentId>) -> Vec<(AgentId, String)> {
+pub(super) fn ancestor_folders(
+    view: StateView<'_>,
+    agent: Option<&AgentId>,
+) -> Vec<(AgentId, String)> {
     let above = agent
         .into_iter()
         .flat_map(|agent| view.state.ancestors_of(agent));
@@ -265,7 +273,7 @@ pub(super) fn above(view: View<'_>, agent: Option<&AgentId>) -> Vec<(AgentId, St
     above.collect()
 }
 
-pub(super) fn project_of(view: View<'_>, agent: &AgentId) -> Option<String> {
+pub(super) fn project_of(view: StateView<'_>, agent: &AgentId) -> Option<String> {
     let agent = view.state.find_agent(agent)?;
     agent.profile.project.clone()
 }

@@ -12,7 +12,7 @@
 use std::path::PathBuf;
 
 use countersign_core::Json;
-use countersign_core::event::{Plan, ToolStatus, TranscriptEntry, Usage};
+use countersign_core::event::{AgentPlan, TokenUsage, ToolStatus, TranscriptEntry};
 use serde::{Deserialize, Serialize};
 
 mod agent_write;
@@ -253,9 +253,9 @@ pub struct AgentReport {
     /// The model it uses from now on.
     pub model: Option<String>,
     /// What it plans to do.
-    pub plan: Option<Plan>,
+    pub plan: Option<AgentPlan>,
     /// What it used so far in this session.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// A title for its session.
     pub title: Option<String>,
 }
@@ -291,7 +291,7 @@ pub struct PermissionAsk {
     /// Whether another input can be given with a yes.
     pub can_edit: bool,
     /// Whether words travel with a no.
-    pub hears_words: bool,
+    pub takes_denial_message: bool,
 }
 
 /// A request that an allowed ask stands for, exactly.
@@ -426,7 +426,7 @@ pub struct TurnEnd {
     /// What went wrong, for `error`.
     pub message: Option<String>,
     /// What the turn used, if the agent said so.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// Tool calls that were never said to have ended; they are closed with the turn.
     pub left_open: Vec<(String, ToolStatus)>,
 }

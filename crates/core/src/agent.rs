@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::event::{AgentProfile, AgentState, AgentStatusChanged, BaseState};
 use crate::ids::{AgentId, ClientId, PrincipalKey, Timestamp};
-use crate::managed::Managed;
+use crate::managed::ManagedAgent;
 
 /// An agent under the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub struct Agent {
     /// Until when its asks are let through without a person.
     pub bypass_until: Option<Timestamp>,
     /// What the host knows of it, if the host runs it.
-    pub managed: Option<Arc<Managed>>,
+    pub managed: Option<Arc<ManagedAgent>>,
     /// When it was registered first.
     pub registered_at: Timestamp,
     /// When anything about it changed.

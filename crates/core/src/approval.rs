@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::event::{Ask, Attachment, Delivery, Ending, Outcome};
+use crate::event::{AnswerDelivery, ApprovalEnding, ApprovalOutcome, Ask, AskAttachment};
 use crate::ids::{ClientId, PrincipalKey, Seq, Timestamp};
 use crate::principal::Principal;
 
@@ -33,9 +33,9 @@ pub struct Approval {
     /// Set while that connection is gone: when the ask is given up.
     pub lapses_at: Option<Timestamp>,
     /// How it ended, and when.
-    pub ended: Option<Ended>,
+    pub ended: Option<ApprovalEnd>,
     /// What became of the answer.
-    pub delivery: Delivery,
+    pub delivery: AnswerDelivery,
     /// How often its asker was told.
     pub deliveries: u32,
     /// Whether it was taken off the list.
@@ -44,9 +44,9 @@ pub struct Approval {
 
 /// The end of an approval, with its place in the log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ended {
+pub struct ApprovalEnd {
     /// How.
-    pub ending: Arc<Ending>,
+    pub ending: Arc<ApprovalEnding>,
     /// The event that ended it.
     pub seq: Seq,
     /// When.
@@ -62,8 +62,8 @@ impl Approval {
     /// The connection whose word alone counts, while the ask is owned at all.
     pub fn owner(&self) -> Option<&ClientId> {
         match self.ask.attachment {
-            Attachment::Owner => self.client.as_ref(),
-            Attachment::None | Attachment::Asker => None,
+            AskAttachment::Owner => self.client.as_ref(),
+            AskAttachment::None | AskAttachment::Asker => None,
         }
     }
 
@@ -81,18 +81,18 @@ impl Approval {
     }
 
     /// What `option` would mean: allowed only if the ask names it as approving.
-    pub fn outcome_of(&self, option: &str) -> Outcome {
+    pub fn outcome_of(&self, option: &str) -> ApprovalOutcome {
         if self
             .ask
             .approving
             .iter()
             .any(|approving| approving == option)
         {
-            Outcome::Allowed
+            ApprovalOutcome::Allowed
         } else if option == DENY {
-            Outcome::Denied
+            ApprovalOutcome::Denied
         } else {
-            Outcome::Answered
+            ApprovalOutcome::Answered
         }
     }
 

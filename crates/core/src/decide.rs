@@ -22,7 +22,7 @@ use crate::approval::Approval;
 use crate::event::Event;
 use crate::grant::GrantState;
 use crate::ids::{AgentId, ApprovalId, DeviceId, GrantId, QuestionId, TokenId};
-use crate::input::{Context, Input};
+use crate::input::{DecisionContext, Input};
 use crate::json::Json;
 use crate::limits::{JSON_BYTES_MAX, JSON_DEPTH_MAX, TEXT_BYTES_MAX, WORD_BYTES_MAX};
 use crate::principal::{Caller, Role};
@@ -39,12 +39,12 @@ pub struct Decision {
     /// The facts to commit, in order.
     pub events: Vec<Event>,
     /// What the caller is given once they are committed.
-    pub subject: Subject,
+    pub subject: DecisionSubject,
 }
 
 /// What the caller of an input is given.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Subject {
+pub enum DecisionSubject {
     /// Only that it is done.
     Nothing,
     /// An agent.
@@ -52,9 +52,9 @@ pub enum Subject {
     /// An approval in memory.
     Approval(ApprovalId),
     /// An approval as history has it, told once more.
-    Told(Box<Approval>),
+    KnownApproval(Box<Approval>),
     /// An approval whose owner decides; it was told of the answer.
-    Passed(ApprovalId),
+    PassedToOwner(ApprovalId),
     /// A question that is open.
     Question(QuestionId),
     /// A question that has just ended.
@@ -78,17 +78,21 @@ pub enum Subject {
 }
 
 impl Decision {
-    fn new(events: Vec<Event>, subject: Subject) -> Self {
+    fn new(events: Vec<Event>, subject: DecisionSubject) -> Self {
         Self { events, subject }
     }
 
     fn nothing() -> Self {
-        Self::new(Vec::new(), Subject::Nothing)
+        Self::new(Vec::new(), DecisionSubject::Nothing)
     }
 }
 
 /// Says what follows from `input`, or why nothing does.
-pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decision, Rejection> {
+pub fn decide(
+    state: &State,
+    context: DecisionContext<'_>,
+    input: Input,
+) -> Result<Decision, Rejection> {
     let mut decision = match input {
         Input::HostStarted {
             version,
@@ -102,7 +106,7 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
         Input::SetStatus(input) => agents::set_status(state, input),
         Input::RegisterDevice(input) => agents::register_device(state, context, input),
         Input::UpdateDevice(input) => agents::update_device(state, context, input),
-        Input::Notify(input) => agents::notify(input),
+        Input::SendNotification(input) => agents::notify(input),
         Input::RequestApproval(request) => approvals::request(state, context, *request),
         Input::ResolveApproval(input) => approvals::resolve(state, context, input),
         Input::SettleByRules { approval, judged } => {
@@ -126,7 +130,7 @@ pub fn decide(state: &State, context: Context<'_>, input: Input) -> Result<Decis
             message,
         } => approvals::cancel(state, &caller, &approval, message),
         Input::DismissApproval { caller, approval } => approvals::dismiss(&caller, &approval),
-        Input::TellAnswer(approval) => Ok(approvals::tell(state, *approval)),
+        Input::DeliverAnswer(approval) => Ok(approvals::tell(state, *approval)),
         Input::SettleAnswer {
             approval,
             opened,

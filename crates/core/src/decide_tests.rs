@@ -20,15 +20,16 @@ use std::sync::Arc;
 
 use crate::event::{AgentProfile, BaseState, Event};
 use crate::{
-    AgentId, Answer, ApprovalId, AskQuestion, AskRequest, By, Caller, ClientId, Context, Decision,
-    GrantId, Input, Json, Presence, Principal, PrincipalKey, QuestionId, RegisterAgent, Rejection,
-    ResolveApproval, Role, SetStatus, State, Subject, Timestamp, decide, limits,
+    AgentId, ApprovalAnswer, ApprovalId, AskQuestion, AskRequest, Caller, ClientId,
+    ConnectionPresence, Decision, DecisionContext, DecisionSubject, GrantId, Input, Json,
+    Principal, PrincipalKey, QuestionId, RecordedActor, RegisterAgent, Rejection, ResolveApproval,
+    Role, SetStatus, State, Timestamp, decide, limits,
 };
 
 /// A host in miniature: decides, applies, and says what happened.
 struct Host {
     state: State,
-    presence: Presence,
+    presence: ConnectionPresence,
     now: Timestamp,
     expiry_held_until: Timestamp,
     ids: u32,
@@ -38,7 +39,7 @@ impl Host {
     fn new() -> Self {
         Self {
             state: State::default(),
-            presence: Presence::default(),
+            presence: ConnectionPresence::default(),
             now: Timestamp(0),
             expiry_held_until: Timestamp(0),
             ids: 0,
@@ -46,7 +47,7 @@ impl Host {
     }
 
     fn decide(&mut self, input: Input) -> Result<Decision, Rejection> {
-        let context = Context {
+        let context = DecisionContext {
             now: self.now,
             presence: &self.presence,
             expiry_held_until: self.expiry_held_until,
@@ -64,7 +65,7 @@ impl Host {
     fn does(&mut self, input: Input) -> Vec<String> {
         let decision = self.decide(input).unwrap();
         assert!(
-            !matches!(decision.subject, Subject::Refused(_)),
+            !matches!(decision.subject, DecisionSubject::Refused(_)),
             "refused on the record: {decision:?}"
         );
         decision.events.iter().map(line).collect()
@@ -81,7 +82,7 @@ impl Host {
     /// Why an input is refused, and what is on the record about it.
     fn refuses_on_record(&mut self, input: Input) -> (Rejection, Vec<String>) {
         let decision = self.decide(input).unwrap();
-        let Subject::Refused(rejection) = decision.subject else {
+        let DecisionSubject::Refused(rejection) = decision.subject else {
             panic!("not refused: {decision:?}");
         };
         (*rejection, decision.events.iter().map(line).collect())
@@ -119,7 +120,7 @@ impl Host {
 
     /// As [`Host::restart`], with agents that outlived the kill.
     fn restart_with(&mut self, adopted: &[&str]) -> Vec<String> {
-        self.presence = Presence::default();
+        self.presence = ConnectionPresence::default();
         self.expiry_held_until = self.now.plus_ms(limits::EXPIRY_HOLD_MS);
         self.does(Input::HostStarted {
             version: "1".to_owned(),
@@ -144,10 +145,10 @@ impl Host {
             .decide(Input::RequestApproval(Box::new(request)))
             .unwrap();
         let lines = decision.events.iter().map(line).collect();
-        if let Subject::Told(approval) = decision.subject {
+        if let DecisionSubject::KnownApproval(approval) = decision.subject {
             return (approval.ask.id.clone(), lines);
         }
-        let Subject::Approval(id) = decision.subject else {
+        let DecisionSubject::Approval(id) = decision.subject else {
             panic!("not an approval: {:?}", decision.subject);
         };
         (id, lines)
@@ -251,14 +252,14 @@ fn resolve(caller: &Caller, approval: &ApprovalId, resolution: &str) -> Input {
     answer(
         caller,
         approval,
-        Answer {
+        ApprovalAnswer {
             resolution: resolution.to_owned(),
-            ..Answer::default()
+            ..ApprovalAnswer::default()
         },
     )
 }
 
-fn answer(caller: &Caller, approval: &ApprovalId, answer: Answer) -> Input {
+fn answer(caller: &Caller, approval: &ApprovalId, answer: ApprovalAnswer) -> Input {
     Input::ResolveApproval(ResolveApproval {
         caller: caller.clone(),
         approval: approval.clone(),
@@ -286,7 +287,7 @@ fn profile(agent: &str) -> AgentProfile {
         capabilities: Vec::new(),
         project: None,
         pid: None,
-        display: crate::event::Display::default(),
+        display: crate::event::AgentDisplay::default(),
         metadata: Json::null(),
     }
 }
@@ -324,8 +325,8 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn by(caller: &Caller) -> By {
-    By::from(caller)
+fn by(caller: &Caller) -> RecordedActor {
+    RecordedActor::from(caller)
 }
 
 /// An event in one line. Times are in seconds.
@@ -361,7 +362,7 @@ fn line(event: &Event) -> String {
                 or_none(e.session.as_ref())
             )
         }
-        Event::AgentPlaced(e) => format!("{kind} {}: {}", e.agent, e.worktree.is_some()),
+        Event::WorktreeChanged(e) => format!("{kind} {}: {}", e.agent, e.worktree.is_some()),
         Event::AgentLaunched(e) => {
             let pid = e.process.map(|process| process.pid);
             format!(
@@ -446,7 +447,7 @@ fn line(event: &Event) -> String {
         ),
         Event::DeviceRegistered(e) => device_line(kind, &e.device),
         Event::DeviceUpdated(e) => device_line(kind, &e.device),
-        Event::Notified(e) => format!(
+        Event::NotificationSent(e) => format!(
             "{kind} {} about {} by {}: {}",
             e.kind,
             or_none(e.agent.as_ref()),

@@ -16,22 +16,22 @@ use crate::ids::{
     AgentId, ApprovalId, ClientId, DeviceId, PrincipalKey, QuestionId, Seq, Timestamp, TokenId,
 };
 use crate::json::Json;
-use crate::principal::{By, Role};
+use crate::principal::{RecordedActor, Role};
 
 pub use managed::{
-    AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentPlaced, AgentReady,
-    AgentRenamed, AgentReported, AgentRole, AgentRunRequested, AgentSpawned, AgentStopRequested,
-    EnvVar, Message, MessageQueued, MessagesDropped, PassUsed, Plan, PlanStep, Protocol, RunEnd,
-    SpawnOptions, ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded, TurnInterrupted,
-    TurnStarted, Usage, Worktree, WorktreeWish,
+    AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentMessage, AgentPlan,
+    AgentReady, AgentRenamed, AgentReported, AgentRole, AgentRunRequested, AgentSpawned,
+    AgentStopRequested, EnvVar, MessageQueued, MessagesDropped, PassUsed, PlanStep, Protocol,
+    RunEnd, SpawnOptions, TokenUsage, ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded,
+    TurnInterrupted, TurnStarted, Worktree, WorktreeChanged, WorktreeRequest,
 };
 pub use orchestration::{
     AgentCeilingChanged, Ceiling, MessageRepeated, ParentMessage, ParentMessageWithdrawn,
     ParentNotified, QuestionEscalated,
 };
 pub use rules::{
-    AgentBypassChanged, Effect, Grant, GrantCreated, GrantEnd, GrantRemoved, GrantUse, PartKind,
-    RuleRef, RulesTrusted, Scope, Verdict, VerdictPart,
+    AgentBypassChanged, Effect, Grant, GrantCreated, GrantEnd, GrantRemoved, GrantScope, GrantUse,
+    PartKind, RuleRef, RulesTrusted, Verdict, VerdictPart,
 };
 
 macro_rules! is_public {
@@ -107,7 +107,7 @@ events! {
     /// An agent is to be started, for the first time or again.
     AgentRunRequested = internal "agent.run_requested";
     /// An agent has a worktree of its own, or no longer has.
-    AgentPlaced = public "agent.placed";
+    WorktreeChanged = public "agent.worktree_changed";
     /// An agent is about to be started, or has been.
     AgentLaunched = internal "agent.launched";
     /// An agent's session is open.
@@ -187,7 +187,7 @@ events! {
     /// A device changed.
     DeviceUpdated = public "device.updated";
     /// A client or agent told everybody something.
-    Notified = public "host.notified";
+    NotificationSent = public "host.notification_sent";
     /// A token was made.
     TokenCreated = internal "token.created";
     /// A token was withdrawn.
@@ -213,7 +213,7 @@ impl Event {
             Self::AgentBypassChanged(e) => Some(&e.agent),
             Self::AgentSpawned(e) => Some(&e.agent.id),
             Self::AgentRunRequested(e) => Some(&e.agent),
-            Self::AgentPlaced(e) => Some(&e.agent),
+            Self::WorktreeChanged(e) => Some(&e.agent),
             Self::AgentLaunched(e) => Some(&e.agent),
             Self::AgentReady(e) => Some(&e.agent),
             Self::AgentStopRequested(e) => Some(&e.agent),
@@ -240,7 +240,7 @@ impl Event {
             Self::ApprovalResolveRefused(e) => e.agent.as_ref(),
             Self::QuestionAsked(e) => e.question.agent.as_ref(),
             Self::QuestionEnded(e) => e.agent.as_ref(),
-            Self::Notified(e) => e.agent.as_ref(),
+            Self::NotificationSent(e) => e.agent.as_ref(),
             Self::ProcessMarked(e) => Some(&e.agent),
             Self::TokenCreated(e) => match &e.role {
                 Role::Agent(agent) => Some(agent),
@@ -277,7 +277,7 @@ impl Event {
 
 /// A committed event: its number, its time, and the ask it ends if it ends one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Committed {
+pub struct CommittedEvent {
     /// Its place in the log.
     pub seq: Seq,
     /// When it was decided.
@@ -317,7 +317,7 @@ pub struct ConnectionLapsed {
 
 /// How an agent wants to be shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Display {
+pub struct AgentDisplay {
     /// A name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -370,7 +370,7 @@ pub struct AgentProfile {
     pub pid: Option<u32>,
     /// How it wants to be shown.
     #[serde(default)]
-    pub display: Display,
+    pub display: AgentDisplay,
     /// Anything else it said.
     #[serde(default)]
     pub metadata: Json,
@@ -450,13 +450,13 @@ pub struct AgentInterruptRequested {
     /// Its name at the time.
     pub name: String,
     /// Who asked.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// What ties an ask to the connection it came through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Attachment {
+pub enum AskAttachment {
     /// Nothing: it lives until it is answered, cancelled or out of time.
     #[default]
     None,
@@ -512,7 +512,7 @@ pub struct Ask {
     pub request: Option<String>,
     /// Whether words of a denial travel with the answer; otherwise they are a message of their own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub hears_words: bool,
+    pub takes_denial_message: bool,
     /// Whether another input can be given with an allow, where a managed agent asks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub can_edit: bool,
@@ -523,13 +523,13 @@ pub struct Ask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<ApprovalId>,
     /// Who asks.
-    pub by: By,
+    pub by: RecordedActor,
     /// The connection it came through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientId>,
     /// What ties it to that connection.
     #[serde(default)]
-    pub attachment: Attachment,
+    pub attachment: AskAttachment,
     /// The asker's own key: the same key again is the same ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -570,7 +570,7 @@ pub struct ApprovalRequested {
 /// What the end of an ask means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ApprovalOutcome {
     /// An approving option was chosen.
     Allowed,
     /// It was denied.
@@ -587,13 +587,13 @@ pub enum Outcome {
 
 /// How an ask ended. The first one is final.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ending {
+pub struct ApprovalEnding {
     /// What it means.
-    pub outcome: Outcome,
+    pub outcome: ApprovalOutcome,
     /// The option chosen, or the word for how it ended.
     pub resolution: String,
     /// Who ended it.
-    pub by: By,
+    pub by: RecordedActor,
     /// Words for the asker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -619,9 +619,9 @@ pub struct ApprovalResolved {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// How it ended.
-    pub ending: Arc<Ending>,
+    pub ending: Arc<ApprovalEnding>,
     /// What becomes of the answer from here.
-    pub delivery: Delivery,
+    pub delivery: AnswerDelivery,
     /// The grants that decided, each with the number of parts it decided about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants_used: Vec<GrantUse>,
@@ -630,7 +630,7 @@ pub struct ApprovalResolved {
 /// What became of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Delivery {
+pub enum AnswerDelivery {
     /// Nobody has fetched it yet.
     Waiting,
     /// Its asker is being told.
@@ -656,7 +656,7 @@ pub struct ApprovalResolveRequested {
     /// The answer that was given.
     pub resolution: String,
     /// Who gave it.
-    pub by: By,
+    pub by: RecordedActor,
     /// Through which connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientId>,
@@ -677,7 +677,7 @@ pub struct ApprovalResolveRefused {
     /// The answer that was tried.
     pub resolution: String,
     /// Who tried.
-    pub by: By,
+    pub by: RecordedActor,
     /// Through which connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientId>,
@@ -702,7 +702,7 @@ pub struct ApprovalDismissed {
     /// The event that opened it.
     pub opened: Seq,
     /// Who took it off the list.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See [`Event::AnswerAttempted`].
@@ -724,7 +724,7 @@ pub struct AnswerSettled {
     /// The event that opened it.
     pub opened: Seq,
     /// What became of its answer.
-    pub delivery: Delivery,
+    pub delivery: AnswerDelivery,
 }
 
 /// A question, exactly as it was asked. Never changes.
@@ -738,7 +738,7 @@ pub struct QuestionText {
     /// What it wants to know.
     pub text: String,
     /// Who asks.
-    pub by: By,
+    pub by: RecordedActor,
     /// When it ends without words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
@@ -769,7 +769,7 @@ pub struct QuestionEnding {
     /// The words, or words that say that there are none.
     pub answer: String,
     /// Who gave them.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// What the end of a question means.
@@ -840,9 +840,9 @@ pub struct DeviceUpdated {
     pub device: Arc<Device>,
 }
 
-/// See [`Event::Notified`].
+/// See [`Event::NotificationSent`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Notified {
+pub struct NotificationSent {
     /// The kind its sender gave it; never one of ours.
     pub kind: String,
     /// The agent it is about.
@@ -855,7 +855,7 @@ pub struct Notified {
     #[serde(default)]
     pub payload: Json,
     /// Who sent it.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See [`Event::TokenCreated`]. The token itself is nowhere; its hash lies in a table apart.
@@ -873,7 +873,7 @@ pub struct TokenCreated {
     /// SHA-256 of the token. It is random and long, so this gives nothing away.
     pub hash: String,
     /// Who made it.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See [`Event::TokenRevoked`].
@@ -882,7 +882,7 @@ pub struct TokenRevoked {
     /// The token.
     pub token: TokenId,
     /// Who withdrew it.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See [`Event::ProcessMarked`].
@@ -918,7 +918,7 @@ pub struct RecordRedacted {
     /// Why.
     pub reason: String,
     /// Who erased it.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See [`Event::RecordPruned`].
@@ -927,5 +927,5 @@ pub struct RecordPruned {
     /// The oldest event that is kept.
     pub before: Seq,
     /// Who erased the rest.
-    pub by: By,
+    pub by: RecordedActor,
 }

@@ -37,7 +37,7 @@ impl GrantState {
 
 /// Who asks and in which project, as far as the host knows: what a grant's scope is held against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asking<'a> {
+pub struct AskerScope<'a> {
     /// The agent.
     pub agent: Option<&'a AgentId>,
     /// The project, by the name that stands for all its worktrees.

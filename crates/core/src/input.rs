@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::approval::Approval;
 use crate::event::{
-    AgentProfile, BaseState, Ceiling, Delivery, Effect, ProcessKey, Scope, Verdict,
+    AgentProfile, AnswerDelivery, BaseState, Ceiling, Effect, GrantScope, ProcessKey, Verdict,
 };
 use crate::ids::{
     AgentId, ApprovalId, ClientId, DeviceId, GrantId, QuestionId, Seq, Timestamp, TokenId,
@@ -16,7 +16,7 @@ use crate::json::Json;
 use crate::principal::{Caller, Role};
 use crate::question::Question;
 
-pub use managed::{Children, ManagedAsk, ManagedInput, Ran, SpawnAgent};
+pub use managed::{ChildrenPolicy, ManagedAsk, ManagedInput, RunEvent, SpawnAgent};
 
 /// Something that arrived, from a door, the clock or the host itself.
 #[derive(Clone, Debug)]
@@ -50,8 +50,8 @@ pub enum Input {
     RegisterDevice(PutDevice),
     /// See [`PutDevice`].
     UpdateDevice(PutDevice),
-    /// See [`Notify`].
-    Notify(Notify),
+    /// See [`SendNotification`].
+    SendNotification(SendNotification),
     /// See [`AskRequest`].
     RequestApproval(Box<AskRequest>),
     /// See [`ResolveApproval`].
@@ -61,7 +61,7 @@ pub enum Input {
         /// The ask.
         approval: ApprovalId,
         /// What they say now.
-        judged: Judged,
+        judged: AskJudgment,
     },
     /// See [`CreateGrant`].
     CreateGrant(CreateGrant),
@@ -107,7 +107,7 @@ pub enum Input {
         approval: Box<Approval>,
     },
     /// An asker is about to be told how its ask ended. While it is open there is nothing to tell.
-    TellAnswer(Box<Approval>),
+    DeliverAnswer(Box<Approval>),
     /// What became of telling it.
     SettleAnswer {
         /// The ask.
@@ -115,7 +115,7 @@ pub enum Input {
         /// The event that opened it.
         opened: Seq,
         /// What became of its answer.
-        delivery: Delivery,
+        delivery: AnswerDelivery,
     },
     /// See [`AskQuestion`].
     AskQuestion(AskQuestion),
@@ -227,7 +227,7 @@ pub struct PutDevice {
 
 /// Somebody tells everybody something.
 #[derive(Clone, Debug)]
-pub struct Notify {
+pub struct SendNotification {
     /// Who calls.
     pub caller: Caller,
     /// A kind that is not one of ours.
@@ -277,7 +277,7 @@ pub struct AskRequest {
     pub cwd: Option<String>,
     /// What the rules say of it; absent for asks without a tool, and where the rules could not be
     /// asked.
-    pub judged: Option<Judged>,
+    pub judged: Option<AskJudgment>,
     /// What history has under the asker's key, where memory has nothing.
     pub keyed: Option<Approval>,
     /// What a managed agent's ask carries besides.
@@ -293,7 +293,7 @@ impl AskRequest {
 
 /// What the rules say of an ask, and where they took it to happen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
+pub struct AskJudgment {
     /// What they say.
     pub verdict: Arc<Verdict>,
     /// The folder it would run in, if it is known.
@@ -310,7 +310,7 @@ pub struct GrantDraft {
     /// What it says. In an [`Answer`] the answer itself says it, and this does not count.
     pub effect: Effect,
     /// Where it counts.
-    pub scope: Scope,
+    pub scope: GrantScope,
     /// When it ends, from now.
     pub expires_in_ms: Option<u64>,
     /// How many parts it may allow.
@@ -338,17 +338,17 @@ pub struct ResolveApproval {
     /// The ask.
     pub approval: ApprovalId,
     /// What they answer.
-    pub answer: Answer,
+    pub answer: ApprovalAnswer,
     /// The ids that what is remembered gets: one for each draft.
     pub grant_ids: Vec<GrantId>,
     /// For an orchestrator: what its ceiling says of the ask, and what the rules say of its own doing
     /// the same, at this instant.
-    pub delegated: Option<Delegated>,
+    pub delegated: Option<DelegationVerdict>,
 }
 
 /// What counts for the answer of an orchestrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delegated {
+pub struct DelegationVerdict {
     /// What its ceiling alone says of the ask.
     pub by_ceiling: Effect,
     /// What the rules would say if it asked the same itself.
@@ -357,7 +357,7 @@ pub struct Delegated {
 
 /// What somebody answers an ask with.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct ApprovalAnswer {
     /// One of the options.
     pub resolution: String,
     /// Words for the asker.
@@ -419,11 +419,11 @@ pub struct CreateToken {
 /// Which connections are open, and which of them read events. Not a fact of the log: after a
 /// restart there are none.
 #[derive(Clone, Debug, Default)]
-pub struct Presence {
+pub struct ConnectionPresence {
     connections: HashMap<ClientId, bool>,
 }
 
-impl Presence {
+impl ConnectionPresence {
     /// A connection opened.
     pub fn connected(&mut self, client: ClientId) {
         self.connections.entry(client).or_insert(false);
@@ -464,11 +464,11 @@ impl Presence {
 
 /// What a decision needs to know besides the state.
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
+pub struct DecisionContext<'a> {
     /// The instant of the decision.
     pub now: Timestamp,
     /// Who is there.
-    pub presence: &'a Presence,
+    pub presence: &'a ConnectionPresence,
     /// Nothing expires before this instant.
     pub expiry_held_until: Timestamp,
     /// The time a lost owner has to come back.
@@ -477,7 +477,7 @@ pub struct Context<'a> {
     pub escalation_ms: u64,
 }
 
-impl Context<'_> {
+impl DecisionContext<'_> {
     /// Whether a deadline has come, and nothing holds expiry back.
     pub(crate) fn has_come(&self, deadline: Option<Timestamp>) -> bool {
         deadline.is_some_and(|at| self.now >= at.max(self.expiry_held_until))

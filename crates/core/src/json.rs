@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-use crate::exact;
+use crate::unique_keys;
 
 /// A JSON value as its sender wrote it. Equality is equality of text.
 #[derive(Clone)]
@@ -71,7 +71,7 @@ impl Json {
 
     /// What it says, unless a key stands twice in it: then two readers may read two things.
     pub fn read_exactly(&self) -> Option<Value> {
-        exact::parse(self.text())
+        unique_keys::parse(self.text())
     }
 
     /// SHA-256 over the value with sorted keys and no blanks, so that two spellings of one

@@ -7,13 +7,12 @@
 
 mod agent;
 mod approval;
-mod bookmark;
+mod checkpoint;
 mod combining;
 mod decide;
 #[cfg(test)]
 mod decide_tests;
 pub mod event;
-mod exact;
 mod grant;
 mod ids;
 mod input;
@@ -26,29 +25,31 @@ mod question;
 mod rejection;
 mod snapshot;
 mod state;
+mod unique_keys;
 mod visible;
 
 pub use agent::{Agent, OpenCounts};
-pub use approval::{APPROVE, Approval, DENY, Ended};
-pub use bookmark::Bookmark;
-pub use decide::{Decision, SPAWN_TOOL, Subject, answer_again, decide};
-pub use event::{Ask, Committed, Event};
-pub use grant::{Asking, GrantState};
+pub use approval::{APPROVE, Approval, ApprovalEnd, DENY};
+pub use checkpoint::Checkpoint;
+pub use decide::{Decision, DecisionSubject, SPAWN_TOOL, answer_again, decide};
+pub use event::{Ask, CommittedEvent, Event};
+pub use grant::{AskerScope, GrantState};
 pub use ids::{
     AgentId, ApprovalId, ClientId, DeviceId, GrantId, PrincipalKey, QuestionId, Seq, Timestamp,
     TokenId,
 };
 pub use input::{
-    Answer, AskQuestion, AskRequest, Children, Context, CreateGrant, CreateToken, Delegated,
-    GrantDraft, Input, Judged, ManagedAsk, ManagedInput, Notify, NotifyParent, Presence, PutDevice,
-    Ran, RegisterAgent, ResolveApproval, SetStatus, SpawnAgent,
+    ApprovalAnswer, AskJudgment, AskQuestion, AskRequest, ChildrenPolicy, ConnectionPresence,
+    CreateGrant, CreateToken, DecisionContext, DelegationVerdict, GrantDraft, Input, ManagedAsk,
+    ManagedInput, NotifyParent, PutDevice, RegisterAgent, ResolveApproval, RunEvent,
+    SendNotification, SetStatus, SpawnAgent,
 };
 pub use json::{Json, hex};
-pub use managed::{AllowedActions, Duties, Duty, Life, Managed, Pass, Turn};
+pub use managed::{AllowedActions, Duties, Duty, ManagedAgent, Pass, RunState, Turn};
 pub use own_tools::{OWN_SERVER, OWN_TOOLS, is_own_tool, own_tool_name};
-pub use principal::{By, Caller, Principal, Role};
-pub use question::{Question, QuestionEnded};
+pub use principal::{Caller, Principal, RecordedActor, Role};
+pub use question::{Question, QuestionEnd};
 pub use rejection::Rejection;
-pub use snapshot::{AnswerChange, Changes, Mark, Snapshot, Token};
+pub use snapshot::{AccessToken, AnswerChange, CommitChanges, ProcessMark, Snapshot};
 pub use state::State;
-pub use visible::{Layout, hidden_count, visible};
+pub use visible::{TextLayout, hidden_count, visible};

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Agent;
 use crate::approval::Approval;
 use crate::event::{
-    AgentProfile, AgentRole, Ceiling, Message, Plan, ProcessKey, SpawnOptions, TranscriptEntry,
-    Usage, Worktree,
+    AgentMessage, AgentPlan, AgentProfile, AgentRole, Ceiling, ProcessKey, SpawnOptions,
+    TokenUsage, TranscriptEntry, Worktree,
 };
 use crate::ids::{AgentId, ApprovalId, Timestamp};
 use crate::json::Json;
@@ -23,19 +23,19 @@ use crate::limits::{
 
 /// What the host knows of an agent that it runs. The store keeps it as one document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Managed {
+pub struct ManagedAgent {
     /// What it is started with.
     pub options: Arc<SpawnOptions>,
     /// Which of its runs, counted from 1.
     pub run: u32,
     /// How far that run is.
-    pub life: Life,
+    pub run_state: RunState,
     /// Its process.
     #[serde(default)]
     pub process: Option<ProcessKey>,
     /// What holds its processes together.
     #[serde(default)]
-    pub tree: Json,
+    pub runner: Json,
     /// The agent's own id of its session.
     #[serde(default)]
     pub session: Option<String>,
@@ -50,13 +50,13 @@ pub struct Managed {
     pub turn: Option<Turn>,
     /// Messages for the turns to come.
     #[serde(default)]
-    pub queue: VecDeque<Message>,
+    pub queue: VecDeque<AgentMessage>,
     /// What earlier runs and turns used.
     #[serde(default)]
-    pub used: Usage,
+    pub used: TokenUsage,
     /// What its session used so far, by its own word.
     #[serde(default)]
-    pub session_usage: Usage,
+    pub session_usage: TokenUsage,
     /// The mode it is in.
     #[serde(default)]
     pub mode: Option<String>,
@@ -65,7 +65,7 @@ pub struct Managed {
     pub model: Option<String>,
     /// What it plans.
     #[serde(default)]
-    pub plan: Plan,
+    pub plan: AgentPlan,
     /// A title of its session.
     #[serde(default)]
     pub title: Option<String>,
@@ -146,7 +146,7 @@ pub struct Pass {
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Life {
+pub enum RunState {
     /// It is to be started.
     Requested,
     /// Its process is there, its session is not.
@@ -165,7 +165,7 @@ pub struct Turn {
     /// Its number.
     pub number: u32,
     /// What it was started with.
-    pub messages: Vec<Message>,
+    pub messages: Vec<AgentMessage>,
     /// When it started.
     pub started_at: Timestamp,
     /// When the host ends it.
@@ -210,7 +210,7 @@ pub enum Duty {
         /// Who it is.
         profile: Arc<AgentProfile>,
         /// What it is started with, and which session it goes on with.
-        managed: Arc<Managed>,
+        managed: Arc<ManagedAgent>,
     },
     /// Tell it what to do.
     Prompt {
@@ -242,25 +242,25 @@ pub enum Duty {
     },
 }
 
-impl Managed {
+impl ManagedAgent {
     /// One that is to be started for the first time.
     pub(crate) fn new(options: Arc<SpawnOptions>, now: Timestamp) -> Self {
         Self {
             options,
             run: 0,
-            life: Life::Gone,
+            run_state: RunState::Gone,
             process: None,
-            tree: Json::null(),
+            runner: Json::null(),
             session: None,
             resumable: false,
             turns: 0,
             turn: None,
             queue: VecDeque::new(),
-            used: Usage::default(),
-            session_usage: Usage::default(),
+            used: TokenUsage::default(),
+            session_usage: TokenUsage::default(),
             mode: None,
             model: None,
-            plan: Plan::default(),
+            plan: AgentPlan::default(),
             title: None,
             worktree: None,
             archived: false,
@@ -302,7 +302,7 @@ impl Managed {
 
     /// Whether it has, or is about to have, a process.
     pub fn is_live(&self) -> bool {
-        self.life != Life::Gone
+        self.run_state != RunState::Gone
     }
 
     /// The folder it works in.
@@ -312,9 +312,9 @@ impl Managed {
     }
 
     /// What it used, over all runs.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> TokenUsage {
         let (before, now) = (&self.used, &self.session_usage);
-        Usage {
+        TokenUsage {
             tokens_in: sum(before.tokens_in, now.tokens_in),
             tokens_out: sum(before.tokens_out, now.tokens_out),
             cost_micro_usd: sum(before.cost_micro_usd, now.cost_micro_usd),
@@ -326,7 +326,7 @@ impl Managed {
     /// Whether nothing runs and nothing waits to be run.
     pub fn is_at_rest(&self) -> bool {
         !self.is_live()
-            || (self.life == Life::Ready && self.turn.is_none() && self.queue.is_empty())
+            || (self.run_state == RunState::Ready && self.turn.is_none() && self.queue.is_empty())
     }
 }
 
@@ -343,15 +343,15 @@ pub(crate) fn duties(agent: &Agent, owed: impl Iterator<Item = Approval>) -> Vec
         return Vec::new();
     };
     let run = managed.run;
-    match managed.life {
-        Life::Gone => Vec::new(),
-        Life::Stopping => vec![Duty::Stop { run }],
-        Life::Requested | Life::Launched => vec![Duty::Launch {
+    match managed.run_state {
+        RunState::Gone => Vec::new(),
+        RunState::Stopping => vec![Duty::Stop { run }],
+        RunState::Requested | RunState::Launched => vec![Duty::Launch {
             run,
             profile: agent.profile.clone(),
             managed: managed.clone(),
         }],
-        Life::Ready => {
+        RunState::Ready => {
             let mut duties: Vec<Duty> = owed
                 .map(|approval| Duty::Answer(Box::new(approval)))
                 .collect();
@@ -364,7 +364,7 @@ pub(crate) fn duties(agent: &Agent, owed: impl Iterator<Item = Approval>) -> Vec
     }
 }
 
-fn configure(managed: &Managed) -> Option<Duty> {
+fn configure(managed: &ManagedAgent) -> Option<Duty> {
     let duty = Duty::Configure {
         revision: managed.configured,
         mode: managed.options.mode.clone(),
@@ -374,7 +374,7 @@ fn configure(managed: &Managed) -> Option<Duty> {
 }
 
 fn prompt(turn: &Turn) -> Duty {
-    let messages = turn.messages.iter().map(Message::full_text);
+    let messages = turn.messages.iter().map(AgentMessage::full_text);
     Duty::Prompt {
         turn: turn.number,
         messages: messages.collect(),

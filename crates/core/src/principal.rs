@@ -78,7 +78,7 @@ impl Caller {
 
 /// Who did something, as the record keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct By {
+pub struct RecordedActor {
     /// What they were.
     pub role: Role,
     /// What they are called.
@@ -87,7 +87,7 @@ pub struct By {
     pub key: PrincipalKey,
 }
 
-impl By {
+impl RecordedActor {
     /// The host, under the name of what it did this by.
     pub(crate) fn host_by(name: &str) -> Self {
         Self {
@@ -97,7 +97,7 @@ impl By {
     }
 }
 
-impl From<&Caller> for By {
+impl From<&Caller> for RecordedActor {
     fn from(caller: &Caller) -> Self {
         let principal = &caller.principal;
         Self {

@@ -19,12 +19,12 @@ pub struct Question {
     /// Whether people are asked although an orchestrator was first.
     pub escalated: bool,
     /// How it ended, by which event, and when.
-    pub ended: Option<QuestionEnded>,
+    pub ended: Option<QuestionEnd>,
 }
 
 /// The end of a question, with its place in the log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct QuestionEnded {
+pub struct QuestionEnd {
     /// How.
     pub ending: Arc<QuestionEnding>,
     /// The event that ended it.

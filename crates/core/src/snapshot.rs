@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::agent::Agent;
 use crate::approval::Approval;
-use crate::bookmark::Bookmark;
-use crate::event::{Delivery, Device, ProcessKey};
+use crate::checkpoint::Checkpoint;
+use crate::event::{AnswerDelivery, Device, ProcessKey};
 use crate::grant::GrantState;
 use crate::ids::{AgentId, GrantId, Seq, Timestamp, TokenId};
 use crate::principal::Role;
@@ -16,7 +16,7 @@ use crate::question::Question;
 
 /// A token, without the token.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Token {
+pub struct AccessToken {
     /// Its public name.
     pub id: TokenId,
     /// What its bearer may do.
@@ -33,7 +33,7 @@ pub struct Token {
 
 /// A process that is an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ProcessMark {
     /// The process.
     pub process: ProcessKey,
     /// The agent it is.
@@ -52,22 +52,22 @@ pub struct Snapshot {
     /// The newest that ended and were not dismissed, oldest first.
     pub recent_approvals: Vec<Approval>,
     /// Ended approvals of managed agents that are being told their answer.
-    pub half_told: Vec<Approval>,
+    pub undelivered: Vec<Approval>,
     /// All open questions.
     pub open_questions: Vec<Question>,
     /// All devices.
     pub devices: Vec<Arc<Device>>,
     /// All tokens that were not revoked.
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<AccessToken>,
     /// All processes known to be agents.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<ProcessMark>,
     /// All grants.
     pub grants: Vec<GrantState>,
     /// Trusted rule files, each with the digest of the content that was trusted last.
     pub trusted: Vec<(String, String)>,
     /// How far each live agent was heard. [`State::restore`](crate::State::restore) ignores them:
     /// they are for those who hear agents.
-    pub bookmarks: Vec<Bookmark>,
+    pub checkpoints: Vec<Checkpoint>,
 }
 
 /// What became of the answer to an approval that may no longer be in memory.
@@ -76,14 +76,14 @@ pub struct AnswerChange {
     /// The event that opened the approval.
     pub opened: Seq,
     /// What became of its answer.
-    pub delivery: Delivery,
+    pub delivery: AnswerDelivery,
     /// How often its asker was told, where that changed.
     pub deliveries: Option<u32>,
 }
 
 /// What one commit changed, each thing in its last form.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Changes {
+pub struct CommitChanges {
     /// Agents as they are now, or that they are gone.
     pub agents: Vec<(AgentId, Option<Agent>)>,
     /// Approvals as they are now, ended ones included.
@@ -97,9 +97,9 @@ pub struct Changes {
     /// Devices as they are now.
     pub devices: Vec<Arc<Device>>,
     /// Tokens as they are now, or that they are gone.
-    pub tokens: Vec<(TokenId, Option<Token>)>,
+    pub tokens: Vec<(TokenId, Option<AccessToken>)>,
     /// New marks.
-    pub marks_added: Vec<Mark>,
+    pub marks_added: Vec<ProcessMark>,
     /// Marks of dead processes.
     pub marks_removed: Vec<ProcessKey>,
     /// Grants as they are now, or that they are gone.
@@ -108,7 +108,7 @@ pub struct Changes {
     pub trusted: Vec<(String, String)>,
     /// How far agents were heard, or that it no longer matters. [`State`](crate::State) never names
     /// any; the host adds them to what it commits.
-    pub bookmarks: Vec<(AgentId, Option<Bookmark>)>,
+    pub checkpoints: Vec<(AgentId, Option<Checkpoint>)>,
     /// Events whose payload is to be erased.
     pub redacted: Vec<Seq>,
     /// The oldest event to keep; everything before it is to be erased.

@@ -15,7 +15,7 @@ use crate::ids::{
     TokenId,
 };
 use crate::question::Question;
-use crate::snapshot::{Changes, Snapshot, Token};
+use crate::snapshot::{AccessToken, CommitChanges, Snapshot};
 
 mod agents;
 mod approvals;
@@ -31,7 +31,7 @@ pub(crate) type AskKey = (AgentId, Option<String>, String);
 
 /// What time will end, unless something else does first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Deadline {
+pub(crate) enum DeadlineTarget {
     Approval(ApprovalId),
     Question(QuestionId),
     Grant(GrantId),
@@ -43,7 +43,7 @@ pub(crate) enum Deadline {
 
 /// What one connection holds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Held {
+pub(crate) struct ConnectionHoldings {
     pub(crate) agents: BTreeSet<AgentId>,
     pub(crate) approvals: BTreeSet<ApprovalId>,
     lapses_at: Option<Timestamp>,
@@ -62,7 +62,7 @@ pub struct State {
     recent_bytes: usize,
     pub(crate) questions: HashMap<QuestionId, Question>,
     pub(crate) devices: BTreeMap<DeviceId, Arc<Device>>,
-    pub(crate) tokens: HashMap<TokenId, Token>,
+    pub(crate) tokens: HashMap<TokenId, AccessToken>,
     tokens_by_hash: HashMap<String, TokenId>,
     tokens_by_agent: HashMap<AgentId, BTreeSet<TokenId>>,
     pub(crate) grants: BTreeMap<GrantId, GrantState>,
@@ -74,19 +74,19 @@ pub struct State {
     pub(crate) owed: BTreeMap<AgentId, BTreeMap<Seq, Approval>>,
     pub(crate) ask_keys: HashMap<AskKey, ApprovalId>,
     pub(crate) idempotency: HashMap<(PrincipalKey, String), ApprovalId>,
-    pub(crate) held: HashMap<ClientId, Held>,
-    pub(crate) deadlines: BTreeSet<(Timestamp, Deadline)>,
+    pub(crate) held: HashMap<ClientId, ConnectionHoldings>,
+    pub(crate) deadlines: BTreeSet<(Timestamp, DeadlineTarget)>,
     pub(crate) lapses: BTreeSet<(Timestamp, ClientId)>,
-    changed: Changed,
+    changed: TouchedIds,
 }
 
 /// What was touched since the last [`State::take_changes`].
 #[derive(Clone, Debug, Default)]
-struct Changed {
+struct TouchedIds {
     agents: BTreeSet<AgentId>,
     approvals: BTreeSet<ApprovalId>,
     grants: BTreeSet<GrantId>,
-    rest: Changes,
+    rest: CommitChanges,
 }
 
 /// Reading.
@@ -163,17 +163,17 @@ impl State {
     }
 
     /// Tokens, in no order.
-    pub fn tokens(&self) -> impl Iterator<Item = &Token> {
+    pub fn tokens(&self) -> impl Iterator<Item = &AccessToken> {
         self.tokens.values()
     }
 
     /// One token.
-    pub fn find_token(&self, id: &TokenId) -> Option<&Token> {
+    pub fn find_token(&self, id: &TokenId) -> Option<&AccessToken> {
         self.tokens.get(id)
     }
 
     /// The token with this hash, unless its time is over.
-    pub fn find_token_by_hash(&self, hash: &str, now: Timestamp) -> Option<&Token> {
+    pub fn find_token_by_hash(&self, hash: &str, now: Timestamp) -> Option<&AccessToken> {
         let token = self.tokens.get(self.tokens_by_hash.get(hash)?)?;
         token
             .expires_at
@@ -220,7 +220,7 @@ impl State {
             Event::AgentBypassChanged(e) => self.apply_bypass(at, e),
             Event::AgentSpawned(e) => self.apply_spawned(at, e),
             Event::AgentRunRequested(e) => self.apply_run_requested(at, e),
-            Event::AgentPlaced(e) => self.apply_placed(at, e),
+            Event::WorktreeChanged(e) => self.apply_worktree_changed(at, e),
             Event::AgentLaunched(e) => self.apply_launched(at, e),
             Event::AgentReady(e) => self.apply_ready(at, e),
             Event::AgentStopRequested(e) => self.apply_stop_requested(at, &e.agent),
@@ -263,13 +263,13 @@ impl State {
             Event::AgentInterruptRequested(_)
             | Event::ApprovalResolveRequested(_)
             | Event::ApprovalResolveRefused(_)
-            | Event::Notified(_) => {}
+            | Event::NotificationSent(_) => {}
         }
         None
     }
 
     /// What was touched since this was last called, each thing in its last form.
-    pub fn take_changes(&mut self) -> Changes {
+    pub fn take_changes(&mut self) -> CommitChanges {
         let changed = std::mem::take(&mut self.changed);
         let mut changes = changed.rest;
         changes.agents = changed
@@ -306,7 +306,7 @@ impl State {
         for approval in snapshot.recent_approvals {
             state.keep_recent(approval);
         }
-        for approval in snapshot.half_told {
+        for approval in snapshot.undelivered {
             state.put_owed(approval);
         }
         for question in snapshot.open_questions {
@@ -329,7 +329,7 @@ impl State {
             state.put_grant(grant);
         }
         state.trusted = snapshot.trusted.into_iter().collect();
-        state.changed = Changed::default();
+        state.changed = TouchedIds::default();
         state
     }
 }

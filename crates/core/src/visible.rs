@@ -14,7 +14,7 @@ use crate::combining::is_combining;
 
 /// Where the text will stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum TextLayout {
     /// In one line: line breaks and tabs are escaped too, and a backslash is doubled where it would otherwise read as
     /// the start of an escape. An odd number of backslashes is an escape of ours, an even one is the text's own.
     Line,
@@ -82,7 +82,7 @@ const HIDDEN: &[(char, char)] = &[
 /// the eighth on one character, and more than eight blanks in a row as their number. Nothing is left out. Ordinary text is borrowed as it is.
 ///
 /// The result is plain text: a sink with a markup of its own still has to escape that.
-pub fn visible(text: &str, layout: Layout) -> Cow<'_, str> {
+pub fn visible(text: &str, layout: TextLayout) -> Cow<'_, str> {
     if is_plain(text, layout) {
         return Cow::Borrowed(text);
     }
@@ -118,7 +118,7 @@ impl MarkRun {
 }
 
 /// False for a backslash in a line, which only [`render`] can judge.
-fn is_plain(text: &str, layout: Layout) -> bool {
+fn is_plain(text: &str, layout: TextLayout) -> bool {
     let mut blanks = 0;
     let mut marks = MarkRun::default();
     text.chars().all(|c| {
@@ -126,13 +126,13 @@ fn is_plain(text: &str, layout: Layout) -> bool {
         blanks <= BLANKS_MAX
             && !marks.is_excess(c)
             && match layout {
-                Layout::Line => c != '\\' && !is_hidden(c),
-                Layout::Block => c == '\n' || !is_hidden(c),
+                TextLayout::Line => c != '\\' && !is_hidden(c),
+                TextLayout::Block => c == '\n' || !is_hidden(c),
             }
     })
 }
 
-fn render(text: &str, layout: Layout) -> String {
+fn render(text: &str, layout: TextLayout) -> String {
     let mut shown = String::with_capacity(text.len() + text.len() / 4);
     let mut rest = text;
     let mut marks = MarkRun::default();
@@ -159,8 +159,8 @@ fn render(text: &str, layout: Layout) -> String {
     shown
 }
 
-fn is_blank(c: char, layout: Layout) -> bool {
-    c == ' ' || (c == '\t' && layout == Layout::Block)
+fn is_blank(c: char, layout: TextLayout) -> bool {
+    c == ' ' || (c == '\t' && layout == TextLayout::Block)
 }
 
 fn show_blanks(blanks: &str) -> String {
@@ -177,11 +177,11 @@ fn show_blanks(blanks: &str) -> String {
     format!("{open}{count} {noun}{close}")
 }
 
-fn push_backslashes(shown: &mut String, backslashes: &str, next: &str, layout: Layout) {
+fn push_backslashes(shown: &mut String, backslashes: &str, next: &str, layout: TextLayout) {
     shown.push_str(backslashes);
     // The whole run is doubled, and also before an escape of ours: otherwise a backslash that ends a line would look
     // like a backslash and the letter n.
-    if layout == Layout::Line
+    if layout == TextLayout::Line
         && (next.starts_with(['n', 'r', 't'])
             || next.starts_with("u{")
             || next.starts_with(is_hidden))
@@ -190,9 +190,9 @@ fn push_backslashes(shown: &mut String, backslashes: &str, next: &str, layout: L
     }
 }
 
-fn push_char(shown: &mut String, c: char, layout: Layout) {
+fn push_char(shown: &mut String, c: char, layout: TextLayout) {
     match (c, layout) {
-        ('\n', Layout::Block) => shown.push(c),
+        ('\n', TextLayout::Block) => shown.push(c),
         ('\n' | '\t' | '\r', _) => shown.extend(c.escape_default()),
         _ if is_hidden(c) => shown.extend(c.escape_unicode()),
         _ => shown.push(c),

@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use countersign_core::{Layout, hidden_count, visible};
+use countersign_core::{TextLayout, hidden_count, visible};
 
 /// For a place inside one line.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
-    visible(text, Layout::Line)
+    visible(text, TextLayout::Line)
 }
 
 /// For lines of its own: line breaks stay.
 pub(crate) fn block(text: &str) -> Cow<'_, str> {
-    visible(text, Layout::Block)
+    visible(text, TextLayout::Block)
 }
 
 /// How many characters would not have been seen.

@@ -8,7 +8,7 @@
 //! Only builds with debug assertions read them; in a release every point is nothing.
 
 #[cfg(not(debug_assertions))]
-use countersign_core::Committed;
+use countersign_core::CommittedEvent;
 
 /// Every point, in the order in which a host passes them.
 pub const CRASH_POINTS: [&str; 11] = [
@@ -80,7 +80,7 @@ mod armed {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
-    use countersign_core::{Committed, Event};
+    use countersign_core::{CommittedEvent, Event};
     use tokio::runtime::{Handle, RuntimeFlavor};
 
     /// What follows a point marked as [`during`] lasts about this long.
@@ -153,14 +153,14 @@ mod armed {
     }
 
     /// The points just before these are committed.
-    pub(crate) fn committing(entries: &[Committed]) {
+    pub(crate) fn committing(entries: &[CommittedEvent]) {
         for name in entries.iter().filter_map(|entry| point_names(&entry.event)) {
             point(name.0);
         }
     }
 
     /// The points just after these were committed.
-    pub(crate) fn committed(entries: &[Committed]) {
+    pub(crate) fn committed(entries: &[CommittedEvent]) {
         for name in entries.iter().filter_map(|entry| point_names(&entry.event)) {
             point(name.1);
         }

@@ -23,7 +23,7 @@ mod transcript_buffer;
 
 use std::sync::Arc;
 
-use countersign_core::{AgentId, Duty, Managed};
+use countersign_core::{AgentId, Duty, ManagedAgent};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -81,7 +81,7 @@ impl AgentDrivers {
 pub(crate) struct AdoptedAgent {
     pub(crate) agent: AgentId,
     pub(crate) name: String,
-    pub(crate) managed: Arc<Managed>,
+    pub(crate) managed: Arc<ManagedAgent>,
     pub(crate) duties: DutyReceiver,
     connected: RunnerConnection,
 }
@@ -91,7 +91,7 @@ impl AdoptedAgents {
     pub(crate) fn remove_agent(
         &mut self,
         agent: AgentId,
-        (name, managed): (String, Arc<Managed>),
+        (name, managed): (String, Arc<ManagedAgent>),
         duties: DutyReceiver,
     ) -> Option<AdoptedAgent> {
         let connected = self.0.remove(&agent)?;
@@ -183,5 +183,5 @@ fn find_launch(duties: &DutyReceiver) -> Option<LaunchDuty> {
 struct LaunchDuty {
     run: u32,
     name: String,
-    managed: Option<Arc<Managed>>,
+    managed: Option<Arc<ManagedAgent>>,
 }

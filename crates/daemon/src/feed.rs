@@ -9,19 +9,19 @@ use std::sync::{Arc, OnceLock, RwLock};
 use bytes::Bytes;
 use countersign_core::event::TranscriptEntry;
 use countersign_core::limits::{FEED_BYTES_KEPT, FEED_EVENTS_KEPT};
-use countersign_core::{Committed, Event, Seq};
+use countersign_core::{CommittedEvent, Event, Seq};
 use tokio::sync::watch;
 
 /// A committed event in memory, with room for its serialised form.
 #[derive(Debug)]
 pub struct FeedEntry {
     /// The event.
-    pub committed: Committed,
+    pub committed: CommittedEvent,
     wire: OnceLock<Bytes>,
 }
 
 impl FeedEntry {
-    pub(crate) fn new(committed: Committed) -> Arc<Self> {
+    pub(crate) fn new(committed: CommittedEvent) -> Arc<Self> {
         Arc::new(Self {
             committed,
             wire: OnceLock::new(),
@@ -29,7 +29,7 @@ impl FeedEntry {
     }
 
     /// The serialised form, made by whoever needs it first and shared by all who follow.
-    pub fn wire(&self, serialise: impl FnOnce(&Committed) -> Bytes) -> Bytes {
+    pub fn wire(&self, serialise: impl FnOnce(&CommittedEvent) -> Bytes) -> Bytes {
         self.wire.get_or_init(|| serialise(&self.committed)).clone()
     }
 }
@@ -100,7 +100,7 @@ impl Feed {
     }
 
     /// An erased event must not live on in memory, nor inside another that shows it.
-    pub(crate) fn remove_erased(&self, erased: impl Fn(&Committed) -> bool) {
+    pub(crate) fn remove_erased(&self, erased: impl Fn(&CommittedEvent) -> bool) {
         let mut ring = self
             .ring
             .write()
@@ -133,7 +133,7 @@ impl Feed {
     pub(crate) fn newest(
         &self,
         limit: usize,
-        wanted: impl Fn(&Committed) -> bool,
+        wanted: impl Fn(&CommittedEvent) -> bool,
     ) -> Option<Vec<Arc<FeedEntry>>> {
         let ring = self
             .ring
@@ -152,7 +152,7 @@ impl Feed {
 }
 
 /// Roughly what an event takes in memory, its serialised form included.
-fn weight(committed: &Committed) -> usize {
+fn weight(committed: &CommittedEvent) -> usize {
     let ask = match &committed.event {
         Event::ApprovalRequested(e) => Some(&e.ask),
         _ => committed.ask.as_ref(),
@@ -161,7 +161,7 @@ fn weight(committed: &Committed) -> usize {
         ask.action.len() + ask.details.text().len() + text_bytes(ask.input.as_ref())
     });
     let own = match &committed.event {
-        Event::Notified(e) => e.message.len() + e.payload.text().len(),
+        Event::NotificationSent(e) => e.message.len() + e.payload.text().len(),
         Event::AgentStatusChanged(e) => {
             text_bytes(e.payload.as_ref()) + e.agent.metadata.text().len()
         }
@@ -181,22 +181,22 @@ fn text_bytes(json: Option<&countersign_core::Json>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use countersign_core::event::Notified;
-    use countersign_core::{By, Caller, Json, Timestamp};
+    use countersign_core::event::NotificationSent;
+    use countersign_core::{Caller, Json, RecordedActor, Timestamp};
 
     use super::*;
 
     #[test]
     fn an_event_too_heavy_for_memory_still_wakes_its_readers() {
         let feed = Feed::new(Seq(0));
-        let event = Notified {
+        let event = NotificationSent {
             kind: "big".to_owned(),
             agent: None,
             message: "x".repeat(FEED_BYTES_KEPT),
             payload: Json::null(),
-            by: By::from(&Caller::host()),
+            by: RecordedActor::from(&Caller::host()),
         };
-        let committed = Committed {
+        let committed = CommittedEvent {
             seq: Seq(1),
             at: Timestamp(1),
             event: event.into(),

@@ -12,7 +12,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use countersign_core::event::{Effect, Grant};
-use countersign_core::{AgentId, Asking, Delegated, Event, GrantId, Judged, State, Timestamp};
+use countersign_core::{
+    AgentId, AskJudgment, AskerScope, DelegationVerdict, Event, GrantId, State, Timestamp,
+};
 use countersign_rules::{Allows, Entry, EntryKey, Layer, Origin, RuleSet, Verdict};
 
 use crate::rulebook::DirRules;
@@ -99,8 +101,8 @@ impl Gate {
         assessed: &AssessedAsk,
         agent: Option<&AgentId>,
         now: Timestamp,
-    ) -> Judged {
-        let asking = Asking {
+    ) -> AskJudgment {
+        let asking = AskerScope {
             agent,
             project: assessed.rules.project.as_deref(),
         };
@@ -127,7 +129,7 @@ impl Gate {
                 verdict = there;
             }
         }
-        Judged {
+        AskJudgment {
             verdict: Arc::new(verdict),
             cwd: assessed.cwd.clone(),
             project: assessed.rules.project.clone(),
@@ -140,10 +142,10 @@ impl Gate {
         &self,
         state: &State,
         (assessed, ancestor): (&AssessedAsk, &AncestorAssessment),
-        asking: Asking<'_>,
+        asking: AskerScope<'_>,
         now: Timestamp,
     ) -> Verdict {
-        let parent = Asking {
+        let parent = AskerScope {
             agent: Some(&ancestor.agent),
             project: asking.project,
         };
@@ -172,7 +174,7 @@ impl Gate {
         assessed: &AssessedAsk,
         orchestrator: &AgentId,
         now: Timestamp,
-    ) -> Delegated {
+    ) -> DelegationVerdict {
         let managed = state.find_orchestrator(orchestrator);
         let ceiling = managed.and_then(|managed| managed.ceiling_at(now));
         let rules = ceiling.map(|ceiling| ceiling.rules.iter());
@@ -186,7 +188,7 @@ impl Gate {
             held.insert(entry);
         }
         let own = self.judge(state, assessed, Some(orchestrator), now);
-        Delegated {
+        DelegationVerdict {
             by_ceiling: assessed.judge_by(&held).effect,
             to_itself: own.verdict.effect,
         }

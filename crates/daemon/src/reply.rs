@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::event::Device;
 use countersign_core::{
-    Agent, Approval, ApprovalId, GrantState, OpenCounts, Question, Rejection, Token,
+    AccessToken, Agent, Approval, ApprovalId, GrantState, OpenCounts, Question, Rejection,
 };
 
 use crate::feed::FeedEntry;
@@ -25,7 +25,7 @@ pub enum CommandReply {
     /// A device.
     Device(Arc<Device>),
     /// A token, without the token.
-    Token(Box<Token>),
+    Token(Box<AccessToken>),
     /// A grant.
     Grant(Box<GrantState>),
     /// The earlier ask that allowed exactly what was asked now.

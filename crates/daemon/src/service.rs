@@ -9,11 +9,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use countersign_agents::ContainmentMethod;
-use countersign_core::event::{Delivery, Device};
+use countersign_core::event::{AnswerDelivery, Device};
 use countersign_core::limits::INPUT_QUEUE;
 use countersign_core::{
-    Agent, AgentId, Approval, GrantState, Input, OpenCounts, Presence, Principal, Question, Seq,
-    Snapshot, State, Timestamp,
+    Agent, AgentId, Approval, ConnectionPresence, GrantState, Input, OpenCounts, Principal,
+    Question, Seq, Snapshot, State, Timestamp,
 };
 use countersign_store::{EventHistory, EventLog, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
@@ -154,7 +154,7 @@ fn assemble(
         log,
         gate: Gate::from_state(&state),
         state,
-        presence: Presence::default(),
+        presence: ConnectionPresence::default(),
         feed: feed.clone(),
         clock,
         counters: counters.clone(),
@@ -280,14 +280,15 @@ impl Service {
         let mut after = None;
         loop {
             let page = self.history(move |history| history.attempted_answers(after));
-            let half_told = page.await?;
-            let Some(last) = half_told.last() else {
+            let undelivered = page.await?;
+            let Some(last) = undelivered.last() else {
                 return Ok(());
             };
             after = Some(last.opened);
-            for approval in half_told.iter().filter(|owed| !is_for(owed, &adopted)) {
+            for approval in undelivered.iter().filter(|owed| !is_for(owed, &adopted)) {
                 crash::point("before_settling");
-                self.submit(settled(approval, Delivery::Unknown)).await?;
+                self.submit(settled(approval, AnswerDelivery::Unknown))
+                    .await?;
             }
         }
     }
@@ -439,7 +440,7 @@ fn adopt_agents(
     left.collect()
 }
 
-fn settled(approval: &Approval, delivery: Delivery) -> Input {
+fn settled(approval: &Approval, delivery: AnswerDelivery) -> Input {
     Input::SettleAnswer {
         approval: approval.ask.id.clone(),
         opened: approval.opened,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::limits::FEED_PAGE;
-use countersign_core::{AgentId, Committed, Event, Seq};
+use countersign_core::{AgentId, CommittedEvent, Event, Seq};
 use countersign_store::{EventHistory, EventQuery};
 use tokio::sync::watch;
 
@@ -22,7 +22,7 @@ pub struct EventFilter {
 
 impl EventFilter {
     /// Whether the reader wants this event.
-    pub fn wants(&self, committed: &Committed) -> bool {
+    pub fn wants(&self, committed: &CommittedEvent) -> bool {
         if self.agent.is_some() && self.agent.as_ref() != committed.event.agent() {
             return false;
         }
@@ -38,7 +38,7 @@ impl EventFilter {
         let kinds = self.kinds.as_ref()?;
         let mut stored: Vec<_> = kinds.iter().filter(|kind| is_ours(kind)).cloned().collect();
         if stored.len() < kinds.len() {
-            stored.push("host.notified".to_owned());
+            stored.push("host.notification_sent".to_owned());
         }
         Some(stored)
     }
@@ -46,7 +46,7 @@ impl EventFilter {
 
 /// The kind readers see: for a notification, the one its sender gave it.
 fn kind_of(event: &Event) -> &str {
-    if let Event::Notified(notified) = event {
+    if let Event::NotificationSent(notified) = event {
         &notified.kind
     } else {
         event.kind()

@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS};
 use countersign_core::{
-    Agent, AgentId, Approval, ApprovalId, Bookmark, Changes, ClientId, Committed, Context, Event,
-    Input, Presence, Question, QuestionId, Rejection, ResolveApproval, State, Subject, Timestamp,
-    decide,
+    Agent, AgentId, Approval, ApprovalId, Checkpoint, ClientId, CommitChanges, CommittedEvent,
+    ConnectionPresence, DecisionContext, DecisionSubject, Event, Input, Question, QuestionId,
+    Rejection, ResolveApproval, State, Timestamp, decide,
 };
 use countersign_store::{EventLog, RescuedRecord};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -60,7 +60,7 @@ pub(crate) enum SupervisorCommand {
     /// What an agent was heard to say, all of it to decide, and how far it was heard with that.
     RecordOutput {
         inputs: Vec<Input>,
-        bookmark: Option<Bookmark>,
+        checkpoint: Option<Checkpoint>,
         answer: ReplySender<CommandReply>,
     },
     /// An open ask about which the rules are to be asked again.
@@ -111,7 +111,7 @@ pub(crate) enum SupervisorCommand {
 #[derive(Clone, Copy)]
 pub(crate) struct StateView<'a> {
     pub(crate) state: &'a State,
-    pub(crate) presence: &'a Presence,
+    pub(crate) presence: &'a ConnectionPresence,
     pub(crate) gate: &'a Gate,
 }
 
@@ -153,7 +153,7 @@ fn concerns_agent_processes(event: &Event) -> bool {
 pub(crate) struct Supervisor {
     pub(crate) log: Box<dyn EventLog>,
     pub(crate) state: State,
-    pub(crate) presence: Presence,
+    pub(crate) presence: ConnectionPresence,
     pub(crate) feed: Arc<Feed>,
     pub(crate) clock: HostClock,
     pub(crate) counters: Arc<HostCounters>,
@@ -171,8 +171,8 @@ pub(crate) struct Supervisor {
 /// What one batch decided and whom it owes an answer.
 #[derive(Default)]
 struct CommitBatch {
-    entries: Vec<Committed>,
-    bookmarks: CheckpointChanges,
+    entries: Vec<CommittedEvent>,
+    checkpoints: CheckpointChanges,
     ended_waits: EndedWaits,
     /// Reads that came after something was decided.
     reads: Vec<StateRead>,
@@ -258,9 +258,9 @@ impl Supervisor {
             SupervisorCommand::Ask(raised, answer) => self.decide_ask(raised, answer, batch),
             SupervisorCommand::RecordOutput {
                 inputs,
-                bookmark,
+                checkpoint,
                 answer,
-            } => self.record_output(inputs, bookmark, answer, batch),
+            } => self.record_output(inputs, checkpoint, answer, batch),
             SupervisorCommand::Rejudge {
                 approval,
                 assessed,
@@ -354,7 +354,7 @@ impl Supervisor {
         batch: &mut CommitBatch,
     ) -> Result<PendingReply, Rejection> {
         let now = self.clock.now();
-        let context = Context {
+        let context = DecisionContext {
             now,
             presence: &self.presence,
             expiry_held_until: self.expiry_held_until,
@@ -373,9 +373,9 @@ impl Supervisor {
                 self.counters.note_agent_processes(&self.state);
             }
             self.gate.apply_event(&event);
-            batch.bookmarks.note(&event);
+            batch.checkpoints.note(&event);
             self.end_question_waits(seq, now, &event, ended_question.as_mut(), batch);
-            batch.entries.push(Committed {
+            batch.entries.push(CommittedEvent {
                 seq,
                 at: now,
                 event,
@@ -388,43 +388,43 @@ impl Supervisor {
 
     fn reply_to(
         &self,
-        subject: Subject,
+        subject: DecisionSubject,
         question: Option<Question>,
         batch: &CommitBatch,
     ) -> Result<PendingReply, Rejection> {
         let state = &self.state;
         let found = match subject {
-            Subject::Nothing => Some(CommandReply::Nothing),
-            Subject::Agent(id) => state
+            DecisionSubject::Nothing => Some(CommandReply::Nothing),
+            DecisionSubject::Agent(id) => state
                 .find_agent(&id)
                 .map(|agent| CommandReply::Agent(Box::new(agent.clone()), state.open_of(&id))),
-            Subject::Approval(id) => state
+            DecisionSubject::Approval(id) => state
                 .find_approval(&id)
                 .map(|approval| CommandReply::Approval(Box::new(approval.clone()))),
-            Subject::Told(approval) => Some(CommandReply::Approval(approval)),
-            Subject::Passed(id) => state
+            DecisionSubject::KnownApproval(approval) => Some(CommandReply::Approval(approval)),
+            DecisionSubject::PassedToOwner(id) => state
                 .find_approval(&id)
                 .map(|approval| CommandReply::Passed(Box::new(approval.clone()))),
-            Subject::Question(id) => state
+            DecisionSubject::Question(id) => state
                 .find_question(&id)
                 .map(|question| CommandReply::Question(Box::new(question.clone()))),
-            Subject::EndedQuestion(_) => {
+            DecisionSubject::EndedQuestion(_) => {
                 question.map(|question| CommandReply::Question(Box::new(question)))
             }
-            Subject::KnownQuestion(question) => Some(CommandReply::Question(question)),
-            Subject::Device(id) => state
+            DecisionSubject::KnownQuestion(question) => Some(CommandReply::Question(question)),
+            DecisionSubject::Device(id) => state
                 .find_device(&id)
                 .map(|device| CommandReply::Device(device.clone())),
-            Subject::Token(id) => state
+            DecisionSubject::Token(id) => state
                 .find_token(&id)
                 .map(|token| CommandReply::Token(Box::new(token.clone()))),
-            Subject::Grant(id) => state
+            DecisionSubject::Grant(id) => state
                 .find_grant(&id)
                 .map(|grant| CommandReply::Grant(Box::new(grant.clone()))),
-            Subject::RemovedGrant(grant) => Some(CommandReply::Grant(grant)),
-            Subject::Covered(id) => Some(CommandReply::Covered(id)),
-            Subject::Event => return Ok(PendingReply::EventAt(batch.entries.len() - 1)),
-            Subject::Refused(rejection) => return Err(*rejection),
+            DecisionSubject::RemovedGrant(grant) => Some(CommandReply::Grant(grant)),
+            DecisionSubject::Covered(id) => Some(CommandReply::Covered(id)),
+            DecisionSubject::Event => return Ok(PendingReply::EventAt(batch.entries.len() - 1)),
+            DecisionSubject::Refused(rejection) => return Err(*rejection),
         };
         Ok(PendingReply::Ready(found.unwrap_or(CommandReply::Nothing)))
     }
@@ -433,16 +433,16 @@ impl Supervisor {
     fn finish(&mut self, batch: CommitBatch) {
         let CommitBatch {
             entries,
-            bookmarks,
+            checkpoints,
             ended_waits,
             reads,
             replies,
             ..
         } = batch;
-        let committed = if entries.is_empty() && bookmarks.is_empty() {
+        let committed = if entries.is_empty() && checkpoints.is_empty() {
             Ok(Vec::new())
         } else {
-            self.commit(entries, bookmarks)
+            self.commit(entries, checkpoints)
         };
         crash::point("before_replies");
         match &committed {
@@ -502,11 +502,11 @@ impl Supervisor {
 
     fn commit(
         &mut self,
-        entries: Vec<Committed>,
-        bookmarks: CheckpointChanges,
+        entries: Vec<CommittedEvent>,
+        checkpoints: CheckpointChanges,
     ) -> Result<Vec<Arc<FeedEntry>>, ServiceError> {
-        let changes = Changes {
-            bookmarks: bookmarks.into_changes(),
+        let changes = CommitChanges {
+            checkpoints: checkpoints.into_changes(),
             ..self.state.take_changes()
         };
         crash::committing(&entries);
@@ -522,7 +522,7 @@ impl Supervisor {
             .events
             .fetch_add(entries.len() as u64, Ordering::Relaxed);
         let entries: Vec<_> = entries.into_iter().map(FeedEntry::new).collect();
-        // A bookmark alone is nothing that a reader would wake for.
+        // A checkpoint alone is nothing that a reader would wake for.
         if !entries.is_empty() {
             self.feed.push(entries.iter().cloned());
         }
@@ -556,7 +556,7 @@ impl Supervisor {
 
 impl CommitBatch {
     fn decided_nothing(&self) -> bool {
-        self.entries.is_empty() && self.bookmarks.is_empty()
+        self.entries.is_empty() && self.checkpoints.is_empty()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};
-use countersign_core::{Layout, visible};
+use countersign_core::{TextLayout, visible};
 
 /// A verdict as text: one line for the whole, one for each part with what decided about it.
 pub fn explain(verdict: &Verdict) -> String {
@@ -25,9 +25,9 @@ pub fn explain_part(part: &VerdictPart) -> String {
         PartKind::Tool => "use",
     };
     // Subjects are an agent's words: one line for each part, with nothing in it unseen.
-    let subject = visible(&part.subject, Layout::Line);
+    let subject = visible(&part.subject, TextLayout::Line);
     let why = why(part);
-    let why = visible(&why, Layout::Line);
+    let why = visible(&why, TextLayout::Line);
     format!("{} {what} `{subject}`: {why}", part.effect.as_str())
 }
 

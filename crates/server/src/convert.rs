@@ -3,9 +3,12 @@
 pub(crate) mod managed;
 pub(crate) mod rules;
 
-use countersign_core::event::{AgentState, BaseState, Delivery, Device, Outcome, QuestionOutcome};
+use countersign_core::event::{
+    AgentState, AnswerDelivery, ApprovalOutcome, BaseState, Device, QuestionOutcome,
+};
 use countersign_core::{
-    Agent, Approval, Ask, By, Json, OpenCounts, Question, Role, Seq, Timestamp, Token,
+    AccessToken, Agent, Approval, Ask, Json, OpenCounts, Question, RecordedActor, Role, Seq,
+    Timestamp,
 };
 use countersign_protocol::{
     HostAgent, HostAgentDisplay, HostApproval, HostDevice, HostQuestion, Raw, Time, TokenRow, Who,
@@ -23,7 +26,7 @@ pub(crate) fn json(raw: Raw) -> Json {
     Json::from(raw.0)
 }
 
-pub(crate) fn who(by: &By) -> Who {
+pub(crate) fn who(by: &RecordedActor) -> Who {
     let (role, agent_id) = match &by.role {
         Role::Operator => ("operator", None),
         Role::Observer => ("observer", None),
@@ -133,7 +136,7 @@ pub(crate) fn approval(approval: &Approval) -> HostApproval {
 
 /// The row of an ask that nothing has happened to yet.
 pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
-    let owned = ask.attachment == countersign_core::event::Attachment::Owner;
+    let owned = ask.attachment == countersign_core::event::AskAttachment::Owner;
     HostApproval {
         a2ui: ask.a2ui.as_ref().map(raw),
         action: ask.action.clone(),
@@ -176,7 +179,11 @@ pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
     }
 }
 
-pub(crate) fn end(row: &mut HostApproval, ending: &countersign_core::event::Ending, at: Timestamp) {
+pub(crate) fn end(
+    row: &mut HostApproval,
+    ending: &countersign_core::event::ApprovalEnding,
+    at: Timestamp,
+) {
     "resolved".clone_into(&mut row.status);
     outcome_name(ending.outcome).clone_into(&mut row.state);
     row.resolution = Some(ending.resolution.clone());
@@ -189,24 +196,24 @@ pub(crate) fn end(row: &mut HostApproval, ending: &countersign_core::event::Endi
     }
 }
 
-fn outcome_name(outcome: Outcome) -> &'static str {
+fn outcome_name(outcome: ApprovalOutcome) -> &'static str {
     match outcome {
-        Outcome::Allowed => "allowed",
-        Outcome::Denied => "denied",
-        Outcome::Answered => "answered",
-        Outcome::Cancelled => "cancelled",
-        Outcome::Expired => "expired",
-        Outcome::Gone => "gone",
+        ApprovalOutcome::Allowed => "allowed",
+        ApprovalOutcome::Denied => "denied",
+        ApprovalOutcome::Answered => "answered",
+        ApprovalOutcome::Cancelled => "cancelled",
+        ApprovalOutcome::Expired => "expired",
+        ApprovalOutcome::Gone => "gone",
     }
 }
 
-fn delivery_name(delivery: Delivery) -> &'static str {
+fn delivery_name(delivery: AnswerDelivery) -> &'static str {
     match delivery {
-        Delivery::Waiting => "waiting",
-        Delivery::Attempted => "attempted",
-        Delivery::Delivered => "delivered",
-        Delivery::Withdrawn => "withdrawn",
-        Delivery::Unknown => "unknown",
+        AnswerDelivery::Waiting => "waiting",
+        AnswerDelivery::Attempted => "attempted",
+        AnswerDelivery::Delivered => "delivered",
+        AnswerDelivery::Withdrawn => "withdrawn",
+        AnswerDelivery::Unknown => "unknown",
     }
 }
 
@@ -256,7 +263,7 @@ pub(crate) fn device(device: &Device) -> HostDevice {
     }
 }
 
-pub(crate) fn token(token: &Token) -> TokenRow {
+pub(crate) fn token(token: &AccessToken) -> TokenRow {
     let (role, agent_id) = match &token.role {
         Role::Operator | Role::Host => ("operator", None),
         Role::Observer => ("observer", None),

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use countersign_core::event::{
-    AgentBypassChanged, AgentRegistered, AgentStatusChanged, ApprovalResolveRefused,
-    ApprovalResolveRequested, ApprovalResolved, BaseState, Grant, GrantRemoved, Outcome,
-    QuestionAsked, QuestionEnded, RulesTrusted,
+    AgentBypassChanged, AgentRegistered, AgentStatusChanged, ApprovalOutcome,
+    ApprovalResolveRefused, ApprovalResolveRequested, ApprovalResolved, BaseState, Grant,
+    GrantRemoved, QuestionAsked, QuestionEnded, RulesTrusted,
 };
 use countersign_core::{
-    Agent, Ask, Committed, Event, OpenCounts, PrincipalKey, Question, Seq, Timestamp,
+    Agent, Ask, CommittedEvent, Event, OpenCounts, PrincipalKey, Question, Seq, Timestamp,
 };
 use countersign_protocol::{HostEvent, Notification, Raw};
 use serde_json::json;
@@ -25,7 +25,7 @@ use crate::convert::{
 const FRAME_PREFIX: &str = r#"{"jsonrpc":"2.0","method":"host.event","params":"#;
 
 /// The `host.event` notification, whole.
-pub(crate) fn event_frame(committed: &Committed) -> Bytes {
+pub(crate) fn event_frame(committed: &CommittedEvent) -> Bytes {
     let frame = Notification {
         jsonrpc: "2.0",
         method: "host.event",
@@ -40,10 +40,10 @@ pub(crate) fn event_json(frame: &Bytes) -> Bytes {
 }
 
 /// The event as a row.
-pub(crate) fn event(committed: &Committed) -> HostEvent {
+pub(crate) fn event(committed: &CommittedEvent) -> HostEvent {
     let (message, payload) = content(committed);
     let kind = match &committed.event {
-        Event::Notified(notified) => notified.kind.clone(),
+        Event::NotificationSent(notified) => notified.kind.clone(),
         other => other.kind().to_owned(),
     };
     HostEvent {
@@ -60,7 +60,7 @@ pub(crate) fn event(committed: &Committed) -> HostEvent {
 /// Words for people and a payload for programs.
 type Content = (String, Raw);
 
-fn content(committed: &Committed) -> Content {
+fn content(committed: &CommittedEvent) -> Content {
     let (seq, at) = (committed.seq, committed.at);
     match &committed.event {
         Event::AgentRegistered(e) => registered(e, at),
@@ -90,7 +90,7 @@ fn content(committed: &Committed) -> Content {
         Event::GrantRemoved(e) => grant_removed(e),
         Event::RulesTrusted(e) => rules_trusted(e),
         Event::AgentBypassChanged(e) => bypass_changed(e),
-        Event::Notified(e) => (e.message.clone(), raw(&e.payload)),
+        Event::NotificationSent(e) => (e.message.clone(), raw(&e.payload)),
         // The rest is shown as it is stored; internal facts only to those who name their kind.
         other => {
             let words = managed::words(other).unwrap_or_else(|| other.kind().to_owned());
@@ -149,10 +149,12 @@ fn resolved(e: &ApprovalResolved, asked: Option<&Arc<Ask>>, at: Timestamp) -> Co
     let mut row = ask(asked, e.opened);
     end(&mut row, &e.ending, at);
     let words = match e.ending.outcome {
-        Outcome::Gone => "Approval auto-cancelled (agent gone)",
-        Outcome::Expired => "Approval expired",
-        Outcome::Cancelled => "Approval cancelled",
-        Outcome::Allowed | Outcome::Denied | Outcome::Answered => "Approval resolved",
+        ApprovalOutcome::Gone => "Approval auto-cancelled (agent gone)",
+        ApprovalOutcome::Expired => "Approval expired",
+        ApprovalOutcome::Cancelled => "Approval cancelled",
+        ApprovalOutcome::Allowed | ApprovalOutcome::Denied | ApprovalOutcome::Answered => {
+            "Approval resolved"
+        }
     };
     of(format!("{words}: {}", asked.action), &row)
 }

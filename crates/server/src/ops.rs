@@ -12,11 +12,12 @@ pub(crate) mod rules;
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_core::event::{AgentProfile, Attachment, Delivery, Display};
+use countersign_core::event::{AgentDisplay, AgentProfile, AnswerDelivery, AskAttachment};
 use countersign_core::limits::{PAGE_ROWS_MAX, TOKEN_TTL_MS_DEFAULT};
 use countersign_core::{
-    AgentId, Answer, Approval, ApprovalId, AskQuestion, AskRequest, Caller, DeviceId, Json, Notify,
-    PutDevice, QuestionId, RegisterAgent, Role, Seq, SetStatus, Timestamp, TokenId,
+    AgentId, Approval, ApprovalAnswer, ApprovalId, AskQuestion, AskRequest, Caller, DeviceId, Json,
+    PutDevice, QuestionId, RegisterAgent, Role, SendNotification, Seq, SetStatus, Timestamp,
+    TokenId,
 };
 use countersign_daemon::{
     ApprovalQuery, EventFilter, EventQuery, HostOverview, QuestionQuery, Service, StatusFilter,
@@ -86,7 +87,7 @@ pub(crate) async fn register_agent(
         capabilities: params.capabilities,
         project: params.project,
         pid: params.pid,
-        display: Display {
+        display: AgentDisplay {
             label: params.display.label,
             icon: params.display.icon,
             accent: params.display.accent,
@@ -187,7 +188,7 @@ pub(crate) async fn notify(
     caller: Caller,
     params: wire::NotifyParams,
 ) -> Result<HostEvent> {
-    let input = Notify {
+    let input = SendNotification {
         caller,
         kind: params
             .kind
@@ -230,16 +231,20 @@ pub(crate) async fn request_approval(
     let mut row = convert::approval(&approval);
     row.subscribed = subscribed;
     row.answerable =
-        subscribed.map(|subscribed| subscribed || approval.ask.attachment != Attachment::Owner);
+        subscribed.map(|subscribed| subscribed || approval.ask.attachment != AskAttachment::Owner);
     settle_told(service, &approval).await;
     Ok(row)
 }
 
 /// An answer that is now handed to the asker's door counts as delivered.
 async fn settle_told(service: &Service, approval: &Approval) {
-    if approval.delivery == Delivery::Attempted {
+    if approval.delivery == AnswerDelivery::Attempted {
         // If the loop is gone, the next host finds the attempt and calls it unknown.
-        drop(service.settle_answer(approval, Delivery::Delivered).await);
+        drop(
+            service
+                .settle_answer(approval, AnswerDelivery::Delivered)
+                .await,
+        );
     }
 }
 
@@ -257,7 +262,7 @@ pub(crate) async fn resolve_approval(
     let id = ApprovalId::new(id);
     let as_asked = edited_input.is_none();
     let remember = remember::drafts(service, &caller, &id, body.remember, as_asked).await?;
-    let answer = Answer {
+    let answer = ApprovalAnswer {
         resolution: body.resolution,
         message: body.message,
         edited_input,
@@ -712,7 +717,7 @@ async fn first_since(service: &Service, time: &str) -> Result<Seq> {
 
 /// What the caller is to the host.
 pub(crate) fn you(caller: &Caller) -> wire::Who {
-    convert::who(&countersign_core::By::from(caller))
+    convert::who(&countersign_core::RecordedActor::from(caller))
 }
 
 /// Shares one caller between requests that run at the same time.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Bookmark, Changes, Committed, PrincipalKey, Question,
-    QuestionId, Seq, Snapshot, Timestamp,
+    AgentId, Approval, ApprovalId, Checkpoint, CommitChanges, CommittedEvent, PrincipalKey,
+    Question, QuestionId, Seq, Snapshot, Timestamp,
 };
 
 /// The one writer of a log.
@@ -17,9 +17,13 @@ pub trait EventLog: Send {
     /// What memory must hold, as of the newest commit.
     fn load(&mut self) -> Result<Snapshot, StoreError>;
 
-    /// Commits events and the read models they led to. There may be bookmarks and no events: that
+    /// Commits events and the read models they led to. There may be checkpoints and no events: that
     /// is a commit like any other.
-    fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError>;
+    fn append(
+        &mut self,
+        entries: &[CommittedEvent],
+        changes: &CommitChanges,
+    ) -> Result<(), StoreError>;
 
     /// Finds out whether what was appended is still where the next host would look for it. Once it
     /// is not ([`StoreError::Lost`]), this and `append` fail for good.
@@ -50,7 +54,7 @@ pub struct RescuedRecord {
 /// Readers beside the writer. They see whole commits only, and never wait for it.
 pub trait EventHistory: Send + Sync {
     /// Events in order of their numbers. Erased and unknown ones are left out.
-    fn events(&self, query: &EventQuery) -> Result<Vec<Committed>, StoreError>;
+    fn events(&self, query: &EventQuery) -> Result<Vec<CommittedEvent>, StoreError>;
 
     /// One approval, open or ended, dismissed or not.
     fn find_approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError>;
@@ -77,7 +81,7 @@ pub trait EventHistory: Send + Sync {
     ) -> Result<Option<Question>, StoreError>;
 
     /// How far an agent was heard, if it is live and was heard at all.
-    fn find_bookmark(&self, agent: &AgentId) -> Result<Option<Bookmark>, StoreError>;
+    fn find_checkpoint(&self, agent: &AgentId) -> Result<Option<Checkpoint>, StoreError>;
 
     /// The first event that was decided at or after an instant.
     fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError>;
@@ -96,7 +100,7 @@ pub struct EventQuery {
     pub after: Option<Seq>,
     /// Only older than this.
     pub before: Option<Seq>,
-    /// Only of these kinds; `None` for all. For client notifications the kind is `host.notified`.
+    /// Only of these kinds; `None` for all. For client notifications the kind is `host.notification_sent`.
     pub kinds: Option<Vec<String>>,
     /// Only about this agent.
     pub agent: Option<AgentId>,

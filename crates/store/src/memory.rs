@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use countersign_core::event::{Delivery, Device, ProcessKey};
+use countersign_core::event::{AnswerDelivery, Device, ProcessKey};
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
-    Agent, AgentId, Approval, ApprovalId, Ask, Bookmark, Changes, Committed, DeviceId, Event,
-    GrantId, GrantState, Mark, PrincipalKey, Question, QuestionId, Seq, Snapshot, Timestamp, Token,
-    TokenId,
+    AccessToken, Agent, AgentId, Approval, ApprovalId, Ask, Checkpoint, CommitChanges,
+    CommittedEvent, DeviceId, Event, GrantId, GrantState, PrincipalKey, ProcessMark, Question,
+    QuestionId, Seq, Snapshot, Timestamp, TokenId,
 };
 
 use crate::failure::AppendRefusal;
@@ -40,7 +40,7 @@ pub struct MemoryHistory {
 #[derive(Default)]
 struct MemoryTables {
     head: Seq,
-    events: BTreeMap<Seq, Committed>,
+    events: BTreeMap<Seq, CommittedEvent>,
     approvals: BTreeMap<Seq, Approval>,
     open: BTreeSet<Seq>,
     ended: BTreeMap<Seq, Seq>,
@@ -49,11 +49,11 @@ struct MemoryTables {
     questions: BTreeMap<Seq, Question>,
     agents: BTreeMap<AgentId, Agent>,
     devices: BTreeMap<DeviceId, Arc<Device>>,
-    tokens: BTreeMap<TokenId, Token>,
-    marks: BTreeMap<ProcessKey, Mark>,
+    tokens: BTreeMap<TokenId, AccessToken>,
+    marks: BTreeMap<ProcessKey, ProcessMark>,
     grants: BTreeMap<GrantId, GrantState>,
     trusted: BTreeMap<String, String>,
-    bookmarks: BTreeMap<AgentId, Bookmark>,
+    checkpoints: BTreeMap<AgentId, Checkpoint>,
 }
 
 impl EventLog for MemoryLog {
@@ -65,7 +65,11 @@ impl EventLog for MemoryLog {
             .snapshot())
     }
 
-    fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError> {
+    fn append(
+        &mut self,
+        entries: &[CommittedEvent],
+        changes: &CommitChanges,
+    ) -> Result<(), StoreError> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.check(entries, changes)?;
         tables.write(entries, changes);
@@ -93,7 +97,7 @@ impl MemoryTables {
                 .cloned()
                 .collect(),
             recent_approvals: recent,
-            half_told: self.half_told(),
+            undelivered: self.undelivered(),
             open_questions: self
                 .questions
                 .values()
@@ -105,21 +109,25 @@ impl MemoryTables {
             marks: self.marks.values().cloned().collect(),
             grants: self.grants.values().cloned().collect(),
             trusted: self.trusted.clone().into_iter().collect(),
-            bookmarks: self.bookmarks.values().cloned().collect(),
+            checkpoints: self.checkpoints.values().cloned().collect(),
         }
     }
 
-    fn half_told(&self) -> Vec<Approval> {
+    fn undelivered(&self) -> Vec<Approval> {
         let approvals = self.approvals.values();
         approvals
-            .filter(|approval| approval.delivery == Delivery::Attempted)
+            .filter(|approval| approval.delivery == AnswerDelivery::Attempted)
             .filter(|approval| approval.ask.request.is_some() && self.is_whole(approval))
             .cloned()
             .collect()
     }
 
     /// Refuses before anything is written, so that there is nothing to undo.
-    fn check(&self, entries: &[Committed], changes: &Changes) -> Result<(), AppendRefusal> {
+    fn check(
+        &self,
+        entries: &[CommittedEvent],
+        changes: &CommitChanges,
+    ) -> Result<(), AppendRefusal> {
         let mut head = self.head;
         for entry in entries {
             if entry.seq != head.next() {
@@ -153,14 +161,14 @@ impl MemoryTables {
             .map_or(Ok(()), |open| Err(AppendRefusal::StillOpen(open)))
     }
 
-    fn event<'a>(&'a self, entries: &'a [Committed], seq: Seq) -> Option<&'a Event> {
+    fn event<'a>(&'a self, entries: &'a [CommittedEvent], seq: Seq) -> Option<&'a Event> {
         let known = self.events.get(&seq);
         known
             .or_else(|| entries.iter().find(|entry| entry.seq == seq))
             .map(|committed| &committed.event)
     }
 
-    fn oldest_open(&self, changes: &Changes, from: Seq, before: Seq) -> Option<Seq> {
+    fn oldest_open(&self, changes: &CommitChanges, from: Seq, before: Seq) -> Option<Seq> {
         let ends = |opened: &Seq| {
             changes
                 .approvals
@@ -196,7 +204,7 @@ impl MemoryTables {
         known.filter(|opened| !ends(opened)).chain(new).min()
     }
 
-    fn write(&mut self, entries: &[Committed], changes: &Changes) {
+    fn write(&mut self, entries: &[CommittedEvent], changes: &CommitChanges) {
         for entry in entries {
             self.head = entry.seq;
             self.events.insert(entry.seq, entry.clone());
@@ -224,7 +232,7 @@ impl MemoryTables {
         put(&mut self.agents, &changes.agents);
         put(&mut self.tokens, &changes.tokens);
         put(&mut self.grants, &changes.grants);
-        put(&mut self.bookmarks, &changes.bookmarks);
+        put(&mut self.checkpoints, &changes.checkpoints);
         self.trusted.extend(changes.trusted.iter().cloned());
         self.devices.extend(
             changes
@@ -329,7 +337,7 @@ impl MemoryHistory {
 }
 
 impl EventHistory for MemoryHistory {
-    fn events(&self, query: &EventQuery) -> Result<Vec<Committed>, StoreError> {
+    fn events(&self, query: &EventQuery) -> Result<Vec<CommittedEvent>, StoreError> {
         let tables = self.tables();
         let first = query
             .after
@@ -347,7 +355,7 @@ impl EventHistory for MemoryHistory {
                     .is_none_or(|kinds| kinds.iter().any(|kind| kind == event.kind()))
                     && (query.agent.is_none() || event.agent() == query.agent.as_ref())
             });
-        let whole = |committed: &Committed| Committed {
+        let whole = |committed: &CommittedEvent| CommittedEvent {
             ask: committed
                 .event
                 .opened()
@@ -407,15 +415,15 @@ impl EventHistory for MemoryHistory {
             .range(first..)
             .map(|(_, approval)| approval)
             .filter(|approval| !approval.is_pending());
-        let attempted = ended.filter(|approval| approval.delivery == Delivery::Attempted);
+        let attempted = ended.filter(|approval| approval.delivery == AnswerDelivery::Attempted);
         Ok(attempted
             .filter(|approval| tables.is_whole(approval))
             .cloned()
             .collect())
     }
 
-    fn find_bookmark(&self, agent: &AgentId) -> Result<Option<Bookmark>, StoreError> {
-        Ok(self.tables().bookmarks.get(agent).cloned())
+    fn find_checkpoint(&self, agent: &AgentId) -> Result<Option<Checkpoint>, StoreError> {
+        Ok(self.tables().checkpoints.get(agent).cloned())
     }
 
     fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError> {

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_core::{Changes, Committed, Seq, Snapshot, hex};
+use countersign_core::{CommitChanges, CommittedEvent, Seq, Snapshot, hex};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -112,7 +112,11 @@ impl EventLog for SqliteLog {
             .map_err(|failure| failure.into_error(&self.path, "loading what is open"))
     }
 
-    fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError> {
+    fn append(
+        &mut self,
+        entries: &[CommittedEvent],
+        changes: &CommitChanges,
+    ) -> Result<(), StoreError> {
         self.check()?;
         let written = self
             .commit(entries, changes)

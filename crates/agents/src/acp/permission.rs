@@ -178,7 +178,7 @@ fn describe(call: &Call, tool_call: &str, cwd: &str) -> (String, PermissionAsk) 
         can_allow: is_shown,
         can_deny: false,
         can_edit: false,
-        hears_words: false,
+        takes_denial_message: false,
         details: if is_shown { details } else { too_large(call) },
     };
     let digest = Json::from_value(&(&ask.tool, &ask.input, &ask.details));

@@ -1,6 +1,6 @@
 //! Golden lines: what an agent says, what comes of it, and what is written.
 
-use countersign_core::event::{PlanStep, ToolStatus, TranscriptEntry, Usage};
+use countersign_core::event::{PlanStep, TokenUsage, ToolStatus, TranscriptEntry};
 use serde_json::json;
 
 use super::*;
@@ -122,7 +122,7 @@ fn ask(request: &str, command: &str) -> PermissionAsk {
         can_allow: true,
         can_deny: true,
         can_edit: false,
-        hears_words: false,
+        takes_denial_message: false,
     }
 }
 
@@ -338,10 +338,10 @@ fn another_process_goes_on_in_the_middle_of_a_turn() {
             end: TurnEnd {
                 reason: "end_turn".into(),
                 message: None,
-                usage: Some(Usage {
+                usage: Some(TokenUsage {
                     tokens_in: Some(5),
                     tokens_out: Some(6),
-                    ..Usage::default()
+                    ..TokenUsage::default()
                 }),
                 left_open: vec![("c".into(), ToolStatus::Unknown)],
             },
@@ -759,11 +759,11 @@ fn updates_become_reports_and_entries() {
         );
     }
     let usage = json!({"sessionUpdate": "usage_update", "used": 5, "size": 9, "cost": {"amount": 0.25, "currency": "USD"}});
-    let expected = Usage {
+    let expected = TokenUsage {
         context_used: Some(5),
         context_size: Some(9),
         cost_micro_usd: Some(250_000),
-        ..Usage::default()
+        ..TokenUsage::default()
     };
     assert_eq!(
         update(&mut acp, &usage),
@@ -777,7 +777,7 @@ fn updates_become_reports_and_entries() {
         text: "a".into(),
         status: "in_progress".into(),
     };
-    let expected = countersign_core::event::Plan { steps: vec![step] };
+    let expected = countersign_core::event::AgentPlan { steps: vec![step] };
     assert_eq!(
         update(&mut acp, &plan),
         [

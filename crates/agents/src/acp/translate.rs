@@ -7,7 +7,7 @@ use agent_client_protocol_schema::v1::{
     CompactionSummaryChunk, CompactionUpdate, ContentBlock, ContentChunk, CurrentModeUpdate,
     EmbeddedResourceResource, Notice, Plan as WirePlan, UsageUpdate,
 };
-use countersign_core::event::{Plan, PlanStep, ToolStatus, TranscriptEntry, Usage};
+use countersign_core::event::{AgentPlan, PlanStep, TokenUsage, ToolStatus, TranscriptEntry};
 use countersign_core::limits::{PLAN_STEPS_MAX, TOOL_RESULT_BYTES_MAX, WORD_BYTES_MAX};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -239,7 +239,7 @@ fn plan(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
         text: format!("… and {surplus} more"),
         status: "pending".to_owned(),
     });
-    let plan = Plan {
+    let plan = AgentPlan {
         steps: steps.chain(more).collect(),
     };
     report(
@@ -256,11 +256,11 @@ fn plan(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
 fn usage(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let wire: UsageUpdate = parse(update)?;
     let cost = wire.cost.filter(|cost| cost.currency == "USD");
-    let usage = Usage {
+    let usage = TokenUsage {
         context_used: Some(wire.used),
         context_size: Some(wire.size),
         cost_micro_usd: cost.and_then(|cost| micro(cost.amount)),
-        ..Usage::default()
+        ..TokenUsage::default()
     };
     report(
         heard,
@@ -337,7 +337,7 @@ fn compaction_summary(heard: &mut AdapterOutput, update: &RawValue) -> Option<()
 }
 
 /// How a turn stopped, by its response.
-pub(super) fn read_stop(result: &RawValue) -> (String, Option<String>, Option<Usage>) {
+pub(super) fn read_stop(result: &RawValue) -> (String, Option<String>, Option<TokenUsage>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Stop {
@@ -351,10 +351,10 @@ pub(super) fn read_stop(result: &RawValue) -> (String, Option<String>, Option<Us
     };
     let usage = stop.usage.map(|usage| {
         let tokens = |name: &str| usage.get(name).and_then(Value::as_u64);
-        Usage {
+        TokenUsage {
             tokens_in: tokens("inputTokens"),
             tokens_out: tokens("outputTokens"),
-            ..Usage::default()
+            ..TokenUsage::default()
         }
     });
     let reason = envelope::cut(&stop.stop_reason, WORD_BYTES_MAX);

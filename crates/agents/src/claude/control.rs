@@ -285,7 +285,7 @@ fn describe(request: &RequestId, line: u64, wanted: &Wanted<'_>, body: &str) -> 
         can_allow: input.is_some(),
         can_deny: true,
         can_edit: input.is_some(),
-        hears_words: true,
+        takes_denial_message: true,
         input,
         details,
         binds: Vec::new(),

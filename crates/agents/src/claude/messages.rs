@@ -3,7 +3,7 @@
 //! Invariant: every message ends as a report, a transcript entry, or both; one that has no words of
 //! ours is kept as it came.
 
-use countersign_core::event::{Plan, PlanStep, ToolStatus, TranscriptEntry};
+use countersign_core::event::{AgentPlan, PlanStep, ToolStatus, TranscriptEntry};
 use countersign_core::limits::{
     PLAN_STEPS_MAX, TOOL_CALLS_KNOWN_MAX, TOOL_RESULT_BYTES_MAX, WORD_BYTES_MAX,
 };
@@ -173,7 +173,7 @@ fn plan(heard: &mut AdapterOutput, input: &Value) {
         text: text(todo, "content"),
         status: text(todo, "status"),
     });
-    let plan = Plan {
+    let plan = AgentPlan {
         steps: steps.collect(),
     };
     heard.events.push(AgentEvent::Reported(AgentReport {

@@ -1,7 +1,7 @@
 //! What each line means, and what is said about it, by shapes that Claude Code was seen to send.
 
 use countersign_core::Json;
-use countersign_core::event::{ToolStatus, TranscriptEntry, Usage};
+use countersign_core::event::{TokenUsage, ToolStatus, TranscriptEntry};
 use serde_json::{Value, json};
 
 use super::{ClaudeAdapter, arguments};
@@ -110,10 +110,10 @@ fn ended(reason: &str, message: Option<&str>) -> TurnEnd {
     TurnEnd {
         reason: reason.to_owned(),
         message: message.map(str::to_owned),
-        usage: Some(Usage {
+        usage: Some(TokenUsage {
             tokens_in: Some(211),
             tokens_out: Some(20),
-            ..Usage::default()
+            ..TokenUsage::default()
         }),
         left_open: Vec::new(),
     }
@@ -121,10 +121,10 @@ fn ended(reason: &str, message: Option<&str>) -> TurnEnd {
 
 fn cost() -> AgentEvent {
     AgentEvent::Reported(AgentReport {
-        usage: Some(Usage {
+        usage: Some(TokenUsage {
             cost_micro_usd: Some(1200),
             context_size: Some(1000),
-            ..Usage::default()
+            ..TokenUsage::default()
         }),
         ..AgentReport::default()
     })
@@ -299,7 +299,7 @@ fn an_ask_is_handed_up_with_all_that_is_known() {
         can_allow: true,
         can_deny: true,
         can_edit: true,
-        hears_words: true,
+        takes_denial_message: true,
     };
     let heard = told(&mut claude, &asks("r1", "Write", &input));
     assert_eq!(heard, [AgentEvent::Asked(Box::new(ask))]);

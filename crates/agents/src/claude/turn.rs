@@ -2,7 +2,7 @@
 //!
 //! Invariant: the end of a turn that the agent began by itself is not the end of ours.
 
-use countersign_core::event::{ToolStatus, Usage};
+use countersign_core::event::{TokenUsage, ToolStatus};
 use countersign_core::limits::WORD_BYTES_MAX;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -144,7 +144,7 @@ fn end(
     state: &mut State,
     heard: &mut AdapterOutput,
     turn: Running,
-    (reason, message, usage): (String, Option<String>, Option<Usage>),
+    (reason, message, usage): (String, Option<String>, Option<TokenUsage>),
 ) {
     for request in std::mem::take(&mut state.theirs).into_keys() {
         heard.events.push(AgentEvent::Withdrawn { request });
@@ -186,25 +186,25 @@ fn words(ended: &Ended) -> String {
 }
 
 /// What this turn read and wrote.
-fn turn_usage(ended: &Ended) -> Usage {
-    Usage {
+fn turn_usage(ended: &Ended) -> TokenUsage {
+    TokenUsage {
         tokens_in: Some(tokens_read(&ended.usage)),
         tokens_out: Some(count(&ended.usage, "output_tokens")),
-        ..Usage::default()
+        ..TokenUsage::default()
     }
 }
 
 /// What the session cost so far, and how full it is.
-fn session_usage(state: &State, ended: &Ended) -> Usage {
+fn session_usage(state: &State, ended: &Ended) -> TokenUsage {
     let sizes = ended.models.as_object().into_iter().flatten();
     let current = state.model.as_ref();
     let sizes = sizes.filter(|(name, _)| current.is_none_or(|model| *name == model));
     let size = sizes.map(|(_, usage)| count(usage, "contextWindow")).max();
-    Usage {
+    TokenUsage {
         cost_micro_usd: ended.total_cost_usd.and_then(micro),
         context_used: Some(state.context).filter(|used| *used > 0),
         context_size: size.filter(|size| *size > 0),
-        ..Usage::default()
+        ..TokenUsage::default()
     }
 }
 

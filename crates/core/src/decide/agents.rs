@@ -6,25 +6,25 @@ use super::approvals::ended;
 use super::questions;
 use super::time::gone;
 use super::{
-    Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word,
+    Decision, DecisionSubject, check_agent_id, check_json, check_size, check_text, check_word,
     refuse_observers,
 };
 use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
-    AgentProfile, AgentRegistered, AgentStatusChanged, AgentUnregistered, BaseState, Delivery,
-    Device, DeviceRegistered, DeviceUpdated, Event, Notified,
+    AgentProfile, AgentRegistered, AgentStatusChanged, AgentUnregistered, AnswerDelivery,
+    BaseState, Device, DeviceRegistered, DeviceUpdated, Event, NotificationSent,
 };
 use crate::ids::AgentId;
-use crate::input::{Context, Notify, PutDevice, RegisterAgent, SetStatus};
+use crate::input::{DecisionContext, PutDevice, RegisterAgent, SendNotification, SetStatus};
 use crate::json::Json;
 use crate::limits::{AGENTS_MAX, OPTIONS_MAX};
-use crate::principal::{By, Caller};
+use crate::principal::{Caller, RecordedActor};
 use crate::rejection::Rejection;
 use crate::state::State;
 
 pub(super) fn register(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     input: RegisterAgent,
 ) -> Result<Decision, Rejection> {
     let RegisterAgent { caller, profile } = input;
@@ -59,7 +59,7 @@ pub(super) fn register(
     let waiting = already_waits(&registered, state.open_of(&id));
     let mut events = vec![registered.into()];
     events.extend(waiting);
-    Ok(Decision::new(events, Subject::Agent(id)))
+    Ok(Decision::new(events, DecisionSubject::Agent(id)))
 }
 
 /// A registration reads as idle; an agent that has something open is not.
@@ -101,7 +101,7 @@ fn check_profile(profile: &AgentProfile) -> Result<(), Rejection> {
 
 /// An id is free for its own connection, for its agent, for whoever comes back in time, and for
 /// everybody once its owner is gone for good.
-fn may_take(agent: &Agent, context: Context<'_>, caller: &Caller) -> bool {
+fn may_take(agent: &Agent, context: DecisionContext<'_>, caller: &Caller) -> bool {
     if caller.principal.agent() == Some(agent.id())
         || (agent.client.is_some() && agent.client == caller.client)
     {
@@ -151,11 +151,11 @@ pub(super) fn unregister(
     asks.sort_by_key(|approval| approval.opened);
     let mut events: Vec<Event> = asks
         .into_iter()
-        .map(|approval| ended(approval, gone(), Delivery::Withdrawn))
+        .map(|approval| ended(approval, gone(), AnswerDelivery::Withdrawn))
         .collect();
     events.extend(questions::withdrawn(state, caller, &id));
     events.push(AgentUnregistered { agent: id }.into());
-    Ok(Decision::new(events, Subject::Nothing))
+    Ok(Decision::new(events, DecisionSubject::Nothing))
 }
 
 pub(super) fn set_status(state: &State, input: SetStatus) -> Result<Decision, Rejection> {
@@ -176,11 +176,11 @@ pub(super) fn set_status(state: &State, input: SetStatus) -> Result<Decision, Re
     };
     Ok(Decision::new(
         vec![changed.into()],
-        Subject::Agent(input.agent),
+        DecisionSubject::Agent(input.agent),
     ))
 }
 
-pub(super) fn notify(input: Notify) -> Result<Decision, Rejection> {
+pub(super) fn notify(input: SendNotification) -> Result<Decision, Rejection> {
     refuse_observers(&input.caller)?;
     check_word("the kind", &input.kind)?;
     check_agent_id(input.agent.as_ref())?;
@@ -189,16 +189,16 @@ pub(super) fn notify(input: Notify) -> Result<Decision, Rejection> {
     if is_reserved(&input.kind) {
         return Err(Rejection::ReservedKind(input.kind));
     }
-    let by = By::from(&input.caller);
+    let by = RecordedActor::from(&input.caller);
     let agent = input.caller.principal.agent().cloned().or(input.agent);
-    let notified = Notified {
+    let notified = NotificationSent {
         kind: input.kind,
         agent,
         message: input.message,
         payload: input.payload,
         by,
     };
-    Ok(Decision::new(vec![notified.into()], Subject::Event))
+    Ok(Decision::new(vec![notified.into()], DecisionSubject::Event))
 }
 
 /// Kinds that only the host may say, and everything that could be read as one of them.
@@ -221,7 +221,7 @@ fn is_reserved(kind: &str) -> bool {
 
 pub(super) fn register_device(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     input: PutDevice,
 ) -> Result<Decision, Rejection> {
     refuse_agents(&input.caller)?;
@@ -249,13 +249,13 @@ pub(super) fn register_device(
     check_device(&device)?;
     Ok(Decision::new(
         vec![DeviceRegistered { device }.into()],
-        Subject::Device(input.id),
+        DecisionSubject::Device(input.id),
     ))
 }
 
 pub(super) fn update_device(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     input: PutDevice,
 ) -> Result<Decision, Rejection> {
     refuse_agents(&input.caller)?;
@@ -280,7 +280,7 @@ pub(super) fn update_device(
             }
             .into(),
         ],
-        Subject::Device(input.id),
+        DecisionSubject::Device(input.id),
     ))
 }
 
@@ -291,7 +291,7 @@ fn refuse_agents(caller: &Caller) -> Result<(), Rejection> {
     })
 }
 
-fn device_is_held(device: &Device, context: Context<'_>, caller: &Caller) -> bool {
+fn device_is_held(device: &Device, context: DecisionContext<'_>, caller: &Caller) -> bool {
     let Some(owner) = &device.client else {
         return false;
     };

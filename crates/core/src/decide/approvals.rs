@@ -9,24 +9,27 @@ use sha2::{Digest as _, Sha256};
 
 use super::time::expired;
 use super::{
-    Decision, Subject, check_agent_id, check_json, check_size, check_text, check_word, delegation,
-    grants, managed, refuse_observers, running, settling,
+    Decision, DecisionSubject, check_agent_id, check_json, check_size, check_text, check_word,
+    delegation, grants, managed, refuse_observers, running, settling,
 };
-use crate::approval::{APPROVE, Approval, CANCELLED, DENY, EXPIRED, Ended, GONE};
+use crate::approval::{APPROVE, Approval, ApprovalEnd, CANCELLED, DENY, EXPIRED, GONE};
 use crate::event::{
-    AgentInterruptRequested, AnswerAttempted, AnswerSettled, ApprovalAttached, ApprovalDismissed,
-    ApprovalRequested, ApprovalResolveRefused, ApprovalResolveRequested, ApprovalResolved, Ask,
-    Attachment, Delivery, Effect, Ending, Event, GrantUse, Outcome, PassUsed,
+    AgentInterruptRequested, AnswerAttempted, AnswerDelivery, AnswerSettled, ApprovalAttached,
+    ApprovalDismissed, ApprovalEnding, ApprovalOutcome, ApprovalRequested, ApprovalResolveRefused,
+    ApprovalResolveRequested, ApprovalResolved, Ask, AskAttachment, Effect, Event, GrantUse,
+    PassUsed,
 };
 use crate::ids::{AgentId, ApprovalId, ClientId, GrantId, PrincipalKey, Seq, Timestamp};
-use crate::input::{Answer, AskRequest, Context, GrantDraft, Judged, ResolveApproval};
+use crate::input::{
+    ApprovalAnswer, AskJudgment, AskRequest, DecisionContext, GrantDraft, ResolveApproval,
+};
 use crate::json::{Json, hex};
 use crate::limits::{
     AGENT_OPEN_ASKS_MAX, AGENT_OPEN_BYTES_MAX, OPEN_ASKS_MAX, OPEN_BYTES_MAX, OPTIONS_MAX,
     PATH_BYTES_MAX, TIMEOUT_MS_MAX,
 };
-use crate::managed::{Life, Pass};
-use crate::principal::{By, Caller, Role};
+use crate::managed::{Pass, RunState};
+use crate::principal::{Caller, RecordedActor, Role};
 use crate::rejection::Rejection;
 use crate::state::{State, ask_key};
 
@@ -34,7 +37,11 @@ use crate::state::{State, ask_key};
 const NEVER_APPROVING: [&str; 4] = [DENY, CANCELLED, EXPIRED, GONE];
 
 /// The fact that an approval ended.
-pub(super) fn ended(approval: &Approval, ending: Ending, delivery: Delivery) -> Event {
+pub(super) fn ended(
+    approval: &Approval,
+    ending: ApprovalEnding,
+    delivery: AnswerDelivery,
+) -> Event {
     concluded(
         (&approval.ask, approval.opened),
         ending,
@@ -46,8 +53,8 @@ pub(super) fn ended(approval: &Approval, ending: Ending, delivery: Delivery) -> 
 /// The fact that an ask ended, with the grants that ended it.
 pub(super) fn concluded(
     (ask, opened): (&Ask, Seq),
-    ending: Ending,
-    delivery: Delivery,
+    ending: ApprovalEnding,
+    delivery: AnswerDelivery,
     grants_used: Vec<GrantUse>,
 ) -> Event {
     ApprovalResolved {
@@ -63,7 +70,7 @@ pub(super) fn concluded(
 
 pub(super) fn request(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     mut request: AskRequest,
 ) -> Result<Decision, Rejection> {
     refuse_observers(&request.caller)?;
@@ -103,7 +110,7 @@ pub(super) fn request(
         // The reply to the ask carries the answer, so that is its first telling.
         events.push(attempted(&id, opened, 1));
     }
-    Ok(Decision::new(events, Subject::Approval(id)))
+    Ok(Decision::new(events, DecisionSubject::Approval(id)))
 }
 
 /// What a managed agent's ask comes with, or comes to.
@@ -125,7 +132,8 @@ impl ManagedPart {
             .or_else(|| request.agent.clone())
             .unwrap_or_else(|| AgentId::new(""));
         let found = state.find_managed(&id);
-        let Some((_, managed)) = found.filter(|(_, m)| m.run == own.run && m.life == Life::Ready)
+        let Some((_, managed)) =
+            found.filter(|(_, m)| m.run == own.run && m.run_state == RunState::Ready)
         else {
             return Err(Rejection::AgentEnded(id));
         };
@@ -134,9 +142,9 @@ impl ManagedPart {
             return Err(Rejection::NoTurn(id));
         }
         request.turn = Some(managed.turns.to_string());
-        let said = running::said(&id, managed, std::mem::take(&mut own.said));
+        let said = running::said(&id, managed, std::mem::take(&mut own.entries));
         // Rules may have changed since it was allowed, and a deny holds.
-        let denies = |judged: &Judged| judged.verdict.effect == Effect::Deny;
+        let denies = |judged: &AskJudgment| judged.verdict.effect == Effect::Deny;
         let denied = request.judged.as_ref().is_some_and(denies);
         let covers = |pass: &&Pass| !denied && own.covered_by.contains(&pass.digest);
         let pass = managed.passes.iter().find(covers);
@@ -148,7 +156,10 @@ impl ManagedPart {
                 covers: Some(request.id.clone()),
             };
             let events = said.clone().into_iter().chain([used.into()]);
-            Decision::new(events.collect(), Subject::Covered(pass.approval.clone()))
+            Decision::new(
+                events.collect(),
+                DecisionSubject::Covered(pass.approval.clone()),
+            )
         });
         Ok(Self { said, covered })
     }
@@ -211,16 +222,16 @@ fn check_cwd(cwd: Option<&str>) -> Result<(), Rejection> {
 }
 
 fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
-    let by = By::from(&request.caller);
+    let by = RecordedActor::from(&request.caller);
     let (agent, attachment) = match &request.caller.principal.role {
         Role::Agent(agent) if request.caller.client.is_some() => {
-            (Some(agent.clone()), Attachment::Asker)
+            (Some(agent.clone()), AskAttachment::Asker)
         }
-        Role::Agent(agent) => (Some(agent.clone()), Attachment::None),
+        Role::Agent(agent) => (Some(agent.clone()), AskAttachment::None),
         Role::Operator if request.caller.client.is_some() && !request.system_level => {
-            (request.agent, Attachment::Owner)
+            (request.agent, AskAttachment::Owner)
         }
-        Role::Operator | Role::Observer | Role::Host => (request.agent, Attachment::None),
+        Role::Operator | Role::Observer | Role::Host => (request.agent, AskAttachment::None),
     };
     let options = if request.options.is_empty() {
         vec![APPROVE.to_owned(), DENY.to_owned()]
@@ -248,7 +259,9 @@ fn draft(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
         options,
         approving,
         request: managed.as_ref().map(|managed| managed.request.clone()),
-        hears_words: managed.as_ref().is_some_and(|managed| managed.hears_words),
+        takes_denial_message: managed
+            .as_ref()
+            .is_some_and(|managed| managed.takes_denial_message),
         can_edit: managed.as_ref().is_some_and(|managed| managed.can_edit),
         passes: managed.map_or_else(Vec::new, |managed| managed.passes),
         repeats: None,
@@ -338,7 +351,7 @@ fn find_asked<'a>(
 /// The same key again: the same ask; if its connection is gone it comes along to the new one,
 /// and if it ended it is told once more.
 fn ask_again(
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     earlier: &Approval,
     ask: &Ask,
     caller: &Caller,
@@ -357,7 +370,7 @@ fn ask_again(
         .as_ref()
         .is_some_and(|client| context.presence.is_connected(client));
     let moved = caller.client.as_ref().filter(|client| {
-        earlier.ask.attachment != Attachment::None
+        earlier.ask.attachment != AskAttachment::None
             && earlier.client.as_ref() != Some(client)
             && !owner_is_there
     });
@@ -370,7 +383,7 @@ fn ask_again(
     });
     Ok(Decision::new(
         events.into_iter().collect(),
-        Subject::Approval(id),
+        DecisionSubject::Approval(id),
     ))
 }
 
@@ -418,19 +431,19 @@ fn check_bytes(state: &State, ask: &Ask) -> Result<(), Rejection> {
 fn replace(earlier: &Approval, later: &Ask, caller: &Caller) -> Event {
     let words = "replaced by a later ask for the same tool call";
     let delivery = if earlier.ask.request == later.request {
-        Delivery::Withdrawn
+        AnswerDelivery::Withdrawn
     } else {
-        Delivery::Waiting
+        AnswerDelivery::Waiting
     };
     let ending = cancelled(caller, Some(words.to_owned()));
     ended(earlier, ending, delivery)
 }
 
-pub(super) fn cancelled(caller: &Caller, message: Option<String>) -> Ending {
-    Ending {
-        outcome: Outcome::Cancelled,
+pub(super) fn cancelled(caller: &Caller, message: Option<String>) -> ApprovalEnding {
+    ApprovalEnding {
+        outcome: ApprovalOutcome::Cancelled,
         resolution: CANCELLED.to_owned(),
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
         message,
         edited_input: None,
         stop: false,
@@ -440,7 +453,7 @@ pub(super) fn cancelled(caller: &Caller, message: Option<String>) -> Ending {
 
 pub(super) fn resolve(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     input: ResolveApproval,
 ) -> Result<Decision, Rejection> {
     let ResolveApproval {
@@ -470,7 +483,7 @@ pub(super) fn resolve(
     check_text("the message", answer.message.as_deref().unwrap_or_default())?;
     if !approval.is_pending() {
         answer_again(approval, &answer)?;
-        return Ok(Decision::new(Vec::new(), Subject::Approval(id)));
+        return Ok(Decision::new(Vec::new(), DecisionSubject::Approval(id)));
     }
     if context.has_come(approval.ask.deadline) {
         return Ok(late(state, context, approval));
@@ -483,14 +496,14 @@ pub(super) fn resolve(
         owner => {
             // The owner that answers itself has been told by that.
             let delivery = if owner.is_some() {
-                Delivery::Delivered
+                AnswerDelivery::Delivered
             } else {
-                Delivery::Waiting
+                AnswerDelivery::Waiting
             };
             let remembered = held(state, context, (&caller, approval), remembered)?;
             let grants = drafts(approval, outcome, remembered, grant_ids)?;
             let grants = grants::remember(state, context, &caller, grants)?;
-            let denied = outcome == Outcome::Denied;
+            let denied = outcome == ApprovalOutcome::Denied;
             // Words that reach an agent as its next message would begin the turn that is to end.
             let words = answer.message.as_deref().filter(|_| denied && !answer.stop);
             let words = managed::words_of_denial(context.now, &approval.ask, &caller, words);
@@ -501,7 +514,7 @@ pub(super) fn resolve(
             if stops {
                 events.extend(managed::stopped_by_denial(state, &caller, approval));
             }
-            Ok(Decision::new(events, Subject::Approval(id)))
+            Ok(Decision::new(events, DecisionSubject::Approval(id)))
         }
     }
 }
@@ -509,7 +522,7 @@ pub(super) fn resolve(
 /// An orchestrator remembers no more than it holds.
 fn held(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     (caller, approval): (&Caller, &Approval),
     remembered: Vec<GrantDraft>,
 ) -> Result<Vec<GrantDraft>, Rejection> {
@@ -524,7 +537,7 @@ fn held(
 /// What is remembered follows the answer: only an allow or a deny can be.
 fn drafts(
     approval: &Approval,
-    outcome: Outcome,
+    outcome: ApprovalOutcome,
     remembered: Vec<GrantDraft>,
     ids: Vec<GrantId>,
 ) -> Result<Vec<(GrantId, GrantDraft)>, Rejection> {
@@ -534,10 +547,13 @@ fn drafts(
         ids.len().min(OPTIONS_MAX),
     )?;
     let effect = match outcome {
-        Outcome::Allowed => Effect::Allow,
-        Outcome::Denied => Effect::Deny,
+        ApprovalOutcome::Allowed => Effect::Allow,
+        ApprovalOutcome::Denied => Effect::Deny,
         _ if remembered.is_empty() => return Ok(Vec::new()),
-        Outcome::Answered | Outcome::Cancelled | Outcome::Expired | Outcome::Gone => {
+        ApprovalOutcome::Answered
+        | ApprovalOutcome::Cancelled
+        | ApprovalOutcome::Expired
+        | ApprovalOutcome::Gone => {
             let why = "the answer neither allows nor denies";
             return Err(Rejection::BadGrant(why.to_owned()));
         }
@@ -552,25 +568,25 @@ fn drafts(
 }
 
 /// An answer that overtakes the clock's own word is late all the same.
-fn late(state: &State, context: Context<'_>, approval: &Approval) -> Decision {
+fn late(state: &State, context: DecisionContext<'_>, approval: &Approval) -> Decision {
     let ending = expired();
     let mut shown = approval.clone();
-    shown.ended = Some(Ended {
+    shown.ended = Some(ApprovalEnd {
         ending: Arc::new(ending.clone()),
         seq: state.head().next(),
         at: context.now,
     });
     let refusal = Rejection::AlreadyResolved(Box::new(shown));
     Decision::new(
-        vec![ended(approval, ending, Delivery::Waiting)],
-        Subject::Refused(Box::new(refusal)),
+        vec![ended(approval, ending, AnswerDelivery::Waiting)],
+        DecisionSubject::Refused(Box::new(refusal)),
     )
 }
 
 fn refused_on_record(
     approval: &Approval,
     caller: &Caller,
-    answer: &Answer,
+    answer: &ApprovalAnswer,
     refusal: Rejection,
 ) -> Decision {
     let event = ApprovalResolveRefused {
@@ -578,20 +594,23 @@ fn refused_on_record(
         agent: caller.principal.agent().cloned(),
         action: approval.ask.action.clone(),
         resolution: answer.resolution.chars().take(100).collect(),
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
         client: caller.client.clone(),
         reason: "own_system_row".to_owned(),
     };
-    Decision::new(vec![event.into()], Subject::Refused(Box::new(refusal)))
+    Decision::new(
+        vec![event.into()],
+        DecisionSubject::Refused(Box::new(refusal)),
+    )
 }
 
 /// The same answer again is a success; a different one is refused with who and when.
-pub fn answer_again(approval: &Approval, answer: &Answer) -> Result<(), Rejection> {
+pub fn answer_again(approval: &Approval, answer: &ApprovalAnswer) -> Result<(), Rejection> {
     let same = approval.ended.as_ref().is_some_and(|ended| {
         ended.ending.resolution == answer.resolution
             && matches!(
                 ended.ending.outcome,
-                Outcome::Allowed | Outcome::Denied | Outcome::Answered
+                ApprovalOutcome::Allowed | ApprovalOutcome::Denied | ApprovalOutcome::Answered
             )
             && (answer.edited_input.is_none() || ended.ending.edited_input == answer.edited_input)
             && (!answer.stop || ended.ending.stop)
@@ -603,7 +622,10 @@ pub fn answer_again(approval: &Approval, answer: &Answer) -> Result<(), Rejectio
     }
 }
 
-fn check_answer(approval: &Approval, answer: &Answer) -> Result<Outcome, Rejection> {
+fn check_answer(
+    approval: &Approval,
+    answer: &ApprovalAnswer,
+) -> Result<ApprovalOutcome, Rejection> {
     if !approval.ask.options.contains(&answer.resolution) {
         return Err(Rejection::NotAnOption {
             approval: approval.ask.id.clone(),
@@ -617,21 +639,21 @@ fn check_answer(approval: &Approval, answer: &Answer) -> Result<Outcome, Rejecti
         let is_managed = approval.ask.request.is_some();
         let fits = || approval.ask.can_edit && edited.read_exactly().is_some_and(|v| v.is_object());
         let fixed = is_managed && !fits();
-        if outcome != Outcome::Allowed || approval.ask.input.is_none() || fixed {
+        if outcome != ApprovalOutcome::Allowed || approval.ask.input.is_none() || fixed {
             return Err(Rejection::NothingToEdit);
         }
     }
-    if answer.stop && (outcome != Outcome::Denied || approval.ask.request.is_none()) {
+    if answer.stop && (outcome != ApprovalOutcome::Denied || approval.ask.request.is_none()) {
         return Err(Rejection::NothingToStop);
     }
     Ok(outcome)
 }
 
-fn ending(outcome: Outcome, caller: &Caller, answer: Answer) -> Ending {
-    Ending {
+fn ending(outcome: ApprovalOutcome, caller: &Caller, answer: ApprovalAnswer) -> ApprovalEnding {
+    ApprovalEnding {
         outcome,
         resolution: answer.resolution,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
         message: answer.message,
         edited_input: answer.edited_input,
         stop: answer.stop,
@@ -641,11 +663,11 @@ fn ending(outcome: Outcome, caller: &Caller, answer: Answer) -> Ending {
 
 /// Another's answer to an owned ask is passed to the owner, if it is there to hear it.
 fn pass_to_owner(
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     approval: &Approval,
     owner: &ClientId,
     caller: &Caller,
-    answer: Answer,
+    answer: ApprovalAnswer,
 ) -> Result<Decision, Rejection> {
     let id = approval.ask.id.clone();
     if !context.presence.is_subscribed(owner) {
@@ -659,11 +681,14 @@ fn pass_to_owner(
         agent: approval.ask.agent.clone(),
         action: approval.ask.action.clone(),
         resolution: answer.resolution,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
         client: caller.client.clone(),
         owner: owner.clone(),
     };
-    Ok(Decision::new(vec![event.into()], Subject::Passed(id)))
+    Ok(Decision::new(
+        vec![event.into()],
+        DecisionSubject::PassedToOwner(id),
+    ))
 }
 
 pub(super) fn cancel(
@@ -682,12 +707,20 @@ pub(super) fn cancel(
     }
     match &approval.ended {
         None => {
-            let event = ended(approval, cancelled(caller, message), Delivery::Withdrawn);
-            Ok(Decision::new(vec![event], Subject::Approval(id.clone())))
+            let event = ended(
+                approval,
+                cancelled(caller, message),
+                AnswerDelivery::Withdrawn,
+            );
+            Ok(Decision::new(
+                vec![event],
+                DecisionSubject::Approval(id.clone()),
+            ))
         }
-        Some(end) if end.ending.outcome == Outcome::Cancelled => {
-            Ok(Decision::new(Vec::new(), Subject::Approval(id.clone())))
-        }
+        Some(end) if end.ending.outcome == ApprovalOutcome::Cancelled => Ok(Decision::new(
+            Vec::new(),
+            DecisionSubject::Approval(id.clone()),
+        )),
         Some(_) => Err(Rejection::AlreadyResolved(Box::new(approval.clone()))),
     }
 }
@@ -704,14 +737,14 @@ pub(super) fn dismiss(caller: &Caller, approval: &Approval) -> Result<Decision, 
     let event = ApprovalDismissed {
         approval: id,
         opened: approval.opened,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
     };
     let events = if approval.dismissed {
         Vec::new()
     } else {
         vec![event.into()]
     };
-    let subject = Subject::Told(Box::new(approval.clone()));
+    let subject = DecisionSubject::KnownApproval(Box::new(approval.clone()));
     Ok(Decision::new(events, subject))
 }
 
@@ -724,25 +757,28 @@ pub(super) fn tell(state: &State, approval: Approval) -> Decision {
     // A managed agent hears its answers from the host that runs it, once; whoever else looks does not
     // count, and must not bring that answer about again.
     if newest.is_pending() || newest.ask.request.is_some() {
-        return Decision::new(Vec::new(), Subject::Told(Box::new(newest)));
+        return Decision::new(Vec::new(), DecisionSubject::KnownApproval(Box::new(newest)));
     }
     told(newest)
 }
 
 fn told(mut approval: Approval) -> Decision {
     approval.deliveries += 1;
-    approval.delivery = Delivery::Attempted;
+    approval.delivery = AnswerDelivery::Attempted;
     let event = attempted(&approval.ask.id, approval.opened, approval.deliveries);
-    Decision::new(vec![event], Subject::Told(Box::new(approval)))
+    Decision::new(
+        vec![event],
+        DecisionSubject::KnownApproval(Box::new(approval)),
+    )
 }
 
-pub(super) fn settle(approval: &ApprovalId, opened: Seq, delivery: Delivery) -> Decision {
+pub(super) fn settle(approval: &ApprovalId, opened: Seq, delivery: AnswerDelivery) -> Decision {
     let event = settled(approval, opened, delivery);
-    Decision::new(vec![event], Subject::Nothing)
+    Decision::new(vec![event], DecisionSubject::Nothing)
 }
 
 /// The fact that an answer arrived, or never will.
-pub(super) fn settled(approval: &ApprovalId, opened: Seq, delivery: Delivery) -> Event {
+pub(super) fn settled(approval: &ApprovalId, opened: Seq, delivery: AnswerDelivery) -> Event {
     AnswerSettled {
         approval: approval.clone(),
         opened,
@@ -759,17 +795,17 @@ pub(super) fn stop_all(state: &State, caller: &Caller) -> Result<Decision, Rejec
     let mut events: Vec<Event> = open
         .into_iter()
         .map(|approval| {
-            let answer = Answer {
+            let answer = ApprovalAnswer {
                 resolution: DENY.to_owned(),
                 message: message.clone(),
-                ..Answer::default()
+                ..ApprovalAnswer::default()
             };
             let ending = if approval.ask.options.iter().any(|option| option == DENY) {
-                ending(Outcome::Denied, caller, answer)
+                ending(ApprovalOutcome::Denied, caller, answer)
             } else {
                 cancelled(caller, message.clone())
             };
-            ended(approval, ending, Delivery::Waiting)
+            ended(approval, ending, AnswerDelivery::Waiting)
         })
         .collect();
     let agents = state
@@ -780,10 +816,10 @@ pub(super) fn stop_all(state: &State, caller: &Caller) -> Result<Decision, Rejec
         Event::from(AgentInterruptRequested {
             agent: agent.id().clone(),
             name: agent.profile.name.clone(),
-            by: By::from(caller),
+            by: RecordedActor::from(caller),
         })
     }));
     events.extend(managed::stop_turns(state, caller));
     events.extend(grants::end_bypasses(state, caller));
-    Ok(Decision::new(events, Subject::Nothing))
+    Ok(Decision::new(events, DecisionSubject::Nothing))
 }

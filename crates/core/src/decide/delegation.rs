@@ -6,14 +6,16 @@
 
 use std::path::{Component, Path};
 
-use super::{Decision, Subject, check_size, require_operator};
+use super::{Decision, DecisionSubject, check_size, require_operator};
 use crate::approval::Approval;
-use crate::event::{AgentCeilingChanged, Ceiling, Effect, Event, GrantEnd, Outcome, SpawnOptions};
+use crate::event::{
+    AgentCeilingChanged, ApprovalOutcome, Ceiling, Effect, Event, GrantEnd, SpawnOptions,
+};
 use crate::ids::{AgentId, ApprovalId};
-use crate::input::{Answer, Context, Delegated, GrantDraft};
+use crate::input::{ApprovalAnswer, DecisionContext, DelegationVerdict, GrantDraft};
 use crate::limits::{CEILING_RULES_MAX, HIERARCHY_DEPTH_MAX, RULE_BYTES_MAX};
-use crate::managed::Managed;
-use crate::principal::{By, Caller, Role};
+use crate::managed::ManagedAgent;
+use crate::principal::{Caller, RecordedActor, Role};
 use crate::rejection::Rejection;
 use crate::state::State;
 
@@ -38,7 +40,7 @@ pub(super) fn may_steer(state: &State, caller: &Caller, id: &AgentId) -> Result<
 /// Gives or takes what an orchestrator may settle.
 pub(super) fn set_ceiling(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     caller: &Caller,
     agent: AgentId,
     ceiling: Option<Ceiling>,
@@ -60,13 +62,17 @@ pub(super) fn set_ceiling(
         }
     }
     let same = managed.ceiling == ceiling;
-    let event = ceiling_changed(agent.clone(), ceiling, By::from(caller));
+    let event = ceiling_changed(agent.clone(), ceiling, RecordedActor::from(caller));
     let events = if same { Vec::new() } else { vec![event] };
-    Ok(Decision::new(events, Subject::Agent(agent)))
+    Ok(Decision::new(events, DecisionSubject::Agent(agent)))
 }
 
 /// The fact that a ceiling changed.
-pub(super) fn ceiling_changed(agent: AgentId, ceiling: Option<Ceiling>, by: By) -> Event {
+pub(super) fn ceiling_changed(
+    agent: AgentId,
+    ceiling: Option<Ceiling>,
+    by: RecordedActor,
+) -> Event {
     AgentCeilingChanged { agent, ceiling, by }.into()
 }
 
@@ -98,7 +104,7 @@ fn end_of_ceiling(state: &State, event: &Event) -> Option<Event> {
     };
     let managed = state.find_orchestrator(&exited.agent)?;
     managed.ceiling.as_ref()?;
-    let host = By::from(&Caller::host());
+    let host = RecordedActor::from(&Caller::host());
     Some(ceiling_changed(exited.agent.clone(), None, host))
 }
 
@@ -111,10 +117,10 @@ fn is_removed(events: &[Event], grant: &crate::ids::GrantId) -> bool {
 /// Whether an orchestrator may give this answer.
 pub(super) fn check_answer(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     (caller, agent): (&Caller, &AgentId),
-    (approval, outcome): (&Approval, Outcome),
-    (answer, delegated): (&Answer, Option<Delegated>),
+    (approval, outcome): (&Approval, ApprovalOutcome),
+    (answer, delegated): (&ApprovalAnswer, Option<DelegationVerdict>),
 ) -> Result<(), Rejection> {
     let below = |asker: &AgentId| state.is_ancestor(agent, asker);
     if !approval.ask.agent.as_ref().is_some_and(below) || approval.was_asked_by(&caller.principal) {
@@ -127,13 +133,13 @@ pub(super) fn check_answer(
     {
         return Err(Rejection::NoCeiling(agent.clone()));
     }
-    if outcome == Outcome::Denied {
+    if outcome == ApprovalOutcome::Denied {
         return Ok(());
     }
     let covered = delegated.is_some_and(|delegated| {
         delegated.by_ceiling == Effect::Allow && delegated.to_itself != Effect::Deny
     });
-    if covered && outcome == Outcome::Allowed && answer.edited_input.is_none() {
+    if covered && outcome == ApprovalOutcome::Allowed && answer.edited_input.is_none() {
         Ok(())
     } else {
         Err(Rejection::AboveCeiling(agent.clone()))
@@ -143,7 +149,7 @@ pub(super) fn check_answer(
 /// What an orchestrator remembers: a rule of its ceiling, for the agent that asked, while both last.
 pub(super) fn draft(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     (orchestrator, asker): (&AgentId, Option<&AgentId>),
     draft: GrantDraft,
 ) -> Result<GrantDraft, Rejection> {
@@ -192,7 +198,7 @@ fn check_allowed(state: &State, parent: &AgentId, options: &SpawnOptions) -> Res
     let approval = state.find_approval(id).ok_or_else(refused)?;
     let ask = &approval.ask;
     let ending = approval.ended.as_ref().map(|ended| &ended.ending);
-    let allowed = ending.filter(|ending| ending.outcome == Outcome::Allowed);
+    let allowed = ending.filter(|ending| ending.outcome == ApprovalOutcome::Allowed);
     let ending = allowed.ok_or_else(refused)?;
     let by_person = ending.by.role == Role::Operator;
     let asked = ask.agent.as_ref() == Some(parent) && ask.tool.as_deref() == Some(SPAWN_TOOL);
@@ -205,7 +211,10 @@ fn check_allowed(state: &State, parent: &AgentId, options: &SpawnOptions) -> Res
 }
 
 /// A child has no wider folder, no more tools and no laxer mode than its parent.
-fn keep_within(parent: &Managed, mut options: SpawnOptions) -> Result<SpawnOptions, Rejection> {
+fn keep_within(
+    parent: &ManagedAgent,
+    mut options: SpawnOptions,
+) -> Result<SpawnOptions, Rejection> {
     let cwd = Path::new(&options.cwd);
     let climbs = cwd.components().any(|part| part == Component::ParentDir);
     if climbs || !cwd.starts_with(parent.folder()) {

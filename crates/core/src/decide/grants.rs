@@ -5,39 +5,42 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Decision, Subject, check_size, check_word, require_operator, settling};
+use super::{Decision, DecisionSubject, check_size, check_word, require_operator, settling};
 use crate::event::{
     AgentBypassChanged, Effect, Event, Grant, GrantCreated, GrantEnd, GrantRemoved, RulesTrusted,
 };
 use crate::ids::{AgentId, GrantId, Timestamp};
-use crate::input::{Context, CreateGrant, GrantDraft};
+use crate::input::{CreateGrant, DecisionContext, GrantDraft};
 use crate::limits::{
     BYPASS_MS_MAX, GRANTS_MAX, PATH_BYTES_MAX, RULE_BYTES_MAX, TIMEOUT_MS_MAX, TRUSTED_FILES_MAX,
 };
-use crate::principal::{By, Caller};
+use crate::principal::{Caller, RecordedActor};
 use crate::rejection::Rejection;
 use crate::state::State;
 
 pub(super) fn create(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     input: CreateGrant,
 ) -> Result<Decision, Rejection> {
     require_operator(&input.caller)?;
     let grant = draft(state, context, &input.caller, input.id, input.draft)?;
     if let Some(earlier) = state.find_equal_grant(&grant) {
         let id = earlier.grant.id.clone();
-        return Ok(Decision::new(Vec::new(), Subject::Grant(id)));
+        return Ok(Decision::new(Vec::new(), DecisionSubject::Grant(id)));
     }
     check_room(state, 1)?;
     let id = grant.id.clone();
-    Ok(Decision::new(vec![created(grant)], Subject::Grant(id)))
+    Ok(Decision::new(
+        vec![created(grant)],
+        DecisionSubject::Grant(id),
+    ))
 }
 
 /// What an answer is remembered as. What is remembered already is not made twice.
 pub(super) fn remember(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     caller: &Caller,
     drafts: Vec<(GrantId, GrantDraft)>,
 ) -> Result<Vec<Event>, Rejection> {
@@ -77,7 +80,7 @@ fn check_room(state: &State, more: usize) -> Result<(), Rejection> {
 
 fn draft(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     caller: &Caller,
     id: GrantId,
     draft: GrantDraft,
@@ -88,7 +91,7 @@ fn draft(
         rule: draft.rule,
         effect: draft.effect,
         scope: draft.scope,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
         origin: draft.origin,
         expires_at: draft
             .expires_in_ms
@@ -140,9 +143,9 @@ pub(super) fn remove(state: &State, caller: &Caller, id: GrantId) -> Result<Deci
     let event = GrantRemoved {
         grant: id,
         reason: GrantEnd::Revoked,
-        by: Some(By::from(caller)),
+        by: Some(RecordedActor::from(caller)),
     };
-    let subject = Subject::RemovedGrant(Box::new(grant));
+    let subject = DecisionSubject::RemovedGrant(Box::new(grant));
     Ok(Decision::new(vec![event.into()], subject))
 }
 
@@ -159,7 +162,7 @@ pub(super) fn removed(grant: GrantId, reason: GrantEnd) -> Event {
 /// Switches a bypass. What the agent has open and no rule can speak of is let through at once.
 pub(super) fn set_bypass(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     caller: &Caller,
     agent: AgentId,
     until: Option<Timestamp>,
@@ -180,16 +183,20 @@ pub(super) fn set_bypass(
         .and_then(|found| found.bypass_until);
     let mut events = Vec::new();
     if earlier != until {
-        events.push(bypass_changed(agent.clone(), until, By::from(caller)));
+        events.push(bypass_changed(
+            agent.clone(),
+            until,
+            RecordedActor::from(caller),
+        ));
     }
     if let Some(until) = until {
         events.extend(settling::let_through(state, context, &agent, until));
     }
-    Ok(Decision::new(events, Subject::Agent(agent)))
+    Ok(Decision::new(events, DecisionSubject::Agent(agent)))
 }
 
 /// The fact that a bypass changed.
-pub(super) fn bypass_changed(agent: AgentId, until: Option<Timestamp>, by: By) -> Event {
+pub(super) fn bypass_changed(agent: AgentId, until: Option<Timestamp>, by: RecordedActor) -> Event {
     AgentBypassChanged { agent, until, by }.into()
 }
 
@@ -199,7 +206,7 @@ pub(super) fn end_bypasses(state: &State, caller: &Caller) -> impl Iterator<Item
         .agents
         .values()
         .filter(|agent| agent.bypass_until.is_some());
-    bypassed.map(move |agent| bypass_changed(agent.id().clone(), None, By::from(caller)))
+    bypassed.map(move |agent| bypass_changed(agent.id().clone(), None, RecordedActor::from(caller)))
 }
 
 pub(super) fn trust(
@@ -224,14 +231,14 @@ pub(super) fn trust(
     if known == Some(&digest) {
         return Ok(Decision::nothing());
     }
-    let by = By::from(caller);
+    let by = RecordedActor::from(caller);
     let event = RulesTrusted { file, digest, by };
-    Ok(Decision::new(vec![event.into()], Subject::Nothing))
+    Ok(Decision::new(vec![event.into()], DecisionSubject::Nothing))
 }
 
 /// Adds the end of whatever hangs on an agent that the events end.
 pub(super) fn end_sessions(state: &State, events: &mut Vec<Event>) {
-    let mut over = Over::default();
+    let mut over = EndedScopes::default();
     for event in events.iter() {
         over.note(event);
     }
@@ -246,14 +253,20 @@ pub(super) fn end_sessions(state: &State, events: &mut Vec<Event>) {
         .difference(&over.settled)
         .filter_map(|id| state.find_agent(id))
         .filter(|agent| agent.bypass_until.is_some())
-        .map(|agent| bypass_changed(agent.id().clone(), None, By::from(&Caller::host())));
+        .map(|agent| {
+            bypass_changed(
+                agent.id().clone(),
+                None,
+                RecordedActor::from(&Caller::host()),
+            )
+        });
     let ends: Vec<Event> = grants.chain(bypasses).collect();
     events.extend(ends);
 }
 
 /// What some events end.
 #[derive(Default)]
-struct Over<'a> {
+struct EndedScopes<'a> {
     /// Agents that end.
     ended: BTreeSet<&'a AgentId>,
     /// Agents about whose bypass nothing is left to say.
@@ -262,7 +275,7 @@ struct Over<'a> {
     removed: BTreeSet<&'a GrantId>,
 }
 
-impl<'a> Over<'a> {
+impl<'a> EndedScopes<'a> {
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "only these four end an agent, a bypass or a grant"

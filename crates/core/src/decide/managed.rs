@@ -7,31 +7,31 @@ use std::sync::Arc;
 
 use super::approvals::{cancelled, ended};
 use super::{
-    Decision, Subject, check_json, check_size, check_text, check_word, delegation, parent_messages,
-    questions, require_operator,
+    Decision, DecisionSubject, check_json, check_size, check_text, check_word, delegation,
+    parent_messages, questions, require_operator,
 };
 use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
-    AgentArchived, AgentConfigured, AgentProfile, AgentRenamed, AgentRunRequested, AgentSpawned,
-    AgentStatusChanged, AgentStopRequested, BaseState, Delivery, Display, Event, Message,
-    MessageQueued, MessagesDropped, SpawnOptions, TranscriptAdded, TranscriptEntry,
-    TurnInterrupted, TurnStarted,
+    AgentArchived, AgentConfigured, AgentDisplay, AgentMessage, AgentProfile, AgentRenamed,
+    AgentRunRequested, AgentSpawned, AgentStatusChanged, AgentStopRequested, AnswerDelivery,
+    BaseState, Event, MessageQueued, MessagesDropped, SpawnOptions, TranscriptAdded,
+    TranscriptEntry, TurnInterrupted, TurnStarted,
 };
 use crate::ids::{AgentId, Timestamp};
-use crate::input::{Children, Context, ManagedInput, SpawnAgent};
+use crate::input::{ChildrenPolicy, DecisionContext, ManagedInput, SpawnAgent};
 use crate::json::Json;
 use crate::limits::{
     AGENT_MESSAGES_MAX, AGENTS_MAX, INTERRUPT_GRACE_MS, MESSAGE_BYTES_MAX, OPTIONS_MAX,
     PATH_BYTES_MAX, TIMEOUT_MS_MAX, TURN_TIMEOUT_MS,
 };
-use crate::managed::{Life, Managed, Turn};
-use crate::principal::{By, Caller};
+use crate::managed::{ManagedAgent, RunState, Turn};
+use crate::principal::{Caller, RecordedActor};
 use crate::rejection::Rejection;
 use crate::state::State;
 
 pub(super) fn decide(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     input: ManagedInput,
 ) -> Result<Decision, Rejection> {
     match input {
@@ -68,7 +68,7 @@ pub(super) fn decide(
             mode,
             model,
         } => configure(state, &caller, agent, mode, model),
-        ManagedInput::Ran(agent, run, ran) => {
+        ManagedInput::RunReported(agent, run, ran) => {
             Ok(super::running::ran(state, context, &agent, run, ran))
         }
         ManagedInput::WorktreeRemoved(agent) => Ok(super::running::worktree_removed(agent)),
@@ -77,7 +77,7 @@ pub(super) fn decide(
 
 fn spawn(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     mut input: SpawnAgent,
 ) -> Result<Decision, Rejection> {
     // An orchestrator that asks again, because nobody told it, finds the agent it was allowed.
@@ -86,7 +86,7 @@ fn spawn(
     if let Some(agent) = started.filter(|_| input.caller.principal.agent().is_some()) {
         let id = agent.id().clone();
         delegation::may_steer(state, &input.caller, &id)?;
-        return Ok(Decision::new(Vec::new(), Subject::Agent(id)));
+        return Ok(Decision::new(Vec::new(), DecisionSubject::Agent(id)));
     }
     input.options = delegation::child(state, &input.caller, input.options)?;
     check_options(&input.options)?;
@@ -107,7 +107,7 @@ fn spawn(
         Some(name) => free_name(state, name, None)?,
         None => made_name(state, &input.kind),
     };
-    let by = By::from(&input.caller);
+    let by = RecordedActor::from(&input.caller);
     let profile = Arc::new(AgentProfile {
         id: input.id.clone(),
         name,
@@ -115,7 +115,7 @@ fn spawn(
         capabilities: Vec::new(),
         project: Some(input.options.cwd.clone()),
         pid: None,
-        display: Display::default(),
+        display: AgentDisplay::default(),
         metadata: Json::null(),
     });
     let spawned = AgentSpawned {
@@ -133,7 +133,7 @@ fn spawn(
         OpenCounts::default(),
         None,
     ));
-    Ok(Decision::new(events, Subject::Agent(input.id)))
+    Ok(Decision::new(events, DecisionSubject::Agent(input.id)))
 }
 
 fn check_options(options: &SpawnOptions) -> Result<(), Rejection> {
@@ -210,7 +210,7 @@ fn made_name(state: &State, kind: &str) -> String {
 
 fn prompt(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     caller: &Caller,
     id: AgentId,
     text: String,
@@ -227,33 +227,33 @@ fn prompt(
     if managed.archived {
         events.push(taken_out(state, caller, agent)?);
     }
-    let message = Message {
+    let message = AgentMessage {
         text,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
         at: context.now,
         parent_message: None,
     };
     events.push(queue(&id, message.clone()));
-    match managed.life {
-        Life::Gone => events.extend(begin_run(agent, managed, caller, state.open_of(&id))?),
-        Life::Ready if managed.turn.is_none() => {
+    match managed.run_state {
+        RunState::Gone => events.extend(begin_run(agent, managed, caller, state.open_of(&id))?),
+        RunState::Ready if managed.turn.is_none() => {
             let waiting = managed.queue.iter().chain([&message]);
             let next = parent_messages::next_batch(waiting);
             let open = state.open_of(&id);
             events.extend(begin_turn(context, agent, managed, (&next, open)));
         }
         // One that is being ended begins again once it has.
-        Life::Requested | Life::Launched | Life::Ready | Life::Stopping => {}
+        RunState::Requested | RunState::Launched | RunState::Ready | RunState::Stopping => {}
     }
-    Ok(Decision::new(events, Subject::Agent(id)))
+    Ok(Decision::new(events, DecisionSubject::Agent(id)))
 }
 
 /// The facts that start the next turn with the messages in front, given what the agent has open.
 pub(super) fn begin_turn(
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     agent: &Agent,
-    managed: &Managed,
-    (messages, open): (&[&Message], OpenCounts),
+    managed: &ManagedAgent,
+    (messages, open): (&[&AgentMessage], OpenCounts),
 ) -> Vec<Event> {
     let turn = managed.turns + 1;
     let timeout = managed.options.turn_timeout_ms.unwrap_or(TURN_TIMEOUT_MS);
@@ -290,7 +290,7 @@ fn interrupt(
         return Err(Rejection::NoTurn(id));
     };
     let events = interrupted(state, caller, &id, turn, (reason, None));
-    Ok(Decision::new(events, Subject::Agent(id)))
+    Ok(Decision::new(events, DecisionSubject::Agent(id)))
 }
 
 /// The facts that end a turn from outside: what it asked is cancelled with it.
@@ -305,7 +305,7 @@ pub(super) fn interrupted(
     let event = TurnInterrupted {
         agent: id.clone(),
         turn: turn.number,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
         reason,
         deadline: deadline.or(turn.deadline),
     };
@@ -314,7 +314,7 @@ pub(super) fn interrupted(
 }
 
 /// A turn that took too long is interrupted; an agent that does not care is ended.
-pub(super) fn out_of_time(state: &State, context: Context<'_>, id: &AgentId) -> Vec<Event> {
+pub(super) fn out_of_time(state: &State, context: DecisionContext<'_>, id: &AgentId) -> Vec<Event> {
     let Some((_, managed)) = state.find_managed(id) else {
         return Vec::new();
     };
@@ -334,18 +334,20 @@ fn kill(
     state: &State,
     caller: &Caller,
     id: AgentId,
-    children: Option<Children>,
+    children: Option<ChildrenPolicy>,
 ) -> Result<Decision, Rejection> {
     let (_, managed) = load(state, caller, &id)?;
-    if managed.life == Life::Gone {
+    if managed.run_state == RunState::Gone {
         return Err(Rejection::AgentEnded(id));
     }
-    let mut events = match managed.life {
-        Life::Gone | Life::Stopping => Vec::new(),
-        Life::Requested | Life::Launched | Life::Ready => stopped(state, caller, &id, managed),
+    let mut events = match managed.run_state {
+        RunState::Gone | RunState::Stopping => Vec::new(),
+        RunState::Requested | RunState::Launched | RunState::Ready => {
+            stopped(state, caller, &id, managed)
+        }
     };
     events.extend(end_children(state, caller, &id, children)?);
-    Ok(Decision::new(events, Subject::Agent(id)))
+    Ok(Decision::new(events, DecisionSubject::Agent(id)))
 }
 
 /// What becomes of those below an agent that ends is never left unsaid.
@@ -353,11 +355,11 @@ fn end_children(
     state: &State,
     caller: &Caller,
     id: &AgentId,
-    children: Option<Children>,
+    children: Option<ChildrenPolicy>,
 ) -> Result<Vec<Event>, Rejection> {
     let running = |agent: &&Agent| {
-        let life = agent.managed.as_ref().map(|managed| managed.life);
-        life.is_some_and(|life| !matches!(life, Life::Gone | Life::Stopping))
+        let life = agent.managed.as_ref().map(|managed| managed.run_state);
+        life.is_some_and(|life| !matches!(life, RunState::Gone | RunState::Stopping))
     };
     let below: Vec<&Agent> = state
         .descendants_of(id)
@@ -365,8 +367,8 @@ fn end_children(
         .filter(running)
         .collect();
     match children {
-        Some(Children::Keep) => Ok(Vec::new()),
-        Some(Children::End) => {
+        Some(ChildrenPolicy::Keep) => Ok(Vec::new()),
+        Some(ChildrenPolicy::End) => {
             let ends = below.iter().filter_map(|agent| {
                 let managed = agent.managed.as_deref()?;
                 Some(stopped(state, caller, agent.id(), managed))
@@ -384,14 +386,14 @@ fn end_children(
     }
 }
 
-fn stopped(state: &State, caller: &Caller, id: &AgentId, managed: &Managed) -> Vec<Event> {
+fn stopped(state: &State, caller: &Caller, id: &AgentId, managed: &ManagedAgent) -> Vec<Event> {
     let mut events = withdraw_asks(state, caller, id, "the agent was ended");
     events.extend(questions::withdrawn(state, caller, id));
     events.extend(dropped(id, managed, "the agent was ended"));
     let event = AgentStopRequested {
         agent: id.clone(),
         run: managed.run,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
     };
     events.push(event.into());
     events
@@ -406,14 +408,14 @@ fn resume(state: &State, caller: &Caller, id: AgentId) -> Result<Decision, Rejec
     if !managed.is_live() {
         events.extend(begin_run(agent, managed, caller, state.open_of(&id))?);
     }
-    Ok(Decision::new(events, Subject::Agent(id)))
+    Ok(Decision::new(events, DecisionSubject::Agent(id)))
 }
 
 /// The facts that start an agent again: on its session, or from the beginning if it never had one
 /// and nothing of it would be lost. `open` is what it has open: it may have asked without a process.
 pub(super) fn begin_run(
     agent: &Agent,
-    managed: &Managed,
+    managed: &ManagedAgent,
     caller: &Caller,
     open: OpenCounts,
 ) -> Result<Vec<Event>, Rejection> {
@@ -435,7 +437,7 @@ fn archive(state: &State, caller: &Caller, id: AgentId, away: bool) -> Result<De
     } else {
         vec![taken_out(state, caller, agent)?]
     };
-    Ok(Decision::new(events, Subject::Agent(id)))
+    Ok(Decision::new(events, DecisionSubject::Agent(id)))
 }
 
 /// The facts that put an agent away. Nothing that runs is out of sight, so it ends; and what becomes
@@ -444,11 +446,11 @@ fn put_away(
     state: &State,
     caller: &Caller,
     id: &AgentId,
-    managed: &Managed,
+    managed: &ManagedAgent,
 ) -> Result<Vec<Event>, Rejection> {
-    let mut events = match managed.life {
-        Life::Gone | Life::Stopping => Vec::new(),
-        Life::Requested | Life::Launched | Life::Ready => {
+    let mut events = match managed.run_state {
+        RunState::Gone | RunState::Stopping => Vec::new(),
+        RunState::Requested | RunState::Launched | RunState::Ready => {
             end_children(state, caller, id, None)?;
             stopped(state, caller, id, managed)
         }
@@ -478,9 +480,12 @@ fn rename(
     let event = AgentRenamed {
         agent: id.clone(),
         name,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
     };
-    Ok(Decision::new(vec![event.into()], Subject::Agent(id)))
+    Ok(Decision::new(
+        vec![event.into()],
+        DecisionSubject::Agent(id),
+    ))
 }
 
 fn configure(
@@ -500,9 +505,12 @@ fn configure(
         agent: id.clone(),
         mode,
         model,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
     };
-    Ok(Decision::new(vec![event.into()], Subject::Agent(id)))
+    Ok(Decision::new(
+        vec![event.into()],
+        DecisionSubject::Agent(id),
+    ))
 }
 
 /// Everything stops: turns end, and nothing that waits begins another.
@@ -517,7 +525,7 @@ pub(super) fn stop_turns(state: &State, caller: &Caller) -> Vec<Event> {
             let event = TurnInterrupted {
                 agent: agent.id().clone(),
                 turn: turn.number,
-                by: By::from(caller),
+                by: RecordedActor::from(caller),
                 reason: Some("everything was stopped".to_owned()),
                 deadline: turn.deadline,
             };
@@ -535,10 +543,10 @@ pub(super) fn words_of_denial(
     message: Option<&str>,
 ) -> Option<Event> {
     let words = message.filter(|words| !words.trim().is_empty())?;
-    ask.request.as_ref().filter(|_| !ask.hears_words)?;
+    ask.request.as_ref().filter(|_| !ask.takes_denial_message)?;
     let agent = ask.agent.as_ref()?;
     let text = format!("Your request was denied: {}\n\n{words}", ask.action);
-    Some(queued(now, agent, By::from(caller), text))
+    Some(queued(now, agent, RecordedActor::from(caller), text))
 }
 
 /// The facts that end the turn of an agent together with a denial.
@@ -580,12 +588,12 @@ pub(super) fn withdraw_asks(
     open.into_iter()
         .map(|approval| {
             let ending = cancelled(caller, Some(why.to_owned()));
-            ended(approval, ending, Delivery::Withdrawn)
+            ended(approval, ending, AnswerDelivery::Withdrawn)
         })
         .collect()
 }
 
-pub(super) fn dropped(id: &AgentId, managed: &Managed, reason: &str) -> Option<Event> {
+pub(super) fn dropped(id: &AgentId, managed: &ManagedAgent, reason: &str) -> Option<Event> {
     let event = MessagesDropped {
         agent: id.clone(),
         reason: reason.to_owned(),
@@ -616,7 +624,7 @@ fn load<'a>(
     state: &'a State,
     caller: &Caller,
     id: &AgentId,
-) -> Result<(&'a Agent, &'a Managed), Rejection> {
+) -> Result<(&'a Agent, &'a ManagedAgent), Rejection> {
     delegation::may_steer(state, caller, id)?;
     match state.find_managed(id) {
         Some(found) => Ok(found),
@@ -625,8 +633,8 @@ fn load<'a>(
     }
 }
 
-fn queued(now: Timestamp, id: &AgentId, by: By, text: String) -> Event {
-    let message = Message {
+fn queued(now: Timestamp, id: &AgentId, by: RecordedActor, text: String) -> Event {
+    let message = AgentMessage {
         text,
         by,
         at: now,
@@ -635,7 +643,7 @@ fn queued(now: Timestamp, id: &AgentId, by: By, text: String) -> Event {
     queue(id, message)
 }
 
-fn queue(id: &AgentId, message: Message) -> Event {
+fn queue(id: &AgentId, message: AgentMessage) -> Event {
     MessageQueued {
         agent: id.clone(),
         message,
@@ -648,7 +656,7 @@ fn run_requested(id: &AgentId, run: u32, session: Option<String>, caller: &Calle
         agent: id.clone(),
         run,
         session,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
     }
     .into()
 }
@@ -657,7 +665,7 @@ fn archived(id: &AgentId, archived: bool, caller: &Caller) -> Event {
     AgentArchived {
         agent: id.clone(),
         archived,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
     }
     .into()
 }

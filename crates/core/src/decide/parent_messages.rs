@@ -7,16 +7,16 @@
 use std::collections::BTreeMap;
 
 use super::managed::begin_turn;
-use super::{Decision, Subject, check_text, check_word, refuse_observers};
+use super::{Decision, DecisionSubject, check_text, check_word, refuse_observers};
 use crate::event::{
-    Event, Message, MessageQueued, MessageRepeated, ParentMessage, ParentMessageWithdrawn,
+    AgentMessage, Event, MessageQueued, MessageRepeated, ParentMessage, ParentMessageWithdrawn,
     ParentNotified, QuestionEnded, TurnEnded,
 };
 use crate::ids::AgentId;
-use crate::input::{Context, NotifyParent};
+use crate::input::{DecisionContext, NotifyParent};
 use crate::limits::{AGENT_MESSAGES_MAX, PARENT_MESSAGE_BATCH_MAX, PARENT_MESSAGE_BYTES_MAX};
-use crate::managed::Life;
-use crate::principal::{By, Caller, Role};
+use crate::managed::RunState;
+use crate::principal::{Caller, RecordedActor, Role};
 use crate::rejection::Rejection;
 use crate::state::State;
 
@@ -29,7 +29,7 @@ pub(super) fn notify_parent(state: &State, input: NotifyParent) -> Result<Decisi
         return Err(Rejection::OnlyAgents);
     };
     if is_repeated(state, &agent, input.key.as_ref()) {
-        return Ok(Decision::new(Vec::new(), Subject::Nothing));
+        return Ok(Decision::new(Vec::new(), DecisionSubject::Nothing));
     }
     let to = state.listening_parent(&agent).cloned();
     let parent = to.as_ref().and_then(|id| state.find_orchestrator(id));
@@ -44,9 +44,9 @@ pub(super) fn notify_parent(state: &State, input: NotifyParent) -> Result<Decisi
         to,
         text: input.text,
         key: input.key,
-        by: By::from(&input.caller),
+        by: RecordedActor::from(&input.caller),
     };
-    Ok(Decision::new(vec![event.into()], Subject::Nothing))
+    Ok(Decision::new(vec![event.into()], DecisionSubject::Nothing))
 }
 
 /// Whether the agent already sent a note under this key.
@@ -57,7 +57,7 @@ fn is_repeated(state: &State, agent: &AgentId, key: Option<&String>) -> bool {
     managed.note_keys.contains(key)
 }
 
-impl Message {
+impl AgentMessage {
     /// Whether it is this note of this agent.
     pub(crate) fn is_note(&self, from: &AgentId, text: &str) -> bool {
         matches!(&self.parent_message, Some(ParentMessage::Note { from: said, .. }) if said == from)
@@ -71,13 +71,17 @@ impl Message {
 }
 
 /// Adds to `events` the parent messages that follow from them, and the turns that those start.
-pub(super) fn queue_parent_messages(state: &State, context: Context<'_>, events: &mut Vec<Event>) {
+pub(super) fn queue_parent_messages(
+    state: &State,
+    context: DecisionContext<'_>,
+    events: &mut Vec<Event>,
+) {
     let withdrawn: Vec<Event> = events
         .iter()
         .filter_map(|event| withdraw_question(state, event))
         .collect();
     events.extend(withdrawn);
-    let mut messages: BTreeMap<AgentId, Vec<Message>> = BTreeMap::new();
+    let mut messages: BTreeMap<AgentId, Vec<AgentMessage>> = BTreeMap::new();
     for event in events.iter() {
         if let Some((to, message)) = parent_message_for(state, context, events, event) {
             messages.entry(to).or_default().push(message);
@@ -110,10 +114,10 @@ fn withdraw_question(state: &State, event: &Event) -> Option<Event> {
 )]
 fn parent_message_for(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     events: &[Event],
     event: &Event,
-) -> Option<(AgentId, Message)> {
+) -> Option<(AgentId, AgentMessage)> {
     let (to, text, by, parent_message) = match event {
         Event::QuestionAsked(e) => {
             let (to, from) = (e.question.to.clone()?, e.question.agent.clone()?);
@@ -155,13 +159,13 @@ fn parent_message_for(
             (
                 to,
                 text,
-                By::from(&Caller::host()),
+                RecordedActor::from(&Caller::host()),
                 ParentMessage::Finished { from },
             )
         }
         _ => return None,
     };
-    let message = Message {
+    let message = AgentMessage {
         text,
         by,
         at: context.now,
@@ -176,7 +180,7 @@ fn report_finished(
     state: &State,
     events: &[Event],
     end: &TurnEnded,
-) -> Option<(AgentId, String, By, ParentMessage)> {
+) -> Option<(AgentId, String, RecordedActor, ParentMessage)> {
     let (_, managed) = state.find_managed(&end.agent)?;
     let to = state.listening_parent(&end.agent)?.clone();
     let turn = managed.turn.as_ref()?;
@@ -201,7 +205,7 @@ fn report_finished(
     Some((
         to,
         text,
-        By::from(&Caller::host()),
+        RecordedActor::from(&Caller::host()),
         ParentMessage::Finished { from },
     ))
 }
@@ -229,15 +233,15 @@ fn describe_agent(state: &State, agent: &AgentId) -> String {
 /// Puts messages into an orchestrator's queue, and starts a turn with them if it is idle.
 fn queue_for(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     events: &mut Vec<Event>,
     to: &AgentId,
-    messages: Vec<Message>,
+    messages: Vec<AgentMessage>,
 ) {
     let Some((agent, managed)) = state.find_managed(to).filter(|_| !is_ending(events, to)) else {
         return;
     };
-    let mut queue: Vec<Message> = managed.queue.iter().cloned().collect();
+    let mut queue: Vec<AgentMessage> = managed.queue.iter().cloned().collect();
     for message in messages {
         // A note that already waits is counted instead of queued, so that an agent that repeats
         // itself does not fill the queue.
@@ -256,7 +260,7 @@ fn queue_for(
             events.push(MessageQueued { agent, message }.into());
         }
     }
-    if managed.life == Life::Ready && managed.turn.is_none() {
+    if managed.run_state == RunState::Ready && managed.turn.is_none() {
         let open = state.open_of(agent.id());
         let batch = next_batch(queue.iter());
         events.extend(begin_turn(context, agent, managed, (&batch, open)));
@@ -273,7 +277,9 @@ fn is_ending(events: &[Event], to: &AgentId) -> bool {
 
 /// What the next turn starts with: one message of a person, or all parent messages in front of the
 /// next such message.
-pub(super) fn next_batch<'a>(mut queue: impl Iterator<Item = &'a Message>) -> Vec<&'a Message> {
+pub(super) fn next_batch<'a>(
+    mut queue: impl Iterator<Item = &'a AgentMessage>,
+) -> Vec<&'a AgentMessage> {
     let Some(first) = queue.next() else {
         return Vec::new();
     };

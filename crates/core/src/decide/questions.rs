@@ -3,25 +3,25 @@
 use std::sync::Arc;
 
 use super::time::nobody_answered;
-use super::{Decision, Subject, check_agent_id, check_text, check_word, refuse_observers};
+use super::{Decision, DecisionSubject, check_agent_id, check_text, check_word, refuse_observers};
 use crate::event::{
     Event, QuestionAsked, QuestionEnded, QuestionEnding, QuestionEscalated, QuestionOutcome,
     QuestionText,
 };
 use crate::ids::{AgentId, QuestionId};
-use crate::input::{AskQuestion, Context};
+use crate::input::{AskQuestion, DecisionContext};
 use crate::limits::{
     AGENT_MESSAGES_MAX, AGENT_OPEN_QUESTIONS_MAX, OPEN_QUESTIONS_MAX, QUESTION_TIMEOUT_MS,
     TIMEOUT_MS_MAX,
 };
-use crate::principal::{By, Caller};
+use crate::principal::{Caller, RecordedActor};
 use crate::question::Question;
 use crate::rejection::Rejection;
 use crate::state::State;
 
 pub(super) fn ask(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     input: AskQuestion,
 ) -> Result<Decision, Rejection> {
     refuse_observers(&input.caller)?;
@@ -39,7 +39,7 @@ pub(super) fn ask(
     let open = state.questions.values().filter(repeated);
     if let Some(open) = open.min_by_key(|question| question.opened) {
         let id = open.text.id.clone();
-        return Ok(Decision::new(Vec::new(), Subject::Question(id)));
+        return Ok(Decision::new(Vec::new(), DecisionSubject::Question(id)));
     }
     check_room(state, agent.as_ref())?;
     let timeout_ms = input
@@ -50,7 +50,7 @@ pub(super) fn ask(
         id: input.id.clone(),
         agent,
         text: input.text,
-        by: By::from(&input.caller),
+        by: RecordedActor::from(&input.caller),
         deadline: Some(context.now.plus_ms(timeout_ms)),
         escalates_at: to
             .as_ref()
@@ -60,7 +60,7 @@ pub(super) fn ask(
     };
     let question = Arc::new(question);
     let events = vec![QuestionAsked { question }.into()];
-    Ok(Decision::new(events, Subject::Question(input.id)))
+    Ok(Decision::new(events, DecisionSubject::Question(input.id)))
 }
 
 /// The orchestrator that is asked before people are: the parent, if it can hear it.
@@ -84,12 +84,15 @@ fn find_asked(
     let open = key.and_then(|_| state.questions.values().find(own));
     if let Some(open) = open {
         let id = open.text.id.clone();
-        return Ok(Some(Decision::new(Vec::new(), Subject::Question(id))));
+        return Ok(Some(Decision::new(
+            Vec::new(),
+            DecisionSubject::Question(id),
+        )));
     }
     match history {
         Some(stale) if stale.is_pending() => Err(Rejection::UnknownQuestion(stale.text.id.clone())),
         known => Ok(known.map(|known| {
-            let known = Subject::KnownQuestion(Box::new(known));
+            let known = DecisionSubject::KnownQuestion(Box::new(known));
             Decision::new(Vec::new(), known)
         })),
     }
@@ -133,7 +136,7 @@ pub(super) fn withdrawn(state: &State, caller: &Caller, agent: &AgentId) -> Vec<
         let ending = QuestionEnding {
             outcome: QuestionOutcome::Cancelled,
             answer: "the asker is gone".to_owned(),
-            by: By::from(caller),
+            by: RecordedActor::from(caller),
         };
         ended(question, ending)
     });
@@ -153,7 +156,7 @@ pub(super) fn ended(question: &Question, ending: QuestionEnding) -> Event {
 
 pub(super) fn answer(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     caller: &Caller,
     id: &QuestionId,
     answer: String,
@@ -181,19 +184,19 @@ pub(super) fn answer(
     let ending = QuestionEnding {
         outcome: QuestionOutcome::Answered,
         answer,
-        by: By::from(caller),
+        by: RecordedActor::from(caller),
     };
     Ok(Decision::new(
         vec![ended(question, ending)],
-        Subject::EndedQuestion(id.clone()),
+        DecisionSubject::EndedQuestion(id.clone()),
     ))
 }
 
 /// Words that overtake the clock's own are late all the same.
-fn late(state: &State, context: Context<'_>, question: &Question) -> Decision {
+fn late(state: &State, context: DecisionContext<'_>, question: &Question) -> Decision {
     let ending = nobody_answered();
     let mut shown = question.clone();
-    shown.ended = Some(crate::question::QuestionEnded {
+    shown.ended = Some(crate::question::QuestionEnd {
         ending: Arc::new(ending.clone()),
         seq: state.head().next(),
         at: context.now,
@@ -201,6 +204,6 @@ fn late(state: &State, context: Context<'_>, question: &Question) -> Decision {
     let refusal = Rejection::AlreadyAnswered(Box::new(shown));
     Decision::new(
         vec![ended(question, ending)],
-        Subject::Refused(Box::new(refusal)),
+        DecisionSubject::Refused(Box::new(refusal)),
     )
 }

@@ -1,21 +1,21 @@
 //! Tokens, marks of processes, and what is erased from the record.
 
-use super::{Decision, Subject, check_agent_id, check_text, check_word, require_operator};
+use super::{Decision, DecisionSubject, check_agent_id, check_text, check_word, require_operator};
 use crate::event::{
     ProcessKey, ProcessMarked, ProcessesForgotten, RecordPruned, RecordRedacted, TokenCreated,
     TokenRevoked,
 };
 use crate::ids::{AgentId, Seq, TokenId};
-use crate::input::{Context, CreateToken};
+use crate::input::{CreateToken, DecisionContext};
 use crate::limits::{PROCESS_MARKS_MAX, TOKEN_TTL_MS_MAX, TOKENS_MAX};
-use crate::principal::{By, Caller, Role};
+use crate::principal::{Caller, RecordedActor, Role};
 use crate::rejection::Rejection;
 use crate::state::State;
 
 /// Makes a token; tokens whose time is over leave at the same moment.
 pub(super) fn create_token(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     input: CreateToken,
 ) -> Result<Decision, Rejection> {
     require_operator(&input.caller)?;
@@ -24,7 +24,7 @@ pub(super) fn create_token(
     if let Role::Agent(agent) = &input.role {
         check_agent_id(Some(agent))?;
     }
-    let by = By::from(&input.caller);
+    let by = RecordedActor::from(&input.caller);
     let mut over: Vec<_> = state
         .tokens
         .values()
@@ -36,7 +36,7 @@ pub(super) fn create_token(
         .map(|token| {
             TokenRevoked {
                 token: token.id.clone(),
-                by: By::from(&Caller::host()),
+                by: RecordedActor::from(&Caller::host()),
             }
             .into()
         })
@@ -56,7 +56,7 @@ pub(super) fn create_token(
         by,
     };
     events.push(created.into());
-    Ok(Decision::new(events, Subject::Token(input.id)))
+    Ok(Decision::new(events, DecisionSubject::Token(input.id)))
 }
 
 /// One that never ends was said to be so, in as many words.
@@ -82,11 +82,11 @@ pub(super) fn revoke_token(
         vec![
             TokenRevoked {
                 token,
-                by: By::from(caller),
+                by: RecordedActor::from(caller),
             }
             .into(),
         ],
-        Subject::Nothing,
+        DecisionSubject::Nothing,
     ))
 }
 
@@ -107,7 +107,7 @@ pub(super) fn mark_process(
     }
     Ok(Decision::new(
         vec![ProcessMarked { agent, process }.into()],
-        Subject::Nothing,
+        DecisionSubject::Nothing,
     ))
 }
 
@@ -118,7 +118,7 @@ pub(super) fn forget_processes(state: &State, mut processes: Vec<ProcessKey>) ->
     }
     Decision::new(
         vec![ProcessesForgotten { processes }.into()],
-        Subject::Nothing,
+        DecisionSubject::Nothing,
     )
 }
 
@@ -141,11 +141,11 @@ pub(super) fn redact(
             RecordRedacted {
                 seq,
                 reason,
-                by: By::from(caller),
+                by: RecordedActor::from(caller),
             }
             .into(),
         ],
-        Subject::Event,
+        DecisionSubject::Event,
     ))
 }
 
@@ -162,11 +162,11 @@ pub(super) fn prune(state: &State, caller: &Caller, before: Seq) -> Result<Decis
         vec![
             RecordPruned {
                 before,
-                by: By::from(caller),
+                by: RecordedActor::from(caller),
             }
             .into(),
         ],
-        Subject::Event,
+        DecisionSubject::Event,
     ))
 }
 

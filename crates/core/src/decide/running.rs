@@ -7,26 +7,26 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::approvals::{attempted, cancelled, ended, settled};
 use super::managed::{begin_run, begin_turn, dropped, status, withdraw_asks};
-use super::{Decision, Subject, parent_messages, questions};
+use super::{Decision, DecisionSubject, parent_messages, questions};
 use crate::agent::{Agent, OpenCounts};
 use crate::event::{
-    AgentExited, AgentLaunched, AgentPlaced, AgentReady, AgentReported, ApprovalResolved, Ask,
-    BaseState, Delivery, Event, ProcessKey, ProcessMarked, RunEnd, ToolStatus, TranscriptAdded,
-    TranscriptEntry, TurnEnded, Worktree,
+    AgentExited, AgentLaunched, AgentReady, AgentReported, AnswerDelivery, ApprovalResolved, Ask,
+    BaseState, Event, ProcessKey, ProcessMarked, RunEnd, ToolStatus, TranscriptAdded,
+    TranscriptEntry, TurnEnded, Worktree, WorktreeChanged,
 };
 use crate::ids::{AgentId, Seq};
-use crate::input::{Context, Ran};
+use crate::input::{DecisionContext, RunEvent};
 use crate::json::Json;
-use crate::managed::{Life, Managed};
+use crate::managed::{ManagedAgent, RunState};
 use crate::principal::Caller;
 use crate::state::State;
 
 pub(super) fn ran(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     id: &AgentId,
     run: u32,
-    ran: Ran,
+    ran: RunEvent,
 ) -> Decision {
     let live = state
         .find_managed(id)
@@ -35,32 +35,39 @@ pub(super) fn ran(
         return Decision::nothing();
     };
     let events = match ran {
-        Ran::Placed(worktree) => vec![placed(id, Some(worktree))],
-        Ran::Launched { process, tree } => launched(id, run, process, tree),
+        RunEvent::WorktreeCreated(worktree) => vec![placed(id, Some(worktree))],
+        RunEvent::Launched {
+            process,
+            runner: tree,
+        } => launched(id, run, process, tree),
         // A session opens once.
-        Ran::Ready { .. } if managed.life == Life::Ready => Vec::new(),
-        Ran::Ready { session, resumable } => {
+        RunEvent::Ready { .. } if managed.run_state == RunState::Ready => Vec::new(),
+        RunEvent::Ready { session, resumable } => {
             ready(state, context, (agent, managed), (session, resumable))
         }
-        Ran::Reported(report) => reported(id, *report),
-        Ran::Said(entries) => said(id, managed, entries).into_iter().collect(),
-        Ran::TurnEnded {
-            said,
+        RunEvent::Reported(report) => reported(id, *report),
+        RunEvent::EntriesAdded(entries) => said(id, managed, entries).into_iter().collect(),
+        RunEvent::TurnEnded {
+            entries: said,
             end,
             left_open,
         } => turn_ended(state, context, agent, managed, said, *end, left_open),
-        Ran::Withdrew { request } => withdrew(state, id, &request),
-        Ran::Exited { said, end, message } => exited(state, agent, managed, said, end, message),
+        RunEvent::RequestWithdrawn { request } => withdrew(state, id, &request),
+        RunEvent::Exited {
+            entries: said,
+            end,
+            message,
+        } => exited(state, agent, managed, said, end, message),
     };
-    Decision::new(events, Subject::Agent(id.clone()))
+    Decision::new(events, DecisionSubject::Agent(id.clone()))
 }
 
 pub(super) fn worktree_removed(id: AgentId) -> Decision {
-    Decision::new(vec![placed(&id, None)], Subject::Agent(id))
+    Decision::new(vec![placed(&id, None)], DecisionSubject::Agent(id))
 }
 
 fn placed(id: &AgentId, worktree: Option<Worktree>) -> Event {
-    AgentPlaced {
+    WorktreeChanged {
         agent: id.clone(),
         worktree,
     }
@@ -73,7 +80,7 @@ fn launched(id: &AgentId, run: u32, process: Option<ProcessKey>, tree: Json) -> 
         agent: id.clone(),
         run,
         process,
-        tree,
+        runner: tree,
     };
     let marked = process.map(|process| ProcessMarked {
         agent: id.clone(),
@@ -85,8 +92,8 @@ fn launched(id: &AgentId, run: u32, process: Option<ProcessKey>, tree: Json) -> 
 
 fn ready(
     state: &State,
-    context: Context<'_>,
-    (agent, managed): (&Agent, &Managed),
+    context: DecisionContext<'_>,
+    (agent, managed): (&Agent, &ManagedAgent),
     (session, resumable): (String, bool),
 ) -> Vec<Event> {
     let event = AgentReady {
@@ -96,7 +103,7 @@ fn ready(
         resumable,
     };
     let mut events = vec![event.into()];
-    if managed.life != Life::Stopping {
+    if managed.run_state != RunState::Stopping {
         let open = state.open_of(agent.id());
         events.extend(go_on(context, agent, managed, open));
     }
@@ -104,7 +111,12 @@ fn ready(
 }
 
 /// The next turn, or a rest.
-fn go_on(context: Context<'_>, agent: &Agent, managed: &Managed, open: OpenCounts) -> Vec<Event> {
+fn go_on(
+    context: DecisionContext<'_>,
+    agent: &Agent,
+    managed: &ManagedAgent,
+    open: OpenCounts,
+) -> Vec<Event> {
     let next = parent_messages::next_batch(managed.queue.iter());
     if next.is_empty() {
         vec![status(&agent.profile, BaseState::Idle, open, None)]
@@ -124,7 +136,7 @@ fn reported(id: &AgentId, report: AgentReported) -> Vec<Event> {
 /// What an agent said before something else, as the fact that goes before it.
 pub(super) fn said(
     id: &AgentId,
-    managed: &Managed,
+    managed: &ManagedAgent,
     entries: Vec<TranscriptEntry>,
 ) -> Option<Event> {
     let event = TranscriptAdded {
@@ -137,9 +149,9 @@ pub(super) fn said(
 
 fn turn_ended(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     agent: &Agent,
-    managed: &Managed,
+    managed: &ManagedAgent,
     mut entries: Vec<TranscriptEntry>,
     end: TurnEnded,
     left_open: Vec<(String, ToolStatus)>,
@@ -165,7 +177,7 @@ fn turn_ended(
     };
     events.push(end.into());
     let questions = state.open_of(id).questions;
-    if managed.life == Life::Ready {
+    if managed.run_state == RunState::Ready {
         let open = OpenCounts {
             approvals: 0,
             questions,
@@ -188,7 +200,7 @@ fn withdrew(state: &State, id: &AgentId, request: &str) -> Vec<Event> {
     let why = "the agent took it back";
     let ends = open.into_iter().map(|approval| {
         let ending = cancelled(&Caller::host(), Some(why.to_owned()));
-        ended(approval, ending, Delivery::Withdrawn)
+        ended(approval, ending, AnswerDelivery::Withdrawn)
     });
     ends.collect()
 }
@@ -197,7 +209,7 @@ fn withdrew(state: &State, id: &AgentId, request: &str) -> Vec<Event> {
 fn exited(
     state: &State,
     agent: &Agent,
-    managed: &Managed,
+    managed: &ManagedAgent,
     mut entries: Vec<TranscriptEntry>,
     end: RunEnd,
     message: String,
@@ -213,7 +225,7 @@ fn exited(
     events.extend(withdraw_asks(state, &host, id, &message));
     events.extend(questions::withdrawn(state, &host, id));
     let owed = state.owed_to(id);
-    events.extend(owed.map(|owed| settled(&owed.ask.id, owed.opened, Delivery::Unknown)));
+    events.extend(owed.map(|owed| settled(&owed.ask.id, owed.opened, AnswerDelivery::Unknown)));
     events.extend(managed.turn.as_ref().map(|turn| {
         Event::from(TurnEnded {
             agent: id.clone(),
@@ -244,7 +256,7 @@ fn exited(
 }
 
 /// What was said to an agent after it was to be ended revives it.
-fn begin_again(agent: &Agent, managed: &Managed) -> Vec<Event> {
+fn begin_again(agent: &Agent, managed: &ManagedAgent) -> Vec<Event> {
     let dropped = || dropped(agent.id(), managed, "the agent cannot be resumed");
     let none = OpenCounts::default();
     let begun = begin_run(agent, managed, &Caller::host(), none);
@@ -252,7 +264,7 @@ fn begin_again(agent: &Agent, managed: &Managed) -> Vec<Event> {
 }
 
 /// Nobody will hear what became of the calls that the turn leaves open.
-fn close_calls(managed: &Managed, entries: &mut Vec<TranscriptEntry>) {
+fn close_calls(managed: &ManagedAgent, entries: &mut Vec<TranscriptEntry>) {
     let Some(mut turn) = managed.turn.clone() else {
         return;
     };
@@ -268,7 +280,7 @@ fn close_calls(managed: &Managed, entries: &mut Vec<TranscriptEntry>) {
 }
 
 /// An end in the middle of a turn leaves open what became of what was allowed in it.
-fn with_what_may_have_run(managed: &Managed, message: String) -> String {
+fn with_what_may_have_run(managed: &ManagedAgent, message: String) -> String {
     match managed.allowed.words() {
         Some(actions) => {
             format!("{message}; allowed in this turn, and may already have run: {actions}")
@@ -325,8 +337,8 @@ fn attempt_of(
         return None;
     };
     let ask = find_ask(state, events, resolved)?;
-    let live = |(_, managed): (&Agent, &Managed)| managed.is_live();
-    let due = resolved.delivery == Delivery::Waiting
+    let live = |(_, managed): (&Agent, &ManagedAgent)| managed.is_live();
+    let due = resolved.delivery == AnswerDelivery::Waiting
         && ask.request.is_some()
         && !made.contains(&resolved.opened)
         && state.find_managed(ask.agent.as_ref()?).is_some_and(live);

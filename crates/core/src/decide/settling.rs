@@ -7,16 +7,16 @@
 use std::collections::BTreeMap;
 
 use super::approvals::concluded;
-use super::{Decision, Subject, grants};
+use super::{Decision, DecisionSubject, grants};
 use crate::approval::{APPROVE, Approval, DENY};
 use crate::event::{
-    Ask, Delivery, Effect, Ending, Event, GrantEnd, GrantUse, Outcome, RuleRef, Verdict,
-    VerdictPart,
+    AnswerDelivery, ApprovalEnding, ApprovalOutcome, Ask, Effect, Event, GrantEnd, GrantUse,
+    RuleRef, Verdict, VerdictPart,
 };
-use crate::grant::Asking;
+use crate::grant::AskerScope;
 use crate::ids::{AgentId, ApprovalId, GrantId, Seq, Timestamp};
-use crate::input::{Context, Judged};
-use crate::principal::By;
+use crate::input::{AskJudgment, DecisionContext};
+use crate::principal::RecordedActor;
 use crate::rejection::Rejection;
 use crate::state::State;
 
@@ -32,9 +32,9 @@ const SHOWN_CHARS: usize = 200;
 /// What ends an ask at this instant without a person, if anything does.
 pub(super) fn settle(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     (ask, opened): (&Ask, Seq),
-    judged: Option<&Judged>,
+    judged: Option<&AskJudgment>,
 ) -> Option<Vec<Event>> {
     if context.has_come(ask.deadline) {
         return None;
@@ -51,17 +51,17 @@ pub(super) fn settle(
 
 fn by_rules(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     (ask, opened): (&Ask, Seq),
-    judged: &Judged,
+    judged: &AskJudgment,
 ) -> Option<Vec<Event>> {
     let verdict = &judged.verdict;
     let (outcome, resolution) = match verdict.effect {
-        Effect::Allow => (Outcome::Allowed, allowing(ask)?.to_owned()),
-        Effect::Deny => (Outcome::Denied, DENY.to_owned()),
+        Effect::Allow => (ApprovalOutcome::Allowed, allowing(ask)?.to_owned()),
+        Effect::Deny => (ApprovalOutcome::Denied, DENY.to_owned()),
         Effect::Ask => return None,
     };
-    let asking = Asking {
+    let asking = AskerScope {
         agent: ask.agent.as_ref(),
         project: judged.project.as_deref(),
     };
@@ -70,10 +70,10 @@ fn by_rules(
     if !used.iter().all(counts) {
         return None;
     }
-    let ending = Ending {
+    let ending = ApprovalEnding {
         outcome,
         resolution,
-        by: By::host_by(RULES),
+        by: RecordedActor::host_by(RULES),
         message: Some(words(verdict)),
         edited_input: None,
         stop: false,
@@ -84,7 +84,12 @@ fn by_rules(
         .filter(|used| is_used_up(state, used))
         .map(|used| grants::removed(used.grant.clone(), GrantEnd::UsedUp))
         .collect();
-    let mut events = vec![concluded((ask, opened), ending, Delivery::Waiting, used)];
+    let mut events = vec![concluded(
+        (ask, opened),
+        ending,
+        AnswerDelivery::Waiting,
+        used,
+    )];
     events.extend(over);
     Some(events)
 }
@@ -127,8 +132,8 @@ fn deciding(verdict: &Verdict) -> impl Iterator<Item = &VerdictPart> {
 /// Whether a grant says what is said in its name, here and now, for all the parts it is to decide.
 fn counts(
     state: &State,
-    context: Context<'_>,
-    (asking, effect): (Asking<'_>, Effect),
+    context: DecisionContext<'_>,
+    (asking, effect): (AskerScope<'_>, Effect),
     used: &GrantUse,
 ) -> bool {
     is_about(state, context, (asking, effect), used)
@@ -140,8 +145,8 @@ fn counts(
 /// What denies somebody above an agent denies the agent too.
 fn is_about(
     state: &State,
-    context: Context<'_>,
-    (asking, effect): (Asking<'_>, Effect),
+    context: DecisionContext<'_>,
+    (asking, effect): (AskerScope<'_>, Effect),
     used: &GrantUse,
 ) -> bool {
     let counts = |asking| state.grant_counts(&used.grant, asking, context.now);
@@ -150,7 +155,7 @@ fn is_about(
     counts(asking)
         || (effect == Effect::Deny
             && above.any(|agent| {
-                counts(Asking {
+                counts(AskerScope {
                     agent: Some(agent),
                     ..asking
                 })
@@ -219,16 +224,16 @@ fn by_bypass(
         Some(verdict) => verdict.effect != Effect::Deny && !verdict.is_on_the_floor(),
     };
     let resolution = allowing(ask).filter(|_| lifted)?.to_owned();
-    let ending = Ending {
-        outcome: Outcome::Allowed,
+    let ending = ApprovalEnding {
+        outcome: ApprovalOutcome::Allowed,
         resolution,
-        by: By::host_by(BYPASS),
+        by: RecordedActor::host_by(BYPASS),
         message: Some(format!("bypass until {}", until.to_utc())),
         edited_input: None,
         stop: false,
         verdict: None,
     };
-    let event = concluded((ask, opened), ending, Delivery::Waiting, Vec::new());
+    let event = concluded((ask, opened), ending, AnswerDelivery::Waiting, Vec::new());
     Some(event)
 }
 
@@ -236,7 +241,7 @@ fn by_bypass(
 /// asked again about the rest: what they said before may hold no longer.
 pub(super) fn let_through(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     agent: &AgentId,
     until: Timestamp,
 ) -> Vec<Event> {
@@ -258,9 +263,9 @@ pub(super) fn let_through(
 /// The rules were asked again: what they settle now ends, everything else stays as it is.
 pub(super) fn settle_again(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     id: ApprovalId,
-    judged: &Judged,
+    judged: &AskJudgment,
 ) -> Result<Decision, Rejection> {
     let Some(approval) = state.find_approval(&id) else {
         return Err(Rejection::UnknownApproval(id));
@@ -271,5 +276,5 @@ pub(super) fn settle_again(
     } else {
         Vec::new()
     };
-    Ok(Decision::new(events, Subject::Approval(id)))
+    Ok(Decision::new(events, DecisionSubject::Approval(id)))
 }

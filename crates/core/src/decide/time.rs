@@ -3,22 +3,23 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::approvals::ended;
-use super::{Decision, Subject, delegation, grants, managed, questions, running};
+use super::{Decision, DecisionSubject, delegation, grants, managed, questions, running};
 use crate::agent::Agent;
 use crate::approval::{EXPIRED, GONE};
 use crate::event::{
-    AgentUnregistered, Attachment, BaseState, ConnectionLapsed, ConnectionLost, Delivery, Ending,
-    Event, GrantEnd, HostStarted, Outcome, QuestionEnding, QuestionOutcome,
+    AgentUnregistered, AnswerDelivery, ApprovalEnding, ApprovalOutcome, AskAttachment, BaseState,
+    ConnectionLapsed, ConnectionLost, Event, GrantEnd, HostStarted, QuestionEnding,
+    QuestionOutcome,
 };
 use crate::ids::{AgentId, ClientId};
-use crate::input::Context;
+use crate::input::DecisionContext;
 use crate::limits::GONE_AGENTS_KEPT;
-use crate::principal::{By, Caller};
-use crate::state::{Deadline, State};
+use crate::principal::{Caller, RecordedActor};
+use crate::state::{DeadlineTarget, State};
 
 pub(super) fn host_started(
     state: &State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     (version, pid): (String, u32),
     adopted: &BTreeSet<AgentId>,
 ) -> Decision {
@@ -30,24 +31,28 @@ pub(super) fn host_started(
     };
     let mut events = vec![started.into()];
     events.extend(running::left_running(state, adopted));
-    Decision::new(events, Subject::Nothing)
+    Decision::new(events, DecisionSubject::Nothing)
 }
 
 /// A connection that held nothing leaves no trace.
-pub(super) fn connection_lost(state: &State, context: Context<'_>, client: ClientId) -> Decision {
+pub(super) fn connection_lost(
+    state: &State,
+    context: DecisionContext<'_>,
+    client: ClientId,
+) -> Decision {
     if !state.held.contains_key(&client) {
         return Decision::nothing();
     }
     let lapses_at = context.now.plus_ms(context.owner_grace_ms);
     Decision::new(
         vec![ConnectionLost { client, lapses_at }.into()],
-        Subject::Nothing,
+        DecisionSubject::Nothing,
     )
 }
 
 /// A request may be decided after its connection ended. What it ties to that connection would
 /// otherwise wait for it for ever.
-pub(super) fn lose_what_came_late(context: Context<'_>, events: &mut Vec<Event>) {
+pub(super) fn lose_what_came_late(context: DecisionContext<'_>, events: &mut Vec<Event>) {
     let tied = events
         .iter()
         .rev()
@@ -77,14 +82,14 @@ fn is_over(events: &[Event], event: &Event) -> bool {
 fn ties_to(event: &Event) -> Option<&ClientId> {
     match event {
         Event::AgentRegistered(e) => e.client.as_ref(),
-        Event::ApprovalRequested(e) if e.ask.attachment == Attachment::None => None,
+        Event::ApprovalRequested(e) if e.ask.attachment == AskAttachment::None => None,
         Event::ApprovalRequested(e) => e.ask.client.as_ref(),
         Event::ApprovalAttached(e) => Some(&e.client),
         _ => None,
     }
 }
 
-pub(super) fn time_arrived(state: &State, context: Context<'_>) -> Decision {
+pub(super) fn time_arrived(state: &State, context: DecisionContext<'_>) -> Decision {
     let mut events = Vec::new();
     if context.now >= context.expiry_held_until {
         let due = state
@@ -102,7 +107,7 @@ pub(super) fn time_arrived(state: &State, context: Context<'_>) -> Decision {
         make_room(state, &leaving, &mut events);
     }
     keep_first_ends(&mut events);
-    Decision::new(events, Subject::Nothing)
+    Decision::new(events, DecisionSubject::Nothing)
 }
 
 /// What runs out of time may do so together with the turn or the connection it belongs to.
@@ -120,48 +125,48 @@ fn keep_first_ends(events: &mut Vec<Event>) {
     });
 }
 
-fn run_out(state: &State, context: Context<'_>, what: &Deadline) -> Vec<Event> {
+fn run_out(state: &State, context: DecisionContext<'_>, what: &DeadlineTarget) -> Vec<Event> {
     let one = match what {
-        Deadline::Approval(id) => state
+        DeadlineTarget::Approval(id) => state
             .approvals
             .get(id)
-            .map(|approval| ended(approval, expired(), Delivery::Waiting)),
-        Deadline::Question(id) => state
+            .map(|approval| ended(approval, expired(), AnswerDelivery::Waiting)),
+        DeadlineTarget::Question(id) => state
             .questions
             .get(id)
             .map(|question| questions::ended(question, nobody_answered())),
-        Deadline::Grant(id) => Some(grants::removed(id.clone(), GrantEnd::Expired)),
-        Deadline::Bypass(id) => {
-            let host = By::from(&Caller::host());
+        DeadlineTarget::Grant(id) => Some(grants::removed(id.clone(), GrantEnd::Expired)),
+        DeadlineTarget::Bypass(id) => {
+            let host = RecordedActor::from(&Caller::host());
             Some(grants::bypass_changed(id.clone(), None, host))
         }
-        Deadline::Ceiling(id) => {
-            let host = By::from(&Caller::host());
+        DeadlineTarget::Ceiling(id) => {
+            let host = RecordedActor::from(&Caller::host());
             Some(delegation::ceiling_changed(id.clone(), None, host))
         }
-        Deadline::Escalation(id) => state.questions.get(id).map(questions::escalated),
-        Deadline::Turn(id) => return managed::out_of_time(state, context, id),
+        DeadlineTarget::Escalation(id) => state.questions.get(id).map(questions::escalated),
+        DeadlineTarget::Turn(id) => return managed::out_of_time(state, context, id),
     };
     one.into_iter().collect()
 }
 
-pub(super) fn expired() -> Ending {
+pub(super) fn expired() -> ApprovalEnding {
     host_ending(
-        Outcome::Expired,
+        ApprovalOutcome::Expired,
         EXPIRED,
         "nobody answered in time, so this was not allowed",
     )
 }
 
-pub(super) fn gone() -> Ending {
-    host_ending(Outcome::Gone, GONE, "the asker is gone")
+pub(super) fn gone() -> ApprovalEnding {
+    host_ending(ApprovalOutcome::Gone, GONE, "the asker is gone")
 }
 
-fn host_ending(outcome: Outcome, resolution: &str, message: &str) -> Ending {
-    Ending {
+fn host_ending(outcome: ApprovalOutcome, resolution: &str, message: &str) -> ApprovalEnding {
+    ApprovalEnding {
         outcome,
         resolution: resolution.to_owned(),
-        by: By::from(&Caller::host()),
+        by: RecordedActor::from(&Caller::host()),
         message: Some(message.to_owned()),
         edited_input: None,
         stop: false,
@@ -173,7 +178,7 @@ pub(super) fn nobody_answered() -> QuestionEnding {
     QuestionEnding {
         outcome: QuestionOutcome::Expired,
         answer: "nobody answered in time".to_owned(),
-        by: By::from(&Caller::host()),
+        by: RecordedActor::from(&Caller::host()),
     }
 }
 
@@ -181,7 +186,7 @@ pub(super) fn nobody_answered() -> QuestionEnding {
 /// that nobody owns from here on.
 fn lapse<'a>(
     state: &'a State,
-    context: Context<'_>,
+    context: DecisionContext<'_>,
     client: &ClientId,
     events: &mut Vec<Event>,
 ) -> Vec<&'a AgentId> {
@@ -200,7 +205,7 @@ fn lapse<'a>(
         approvals
             // An ask with a deadline of its own outlives its connection, so it ends once.
             .filter(|approval| !approval.outlives_connection())
-            .map(|approval| ended(approval, gone(), Delivery::Withdrawn)),
+            .map(|approval| ended(approval, gone(), AnswerDelivery::Withdrawn)),
     );
     let agents: Vec<&Agent> = held
         .agents

@@ -5,11 +5,11 @@ use super::managed::{
     covered, exited, id, interrupt, managed_ask, owed, send, turn_ended, with_pass, working,
 };
 use super::*;
-use crate::Managed;
+use crate::ManagedAgent;
 use crate::event::RunEnd;
 use crate::limits::AGENT_WISHES_MAX;
 
-fn the_agent(host: &Host) -> &Managed {
+fn the_agent(host: &Host) -> &ManagedAgent {
     let agent = host.state.find_agent(&id()).unwrap();
     agent.managed.as_deref().unwrap()
 }
@@ -56,7 +56,10 @@ fn covered_after(then: impl FnOnce(&mut Host)) -> Vec<String> {
         ..covered()
     };
     let decision = host.decide(ask_input(request)).unwrap();
-    assert_eq!(decision.subject, Subject::Covered(ApprovalId::new("ask-1")));
+    assert_eq!(
+        decision.subject,
+        DecisionSubject::Covered(ApprovalId::new("ask-1"))
+    );
     then(&mut host);
     let known = the_agent(&host).covered.iter();
     known.map(|request| request.as_str().to_owned()).collect()
@@ -94,7 +97,7 @@ fn what_was_covered_between_turns_is_not_covered_in_the_next() {
 
 #[test]
 fn the_newest_covered_wishes_are_kept() {
-    let mut managed = Managed::new(Arc::default(), Timestamp(0));
+    let mut managed = ManagedAgent::new(Arc::default(), Timestamp(0));
     for number in 0..=AGENT_WISHES_MAX {
         managed.cover(ApprovalId::new(number.to_string()));
     }

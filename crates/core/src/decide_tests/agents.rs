@@ -1,7 +1,7 @@
 //! Agents and devices: who describes them, and the state people see.
 
 use super::*;
-use crate::{DeviceId, Notify, PutDevice};
+use crate::{DeviceId, PutDevice, SendNotification};
 
 #[test]
 fn an_agent_registers_idle_and_owned_by_its_connection() {
@@ -276,7 +276,7 @@ fn an_agent_asks_questions_in_its_own_name_and_not_without_end() {
 }
 
 fn notify(caller: &Caller, kind: &str) -> Input {
-    Input::Notify(Notify {
+    Input::SendNotification(SendNotification {
         caller: caller.clone(),
         kind: kind.to_owned(),
         agent: Some(AgentId::new("cat")),
@@ -290,11 +290,11 @@ fn notes_carry_who_sent_them_and_an_agents_are_about_itself() {
     let mut host = Host::new();
     assert_eq!(
         host.does(notify(&person("ann"), "host.notification")),
-        ["host.notified host.notification about cat by ann: look"]
+        ["host.notification_sent host.notification about cat by ann: look"]
     );
     assert_eq!(
         host.does(notify(&agent("bot"), "agent.progress")),
-        ["host.notified agent.progress about bot by bot: look"]
+        ["host.notification_sent agent.progress about bot by bot: look"]
     );
     assert_eq!(
         host.refuses(notify(&observer(), "note")),
@@ -445,7 +445,7 @@ fn everything_said_of_agents_and_devices_has_a_bound() {
             ..device(&ann, None)
         }),
         notify(&ann, &long),
-        Input::Notify(Notify {
+        Input::SendNotification(SendNotification {
             caller: ann.clone(),
             kind: "note".to_owned(),
             agent: elsewhere.clone(),

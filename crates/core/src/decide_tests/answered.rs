@@ -13,20 +13,20 @@ fn ask_that_can_be_edited(request: &str) -> AskRequest {
     ask
 }
 
-fn edited(text: &str) -> Answer {
-    Answer {
+fn edited(text: &str) -> ApprovalAnswer {
+    ApprovalAnswer {
         resolution: "approve".to_owned(),
         edited_input: Some(json(text)),
-        ..Answer::default()
+        ..ApprovalAnswer::default()
     }
 }
 
-fn stopping(resolution: &str) -> Answer {
-    Answer {
+fn stopping(resolution: &str) -> ApprovalAnswer {
+    ApprovalAnswer {
         resolution: resolution.to_owned(),
         message: Some("not that way".to_owned()),
         stop: true,
-        ..Answer::default()
+        ..ApprovalAnswer::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Answers: who may give one, what it means, and that the first is final.
 
 use super::*;
-use crate::event::{ApprovalResolved, Delivery, Ending, Outcome};
+use crate::event::{AnswerDelivery, ApprovalEnding, ApprovalOutcome, ApprovalResolved};
 
 #[test]
 fn an_answer_is_kept_with_who_gave_it() {
@@ -12,7 +12,7 @@ fn an_answer_is_kept_with_who_gave_it() {
         ..request(&bot)
     });
     host.now = Timestamp(9);
-    let given = Answer {
+    let given = ApprovalAnswer {
         resolution: "approve".to_owned(),
         message: Some("go on".to_owned()),
         edited_input: Some(json("2")),
@@ -24,8 +24,8 @@ fn an_answer_is_kept_with_who_gave_it() {
         approval: id.clone(),
         opened: crate::Seq(1),
         agent: Some(AgentId::new("bot")),
-        ending: Arc::new(Ending {
-            outcome: Outcome::Allowed,
+        ending: Arc::new(ApprovalEnding {
+            outcome: ApprovalOutcome::Allowed,
             resolution: "approve".to_owned(),
             by: by(&person("ann")),
             message: Some("go on".to_owned()),
@@ -33,12 +33,12 @@ fn an_answer_is_kept_with_who_gave_it() {
             stop: false,
             verdict: None,
         }),
-        delivery: Delivery::Waiting,
+        delivery: AnswerDelivery::Waiting,
         grants_used: Vec::new(),
     };
     let expected = Decision {
         events: vec![resolved.into()],
-        subject: Subject::Approval(id.clone()),
+        subject: DecisionSubject::Approval(id.clone()),
     };
     assert_eq!(decision, expected);
     let ended = host.state.find_approval(&id).unwrap().ended.clone();
@@ -119,7 +119,7 @@ fn the_same_answer_again_is_a_success() {
     let again = host.decide(resolve(&person("bob"), &id, "approve"));
     let expected = Decision {
         events: vec![],
-        subject: Subject::Approval(id.clone()),
+        subject: DecisionSubject::Approval(id.clone()),
     };
     assert_eq!(again, Ok(expected));
 }
@@ -156,10 +156,10 @@ fn an_answer_cannot_repeat_how_an_ask_ended_without_one() {
 
 #[test]
 fn an_edited_input_needs_an_allow_and_something_to_edit() {
-    let edited = |resolution: &str| Answer {
+    let edited = |resolution: &str| ApprovalAnswer {
         resolution: resolution.to_owned(),
         edited_input: Some(json("2")),
-        ..Answer::default()
+        ..ApprovalAnswer::default()
     };
     let mut host = Host::new();
     let bare = host.ask(request(&agent("bot")));
@@ -174,7 +174,7 @@ fn an_edited_input_needs_an_allow_and_something_to_edit() {
             Rejection::NothingToEdit
         );
     }
-    let huge = Answer {
+    let huge = ApprovalAnswer {
         edited_input: Some(json(&format!("\"{}\"", "x".repeat(limits::JSON_BYTES_MAX)))),
         ..edited("approve")
     };
@@ -188,7 +188,7 @@ fn an_edited_input_needs_an_allow_and_something_to_edit() {
         [""; 0],
         "the same edit again is the same answer"
     );
-    let other = Answer {
+    let other = ApprovalAnswer {
         edited_input: Some(json("3")),
         ..edited("approve")
     };
@@ -301,12 +301,12 @@ fn telling_an_answer_counts_and_settles() {
     let id = host.ask(request(&agent("bot")));
     host.does(resolve(&person("ann"), &id, "approve"));
     let ended = host.state.find_approval(&id).unwrap().clone();
-    let tell = Input::TellAnswer(Box::new(ended.clone()));
+    let tell = Input::DeliverAnswer(Box::new(ended.clone()));
     assert_eq!(host.does(tell.clone()), ["answer.attempted ask-1, time 1"]);
     let settle = Input::SettleAnswer {
         approval: id.clone(),
         opened: ended.opened,
-        delivery: Delivery::Delivered,
+        delivery: AnswerDelivery::Delivered,
     };
     assert_eq!(host.does(settle), ["answer.settled ask-1: Delivered"]);
     assert_eq!(
@@ -379,10 +379,10 @@ fn an_open_ask_has_no_answer_to_tell() {
     let mut host = Host::new();
     let id = host.ask(request(&agent("bot")));
     let open = host.state.find_approval(&id).unwrap().clone();
-    let told = host.decide(Input::TellAnswer(Box::new(open.clone())));
+    let told = host.decide(Input::DeliverAnswer(Box::new(open.clone())));
     let expected = Decision {
         events: vec![],
-        subject: Subject::Told(Box::new(open)),
+        subject: DecisionSubject::KnownApproval(Box::new(open)),
     };
     assert_eq!(told, Ok(expected));
 }

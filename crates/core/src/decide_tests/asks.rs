@@ -1,7 +1,7 @@
 //! Asks: what opens one, what a second one means, what bounds them.
 
 use super::*;
-use crate::event::{ApprovalRequested, Ask, Attachment, Delivery};
+use crate::event::{AnswerDelivery, ApprovalRequested, Ask, AskAttachment};
 use crate::{APPROVE, DENY};
 
 fn tool_call(caller: &Caller, turn: &str, call: &str) -> AskRequest {
@@ -52,13 +52,13 @@ fn an_ask_is_kept_exactly_as_it_was_made() {
         options: words(&["approve", "later"]),
         approving: words(&["approve"]),
         request: None,
-        hears_words: false,
+        takes_denial_message: false,
         can_edit: false,
         passes: Vec::new(),
         repeats: None,
         by: by(&bot),
         client: Some(ClientId::new("c1")),
-        attachment: Attachment::Asker,
+        attachment: AskAttachment::Asker,
         idempotency_key: None,
         request_digest: None,
         asked_at: Timestamp(0),
@@ -66,7 +66,7 @@ fn an_ask_is_kept_exactly_as_it_was_made() {
     };
     let expected = Decision {
         events: vec![ApprovalRequested { ask: Arc::new(ask) }.into()],
-        subject: Subject::Approval(ApprovalId::new("ask")),
+        subject: DecisionSubject::Approval(ApprovalId::new("ask")),
     };
     assert_eq!(decision, expected);
 }
@@ -185,7 +185,7 @@ fn a_key_asked_again_after_the_end_is_told_and_counted() {
     let approval = host.state.find_approval(&first).unwrap();
     assert_eq!(
         (approval.delivery, approval.deliveries),
-        (Delivery::Attempted, 2)
+        (AnswerDelivery::Attempted, 2)
     );
 }
 

@@ -2,14 +2,14 @@
 
 use super::rules::{judged, part, with_verdict};
 use super::*;
-use crate::event::{Effect, RuleRef, Scope, VerdictPart};
+use crate::event::{Effect, GrantScope, RuleRef, VerdictPart};
 use crate::{CreateGrant, CreateToken, GrantDraft, TokenId};
 
 pub(super) fn draft(rule: &str) -> GrantDraft {
     GrantDraft {
         rule: rule.to_owned(),
         effect: Effect::Allow,
-        scope: Scope::default(),
+        scope: GrantScope::default(),
         expires_in_ms: None,
         uses: None,
         origin: None,
@@ -104,7 +104,7 @@ fn an_equal_grant_is_not_made_twice_unless_the_first_was_used() {
     let again = host.decide(create(&person("bob"), "g2", twice())).unwrap();
     assert_eq!(
         (again.events, again.subject),
-        (Vec::new(), Subject::Grant(GrantId::new("g1")))
+        (Vec::new(), DecisionSubject::Grant(GrantId::new("g1")))
     );
     host.grants("g3", draft("Bash(ls)"));
     assert_eq!(host.ask_with("bot", "g1", 1), ALLOWED);
@@ -217,9 +217,9 @@ fn a_grant_does_not_fire_after_its_time_swept_or_not() {
 fn a_session_ends_with_its_agent_and_takes_its_grants_along() {
     let bot = agent("bot");
     let session = || GrantDraft {
-        scope: Scope {
+        scope: GrantScope {
             session: Some(AgentId::new("bot")),
-            ..Scope::default()
+            ..GrantScope::default()
         },
         ..draft("Bash(ls)")
     };
@@ -256,9 +256,9 @@ fn a_session_ends_when_its_owner_is_gone_for_good() {
     let mut host = Host::new();
     let bot = host.connect(agent("bot"), "c1");
     host.register(&bot, "bot");
-    let scope = Scope {
+    let scope = GrantScope {
         session: Some(AgentId::new("bot")),
-        ..Scope::default()
+        ..GrantScope::default()
     };
     host.grants(
         "g",
@@ -281,9 +281,9 @@ fn a_session_ends_when_its_owner_is_gone_for_good() {
 #[test]
 fn a_name_counts_only_where_an_operator_gave_it_and_while_it_lasts() {
     let mut host = Host::new();
-    let scope = Scope {
+    let scope = GrantScope {
         agent: Some("agent bot".to_owned()),
-        ..Scope::default()
+        ..GrantScope::default()
     };
     host.grants(
         "g",
@@ -312,9 +312,9 @@ fn a_name_counts_only_where_an_operator_gave_it_and_while_it_lasts() {
 fn a_project_counts_where_the_host_found_the_ask_to_be() {
     let mut host = Host::new();
     for (id, project) in [("here", "/srv/app"), ("there", "/srv/other")] {
-        let scope = Scope {
+        let scope = GrantScope {
             project: Some(project.to_owned()),
-            ..Scope::default()
+            ..GrantScope::default()
         };
         host.grants(
             id,

@@ -4,11 +4,11 @@
 use super::rules::{in_file, judged};
 use super::*;
 use crate::event::{
-    AgentReported, Delivery, Effect, Outcome, ProcessKey, RunEnd, SpawnOptions, ToolStatus,
-    TranscriptEntry, TurnEnded, Usage,
+    AgentReported, AnswerDelivery, ApprovalOutcome, Effect, ProcessKey, RunEnd, SpawnOptions,
+    TokenUsage, ToolStatus, TranscriptEntry, TurnEnded,
 };
 use crate::limits::PASSES_MAX;
-use crate::{Duty, ManagedAsk, ManagedInput, Ran, SpawnAgent};
+use crate::{Duty, ManagedAsk, ManagedInput, RunEvent, SpawnAgent};
 
 pub(super) fn id() -> AgentId {
     AgentId::new("a")
@@ -64,14 +64,14 @@ fn resume() -> Input {
     })
 }
 
-fn ran(run: u32, ran: Ran) -> Input {
-    managed(ManagedInput::Ran(id(), run, ran))
+fn ran(run: u32, ran: RunEvent) -> Input {
+    managed(ManagedInput::RunReported(id(), run, ran))
 }
 
 fn ready(run: u32) -> Input {
     ran(
         run,
-        Ran::Ready {
+        RunEvent::Ready {
             session: "s".to_owned(),
             resumable: true,
         },
@@ -81,8 +81,8 @@ fn ready(run: u32) -> Input {
 pub(super) fn turn_ended(run: u32, turn: u32) -> Input {
     ran(
         run,
-        Ran::TurnEnded {
-            said: Vec::new(),
+        RunEvent::TurnEnded {
+            entries: Vec::new(),
             end: Box::new(TurnEnded {
                 agent: id(),
                 turn,
@@ -98,8 +98,8 @@ pub(super) fn turn_ended(run: u32, turn: u32) -> Input {
 pub(super) fn exited(run: u32, end: RunEnd) -> Input {
     ran(
         run,
-        Ran::Exited {
-            said: Vec::new(),
+        RunEvent::Exited {
+            entries: Vec::new(),
             end,
             message: "it went".to_owned(),
         },
@@ -152,12 +152,12 @@ fn one_that_is_spawned_is_launched_then_told_then_at_rest() {
         ]
     );
     assert_eq!(owed(&host), ["launch 1"]);
-    let launched = Ran::Launched {
+    let launched = RunEvent::Launched {
         process: Some(ProcessKey {
             pid: 7,
             start_time: 1,
         }),
-        tree: Json::null(),
+        runner: Json::null(),
     };
     assert_eq!(
         host.does(ran(1, launched)),
@@ -246,7 +246,7 @@ fn messages_wait_for_the_turn_before_them() {
 fn an_ask_commits_what_was_said_before_it_and_its_answer_is_owed_once_decided() {
     let mut host = working();
     let mut ask = managed_ask("7");
-    ask.managed.as_mut().unwrap().said = vec![TranscriptEntry::Notice {
+    ask.managed.as_mut().unwrap().entries = vec![TranscriptEntry::Notice {
         text: "x".to_owned(),
     }];
     let (approval, events) = host.asks(ask);
@@ -274,7 +274,7 @@ fn an_ask_commits_what_was_said_before_it_and_its_answer_is_owed_once_decided() 
     host.does(Input::SettleAnswer {
         approval,
         opened,
-        delivery: Delivery::Delivered,
+        delivery: AnswerDelivery::Delivered,
     });
     assert_eq!(owed(&host), ["prompt 1 [\"go\"]"]);
 }
@@ -333,10 +333,10 @@ fn an_agent_never_answers_its_own_ask_and_nobody_edits_what_it_will_run() {
     });
     let (refusal, _) = host.refuses_on_record(resolve(&agent("a"), &approval, "approve"));
     assert_eq!(refusal, Rejection::AgentsCannotAnswer(id()));
-    let edited = Answer {
+    let edited = ApprovalAnswer {
         resolution: "approve".to_owned(),
         edited_input: Some(json("{\"a\":1}")),
-        ..Answer::default()
+        ..ApprovalAnswer::default()
     };
     let edited = answer(&person("ann"), &approval, edited);
     assert_eq!(host.refuses(edited), Rejection::NothingToEdit);
@@ -346,10 +346,10 @@ fn an_agent_never_answers_its_own_ask_and_nobody_edits_what_it_will_run() {
 fn words_of_a_denial_reach_the_agent_as_its_next_message() {
     let mut host = working();
     let approval = host.ask(managed_ask("7"));
-    let denied = Answer {
+    let denied = ApprovalAnswer {
         resolution: "deny".to_owned(),
         message: Some("use the other one".to_owned()),
-        ..Answer::default()
+        ..ApprovalAnswer::default()
     };
     host.does(answer(&person("ann"), &approval, denied));
     host.does(turn_ended(1, 1));
@@ -370,12 +370,12 @@ fn exactly_what_was_allowed_runs_once_without_another_ask() {
         ask.managed.as_mut().unwrap().covered_by = vec![digest.to_owned()];
         ask_input(ask)
     };
-    let asked = |decision: Decision| matches!(decision.subject, Subject::Approval(_));
+    let asked = |decision: Decision| matches!(decision.subject, DecisionSubject::Approval(_));
     assert!(asked(host.decide(covered("d")).unwrap()), "not allowed yet");
     host.does(resolve(&person("ann"), &approval, "approve"));
     assert!(asked(host.decide(covered("e")).unwrap()), "not this");
     let decision = host.decide(covered("d")).unwrap();
-    assert_eq!(decision.subject, Subject::Covered(approval));
+    assert_eq!(decision.subject, DecisionSubject::Covered(approval));
     let lines: Vec<_> = decision.events.iter().map(line).collect();
     assert_eq!(lines, ["approval.pass_used a ask-1"]);
     assert!(asked(host.decide(covered("d")).unwrap()), "only once");
@@ -502,8 +502,8 @@ fn what_was_allowed_long_ago_and_did_not_run_is_asked_again() {
         ask.managed.as_mut().unwrap().covered_by = vec![digest.to_owned()];
         host.decide(ask_input(ask)).unwrap().subject
     };
-    assert!(matches!(subject("d0"), Subject::Approval(_)));
-    assert!(matches!(subject("d1"), Subject::Covered(_)));
+    assert!(matches!(subject("d0"), DecisionSubject::Approval(_)));
+    assert!(matches!(subject("d1"), DecisionSubject::Covered(_)));
 }
 
 #[test]
@@ -528,7 +528,7 @@ fn an_ask_that_is_taken_back_ends_as_cancelled_alone() {
     let mut host = working();
     host.ask(managed_ask("7"));
     host.ask(managed_ask("8"));
-    let withdrew = Ran::Withdrew {
+    let withdrew = RunEvent::RequestWithdrawn {
         request: "7".to_owned(),
     };
     assert_eq!(
@@ -566,7 +566,7 @@ fn a_second_ask_for_a_tool_call_cancels_the_first_and_whoever_waits_for_it_is_to
         let outcome = approval.ended.map(|ended| ended.ending.outcome);
         Some((approval.ask.request.clone(), outcome))
     });
-    let cancelled = (Some("7".to_owned()), Some(Outcome::Cancelled));
+    let cancelled = (Some("7".to_owned()), Some(ApprovalOutcome::Cancelled));
     assert_eq!(answers.collect::<Vec<_>>(), [cancelled]);
 }
 
@@ -655,8 +655,14 @@ fn calls_that_an_end_leaves_open_are_closed_with_it() {
         text: String::new(),
     };
     let mut host = working();
-    host.does(ran(1, Ran::Said(vec![uses("c1"), uses("c2"), uses("c3")])));
-    host.does(ran(1, Ran::Said(vec![result("c1"), uses("c2")])));
+    host.does(ran(
+        1,
+        RunEvent::EntriesAdded(vec![uses("c1"), uses("c2"), uses("c3")]),
+    ));
+    host.does(ran(
+        1,
+        RunEvent::EntriesAdded(vec![result("c1"), uses("c2")]),
+    ));
     let open = |host: &Host| {
         let agent = host.state.find_agent(&id()).unwrap();
         let turn = agent.managed.as_ref().unwrap().turn.clone();
@@ -719,7 +725,7 @@ fn one_without_a_session_is_not_resumed_unless_it_never_began() {
     );
     host.does(ran(
         2,
-        Ran::Ready {
+        RunEvent::Ready {
             session: "s".to_owned(),
             resumable: false,
         },
@@ -792,14 +798,14 @@ fn nobody_else_speaks_for_an_agent_that_the_host_runs() {
 #[test]
 fn what_it_used_is_counted_over_turns_and_runs() {
     let mut host = working();
-    let cost = |cost| Usage {
+    let cost = |cost| TokenUsage {
         cost_micro_usd: Some(cost),
-        ..Usage::default()
+        ..TokenUsage::default()
     };
     let reported = |run, amount| {
         ran(
             run,
-            Ran::Reported(Box::new(AgentReported {
+            RunEvent::Reported(Box::new(AgentReported {
                 agent: id(),
                 mode: None,
                 model: None,
@@ -857,10 +863,10 @@ fn everybody_is_told_however_many_asks_end_at_once() {
         id: b.clone(),
         ..*other
     }))));
-    let Input::Managed(ManagedInput::Ran(_, _, ready)) = ready(1) else {
+    let Input::Managed(ManagedInput::RunReported(_, _, ready)) = ready(1) else {
         unreachable!("it is about a run");
     };
-    host.does(managed(ManagedInput::Ran(b.clone(), 1, ready)));
+    host.does(managed(ManagedInput::RunReported(b.clone(), 1, ready)));
     let each = limits::RECENT_ENDED_KEPT / 2 + 100;
     for number in 0..each {
         let request = number.to_string();

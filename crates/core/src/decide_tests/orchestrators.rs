@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::event::{
-    AgentRole, Ceiling, Effect, EnvVar, Message, ParentMessage, Scope, SpawnOptions, TurnEnded,
+    AgentMessage, AgentRole, Ceiling, Effect, EnvVar, GrantScope, ParentMessage, SpawnOptions,
+    TurnEnded,
 };
 use crate::limits::{AGENT_MESSAGES_MAX, ESCALATION_MS, NOTE_KEYS_MAX, PARENT_MESSAGE_BATCH_MAX};
 use crate::{
-    Children, Delegated, Duty, GrantDraft, ManagedInput, NotifyParent, Ran, SPAWN_TOOL, SpawnAgent,
+    ChildrenPolicy, DelegationVerdict, Duty, GrantDraft, ManagedInput, NotifyParent, RunEvent,
+    SPAWN_TOOL, SpawnAgent,
 };
 
 const LEAD: &str = "lead";
@@ -32,15 +34,15 @@ fn spawn(caller: &Caller, id: &str, options: SpawnOptions) -> Input {
     })))
 }
 
-fn ran(id: &str, ran: Ran) -> Input {
-    Input::Managed(ManagedInput::Ran(AgentId::new(id), 1, ran))
+fn ran(id: &str, ran: RunEvent) -> Input {
+    Input::Managed(ManagedInput::RunReported(AgentId::new(id), 1, ran))
 }
 
 fn ready(id: &str) -> Input {
     let session = "s".to_owned();
     ran(
         id,
-        Ran::Ready {
+        RunEvent::Ready {
             session,
             resumable: true,
         },
@@ -57,8 +59,8 @@ fn turn_ends(id: &str, turn: u32) -> Input {
     });
     ran(
         id,
-        Ran::TurnEnded {
-            said: Vec::new(),
+        RunEvent::TurnEnded {
+            entries: Vec::new(),
             end,
             left_open: Vec::new(),
         },
@@ -68,8 +70,8 @@ fn turn_ends(id: &str, turn: u32) -> Input {
 fn exits(id: &str) -> Input {
     ran(
         id,
-        Ran::Exited {
-            said: Vec::new(),
+        RunEvent::Exited {
+            entries: Vec::new(),
             end: crate::event::RunEnd::Done,
             message: "it went".to_owned(),
         },
@@ -84,7 +86,7 @@ fn tells(id: &str, text: &str, key: Option<&str>) -> Input {
     })
 }
 
-fn kill(caller: &Caller, id: &str, children: Option<Children>) -> Input {
+fn kill(caller: &Caller, id: &str, children: Option<ChildrenPolicy>) -> Input {
     Input::Managed(ManagedInput::Kill {
         caller: caller.clone(),
         agent: AgentId::new(id),
@@ -143,7 +145,7 @@ impl Host {
         ))
     }
 
-    fn managed(&self, id: &str) -> &crate::Managed {
+    fn managed(&self, id: &str) -> &crate::ManagedAgent {
         let agent = self.state.find_agent(&AgentId::new(id)).unwrap();
         agent.managed.as_ref().unwrap()
     }
@@ -158,7 +160,7 @@ impl Host {
 
     fn told(&self, id: &str) -> Vec<String> {
         let turn = self.managed(id).turn.as_ref().unwrap();
-        turn.messages.iter().map(Message::full_text).collect()
+        turn.messages.iter().map(AgentMessage::full_text).collect()
     }
 
     fn asks_up(&mut self, text: &str, key: Option<&str>) -> (QuestionId, Vec<String>) {
@@ -174,7 +176,7 @@ impl Host {
                 keyed: None,
             }))
             .unwrap();
-        let Subject::Question(id) = decision.subject else {
+        let DecisionSubject::Question(id) = decision.subject else {
             panic!("not a question: {:?}", decision.subject);
         };
         (id, decision.events.iter().map(line).collect())
@@ -389,7 +391,7 @@ fn a_known_key_gives_what_history_has() {
         host.refuses(Input::AskQuestion(again.clone())),
         Rejection::UnknownQuestion(question)
     );
-    open.ended = Some(crate::QuestionEnded {
+    open.ended = Some(crate::QuestionEnd {
         ending: Arc::new(crate::event::QuestionEnding {
             outcome: crate::event::QuestionOutcome::Answered,
             answer: "left".to_owned(),
@@ -404,7 +406,7 @@ fn a_known_key_gives_what_history_has() {
         decision,
         Decision {
             events: Vec::new(),
-            subject: Subject::KnownQuestion(Box::new(open))
+            subject: DecisionSubject::KnownQuestion(Box::new(open))
         }
     );
 }
@@ -527,7 +529,7 @@ fn a_child_needs_an_ask_of_its_own_that_was_allowed() {
         again.unwrap(),
         Decision {
             events: Vec::new(),
-            subject: Subject::Agent(AgentId::new("one"))
+            subject: DecisionSubject::Agent(AgentId::new("one"))
         }
     );
 }
@@ -648,25 +650,25 @@ fn what_becomes_of_children_is_never_left_unsaid() {
         }
     );
     let mut other = host.state.clone();
-    host.does(kill(&ann, LEAD, Some(Children::Keep)));
-    assert_eq!(host.managed(CHILD).life, crate::Life::Ready);
+    host.does(kill(&ann, LEAD, Some(ChildrenPolicy::Keep)));
+    assert_eq!(host.managed(CHILD).run_state, crate::RunState::Ready);
     std::mem::swap(&mut host.state, &mut other);
-    host.does(kill(&ann, LEAD, Some(Children::End)));
-    assert_eq!(host.managed(CHILD).life, crate::Life::Stopping);
-    assert_eq!(host.managed(LEAD).life, crate::Life::Stopping);
+    host.does(kill(&ann, LEAD, Some(ChildrenPolicy::End)));
+    assert_eq!(host.managed(CHILD).run_state, crate::RunState::Stopping);
+    assert_eq!(host.managed(LEAD).run_state, crate::RunState::Stopping);
     // Nobody is told about it any more.
     assert_eq!(host.does(exits(CHILD)).len(), 4);
     host.does(exits(LEAD));
 }
 
-fn delegated(by_ceiling: Effect, to_itself: Effect) -> Delegated {
-    Delegated {
+fn delegated(by_ceiling: Effect, to_itself: Effect) -> DelegationVerdict {
+    DelegationVerdict {
         by_ceiling,
         to_itself,
     }
 }
 
-fn settles(ask: &ApprovalId, resolution: &str, delegated: Option<Delegated>) -> Input {
+fn settles(ask: &ApprovalId, resolution: &str, delegated: Option<DelegationVerdict>) -> Input {
     let Input::ResolveApproval(input) = resolve(&agent(LEAD), ask, resolution) else {
         unreachable!("made above");
     };
@@ -733,7 +735,7 @@ fn what_is_remembered_under_a_ceiling_ends_with_it() {
     let remember = |rule: &str| GrantDraft {
         rule: rule.to_owned(),
         effect: Effect::Allow,
-        scope: Scope::default(),
+        scope: GrantScope::default(),
         expires_in_ms: None,
         uses: None,
         origin: None,

@@ -70,7 +70,7 @@ fn anothers_answer_is_passed_to_an_owner_that_listens() {
         decision.events.iter().map(line).collect::<Vec<_>>(),
         ["approval.resolve_requested ask-1: `approve` by bob to c1"]
     );
-    assert_eq!(decision.subject, Subject::Passed(id.clone()));
+    assert_eq!(decision.subject, DecisionSubject::PassedToOwner(id.clone()));
     assert_eq!(host.shows(&id), "pending on c1");
 }
 

@@ -257,13 +257,13 @@ fn one_commit_says_how_things_are_in_the_end() {
     host.does(prune(&person("ann"), 3));
     host.does(prune(&person("ann"), 2));
     let changes = host.state.take_changes();
-    let expected = crate::Changes {
-        marks_added: vec![crate::Mark {
+    let expected = crate::CommitChanges {
+        marks_added: vec![crate::ProcessMark {
             process,
             agent: AgentId::new("bot"),
         }],
         pruned_before: Some(Seq(3)),
-        ..crate::Changes::default()
+        ..crate::CommitChanges::default()
     };
     assert_eq!(changes, expected);
 }

@@ -1,8 +1,8 @@
 //! Rules: what a verdict ends at once, and what it must not.
 
 use super::*;
-use crate::event::{Effect, Outcome, PartKind, RuleRef, Verdict, VerdictPart};
-use crate::{GrantDraft, Judged};
+use crate::event::{ApprovalOutcome, Effect, PartKind, RuleRef, Verdict, VerdictPart};
+use crate::{AskJudgment, GrantDraft};
 
 pub(super) fn part(effect: Effect, rule: Option<RuleRef>) -> VerdictPart {
     VerdictPart {
@@ -26,9 +26,9 @@ pub(super) fn in_file(effect: Effect, rule: &str) -> VerdictPart {
     part(effect, Some(rule))
 }
 
-pub(super) fn judged(parts: Vec<VerdictPart>) -> Judged {
+pub(super) fn judged(parts: Vec<VerdictPart>) -> AskJudgment {
     let effect = parts.iter().map(|part| part.effect).max().unwrap();
-    Judged {
+    AskJudgment {
         verdict: Arc::new(Verdict { effect, parts }),
         cwd: Some("/srv/app/src".to_owned()),
         project: Some("/srv/app".to_owned()),
@@ -227,15 +227,15 @@ fn a_working_directory_must_be_absolute_and_is_part_of_what_was_asked() {
 #[test]
 fn an_answer_can_be_remembered_and_says_what_is() {
     for (resolution, effect, outcome) in [
-        ("approve", "allow", Outcome::Allowed),
-        ("deny", "deny", Outcome::Denied),
+        ("approve", "allow", ApprovalOutcome::Allowed),
+        ("deny", "deny", ApprovalOutcome::Denied),
     ] {
         let mut host = Host::new();
         let id = host.ask(request(&agent("bot")));
-        let given = Answer {
+        let given = ApprovalAnswer {
             resolution: resolution.to_owned(),
             remember: vec![grants::draft("Bash(ls)"), grants::draft("Bash(ls)")],
-            ..Answer::default()
+            ..ApprovalAnswer::default()
         };
         assert_eq!(
             host.does(answer(&person("ann"), &id, given)),
@@ -256,10 +256,10 @@ fn what_neither_allows_nor_denies_cannot_be_remembered() {
         options: words(&["approve", "later"]),
         ..request(&agent("bot"))
     });
-    let given = |resolution: &str, draft: GrantDraft| Answer {
+    let given = |resolution: &str, draft: GrantDraft| ApprovalAnswer {
         resolution: resolution.to_owned(),
         remember: vec![draft],
-        ..Answer::default()
+        ..ApprovalAnswer::default()
     };
     let later = given("later", grants::draft("Bash(ls)"));
     assert!(matches!(
@@ -280,10 +280,10 @@ fn an_answer_that_is_passed_to_an_owner_remembers_nothing() {
     let owner = host.connect(person("ann"), "c1");
     host.subscribe(&owner);
     let id = host.ask(request(&owner));
-    let given = Answer {
+    let given = ApprovalAnswer {
         resolution: "approve".to_owned(),
         remember: vec![grants::draft("Bash(ls)")],
-        ..Answer::default()
+        ..ApprovalAnswer::default()
     };
     assert_eq!(
         host.does(answer(&person("bob"), &id, given)),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, ApprovalId, Timestamp};
 use crate::json::Json;
-use crate::principal::By;
+use crate::principal::RecordedActor;
 
 use super::{ParentMessage, ProcessKey};
 
@@ -47,7 +47,7 @@ pub struct SpawnOptions {
     pub env: Vec<EnvVar>,
     /// Whether it works in a worktree of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worktree: Option<WorktreeWish>,
+    pub worktree: Option<WorktreeRequest>,
     /// A turn that takes longer is interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_timeout_ms: Option<u64>,
@@ -103,7 +103,7 @@ pub struct EnvVar {
 
 /// A wish for a worktree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorktreeWish {
+pub struct WorktreeRequest {
     /// The branch; one named after the agent if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -174,7 +174,7 @@ pub enum TranscriptEntry {
     /// What the agent plans.
     Plan {
         /// The plan.
-        plan: Plan,
+        plan: AgentPlan,
     },
     /// Words of the host, or of the agent about itself.
     Notice {
@@ -226,7 +226,7 @@ pub enum ToolStatus {
 
 /// What an agent plans to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct AgentPlan {
     /// The steps, in order.
     pub steps: Vec<PlanStep>,
 }
@@ -242,7 +242,7 @@ pub struct PlanStep {
 
 /// What an agent used, by its own word. Absent fields say nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens it read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_in: Option<u64>,
@@ -268,7 +268,7 @@ pub struct AgentSpawned {
     /// What it is started with.
     pub options: Arc<SpawnOptions>,
     /// Who wanted it.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See `Event::AgentRunRequested`.
@@ -282,7 +282,7 @@ pub struct AgentRunRequested {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Who wanted it.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See `Event::AgentLaunched`.
@@ -296,12 +296,12 @@ pub struct AgentLaunched {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessKey>,
     /// What holds its processes together, as the one who made it names it.
-    pub tree: Json,
+    pub runner: Json,
 }
 
-/// See `Event::AgentPlaced`.
+/// See `Event::WorktreeChanged`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AgentPlaced {
+pub struct WorktreeChanged {
     /// The agent.
     pub agent: AgentId,
     /// Its worktree; `None` once it was removed.
@@ -356,7 +356,7 @@ pub struct AgentStopRequested {
     /// Which of its runs.
     pub run: u32,
     /// Who wants it.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See `Event::AgentRenamed`.
@@ -367,7 +367,7 @@ pub struct AgentRenamed {
     /// Its name from now on.
     pub name: String,
     /// Who named it.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See `Event::AgentArchived`.
@@ -378,7 +378,7 @@ pub struct AgentArchived {
     /// Whether it is put away from now on.
     pub archived: bool,
     /// Who did it.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See `Event::AgentConfigured`. Absent fields are as they were.
@@ -393,7 +393,7 @@ pub struct AgentConfigured {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Who wants it.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See `Event::AgentReported`. Absent fields are as they were.
@@ -409,10 +409,10 @@ pub struct AgentReported {
     pub model: Option<String>,
     /// What it plans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<Plan>,
+    pub plan: Option<AgentPlan>,
     /// What it used in this run so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// A title of its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -420,11 +420,11 @@ pub struct AgentReported {
 
 /// A message to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Message {
+pub struct AgentMessage {
     /// The words.
     pub text: String,
     /// Who says them.
-    pub by: By,
+    pub by: RecordedActor,
     /// When they were said.
     pub at: Timestamp,
     /// What it is about, if a child sent it.
@@ -432,7 +432,7 @@ pub struct Message {
     pub parent_message: Option<ParentMessage>,
 }
 
-impl Message {
+impl AgentMessage {
     /// The child that sent it, for a parent message.
     pub fn child_sender(&self) -> Option<&AgentId> {
         self.parent_message.as_ref().map(ParentMessage::from)
@@ -455,7 +455,7 @@ pub struct MessageQueued {
     /// The agent.
     pub agent: AgentId,
     /// The message.
-    pub message: Message,
+    pub message: AgentMessage,
 }
 
 /// See `Event::MessagesDropped`.
@@ -489,7 +489,7 @@ pub struct TurnInterrupted {
     /// The turn.
     pub turn: u32,
     /// Who wanted it.
-    pub by: By,
+    pub by: RecordedActor,
     /// Why, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -512,7 +512,7 @@ pub struct TurnEnded {
     pub message: Option<String>,
     /// What it used, if the agent said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
 }
 
 /// See `Event::TranscriptAdded`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, QuestionId, Seq, Timestamp};
-use crate::principal::By;
+use crate::principal::RecordedActor;
 
 /// What a message of a child to its parent is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub struct ParentNotified {
     /// The agent's own key: a note is sent once under one key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See `Event::MessageRepeated`.
@@ -97,5 +97,5 @@ pub struct AgentCeilingChanged {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
     /// Who gave or took it, or the host where time or the agent's end did.
-    pub by: By,
+    pub by: RecordedActor,
 }

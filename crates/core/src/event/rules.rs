@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, ApprovalId, GrantId, Timestamp};
-use crate::principal::By;
+use crate::principal::RecordedActor;
 
 /// What a rule does to what it matches. The order is by strictness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -130,9 +130,9 @@ pub struct Grant {
     pub effect: Effect,
     /// Where it counts.
     #[serde(default)]
-    pub scope: Scope,
+    pub scope: GrantScope,
     /// Who made it.
-    pub by: By,
+    pub by: RecordedActor,
     /// The ask it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<ApprovalId>,
@@ -149,7 +149,7 @@ pub struct Grant {
 
 /// Where a grant counts: everything that is named must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scope {
+pub struct GrantScope {
     /// Agents to which an operator gave this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -194,7 +194,7 @@ pub struct GrantRemoved {
     pub reason: GrantEnd,
     /// Who took it back, where somebody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<By>,
+    pub by: Option<RecordedActor>,
 }
 
 /// How many parts of one ask a grant decided about.
@@ -215,7 +215,7 @@ pub struct AgentBypassChanged {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// Who switched it, or the host where time or the agent's end did.
-    pub by: By,
+    pub by: RecordedActor,
 }
 
 /// See [`Event::RulesTrusted`](super::Event::RulesTrusted).
@@ -226,5 +226,5 @@ pub struct RulesTrusted {
     /// SHA-256 of its content, in hexadecimal.
     pub digest: String,
     /// Who trusted it.
-    pub by: By,
+    pub by: RecordedActor,
 }

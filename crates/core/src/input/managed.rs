@@ -38,7 +38,7 @@ pub enum ManagedInput {
         /// The agent.
         agent: AgentId,
         /// What becomes of the agents below it; has to be said if there are any.
-        children: Option<Children>,
+        children: Option<ChildrenPolicy>,
     },
     /// The agent is to go on with its session.
     Resume {
@@ -77,14 +77,14 @@ pub enum ManagedInput {
         model: Option<String>,
     },
     /// Those who run an agent say what became of it.
-    Ran(AgentId, u32, Ran),
+    RunReported(AgentId, u32, RunEvent),
     /// Its worktree was removed.
     WorktreeRemoved(AgentId),
 }
 
 /// What becomes of the agents below one that is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Children {
+pub enum ChildrenPolicy {
     /// They end as well.
     End,
     /// They go on; what they ask is for people.
@@ -94,15 +94,15 @@ pub enum Children {
 /// What those who run an agent say. All of it is about one run; what is about an earlier one no
 /// longer counts.
 #[derive(Clone, Debug)]
-pub enum Ran {
+pub enum RunEvent {
     /// It gets a worktree.
-    Placed(Worktree),
+    WorktreeCreated(Worktree),
     /// It is about to be started in this tree, or has been.
     Launched {
         /// Its process, once there is one.
         process: Option<ProcessKey>,
         /// What holds its processes together.
-        tree: Json,
+        runner: Json,
     },
     /// Its session is open.
     Ready {
@@ -114,25 +114,25 @@ pub enum Ran {
     /// What it says about itself.
     Reported(Box<AgentReported>),
     /// What it said and did since the last time.
-    Said(Vec<TranscriptEntry>),
+    EntriesAdded(Vec<TranscriptEntry>),
     /// Its turn is over.
     TurnEnded {
         /// Everything it said before that.
-        said: Vec<TranscriptEntry>,
+        entries: Vec<TranscriptEntry>,
         /// How the turn ended.
         end: Box<TurnEnded>,
         /// Tool calls that were never said to have ended.
         left_open: Vec<(String, ToolStatus)>,
     },
     /// It takes a request back.
-    Withdrew {
+    RequestWithdrawn {
         /// The request.
         request: String,
     },
     /// Its process is gone, and everything that came of it.
     Exited {
         /// Everything it said before that.
-        said: Vec<TranscriptEntry>,
+        entries: Vec<TranscriptEntry>,
         /// What the end means.
         end: RunEnd,
         /// In words.
@@ -165,11 +165,11 @@ pub struct ManagedAsk {
     /// The agent's own id of the request to answer.
     pub request: String,
     /// Whether the answer's words travel with the answer.
-    pub hears_words: bool,
+    pub takes_denial_message: bool,
     /// Whether another input can be given with an allow.
     pub can_edit: bool,
     /// Everything the agent said before it asked; committed with the ask.
-    pub said: Vec<TranscriptEntry>,
+    pub entries: Vec<TranscriptEntry>,
     /// Digests of what may run or be written without another ask if this one is allowed, each once.
     pub passes: Vec<String>,
     /// Digests that the request itself has: if one was allowed before, it is not asked again.

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use crate::agent::OpenCounts;
-use crate::approval::{Approval, Ended};
+use crate::approval::{Approval, ApprovalEnd};
 use crate::event::{
-    AnswerAttempted, AnswerSettled, ApprovalAttached, ApprovalDismissed, ApprovalRequested,
-    ApprovalResolved, Ask, Attachment, Delivery,
+    AnswerAttempted, AnswerDelivery, AnswerSettled, ApprovalAttached, ApprovalDismissed,
+    ApprovalRequested, ApprovalResolved, Ask, AskAttachment,
 };
 use crate::ids::{AgentId, ApprovalId, ClientId, Seq, Timestamp};
 use crate::limits::{RECENT_ENDED_BYTES_KEPT, RECENT_ENDED_KEPT};
 use crate::snapshot::AnswerChange;
 
 use super::connections::{hold, release};
-use super::{Deadline, State, ask_key};
+use super::{DeadlineTarget, State, ask_key};
 
 impl State {
     pub(super) fn apply_requested(&mut self, seq: Seq, at: Timestamp, event: &ApprovalRequested) {
         let ask = event.ask.clone();
-        let client = if ask.attachment == Attachment::None {
+        let client = if ask.attachment == AskAttachment::None {
             None
         } else {
             ask.client.clone()
@@ -31,7 +31,7 @@ impl State {
             client,
             lapses_at: None,
             ended: None,
-            delivery: Delivery::Waiting,
+            delivery: AnswerDelivery::Waiting,
             deliveries: 0,
             dismissed: false,
         });
@@ -53,7 +53,7 @@ impl State {
         }
         if let Some(deadline) = ask.deadline {
             self.deadlines
-                .insert((deadline, Deadline::Approval(ask.id.clone())));
+                .insert((deadline, DeadlineTarget::Approval(ask.id.clone())));
         }
         if let Some(client) = &approval.client {
             let held = hold(&mut self.held, &mut self.lapses, client, approval.lapses_at);
@@ -72,7 +72,7 @@ impl State {
         self.changed.approvals.remove(&event.approval);
         let ask = approval.ask.clone();
         self.forget_open(&approval);
-        approval.ended = Some(Ended {
+        approval.ended = Some(ApprovalEnd {
             ending: event.ending.clone(),
             seq,
             at,
@@ -104,7 +104,7 @@ impl State {
         }
         if let Some(deadline) = ask.deadline {
             self.deadlines
-                .remove(&(deadline, Deadline::Approval(ask.id.clone())));
+                .remove(&(deadline, DeadlineTarget::Approval(ask.id.clone())));
         }
         if let Some(client) = &approval.client {
             release(&mut self.held, &mut self.lapses, client, |held| {
@@ -188,13 +188,13 @@ impl State {
 
     pub(super) fn apply_attempted(&mut self, event: &AnswerAttempted) {
         if let Some(approval) = self.find_recent(event.opened) {
-            approval.delivery = Delivery::Attempted;
+            approval.delivery = AnswerDelivery::Attempted;
             approval.deliveries = event.deliveries;
         }
         self.owe(event.opened);
         self.changed.rest.answers.push(AnswerChange {
             opened: event.opened,
-            delivery: Delivery::Attempted,
+            delivery: AnswerDelivery::Attempted,
             deliveries: Some(event.deliveries),
         });
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::event::{ConnectionLapsed, ConnectionLost, HostStarted};
 use crate::ids::{ClientId, Timestamp};
 
-use super::{Held, State};
+use super::{ConnectionHoldings, State};
 
 impl State {
     pub(super) fn apply_host_started(&mut self, event: &HostStarted) {
@@ -62,11 +62,11 @@ impl State {
 
 /// What a connection holds, to add to; with when it lapses, if it is gone.
 pub(super) fn hold<'a>(
-    held: &'a mut HashMap<ClientId, Held>,
+    held: &'a mut HashMap<ClientId, ConnectionHoldings>,
     lapses: &mut BTreeSet<(Timestamp, ClientId)>,
     client: &ClientId,
     lapses_at: Option<Timestamp>,
-) -> &'a mut Held {
+) -> &'a mut ConnectionHoldings {
     let holding = held.entry(client.clone()).or_default();
     if let Some(at) = lapses_at {
         drop_lapse(lapses, client, holding);
@@ -78,10 +78,10 @@ pub(super) fn hold<'a>(
 
 /// Takes something out of what a connection holds; with the last thing goes its deadline.
 pub(super) fn release(
-    held: &mut HashMap<ClientId, Held>,
+    held: &mut HashMap<ClientId, ConnectionHoldings>,
     lapses: &mut BTreeSet<(Timestamp, ClientId)>,
     client: &ClientId,
-    take: impl FnOnce(&mut Held),
+    take: impl FnOnce(&mut ConnectionHoldings),
 ) {
     let Some(holding) = held.get_mut(client) else {
         return;
@@ -96,7 +96,7 @@ pub(super) fn release(
 pub(super) fn drop_lapse(
     lapses: &mut BTreeSet<(Timestamp, ClientId)>,
     client: &ClientId,
-    held: &Held,
+    held: &ConnectionHoldings,
 ) {
     if let Some(at) = held.lapses_at {
         lapses.remove(&(at, client.clone()));

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::event::{AgentBypassChanged, Effect, Grant, GrantCreated, GrantUse, RulesTrusted};
-use crate::grant::{Asking, GrantState};
+use crate::grant::{AskerScope, GrantState};
 use crate::ids::{AgentId, GrantId, Timestamp};
 
-use super::{Deadline, State};
+use super::{DeadlineTarget, State};
 
 /// Reading.
 impl State {
@@ -41,13 +41,13 @@ impl State {
     }
 
     /// Whether a grant counts at this instant for whoever asks, at least once.
-    pub fn grant_counts(&self, id: &GrantId, asking: Asking<'_>, now: Timestamp) -> bool {
+    pub fn grant_counts(&self, id: &GrantId, asking: AskerScope<'_>, now: Timestamp) -> bool {
         self.grants.get(id).is_some_and(|grant| {
             !grant.has_expired(now) && grant.has_left(1) && self.is_in_scope(grant, asking, now)
         })
     }
 
-    fn is_in_scope(&self, grant: &GrantState, asking: Asking<'_>, now: Timestamp) -> bool {
+    fn is_in_scope(&self, grant: &GrantState, asking: AskerScope<'_>, now: Timestamp) -> bool {
         let scope = &grant.grant.scope;
         let named = scope.agent.as_ref().is_none_or(|name| {
             asking.agent.is_some_and(|agent| {
@@ -121,7 +121,8 @@ impl State {
             grants.insert(id.clone());
         }
         if let Some(end) = grant.expires_at {
-            self.deadlines.insert((end, Deadline::Grant(id.clone())));
+            self.deadlines
+                .insert((end, DeadlineTarget::Grant(id.clone())));
         }
         self.grants.insert(id, state);
     }
@@ -137,7 +138,8 @@ impl State {
             take_out(&mut self.session_grants, session, id);
         }
         if let Some(end) = grant.expires_at {
-            self.deadlines.remove(&(end, Deadline::Grant(id.clone())));
+            self.deadlines
+                .remove(&(end, DeadlineTarget::Grant(id.clone())));
         }
     }
 
@@ -172,10 +174,11 @@ impl State {
     ) {
         if let Some(from) = from {
             self.deadlines
-                .remove(&(from, Deadline::Bypass(agent.clone())));
+                .remove(&(from, DeadlineTarget::Bypass(agent.clone())));
         }
         if let Some(to) = to {
-            self.deadlines.insert((to, Deadline::Bypass(agent.clone())));
+            self.deadlines
+                .insert((to, DeadlineTarget::Bypass(agent.clone())));
         }
     }
 

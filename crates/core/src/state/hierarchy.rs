@@ -10,9 +10,9 @@ use crate::event::{
 };
 use crate::ids::{AgentId, GrantId, Timestamp};
 use crate::limits::{HIERARCHY_DEPTH_MAX, NOTE_KEYS_MAX};
-use crate::managed::{Life, Managed};
+use crate::managed::{ManagedAgent, RunState};
 
-use super::{Deadline, State};
+use super::{DeadlineTarget, State};
 
 /// Reading.
 impl State {
@@ -56,7 +56,7 @@ impl State {
     }
 
     /// What is known of an orchestrator.
-    pub fn find_orchestrator(&self, id: &AgentId) -> Option<&Managed> {
+    pub fn find_orchestrator(&self, id: &AgentId) -> Option<&ManagedAgent> {
         let managed = self.agents.get(id)?.managed.as_deref()?;
         managed.is_orchestrator().then_some(managed)
     }
@@ -65,7 +65,10 @@ impl State {
     pub(crate) fn listening_parent(&self, agent: &AgentId) -> Option<&AgentId> {
         let parent = self.parent_of(agent)?;
         let managed = self.find_orchestrator(parent)?;
-        let listens = matches!(managed.life, Life::Requested | Life::Launched | Life::Ready);
+        let listens = matches!(
+            managed.run_state,
+            RunState::Requested | RunState::Launched | RunState::Ready
+        );
         listens.then_some(parent)
     }
 
@@ -128,7 +131,7 @@ impl State {
         let (changed, at) = (question.clone(), question.text.escalates_at);
         self.changed.rest.questions.push(changed);
         if let Some(at) = at {
-            let what = Deadline::Escalation(event.question.clone());
+            let what = DeadlineTarget::Escalation(event.question.clone());
             self.deadlines.remove(&(at, what));
         }
     }
@@ -150,17 +153,17 @@ impl State {
         to: Option<Timestamp>,
     ) {
         if let Some(at) = from {
-            let what = Deadline::Ceiling(agent.clone());
+            let what = DeadlineTarget::Ceiling(agent.clone());
             self.deadlines.remove(&(at, what));
         }
         if let Some(at) = to {
-            let what = Deadline::Ceiling(agent.clone());
+            let what = DeadlineTarget::Ceiling(agent.clone());
             self.deadlines.insert((at, what));
         }
     }
 }
 
 /// When what an orchestrator may settle ends.
-pub(super) fn ceiling_end(managed: &Managed) -> Option<Timestamp> {
+pub(super) fn ceiling_end(managed: &ManagedAgent) -> Option<Timestamp> {
     managed.ceiling.as_ref()?.until
 }

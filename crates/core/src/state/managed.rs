@@ -5,16 +5,16 @@ use std::sync::Arc;
 use crate::agent::Agent;
 use crate::approval::Approval;
 use crate::event::{
-    AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentPlaced, AgentProfile,
-    AgentReady, AgentRenamed, AgentReported, AgentRunRequested, AgentSpawned, BaseState, Delivery,
-    MessageQueued, Outcome, PassUsed, SpawnOptions, TranscriptAdded, TurnEnded, TurnInterrupted,
-    TurnStarted, Usage,
+    AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentProfile, AgentReady,
+    AgentRenamed, AgentReported, AgentRunRequested, AgentSpawned, AnswerDelivery, ApprovalOutcome,
+    BaseState, MessageQueued, PassUsed, SpawnOptions, TokenUsage, TranscriptAdded, TurnEnded,
+    TurnInterrupted, TurnStarted, WorktreeChanged,
 };
 use crate::ids::{AgentId, Seq, Timestamp};
 use crate::limits::PASSES_MAX;
-use crate::managed::{AllowedActions, Duty, Life, Managed, Pass, Turn, duties};
+use crate::managed::{AllowedActions, Duty, ManagedAgent, Pass, RunState, Turn, duties};
 
-use super::{Deadline, State};
+use super::{DeadlineTarget, State};
 
 /// Reading.
 impl State {
@@ -37,7 +37,7 @@ impl State {
     }
 
     /// What an agent is known as if the host runs it.
-    pub(crate) fn find_managed(&self, id: &AgentId) -> Option<(&Agent, &Managed)> {
+    pub(crate) fn find_managed(&self, id: &AgentId) -> Option<(&Agent, &ManagedAgent)> {
         let agent = self.agents.get(id)?;
         Some((agent, agent.managed.as_deref()?))
     }
@@ -55,13 +55,13 @@ impl State {
     pub(crate) fn find_unknown_twin(&self, agent: &AgentId, digest: &str) -> Option<&Approval> {
         self.recent.iter().rev().find(|approval| {
             // The rarest comes first: nearly always nothing is compared but this.
-            approval.delivery == Delivery::Unknown
+            approval.delivery == AnswerDelivery::Unknown
                 && approval.ask.agent.as_ref() == Some(agent)
                 && approval.ask.input_digest.as_deref() == Some(digest)
                 && approval
                     .ended
                     .as_ref()
-                    .is_some_and(|ended| ended.ending.outcome == Outcome::Allowed)
+                    .is_some_and(|ended| ended.ending.outcome == ApprovalOutcome::Allowed)
         })
     }
 }
@@ -77,7 +77,7 @@ impl State {
             client: None,
             lapses_at: None,
             bypass_until: None,
-            managed: Some(Arc::new(Managed::new(event.options.clone(), at))),
+            managed: Some(Arc::new(ManagedAgent::new(event.options.clone(), at))),
             registered_at: at,
             updated_at: at,
         });
@@ -86,14 +86,14 @@ impl State {
     pub(super) fn apply_run_requested(&mut self, at: Timestamp, event: &AgentRunRequested) {
         self.edit(&event.agent, at, |managed| {
             managed.run = event.run;
-            managed.life = Life::Requested;
+            managed.run_state = RunState::Requested;
             managed.process = None;
             managed.ended_at = None;
             managed.message = None;
         });
     }
 
-    pub(super) fn apply_placed(&mut self, at: Timestamp, event: &AgentPlaced) {
+    pub(super) fn apply_worktree_changed(&mut self, at: Timestamp, event: &WorktreeChanged) {
         self.edit(&event.agent, at, |managed| {
             managed.worktree.clone_from(&event.worktree);
         });
@@ -101,18 +101,18 @@ impl State {
 
     pub(super) fn apply_launched(&mut self, at: Timestamp, event: &AgentLaunched) {
         self.edit(&event.agent, at, |managed| {
-            if managed.life == Life::Requested && event.process.is_some() {
-                managed.life = Life::Launched;
+            if managed.run_state == RunState::Requested && event.process.is_some() {
+                managed.run_state = RunState::Launched;
             }
             managed.process = event.process;
-            managed.tree = event.tree.clone();
+            managed.runner = event.runner.clone();
         });
     }
 
     pub(super) fn apply_ready(&mut self, at: Timestamp, event: &AgentReady) {
         self.edit(&event.agent, at, |managed| {
-            if managed.life != Life::Stopping {
-                managed.life = Life::Ready;
+            if managed.run_state != RunState::Stopping {
+                managed.run_state = RunState::Ready;
             }
             managed.session = Some(event.session.clone());
             managed.resumable = event.resumable;
@@ -120,12 +120,12 @@ impl State {
     }
 
     pub(super) fn apply_stop_requested(&mut self, at: Timestamp, agent: &AgentId) {
-        self.edit(agent, at, |managed| managed.life = Life::Stopping);
+        self.edit(agent, at, |managed| managed.run_state = RunState::Stopping);
     }
 
     pub(super) fn apply_exited(&mut self, at: Timestamp, event: &AgentExited) {
         self.edit(&event.agent, at, |managed| {
-            managed.life = Life::Gone;
+            managed.run_state = RunState::Gone;
             managed.process = None;
             managed.turn = None;
             managed.forget_allowed();
@@ -256,7 +256,7 @@ impl State {
     /// What an ask stands for may run once it is allowed, and may have run from then on.
     pub(super) fn note_allowed(&mut self, at: Timestamp, approval: &Approval) {
         let ended = approval.ended.as_ref();
-        let allowed = ended.is_some_and(|ended| ended.ending.outcome == Outcome::Allowed);
+        let allowed = ended.is_some_and(|ended| ended.ending.outcome == ApprovalOutcome::Allowed);
         let (Some(agent), Some(_)) = (&approval.ask.agent, &approval.ask.request) else {
             return;
         };
@@ -298,7 +298,12 @@ impl State {
         });
     }
 
-    pub(super) fn edit(&mut self, id: &AgentId, at: Timestamp, change: impl FnOnce(&mut Managed)) {
+    pub(super) fn edit(
+        &mut self,
+        id: &AgentId,
+        at: Timestamp,
+        change: impl FnOnce(&mut ManagedAgent),
+    ) {
         let Some(agent) = self.agents.get_mut(id) else {
             return;
         };
@@ -321,38 +326,40 @@ impl State {
         to: Option<Timestamp>,
     ) {
         if let Some(at) = from {
-            self.deadlines.remove(&(at, Deadline::Turn(id.clone())));
+            self.deadlines
+                .remove(&(at, DeadlineTarget::Turn(id.clone())));
         }
         if let Some(at) = to {
-            self.deadlines.insert((at, Deadline::Turn(id.clone())));
+            self.deadlines
+                .insert((at, DeadlineTarget::Turn(id.clone())));
         }
     }
 }
 
 /// When the host ends an agent's turn, or the agent itself. One that is being ended has no more time
 /// to run out of.
-pub(super) fn turn_deadline(managed: &Managed) -> Option<Timestamp> {
+pub(super) fn turn_deadline(managed: &ManagedAgent) -> Option<Timestamp> {
     let turn = managed.turn.as_ref();
-    let turn = turn.filter(|_| managed.life != Life::Stopping);
+    let turn = turn.filter(|_| managed.run_state != RunState::Stopping);
     turn.and_then(|turn| turn.deadline)
 }
 
 /// What a session used only rises; less than before means that it is counted from the beginning
 /// again.
-fn count(managed: &mut Managed, usage: Usage) {
+fn count(managed: &mut ManagedAgent, usage: TokenUsage) {
     let before = managed.session_usage;
     if usage.cost_micro_usd < before.cost_micro_usd && usage.cost_micro_usd.is_some() {
-        let over = Usage {
+        let over = TokenUsage {
             cost_micro_usd: before.cost_micro_usd,
-            ..Usage::default()
+            ..TokenUsage::default()
         };
         managed.used = added(managed.used, over);
     }
     managed.session_usage = newer(before, usage);
 }
 
-fn newer(before: Usage, after: Usage) -> Usage {
-    Usage {
+fn newer(before: TokenUsage, after: TokenUsage) -> TokenUsage {
+    TokenUsage {
         tokens_in: after.tokens_in.or(before.tokens_in),
         tokens_out: after.tokens_out.or(before.tokens_out),
         cost_micro_usd: after.cost_micro_usd.or(before.cost_micro_usd),
@@ -361,12 +368,12 @@ fn newer(before: Usage, after: Usage) -> Usage {
     }
 }
 
-fn added(before: Usage, more: Usage) -> Usage {
+fn added(before: TokenUsage, more: TokenUsage) -> TokenUsage {
     let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
         (Some(one), Some(other)) => Some(one.saturating_add(other)),
         (one, other) => one.or(other),
     };
-    Usage {
+    TokenUsage {
         tokens_in: sum(before.tokens_in, more.tokens_in),
         tokens_out: sum(before.tokens_out, more.tokens_out),
         cost_micro_usd: sum(before.cost_micro_usd, more.cost_micro_usd),

@@ -2,9 +2,9 @@
 
 use crate::event::QuestionAsked;
 use crate::ids::{Seq, Timestamp};
-use crate::question::{Question, QuestionEnded};
+use crate::question::{Question, QuestionEnd};
 
-use super::{Deadline, State};
+use super::{DeadlineTarget, State};
 
 impl State {
     pub(super) fn apply_question_asked(&mut self, seq: Seq, at: Timestamp, event: &QuestionAsked) {
@@ -25,10 +25,10 @@ impl State {
         }
         if let Some(deadline) = question.text.deadline {
             self.deadlines
-                .insert((deadline, Deadline::Question(question.text.id.clone())));
+                .insert((deadline, DeadlineTarget::Question(question.text.id.clone())));
         }
         if let Some(at) = escalation(&question) {
-            let what = Deadline::Escalation(question.text.id.clone());
+            let what = DeadlineTarget::Escalation(question.text.id.clone());
             self.deadlines.insert((at, what));
         }
         self.questions.insert(question.text.id.clone(), question);
@@ -48,13 +48,13 @@ impl State {
         }
         if let Some(deadline) = question.text.deadline {
             self.deadlines
-                .remove(&(deadline, Deadline::Question(question.text.id.clone())));
+                .remove(&(deadline, DeadlineTarget::Question(question.text.id.clone())));
         }
         if let Some(at) = escalation(&question) {
-            let what = Deadline::Escalation(question.text.id.clone());
+            let what = DeadlineTarget::Escalation(question.text.id.clone());
             self.deadlines.remove(&(at, what));
         }
-        question.ended = Some(QuestionEnded {
+        question.ended = Some(QuestionEnd {
             ending: event.ending.clone(),
             seq,
             at,

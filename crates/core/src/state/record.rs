@@ -3,13 +3,13 @@
 use crate::event::{ProcessMarked, ProcessesForgotten, RecordRedacted, TokenCreated};
 use crate::ids::{Seq, Timestamp, TokenId};
 use crate::principal::Role;
-use crate::snapshot::{Mark, Token};
+use crate::snapshot::{AccessToken, ProcessMark};
 
 use super::State;
 
 impl State {
     pub(super) fn apply_token_created(&mut self, at: Timestamp, event: &TokenCreated) {
-        let token = Token {
+        let token = AccessToken {
             id: event.token.clone(),
             role: event.role.clone(),
             name: event.name.clone(),
@@ -24,7 +24,7 @@ impl State {
         self.put_token(token);
     }
 
-    pub(super) fn put_token(&mut self, token: Token) {
+    pub(super) fn put_token(&mut self, token: AccessToken) {
         self.tokens_by_hash
             .insert(token.hash.clone(), token.id.clone());
         if let Role::Agent(agent) = &token.role {
@@ -54,7 +54,7 @@ impl State {
         let rest = &mut self.changed.rest;
         rest.marks_removed
             .retain(|removed| *removed != event.process);
-        rest.marks_added.push(Mark {
+        rest.marks_added.push(ProcessMark {
             process: event.process,
             agent: event.agent.clone(),
         });

@@ -1,12 +1,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::{HIDDEN, Layout, hidden_count, visible};
+use super::{HIDDEN, TextLayout, hidden_count, visible};
 
 #[track_caller]
 fn check(text: &str, line: &str, block: &str, hidden: usize) {
-    assert_eq!(visible(text, Layout::Line), line, "in a line");
-    assert_eq!(visible(text, Layout::Block), block, "in a block");
+    assert_eq!(visible(text, TextLayout::Line), line, "in a line");
+    assert_eq!(visible(text, TextLayout::Block), block, "in a block");
     assert_eq!(hidden_count(text), hidden, "hidden");
 }
 
@@ -24,13 +24,13 @@ fn ordinary_text_is_borrowed() {
         "a        b",
         r"C:\Windows",
     ] {
-        for layout in [Layout::Line, Layout::Block] {
+        for layout in [TextLayout::Line, TextLayout::Block] {
             assert!(matches!(visible(text, layout), Cow::Borrowed(same) if same == text));
         }
         assert_eq!(hidden_count(text), 0);
     }
     let lines = "if true\nthen :\nfi\n";
-    assert!(matches!(visible(lines, Layout::Block), Cow::Borrowed(same) if same == lines));
+    assert!(matches!(visible(lines, TextLayout::Block), Cow::Borrowed(same) if same == lines));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn different_texts_look_different_in_a_line() {
             for c in pieces {
                 for d in pieces {
                     let text = [a, b, c, d].concat();
-                    let shown = visible(&text, Layout::Line).into_owned();
+                    let shown = visible(&text, TextLayout::Line).into_owned();
                     let earlier = seen.entry(shown).or_insert_with(|| text.clone());
                     assert_eq!(*earlier, text);
                 }
@@ -200,8 +200,8 @@ fn no_character_gets_through_unseen() {
     let all: Vec<char> = ('\0'..=char::MAX).collect();
     for some in all.chunks(256) {
         let text: String = some.iter().collect();
-        let line = visible(&text, Layout::Line);
-        let block = visible(&text, Layout::Block);
+        let line = visible(&text, TextLayout::Line);
+        let block = visible(&text, TextLayout::Block);
         assert!(!line.contains(unseen), "{line:?}");
         assert!(!block.replace('\n', "").contains(unseen), "{block:?}");
         assert_eq!(block.matches('\n').count(), text.matches('\n').count());
@@ -216,9 +216,9 @@ fn every_hidden_character_becomes_ascii_alike_in_both_layouts() {
             .collect();
         for some in hidden.chunks(256) {
             let text: String = some.iter().collect();
-            let shown = visible(&text, Layout::Line);
+            let shown = visible(&text, TextLayout::Line);
             assert!(shown.is_ascii(), "{shown:?}");
-            assert_eq!(shown, visible(&text, Layout::Block));
+            assert_eq!(shown, visible(&text, TextLayout::Block));
             assert_eq!(hidden_count(&text), some.len());
         }
     }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use countersign_core::event::{
-    AgentState, ApprovalResolved, Attachment, Effect, Event, Grant, GrantEnd, Outcome,
+    AgentState, ApprovalOutcome, ApprovalResolved, AskAttachment, Effect, Event, Grant, GrantEnd,
     QuestionOutcome, Verdict,
 };
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Ask, Caller, Context, Decision, Ended, GrantId, Input, Life,
-    OpenCounts, Question, Rejection, Role, Seq, State, Timestamp, limits,
+    AgentId, Approval, ApprovalEnd, ApprovalId, Ask, Caller, Decision, DecisionContext, GrantId,
+    Input, OpenCounts, Question, Rejection, Role, RunState, Seq, State, Timestamp, limits,
 };
 
 use crate::family::{may_delegate, within_an_orchestrators_reach};
@@ -20,7 +20,7 @@ use crate::world::{SEATS, World, agent_id, principal};
 #[derive(Default)]
 pub(crate) struct Checks {
     open: BTreeSet<ApprovalId>,
-    endings: BTreeMap<ApprovalId, Ended>,
+    endings: BTreeMap<ApprovalId, ApprovalEnd>,
     /// The state a reader of public events believes each agent to be in.
     announced: BTreeMap<AgentId, AgentState>,
     /// Agents that were registered without a connection: their rows may be nobody's.
@@ -37,7 +37,7 @@ impl Checks {
     pub(crate) fn decided(
         &self,
         state: &State,
-        context: Context<'_>,
+        context: DecisionContext<'_>,
         input: &Input,
         decided: &Result<Decision, Rejection>,
     ) {
@@ -67,7 +67,7 @@ impl Checks {
                     .get(&e.approval)
                     .cloned()
                     .unwrap_or_else(|| state.find_approval(&e.approval).unwrap().ask.clone());
-                if e.ending.outcome == Outcome::Allowed {
+                if e.ending.outcome == ApprovalOutcome::Allowed {
                     assert!(
                         self.may_allow(state, context, input, e, &asked),
                         "{event:?}"
@@ -93,9 +93,9 @@ impl Checks {
                 let ending = e.ending.clone();
                 let earlier = self
                     .endings
-                    .insert(e.approval.clone(), Ended { ending, seq, at });
+                    .insert(e.approval.clone(), ApprovalEnd { ending, seq, at });
                 assert_eq!(earlier, None);
-                if e.ending.outcome == Outcome::Allowed {
+                if e.ending.outcome == ApprovalOutcome::Allowed {
                     for used in &e.grants_used {
                         self.grants.get_mut(&used.grant).unwrap().1 += used.times;
                     }
@@ -160,14 +160,14 @@ impl Checks {
 
     fn tied_to_its_connection(&self, world: &World, approval: &Approval) {
         let client = approval.client.as_ref();
-        if approval.ask.attachment == Attachment::None {
+        if approval.ask.attachment == AskAttachment::None {
             assert_eq!(client, None);
         }
         let connected = client.is_none_or(|client| world.presence.is_connected(client));
         assert_eq!(approval.lapses_at.is_none(), connected, "{approval:?}");
         let outlives = approval.ask.idempotency_key.is_some()
             || approval.ask.deadline.is_some()
-            || approval.ask.attachment == Attachment::None
+            || approval.ask.attachment == AskAttachment::None
             || approval
                 .ask
                 .agent
@@ -199,7 +199,7 @@ impl Checks {
     fn may_allow(
         &self,
         state: &State,
-        context: Context<'_>,
+        context: DecisionContext<'_>,
         input: &Input,
         event: &ApprovalResolved,
         ask: &Ask,
@@ -243,8 +243,8 @@ impl Checks {
     fn grants_allow(
         &self,
         state: &State,
-        context: Context<'_>,
-        judged: &countersign_core::Judged,
+        context: DecisionContext<'_>,
+        judged: &countersign_core::AskJudgment,
         ask: &Ask,
     ) -> bool {
         let mut wanted: BTreeMap<GrantId, u32> = BTreeMap::new();
@@ -311,7 +311,7 @@ fn within_an_agents_reach(event: &Event) -> bool {
         Event::ApprovalResolved(e) => {
             let by_itself = matches!(
                 e.ending.outcome,
-                Outcome::Cancelled | Outcome::Gone | Outcome::Expired
+                ApprovalOutcome::Cancelled | ApprovalOutcome::Gone | ApprovalOutcome::Expired
             );
             by_itself || ["rules", "bypass"].contains(&e.ending.by.name.as_ref())
         }
@@ -328,7 +328,7 @@ fn within_an_agents_reach(event: &Event) -> bool {
         | Event::AnswerAttempted(_)
         | Event::QuestionAsked(_)
         | Event::ConnectionLost(_)
-        | Event::Notified(_)
+        | Event::NotificationSent(_)
         | Event::TranscriptAdded(_)
         | Event::PassUsed(_) => true,
         _ => false,
@@ -412,7 +412,8 @@ fn next_deadline(state: &State, held_until: Timestamp) -> Option<Timestamp> {
     let turns = state.agents().filter_map(|agent| {
         let managed = agent.managed.as_ref()?;
         let turn = managed.turn.as_ref()?;
-        turn.deadline.filter(|_| managed.life != Life::Stopping)
+        turn.deadline
+            .filter(|_| managed.run_state != RunState::Stopping)
     });
     let expiries = asks.chain(questions).chain(grants).chain(bypasses);
     let expiries = expiries.chain(turns).chain(ceilings);
@@ -511,7 +512,7 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         | Input::StopAll(caller) => Some(caller),
         Input::SetStatus(input) => Some(&input.caller),
         Input::RegisterDevice(input) | Input::UpdateDevice(input) => Some(&input.caller),
-        Input::Notify(input) => Some(&input.caller),
+        Input::SendNotification(input) => Some(&input.caller),
         Input::RequestApproval(input) => Some(&input.caller),
         Input::ResolveApproval(input) => Some(&input.caller),
         Input::AskQuestion(input) => Some(&input.caller),
@@ -523,7 +524,7 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         | Input::TimeArrived
         | Input::ConnectionLost(_)
         | Input::SettleByRules { .. }
-        | Input::TellAnswer(_)
+        | Input::DeliverAnswer(_)
         | Input::SettleAnswer { .. }
         | Input::MarkProcess { .. }
         | Input::ForgetProcesses(_) => None,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use countersign_core::event::{AgentRole, Ceiling, Effect, Event, Scope, SpawnOptions};
+use countersign_core::event::{AgentRole, Ceiling, Effect, Event, GrantScope, SpawnOptions};
 use countersign_core::{
-    AgentId, Answer, ApprovalId, AskQuestion, AskRequest, Caller, Children, Delegated, GrantDraft,
-    GrantId, Input, Json, ManagedInput, NotifyParent, Principal, PrincipalKey, QuestionId,
-    ResolveApproval, Role, SPAWN_TOOL, SpawnAgent, State,
+    AgentId, ApprovalAnswer, ApprovalId, AskQuestion, AskRequest, Caller, ChildrenPolicy,
+    DelegationVerdict, GrantDraft, GrantId, Input, Json, ManagedInput, NotifyParent, Principal,
+    PrincipalKey, QuestionId, ResolveApproval, Role, SPAWN_TOOL, SpawnAgent, State,
 };
 use proptest::prelude::*;
 
@@ -85,7 +85,7 @@ impl World {
             FamilyStep::KillAs(pick, whom, end) => Input::Managed(ManagedInput::Kill {
                 caller: as_agent(&self.managed_id(*pick)),
                 agent: self.managed_id(*whom),
-                children: end.then_some(Children::End),
+                children: end.then_some(ChildrenPolicy::End),
             }),
             FamilyStep::SetCeiling(pick, seconds) => {
                 let until = seconds.map(|seconds| self.now.plus_ms(seconds * 1000));
@@ -191,7 +191,7 @@ impl World {
         let remembered = remember.then(|| GrantDraft {
             rule: "Bash(ls:*)".to_owned(),
             effect: Effect::Allow,
-            scope: Scope::default(),
+            scope: GrantScope::default(),
             expires_in_ms: None,
             uses: None,
             origin: None,
@@ -203,11 +203,11 @@ impl World {
                 .iter()
                 .map(|_| GrantId::new(self.next_id("grant")))
                 .collect(),
-            answer: Answer {
+            answer: ApprovalAnswer {
                 remember: remembered.into_iter().collect(),
                 ..approves()
             },
-            delegated: Some(Delegated {
+            delegated: Some(DelegationVerdict {
                 by_ceiling: effect,
                 to_itself: Effect::Ask,
             }),
@@ -215,10 +215,10 @@ impl World {
     }
 }
 
-fn approves() -> Answer {
-    Answer {
+fn approves() -> ApprovalAnswer {
+    ApprovalAnswer {
         resolution: "approve".to_owned(),
-        ..Answer::default()
+        ..ApprovalAnswer::default()
     }
 }
 
@@ -273,7 +273,7 @@ pub(crate) fn may_delegate(
         return false;
     };
     let ceiling = state.find_orchestrator(lead);
-    let covered = |delegated: Delegated| delegated.by_ceiling == Effect::Allow;
+    let covered = |delegated: DelegationVerdict| delegated.by_ceiling == Effect::Allow;
     below(state, lead, asker)
         && ceiling.is_some_and(|managed| managed.ceiling_at(now).is_some())
         && resolve.delegated.is_some_and(covered)

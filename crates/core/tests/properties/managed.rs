@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_core::event::{
-    AgentReported, Event, Outcome, ProcessKey, RunEnd, SpawnOptions, TranscriptEntry, TurnEnded,
+    AgentReported, ApprovalOutcome, Event, ProcessKey, RunEnd, SpawnOptions, TranscriptEntry,
+    TurnEnded,
 };
 use countersign_core::{
-    Agent, AgentId, Approval, ApprovalId, Ask, AskRequest, Caller, Duty, Input, Json, Life,
-    Managed, ManagedAsk, ManagedInput, Principal, PrincipalKey, Ran, Role, Seq, SpawnAgent, State,
-    limits,
+    Agent, AgentId, Approval, ApprovalId, Ask, AskRequest, Caller, Duty, Input, Json, ManagedAgent,
+    ManagedAsk, ManagedInput, Principal, PrincipalKey, Role, RunEvent, RunState, Seq, SpawnAgent,
+    State, limits,
 };
 use proptest::prelude::*;
 
@@ -148,7 +149,7 @@ impl World {
             ManagedCall::Kill(pick) => ManagedInput::Kill {
                 caller,
                 agent: agent(self, pick),
-                children: Some(countersign_core::Children::Keep),
+                children: Some(countersign_core::ChildrenPolicy::Keep),
             },
             ManagedCall::Resume(pick) => ManagedInput::Resume {
                 caller,
@@ -196,18 +197,18 @@ impl World {
         let run = run_at(managed, when);
         let turns = managed.map_or(0, |managed| managed.turns);
         let ran = match step {
-            RanStep::Launched(started) => Ran::Launched {
+            RanStep::Launched(started) => RunEvent::Launched {
                 process: started.then_some(ProcessKey {
                     pid: 100 + run,
                     start_time: turns.into(),
                 }),
-                tree: Json::null(),
+                runner: Json::null(),
             },
-            RanStep::Ready(resumable) => Ran::Ready {
+            RanStep::Ready(resumable) => RunEvent::Ready {
                 session: "session".to_owned(),
                 resumable: *resumable,
             },
-            RanStep::Reported => Ran::Reported(Box::new(AgentReported {
+            RanStep::Reported => RunEvent::Reported(Box::new(AgentReported {
                 agent: agent.clone(),
                 mode: Some("plan".to_owned()),
                 model: None,
@@ -215,18 +216,18 @@ impl World {
                 title: None,
                 usage: None,
             })),
-            RanStep::Said => Ran::Said(said()),
+            RanStep::Said => RunEvent::EntriesAdded(said()),
             RanStep::TurnEnded(when) => turn_ended(&agent, turns, *when),
-            RanStep::Withdrew(request) => Ran::Withdrew {
+            RanStep::Withdrew(request) => RunEvent::RequestWithdrawn {
                 request: request.to_string(),
             },
-            RanStep::Exited(end) => Ran::Exited {
-                said: said(),
+            RanStep::Exited(end) => RunEvent::Exited {
+                entries: said(),
                 end: *end,
                 message: "it ended".to_owned(),
             },
         };
-        Input::Managed(ManagedInput::Ran(agent, run, ran))
+        Input::Managed(ManagedInput::RunReported(agent, run, ran))
     }
 
     pub(crate) fn managed_ask(&mut self, ask: &ManagedAskStep, plain: AskRequest) -> AskRequest {
@@ -251,9 +252,9 @@ impl World {
             managed: Some(Box::new(ManagedAsk {
                 run,
                 request: ask.request.to_string(),
-                hears_words: ask.covered_by.is_some(),
+                takes_denial_message: ask.covered_by.is_some(),
                 can_edit: ask.call == 0,
-                said: said(),
+                entries: said(),
                 passes: ask.passes.iter().map(digest).collect(),
                 covered_by: ask.covered_by.as_ref().map(digest).into_iter().collect(),
             })),
@@ -266,12 +267,12 @@ impl World {
         known.unwrap_or_else(|| AgentId::new("unknown"))
     }
 
-    fn managed_of(&self, agent: &AgentId) -> Option<&Managed> {
+    fn managed_of(&self, agent: &AgentId) -> Option<&ManagedAgent> {
         self.folded.find_agent(agent)?.managed.as_deref()
     }
 }
 
-fn run_at(managed: Option<&Managed>, when: When) -> u32 {
+fn run_at(managed: Option<&ManagedAgent>, when: When) -> u32 {
     let run = managed.map_or(1, |managed| managed.run);
     match when {
         When::Now => run,
@@ -279,13 +280,13 @@ fn run_at(managed: Option<&Managed>, when: When) -> u32 {
     }
 }
 
-fn turn_ended(agent: &AgentId, turns: u32, when: When) -> Ran {
+fn turn_ended(agent: &AgentId, turns: u32, when: When) -> RunEvent {
     let turn = match when {
         When::Now => turns,
         When::Late => turns.wrapping_sub(1),
     };
-    Ran::TurnEnded {
-        said: said(),
+    RunEvent::TurnEnded {
+        entries: said(),
         end: Box::new(TurnEnded {
             agent: agent.clone(),
             turn,
@@ -323,7 +324,7 @@ impl Book {
             Event::ApprovalRequested(e) if e.ask.request.is_some() => {
                 self.asks.insert(seq, e.ask.clone());
             }
-            Event::ApprovalResolved(e) if e.ending.outcome == Outcome::Allowed => {
+            Event::ApprovalResolved(e) if e.ending.outcome == ApprovalOutcome::Allowed => {
                 self.allowed(e.opened);
             }
             Event::AnswerAttempted(e) => {
@@ -394,11 +395,11 @@ impl Book {
         }
     }
 
-    fn lives_rightly(&self, agent: &AgentId, managed: &Managed) {
+    fn lives_rightly(&self, agent: &AgentId, managed: &ManagedAgent) {
         let turn = managed.turn.as_ref().map(|turn| turn.number);
         assert_eq!(turn, self.turns.get(agent).copied());
         assert!(turn.is_none_or(|turn| turn == managed.turns), "{managed:?}");
-        let in_session = matches!(managed.life, Life::Ready | Life::Stopping);
+        let in_session = matches!(managed.run_state, RunState::Ready | RunState::Stopping);
         assert!(turn.is_none() || in_session, "{managed:?}");
         let kept = managed.passes.len();
         assert!(kept <= limits::PASSES_MAX);
@@ -410,21 +411,23 @@ impl Book {
         let covered = self.covered.get(agent).map_or(&[][..], Vec::as_slice);
         let newest = covered.len().saturating_sub(limits::AGENT_WISHES_MAX);
         assert!(managed.covered.iter().eq(&covered[newest..]), "{managed:?}");
-        if managed.life == Life::Ready && turn.is_none() {
+        if managed.run_state == RunState::Ready && turn.is_none() {
             assert!(managed.queue.is_empty(), "nobody tells it: {managed:?}");
         }
     }
 
     /// Each answer is owed once, from its attempt until it is settled, and to nobody who is gone.
-    fn is_owed_rightly(&self, state: &State, agent: &AgentId, managed: &Managed) {
+    fn is_owed_rightly(&self, state: &State, agent: &AgentId, managed: &ManagedAgent) {
         let duties = state.duties_of(agent);
         let answers: Vec<Seq> = duties.iter().filter_map(answered).collect();
         let owed = self.owed.iter().filter(|(_, whom)| *whom == agent);
         let owed: Vec<Seq> = owed.map(|(opened, _)| *opened).collect();
-        match managed.life {
-            Life::Ready => assert_eq!(answers, owed),
-            Life::Gone => assert_eq!((duties.len(), owed.len()), (0, 0)),
-            Life::Requested | Life::Launched | Life::Stopping => assert_eq!(duties.len(), 1),
+        match managed.run_state {
+            RunState::Ready => assert_eq!(answers, owed),
+            RunState::Gone => assert_eq!((duties.len(), owed.len()), (0, 0)),
+            RunState::Requested | RunState::Launched | RunState::Stopping => {
+                assert_eq!(duties.len(), 1);
+            }
         }
     }
 }
@@ -484,7 +487,11 @@ fn waits_for_somebody(state: &State, approval: &Approval) {
     }
     let agent = state.find_agent(approval.ask.agent.as_ref().unwrap());
     let managed = agent.and_then(|agent| agent.managed.as_ref()).unwrap();
-    assert_eq!(managed.life, Life::Ready, "left open: {approval:?}");
+    assert_eq!(
+        managed.run_state,
+        RunState::Ready,
+        "left open: {approval:?}"
+    );
 }
 
 /// Whoever wants something of a managed agent; those who run it are nobody.
@@ -498,6 +505,6 @@ pub(crate) fn caller_of(input: &ManagedInput) -> Option<&Caller> {
         | ManagedInput::Archive { caller, .. }
         | ManagedInput::Rename { caller, .. }
         | ManagedInput::Configure { caller, .. } => Some(caller),
-        ManagedInput::Ran(..) | ManagedInput::WorktreeRemoved(_) => None,
+        ManagedInput::RunReported(..) | ManagedInput::WorktreeRemoved(_) => None,
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use countersign_core::event::{Delivery, Device, ProcessKey};
+use countersign_core::event::{AnswerDelivery, Device, ProcessKey};
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
-    Agent, AgentId, Approval, Changes, DeviceId, GrantId, GrantState, Mark, PrincipalKey, Question,
-    Seq, Snapshot, Token, TokenId,
+    AccessToken, Agent, AgentId, Approval, CommitChanges, DeviceId, GrantId, GrantState,
+    PrincipalKey, ProcessMark, Question, Seq, Snapshot, TokenId,
 };
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Models {
     approvals: BTreeMap<Seq, Approval>,
     questions: BTreeMap<Seq, Question>,
     devices: BTreeMap<DeviceId, Arc<Device>>,
-    tokens: BTreeMap<TokenId, Token>,
+    tokens: BTreeMap<TokenId, AccessToken>,
     marks: BTreeMap<ProcessKey, AgentId>,
     grants: BTreeMap<GrantId, GrantState>,
     trusted: BTreeMap<String, String>,
@@ -35,7 +35,7 @@ impl Models {
         })
     }
 
-    pub(crate) fn write(&mut self, head: Seq, changes: Changes) {
+    pub(crate) fn write(&mut self, head: Seq, changes: CommitChanges) {
         self.head = head;
         for (id, agent) in changes.agents {
             put(&mut self.agents, id, agent);
@@ -104,17 +104,17 @@ impl Models {
             .filter(|approval| !approval.dismissed)
             .cloned()
             .partition(Approval::is_pending);
-        let half_told = self.approvals.values().filter(|approval| {
-            approval.delivery == Delivery::Attempted && approval.ask.request.is_some()
+        let undelivered = self.approvals.values().filter(|approval| {
+            approval.delivery == AnswerDelivery::Attempted && approval.ask.request.is_some()
         });
-        let half_told = half_told.cloned().collect();
+        let undelivered = undelivered.cloned().collect();
         ended.sort_by_key(|approval| approval.ended.as_ref().map(|end| end.seq));
         Snapshot {
             head: self.head,
             agents: self.agents.values().cloned().collect(),
             open_approvals: open,
             recent_approvals: ended.split_off(ended.len().saturating_sub(RECENT_ENDED_KEPT)),
-            half_told,
+            undelivered,
             open_questions: self
                 .questions
                 .values()
@@ -126,14 +126,14 @@ impl Models {
             marks: self
                 .marks
                 .iter()
-                .map(|(process, agent)| Mark {
+                .map(|(process, agent)| ProcessMark {
                     process: *process,
                     agent: agent.clone(),
                 })
                 .collect(),
             grants: self.grants.values().cloned().collect(),
             trusted: self.trusted.clone().into_iter().collect(),
-            bookmarks: Vec::new(),
+            checkpoints: Vec::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What can happen, drawn from small pools so that things meet.
 
-use countersign_core::event::{BaseState, Delivery, Effect};
+use countersign_core::event::{AnswerDelivery, BaseState, Effect};
 use proptest::prelude::*;
 
 use crate::family::{FamilyStep, any_family_step};
@@ -80,7 +80,7 @@ pub(crate) enum Step {
     Restart(u8),
     Call(Seat, Door, Call),
     Tell(Pick),
-    Settle(Pick, Delivery),
+    Settle(Pick, AnswerDelivery),
     Mark {
         process: u32,
         agent: usize,
@@ -240,11 +240,11 @@ fn any_base() -> impl Strategy<Value = BaseState> {
     ]
 }
 
-fn any_delivery() -> impl Strategy<Value = Delivery> {
+fn any_delivery() -> impl Strategy<Value = AnswerDelivery> {
     prop_oneof![
-        Just(Delivery::Delivered),
-        Just(Delivery::Withdrawn),
-        Just(Delivery::Unknown),
+        Just(AnswerDelivery::Delivered),
+        Just(AnswerDelivery::Withdrawn),
+        Just(AnswerDelivery::Unknown),
     ]
 }
 

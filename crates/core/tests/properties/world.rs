@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use countersign_core::event::{
-    AgentProfile, Display, Effect, PartKind, ProcessKey, RuleRef, Scope, Verdict, VerdictPart,
+    AgentDisplay, AgentProfile, Effect, GrantScope, PartKind, ProcessKey, RuleRef, Verdict,
+    VerdictPart,
 };
 use countersign_core::{
-    AgentId, Answer, Approval, ApprovalId, AskQuestion, AskRequest, Caller, ClientId, Context,
-    CreateGrant, CreateToken, DeviceId, Event, GrantDraft, GrantId, Input, Json, Judged, Notify,
-    Presence, Principal, PrincipalKey, PutDevice, QuestionId, RegisterAgent, ResolveApproval, Role,
-    Seq, SetStatus, State, Timestamp, TokenId, decide, limits,
+    AgentId, Approval, ApprovalAnswer, ApprovalId, AskJudgment, AskQuestion, AskRequest, Caller,
+    ClientId, ConnectionPresence, CreateGrant, CreateToken, DecisionContext, DeviceId, Event,
+    GrantDraft, GrantId, Input, Json, Principal, PrincipalKey, PutDevice, QuestionId,
+    RegisterAgent, ResolveApproval, Role, SendNotification, Seq, SetStatus, State, Timestamp,
+    TokenId, decide, limits,
 };
 
 use crate::check::Checks;
@@ -26,7 +28,7 @@ pub(crate) struct World {
     /// Restored from the last commit.
     pub(crate) restored: State,
     pub(crate) models: Models,
-    pub(crate) presence: Presence,
+    pub(crate) presence: ConnectionPresence,
     pub(crate) now: Timestamp,
     pub(crate) expiry_held_until: Timestamp,
     /// The last connection of each seat.
@@ -46,7 +48,7 @@ impl World {
             folded: State::default(),
             restored: State::default(),
             models: Models::default(),
-            presence: Presence::default(),
+            presence: ConnectionPresence::default(),
             now: Timestamp(1_000_000),
             expiry_held_until: Timestamp(0),
             clients: Default::default(),
@@ -84,7 +86,7 @@ impl World {
             }
             Step::Tell(pick) => {
                 if let Some(ask) = self.find(pick) {
-                    self.feed(&Input::TellAnswer(Box::new(ask)));
+                    self.feed(&Input::DeliverAnswer(Box::new(ask)));
                 }
             }
             Step::Settle(pick, delivery) => {
@@ -192,7 +194,7 @@ impl World {
             .map(|(agent, _)| agent.clone())
             .collect();
         let before = crate::managed::lives_of(&self.folded, &adopted);
-        self.presence = Presence::default();
+        self.presence = ConnectionPresence::default();
         self.expiry_held_until = self.now.plus_ms(limits::EXPIRY_HOLD_MS);
         self.feed(&Input::HostStarted {
             version: "1".to_owned(),
@@ -203,7 +205,7 @@ impl World {
     }
 
     pub(crate) fn feed(&mut self, input: &Input) {
-        let context = Context {
+        let context = DecisionContext {
             now: self.now,
             presence: &self.presence,
             expiry_held_until: self.expiry_held_until,
@@ -298,7 +300,7 @@ impl World {
                         .map(|_| GrantId::new(self.next_id("grant")))
                         .collect(),
                     approval: self.ask_id(pick),
-                    answer: Answer {
+                    answer: ApprovalAnswer {
                         resolution: ["approve", "deny", "yes", "nonsense"][option].to_owned(),
                         message: None,
                         edited_input: edit.then(|| number(9)),
@@ -335,7 +337,7 @@ impl World {
                 answer: "that".to_owned(),
             },
             Call::StopAll => Input::StopAll(caller),
-            Call::Notify(forged) => Input::Notify(Notify {
+            Call::Notify(forged) => Input::SendNotification(SendNotification {
                 caller,
                 kind: if forged { "approval.resolved" } else { "note" }.to_owned(),
                 agent: None,
@@ -395,11 +397,11 @@ impl World {
         Self::pick(&self.grants, pick).unwrap_or_else(|| GrantId::new("unknown"))
     }
 
-    fn judged(&self, verdict: &VerdictStep) -> Judged {
+    fn judged(&self, verdict: &VerdictStep) -> AskJudgment {
         let parts = verdict.parts.iter().map(|part| self.part(part));
         let parts: Vec<VerdictPart> = parts.collect();
         let effect = parts.iter().map(|part| part.effect).max().unwrap();
-        Judged {
+        AskJudgment {
             verdict: Arc::new(Verdict { effect, parts }),
             cwd: None,
             project: verdict.project.map(|project| format!("/project {project}")),
@@ -509,7 +511,7 @@ fn draft(grant: GrantStep) -> GrantDraft {
     GrantDraft {
         rule: format!("rule {}", grant.rule),
         effect: grant.effect,
-        scope: Scope {
+        scope: GrantScope {
             agent: grant.agent.map(|agent| format!("name {agent}")),
             project: grant.project.map(|project| format!("/project {project}")),
             session: grant.session.map(agent_id),
@@ -539,7 +541,7 @@ fn profile(agent: usize) -> AgentProfile {
         capabilities: Vec::new(),
         project: None,
         pid: None,
-        display: Display::default(),
+        display: AgentDisplay::default(),
         metadata: Json::null(),
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use countersign_core::{Layout, visible};
+use countersign_core::{TextLayout, visible};
 use countersign_protocol::{HookDecision, HookEnd, HookResult, Raw};
 use serde_json::{Value, json};
 
@@ -114,7 +114,7 @@ fn say(answer: &Answer, form: Form) -> Said {
         Form::Plain => Some(json!({})),
         Form::Unknown => None,
     };
-    let reason = visible(&answer.reason, Layout::Line).into_owned();
+    let reason = visible(&answer.reason, TextLayout::Line).into_owned();
     match out {
         Some(out) => Said {
             out: format!("{out}\n"),

@@ -208,7 +208,7 @@ async fn nobody_forges_what_only_the_host_says() {
         "question.ended",
         "device.registered",
         "token.created",
-        "host.notified",
+        "host.notification_sent",
         "host.started",
         "record.pruned",
     ];

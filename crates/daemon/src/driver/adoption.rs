@@ -12,7 +12,7 @@ use countersign_agents::adapter::ProcessExit;
 use countersign_agents::runner::{self, ExitReport, Link, LinkError, RunnerRecord};
 use countersign_core::event::ProcessKey;
 use countersign_core::limits::{HOST_FILES, RUNNER_FILES};
-use countersign_core::{Agent, AgentId, ApprovalId, Bookmark, Managed, Snapshot};
+use countersign_core::{Agent, AgentId, ApprovalId, Checkpoint, ManagedAgent, Snapshot};
 use tokio::task::JoinSet;
 
 use crate::service::{RunnerSettings, Service};
@@ -48,17 +48,17 @@ pub(crate) async fn find_runners(
     snapshot: &mut Snapshot,
     settings: &RunnerSettings,
 ) -> Result<AdoptedAgents, FileLimitError> {
-    let mut bookmarks: HashMap<AgentId, Bookmark> = std::mem::take(&mut snapshot.bookmarks)
+    let mut checkpoints: HashMap<AgentId, Checkpoint> = std::mem::take(&mut snapshot.checkpoints)
         .into_iter()
-        .map(|bookmark| (bookmark.agent.clone(), bookmark))
+        .map(|checkpoint| (checkpoint.agent.clone(), checkpoint))
         .collect();
     let mut reaching = JoinSet::new();
     let left = snapshot.agents.iter().filter_map(LeftRun::of);
     let left: Vec<_> = left.filter(|agent| agent.is_here(settings)).collect();
     check_files(left.len() as u64)?;
     for agent in left {
-        let bookmark = bookmarks.remove(&agent.id);
-        reaching.spawn(async move { (agent.id.clone(), agent.reach(bookmark).await) });
+        let checkpoint = checkpoints.remove(&agent.id);
+        reaching.spawn(async move { (agent.id.clone(), agent.reach(checkpoint).await) });
     }
     let mut adopted = HashMap::new();
     while let Some(reached) = reaching.join_next().await {
@@ -141,7 +141,7 @@ impl LeftRun {
     }
 
     /// A link to it; if it cannot be gone on with, one that only says why, and nothing of it is left.
-    async fn reach(&self, bookmark: Option<Bookmark>) -> Option<RunnerConnection> {
+    async fn reach(&self, checkpoint: Option<Checkpoint>) -> Option<RunnerConnection> {
         let record = match &self.record {
             Ok(record) => record,
             // A host before runners ran it.
@@ -152,15 +152,15 @@ impl LeftRun {
                 return None;
             }
         };
-        let bookmark = bookmark.filter(|bookmark| bookmark.run == self.run);
+        let checkpoint = checkpoint.filter(|checkpoint| checkpoint.run == self.run);
         let runner = self.runner?;
-        match reach(record, runner, bookmark.as_ref()).await {
+        match reach(record, runner, checkpoint.as_ref()).await {
             Ok(connected) => Some(connected),
             Err(error) => {
                 let why = chain(&error);
                 tracing::warn!(agent = %self.id, error = why, "an agent is not taken up again");
                 end_runner(record, Some(runner), self.id.as_str()).await;
-                let left = self.end_of(&error, why, bookmark);
+                let left = self.end_of(&error, why, checkpoint);
                 if left.is_none() {
                     runner::clear(record);
                 }
@@ -174,7 +174,7 @@ impl LeftRun {
         &self,
         error: &AdoptionError,
         why: String,
-        at: Option<Bookmark>,
+        at: Option<Checkpoint>,
     ) -> Option<RunnerConnection> {
         let (Ok(record), Some(runner)) = (&self.record, self.runner) else {
             return None;
@@ -182,7 +182,7 @@ impl LeftRun {
         let AdoptionError::Link(LinkError::Refused(_) | LinkError::Failed(_)) = error else {
             return None;
         };
-        let heard = at.as_ref().map_or(0, |bookmark| bookmark.heard);
+        let heard = at.as_ref().map_or(0, |checkpoint| checkpoint.offset);
         let words = ExitReport {
             from: heard,
             output: Vec::new(),
@@ -195,7 +195,7 @@ impl LeftRun {
         Some(RunnerConnection {
             link: words.into_link(heard),
             offset: heard,
-            state: at.and_then(|bookmark| ConnectionState::read(&bookmark).ok()),
+            state: at.and_then(|checkpoint| ConnectionState::read(&checkpoint).ok()),
             record: record.clone(),
             runner,
         })
@@ -203,8 +203,8 @@ impl LeftRun {
 }
 
 /// What is known of an agent's runner; of one that a host before runners started, its tree.
-fn record_of(managed: &Managed) -> Option<Result<RunnerRecord, TreeRecord>> {
-    let text = managed.tree.text();
+fn record_of(managed: &ManagedAgent) -> Option<Result<RunnerRecord, TreeRecord>> {
+    let text = managed.runner.text();
     match serde_json::from_str(text) {
         Ok(record) => Some(Ok(record)),
         Err(_) => serde_json::from_str(text).ok().map(Err),
@@ -225,10 +225,10 @@ enum AdoptionError {
 async fn reach(
     record: &RunnerRecord,
     runner: ProcessKey,
-    bookmark: Option<&Bookmark>,
+    checkpoint: Option<&Checkpoint>,
 ) -> Result<RunnerConnection, AdoptionError> {
-    let kept = bookmark.map(ConnectionState::read).transpose()?;
-    let heard = bookmark.map_or(0, |bookmark| bookmark.heard);
+    let kept = checkpoint.map(ConnectionState::read).transpose()?;
+    let heard = checkpoint.map_or(0, |checkpoint| checkpoint.offset);
     let open = kept
         .as_ref()
         .map(|kept| super::agent_connection::open_request_lines(record.protocol, kept))
@@ -273,10 +273,10 @@ pub(super) async fn reconnect(
     (record, runner): (&RunnerRecord, ProcessKey),
     run: u32,
 ) -> Result<RunnerConnection, String> {
-    let bookmark = service.find_bookmark(agent.clone()).await;
-    let bookmark = bookmark.map_err(|error| error.to_string())?;
-    let bookmark = bookmark.filter(|bookmark| bookmark.run == run);
-    reach(record, runner, bookmark.as_ref())
+    let checkpoint = service.find_checkpoint(agent.clone()).await;
+    let checkpoint = checkpoint.map_err(|error| error.to_string())?;
+    let checkpoint = checkpoint.filter(|checkpoint| checkpoint.run == run);
+    reach(record, runner, checkpoint.as_ref())
         .await
         .map_err(|error| chain(&error))
 }
@@ -291,7 +291,7 @@ struct RecordedRequests {
 impl Run {
     /// Goes on with the requests that an earlier host left: those that were allowed are done, those
     /// that wait go on waiting, the others are cancelled.
-    pub(super) async fn resume_requests(self: &Arc<Self>, managed: &Managed) {
+    pub(super) async fn resume_requests(self: &Arc<Self>, managed: &ManagedAgent) {
         let left = self.connection().waiting_requests();
         let repeated = self.connection().resend_unwritten();
         self.confirm_when_written(repeated);

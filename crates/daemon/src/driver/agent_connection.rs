@@ -14,7 +14,7 @@ use countersign_agents::adapter::{
 };
 use countersign_agents::protocols;
 use countersign_agents::runner::{LinkSender, PendingWrite, WriteError};
-use countersign_core::event::{Delivery, Protocol};
+use countersign_core::event::{AnswerDelivery, Protocol};
 use countersign_core::{Approval, ApprovalId, Json, Seq};
 
 use super::client_requests::OpenedRequest;
@@ -307,14 +307,14 @@ impl SentLines {
                 });
                 // What was told instead was told before, and it was not this.
                 if other {
-                    Delivery::Withdrawn
+                    AnswerDelivery::Withdrawn
                 } else {
-                    Delivery::Delivered
+                    AnswerDelivery::Delivered
                 }
             }
             // Some of it may be there.
-            Err(WriteError::Gone) => Delivery::Unknown,
-            Err(WriteError::Full) => Delivery::Withdrawn,
+            Err(WriteError::Gone) => AnswerDelivery::Unknown,
+            Err(WriteError::Full) => AnswerDelivery::Withdrawn,
             Err(WriteError::Lost) => return Err(LinkLost),
         };
         Ok(WriteOutcome {
@@ -327,10 +327,10 @@ impl SentLines {
 /// What became of lines.
 pub(super) struct WriteOutcome {
     pub(super) names: Vec<WriteId>,
-    pub(super) delivery: Delivery,
+    pub(super) delivery: AnswerDelivery,
 }
 
-/// The link is gone, or nothing can be committed: whoever comes next goes on from the last bookmark.
+/// The link is gone, or nothing can be committed: whoever comes next goes on from the last checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkLost;
 

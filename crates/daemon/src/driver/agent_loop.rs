@@ -8,7 +8,7 @@ use std::time::Duration;
 use countersign_agents::runner::{self, LinkEvent, RunnerRecord};
 use countersign_core::event::{AgentReported, ProcessKey, RunEnd};
 use countersign_core::limits::RECOVERY_MS;
-use countersign_core::{AgentId, Managed, ManagedInput, Ran};
+use countersign_core::{AgentId, ManagedAgent, ManagedInput, RunEvent};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -33,7 +33,7 @@ impl AgentLoop<'_> {
     /// Starts an agent and runs it to its end. False if the host ends.
     pub(super) async fn launch_and_run(
         &self,
-        wanted: Option<Arc<Managed>>,
+        wanted: Option<Arc<ManagedAgent>>,
         run: u32,
         duties: &mut DutyReceiver,
     ) -> bool {
@@ -56,7 +56,7 @@ impl AgentLoop<'_> {
     /// Runs an agent to its end, however often the link to it is lost. False if the host ends.
     pub(super) async fn run_to_end(
         &self,
-        managed: &Managed,
+        managed: &ManagedAgent,
         mut connected: RunnerConnection,
         duties: &mut DutyReceiver,
     ) -> bool {
@@ -107,7 +107,7 @@ impl AgentLoop<'_> {
         &self,
         record: &RunnerRecord,
         runner: ProcessKey,
-        managed: &mut Managed,
+        managed: &mut ManagedAgent,
     ) -> Option<Result<RunnerConnection, FinishedRun>> {
         loop {
             self.wait_for_store().await?;
@@ -154,16 +154,18 @@ impl AgentLoop<'_> {
     /// Says that a run is over until it is on the record, since one that is gone must not seem to
     /// live: what it had open would stay open.
     async fn record_end(&self, over: FinishedRun) -> Option<mpsc::Receiver<LinkEvent>> {
-        let report = over.report.map(|report| Ran::Reported(Box::new(report)));
+        let report = over
+            .report
+            .map(|report| RunEvent::Reported(Box::new(report)));
         for ran in report.into_iter().chain([over.exited]) {
             self.record(over.run, ran).await;
         }
         over.link
     }
 
-    async fn record(&self, run: u32, ran: Ran) {
+    async fn record(&self, run: u32, ran: RunEvent) {
         loop {
-            let said = ManagedInput::Ran(self.agent.clone(), run, ran.clone());
+            let said = ManagedInput::RunReported(self.agent.clone(), run, ran.clone());
             let Err(error) = self.service.submit_managed(said).await else {
                 return;
             };
@@ -195,13 +197,13 @@ pub(super) struct FinishedRun {
     /// Held until its runner was told that all is recorded: the link lives as long as this.
     pub(super) link: Option<mpsc::Receiver<LinkEvent>>,
     pub(super) report: Option<AgentReported>,
-    pub(super) exited: Ran,
+    pub(super) exited: RunEvent,
 }
 
 impl FinishedRun {
     /// With what was heard last, since nobody will tell it again.
     fn with_final_output(mut self, last: FinalOutput) -> Self {
-        if let Ran::Exited { said, .. } = &mut self.exited {
+        if let RunEvent::Exited { entries: said, .. } = &mut self.exited {
             *said = last.said;
         }
         self.report = last.report;

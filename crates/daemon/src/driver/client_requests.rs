@@ -12,7 +12,7 @@ use countersign_agents::{
     CommandSpec, FileError, ReadTarget, ShellError, TerminalId, WriteTarget, open_for_read,
     open_for_write, read_text, write_text,
 };
-use countersign_core::event::{Delivery, Outcome};
+use countersign_core::event::{AnswerDelivery, ApprovalOutcome};
 use countersign_core::limits::{AGENT_WISHES_MAX, SERVED_AT_ONCE_MAX};
 use countersign_core::{Approval, ApprovalId, Json};
 use serde_json::json;
@@ -126,10 +126,10 @@ impl Run {
         match sent {
             Ok(sent) if done.is_uncertain => {
                 self.confirm_when_written(sent);
-                self.record_delivery(approval, Delivery::Unknown);
+                self.record_delivery(approval, AnswerDelivery::Unknown);
             }
             Ok(sent) => self.record_when_written(approval, &connection, sent),
-            Err(_) => self.record_delivery(approval, Delivery::Withdrawn),
+            Err(_) => self.record_delivery(approval, AnswerDelivery::Withdrawn),
         }
         drop(connection);
         crash::point("wish_served");
@@ -383,7 +383,7 @@ fn refusal_reason(approval: &Approval) -> Option<String> {
         return Some("it was not decided".to_owned());
     };
     let ending = &ended.ending;
-    if ending.outcome == Outcome::Allowed {
+    if ending.outcome == ApprovalOutcome::Allowed {
         return None;
     }
     let words = ending.message.clone();

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use countersign_agents::adapter::{AgentWrite, ClientRequest, RequestId};
-use countersign_core::{ApprovalId, Bookmark, Json, Managed, Seq};
+use countersign_core::{ApprovalId, Checkpoint, Json, ManagedAgent, Seq};
 use serde::{Deserialize, Serialize};
 
 /// One side of the connection to an agent, as of a line that was heard.
@@ -63,9 +63,9 @@ pub(super) struct SentAnswer {
     pub(super) meaning: String,
 }
 
-impl From<&Managed> for PerformedDuties {
+impl From<&ManagedAgent> for PerformedDuties {
     /// What one that is about to start knows: the turns of earlier runs are none of its business.
-    fn from(managed: &Managed) -> Self {
+    fn from(managed: &ManagedAgent) -> Self {
         Self {
             turn: managed.turns,
             interrupted: managed.turns,
@@ -76,9 +76,9 @@ impl From<&Managed> for PerformedDuties {
 }
 
 impl ConnectionState {
-    /// From a bookmark that an earlier host left.
-    pub(super) fn read(bookmark: &Bookmark) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(bookmark.kept.text())
+    /// From a checkpoint that an earlier host left.
+    pub(super) fn read(checkpoint: &Checkpoint) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(checkpoint.state.text())
     }
 }
 
@@ -124,13 +124,13 @@ mod tests {
                 }),
             }],
         };
-        let bookmark = Bookmark {
+        let checkpoint = Checkpoint {
             agent: AgentId::new("a"),
             run: 1,
-            heard: 9,
-            kept: Json::from_value(&kept).unwrap(),
+            offset: 9,
+            state: Json::from_value(&kept).unwrap(),
         };
-        assert_eq!(ConnectionState::read(&bookmark).unwrap(), kept);
+        assert_eq!(ConnectionState::read(&checkpoint).unwrap(), kept);
     }
 
     #[test]

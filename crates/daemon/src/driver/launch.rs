@@ -8,7 +8,7 @@ use countersign_agents::catalog::{self, ResolvedAgent};
 use countersign_agents::runner::{self, RunnerRecord, RunnerStartSpec};
 use countersign_agents::{ProcessTree, claude, protocols, worktree};
 use countersign_core::event::{ProcessKey, Protocol, SpawnOptions};
-use countersign_core::{AgentId, Json, Managed, ManagedInput, Ran};
+use countersign_core::{AgentId, Json, ManagedAgent, ManagedInput, RunEvent};
 
 use crate::crash;
 use crate::ids::random_hex;
@@ -38,8 +38,8 @@ pub(super) async fn launch_agent(
     service: &Service,
     agent: &AgentId,
     name: &str,
-    managed: &Managed,
-) -> Result<(RunnerConnection, Managed), LaunchFailure> {
+    managed: &ManagedAgent,
+) -> Result<(RunnerConnection, ManagedAgent), LaunchFailure> {
     let launch = AgentLaunch {
         service,
         agent,
@@ -82,8 +82,8 @@ struct AgentLaunch<'a> {
 }
 
 impl AgentLaunch<'_> {
-    async fn report(&self, ran: Ran) -> Result<(), LaunchFailure> {
-        let said = ManagedInput::Ran(self.agent.clone(), self.run, ran);
+    async fn report(&self, ran: RunEvent) -> Result<(), LaunchFailure> {
+        let said = ManagedInput::RunReported(self.agent.clone(), self.run, ran);
         self.service.submit_managed(said).await?;
         Ok(())
     }
@@ -91,7 +91,7 @@ impl AgentLaunch<'_> {
     /// Makes the worktree if it is to have one and has none.
     async fn create_worktree(
         &self,
-        managed: &mut Managed,
+        managed: &mut ManagedAgent,
         name: &str,
     ) -> Result<(), LaunchFailure> {
         let (None, Some(wish)) = (&managed.worktree, &managed.options.worktree) else {
@@ -101,7 +101,7 @@ impl AgentLaunch<'_> {
         let made = worktree::create(cwd, name, wish.branch.as_deref());
         let made = made.await.map_err(|error| launch_failure(&error))?;
         managed.worktree = Some(made.clone());
-        self.report(Ran::Placed(made)).await
+        self.report(RunEvent::WorktreeCreated(made)).await
     }
 
     fn build_record(&self, tree: &ProcessTree, protocol: Protocol) -> RunnerRecord {
@@ -166,13 +166,16 @@ impl AgentLaunch<'_> {
     }
 }
 
-fn launched(process: Option<ProcessKey>, record: &RunnerRecord) -> Result<Ran, LaunchFailure> {
+fn launched(process: Option<ProcessKey>, record: &RunnerRecord) -> Result<RunEvent, LaunchFailure> {
     let tree = Json::from_value(record).map_err(|error| launch_failure(&error))?;
-    Ok(Ran::Launched { process, tree })
+    Ok(RunEvent::Launched {
+        process,
+        runner: tree,
+    })
 }
 
 /// The folder that an agent works in.
-pub(super) fn work_folder(managed: &Managed) -> PathBuf {
+pub(super) fn work_folder(managed: &ManagedAgent) -> PathBuf {
     let cwd = Path::new(&managed.options.cwd);
     match &managed.worktree {
         Some(made) => worktree::folder(made, cwd),
@@ -183,7 +186,7 @@ pub(super) fn work_folder(managed: &Managed) -> PathBuf {
 /// How the session of a run is opened: the same for whoever starts it and whoever goes on with it.
 pub(super) fn session_start(
     service: &Service,
-    managed: &Managed,
+    managed: &ManagedAgent,
     record: &RunnerRecord,
 ) -> SessionSpec {
     let options = &managed.options;
@@ -209,7 +212,7 @@ pub(super) fn session_start(
 
 /// The session to go on with, and whether a new one begins from it. Claude Code keeps no session in
 /// which nothing was said, so before the first turn there is none of its own.
-fn session_of(managed: &Managed, protocol: Protocol) -> (Option<String>, bool) {
+fn session_of(managed: &ManagedAgent, protocol: Protocol) -> (Option<String>, bool) {
     let own = managed.session.clone().filter(|_| managed.resumable);
     match (protocol, &managed.options.fork) {
         (Protocol::Claude, fork) if managed.turns == 0 => (fork.clone(), fork.is_some()),

@@ -11,7 +11,7 @@ use countersign_agents::adapter::{
 use countersign_agents::runner::LinkEvent;
 use countersign_core::event::TurnEnded;
 use countersign_core::limits::{AGENT_LINE_BYTES_SHORT, AGENT_LOG_BYTES_KEPT, RUNNER_BYTES_HELD};
-use countersign_core::{Bookmark, Input, ManagedInput, Ran};
+use countersign_core::{Checkpoint, Input, ManagedInput, RunEvent};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -170,7 +170,7 @@ impl Run {
             mode: ready.mode,
             ..AgentReport::default()
         });
-        let opened = Ran::Ready {
+        let opened = RunEvent::Ready {
             session: ready.session,
             resumable: ready.resumable,
         };
@@ -187,8 +187,8 @@ impl Run {
         reader: &mut OutputReader,
     ) -> Result<(), LinkLost> {
         reader.in_turn = false;
-        let ended = Ran::TurnEnded {
-            said: reader.transcript.take(),
+        let ended = RunEvent::TurnEnded {
+            entries: reader.transcript.take(),
             end: Box::new(TurnEnded {
                 agent: self.agent.clone(),
                 turn,
@@ -207,22 +207,23 @@ impl Run {
         reader: &mut OutputReader,
     ) -> Result<(), LinkLost> {
         let request = request.0;
-        self.commit(reader, vec![Ran::Withdrew { request }]).await
+        self.commit(reader, vec![RunEvent::RequestWithdrawn { request }])
+            .await
     }
 
     /// Commits what was heard and then `more`, with how far that is.
-    async fn commit(&self, reader: &mut OutputReader, more: Vec<Ran>) -> Result<(), LinkLost> {
+    async fn commit(&self, reader: &mut OutputReader, more: Vec<RunEvent>) -> Result<(), LinkLost> {
         let mut inputs = self.take_settlements();
         inputs.extend(self.reported(&mut reader.transcript));
         let said = reader.transcript.take();
-        let said = (!said.is_empty()).then_some(Ran::Said(said));
+        let said = (!said.is_empty()).then_some(RunEvent::EntriesAdded(said));
         inputs.extend(said.into_iter().chain(more).map(|ran| self.input(ran)));
         let mark = self.snapshot_unless_partial(reader);
         if inputs.is_empty() && mark.is_none() {
             return Ok(());
         }
-        let bookmark = mark.as_ref().map(|mark| self.bookmark(mark));
-        if let Err(error) = self.service.record_output(inputs, bookmark).await {
+        let checkpoint = mark.as_ref().map(|mark| self.checkpoint(mark));
+        if let Err(error) = self.service.record_output(inputs, checkpoint).await {
             tracing::warn!(agent = %self.agent, %error, "what an agent did was not recorded");
             return Err(LinkLost);
         }
@@ -238,12 +239,12 @@ impl Run {
         (!reader.is_partial).then(|| self.connection().snapshot())
     }
 
-    pub(super) fn bookmark(&self, mark: &ConnectionSnapshot) -> Bookmark {
-        Bookmark {
+    pub(super) fn checkpoint(&self, mark: &ConnectionSnapshot) -> Checkpoint {
+        Checkpoint {
             agent: self.agent.clone(),
             run: self.number,
-            heard: mark.heard,
-            kept: mark.kept.clone(),
+            offset: mark.heard,
+            state: mark.kept.clone(),
         }
     }
 
@@ -257,11 +258,15 @@ impl Run {
 
     pub(super) fn reported(&self, transcript: &mut TranscriptBuffer) -> Option<Input> {
         let report = transcript.take_report(&self.agent)?;
-        Some(self.input(Ran::Reported(Box::new(report))))
+        Some(self.input(RunEvent::Reported(Box::new(report))))
     }
 
-    pub(super) fn input(&self, ran: Ran) -> Input {
-        Input::Managed(ManagedInput::Ran(self.agent.clone(), self.number, ran))
+    pub(super) fn input(&self, ran: RunEvent) -> Input {
+        Input::Managed(ManagedInput::RunReported(
+            self.agent.clone(),
+            self.number,
+            ran,
+        ))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Telling: what the board says is owed goes to the agent, each thing once.
 //!
 //! Invariant: what was told and what was said for it change in one breath, so that whoever goes on
-//! from a bookmark neither forgets nor repeats anything.
+//! from a checkpoint neither forgets nor repeats anything.
 
 use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -10,9 +10,9 @@ use std::time::Duration;
 use countersign_agents::adapter::{
     AgentCommand, ClientRequestError, PermissionAnswer, RequestId, WriteId,
 };
-use countersign_core::event::{Delivery, Outcome, TurnEnded};
+use countersign_core::event::{AnswerDelivery, ApprovalOutcome, TurnEnded};
 use countersign_core::limits::TOLD_MS_HELD;
-use countersign_core::{Approval, ApprovalId, Duty, Input, Ran, Seq};
+use countersign_core::{Approval, ApprovalId, Duty, Input, RunEvent, Seq};
 
 use crate::crash;
 use crate::duty_board::DutyReceiver;
@@ -80,8 +80,8 @@ impl Run {
     fn end_turn(self: &Arc<Self>, turn: u32, why: String) {
         let run = self.clone();
         self.tasks.spawn(async move {
-            let ended = run.input(Ran::TurnEnded {
-                said: Vec::new(),
+            let ended = run.input(RunEvent::TurnEnded {
+                entries: Vec::new(),
                 end: Box::new(TurnEnded {
                     agent: run.agent.clone(),
                     turn,
@@ -176,7 +176,7 @@ impl Run {
         match answered {
             Ok(sent) => self.record_when_written(approval, &connection, sent),
             // The agent took it back, or its turn is over.
-            Err(_) => self.record_delivery(approval, Delivery::Withdrawn),
+            Err(_) => self.record_delivery(approval, AnswerDelivery::Withdrawn),
         }
     }
 
@@ -187,7 +187,7 @@ impl Run {
         };
         match connection.resend_line(&WriteId::Line(told.line)) {
             Some(sent) => self.record_when_written(approval, connection, Some(sent)),
-            None => self.record_delivery(approval, Delivery::Delivered),
+            None => self.record_delivery(approval, AnswerDelivery::Delivered),
         }
     }
 
@@ -199,7 +199,7 @@ impl Run {
         sent: Option<SentLines>,
     ) {
         let Some(sent) = sent else {
-            return self.record_delivery(approval, Delivery::Withdrawn);
+            return self.record_delivery(approval, AnswerDelivery::Withdrawn);
         };
         let told = connection.performed.answers.get(&approval.opened);
         let expected = told.map(|told| (WriteId::Line(told.line), told.meaning.clone()));
@@ -214,7 +214,7 @@ impl Run {
     }
 
     /// Records what became of an answer, together with whatever is committed next.
-    pub(super) fn record_delivery(self: &Arc<Self>, approval: &Approval, delivery: Delivery) {
+    pub(super) fn record_delivery(self: &Arc<Self>, approval: &Approval, delivery: AnswerDelivery) {
         let input = Input::SettleAnswer {
             approval: approval.ask.id.clone(),
             opened: approval.opened,
@@ -277,13 +277,15 @@ fn answer_of(approval: &Approval) -> PermissionAnswer {
         return PermissionAnswer::Cancelled;
     };
     match ended.ending.outcome {
-        Outcome::Allowed => PermissionAnswer::Allow {
+        ApprovalOutcome::Allowed => PermissionAnswer::Allow {
             input: ended.ending.edited_input.clone(),
         },
-        Outcome::Cancelled | Outcome::Gone => PermissionAnswer::Cancelled,
-        Outcome::Denied | Outcome::Answered | Outcome::Expired => PermissionAnswer::Deny {
-            message: ended.ending.message.clone(),
-            stop: ended.ending.stop,
-        },
+        ApprovalOutcome::Cancelled | ApprovalOutcome::Gone => PermissionAnswer::Cancelled,
+        ApprovalOutcome::Denied | ApprovalOutcome::Answered | ApprovalOutcome::Expired => {
+            PermissionAnswer::Deny {
+                message: ended.ending.message.clone(),
+                stop: ended.ending.stop,
+            }
+        }
     }
 }

@@ -37,7 +37,7 @@ impl Run {
         let own = ManagedAsk {
             request: ask.request.0.clone(),
             passes: passes.collect(),
-            hears_words: ask.hears_words,
+            takes_denial_message: ask.takes_denial_message,
             can_edit: ask.can_edit,
             ..ManagedAsk::default()
         };
@@ -88,9 +88,9 @@ impl Run {
         let mut before = self.take_settlements();
         before.extend(self.reported(&mut reader.transcript));
         let mark = self.snapshot_unless_partial(reader);
-        let bookmark = mark.as_ref().map(|mark| self.bookmark(mark));
+        let checkpoint = mark.as_ref().map(|mark| self.checkpoint(mark));
         crash::point("ask_heard");
-        let asked = match self.service.send_ask(request, before, bookmark).await {
+        let asked = match self.service.send_ask(request, before, checkpoint).await {
             Ok(asked) => asked.accepted().await,
             Err(error) => Err(error),
         };
@@ -138,7 +138,7 @@ impl Run {
             keyed: None,
             managed: Some(Box::new(ManagedAsk {
                 run: self.number,
-                said: reader.transcript.take(),
+                entries: reader.transcript.take(),
                 ..own
             })),
         }

@@ -137,7 +137,7 @@ impl Run {
     ) -> Result<(), LinkLost> {
         let own = ManagedAsk {
             request: request.0.0.clone(),
-            hears_words: true,
+            takes_denial_message: true,
             covered_by: described.covered_by,
             ..ManagedAsk::default()
         };

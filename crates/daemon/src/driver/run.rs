@@ -12,7 +12,7 @@ use countersign_agents::{FileRoots, ShellBackend};
 use countersign_core::event::{AgentReported, RunEnd, TranscriptEntry};
 use countersign_core::limits::{AGENT_START_MS, AGENT_STOP_MS, TREE_KILL_MS};
 use countersign_core::{
-    AgentId, Caller, Input, Life, Managed, Principal, PrincipalKey, Ran, Role, Seq,
+    AgentId, Caller, Input, ManagedAgent, Principal, PrincipalKey, Role, RunEvent, RunState, Seq,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -55,7 +55,7 @@ pub(super) struct Run {
 pub(super) struct RunIdentity<'a> {
     pub(super) agent: &'a AgentId,
     pub(super) name: &'a str,
-    pub(super) managed: &'a Managed,
+    pub(super) managed: &'a ManagedAgent,
 }
 
 impl Run {
@@ -103,7 +103,10 @@ impl Run {
             shells: Arc::new(RunnerShells::new(connected.link.sender)),
             tasks: TaskTracker::new(),
             over: CancellationToken::new(),
-            ready: watch::Sender::new(matches!(managed.life, Life::Ready | Life::Stopping)),
+            ready: watch::Sender::new(matches!(
+                managed.run_state,
+                RunState::Ready | RunState::Stopping
+            )),
             fatal: watch::Sender::new(None),
             unsent_settlements: Mutex::default(),
             followed: Mutex::default(),
@@ -118,11 +121,11 @@ impl Run {
     /// Says what is to be said before anything is heard: what comes may be the answer to it.
     async fn resume(
         self: &Arc<Self>,
-        managed: &Managed,
+        managed: &ManagedAgent,
         start: SessionSpec,
         duties: &mut DutyReceiver,
     ) {
-        if managed.life == Life::Requested || managed.life == Life::Launched {
+        if managed.run_state == RunState::Requested || managed.run_state == RunState::Launched {
             // What cannot be said shows as a session that never opens.
             let sent = self.connection().order(AgentCommand::Start(start));
             self.confirm_when_written(sent.ok().flatten());
@@ -209,8 +212,8 @@ impl Run {
             is_clean: last.ended.is_some(),
             link: last.link,
             report: last.report,
-            exited: Ran::Exited {
-                said: last.said,
+            exited: RunEvent::Exited {
+                entries: last.said,
                 end,
                 message: words,
             },
@@ -329,8 +332,8 @@ pub(super) fn failed_run(run: u32, end: RunEnd, message: String) -> FinishedRun 
         is_clean: false,
         link: None,
         report: None,
-        exited: Ran::Exited {
-            said: Vec::new(),
+        exited: RunEvent::Exited {
+            entries: Vec::new(),
             end,
             message,
         },

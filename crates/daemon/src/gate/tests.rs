@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use countersign_core::event::{AgentRole, Scope, SpawnOptions};
+use countersign_core::event::{AgentRole, GrantScope, SpawnOptions};
 use countersign_core::{
-    Caller, Context, CreateGrant, GrantDraft, Input, Json, ManagedInput, Presence, SpawnAgent,
-    decide,
+    Caller, ConnectionPresence, CreateGrant, DecisionContext, GrantDraft, Input, Json,
+    ManagedInput, SpawnAgent, decide,
 };
 use tempfile::TempDir;
 
@@ -61,8 +61,8 @@ impl World {
     }
 
     fn feed(&mut self, input: Input) {
-        let presence = Presence::default();
-        let context = Context {
+        let presence = ConnectionPresence::default();
+        let context = DecisionContext {
             now: Timestamp(1),
             presence: &presence,
             expiry_held_until: Timestamp(0),
@@ -85,9 +85,9 @@ impl World {
             draft: GrantDraft {
                 rule: rule.to_owned(),
                 effect,
-                scope: Scope {
+                scope: GrantScope {
                     session,
-                    ..Scope::default()
+                    ..GrantScope::default()
                 },
                 expires_in_ms: None,
                 uses: None,

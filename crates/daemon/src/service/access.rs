@@ -7,7 +7,7 @@ use std::time::Duration;
 use countersign_agents::{marks_of, marks_of_cgroup};
 use countersign_core::event::ProcessKey;
 use countersign_core::{
-    Agent, AgentId, Caller, CreateToken, Input, Principal, PrincipalKey, Role, State, Token,
+    AccessToken, Agent, AgentId, Caller, CreateToken, Input, Principal, PrincipalKey, Role, State,
     TokenId, hex,
 };
 use sha2::{Digest as _, Sha256};
@@ -26,7 +26,7 @@ impl Service {
         role: Role,
         name: String,
         ttl: Option<Duration>,
-    ) -> ServiceResult<(String, Token)> {
+    ) -> ServiceResult<(String, AccessToken)> {
         let id = TokenId::new(format!("token-{}", random_hex::<6>()));
         self.create_token_as(id, caller, role, name, ttl).await
     }
@@ -38,7 +38,7 @@ impl Service {
         role: Role,
         name: String,
         ttl: Option<Duration>,
-    ) -> ServiceResult<(String, Token)> {
+    ) -> ServiceResult<(String, AccessToken)> {
         let secret = new_secret();
         let ttl_ms = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         let input = CreateToken {
@@ -63,7 +63,7 @@ impl Service {
     }
 
     /// Tokens that are valid, by name.
-    pub async fn tokens(&self) -> ServiceResult<Vec<Token>> {
+    pub async fn tokens(&self) -> ServiceResult<Vec<AccessToken>> {
         let now = self.now();
         self.read(move |view| {
             let valid = view
@@ -229,7 +229,7 @@ fn has_trees(state: &State) -> bool {
 fn find_holder(state: &State, mark: &str) -> Option<AgentId> {
     let has_it = |agent: &&Agent| {
         let managed = agent.managed.as_ref();
-        managed.is_some_and(|managed| managed.tree.text().contains(mark))
+        managed.is_some_and(|managed| managed.runner.text().contains(mark))
     };
     let long_enough = mark.len() >= 16;
     let found = state.agents().find(has_it).filter(|_| long_enough)?;

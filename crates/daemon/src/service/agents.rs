@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use countersign_core::event::Device;
 use countersign_core::{
-    Agent, AgentId, Caller, Input, Notify, OpenCounts, PutDevice, RegisterAgent, Rejection,
-    SetStatus,
+    Agent, AgentId, Caller, Input, OpenCounts, PutDevice, RegisterAgent, Rejection,
+    SendNotification, SetStatus,
 };
 
 use crate::feed::FeedEntry;
@@ -64,7 +64,7 @@ impl Service {
     }
 
     /// Tells everybody something.
-    pub async fn notify(&self, input: Notify) -> ServiceResult<Arc<FeedEntry>> {
-        event(self.submit(Input::Notify(input)).await?)
+    pub async fn notify(&self, input: SendNotification) -> ServiceResult<Arc<FeedEntry>> {
+        event(self.submit(Input::SendNotification(input)).await?)
     }
 }

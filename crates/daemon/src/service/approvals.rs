@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use countersign_core::event::{Delivery, Effect, Outcome};
+use countersign_core::event::{AnswerDelivery, ApprovalOutcome, Effect};
 use countersign_core::{
-    AgentId, Answer, Approval, ApprovalId, AskRequest, Caller, GrantId, Input, PrincipalKey,
-    Rejection, ResolveApproval, Role, answer_again,
+    AgentId, Approval, ApprovalAnswer, ApprovalId, AskRequest, Caller, GrantId, Input,
+    PrincipalKey, Rejection, ResolveApproval, Role, answer_again,
 };
 use countersign_store::ApprovalQuery;
 use tokio::sync::oneshot;
@@ -56,7 +56,7 @@ impl Service {
         &self,
         caller: Caller,
         id: ApprovalId,
-        answer: Answer,
+        answer: ApprovalAnswer,
     ) -> ServiceResult<(Approval, bool)> {
         if caller.principal.agent().is_some() {
             return self.answer_as_orchestrator(caller, id, answer).await;
@@ -83,7 +83,7 @@ impl Service {
         &self,
         caller: Caller,
         id: ApprovalId,
-        answer: Answer,
+        answer: ApprovalAnswer,
     ) -> ServiceResult<(Approval, bool)> {
         let input = resolve_input(&caller, &id, &answer);
         let reply = self.submit(Input::ResolveApproval(input)).await;
@@ -96,7 +96,7 @@ impl Service {
         &self,
         caller: Caller,
         id: ApprovalId,
-        answer: Answer,
+        answer: ApprovalAnswer,
     ) -> ServiceResult<(Approval, bool)> {
         let wanted = id.clone();
         let facts = self.read(move |view| {
@@ -127,7 +127,7 @@ impl Service {
     async fn finish_answer(
         &self,
         reply: ServiceResult<CommandReply>,
-        (caller, id, answer): (Caller, ApprovalId, Answer),
+        (caller, id, answer): (Caller, ApprovalId, ApprovalAnswer),
     ) -> ServiceResult<(Approval, bool)> {
         match reply {
             Ok(CommandReply::Passed(approval)) => Ok((*approval, true)),
@@ -216,7 +216,7 @@ impl Service {
         if found.is_pending() || caller.principal.agent().is_none() {
             return Ok(found);
         }
-        approval(self.submit(Input::TellAnswer(Box::new(found))).await?)
+        approval(self.submit(Input::DeliverAnswer(Box::new(found))).await?)
     }
 
     /// Waits until an approval ends, or `limit` is over; then it is given as it is.
@@ -230,7 +230,7 @@ impl Service {
         let found = self.load_approval(caller, id.clone()).await?;
         let tell = found.was_asked_by(&caller.principal);
         if !found.is_pending() {
-            let told = Input::TellAnswer(Box::new(found.clone()));
+            let told = Input::DeliverAnswer(Box::new(found.clone()));
             return if tell {
                 approval(self.submit(told).await?)
             } else {
@@ -261,7 +261,7 @@ impl Service {
     pub async fn settle_answer(
         &self,
         approval: &Approval,
-        delivery: Delivery,
+        delivery: AnswerDelivery,
     ) -> ServiceResult<()> {
         self.send(SupervisorCommand::Input(settled(approval, delivery), None))
             .await
@@ -299,7 +299,7 @@ impl Service {
     }
 }
 
-fn resolve_input(caller: &Caller, id: &ApprovalId, answer: &Answer) -> ResolveApproval {
+fn resolve_input(caller: &Caller, id: &ApprovalId, answer: &ApprovalAnswer) -> ResolveApproval {
     ResolveApproval {
         caller: caller.clone(),
         approval: id.clone(),
@@ -315,10 +315,13 @@ pub(super) fn new_grant_id() -> GrantId {
 }
 
 /// What an answer is remembered as, if it can be.
-fn effect_of(outcome: Outcome) -> Option<Effect> {
+fn effect_of(outcome: ApprovalOutcome) -> Option<Effect> {
     match outcome {
-        Outcome::Allowed => Some(Effect::Allow),
-        Outcome::Denied => Some(Effect::Deny),
-        Outcome::Answered | Outcome::Cancelled | Outcome::Expired | Outcome::Gone => None,
+        ApprovalOutcome::Allowed => Some(Effect::Allow),
+        ApprovalOutcome::Denied => Some(Effect::Deny),
+        ApprovalOutcome::Answered
+        | ApprovalOutcome::Cancelled
+        | ApprovalOutcome::Expired
+        | ApprovalOutcome::Gone => None,
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use countersign_core::limits::RECOVERY_MS;
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Ask, AskRequest, Bookmark, Input, Rejection, is_own_tool,
+    AgentId, Approval, ApprovalId, Ask, AskRequest, Checkpoint, Input, Rejection, is_own_tool,
 };
 use tokio::sync::oneshot;
 
@@ -76,13 +76,13 @@ impl Service {
     /// An ask of a managed agent enters the loop; what follows from it is a duty, so nobody has to
     /// wait for more than its acceptance. What is sent after this is decided after it.
     ///
-    /// `before` is decided right before it, and if any of that is refused the ask is too. The bookmark
+    /// `before` is decided right before it, and if any of that is refused the ask is too. The checkpoint
     /// is committed with the ask if it is accepted: opened, settled by rules, or covered.
     pub(crate) async fn send_ask(
         &self,
         request: AskRequest,
         before: Vec<Input>,
-        bookmark: Option<Bookmark>,
+        checkpoint: Option<Checkpoint>,
     ) -> ServiceResult<PendingAsk> {
         let seen = *self.shared.rulebook.changes().borrow();
         let facts = self.request_facts(&request).await?;
@@ -92,7 +92,7 @@ impl Service {
         };
         let command = AskCommand {
             before,
-            bookmark,
+            checkpoint,
             ..ask_command(request, assessed)
         };
         Ok(PendingAsk {
@@ -208,7 +208,7 @@ fn ask_command(request: AskRequest, assessed: Option<Box<AssessedAsk>>) -> AskCo
         request: Box::new(request),
         assessed,
         before: Vec::new(),
-        bookmark: None,
+        checkpoint: None,
     }
 }
 

@@ -6,8 +6,8 @@ use countersign_agents::{catalog, protocols};
 use countersign_core::event::{Protocol, SpawnOptions, TranscriptAdded};
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
-    Agent, AgentId, Bookmark, Caller, Children, Committed, Event, Input, Managed, ManagedInput,
-    OpenCounts, Rejection, Seq, SpawnAgent, State, Timestamp,
+    Agent, AgentId, Caller, Checkpoint, ChildrenPolicy, CommittedEvent, Event, Input, ManagedAgent,
+    ManagedInput, OpenCounts, Rejection, Seq, SpawnAgent, State, Timestamp,
 };
 use countersign_store::{EventHistory, EventQuery, StoreError};
 use tokio::sync::oneshot;
@@ -157,7 +157,7 @@ impl Service {
         &self,
         caller: &Caller,
         agent: AgentId,
-        children: Option<Children>,
+        children: Option<ChildrenPolicy>,
     ) -> ServiceResult<(Agent, OpenCounts)> {
         let caller = caller.clone();
         self.submit_managed(ManagedInput::Kill {
@@ -191,7 +191,7 @@ impl Service {
                 return Ok(());
             }
             for agent in live {
-                let children = Some(Children::Keep);
+                let children = Some(ChildrenPolicy::Keep);
                 match self.kill_agent(caller, agent.id().clone(), children).await {
                     Ok(_) | Err(ServiceError::Rejected(Rejection::AgentEnded(_))) => {}
                     Err(error) => return Err(error),
@@ -280,17 +280,17 @@ impl Service {
     }
 
     /// What an agent was heard to say, and how far it was heard with that: on the record when this
-    /// returns. If any of it is refused, the rest is on the record and the bookmark is not. One about
+    /// returns. If any of it is refused, the rest is on the record and the checkpoint is not. One about
     /// a run that is over is dropped.
     pub(crate) async fn record_output(
         &self,
         inputs: Vec<Input>,
-        bookmark: Option<Bookmark>,
+        checkpoint: Option<Checkpoint>,
     ) -> ServiceResult<()> {
         let (answer, wait) = oneshot::channel();
         self.send(SupervisorCommand::RecordOutput {
             inputs,
-            bookmark,
+            checkpoint,
             answer,
         })
         .await?;
@@ -298,8 +298,11 @@ impl Service {
     }
 
     /// How far an agent was heard, as it is on the record.
-    pub(crate) async fn find_bookmark(&self, agent: AgentId) -> ServiceResult<Option<Bookmark>> {
-        self.history(move |history| history.find_bookmark(&agent))
+    pub(crate) async fn find_checkpoint(
+        &self,
+        agent: AgentId,
+    ) -> ServiceResult<Option<Checkpoint>> {
+        self.history(move |history| history.find_checkpoint(&agent))
             .await
     }
 
@@ -395,7 +398,7 @@ impl Service {
 fn is_followed(
     history: &dyn EventHistory,
     query: &EventQuery,
-    page: &[Committed],
+    page: &[CommittedEvent],
 ) -> Result<bool, StoreError> {
     let Some(last) = page.last() else {
         return Ok(false);
@@ -427,7 +430,7 @@ fn look_at(state: &State, wanted: &[AgentId]) -> Result<Option<Agents>, Rejectio
 }
 
 /// The session that another agent can begin from.
-fn session_to_fork(managed: &Managed) -> Result<String, &'static str> {
+fn session_to_fork(managed: &ManagedAgent) -> Result<String, &'static str> {
     if protocols::find_protocol(&managed.options) != Protocol::Claude {
         return Err("only agents that run as Claude Code natively can be forked");
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_core::limits::PAGE_ROWS_MAX;
-use countersign_core::{Caller, Committed, Event, Input, Rejection, Seq, Timestamp};
+use countersign_core::{Caller, CommittedEvent, Event, Input, Rejection, Seq, Timestamp};
 use countersign_store::{EventQuery, RescuedRecord};
 use tokio::sync::oneshot;
 
@@ -22,7 +22,7 @@ impl Service {
         &self,
         mut query: EventQuery,
         filter: EventFilter,
-    ) -> ServiceResult<Vec<Committed>> {
+    ) -> ServiceResult<Vec<CommittedEvent>> {
         query.agent = filter.agent.clone();
         query.kinds = filter.stored_kinds().or_else(|| Some(public_kinds()));
         let wanted = query.limit;

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use countersign_core::event::{Effect, Outcome};
+use countersign_core::event::{ApprovalOutcome, Effect};
 use countersign_core::limits::PAGE_ROWS_MAX;
-use countersign_core::{Approval, ApprovalId, By, Caller, Role, Timestamp};
+use countersign_core::{Approval, ApprovalId, Caller, RecordedActor, Role, Timestamp};
 use countersign_rules::{RuleSet, Verdict};
 use countersign_store::{ApprovalQuery, EventHistory, StatusFilter, StoreError};
 use sha2::{Digest as _, Sha256};
@@ -57,9 +57,9 @@ pub struct BacktestContradiction {
     /// The ask.
     pub approval: ApprovalId,
     /// What was decided.
-    pub decided: Outcome,
+    pub decided: ApprovalOutcome,
     /// Who decided.
-    pub by: By,
+    pub by: RecordedActor,
     /// What the rule says.
     pub verdict: Verdict,
 }
@@ -107,9 +107,9 @@ impl Service {
 /// An ask that a person decided, taken apart.
 struct DecidedAsk {
     id: ApprovalId,
-    outcome: Outcome,
+    outcome: ApprovalOutcome,
     edited: bool,
-    by: By,
+    by: RecordedActor,
     at: Timestamp,
     /// Of tool, folder and input, to tell whether the same was asked again.
     digest: [u8; 32],
@@ -174,7 +174,7 @@ fn assess_decided(rulebook: &Rulebook, approval: &Approval) -> Option<DecidedAsk
     let outcome = ended.ending.outcome;
     if !matches!(
         outcome,
-        Outcome::Allowed | Outcome::Denied | Outcome::Answered
+        ApprovalOutcome::Allowed | ApprovalOutcome::Denied | ApprovalOutcome::Answered
     ) {
         return None;
     }
@@ -253,8 +253,8 @@ fn is_settled(verdict: &Verdict) -> bool {
 /// Who changed the input before allowing it did not want it as it was asked.
 fn agrees(decided: &DecidedAsk, effect: Effect) -> bool {
     match effect {
-        Effect::Allow => decided.outcome == Outcome::Allowed && !decided.edited,
-        Effect::Deny => decided.outcome == Outcome::Denied,
+        Effect::Allow => decided.outcome == ApprovalOutcome::Allowed && !decided.edited,
+        Effect::Deny => decided.outcome == ApprovalOutcome::Denied,
         Effect::Ask => false,
     }
 }

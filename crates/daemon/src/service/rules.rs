@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use countersign_core::event::{Effect, Grant, Verdict};
 use countersign_core::{
-    Agent, AgentId, Approval, ApprovalId, Asking, Caller, CreateGrant, GrantDraft, GrantId,
+    Agent, AgentId, Approval, ApprovalId, AskerScope, Caller, CreateGrant, GrantDraft, GrantId,
     GrantState, Input, Json, Rejection, Timestamp,
 };
 use countersign_rules::{Candidate, Entry, Origin, Rule};
@@ -197,7 +197,7 @@ impl Service {
             .read(move |view| {
                 let agent = check.agent.as_ref();
                 let judged = view.gate.judge(view.state, &assessed, agent, now);
-                let asking = Asking {
+                let asking = AskerScope {
                     agent,
                     project: judged.project.as_deref(),
                 };
@@ -325,7 +325,7 @@ impl Service {
 }
 
 /// The grants that count for whoever asks.
-fn counting_grants(view: StateView<'_>, asking: Asking<'_>, now: Timestamp) -> Vec<Arc<Grant>> {
+fn counting_grants(view: StateView<'_>, asking: AskerScope<'_>, now: Timestamp) -> Vec<Arc<Grant>> {
     let grants = view.state.grants();
     grants
         .filter(|grant| view.state.grant_counts(&grant.grant.id, asking, now))

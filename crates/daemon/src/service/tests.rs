@@ -2,8 +2,8 @@
 
 use countersign_core::event::SpawnOptions;
 use countersign_core::{
-    ApprovalId, AskRequest, Bookmark, Caller, Json, ManagedAsk, ManagedInput, PrincipalKey, Ran,
-    ResolveApproval, Role, SpawnAgent,
+    ApprovalId, AskRequest, Caller, Checkpoint, Json, ManagedAsk, ManagedInput, PrincipalKey,
+    ResolveApproval, Role, RunEvent, SpawnAgent,
 };
 use tempfile::TempDir;
 
@@ -36,12 +36,12 @@ async fn host(folder: &TempDir, adopted: &[&str]) -> (Service, SupervisorExit) {
     (service, stopped)
 }
 
-fn bookmark(agent: &str) -> Bookmark {
-    Bookmark {
+fn checkpoint(agent: &str) -> Checkpoint {
+    Checkpoint {
         agent: AgentId::new(agent),
         run: 1,
-        heard: 7,
-        kept: Json::null(),
+        offset: 7,
+        state: Json::null(),
     }
 }
 
@@ -60,12 +60,12 @@ async fn spawn(service: &Service, agent: &str) {
     };
     let wanted = ManagedInput::Spawn(Box::new(spawn));
     service.submit_managed(wanted).await.unwrap();
-    let ready = Ran::Ready {
+    let ready = RunEvent::Ready {
         session: "s".to_owned(),
         resumable: true,
     };
-    let ready = ManagedInput::Ran(AgentId::new(agent), 1, ready);
-    let heard = service.record_output(vec![Input::Managed(ready)], Some(bookmark(agent)));
+    let ready = ManagedInput::RunReported(AgentId::new(agent), 1, ready);
+    let heard = service.record_output(vec![Input::Managed(ready)], Some(checkpoint(agent)));
     heard.await.unwrap();
 }
 
@@ -98,9 +98,9 @@ async fn allow(service: &Service, agent: &str) {
         keyed: None,
         managed: Some(Box::new(own)),
     };
-    let further = Bookmark {
-        heard: 9,
-        ..bookmark(agent)
+    let further = Checkpoint {
+        offset: 9,
+        ..checkpoint(agent)
     };
     let asked = service.send_ask(request, Vec::new(), Some(further));
     asked.await.unwrap().accepted().await.unwrap();
@@ -108,9 +108,9 @@ async fn allow(service: &Service, agent: &str) {
         delegated: None,
         caller: caller(Role::Operator, "ann"),
         approval: id,
-        answer: countersign_core::Answer {
+        answer: countersign_core::ApprovalAnswer {
             resolution: "approve".to_owned(),
-            ..countersign_core::Answer::default()
+            ..countersign_core::ApprovalAnswer::default()
         },
         grant_ids: Vec::new(),
     };
@@ -118,7 +118,7 @@ async fn allow(service: &Service, agent: &str) {
     resolved.await.unwrap();
 }
 
-async fn delivery(service: &Service, agent: &str) -> Delivery {
+async fn delivery(service: &Service, agent: &str) -> AnswerDelivery {
     let id = ApprovalId::new(format!("ask of {agent}"));
     let found = service.history(move |history| history.find_approval(&id));
     found.await.unwrap().unwrap().delivery
@@ -137,12 +137,15 @@ async fn what_an_adopted_agent_is_owed_stays_owed_and_everybody_elses_is_unknown
     drop(service);
 
     let (service, _stopped) = host(&folder, &["adopted"]).await;
-    assert_eq!(delivery(&service, "adopted").await, Delivery::Attempted);
-    assert_eq!(delivery(&service, "gone").await, Delivery::Unknown);
-    let find = async |agent| service.find_bookmark(AgentId::new(agent)).await.unwrap();
-    let further = Bookmark {
-        heard: 9,
-        ..bookmark("adopted")
+    assert_eq!(
+        delivery(&service, "adopted").await,
+        AnswerDelivery::Attempted
+    );
+    assert_eq!(delivery(&service, "gone").await, AnswerDelivery::Unknown);
+    let find = async |agent| service.find_checkpoint(AgentId::new(agent)).await.unwrap();
+    let further = Checkpoint {
+        offset: 9,
+        ..checkpoint("adopted")
     };
     assert_eq!(find("adopted").await, Some(further));
     assert_eq!(find("gone").await, None);

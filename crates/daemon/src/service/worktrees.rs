@@ -6,7 +6,7 @@ use countersign_agents::ContainmentMethod;
 use countersign_agents::catalog::{self, AgentSearchPaths, KnownAgent, ResolvedAgent};
 use countersign_agents::worktree::{self, DiscardWork, RemovalOutcome, WorktreeDiff};
 use countersign_core::event::Worktree;
-use countersign_core::{AgentId, Caller, Managed, ManagedInput, Rejection};
+use countersign_core::{AgentId, Caller, ManagedAgent, ManagedInput, Rejection};
 
 use crate::reply::ServiceError;
 use crate::supervisor::chain;
@@ -55,7 +55,7 @@ impl Service {
         Ok(removed)
     }
 
-    async fn load_worktree(&self, agent: AgentId) -> ServiceResult<(Arc<Managed>, Worktree)> {
+    async fn load_worktree(&self, agent: AgentId) -> ServiceResult<(Arc<ManagedAgent>, Worktree)> {
         let (found, _) = self.load_agent(agent.clone()).await?;
         let managed = found
             .managed

@@ -1,11 +1,11 @@
 //! What agents were heard to say: inputs that are decided together with how far the agent was heard.
 //!
-//! Invariants: a bookmark is committed in the batch that decides everything it counts in, or not at
+//! Invariants: a checkpoint is committed in the batch that decides everything it counts in, or not at
 //! all; one about a run that is over is never kept.
 
 use std::collections::BTreeMap;
 
-use countersign_core::{AgentId, AskRequest, Bookmark, Event, Input, Rejection};
+use countersign_core::{AgentId, AskRequest, Checkpoint, Event, Input, Rejection};
 
 use super::{CommitBatch, PendingReply, ReplySender, Supervisor};
 use crate::gate::AssessedAsk;
@@ -19,22 +19,22 @@ pub(crate) struct AskCommand {
     /// What is decided right before it.
     pub(crate) before: Vec<Input>,
     /// How far its agent was heard, this ask counted in.
-    pub(crate) bookmark: Option<Bookmark>,
+    pub(crate) checkpoint: Option<Checkpoint>,
 }
 
 impl Supervisor {
-    /// Decides what was heard. If any of it was refused the bookmark is not taken, and the first no
+    /// Decides what was heard. If any of it was refused the checkpoint is not taken, and the first no
     /// is the answer; the rest stays.
     pub(super) fn record_output(
         &mut self,
         inputs: Vec<Input>,
-        bookmark: Option<Bookmark>,
+        checkpoint: Option<Checkpoint>,
         answer: ReplySender<CommandReply>,
         batch: &mut CommitBatch,
     ) {
         let heard = self.decide_all(inputs, batch);
-        if let (Ok(()), Some(bookmark)) = (&heard, bookmark) {
-            self.note_checkpoint(bookmark, batch);
+        if let (Ok(()), Some(checkpoint)) = (&heard, checkpoint) {
+            self.note_checkpoint(checkpoint, batch);
         }
         let heard = heard.map(|()| PendingReply::Ready(CommandReply::Nothing));
         batch
@@ -61,8 +61,8 @@ impl Supervisor {
             }
             self.decide_one(Input::RequestApproval(request), batch)
         });
-        if let (Ok(_), Some(bookmark)) = (&decided, command.bookmark) {
-            self.note_checkpoint(bookmark, batch);
+        if let (Ok(_), Some(checkpoint)) = (&decided, command.checkpoint) {
+            self.note_checkpoint(checkpoint, batch);
         }
         batch
             .replies
@@ -79,22 +79,22 @@ impl Supervisor {
         all
     }
 
-    fn note_checkpoint(&self, bookmark: Bookmark, batch: &mut CommitBatch) {
-        let agent = self.state.find_agent(&bookmark.agent);
+    fn note_checkpoint(&self, checkpoint: Checkpoint, batch: &mut CommitBatch) {
+        let agent = self.state.find_agent(&checkpoint.agent);
         let managed = agent.and_then(|agent| agent.managed.as_deref());
-        if managed.is_some_and(|managed| managed.is_live() && managed.run == bookmark.run) {
-            batch.bookmarks.put(bookmark);
+        if managed.is_some_and(|managed| managed.is_live() && managed.run == checkpoint.run) {
+            batch.checkpoints.put(checkpoint);
         }
     }
 }
 
-/// What one batch does to bookmarks: the last word about each agent.
+/// What one batch does to checkpoints: the last word about each agent.
 #[derive(Default)]
-pub(super) struct CheckpointChanges(BTreeMap<AgentId, Option<Bookmark>>);
+pub(super) struct CheckpointChanges(BTreeMap<AgentId, Option<Checkpoint>>);
 
 impl CheckpointChanges {
-    fn put(&mut self, bookmark: Bookmark) {
-        self.0.insert(bookmark.agent.clone(), Some(bookmark));
+    fn put(&mut self, checkpoint: Checkpoint) {
+        self.0.insert(checkpoint.agent.clone(), Some(checkpoint));
     }
 
     /// Where a run ends or begins, how far an earlier one was heard no longer matters.
@@ -111,7 +111,7 @@ impl CheckpointChanges {
         self.0.is_empty()
     }
 
-    pub(super) fn into_changes(self) -> Vec<(AgentId, Option<Bookmark>)> {
+    pub(super) fn into_changes(self) -> Vec<(AgentId, Option<Checkpoint>)> {
         self.0.into_iter().collect()
     }
 }

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use countersign_core::limits::WAITERS_PER_SUBJECT_MAX;
 use countersign_core::{
-    Approval, ApprovalId, Committed, Event, Input, Question, QuestionEnded, QuestionId, Rejection,
-    Seq, Timestamp,
+    Approval, ApprovalId, CommittedEvent, Event, Input, Question, QuestionEnd, QuestionId,
+    Rejection, Seq, Timestamp,
 };
 
 use super::{CommitBatch, PendingReply, ReplySender, Supervisor, refuse_with};
@@ -114,7 +114,7 @@ impl Supervisor {
         batch: &mut CommitBatch,
     ) {
         if let (Event::QuestionEnded(e), Some(question)) = (event, question) {
-            question.ended = Some(QuestionEnded {
+            question.ended = Some(QuestionEnd {
                 ending: e.ending.clone(),
                 seq,
                 at,
@@ -128,7 +128,7 @@ impl Supervisor {
 
     /// If the last event ended an approval with waiters, they are told in the same commit.
     pub(super) fn end_approval_waits(&mut self, batch: &mut CommitBatch) {
-        let Some(Committed {
+        let Some(CommittedEvent {
             event: Event::ApprovalResolved(resolved),
             ..
         }) = batch.entries.last()
@@ -163,7 +163,7 @@ impl Supervisor {
 
     /// Records that the asker is about to be told.
     fn record_attempt(&mut self, approval: Approval, batch: &mut CommitBatch) -> Approval {
-        let told = self.decide_and_apply(Input::TellAnswer(Box::new(approval.clone())), batch);
+        let told = self.decide_and_apply(Input::DeliverAnswer(Box::new(approval.clone())), batch);
         if let Ok(PendingReply::Ready(CommandReply::Approval(told))) = told {
             *told
         } else {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_core::event::Effect;
-use countersign_core::{Changes, Committed, Snapshot};
+use countersign_core::{CommitChanges, CommittedEvent, Snapshot};
 use countersign_daemon::{EventLog, HostSettings, StoreError};
 
 use crate::fixture::{ann, draft};
@@ -20,7 +20,11 @@ impl EventLog for Counting {
         self.log.load()
     }
 
-    fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError> {
+    fn append(
+        &mut self,
+        entries: &[CommittedEvent],
+        changes: &CommitChanges,
+    ) -> Result<(), StoreError> {
         self.rows
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

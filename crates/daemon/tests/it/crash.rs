@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-use countersign_core::event::{Effect, Outcome};
+use countersign_core::event::{ApprovalOutcome, Effect};
 use countersign_daemon::ApprovalQuery;
 
 use crate::fixture::{ann, draft, once, open, outcome, request};
@@ -96,7 +96,8 @@ async fn check(folder: &Path, crash_at: &str) {
     for approval in service.approvals(all).await.unwrap() {
         let text = approval.ask.input.as_ref().unwrap().text().to_owned();
         let ended = approval.ended.as_ref();
-        if text.contains("once") && ended.is_some_and(|end| end.ending.outcome == Outcome::Allowed)
+        if text.contains("once")
+            && ended.is_some_and(|end| end.ending.outcome == ApprovalOutcome::Allowed)
         {
             allowed.push(text);
         }

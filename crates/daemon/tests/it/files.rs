@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_core::event::{Effect, Scope};
+use countersign_core::event::{Effect, GrantScope};
 use countersign_core::{Approval, AskRequest};
 use countersign_daemon::{
     CheckRequest, GrantDraft, HostSettings, Rulebook, RulebookConfig, Service, SupervisorExit,
@@ -169,9 +169,9 @@ async fn a_grant_for_a_project_counts_in_it_alone() {
     let one = place.path("one").to_str().unwrap().to_owned();
     let rules = place.service.rules(&ann(), Some(one)).await.unwrap();
     let grant = GrantDraft {
-        scope: Scope {
+        scope: GrantScope {
             project: rules.project,
-            ..Scope::default()
+            ..GrantScope::default()
         },
         ..draft(Effect::Allow, "Bash(make:*)")
     };
@@ -193,9 +193,9 @@ async fn a_folder_in_the_input_is_where_an_ask_is_judged() {
     let deny = "deny = [\"Bash(make clean:*)\"]\n";
     place.write("two/.countersign/rules.toml", deny);
     let rules = place.service.rules(&ann(), Some(path("one"))).await;
-    let scope = Scope {
+    let scope = GrantScope {
         project: rules.unwrap().project,
-        ..Scope::default()
+        ..GrantScope::default()
     };
     let grant = GrantDraft {
         scope,

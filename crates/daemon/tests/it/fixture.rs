@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use countersign_core::event::{AgentProfile, Display, Effect, Scope};
+use countersign_core::event::{AgentDisplay, AgentProfile, Effect, GrantScope};
 use countersign_core::{
-    AgentId, Answer, Approval, ApprovalId, AskRequest, Caller, Json, Principal, PrincipalKey,
-    RegisterAgent, Role,
+    AgentId, Approval, ApprovalAnswer, ApprovalId, AskRequest, Caller, Json, Principal,
+    PrincipalKey, RegisterAgent, Role,
 };
 use countersign_daemon::{GrantDraft, HostSettings, Service, SupervisorExit, random_hex};
 use tempfile::TempDir;
@@ -62,7 +62,7 @@ impl Host {
                 capabilities: Vec::new(),
                 project: None,
                 pid: None,
-                display: Display::default(),
+                display: AgentDisplay::default(),
                 metadata: Json::null(),
             },
         };
@@ -138,7 +138,7 @@ pub(crate) fn draft(effect: Effect, rule: &str) -> GrantDraft {
     GrantDraft {
         rule: rule.to_owned(),
         effect,
-        scope: Scope::default(),
+        scope: GrantScope::default(),
         expires_in_ms: None,
         uses: None,
         origin: None,
@@ -152,10 +152,10 @@ pub(crate) fn once(rule: &str) -> GrantDraft {
     }
 }
 
-pub(crate) fn answer(resolution: &str, remember: Vec<GrantDraft>) -> Answer {
-    Answer {
+pub(crate) fn answer(resolution: &str, remember: Vec<GrantDraft>) -> ApprovalAnswer {
+    ApprovalAnswer {
         resolution: resolution.to_owned(),
         remember,
-        ..Answer::default()
+        ..ApprovalAnswer::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Grants settle asks: those to come, those that are open, and those in between.
 
-use countersign_core::event::{Delivery, Effect, Scope};
+use countersign_core::event::{AnswerDelivery, Effect, GrantScope};
 use countersign_core::{AgentId, Json, Rejection, Role};
 use countersign_daemon::{CheckRequest, GrantDraft, ServiceError};
 use tokio_util::task::TaskTracker;
@@ -25,7 +25,10 @@ async fn an_ask_that_a_grant_allows_is_answered_in_its_own_reply() {
     let before = commits();
     let asked = host.asks("bot", "git status -s").await;
     assert_eq!(outcome(&asked), "Allowed by rules");
-    assert_eq!((asked.delivery, asked.deliveries), (Delivery::Attempted, 1));
+    assert_eq!(
+        (asked.delivery, asked.deliveries),
+        (AnswerDelivery::Attempted, 1)
+    );
     assert_eq!(commits(), before + 1, "asked, answered and told in one");
     let message = asked.ended.unwrap().ending.message.clone().unwrap();
     let id = &added.grant.grant.id;
@@ -160,9 +163,9 @@ async fn grants_and_their_sessions_outlive_a_restart() {
     let host = Host::start().await;
     host.register("bot").await;
     let session = GrantDraft {
-        scope: Scope {
+        scope: GrantScope {
             session: Some(AgentId::new("bot")),
-            ..Scope::default()
+            ..GrantScope::default()
         },
         ..draft(Effect::Allow, STATUS)
     };
@@ -186,9 +189,9 @@ async fn grants_and_their_sessions_outlive_a_restart() {
 async fn a_grant_for_a_name_fires_only_where_an_operator_gave_it() {
     let host = Host::start().await;
     let named = GrantDraft {
-        scope: Scope {
+        scope: GrantScope {
             agent: Some("builder".to_owned()),
-            ..Scope::default()
+            ..GrantScope::default()
         },
         ..draft(Effect::Allow, STATUS)
     };

@@ -1,6 +1,6 @@
 //! What a rule would have done to decisions that were made by hand.
 
-use countersign_core::event::{Effect, Outcome};
+use countersign_core::event::{ApprovalOutcome, Effect};
 use countersign_core::{AskRequest, Json};
 
 use crate::fixture::{Host, ann, answer, draft, request};
@@ -46,7 +46,7 @@ async fn a_backtest_counts_what_people_decided_and_nothing_else() {
         .iter()
         .map(|found| (Some(found.approval.clone()), found.decided))
         .collect();
-    assert_eq!(found, [(contradicted, Outcome::Denied)]);
+    assert_eq!(found, [(contradicted, ApprovalOutcome::Denied)]);
 }
 
 #[tokio::test]

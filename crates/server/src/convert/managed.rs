@@ -1,9 +1,10 @@
 //! Agents that the host runs, as the wire has them.
 
 use countersign_core::event::{
-    AgentRole, Ceiling, EnvVar, PlanStep, Protocol, ToolStatus, TranscriptEntry, Usage, Worktree,
+    AgentRole, Ceiling, EnvVar, PlanStep, Protocol, TokenUsage, ToolStatus, TranscriptEntry,
+    Worktree,
 };
-use countersign_core::{Managed, Turn};
+use countersign_core::{ManagedAgent, Turn};
 use countersign_daemon::catalog::ResolvedAgent;
 use countersign_daemon::{CatalogEntry, FileStatus, TranscriptPage, WorktreeDiff, WorktreeOutcome};
 use countersign_protocol as wire;
@@ -14,7 +15,7 @@ use super::{raw, time};
 pub(crate) const ORCHESTRATOR: &str = "orchestrator";
 
 /// What the host knows of an agent that it runs.
-pub(crate) fn managed(managed: &Managed) -> wire::ManagedRow {
+pub(crate) fn managed(managed: &ManagedAgent) -> wire::ManagedRow {
     let options = &managed.options;
     wire::ManagedRow {
         agent: options.agent.clone(),
@@ -78,7 +79,7 @@ fn turn(turn: &Turn) -> wire::TurnRow {
     }
 }
 
-fn usage(usage: Usage) -> wire::UsageRow {
+fn usage(usage: TokenUsage) -> wire::UsageRow {
     wire::UsageRow {
         context_size: usage.context_size,
         context_used: usage.context_used,

@@ -1,7 +1,7 @@
 //! Rules, verdicts and grants, from the domain to the wire.
 
 use countersign_core::GrantState;
-use countersign_core::event::{PartKind, RuleRef, Scope, Verdict, VerdictPart};
+use countersign_core::event::{GrantScope, PartKind, RuleRef, Verdict, VerdictPart};
 use countersign_daemon::{
     BacktestContradiction, BacktestReport, Candidate, ListedRule, RuleFileProblem, RuleProposal,
     RulesOverview,
@@ -81,7 +81,7 @@ pub(crate) fn new_grant(
     }
 }
 
-fn scope(scope: &Scope) -> RuleScope {
+fn scope(scope: &GrantScope) -> RuleScope {
     RuleScope {
         agent: scope.agent.clone(),
         project: scope.project.clone(),

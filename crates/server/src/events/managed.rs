@@ -6,7 +6,7 @@ use countersign_core::Event;
 pub(super) fn words(event: &Event) -> Option<String> {
     Some(match event {
         Event::AgentSpawned(e) => format!("{} was started by {}", e.agent.name, e.by.name),
-        Event::AgentPlaced(e) => match &e.worktree {
+        Event::WorktreeChanged(e) => match &e.worktree {
             Some(worktree) => format!("{} works in {}", e.agent, worktree.path),
             None => format!("{} has no worktree any more", e.agent),
         },

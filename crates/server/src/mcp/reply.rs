@@ -3,7 +3,7 @@
 //! Invariant: what other agents wrote is bounded and has its hidden characters made visible.
 
 use countersign_core::limits::MCP_TEXT_BYTES_MAX;
-use countersign_core::{Layout, visible};
+use countersign_core::{TextLayout, visible};
 use countersign_protocol::Reason;
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ErrorCode, ErrorData};
 use serde_json::{Value, json};
@@ -104,12 +104,12 @@ fn hint(reason: Reason) -> Option<&'static str> {
 
 /// Words of somebody else, safe to show and not too long.
 pub(super) fn quoted(text: &str) -> String {
-    cut(&visible(text, Layout::Block), MCP_TEXT_BYTES_MAX)
+    cut(&visible(text, TextLayout::Block), MCP_TEXT_BYTES_MAX)
 }
 
 /// A name of somebody else, in one line.
 pub(super) fn named(text: &str) -> String {
-    cut(&visible(text, Layout::Line), 200)
+    cut(&visible(text, TextLayout::Line), 200)
 }
 
 /// The beginning, at a boundary of characters, and how much is missing.

@@ -13,7 +13,7 @@ mod watch;
 use std::sync::Arc;
 
 use countersign_core::event::BaseState;
-use countersign_core::{Agent, Caller, Notify, SetStatus};
+use countersign_core::{Agent, Caller, SendNotification, SetStatus};
 use countersign_protocol::{HookDecision, HookEvent, HookParams, HookResult, Reason};
 
 use super::Result;
@@ -158,7 +158,7 @@ async fn set_base(
 }
 
 async fn notice(state: &ServerState, session: &Session, params: HookParams) -> Result<()> {
-    let notice = Notify {
+    let notice = SendNotification {
         caller: session.caller.clone(),
         kind: "hook.notification".to_owned(),
         agent: None,

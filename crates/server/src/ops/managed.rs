@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use countersign_core::event::{AgentRole, EnvVar, SpawnOptions, WorktreeWish};
+use countersign_core::event::{AgentRole, EnvVar, SpawnOptions, WorktreeRequest};
 use countersign_core::limits::WAIT_AGENTS_MAX;
-use countersign_core::{AgentId, Caller, Children, Rejection, Seq};
+use countersign_core::{AgentId, Caller, ChildrenPolicy, Rejection, Seq};
 use countersign_daemon::{DiscardWork, Service, SpawnRequest};
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, Reason};
@@ -72,7 +72,7 @@ pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
         allowed_tools: params.allowed_tools,
         disallowed_tools: params.disallowed_tools,
         env,
-        worktree: params.worktree.map(|wish| WorktreeWish {
+        worktree: params.worktree.map(|wish| WorktreeRequest {
             branch: wish.branch,
         }),
         turn_timeout_ms: params.turn_timeout_ms,
@@ -133,8 +133,8 @@ pub(crate) async fn kill(
     body: wire::KillBody,
 ) -> Result<HostAgent> {
     let children = body.children.map(|children| match children {
-        wire::ChildrenFate::End => Children::End,
-        wire::ChildrenFate::Keep => Children::Keep,
+        wire::ChildrenFate::End => ChildrenPolicy::End,
+        wire::ChildrenFate::Keep => ChildrenPolicy::Keep,
     });
     let ended = service.kill_agent(caller, AgentId::new(id), children);
     Ok(convert::agent(&ended.await?))

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use countersign_core::event::{Effect, Scope};
+use countersign_core::event::{Effect, GrantScope};
 use countersign_core::{Approval, ApprovalId, Caller, GrantDraft, Role};
 use countersign_daemon::{Candidate, Service};
 use countersign_protocol as wire;
@@ -67,7 +67,7 @@ fn named(body: RememberBody) -> Vec<GrantDraft> {
     let draft = |rule| GrantDraft {
         rule,
         effect: Effect::Allow,
-        scope: Scope::default(),
+        scope: GrantScope::default(),
         expires_in_ms: body.expires_in_ms,
         uses: body.uses,
         origin: None,
@@ -95,38 +95,38 @@ async fn leash(
     service: &Service,
     approval: &Approval,
     wanted: Option<RememberScope>,
-) -> Result<(Scope, Option<u64>)> {
-    let nowhere = Scope::default();
+) -> Result<(GrantScope, Option<u64>)> {
+    let nowhere = GrantScope::default();
     match wanted {
         Some(RememberScope::Always) => Ok((nowhere, None)),
         Some(RememberScope::Session) => Ok((session(approval)?, None)),
         Some(RememberScope::Agent) => {
             let name = agent_name(service, approval).await?;
             let agent = Some(name);
-            Ok((Scope { agent, ..nowhere }, Some(USUAL_MS)))
+            Ok((GrantScope { agent, ..nowhere }, Some(USUAL_MS)))
         }
         Some(RememberScope::Project) => {
             let project = service.project_of_ask(approval).await?;
             if project.is_none() {
                 return bad("where this ask would run belongs to no project");
             }
-            Ok((Scope { project, ..nowhere }, Some(USUAL_MS)))
+            Ok((GrantScope { project, ..nowhere }, Some(USUAL_MS)))
         }
         None => match service.project_of_ask(approval).await? {
             None => Ok((session(approval)?, Some(USUAL_MS))),
-            project => Ok((Scope { project, ..nowhere }, Some(USUAL_MS))),
+            project => Ok((GrantScope { project, ..nowhere }, Some(USUAL_MS))),
         },
     }
 }
 
-fn session(approval: &Approval) -> Result<Scope> {
+fn session(approval: &Approval) -> Result<GrantScope> {
     let session = approval.ask.agent.clone();
     if session.is_none() {
         return bad("no agent asked this, so there is no session: say where it counts");
     }
-    Ok(Scope {
+    Ok(GrantScope {
         session,
-        ..Scope::default()
+        ..GrantScope::default()
     })
 }
 

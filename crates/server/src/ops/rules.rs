@@ -2,7 +2,7 @@
 //!
 //! Invariant: agents reach none of them, and observers only those that change nothing.
 
-use countersign_core::event::{Effect, Grant, Scope};
+use countersign_core::event::{Effect, Grant, GrantScope};
 use countersign_core::{Agent, AgentId, ApprovalId, Caller, GrantDraft, OpenCounts, Timestamp};
 use countersign_daemon::{CheckRequest, Service};
 use countersign_protocol as wire;
@@ -57,7 +57,7 @@ pub(crate) async fn add_rule(
     let draft = GrantDraft {
         rule: params.rule,
         effect: effect(params.effect.as_deref())?,
-        scope: Scope {
+        scope: GrantScope {
             agent: params.agent,
             project,
             session: params.session.map(AgentId::new),

@@ -1,6 +1,6 @@
 //! Appending: events, chained, with the read models they led to, in one transaction.
 
-use countersign_core::{Changes, Committed, Seq};
+use countersign_core::{CommitChanges, CommittedEvent, Seq};
 use rusqlite::{CachedStatement, Connection};
 
 use super::string_index::InternedStrings;
@@ -12,8 +12,8 @@ impl SqliteLog {
     /// Commits, and says what the newest event is then. The caller rolls back after an error.
     pub(super) fn commit(
         &mut self,
-        entries: &[Committed],
-        changes: &Changes,
+        entries: &[CommittedEvent],
+        changes: &CommitChanges,
     ) -> Result<ChainTip, SqliteFailure> {
         check_order(self.tip.seq, entries)?;
         if erase::is_needed(changes) {
@@ -32,7 +32,7 @@ impl SqliteLog {
     }
 }
 
-fn check_order(head: Seq, entries: &[Committed]) -> Result<(), AppendRefusal> {
+fn check_order(head: Seq, entries: &[CommittedEvent]) -> Result<(), AppendRefusal> {
     let mut head = head;
     for entry in entries {
         if entry.seq != head.next() {
@@ -51,7 +51,7 @@ fn write_events(
     strings: &mut InternedStrings,
     stream: &str,
     mut tip: ChainTip,
-    entries: &[Committed],
+    entries: &[CommittedEvent],
 ) -> Result<ChainTip, SqliteFailure> {
     if entries.is_empty() {
         return Ok(tip);

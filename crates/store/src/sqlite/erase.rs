@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign_core::event::ApprovalResolved;
-use countersign_core::{Changes, Seq};
+use countersign_core::{CommitChanges, Seq};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::rows::{self, to_sql_bound};
@@ -12,12 +12,15 @@ use crate::chain::ChainHash;
 use crate::failure::{AppendRefusal, SqliteFailure};
 
 /// Whether the append erases anything.
-pub(super) fn is_needed(changes: &Changes) -> bool {
+pub(super) fn is_needed(changes: &CommitChanges) -> bool {
     !changes.redacted.is_empty() || changes.pruned_before.is_some()
 }
 
 /// Gives up what erased approvals hold, so that a key of theirs can be used in the same append.
-pub(super) fn release_keys(conn: &Connection, changes: &Changes) -> Result<(), SqliteFailure> {
+pub(super) fn release_keys(
+    conn: &Connection,
+    changes: &CommitChanges,
+) -> Result<(), SqliteFailure> {
     for seq in &changes.redacted {
         release_key(conn, seq.0.cast_signed())?;
     }
@@ -40,7 +43,11 @@ fn release_key(conn: &Connection, erased: i64) -> Result<(), SqliteFailure> {
 }
 
 /// Erases what the changes say; `head` is the newest event, this append's own included.
-pub(super) fn apply(conn: &Connection, changes: &Changes, head: Seq) -> Result<(), SqliteFailure> {
+pub(super) fn apply(
+    conn: &Connection,
+    changes: &CommitChanges,
+    head: Seq,
+) -> Result<(), SqliteFailure> {
     for seq in &changes.redacted {
         redact(conn, *seq, head)?;
     }

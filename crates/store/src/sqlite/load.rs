@@ -5,8 +5,8 @@ use std::sync::Arc;
 use countersign_core::event::{Device, ProcessKey};
 use countersign_core::limits::{RECENT_ENDED_BYTES_KEPT, RECENT_ENDED_KEPT};
 use countersign_core::{
-    Agent, AgentId, Approval, Bookmark, ClientId, GrantState, Managed, Mark, PrincipalKey,
-    Question, Seq, Snapshot, Token, TokenId,
+    AccessToken, Agent, AgentId, Approval, Checkpoint, ClientId, GrantState, ManagedAgent,
+    PrincipalKey, ProcessMark, Question, Seq, Snapshot, TokenId,
 };
 use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
@@ -20,7 +20,7 @@ pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, SqliteF
         agents: all(conn, "SELECT * FROM agents ORDER BY id", agent)?,
         open_approvals: open_approvals(conn)?,
         recent_approvals: recent_approvals(conn)?,
-        half_told: half_told(conn)?,
+        undelivered: undelivered(conn)?,
         open_questions: open_questions(conn)?,
         devices: all(conn, "SELECT * FROM devices ORDER BY id", |row| {
             json::<Arc<Device>>(row, 1)
@@ -31,7 +31,7 @@ pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, SqliteF
         trusted: all(conn, "SELECT * FROM trusted_files ORDER BY path", |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?,
-        bookmarks: all(conn, &format!("{BOOKMARKS} ORDER BY agent"), bookmark)?,
+        checkpoints: all(conn, &format!("{CHECKPOINTS} ORDER BY agent"), checkpoint)?,
     })
 }
 
@@ -83,7 +83,7 @@ fn recent_approvals(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
 }
 
 /// Only managed agents are told by the host itself; whoever asks over a connection comes back.
-fn half_told(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
+fn undelivered(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
     let sql = format!(
         "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_attempted
          WHERE delivery = 1 AND ended IS NOT NULL ORDER BY opened"
@@ -119,15 +119,15 @@ fn agent(row: &Row<'_>) -> Result<Agent, SqliteFailure> {
     })
 }
 
-fn managed(row: &Row<'_>) -> Result<Option<Arc<Managed>>, SqliteFailure> {
+fn managed(row: &Row<'_>) -> Result<Option<Arc<ManagedAgent>>, SqliteFailure> {
     match row.get_ref(10)? {
         rusqlite::types::ValueRef::Null => Ok(None),
         _ => json(row, 10).map(Some),
     }
 }
 
-fn token(row: &Row<'_>) -> Result<Token, SqliteFailure> {
-    Ok(Token {
+fn token(row: &Row<'_>) -> Result<AccessToken, SqliteFailure> {
+    Ok(AccessToken {
         id: TokenId::new(row.get::<_, String>(0)?),
         role: json(row, 1)?,
         name: row.get(2)?,
@@ -147,33 +147,33 @@ fn grant(row: &Row<'_>) -> Result<GrantState, SqliteFailure> {
     })
 }
 
-const BOOKMARKS: &str = "SELECT agent, run, offset, state FROM checkpoints";
+const CHECKPOINTS: &str = "SELECT agent, run, offset, state FROM checkpoints";
 
-/// One agent's bookmark.
-pub(super) fn find_bookmark(
+/// One agent's checkpoint.
+pub(super) fn find_checkpoint(
     conn: &Connection,
     agent: &AgentId,
-) -> Result<Option<Bookmark>, SqliteFailure> {
-    let mut find = conn.prepare_cached(&format!("{BOOKMARKS} WHERE agent = ?1"))?;
+) -> Result<Option<Checkpoint>, SqliteFailure> {
+    let mut find = conn.prepare_cached(&format!("{CHECKPOINTS} WHERE agent = ?1"))?;
     let mut rows = find.query([agent.as_str()])?;
-    rows.next()?.map(bookmark).transpose()
+    rows.next()?.map(checkpoint).transpose()
 }
 
-fn bookmark(row: &Row<'_>) -> Result<Bookmark, SqliteFailure> {
-    Ok(Bookmark {
+fn checkpoint(row: &Row<'_>) -> Result<Checkpoint, SqliteFailure> {
+    Ok(Checkpoint {
         agent: AgentId::new(row.get::<_, String>(0)?),
         run: row.get(1)?,
-        heard: row.get::<_, i64>(2)?.cast_unsigned(),
-        kept: json(row, 3)?,
+        offset: row.get::<_, i64>(2)?.cast_unsigned(),
+        state: json(row, 3)?,
     })
 }
 
-fn mark(row: &Row<'_>) -> Result<Mark, SqliteFailure> {
+fn mark(row: &Row<'_>) -> Result<ProcessMark, SqliteFailure> {
     let process = ProcessKey {
         pid: row.get(0)?,
         start_time: row.get::<_, i64>(1)?.cast_unsigned(),
     };
-    Ok(Mark {
+    Ok(ProcessMark {
         process,
         agent: AgentId::new(row.get::<_, String>(2)?),
     })

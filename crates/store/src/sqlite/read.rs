@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use countersign_core::limits::PAGE_BYTES_MAX;
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Ask, Bookmark, Committed, Event, PrincipalKey, Question,
+    AgentId, Approval, ApprovalId, Ask, Checkpoint, CommittedEvent, Event, PrincipalKey, Question,
     QuestionId, Seq, Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
@@ -20,7 +20,7 @@ use crate::failure::SqliteFailure;
 use crate::{ApprovalQuery, EventHistory, EventQuery, QuestionQuery, StatusFilter, StoreError};
 
 impl EventHistory for SqliteHistory {
-    fn events(&self, query: &EventQuery) -> Result<Vec<Committed>, StoreError> {
+    fn events(&self, query: &EventQuery) -> Result<Vec<CommittedEvent>, StoreError> {
         self.read(|conn| events(conn, &self.kinds, query))
     }
 
@@ -63,8 +63,8 @@ impl EventHistory for SqliteHistory {
         })
     }
 
-    fn find_bookmark(&self, agent: &AgentId) -> Result<Option<Bookmark>, StoreError> {
-        self.read(|conn| load::find_bookmark(conn, agent))
+    fn find_checkpoint(&self, agent: &AgentId) -> Result<Option<Checkpoint>, StoreError> {
+        self.read(|conn| load::find_checkpoint(conn, agent))
     }
 
     fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError> {
@@ -127,7 +127,7 @@ fn events(
     conn: &Connection,
     kinds: &KindCodes,
     query: &EventQuery,
-) -> Result<Vec<Committed>, SqliteFailure> {
+) -> Result<Vec<CommittedEvent>, SqliteFailure> {
     let first = query
         .after
         .map_or(0, |after| to_sql_bound(after.0).saturating_add(1));
@@ -179,7 +179,7 @@ struct EventPage<'a> {
     bytes: usize,
     /// Asks that were decoded for this page already.
     asks: HashMap<Seq, Arc<Ask>>,
-    found: Vec<Committed>,
+    found: Vec<CommittedEvent>,
 }
 
 impl EventPage<'_> {
@@ -209,7 +209,7 @@ impl EventPage<'_> {
                 continue;
             }
             if let Some(event) = self.decode(row.get(0)?, kind)? {
-                self.found.push(Committed {
+                self.found.push(CommittedEvent {
                     seq: rows::from_sql_seq(row.get(0)?),
                     at: from_sql_time(row.get(1)?),
                     event,
@@ -247,7 +247,7 @@ impl EventPage<'_> {
     }
 
     /// Puts the events in order, and the asks beside the ends.
-    fn finish(mut self) -> Result<Vec<Committed>, SqliteFailure> {
+    fn finish(mut self) -> Result<Vec<CommittedEvent>, SqliteFailure> {
         for committed in &mut self.found {
             let Some(opened) = committed.event.opened() else {
                 continue;

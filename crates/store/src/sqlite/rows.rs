@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use countersign_core::event::{
-    ApprovalRequested, ApprovalResolved, Delivery, QuestionAsked,
+    AnswerDelivery, ApprovalRequested, ApprovalResolved, QuestionAsked,
     QuestionEnded as QuestionEndedEvent,
 };
-use countersign_core::{Approval, Ask, ClientId, Ended, Question, QuestionEnded, Seq, Timestamp};
+use countersign_core::{
+    Approval, ApprovalEnd, Ask, ClientId, Question, QuestionEnd, Seq, Timestamp,
+};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 
@@ -32,23 +34,23 @@ pub(super) fn from_sql_time(number: i64) -> Timestamp {
 }
 
 /// Written for good: a number keeps its meaning.
-pub(super) fn delivery_code(delivery: Delivery) -> i64 {
+pub(super) fn delivery_code(delivery: AnswerDelivery) -> i64 {
     match delivery {
-        Delivery::Waiting => 0,
-        Delivery::Attempted => 1,
-        Delivery::Delivered => 2,
-        Delivery::Withdrawn => 3,
-        Delivery::Unknown => 4,
+        AnswerDelivery::Waiting => 0,
+        AnswerDelivery::Attempted => 1,
+        AnswerDelivery::Delivered => 2,
+        AnswerDelivery::Withdrawn => 3,
+        AnswerDelivery::Unknown => 4,
     }
 }
 
-fn parse_delivery(code: i64) -> Result<Delivery, SqliteFailure> {
+fn parse_delivery(code: i64) -> Result<AnswerDelivery, SqliteFailure> {
     Ok(match code {
-        0 => Delivery::Waiting,
-        1 => Delivery::Attempted,
-        2 => Delivery::Delivered,
-        3 => Delivery::Withdrawn,
-        4 => Delivery::Unknown,
+        0 => AnswerDelivery::Waiting,
+        1 => AnswerDelivery::Attempted,
+        2 => AnswerDelivery::Delivered,
+        3 => AnswerDelivery::Withdrawn,
+        4 => AnswerDelivery::Unknown,
         _ => {
             return Err(SqliteFailure::Damaged(format!(
                 "there is no delivery {code}"
@@ -121,7 +123,7 @@ impl ApprovalRow {
         }))
     }
 
-    fn ending(&self, conn: &Connection, number: i64) -> Result<Option<Ended>, SqliteFailure> {
+    fn ending(&self, conn: &Connection, number: i64) -> Result<Option<ApprovalEnd>, SqliteFailure> {
         let Some((at, resolved)) = timed_payload::<ApprovalResolved>(conn, number)? else {
             return Ok(None);
         };
@@ -131,7 +133,7 @@ impl ApprovalRow {
                 self.id
             )));
         }
-        Ok(Some(Ended {
+        Ok(Some(ApprovalEnd {
             ending: resolved.ending,
             seq: from_sql_seq(number),
             at,
@@ -184,7 +186,7 @@ impl QuestionRow {
             None => None,
             Some(number) => match timed_payload::<QuestionEndedEvent>(conn, number)? {
                 None => return Ok(None),
-                Some((at, ended)) => Some(QuestionEnded {
+                Some((at, ended)) => Some(QuestionEnd {
                     ending: ended.ending,
                     seq: from_sql_seq(number),
                     at,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use countersign_core::event::Delivery;
+use countersign_core::event::AnswerDelivery;
 use countersign_core::{
-    Agent, AgentId, AnswerChange, Approval, Bookmark, Changes, ClientId, GrantId, GrantState,
-    Question, Seq, Token, TokenId,
+    AccessToken, Agent, AgentId, AnswerChange, Approval, Checkpoint, ClientId, CommitChanges,
+    GrantId, GrantState, Question, Seq, TokenId,
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -17,7 +17,7 @@ use crate::failure::SqliteFailure;
 pub(super) fn write(
     conn: &Connection,
     strings: &mut InternedStrings,
-    changes: &Changes,
+    changes: &CommitChanges,
     first: Seq,
 ) -> Result<(), SqliteFailure> {
     write_approvals(conn, strings, changes, first)?;
@@ -28,7 +28,7 @@ pub(super) fn write(
     }
     write_questions(conn, strings, &changes.questions)?;
     write_agents(conn, &changes.agents)?;
-    write_bookmarks(conn, &changes.bookmarks)?;
+    write_checkpoints(conn, &changes.checkpoints)?;
     write_tokens(conn, &changes.tokens)?;
     write_grants(conn, &changes.grants)?;
     for (file, digest) in &changes.trusted {
@@ -49,7 +49,7 @@ pub(super) fn write(
 fn write_approvals(
     conn: &Connection,
     strings: &mut InternedStrings,
-    changes: &Changes,
+    changes: &CommitChanges,
     first: Seq,
 ) -> Result<(), SqliteFailure> {
     let mut answers = AnswerChanges::fold(&changes.answers);
@@ -102,7 +102,7 @@ impl AnswerChanges {
     }
 
     /// What the answer of an approval has come to. It is written with it, and not again.
-    fn take(&mut self, approval: &Approval) -> (Delivery, u32) {
+    fn take(&mut self, approval: &Approval) -> (AnswerDelivery, u32) {
         let answer = self.0.remove(&approval.opened);
         answer.map_or((approval.delivery, approval.deliveries), |answer| {
             let deliveries = answer.deliveries.unwrap_or(approval.deliveries);
@@ -114,7 +114,7 @@ impl AnswerChanges {
 fn bind_changing(
     statement: &mut CachedStatement<'_>,
     approval: &Approval,
-    (delivery, deliveries): (Delivery, u32),
+    (delivery, deliveries): (AnswerDelivery, u32),
 ) -> Result<(), SqliteFailure> {
     statement.raw_bind_parameter(1, approval.opened.0.cast_signed())?;
     statement.raw_bind_parameter(2, approval.client.as_ref().map(ClientId::as_str))?;
@@ -229,12 +229,12 @@ fn write_agents(
     Ok(())
 }
 
-fn write_bookmarks(
+fn write_checkpoints(
     conn: &Connection,
-    bookmarks: &[(AgentId, Option<Bookmark>)],
+    checkpoints: &[(AgentId, Option<Checkpoint>)],
 ) -> Result<(), SqliteFailure> {
-    for (agent, bookmark) in bookmarks {
-        let Some(bookmark) = bookmark else {
+    for (agent, checkpoint) in checkpoints {
+        let Some(checkpoint) = checkpoint else {
             conn.prepare_cached("DELETE FROM checkpoints WHERE agent = ?1")?
                 .execute([agent.as_str()])?;
             continue;
@@ -246,9 +246,9 @@ fn write_bookmarks(
         )?;
         put.execute(params![
             agent.as_str(),
-            bookmark.run,
-            bookmark.heard.cast_signed(),
-            bookmark.kept.text(),
+            checkpoint.run,
+            checkpoint.offset.cast_signed(),
+            checkpoint.state.text(),
         ])?;
     }
     Ok(())
@@ -256,7 +256,7 @@ fn write_bookmarks(
 
 fn write_tokens(
     conn: &Connection,
-    tokens: &[(TokenId, Option<Token>)],
+    tokens: &[(TokenId, Option<AccessToken>)],
 ) -> Result<(), SqliteFailure> {
     for (id, token) in tokens {
         let Some(token) = token else {
@@ -308,7 +308,7 @@ fn write_grants(
     Ok(())
 }
 
-fn write_marks(conn: &Connection, changes: &Changes) -> Result<(), SqliteFailure> {
+fn write_marks(conn: &Connection, changes: &CommitChanges) -> Result<(), SqliteFailure> {
     for mark in &changes.marks_added {
         let mut put = conn.prepare_cached("INSERT OR REPLACE INTO marks VALUES (?1, ?2, ?3)")?;
         put.execute(params![

@@ -243,7 +243,12 @@ fn export_hands_out_every_event_in_order() {
     assert_eq!(of("seq"), [2, 3, 4].map(Value::from));
     assert_eq!(
         of("kind"),
-        ["approval.resolved", "host.notified", "host.notified"].map(Value::from)
+        [
+            "approval.resolved",
+            "host.notification_sent",
+            "host.notification_sent"
+        ]
+        .map(Value::from)
     );
     assert_eq!(rows[1]["payload"], Value::Null);
     assert_eq!(rows[1]["salt"], Value::Null);

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use countersign_core::event::{
-    AgentProfile, BaseState, Delivery, Device, Display, Effect, Grant, HostStarted, ProcessKey,
-    Scope,
+    AgentDisplay, AgentProfile, AnswerDelivery, BaseState, Device, Effect, Grant, GrantScope,
+    HostStarted, ProcessKey,
 };
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
-    Agent, AgentId, AnswerChange, Approval, ApprovalId, Bookmark, Changes, ClientId, Committed,
-    DeviceId, GrantId, GrantState, Json, Managed, Mark, PrincipalKey, QuestionId, Role, Seq,
-    Snapshot, Timestamp, Token, TokenId,
+    AccessToken, Agent, AgentId, AnswerChange, Approval, ApprovalId, Checkpoint, ClientId,
+    CommitChanges, CommittedEvent, DeviceId, GrantId, GrantState, Json, ManagedAgent, PrincipalKey,
+    ProcessMark, QuestionId, Role, Seq, Snapshot, Timestamp, TokenId,
 };
 use countersign_store::{ApprovalQuery, EventQuery, QuestionQuery, StatusFilter};
 
@@ -42,16 +42,16 @@ pub(crate) fn what_was_appended_is_read_back_whole(mut script: Script) {
             lapses_at: Timestamp(u64::MAX),
         },
     );
-    let changes = Changes {
+    let changes = CommitChanges {
         approvals: vec![opened],
-        ..Changes::default()
+        ..CommitChanges::default()
     };
     script
         .append(&[one.clone(), two.clone()], &changes)
         .unwrap();
-    let changes = Changes {
+    let changes = CommitChanges {
         approvals: vec![ended.clone()],
-        ..Changes::default()
+        ..CommitChanges::default()
     };
     script
         .append(&[three.clone(), four.clone()], &changes)
@@ -63,9 +63,9 @@ pub(crate) fn what_was_appended_is_read_back_whole(mut script: Script) {
     );
 }
 
-fn managed() -> Managed {
+fn managed() -> ManagedAgent {
     let document = r#"{"options":{"agent":"codex","cwd":"/srv/app","env":[{"name":"KEY"}]},"run":2,
-        "life":"ready","process":{"pid":9,"start_time":8},"tree":{"mark":"ab"},"session":"s1",
+        "run_state":"ready","process":{"pid":9,"start_time":8},"runner":{"mark":"ab"},"session":"s1",
         "turns":3,"turn":{"number":3,"messages":[],"started_at":5},"last_activity":6,
         "passes":[{"approval":"a1","digest":"d1"}]}"#;
     serde_json::from_str(document).unwrap()
@@ -80,7 +80,7 @@ fn agent(id: &str) -> Agent {
             capabilities: vec!["shell".to_owned()],
             project: Some("/srv/app".to_owned()),
             pid: Some(7),
-            display: Display {
+            display: AgentDisplay {
                 label: Some("A".to_owned()),
                 icon: None,
                 accent: None,
@@ -113,8 +113,8 @@ fn device(id: &str) -> Device {
     }
 }
 
-fn token(id: &str) -> Token {
-    Token {
+fn token(id: &str) -> AccessToken {
+    AccessToken {
         id: TokenId::new(id),
         role: Role::Agent(AgentId::new("a")),
         name: "ci".to_owned(),
@@ -130,7 +130,7 @@ fn grant(id: &str) -> GrantState {
             id: GrantId::new(id),
             rule: "Bash(git status:*)".to_owned(),
             effect: Effect::Allow,
-            scope: Scope {
+            scope: GrantScope {
                 agent: Some("Ann".to_owned()),
                 project: Some("/srv/app".to_owned()),
                 session: Some(AgentId::new("a")),
@@ -152,17 +152,17 @@ fn pair(file: &str, digest: &str) -> (String, String) {
     (file.to_owned(), digest.to_owned())
 }
 
-fn bookmark(agent: &str) -> Bookmark {
-    Bookmark {
+fn checkpoint(agent: &str) -> Checkpoint {
+    Checkpoint {
         agent: AgentId::new(agent),
         run: 3,
-        heard: u64::MAX,
-        kept: json(r#"{"b": 1.50, "a": ["\u202e", ""], "b": 2}"#),
+        offset: u64::MAX,
+        state: json(r#"{"b": 1.50, "a": ["\u202e", ""], "b": 2}"#),
     }
 }
 
-fn mark(pid: u32) -> Mark {
-    Mark {
+fn mark(pid: u32) -> ProcessMark {
+    ProcessMark {
         process: ProcessKey {
             pid,
             start_time: u64::MAX,
@@ -171,8 +171,8 @@ fn mark(pid: u32) -> Mark {
     }
 }
 
-fn lists() -> Changes {
-    Changes {
+fn lists() -> CommitChanges {
+    CommitChanges {
         agents: vec![
             (AgentId::new("b"), Some(agent("b"))),
             (AgentId::new("a"), Some(agent("a"))),
@@ -188,11 +188,11 @@ fn lists() -> Changes {
             (GrantId::new("g1"), Some(grant("g1"))),
         ],
         trusted: vec![pair("/b", "00"), pair("/a", "ff")],
-        bookmarks: vec![
-            (AgentId::new("b"), Some(bookmark("b"))),
-            (AgentId::new("a"), Some(bookmark("a"))),
+        checkpoints: vec![
+            (AgentId::new("b"), Some(checkpoint("b"))),
+            (AgentId::new("a"), Some(checkpoint("a"))),
         ],
-        ..Changes::default()
+        ..CommitChanges::default()
     }
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn load_gives_everything_that_lives_in_memory(mut script: Script) {
         .append(&[committed(Seq(7), notified(None, "lists"))], &lists())
         .unwrap();
     let expected = Snapshot {
-        half_told: Vec::new(),
+        undelivered: Vec::new(),
         head: Seq(7),
         agents: vec![agent("a"), agent("b")],
         open_approvals: vec![open],
@@ -217,7 +217,7 @@ pub(crate) fn load_gives_everything_that_lives_in_memory(mut script: Script) {
         marks: vec![mark(1), mark(2)],
         grants: vec![grant("g1"), grant("g2")],
         trusted: vec![pair("/a", "ff"), pair("/b", "00")],
-        bookmarks: vec![bookmark("a"), bookmark("b")],
+        checkpoints: vec![checkpoint("a"), checkpoint("b")],
     };
     assert_eq!(script.log.load().unwrap(), expected);
 }
@@ -238,7 +238,7 @@ pub(crate) fn things_change_and_go(mut script: Script) {
         status: "away".to_owned(),
         ..device("d1")
     });
-    let token = Token {
+    let token = AccessToken {
         expires_at: None,
         ..token("t1")
     };
@@ -253,7 +253,7 @@ pub(crate) fn things_change_and_go(mut script: Script) {
         lapses_at: Some(Timestamp(8)),
         ..open
     };
-    let changes = Changes {
+    let changes = CommitChanges {
         agents: vec![
             (AgentId::new("a"), Some(agent.clone())),
             (AgentId::new("b"), None),
@@ -270,7 +270,7 @@ pub(crate) fn things_change_and_go(mut script: Script) {
             (GrantId::new("g2"), None),
         ],
         trusted: vec![pair("/a", "01")],
-        ..Changes::default()
+        ..CommitChanges::default()
     };
     script
         .append(&[committed(Seq(2), notified(None, "changed"))], &changes)
@@ -285,28 +285,28 @@ pub(crate) fn things_change_and_go(mut script: Script) {
     assert_eq!(loaded.trusted, [pair("/a", "01"), pair("/b", "00")]);
 }
 
-pub(crate) fn bookmarks_are_committed_with_events_and_without(mut script: Script) {
+pub(crate) fn checkpoints_are_committed_with_events_and_without(mut script: Script) {
     let (ann, bob) = (AgentId::new("a"), AgentId::new("b"));
-    assert_eq!(script.history.find_bookmark(&ann).unwrap(), None);
+    assert_eq!(script.history.find_checkpoint(&ann).unwrap(), None);
     script.tell(notified(None, "one"));
-    let only = |bookmarks| Changes {
-        bookmarks,
-        ..Changes::default()
+    let only = |checkpoints| CommitChanges {
+        checkpoints,
+        ..CommitChanges::default()
     };
     let both = vec![
-        (bob.clone(), Some(bookmark("b"))),
-        (ann.clone(), Some(bookmark("a"))),
+        (bob.clone(), Some(checkpoint("b"))),
+        (ann.clone(), Some(checkpoint("a"))),
     ];
     script.append(&[], &only(both)).unwrap();
     assert_eq!(
-        script.history.find_bookmark(&ann).unwrap(),
-        Some(bookmark("a"))
+        script.history.find_checkpoint(&ann).unwrap(),
+        Some(checkpoint("a"))
     );
-    let further = Bookmark {
+    let further = Checkpoint {
         run: 4,
-        heard: 0,
-        kept: Json::null(),
-        ..bookmark("a")
+        offset: 0,
+        state: Json::null(),
+        ..checkpoint("a")
     };
     let changes = only(vec![
         (ann.clone(), Some(further.clone())),
@@ -315,14 +315,14 @@ pub(crate) fn bookmarks_are_committed_with_events_and_without(mut script: Script
     ]);
     let two = committed(Seq(2), notified(None, "two"));
     script.append(&[two], &changes).unwrap();
-    assert_eq!(script.history.find_bookmark(&bob).unwrap(), None);
+    assert_eq!(script.history.find_checkpoint(&bob).unwrap(), None);
     assert_eq!(
-        script.history.find_bookmark(&ann).unwrap(),
+        script.history.find_checkpoint(&ann).unwrap(),
         Some(further.clone())
     );
     let expected = Snapshot {
         head: Seq(2),
-        bookmarks: vec![further],
+        checkpoints: vec![further],
         ..Snapshot::default()
     };
     assert_eq!(script.log.load().unwrap(), expected);
@@ -333,9 +333,9 @@ pub(crate) fn bookmarks_are_committed_with_events_and_without(mut script: Script
 pub(crate) fn opened_and_ended_in_one_append(mut script: Script) {
     let (one, opened) = opening(Seq(1), ask("approval-1", Some("a")));
     let (two, ended) = ending(Seq(2), &opened);
-    let changes = Changes {
+    let changes = CommitChanges {
         approvals: vec![ended.clone()],
-        ..Changes::default()
+        ..CommitChanges::default()
     };
     script
         .append(&[one.clone(), two.clone()], &changes)
@@ -363,9 +363,9 @@ pub(crate) fn load_lists_the_newest_ended_by_their_end(mut script: Script) {
     script
         .append(
             &[],
-            &Changes {
+            &CommitChanges {
                 approvals: vec![dismissed],
-                ..Changes::default()
+                ..CommitChanges::default()
             },
         )
         .unwrap();
@@ -380,13 +380,15 @@ pub(crate) fn numbers_with_a_gap_are_refused(mut script: Script) {
     let one = script.tell(notified(None, "one"));
     for wrong in [1, 3] {
         let entry = committed(Seq(wrong), notified(None, "wrong"));
-        script.append(&[entry], &Changes::default()).unwrap_err();
+        script
+            .append(&[entry], &CommitChanges::default())
+            .unwrap_err();
     }
     let pair = [
         committed(Seq(2), notified(None, "two")),
         committed(Seq(4), notified(None, "four")),
     ];
-    script.append(&pair, &Changes::default()).unwrap_err();
+    script.append(&pair, &CommitChanges::default()).unwrap_err();
     assert_eq!(script.events(), std::slice::from_ref(&one));
     let two = script.tell(notified(None, "two"));
     assert_eq!(script.events(), [one, two]);
@@ -397,7 +399,7 @@ pub(crate) fn failed_append_leaves_nothing(mut script: Script) {
     let before = script.log.load().unwrap();
     let (two, new) = opening(Seq(2), ask("approval-2", Some("new")));
     let (three, ended) = ending(Seq(3), &open);
-    let changes = Changes {
+    let changes = CommitChanges {
         approvals: vec![new, ended],
         redacted: vec![Seq(99)],
         ..lists()
@@ -405,8 +407,8 @@ pub(crate) fn failed_append_leaves_nothing(mut script: Script) {
     script.append(&[two, three], &changes).unwrap_err();
     assert_eq!(script.log.load().unwrap(), before);
     assert_eq!(script.events().len(), 1);
-    let bookmark = script.history.find_bookmark(&AgentId::new("a"));
-    assert_eq!(bookmark.unwrap(), None);
+    let checkpoint = script.history.find_checkpoint(&AgentId::new("a"));
+    assert_eq!(checkpoint.unwrap(), None);
     assert_eq!(
         script
             .history
@@ -467,9 +469,13 @@ pub(crate) fn events_are_filtered_by_kind_and_agent(mut script: Script) {
             ..EventQuery::default()
         })
     };
-    assert_eq!(find(Some(&["host.notified"]), None, false), [3, 6]);
+    assert_eq!(find(Some(&["host.notification_sent"]), None, false), [3, 6]);
     assert_eq!(
-        find(Some(&["approval.requested", "host.notified"]), None, true),
+        find(
+            Some(&["approval.requested", "host.notification_sent"]),
+            None,
+            true
+        ),
         [4, 6]
     );
     assert_eq!(find(None, Some("a"), false), [1, 2]);
@@ -492,7 +498,7 @@ pub(crate) fn rare_events_are_found_far_apart(mut script: Script) {
         let common: Vec<_> = (first..first + 1_500)
             .map(|seq| committed(Seq(seq), notified(Some("common"), "x")))
             .collect();
-        script.append(&common, &Changes::default()).unwrap();
+        script.append(&common, &CommitChanges::default()).unwrap();
         if round % 2 == 0 {
             script.tell(rare());
         }
@@ -513,7 +519,12 @@ pub(crate) fn rare_events_are_found_far_apart(mut script: Script) {
     assert_eq!(find(Some("host.started"), None, None, true), [1502, 4505]);
     assert_eq!(find(Some("host.started"), None, Some(1502), false), [4505]);
     assert_eq!(
-        find(Some("host.notified"), Some("rare"), Some(3004), false),
+        find(
+            Some("host.notification_sent"),
+            Some("rare"),
+            Some(3004),
+            false
+        ),
         [4506]
     );
     assert_eq!(
@@ -666,15 +677,15 @@ pub(crate) fn dismissed_approvals_are_shown_on_request(mut script: Script) {
     let ended = script.settle(ask("approval-2", Some("a")));
     let dismissed = Approval {
         dismissed: true,
-        delivery: Delivery::Delivered,
+        delivery: AnswerDelivery::Delivered,
         ..ended
     };
     script
         .append(
             &[],
-            &Changes {
+            &CommitChanges {
                 approvals: vec![dismissed.clone()],
-                ..Changes::default()
+                ..CommitChanges::default()
             },
         )
         .unwrap();
@@ -816,10 +827,10 @@ pub(crate) fn erased_key_can_be_used_again(mut script: Script) {
 pub(crate) fn key_is_free_in_the_append_that_erases_it(mut script: Script) {
     let first = script.settle(keyed("approval-1", "k"));
     let (again, second) = opening(Seq(4), keyed("approval-2", "k"));
-    let changes = Changes {
+    let changes = CommitChanges {
         approvals: vec![second.clone()],
         redacted: vec![Seq(2)],
-        ..Changes::default()
+        ..CommitChanges::default()
     };
     script
         .append(&[committed(Seq(3), redacted(2)), again], &changes)
@@ -833,10 +844,10 @@ pub(crate) fn key_is_free_in_the_append_that_erases_it(mut script: Script) {
     assert_eq!(find(&script), Some(second.clone()));
     script.end(&second);
     let (again, third) = opening(Seq(7), keyed("approval-3", "k"));
-    let changes = Changes {
+    let changes = CommitChanges {
         approvals: vec![third.clone()],
         pruned_before: Some(Seq(6)),
-        ..Changes::default()
+        ..CommitChanges::default()
     };
     script
         .append(&[committed(Seq(6), pruned(6)), again], &changes)
@@ -862,20 +873,20 @@ pub(crate) fn answers_and_dismissals_change_what_ended(mut script: Script) {
         delivery,
         deliveries,
     };
-    let changes = Changes {
+    let changes = CommitChanges {
         approvals: vec![three.clone()],
         answers: vec![
-            answer(one.opened, Delivery::Delivered, None),
-            answer(two.opened, Delivery::Attempted, Some(2)),
-            answer(three.opened, Delivery::Attempted, Some(7)),
-            answer(three.opened, Delivery::Unknown, None),
+            answer(one.opened, AnswerDelivery::Delivered, None),
+            answer(two.opened, AnswerDelivery::Attempted, Some(2)),
+            answer(three.opened, AnswerDelivery::Attempted, Some(7)),
+            answer(three.opened, AnswerDelivery::Unknown, None),
         ],
         dismissed: vec![two.opened],
-        ..Changes::default()
+        ..CommitChanges::default()
     };
     script.append(&[entry], &changes).unwrap();
     let one = Approval {
-        delivery: Delivery::Delivered,
+        delivery: AnswerDelivery::Delivered,
         ..one
     };
     let two = Approval {
@@ -884,7 +895,7 @@ pub(crate) fn answers_and_dismissals_change_what_ended(mut script: Script) {
         ..two
     };
     let three = Approval {
-        delivery: Delivery::Unknown,
+        delivery: AnswerDelivery::Unknown,
         deliveries: 7,
         ..three
     };
@@ -901,11 +912,11 @@ pub(crate) fn answers_and_dismissals_change_what_ended(mut script: Script) {
 
 pub(crate) fn first_event_since_an_instant_is_found(mut script: Script) {
     for (seq, at) in [(1, 10), (2, 30), (3, 20), (4, 40)] {
-        let entry = Committed {
+        let entry = CommittedEvent {
             at: Timestamp(at),
             ..committed(Seq(seq), notified(None, "tick"))
         };
-        script.append(&[entry], &Changes::default()).unwrap();
+        script.append(&[entry], &CommitChanges::default()).unwrap();
     }
     let find = |at| script.history.first_event_since(Timestamp(at)).unwrap();
     assert_eq!(

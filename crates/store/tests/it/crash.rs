@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use countersign_core::{Changes, Seq};
+use countersign_core::{CommitChanges, Seq};
 use countersign_store::verify;
 
 use crate::file::Host;
@@ -83,9 +83,9 @@ fn writer() {
         );
         let (three, ended) = ending(Seq(head + 3), &open);
         let four = crate::fixture::committed(Seq(head + 4), notified(None, "four"));
-        let changes = Changes {
+        let changes = CommitChanges {
             approvals: vec![kept, ended],
-            ..Changes::default()
+            ..CommitChanges::default()
         };
         countersign_store::EventLog::append(&mut log, &[one, two, three, four], &changes).unwrap();
         head += PER_APPEND;

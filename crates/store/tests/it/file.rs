@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use countersign_core::{Changes, Committed, Seq};
+use countersign_core::{CommitChanges, CommittedEvent, Seq};
 use countersign_store::{
     EventHistory, EventLog, EventQuery, SqliteHistory, SqliteLog, StoreError, open,
 };
@@ -94,7 +94,7 @@ fn file_and_folder_belong_to_their_owner() {
     let (mut log, _history) = open(&path).unwrap();
     log.append(
         &[committed(Seq(1), notified(None, "one"))],
-        &Changes::default(),
+        &CommitChanges::default(),
     )
     .unwrap();
     assert_eq!(mode(path.parent().unwrap()), 0o700);
@@ -223,9 +223,9 @@ fn fails_then_goes_on(refuse: (&str, i64), allow: (&str, i64), expected: fn(&Sto
     let host = Host::new();
     let (mut log, history) = open_parts(&host);
     let (one, approval) = opening(Seq(1), ask("approval-1", Some("a")));
-    let changes = Changes {
+    let changes = CommitChanges {
         approvals: vec![approval.clone()],
-        ..Changes::default()
+        ..CommitChanges::default()
     };
     log.append(std::slice::from_ref(&one), &changes).unwrap();
     let before = log.load().unwrap();
@@ -233,9 +233,9 @@ fn fails_then_goes_on(refuse: (&str, i64), allow: (&str, i64), expected: fn(&Sto
     log.set_pragma(refuse.0, refuse.1).unwrap();
     let (two, ended) = ending(Seq(2), &approval);
     let large = committed(Seq(3), notified(Some("new"), &"x".repeat(100_000)));
-    let changes = Changes {
+    let changes = CommitChanges {
         approvals: vec![ended],
-        ..Changes::default()
+        ..CommitChanges::default()
     };
     let error = log
         .append(&[two.clone(), large.clone()], &changes)
@@ -278,7 +278,7 @@ fn ids_are_found_before_and_after_they_are_indexed() {
     let mut script = host.script();
     let mut last = None;
     while script.head.0 < 17_000 {
-        let (mut entries, mut changes) = (Vec::new(), Changes::default());
+        let (mut entries, mut changes) = (Vec::new(), CommitChanges::default());
         for seq in (script.head.0 + 1)..=(script.head.0 + 1_000) {
             let (entry, approval) = opening(
                 Seq(seq),
@@ -359,10 +359,10 @@ fn readers_see_whole_commits_only() {
             });
         }
         for round in 0..60 {
-            let entries: Vec<Committed> = (1..=3)
+            let entries: Vec<CommittedEvent> = (1..=3)
                 .map(|n| committed(Seq(round * 3 + n), notified(Some("a"), "x")))
                 .collect();
-            log.append(&entries, &Changes::default()).unwrap();
+            log.append(&entries, &CommitChanges::default()).unwrap();
         }
         done.store(true, Ordering::Relaxed);
     });

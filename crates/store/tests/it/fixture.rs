@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use countersign_core::event::{
-    ApprovalRequested, ApprovalResolved, Ask, Attachment, Delivery, Effect, Ending, GrantUse,
-    Notified, Outcome, PartKind, QuestionAsked, QuestionEnded as QuestionEndedEvent,
-    QuestionEnding, QuestionOutcome, QuestionText, RecordPruned, RecordRedacted, RuleRef, Verdict,
-    VerdictPart,
+    AnswerDelivery, ApprovalEnding, ApprovalOutcome, ApprovalRequested, ApprovalResolved, Ask,
+    AskAttachment, Effect, GrantUse, NotificationSent, PartKind, QuestionAsked,
+    QuestionEnded as QuestionEndedEvent, QuestionEnding, QuestionOutcome, QuestionText,
+    RecordPruned, RecordRedacted, RuleRef, Verdict, VerdictPart,
 };
 use countersign_core::{
-    AgentId, Approval, ApprovalId, By, Changes, ClientId, Committed, Ended, Event, GrantId, Json,
-    PrincipalKey, Question, QuestionEnded, QuestionId, Role, Seq, Timestamp,
+    AgentId, Approval, ApprovalEnd, ApprovalId, ClientId, CommitChanges, CommittedEvent, Event,
+    GrantId, Json, PrincipalKey, Question, QuestionEnd, QuestionId, RecordedActor, Role, Seq,
+    Timestamp,
 };
 use countersign_store::{EventHistory, EventLog, EventQuery, StoreError};
 
@@ -20,8 +21,8 @@ pub(crate) struct Script {
     pub(crate) head: Seq,
 }
 
-pub(crate) fn by(name: &str) -> By {
-    By {
+pub(crate) fn by(name: &str) -> RecordedActor {
+    RecordedActor {
         role: Role::Operator,
         name: name.into(),
         key: PrincipalKey::new(format!("uid:{name}")),
@@ -49,13 +50,13 @@ pub(crate) fn ask(id: &str, agent: Option<&str>) -> Ask {
         options: vec!["approve".to_owned(), "deny".to_owned()],
         approving: vec!["approve".to_owned()],
         request: None,
-        hears_words: false,
+        takes_denial_message: false,
         can_edit: false,
         passes: Vec::new(),
         repeats: None,
         by: by("asker"),
         client: Some(ClientId::new("c1")),
-        attachment: Attachment::Owner,
+        attachment: AskAttachment::Owner,
         asked_at: Timestamp(5),
         idempotency_key: None,
         request_digest: None,
@@ -91,7 +92,7 @@ pub(crate) fn keyed(id: &str, key: &str) -> Ask {
 }
 
 pub(crate) fn notified(agent: Option<&str>, message: &str) -> Event {
-    Notified {
+    NotificationSent {
         kind: "note".to_owned(),
         agent: agent.map(AgentId::new),
         message: message.to_owned(),
@@ -105,8 +106,8 @@ pub(crate) fn at(seq: Seq) -> Timestamp {
     Timestamp(1_000_000 + seq.0 * 1_000)
 }
 
-pub(crate) fn committed(seq: Seq, event: impl Into<Event>) -> Committed {
-    Committed {
+pub(crate) fn committed(seq: Seq, event: impl Into<Event>) -> CommittedEvent {
+    CommittedEvent {
         seq,
         at: at(seq),
         event: event.into(),
@@ -115,7 +116,7 @@ pub(crate) fn committed(seq: Seq, event: impl Into<Event>) -> Committed {
 }
 
 /// The event that opens an ask, and the approval it leads to.
-pub(crate) fn opening(seq: Seq, ask: Ask) -> (Committed, Approval) {
+pub(crate) fn opening(seq: Seq, ask: Ask) -> (CommittedEvent, Approval) {
     let ask = Arc::new(ask);
     let approval = Approval {
         ask: ask.clone(),
@@ -124,7 +125,7 @@ pub(crate) fn opening(seq: Seq, ask: Ask) -> (Committed, Approval) {
         client: ask.client.clone(),
         lapses_at: None,
         ended: None,
-        delivery: Delivery::Waiting,
+        delivery: AnswerDelivery::Waiting,
         deliveries: 0,
         dismissed: false,
     };
@@ -132,9 +133,9 @@ pub(crate) fn opening(seq: Seq, ask: Ask) -> (Committed, Approval) {
 }
 
 /// The event that ends an approval, and the approval as it is then.
-pub(crate) fn ending(seq: Seq, approval: &Approval) -> (Committed, Approval) {
-    let ending = Arc::new(Ending {
-        outcome: Outcome::Allowed,
+pub(crate) fn ending(seq: Seq, approval: &Approval) -> (CommittedEvent, Approval) {
+    let ending = Arc::new(ApprovalEnding {
+        outcome: ApprovalOutcome::Allowed,
         resolution: "approve".to_owned(),
         by: by("person"),
         message: Some("go on".to_owned()),
@@ -147,24 +148,24 @@ pub(crate) fn ending(seq: Seq, approval: &Approval) -> (Committed, Approval) {
         opened: approval.opened,
         agent: approval.ask.agent.clone(),
         ending: ending.clone(),
-        delivery: Delivery::Attempted,
+        delivery: AnswerDelivery::Attempted,
         grants_used: vec![GrantUse {
             grant: GrantId::new("g1"),
             times: 2,
         }],
     };
     let ended = Approval {
-        ended: Some(Ended {
+        ended: Some(ApprovalEnd {
             ending,
             seq,
             at: at(seq),
         }),
-        delivery: Delivery::Attempted,
+        delivery: AnswerDelivery::Attempted,
         deliveries: 1,
         ..approval.clone()
     };
     (
-        Committed {
+        CommittedEvent {
             ask: Some(approval.ask.clone()),
             ..committed(seq, resolved)
         },
@@ -200,8 +201,8 @@ impl Script {
 
     pub(crate) fn append(
         &mut self,
-        entries: &[Committed],
-        changes: &Changes,
+        entries: &[CommittedEvent],
+        changes: &CommitChanges,
     ) -> Result<(), StoreError> {
         self.log.append(entries, changes)?;
         self.head = entries.last().map_or(self.head, |entry| entry.seq);
@@ -209,9 +210,9 @@ impl Script {
     }
 
     /// Commits one event that changes no list.
-    pub(crate) fn tell(&mut self, event: impl Into<Event>) -> Committed {
+    pub(crate) fn tell(&mut self, event: impl Into<Event>) -> CommittedEvent {
         let entry = committed(self.head.next(), event);
-        self.append(std::slice::from_ref(&entry), &Changes::default())
+        self.append(std::slice::from_ref(&entry), &CommitChanges::default())
             .unwrap();
         entry
     }
@@ -220,9 +221,9 @@ impl Script {
         let (entry, approval) = opening(self.head.next(), ask);
         self.append(
             &[entry],
-            &Changes {
+            &CommitChanges {
                 approvals: vec![approval.clone()],
-                ..Changes::default()
+                ..CommitChanges::default()
             },
         )
         .unwrap();
@@ -233,9 +234,9 @@ impl Script {
         let (entry, ended) = ending(self.head.next(), approval);
         self.append(
             &[entry],
-            &Changes {
+            &CommitChanges {
                 approvals: vec![ended.clone()],
-                ..Changes::default()
+                ..CommitChanges::default()
             },
         )
         .unwrap();
@@ -266,9 +267,9 @@ impl Script {
             escalated: true,
             ended: None,
         };
-        let changes = Changes {
+        let changes = CommitChanges {
             questions: vec![question.clone()],
-            ..Changes::default()
+            ..CommitChanges::default()
         };
         self.append(
             &[committed(seq, QuestionAsked { question: text })],
@@ -292,38 +293,38 @@ impl Script {
             ending: ending.clone(),
         };
         let ended = Question {
-            ended: Some(QuestionEnded {
+            ended: Some(QuestionEnd {
                 ending,
                 seq,
                 at: at(seq),
             }),
             ..question.clone()
         };
-        let changes = Changes {
+        let changes = CommitChanges {
             questions: vec![ended.clone()],
-            ..Changes::default()
+            ..CommitChanges::default()
         };
         self.append(&[committed(seq, event)], &changes).unwrap();
         ended
     }
 
     pub(crate) fn redact(&mut self, seq: u64) -> Result<(), StoreError> {
-        let changes = Changes {
+        let changes = CommitChanges {
             redacted: vec![Seq(seq)],
-            ..Changes::default()
+            ..CommitChanges::default()
         };
         self.append(&[committed(self.head.next(), redacted(seq))], &changes)
     }
 
     pub(crate) fn prune(&mut self, before: u64) -> Result<(), StoreError> {
-        let changes = Changes {
+        let changes = CommitChanges {
             pruned_before: Some(Seq(before)),
-            ..Changes::default()
+            ..CommitChanges::default()
         };
         self.append(&[committed(self.head.next(), pruned(before))], &changes)
     }
 
-    pub(crate) fn events(&self) -> Vec<Committed> {
+    pub(crate) fn events(&self) -> Vec<CommittedEvent> {
         self.history
             .events(&EventQuery {
                 limit: usize::MAX,

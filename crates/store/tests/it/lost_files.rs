@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use countersign_core::{Changes, Committed, Seq};
+use countersign_core::{CommitChanges, CommittedEvent, Seq};
 use countersign_store::{
     EventHistory as _, EventLog as _, EventQuery, SqliteLog, StoreError, open, verify,
 };
@@ -40,7 +40,7 @@ impl Scene {
 
     fn append(&mut self) -> Result<(), StoreError> {
         let next = committed(self.head.next(), notified(None, &"word ".repeat(500)));
-        self.log.append(&[next], &Changes::default())?;
+        self.log.append(&[next], &CommitChanges::default())?;
         self.head = self.head.next();
         Ok(())
     }
@@ -230,14 +230,14 @@ fn checkpoints_of_our_own_and_of_others_are_no_loss() {
         }
     }
     // Enough for several of our own, and for logs that begin again.
-    let many: Vec<Committed> = (0..4_000)
+    let many: Vec<CommittedEvent> = (0..4_000)
         .map(|n| {
             let seq = Seq(scene.head.0 + 1 + n);
             committed(seq, notified(None, &"word ".repeat(800)))
         })
         .collect();
     for part in many.chunks(200) {
-        scene.log.append(part, &Changes::default()).unwrap();
+        scene.log.append(part, &CommitChanges::default()).unwrap();
     }
     scene.log.check().unwrap();
     drop(scene.log);

@@ -38,7 +38,7 @@ conformance! {
     what_was_appended_is_read_back_whole,
     load_gives_everything_that_lives_in_memory,
     things_change_and_go,
-    bookmarks_are_committed_with_events_and_without,
+    checkpoints_are_committed_with_events_and_without,
     opened_and_ended_in_one_append,
     load_lists_the_newest_ended_by_their_end,
     numbers_with_a_gap_are_refused,

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use countersign_core::event::Notified;
-use countersign_core::{By, Caller, Changes, Committed, Json, Seq, Timestamp};
+use countersign_core::event::NotificationSent;
+use countersign_core::{
+    Caller, CommitChanges, CommittedEvent, Json, RecordedActor, Seq, Timestamp,
+};
 use countersign_daemon::EventLog as _;
 
 use super::hosts::{Host, Store};
@@ -166,27 +168,27 @@ fn start_up(options: &Options) -> Result<Vec<Row>> {
 /// Writes a log of that many events, as a host would have.
 fn fill_log(database: &Path, events: u64) -> Result<()> {
     let (mut log, _history) = countersign_store::open(database)?;
-    let by = By::from(&Caller::host());
+    let by = RecordedActor::from(&Caller::host());
     let mut seq = Seq(0);
     while seq.0 < events {
         let mut batch = Vec::with_capacity(1000);
         while batch.len() < 1000 && seq.0 < events {
             seq = seq.next();
-            let event = Notified {
+            let event = NotificationSent {
                 kind: "bench.tick".to_owned(),
                 agent: None,
                 message: "one of many".to_owned(),
                 payload: Json::null(),
                 by: by.clone(),
             };
-            batch.push(Committed {
+            batch.push(CommittedEvent {
                 seq,
                 at: Timestamp(seq.0),
                 event: event.into(),
                 ask: None,
             });
         }
-        log.append(&batch, &Changes::default())?;
+        log.append(&batch, &CommitChanges::default())?;
     }
     Ok(())
 }

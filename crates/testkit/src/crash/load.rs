@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::Event;
-use countersign_core::event::Outcome;
+use countersign_core::event::ApprovalOutcome;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -47,11 +47,11 @@ impl Fate {
         }
     }
 
-    pub(super) fn outcome(self) -> Outcome {
+    pub(super) fn outcome(self) -> ApprovalOutcome {
         match self {
-            Self::Approved => Outcome::Allowed,
-            Self::Denied => Outcome::Denied,
-            Self::Expired => Outcome::Expired,
+            Self::Approved => ApprovalOutcome::Allowed,
+            Self::Denied => ApprovalOutcome::Denied,
+            Self::Expired => ApprovalOutcome::Expired,
         }
     }
 

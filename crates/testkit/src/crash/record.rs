@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use countersign_core::event::Outcome;
+use countersign_core::event::ApprovalOutcome;
 use countersign_core::{Event, Seq};
 use countersign_store::ExportedEvent;
 
@@ -26,7 +26,7 @@ pub(super) struct Fact {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) ask: Ask,
-    pub(super) ended: Option<(Outcome, String)>,
+    pub(super) ended: Option<(ApprovalOutcome, String)>,
     pub(super) deliveries: u32,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Record {
     audited: Option<(Seq, String)>,
     pub(super) entries: HashMap<String, Entry>,
     asked: HashMap<u64, String>,
-    half_told: HashSet<String>,
+    undelivered: HashSet<String>,
     tellings: HashSet<(String, u32)>,
     facts: Vec<Fact>,
     public: Vec<Fact>,
@@ -54,7 +54,7 @@ impl Record {
             audited: None,
             entries: HashMap::new(),
             asked: HashMap::new(),
-            half_told: HashSet::new(),
+            undelivered: HashSet::new(),
             tellings: HashSet::new(),
             facts: Vec::new(),
             public: Vec::new(),
@@ -68,8 +68,8 @@ impl Record {
     }
 
     /// Answers that a host began to tell and did not settle.
-    pub(super) fn half_told(&self) -> usize {
-        self.half_told.len()
+    pub(super) fn undelivered(&self) -> usize {
+        self.undelivered.len()
     }
 
     pub(super) fn open(&self) -> impl Iterator<Item = (&String, &Entry)> {
@@ -149,12 +149,12 @@ impl Record {
             }
             Event::AnswerAttempted(e) => {
                 let id = e.approval.as_str();
-                self.half_told.insert(id.to_owned());
+                self.undelivered.insert(id.to_owned());
                 let entry = self.entries.get_mut(id);
                 attempt(entry, e.deliveries).map_err(|wrong| format!("`{id}` {wrong}"))
             }
             Event::AnswerSettled(e) => {
-                self.half_told.remove(e.approval.as_str());
+                self.undelivered.remove(e.approval.as_str());
                 Ok(())
             }
             _ => Ok(()),
@@ -222,7 +222,7 @@ impl Record {
         }
     }
 
-    fn load_end(&self, approval: &str) -> Result<&(Outcome, String), String> {
+    fn load_end(&self, approval: &str) -> Result<&(ApprovalOutcome, String), String> {
         let entry = self.entries.get(approval).ok_or("there is no such ask")?;
         let ended = entry.ended.as_ref();
         ended.ok_or_else(|| "the ask is still open".to_owned())
@@ -237,7 +237,11 @@ fn about(event: &Event) -> String {
     }
 }
 
-fn end_entry(entry: Option<&mut Entry>, outcome: Outcome, resolution: &str) -> Result<(), String> {
+fn end_entry(
+    entry: Option<&mut Entry>,
+    outcome: ApprovalOutcome,
+    resolution: &str,
+) -> Result<(), String> {
     let entry = entry.ok_or("ended without having been asked")?;
     let fate = entry.ask.fate();
     if let Some((_, earlier)) = &entry.ended {
@@ -274,7 +278,7 @@ fn same(what: &str, committed: &str, acknowledged: &str) -> Result<(), String> {
 }
 
 /// The wire's word for how an ask ended.
-pub(super) fn state_of(outcome: Outcome) -> &'static str {
+pub(super) fn state_of(outcome: ApprovalOutcome) -> &'static str {
     let fates = [Fate::Approved, Fate::Denied, Fate::Expired];
     let fate = fates.into_iter().find(|fate| fate.outcome() == outcome);
     fate.map_or("unexpected", Fate::state)
@@ -344,10 +348,10 @@ mod tests {
     fn a_second_end_and_a_wrong_end_are_found() {
         let mut record = record_with(&approved());
         let entry = record.entries.get_mut("approval-1");
-        let wrong = end_entry(entry, Outcome::Denied, "deny").unwrap_err();
+        let wrong = end_entry(entry, ApprovalOutcome::Denied, "deny").unwrap_err();
         assert_eq!(wrong, "must end as Approved, not as `deny`");
         let entry = record.entries.get_mut("approval-1");
-        let second = end_entry(entry, Outcome::Allowed, "approve").unwrap_err();
+        let second = end_entry(entry, ApprovalOutcome::Allowed, "approve").unwrap_err();
         assert_eq!(second, "ended as `deny` and again as `approve`");
     }
 }

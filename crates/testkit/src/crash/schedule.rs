@@ -90,11 +90,11 @@ impl Schedule {
         }
     }
 
-    /// The next kill. A host settles answers only if the one before it left `half_told`.
-    pub(super) fn next(&mut self, half_told: usize) -> Option<Kill> {
+    /// The next kill. A host settles answers only if the one before it left `undelivered`.
+    pub(super) fn next(&mut self, undelivered: usize) -> Option<Kill> {
         if self.points_left > 0 {
             self.points_left -= 1;
-            return Some(self.next_point(half_told));
+            return Some(self.next_point(undelivered));
         }
         self.random_left = self.random_left.checked_sub(1)?;
         let random = &mut self.random;
@@ -105,10 +105,10 @@ impl Schedule {
         })
     }
 
-    fn next_point(&mut self, half_told: usize) -> Kill {
-        if half_told > 0 && self.settled <= self.round() {
+    fn next_point(&mut self, undelivered: usize) -> Kill {
+        if undelivered > 0 && self.settled <= self.round() {
             self.settled += 1;
-            let pass = self.random.within(1..=half_told as u64);
+            let pass = self.random.within(1..=undelivered as u64);
             return self.at(SETTLING, pass);
         }
         loop {

@@ -57,7 +57,7 @@ pub(super) async fn run(
     let began = Instant::now();
     let mut trial = Trial::begin(plan, home).await?;
     let mut schedule = Schedule::new(plan.mode, plan.kills, plan.seed);
-    while let Some(kill) = schedule.next(trial.record.half_told()) {
+    while let Some(kill) = schedule.next(trial.record.undelivered()) {
         trial.round(kill).await?;
         progress(&trial.progress);
     }
@@ -359,10 +359,10 @@ impl<'a> Trial<'a> {
     fn check_end(&self) -> Result<()> {
         let open = self.record.open().count();
         ensure!(open == 0, "{open} asks never ended");
-        let half_told = self.record.half_told();
+        let undelivered = self.record.undelivered();
         ensure!(
-            half_told == 0,
-            "{half_told} answers are neither told nor not"
+            undelivered == 0,
+            "{undelivered} answers are neither told nor not"
         );
         let Progress {
             asked,

@@ -72,7 +72,7 @@ async fn an_ask_is_denied_at_the_next_host(mut stage: Stage) {
     stage.ok(&["deny", ask["id"].as_str().unwrap(), "-m", words]);
     let end = stage.turn_ended(&actor, 1).await;
     assert_eq!(end["reason"], told::stop_when_denied(stage.kind), "{end}");
-    if !told::hears_words(stage.kind) {
+    if !told::takes_denial_message(stage.kind) {
         stage.turn_ended(&actor, 2).await;
     }
     stage.ok(&["wait", "ann", "--timeout", WAIT]);

@@ -82,14 +82,14 @@ pub(super) async fn denied_with_words(mut stage: Stage) {
     stage.ok(&["deny", ask["id"].as_str().unwrap(), "-m", words]);
     let end = stage.turn_ended(&actor, 1).await;
     assert_eq!(end["reason"], told::stop_when_denied(stage.kind), "{end}");
-    if told::hears_words(stage.kind) {
+    if told::takes_denial_message(stage.kind) {
         stage.hears(&actor, "tool_result", words).await;
         assert!(stage.model_received(words));
     } else {
         // Where the protocol has no place for them in an answer, they come as the next message.
         stage.hears(&actor, "user", words).await;
     }
-    if told::hears_words(stage.kind) {
+    if told::takes_denial_message(stage.kind) {
         stage.ok(&["wait", "ann", "--timeout", WAIT]);
     } else if told::follows_scripts(stage.kind) {
         stage.turn_ended(&actor, 2).await;

@@ -81,7 +81,7 @@ pub(super) fn stop_when_asked_and_interrupted(kind: RealAgent) -> &'static str {
 }
 
 /// Whether words of a denial reach the agent with it, and not as its next message.
-pub(super) fn hears_words(kind: RealAgent) -> bool {
+pub(super) fn takes_denial_message(kind: RealAgent) -> bool {
     kind == RealAgent::ClaudeCode
 }
 

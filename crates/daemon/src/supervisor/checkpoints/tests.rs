@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use countersign_core::event::{Outcome, RunEnd, SpawnOptions, TranscriptEntry};
+use countersign_core::event::{ApprovalOutcome, RunEnd, SpawnOptions, TranscriptEntry};
 use countersign_core::{
-    Approval, ApprovalId, Caller, Changes, Committed, Json, ManagedAsk, ManagedInput, Presence,
-    Principal, PrincipalKey, Ran, ResolveApproval, Role, Seq, Snapshot, SpawnAgent, State,
+    Approval, ApprovalId, Caller, CommitChanges, CommittedEvent, ConnectionPresence, Json,
+    ManagedAsk, ManagedInput, Principal, PrincipalKey, ResolveApproval, Role, RunEvent, Seq,
+    Snapshot, SpawnAgent, State,
 };
 use countersign_store::memory::{MemoryLog, open_memory};
 use countersign_store::{EventLog, StoreError};
@@ -18,7 +19,7 @@ use crate::clock::HostClock;
 use crate::feed::Feed;
 use crate::gate::Gate;
 
-/// What one append was told to write: kinds of events, and bookmarks.
+/// What one append was told to write: kinds of events, and checkpoints.
 type Append = (Vec<&'static str>, Vec<(String, Option<(u32, u64)>)>);
 
 /// How a log fails.
@@ -59,18 +60,22 @@ impl EventLog for Watched {
         self.log.load()
     }
 
-    fn append(&mut self, entries: &[Committed], changes: &Changes) -> Result<(), StoreError> {
+    fn append(
+        &mut self,
+        entries: &[CommittedEvent],
+        changes: &CommitChanges,
+    ) -> Result<(), StoreError> {
         let failure = *self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.check(&[Failure::Full, Failure::Lost])?;
         let kinds = entries.iter().map(|entry| entry.event.kind()).collect();
-        let bookmarks = changes.bookmarks.iter().map(|(agent, bookmark)| {
-            let place = bookmark.as_ref().map(|mark| (mark.run, mark.heard));
+        let checkpoints = changes.checkpoints.iter().map(|(agent, checkpoint)| {
+            let place = checkpoint.as_ref().map(|mark| (mark.run, mark.offset));
             (agent.as_str().to_owned(), place)
         });
         self.seen
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push((kinds, bookmarks.collect()));
+            .push((kinds, checkpoints.collect()));
         self.log.append(entries, changes)?;
         failure.check(&[Failure::LostMeanwhile])
     }
@@ -103,14 +108,14 @@ fn caller(role: Role) -> Caller {
     }
 }
 
-fn ran(run: u32, ran: Ran) -> Input {
-    Input::Managed(ManagedInput::Ran(id(), run, ran))
+fn ran(run: u32, ran: RunEvent) -> Input {
+    Input::Managed(ManagedInput::RunReported(id(), run, ran))
 }
 
 fn ready(run: u32) -> Input {
     ran(
         run,
-        Ran::Ready {
+        RunEvent::Ready {
             session: "s".to_owned(),
             resumable: true,
         },
@@ -119,14 +124,17 @@ fn ready(run: u32) -> Input {
 
 fn said(text: &str) -> Input {
     let text = text.to_owned();
-    ran(1, Ran::Said(vec![TranscriptEntry::Notice { text }]))
+    ran(
+        1,
+        RunEvent::EntriesAdded(vec![TranscriptEntry::Notice { text }]),
+    )
 }
 
 fn exited(run: u32) -> Input {
     ran(
         run,
-        Ran::Exited {
-            said: Vec::new(),
+        RunEvent::Exited {
+            entries: Vec::new(),
             end: RunEnd::Done,
             message: "it went".to_owned(),
         },
@@ -150,22 +158,22 @@ fn refused() -> Input {
     })
 }
 
-fn bookmark(run: u32, heard: u64) -> Bookmark {
-    Bookmark {
+fn checkpoint(run: u32, heard: u64) -> Checkpoint {
+    Checkpoint {
         agent: id(),
         run,
-        heard,
-        kept: Json::null(),
+        offset: heard,
+        state: Json::null(),
     }
 }
 
 type Waiting = oneshot::Receiver<Result<CommandReply, ServiceError>>;
 
-fn heard(inputs: Vec<Input>, bookmark: Bookmark) -> (SupervisorCommand, Waiting) {
+fn heard(inputs: Vec<Input>, checkpoint: Checkpoint) -> (SupervisorCommand, Waiting) {
     let (answer, wait) = oneshot::channel();
     let command = SupervisorCommand::RecordOutput {
         inputs,
-        bookmark: Some(bookmark),
+        checkpoint: Some(checkpoint),
         answer,
     };
     (command, wait)
@@ -195,13 +203,17 @@ fn request(own: ManagedAsk) -> AskRequest {
     }
 }
 
-fn ask(own: ManagedAsk, before: Vec<Input>, bookmark: Bookmark) -> (SupervisorCommand, Waiting) {
+fn ask(
+    own: ManagedAsk,
+    before: Vec<Input>,
+    checkpoint: Checkpoint,
+) -> (SupervisorCommand, Waiting) {
     let (answer, wait) = oneshot::channel();
     let raised = AskCommand {
         request: Box::new(request(own)),
         assessed: None,
         before,
-        bookmark: Some(bookmark),
+        checkpoint: Some(checkpoint),
     };
     (SupervisorCommand::Ask(raised, answer), wait)
 }
@@ -241,7 +253,7 @@ impl Hand {
             }),
             gate: Gate::from_state(&state),
             state,
-            presence: Presence::default(),
+            presence: ConnectionPresence::default(),
             feed: Arc::new(Feed::new(Seq(0))),
             clock,
             counters: Arc::default(),
@@ -301,56 +313,56 @@ impl Hand {
         (answered(wait), appended)
     }
 
-    fn stored(&mut self) -> Vec<Bookmark> {
-        self.supervisor.log.load().unwrap().bookmarks
+    fn stored(&mut self) -> Vec<Checkpoint> {
+        self.supervisor.log.load().unwrap().checkpoints
     }
 }
 
-/// One append of events of these kinds, with what became of the agent's bookmark.
-fn append<const N: usize>(kinds: [&'static str; N], bookmark: Option<(u32, u64)>) -> Append {
-    (kinds.to_vec(), vec![("a".to_owned(), bookmark)])
+/// One append of events of these kinds, with what became of the agent's checkpoint.
+fn append<const N: usize>(kinds: [&'static str; N], checkpoint: Option<(u32, u64)>) -> Append {
+    (kinds.to_vec(), vec![("a".to_owned(), checkpoint)])
 }
 
 #[test]
-fn what_was_heard_is_one_commit_with_its_bookmark() {
+fn what_was_heard_is_one_commit_with_its_checkpoint() {
     let mut hand = Hand::with_agent();
     let inputs = vec![said("one"), said("two")];
     assert_eq!(
-        hand.take(heard(inputs, bookmark(1, 7))),
+        hand.take(heard(inputs, checkpoint(1, 7))),
         (
             "nothing".to_owned(),
             vec![append(["transcript.added"; 2], Some((1, 7)))]
         )
     );
-    assert_eq!(hand.stored(), [bookmark(1, 7)]);
+    assert_eq!(hand.stored(), [checkpoint(1, 7)]);
 }
 
 #[test]
-fn a_bookmark_alone_is_committed_and_wakes_nobody() {
+fn a_checkpoint_alone_is_committed_and_wakes_nobody() {
     let mut hand = Hand::with_agent();
     let mut readers = hand.supervisor.feed.watch();
     readers.mark_unchanged();
     assert_eq!(
-        hand.take(heard(Vec::new(), bookmark(1, 7))),
+        hand.take(heard(Vec::new(), checkpoint(1, 7))),
         ("nothing".to_owned(), vec![append([], Some((1, 7)))])
     );
     assert!(!readers.has_changed().unwrap());
 }
 
 #[test]
-fn the_last_bookmark_of_a_turn_counts() {
+fn the_last_checkpoint_of_a_turn_counts() {
     let mut hand = Hand::with_agent();
-    let (one, _one) = heard(Vec::new(), bookmark(1, 7));
-    let (two, _two) = heard(Vec::new(), bookmark(1, 9));
+    let (one, _one) = heard(Vec::new(), checkpoint(1, 7));
+    let (two, _two) = heard(Vec::new(), checkpoint(1, 9));
     assert_eq!(hand.turn([one, two]), [append([], Some((1, 9)))]);
 }
 
 #[test]
-fn what_was_refused_takes_the_bookmark_with_it_and_nothing_else() {
+fn what_was_refused_takes_the_checkpoint_with_it_and_nothing_else() {
     let mut hand = Hand::with_agent();
     let inputs = vec![said("one"), refused(), said("two")];
     assert_eq!(
-        hand.take(heard(inputs, bookmark(1, 7))),
+        hand.take(heard(inputs, checkpoint(1, 7))),
         (
             "refused".to_owned(),
             vec![(vec!["transcript.added"; 2], Vec::new())]
@@ -360,40 +372,40 @@ fn what_was_refused_takes_the_bookmark_with_it_and_nothing_else() {
 }
 
 #[test]
-fn a_bookmark_about_another_run_is_dropped() {
+fn a_checkpoint_about_another_run_is_dropped() {
     let mut hand = Hand::with_agent();
     for run in [0, 2] {
-        let taken = hand.take(heard(Vec::new(), bookmark(run, 7)));
+        let taken = hand.take(heard(Vec::new(), checkpoint(run, 7)));
         assert_eq!(taken, ("nothing".to_owned(), Vec::new()));
     }
 }
 
 #[test]
-fn the_end_of_a_run_takes_its_bookmark_along() {
+fn the_end_of_a_run_takes_its_checkpoint_along() {
     let mut hand = Hand::with_agent();
-    hand.take(heard(Vec::new(), bookmark(1, 7)));
-    let (answer, appended) = hand.take(heard(vec![exited(1)], bookmark(1, 9)));
+    hand.take(heard(Vec::new(), checkpoint(1, 7)));
+    let (answer, appended) = hand.take(heard(vec![exited(1)], checkpoint(1, 9)));
     assert_eq!(answer, "nothing");
     assert_eq!(appended[0].1, [("a".to_owned(), None)]);
     assert_eq!(hand.stored(), []);
 }
 
 #[test]
-fn the_bookmark_of_a_new_run_stays_beside_the_end_of_the_old() {
+fn the_checkpoint_of_a_new_run_stays_beside_the_end_of_the_old() {
     let mut hand = Hand::with_agent();
-    let (last, _last) = heard(vec![said("one")], bookmark(1, 7));
-    let (first, _first) = heard(Vec::new(), bookmark(2, 3));
+    let (last, _last) = heard(vec![said("one")], checkpoint(1, 7));
+    let (first, _first) = heard(Vec::new(), checkpoint(2, 3));
     let input = |input| SupervisorCommand::Input(input, None);
     let appended = hand.turn([last, input(exited(1)), input(prompt()), first]);
     assert_eq!(appended[0].1, [("a".to_owned(), Some((2, 3)))]);
-    assert_eq!(hand.stored(), [bookmark(2, 3)]);
+    assert_eq!(hand.stored(), [checkpoint(2, 3)]);
 }
 
 #[test]
-fn an_ask_is_one_commit_with_what_was_heard_before_it_and_its_bookmark() {
+fn an_ask_is_one_commit_with_what_was_heard_before_it_and_its_checkpoint() {
     let mut hand = Hand::with_agent();
     assert_eq!(
-        hand.take(ask(own(1, "7"), vec![said("one")], bookmark(1, 7))),
+        hand.take(ask(own(1, "7"), vec![said("one")], checkpoint(1, 7))),
         (
             "open: true".to_owned(),
             vec![append(
@@ -409,10 +421,10 @@ fn an_ask_is_one_commit_with_what_was_heard_before_it_and_its_bookmark() {
 }
 
 #[test]
-fn a_refused_ask_leaves_no_bookmark() {
+fn a_refused_ask_leaves_no_checkpoint() {
     let mut hand = Hand::with_agent();
     assert_eq!(
-        hand.take(ask(own(9, "7"), vec![said("one")], bookmark(1, 7))),
+        hand.take(ask(own(9, "7"), vec![said("one")], checkpoint(1, 7))),
         (
             "refused".to_owned(),
             vec![(vec!["transcript.added"], Vec::new())]
@@ -424,33 +436,33 @@ fn a_refused_ask_leaves_no_bookmark() {
 fn an_ask_after_something_refused_is_not_asked() {
     let mut hand = Hand::with_agent();
     assert_eq!(
-        hand.take(ask(own(1, "7"), vec![refused()], bookmark(1, 7))),
+        hand.take(ask(own(1, "7"), vec![refused()], checkpoint(1, 7))),
         ("refused".to_owned(), Vec::new())
     );
     assert_eq!(hand.supervisor.state.open_approvals().len(), 0);
 }
 
 #[test]
-fn a_covered_wish_takes_its_bookmark() {
+fn a_covered_wish_takes_its_checkpoint() {
     let mut hand = Hand::with_agent();
     let allowed = ManagedAsk {
         passes: vec!["d".to_owned()],
         ..own(1, "7")
     };
-    hand.take(ask(allowed, Vec::new(), bookmark(1, 7)));
+    hand.take(ask(allowed, Vec::new(), checkpoint(1, 7)));
     hand.turn([SupervisorCommand::Input(approve("7"), None)]);
     let answered = hand
         .supervisor
         .state
         .find_approval(&ApprovalId::new("ask 7"));
     let ended = answered.and_then(|approval| approval.ended.clone());
-    assert_eq!(ended.unwrap().ending.outcome, Outcome::Allowed);
+    assert_eq!(ended.unwrap().ending.outcome, ApprovalOutcome::Allowed);
     let wish = ManagedAsk {
         covered_by: vec!["d".to_owned()],
         ..own(1, "8")
     };
     assert_eq!(
-        hand.take(ask(wish, Vec::new(), bookmark(1, 9))),
+        hand.take(ask(wish, Vec::new(), checkpoint(1, 9))),
         (
             "covered by ask 7".to_owned(),
             vec![append(["approval.pass_used"], Some((1, 9)))]
@@ -461,15 +473,15 @@ fn a_covered_wish_takes_its_bookmark() {
 #[test]
 fn what_could_not_be_committed_was_not_heard() {
     let mut hand = Hand::with_agent();
-    hand.take(heard(Vec::new(), bookmark(1, 7)));
+    hand.take(heard(Vec::new(), checkpoint(1, 7)));
     hand.fail(Failure::Full);
-    let (answer, _) = hand.take(heard(vec![said("one")], bookmark(1, 9)));
+    let (answer, _) = hand.take(heard(vec![said("one")], checkpoint(1, 9)));
     assert_eq!(answer, "lost");
     hand.fail(Failure::None);
-    assert_eq!(hand.stored(), [bookmark(1, 7)]);
-    let again = hand.take(heard(vec![said("one")], bookmark(1, 9)));
+    assert_eq!(hand.stored(), [checkpoint(1, 7)]);
+    let again = hand.take(heard(vec![said("one")], checkpoint(1, 9)));
     assert_eq!(again.0, "nothing");
-    assert_eq!(hand.stored(), [bookmark(1, 9)]);
+    assert_eq!(hand.stored(), [checkpoint(1, 9)]);
 }
 
 fn approve(request: &str) -> Input {
@@ -477,9 +489,9 @@ fn approve(request: &str) -> Input {
         delegated: None,
         caller: caller(Role::Operator),
         approval: ApprovalId::new(format!("ask {request}")),
-        answer: countersign_core::Answer {
+        answer: countersign_core::ApprovalAnswer {
             resolution: "approve".to_owned(),
-            ..countersign_core::Answer::default()
+            ..countersign_core::ApprovalAnswer::default()
         },
         grant_ids: Vec::new(),
     })
@@ -526,11 +538,11 @@ fn count_open(scope: ReadScope) -> (SupervisorCommand, oneshot::Receiver<usize>)
 #[test]
 fn a_wait_goes_on_when_a_commit_of_others_fails() {
     let mut hand = Hand::with_agent();
-    hand.take(ask(own(1, "7"), Vec::new(), bookmark(1, 7)));
+    hand.take(ask(own(1, "7"), Vec::new(), checkpoint(1, 7)));
     let (wait, mut before) = wait_for("7");
     hand.turn([wait]);
     hand.fail(Failure::Full);
-    let (other, lost) = heard(vec![said("one")], bookmark(1, 9));
+    let (other, lost) = heard(vec![said("one")], checkpoint(1, 9));
     let (wait, mut meanwhile) = wait_for("7");
     hand.turn([other, wait]);
     assert_eq!(answered(lost), "lost");
@@ -550,7 +562,7 @@ fn a_wait_goes_on_when_a_commit_of_others_fails() {
 #[test]
 fn a_wait_goes_on_when_its_answer_could_not_be_committed() {
     let mut hand = Hand::with_agent();
-    hand.take(ask(own(1, "7"), Vec::new(), bookmark(1, 7)));
+    hand.take(ask(own(1, "7"), Vec::new(), checkpoint(1, 7)));
     let (wait, mut before) = wait_for("7");
     hand.turn([wait]);
     hand.fail(Failure::Full);
@@ -574,7 +586,7 @@ fn a_wait_goes_on_when_its_answer_could_not_be_committed() {
 #[test]
 fn a_read_beside_a_failed_commit_sees_what_was_committed() {
     let mut hand = Hand::with_agent();
-    hand.take(ask(own(1, "7"), Vec::new(), bookmark(1, 7)));
+    hand.take(ask(own(1, "7"), Vec::new(), checkpoint(1, 7)));
     hand.fail(Failure::Full);
     let (before, mut seen_before) = count_open(ReadScope::State);
     let (answer, lost) = submit(approve("7"));
@@ -590,7 +602,7 @@ fn a_read_beside_a_failed_commit_sees_what_was_committed() {
 #[test]
 fn a_lost_record_is_read_and_never_written_again() {
     let mut hand = Hand::with_agent();
-    hand.take(ask(own(1, "7"), Vec::new(), bookmark(1, 7)));
+    hand.take(ask(own(1, "7"), Vec::new(), checkpoint(1, 7)));
     hand.fail(Failure::Lost);
     let (wait, mut waiting) = wait_for("7");
     let (read, mut seen) = count_open(ReadScope::State);
@@ -613,7 +625,7 @@ fn a_lost_record_is_read_and_never_written_again() {
 #[test]
 fn what_a_lost_record_holds_and_nobody_was_told_is_shown_to_nobody() {
     let mut hand = Hand::with_agent();
-    hand.take(ask(own(1, "7"), Vec::new(), bookmark(1, 7)));
+    hand.take(ask(own(1, "7"), Vec::new(), checkpoint(1, 7)));
     hand.fail(Failure::LostMeanwhile);
     let (wait, mut waiting) = wait_for("7");
     let (answer, lost) = submit(approve("7"));
@@ -636,7 +648,7 @@ fn what_a_lost_record_holds_and_nobody_was_told_is_shown_to_nobody() {
 #[tokio::test]
 async fn an_adopted_agent_is_on_the_board_of_the_next_host() {
     let mut hand = Hand::with_agent();
-    hand.take(ask(own(1, "7"), vec![prompt()], bookmark(1, 7)));
+    hand.take(ask(own(1, "7"), vec![prompt()], checkpoint(1, 7)));
     hand.supervisor.board = Arc::default();
     let started = Input::HostStarted {
         version: "test".to_owned(),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_core::event::Outcome;
+use countersign_core::event::ApprovalOutcome;
 use countersign_core::limits::{HOOK_JOIN_MS, HOOK_WAIT_MS_MAX};
 use countersign_core::{Agent, Approval, ApprovalId, Json};
 use countersign_daemon::{ApprovalQuery, Service};
@@ -157,7 +157,10 @@ async fn find_prompted(
     let fits = |(place, approval): &(usize, &Approval)| match &approval.ended {
         None => true,
         Some(ended) => {
-            let decided = matches!(ended.ending.outcome, Outcome::Allowed | Outcome::Denied);
+            let decided = matches!(
+                ended.ending.outcome,
+                ApprovalOutcome::Allowed | ApprovalOutcome::Denied
+            );
             *place == 0 && decided && now <= ended.at.plus_ms(HOOK_JOIN_MS)
         }
     };

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use countersign_core::event::{AgentProfile, Display, ProcessKey};
+use countersign_core::event::{AgentDisplay, AgentProfile, ProcessKey};
 use countersign_core::limits::PATH_BYTES_MAX;
 use countersign_core::{AgentId, Caller, Json, RegisterAgent};
 use countersign_daemon::random_hex;
@@ -64,7 +64,7 @@ async fn register(state: &ServerState, id: &AgentId, root: ProcessKey) -> Result
         capabilities: Vec::new(),
         project: folder.as_ref().map(|folder| folder.display().to_string()),
         pid: Some(root.pid),
-        display: Display::default(),
+        display: AgentDisplay::default(),
         metadata: Json::from_value(&metadata).map_err(|error| ApiError::invalid(&error))?,
     };
     let caller = caller_of(id);

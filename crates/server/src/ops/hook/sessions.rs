@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use countersign_core::event::{AgentProfile, Display, ProcessKey};
+use countersign_core::event::{AgentDisplay, AgentProfile, ProcessKey};
 use countersign_core::limits::{HOOK_TWINS_MAX, PATH_BYTES_MAX};
 use countersign_core::{Agent, AgentId, Caller, Json, RegisterAgent, Rejection};
 use countersign_daemon::ServiceError;
@@ -170,7 +170,7 @@ async fn register(
         capabilities: Vec::new(),
         project: folder.map(str::to_owned),
         pid: Some(root.pid),
-        display: Display::default(),
+        display: AgentDisplay::default(),
         metadata: Json::from_value(&metadata).map_err(|error| ApiError::invalid(&error))?,
     };
     let caller = caller_of(&id);

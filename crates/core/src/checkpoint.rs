@@ -1,21 +1,21 @@
-//! Bookmarks: how far a host heard an agent, and what it needs to go on from there.
+//! Checkpoints: how far a host heard an agent, and what it needs to go on from there.
 //!
-//! Invariant: a bookmark is committed together with what came of everything up to its place, so
+//! Invariant: a checkpoint is committed together with what came of everything up to its place, so
 //! that a host that comes after hears nothing twice and misses nothing. It is no fact about the
-//! world, so it is not an event: the state neither holds bookmarks nor makes them.
+//! world, so it is not an event: the state neither holds checkpoints nor makes them.
 
 use crate::ids::AgentId;
 use crate::json::Json;
 
 /// How far one run of an agent was heard.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bookmark {
+pub struct Checkpoint {
     /// The agent.
     pub agent: AgentId,
     /// Which of its runs.
     pub run: u32,
     /// The number of the last line whose consequences are committed.
-    pub heard: u64,
+    pub offset: u64,
     /// The whole side of whoever hears the agent, as of that line.
-    pub kept: Json,
+    pub state: Json,
 }

@@ -10,22 +10,22 @@ use serde_json::{Map, Number, Value};
 
 /// Reads a document, unless a key stands twice in one object.
 pub(crate) fn parse(text: &str) -> Option<Value> {
-    serde_json::from_str::<Exact>(text)
+    serde_json::from_str::<UniqueKeysValue>(text)
         .ok()
         .map(|exact| exact.0)
 }
 
-struct Exact(Value);
+struct UniqueKeysValue(Value);
 
-impl<'de> Deserialize<'de> for Exact {
+impl<'de> Deserialize<'de> for UniqueKeysValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader).map(Self)
+        deserializer.deserialize_any(UniqueKeysVisitor).map(Self)
     }
 }
 
-struct Reader;
+struct UniqueKeysVisitor;
 
-impl<'de> Visitor<'de> for Reader {
+impl<'de> Visitor<'de> for UniqueKeysVisitor {
     type Value = Value;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,7 +58,7 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(Exact(item)) = items.next_element()? {
+        while let Some(UniqueKeysValue(item)) = items.next_element()? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -66,7 +66,9 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
-        while let Some((key, Exact(value))) = fields.next_entry::<String, Exact>()? {
+        while let Some((key, UniqueKeysValue(value))) =
+            fields.next_entry::<String, UniqueKeysValue>()?
+        {
             if object.insert(key, value).is_some() {
                 return Err(A::Error::custom("a key stands twice"));
             }

@@ -8,15 +8,15 @@ use countersign_daemon::StoreError;
 use countersign_daemon::audit::{AuditReport, ExportedEvent};
 use serde::Serialize;
 
-use crate::exit::Exit;
-use crate::failure::CliError;
+use crate::error::CliError;
+use crate::exit::CliExit;
 use crate::output;
 
 /// A head that was kept elsewhere: `SEQ:HASH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Head(Seq, String);
+pub(crate) struct AuditHead(Seq, String);
 
-impl std::str::FromStr for Head {
+impl std::str::FromStr for AuditHead {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -33,7 +33,7 @@ impl std::str::FromStr for Head {
 
 /// What `audit verify --json` prints.
 #[derive(Serialize)]
-struct Report<'a> {
+struct AuditReportJson<'a> {
     whole: bool,
     stream: &'a str,
     events: u64,
@@ -45,25 +45,29 @@ struct Report<'a> {
 }
 
 /// Checks the whole chain, against a head kept elsewhere if one is given.
-pub(crate) fn verify(database: &Path, head: Option<Head>, json: bool) -> Result<Exit, CliError> {
+pub(crate) fn verify(
+    database: &Path,
+    head: Option<AuditHead>,
+    json: bool,
+) -> Result<CliExit, CliError> {
     must_exist(database)?;
     let report =
-        countersign_daemon::audit::verify(database, head.map(|Head(seq, hash)| (seq, hash)))
+        countersign_daemon::audit::verify(database, head.map(|AuditHead(seq, hash)| (seq, hash)))
             .map_err(|error| failed(error, "could not verify the record"))?;
     if json {
-        output::put_json(&rows(&report))?;
+        output::print_json(&rows(&report))?;
     } else {
-        output::put(&words(&report))?;
+        output::print(&report_text(&report))?;
     }
     Ok(if report.problems.is_empty() {
-        Exit::Ok
+        CliExit::Ok
     } else {
-        Exit::Failure
+        CliExit::Failure
     })
 }
 
 /// Writes every event as one line of JSON to stdout.
-pub(crate) fn export(database: &Path) -> Result<Exit, CliError> {
+pub(crate) fn export(database: &Path) -> Result<CliExit, CliError> {
     must_exist(database)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut closed = false;
@@ -80,7 +84,7 @@ pub(crate) fn export(database: &Path) -> Result<Exit, CliError> {
     }
     exported.map_err(|error| failed(error, "could not export the record"))?;
     flushed.map_err(|source| CliError::io("could not write to stdout", source))?;
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 fn must_exist(database: &Path) -> Result<(), CliError> {
@@ -100,8 +104,8 @@ fn failed(error: StoreError, what: &str) -> CliError {
     }
 }
 
-fn rows(report: &AuditReport) -> Report<'_> {
-    Report {
+fn rows(report: &AuditReport) -> AuditReportJson<'_> {
+    AuditReportJson {
         whole: report.problems.is_empty(),
         stream: &report.stream,
         events: report.events,
@@ -113,7 +117,7 @@ fn rows(report: &AuditReport) -> Report<'_> {
     }
 }
 
-fn words(report: &AuditReport) -> String {
+fn report_text(report: &AuditReport) -> String {
     let mut fields = vec![
         (
             "record",
@@ -158,7 +162,7 @@ mod tests {
         let hash = "AB".repeat(32);
         assert_eq!(
             format!("7:{hash}").parse(),
-            Ok(Head(Seq(7), "ab".repeat(32)))
+            Ok(AuditHead(Seq(7), "ab".repeat(32)))
         );
         for wrong in [
             "7",
@@ -166,7 +170,7 @@ mod tests {
             &format!("x:{hash}"),
             &format!("7:{}", "zz".repeat(32)),
         ] {
-            assert!(wrong.parse::<Head>().is_err(), "{wrong}");
+            assert!(wrong.parse::<AuditHead>().is_err(), "{wrong}");
         }
     }
 
@@ -183,7 +187,7 @@ mod tests {
             problems: vec![countersign_daemon::audit::AuditProblem::HashMismatch { seq: Seq(7) }],
         };
         assert_eq!(
-            anstream::adapter::strip_str(&words(&report)).to_string(),
+            anstream::adapter::strip_str(&report_text(&report)).to_string(),
             "record   NOT WHOLE\nstream   host-1\nevents   3\nhead     7:ab\n\
              pruned   everything before event 5, on the record\n\
              erased   the content of event 6, on the record\n\

@@ -1,6 +1,9 @@
 //! The command line: what can be typed, and where each command lives.
 
+mod agent_lookup;
+mod agent_tree;
 mod agents;
+mod args;
 pub(crate) mod ask;
 mod audit;
 mod bypass;
@@ -9,54 +12,51 @@ mod decide;
 pub(crate) mod detach;
 mod doctor;
 pub(crate) mod down;
-pub(crate) mod ending;
 mod events;
-mod family;
 mod hook;
 mod inbox;
 mod kill;
-mod left;
 mod logs;
 mod ls;
-mod named;
 mod open;
+mod orphans;
 mod remember;
 mod replace;
 mod rules;
 pub(crate) mod runner;
 mod runners;
+pub(crate) mod shutdown;
 mod spawn;
 mod status;
 mod steer;
 mod stop;
 mod token;
 mod up;
-mod words;
 pub(crate) mod worktree;
 
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::client::{Address, Client, Endpoint};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::paths::Paths;
+use crate::client::{HostAddress, HostClient, HostEndpoint};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::paths::HostPaths;
 use crate::{demo, watch};
 
 /// One inbox between AI agents and the machine they work on.
 #[derive(Parser)]
-#[command(name = "countersign", version, after_long_help = Exit::help(), disable_help_subcommand = true)]
+#[command(name = "countersign", version, after_long_help = CliExit::help(), disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// What every command understands.
 #[derive(Args, Clone)]
-pub(crate) struct Common {
+pub(crate) struct CommonArgs {
     /// Print JSON: one document, or one per line for events
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -69,7 +69,7 @@ pub(crate) struct Common {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Start the host
     Up(up::UpArgs),
     /// End the host, and wait until it is gone; agents stay unless told
@@ -98,7 +98,7 @@ pub(crate) enum Command {
     Wait(steer::WaitArgs),
     /// Start an agent again where it was
     #[command(after_help = "Example:\n  countersign resume builder")]
-    Resume(steer::OneArgs),
+    Resume(steer::ResumeArgs),
     /// Put an agent away
     Archive(steer::ArchiveArgs),
     /// Give an agent another name
@@ -174,7 +174,7 @@ pub(crate) enum Command {
     Runner(runner::RunnerArgs),
 }
 
-impl Command {
+impl CliCommand {
     /// Whether the command runs a host.
     pub(crate) fn needs_threads(&self) -> bool {
         matches!(self, Self::Up(_))
@@ -182,67 +182,71 @@ impl Command {
 }
 
 impl Cli {
-    pub(crate) async fn run(self) -> Result<Exit, CliError> {
+    pub(crate) async fn run(self) -> Result<CliExit, CliError> {
         let common = &self.common;
         match self.command {
-            Command::Up(args) => Box::pin(up::up(args)).await,
-            Command::Down(args) => down::down(common, args).await,
-            Command::Status => status::status(common).await,
-            Command::Doctor => doctor::doctor(common).await,
-            Command::Agents(args) => agents::agents(common, args).await,
-            Command::Spawn(args) => Box::pin(spawn::spawn(common, *args)).await,
-            Command::Ls(args) => ls::ls(common, args).await,
-            Command::Send(args) => Box::pin(steer::send(common, args)).await,
-            Command::Interrupt(args) => steer::interrupt(common, args).await,
-            Command::Kill(args) => kill::kill(common, args).await,
-            Command::Wait(args) => steer::wait(common, args).await,
-            Command::Resume(args) => steer::resume(common, args).await,
-            Command::Archive(args) => steer::archive(common, args).await,
-            Command::Rename(args) => steer::rename(common, args).await,
-            Command::Configure(args) => steer::configure(common, args).await,
-            Command::Logs(args) => Box::pin(logs::logs(common, args)).await,
-            Command::Diff(args) => worktree::diff(common, args).await,
-            Command::Worktree(command) => worktree::worktree(common, command).await,
-            Command::Inbox(args) => inbox::inbox(common, args).await,
-            Command::Show(args) => inbox::show(common, args).await,
-            Command::Approve(args) => decide::approve(common, args).await,
-            Command::Deny(args) => decide::deny(common, args).await,
-            Command::Answer(args) => decide::answer(common, args).await,
-            Command::Watch => watch::watch(&common.endpoint()?, "").await,
-            Command::Events(args) => events::events(common, args).await,
-            Command::Ask(args) => Box::pin(ask::ask(common, args)).await,
-            Command::Token(command) => token::token(common, command).await,
-            Command::Audit(command) => audit::audit(common, command).await,
-            Command::Rules(command) => Box::pin(rules::rules(common, command)).await,
-            Command::Bypass(args) => bypass::bypass(common, args).await,
-            Command::Ceiling(args) => ceiling::ceiling(common, args).await,
-            Command::Hook(command) => hook::hook(common, command),
-            Command::Stop(args) => stop::stop(common, args).await,
-            Command::Open => open::open(common).await,
-            Command::Completions { shell } => completions(shell),
-            Command::Demo(command) => Box::pin(demo::run(command)).await,
-            Command::Mcp(args) => crate::mcp::mcp(args),
-            Command::Runner(args) => runner::runner(args).await,
+            CliCommand::Up(args) => Box::pin(up::up(args)).await,
+            CliCommand::Down(args) => down::down(common, args).await,
+            CliCommand::Status => status::status(common).await,
+            CliCommand::Doctor => doctor::doctor(common).await,
+            CliCommand::Agents(args) => agents::agents(common, args).await,
+            CliCommand::Spawn(args) => Box::pin(spawn::spawn(common, *args)).await,
+            CliCommand::Ls(args) => ls::ls(common, args).await,
+            CliCommand::Send(args) => Box::pin(steer::send(common, args)).await,
+            CliCommand::Interrupt(args) => steer::interrupt(common, args).await,
+            CliCommand::Kill(args) => kill::kill(common, args).await,
+            CliCommand::Wait(args) => steer::wait(common, args).await,
+            CliCommand::Resume(args) => steer::resume(common, args).await,
+            CliCommand::Archive(args) => steer::archive(common, args).await,
+            CliCommand::Rename(args) => steer::rename(common, args).await,
+            CliCommand::Configure(args) => steer::configure(common, args).await,
+            CliCommand::Logs(args) => Box::pin(logs::logs(common, args)).await,
+            CliCommand::Diff(args) => worktree::diff(common, args).await,
+            CliCommand::Worktree(command) => worktree::worktree(common, command).await,
+            CliCommand::Inbox(args) => inbox::inbox(common, args).await,
+            CliCommand::Show(args) => inbox::show(common, args).await,
+            CliCommand::Approve(args) => decide::approve(common, args).await,
+            CliCommand::Deny(args) => decide::deny(common, args).await,
+            CliCommand::Answer(args) => decide::answer(common, args).await,
+            CliCommand::Watch => watch::watch(&common.endpoint()?, "").await,
+            CliCommand::Events(args) => events::events(common, args).await,
+            CliCommand::Ask(args) => Box::pin(ask::ask(common, args)).await,
+            CliCommand::Token(command) => token::token(common, command).await,
+            CliCommand::Audit(command) => audit::audit(common, command).await,
+            CliCommand::Rules(command) => Box::pin(rules::rules(common, command)).await,
+            CliCommand::Bypass(args) => bypass::bypass(common, args).await,
+            CliCommand::Ceiling(args) => ceiling::ceiling(common, args).await,
+            CliCommand::Hook(command) => hook::hook(common, command),
+            CliCommand::Stop(args) => stop::stop(common, args).await,
+            CliCommand::Open => open::open(common).await,
+            CliCommand::Completions { shell } => completions(shell),
+            CliCommand::Demo(command) => Box::pin(demo::run(command)).await,
+            CliCommand::Mcp(args) => crate::mcp::mcp(args),
+            CliCommand::Runner(args) => runner::runner(args).await,
         }
     }
 }
 
-fn completions(shell: clap_complete::Shell) -> Result<Exit, CliError> {
+fn completions(shell: clap_complete::Shell) -> Result<CliExit, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "countersign", &mut script);
-    crate::output::put(&String::from_utf8_lossy(&script))?;
-    Ok(Exit::Ok)
+    crate::output::print(&String::from_utf8_lossy(&script))?;
+    Ok(CliExit::Ok)
 }
 
-impl Common {
+impl CommonArgs {
     /// Where the host is, and with which token.
-    pub(crate) fn endpoint(&self) -> Result<Endpoint, CliError> {
+    pub(crate) fn endpoint(&self) -> Result<HostEndpoint, CliError> {
         let token = self.token()?;
-        let Some(url) = self.url.clone().or_else(|| variable("COUNTERSIGN_URL")) else {
-            let paths = Paths::from_environment()?;
+        let Some(url) = self
+            .url
+            .clone()
+            .or_else(|| environment_variable("COUNTERSIGN_URL"))
+        else {
+            let paths = HostPaths::from_environment()?;
             paths.check_runtime_dir()?;
-            return Ok(Endpoint {
-                address: Address::Socket(paths.socket),
+            return Ok(HostEndpoint {
+                address: HostAddress::Socket(paths.socket),
                 token,
                 agent_id: None,
             });
@@ -253,20 +257,20 @@ impl Common {
                 hint: Some("put one in COUNTERSIGN_TOKEN, or give --token-file".into()),
             });
         }
-        Ok(Endpoint {
-            address: Address::parse_url(&url)?,
+        Ok(HostEndpoint {
+            address: HostAddress::parse_url(&url)?,
             token,
             agent_id: None,
         })
     }
 
-    pub(crate) async fn connect(&self) -> Result<Client, CliError> {
-        Client::connect(&self.endpoint()?).await
+    pub(crate) async fn connect(&self) -> Result<HostClient, CliError> {
+        HostClient::connect(&self.endpoint()?).await
     }
 
     fn token(&self) -> Result<Option<String>, CliError> {
         let Some(path) = &self.token_file else {
-            return Ok(variable("COUNTERSIGN_TOKEN"));
+            return Ok(environment_variable("COUNTERSIGN_TOKEN"));
         };
         let text = std::fs::read_to_string(path).map_err(|source| {
             CliError::io(format!("could not read `{}`", path.display()), source)
@@ -275,7 +279,7 @@ impl Common {
     }
 }
 
-fn variable(name: &str) -> Option<String> {
+fn environment_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

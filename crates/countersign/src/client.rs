@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use crate::failure::CliError;
+use crate::error::CliError;
 
 /// How long an ordinary call may take.
 const CALL: Duration = Duration::from_secs(15);
@@ -33,17 +33,17 @@ const FRAME_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Events kept while a call waits for its reply.
 const EVENTS_KEPT_MAX: usize = 100_000;
 
-trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// Where the host is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Address {
+pub(crate) enum HostAddress {
     Socket(PathBuf),
     Tcp { url: String, authority: String },
 }
 
-impl Address {
+impl HostAddress {
     /// Reads `ws://HOST:PORT/`.
     pub(crate) fn parse_url(text: &str) -> Result<Self, CliError> {
         let wrong = || {
@@ -66,7 +66,7 @@ impl Address {
     }
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for HostAddress {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Socket(path) => write!(out, "{}", path.display()),
@@ -77,8 +77,8 @@ impl std::fmt::Display for Address {
 
 /// Where the host is, and who we say we are.
 #[derive(Clone)]
-pub(crate) struct Endpoint {
-    pub(crate) address: Address,
+pub(crate) struct HostEndpoint {
+    pub(crate) address: HostAddress,
     /// On the socket the host knows us by our uid, and a token only narrows that.
     pub(crate) token: Option<String>,
     /// The agent that the token is for.
@@ -89,7 +89,7 @@ pub(crate) struct Endpoint {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error("{}", .0.message)]
-    Refused(Refusal),
+    Refused(HostRefusal),
     #[error("the connection was lost")]
     Lost(#[source] Box<tungstenite::Error>),
     #[error("no answer to `{method}`")]
@@ -123,14 +123,14 @@ impl CallError {
 
 /// The host said no.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
+pub(crate) struct HostRefusal {
     pub(crate) code: i64,
     pub(crate) message: String,
     pub(crate) reason: Option<Reason>,
     pub(crate) data: Value,
 }
 
-impl Refusal {
+impl HostRefusal {
     pub(crate) fn new(code: i64, message: String, data: Option<Value>) -> Self {
         let data = data.unwrap_or(Value::Null);
         let reason = data
@@ -146,7 +146,7 @@ impl Refusal {
     }
 
     /// The message, with who and when for an answer that came too late.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let text = |key: &str| self.data.get(key).and_then(Value::as_str);
         if self.reason != Some(Reason::AlreadyResolved) {
             return self.message.clone();
@@ -155,22 +155,22 @@ impl Refusal {
             .data
             .pointer("/approval/resolved_by/name")
             .or_else(|| self.data.pointer("/resolved_by/name"));
-        let mut words = self.message.clone();
+        let mut message = self.message.clone();
         if let Some(resolution) = text("resolution") {
-            let _ = write!(words, "\n  it ended as `{resolution}`");
+            let _ = write!(message, "\n  it ended as `{resolution}`");
             if let Some(by) = by.and_then(Value::as_str) {
-                let _ = write!(words, " by {by}");
+                let _ = write!(message, " by {by}");
             }
             if let Some(at) = text("resolved_at") {
-                let _ = write!(words, " at {at}");
+                let _ = write!(message, " at {at}");
             }
         }
-        words
+        message
     }
 }
 
 #[derive(Serialize)]
-struct Outgoing<'a, P> {
+struct OutgoingRequest<'a, P> {
     jsonrpc: &'static str,
     id: u64,
     method: &'a str,
@@ -178,7 +178,7 @@ struct Outgoing<'a, P> {
 }
 
 #[derive(Deserialize)]
-struct Incoming<'a> {
+struct IncomingMessage<'a> {
     #[serde(default)]
     id: Value,
     #[serde(default)]
@@ -192,15 +192,15 @@ struct Incoming<'a> {
 }
 
 /// A connection to a host.
-pub(crate) struct Client {
-    socket: WebSocketStream<Box<dyn Duplex>>,
+pub(crate) struct HostClient {
+    socket: WebSocketStream<Box<dyn ByteStream>>,
     next_id: u64,
     events: VecDeque<HostEvent>,
 }
 
-impl Client {
+impl HostClient {
     /// Connects and, where there is a token, says who we are before anything else.
-    pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Self, CliError> {
+    pub(crate) async fn connect(endpoint: &HostEndpoint) -> Result<Self, CliError> {
         let address = endpoint.address.to_string();
         let late = || io::Error::new(io::ErrorKind::TimedOut, "no answer");
         let source = |source| CliError::NoHost {
@@ -212,8 +212,8 @@ impl Client {
             .map_err(|_| source(late()))?
             .map_err(source)?;
         let url = match &endpoint.address {
-            Address::Socket(_) => "ws://localhost/rpc",
-            Address::Tcp { url, .. } => url.as_str(),
+            HostAddress::Socket(_) => "ws://localhost/rpc",
+            HostAddress::Tcp { url, .. } => url.as_str(),
         };
         let config = WebSocketConfig::default()
             .max_frame_size(Some(FRAME_BYTES_MAX))
@@ -264,7 +264,7 @@ impl Client {
         };
         let id = self.next_id;
         self.next_id += 1;
-        let request = Outgoing {
+        let request = OutgoingRequest {
             jsonrpc: "2.0",
             id,
             method,
@@ -303,7 +303,7 @@ impl Client {
                 method: "a request".into(),
                 source,
             };
-            let frame: Incoming<'_> = serde_json::from_str(&text).map_err(unexpected)?;
+            let frame: IncomingMessage<'_> = serde_json::from_str(&text).map_err(unexpected)?;
             if frame.method.is_some() {
                 self.keep_event(&text)?;
             } else if frame.id.as_u64() == Some(id) || (frame.id.is_null() && frame.error.is_some())
@@ -318,7 +318,7 @@ impl Client {
             method: "host.event".into(),
             source,
         };
-        let frame: Incoming<'_> = serde_json::from_str(text).map_err(unexpected)?;
+        let frame: IncomingMessage<'_> = serde_json::from_str(text).map_err(unexpected)?;
         let (Some("host.event"), Some(params)) = (frame.method.as_deref(), frame.params) else {
             return Ok(());
         };
@@ -342,13 +342,13 @@ impl Client {
     }
 }
 
-fn finish(frame: &Incoming<'_>) -> Result<String, CallError> {
+fn finish(frame: &IncomingMessage<'_>) -> Result<String, CallError> {
     if let Some(error) = &frame.error {
         let data = error
             .data
             .as_ref()
             .and_then(|data| serde_json::from_str(data.text()).ok());
-        return Err(CallError::Refused(Refusal::new(
+        return Err(CallError::Refused(HostRefusal::new(
             error.code,
             error.message.clone(),
             data,
@@ -357,10 +357,10 @@ fn finish(frame: &Incoming<'_>) -> Result<String, CallError> {
     Ok(frame.result.map_or("null", RawValue::get).to_owned())
 }
 
-async fn open(address: &Address) -> io::Result<Box<dyn Duplex>> {
+async fn open(address: &HostAddress) -> io::Result<Box<dyn ByteStream>> {
     match address {
-        Address::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
-        Address::Tcp { authority, .. } => {
+        HostAddress::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+        HostAddress::Tcp { authority, .. } => {
             let stream = TcpStream::connect(authority).await?;
             stream.set_nodelay(true)?;
             Ok(Box::new(stream))
@@ -374,8 +374,8 @@ mod tests {
 
     #[test]
     fn an_address_has_a_scheme_a_name_and_a_port() {
-        let parsed = Address::parse_url("ws://127.0.0.1:7766/").unwrap();
-        let expected = Address::Tcp {
+        let parsed = HostAddress::parse_url("ws://127.0.0.1:7766/").unwrap();
+        let expected = HostAddress::Tcp {
             url: "ws://127.0.0.1:7766/".into(),
             authority: "127.0.0.1:7766".into(),
         };
@@ -387,7 +387,7 @@ mod tests {
             "ws://user:secret@a:1/",
             "",
         ] {
-            assert!(Address::parse_url(wrong).is_err(), "{wrong}");
+            assert!(HostAddress::parse_url(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -397,9 +397,9 @@ mod tests {
             "reason": "already_resolved", "resolution": "deny", "resolved_at": "2026-11-15T18:31:53Z",
             "approval": {"resolved_by": {"name": "ada", "role": "operator"}},
         });
-        let refusal = Refusal::new(-32003, "already answered".into(), Some(data));
+        let refusal = HostRefusal::new(-32003, "already answered".into(), Some(data));
         assert_eq!(
-            refusal.words(),
+            refusal.describe(),
             "already answered\n  it ended as `deny` by ada at 2026-11-15T18:31:53Z"
         );
     }

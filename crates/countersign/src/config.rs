@@ -12,7 +12,7 @@ use countersign_core::limits::{
 use countersign_protocol::HookEnd;
 use serde::Deserialize;
 
-use crate::failure::CliError;
+use crate::error::CliError;
 
 pub(crate) use self::questions::QuestionsConfig;
 
@@ -25,10 +25,10 @@ const MINUTE_MS: u64 = 60 * 1000;
 /// What the file may say. Unknown words are errors: a misspelt one must not be ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
+pub(crate) struct HostConfig {
     /// `"127.0.0.1:7766"`, or `"none"` for the Unix socket alone.
     #[serde(default)]
-    pub(crate) listen: Option<Listen>,
+    pub(crate) listen: Option<ListenSetting>,
     /// Names besides loopback under which the host may be reached.
     #[serde(default)]
     pub(crate) allow_hosts: Vec<String>,
@@ -107,8 +107,8 @@ impl TryFrom<i64> for LimitSeconds {
     fn try_from(seconds: i64) -> Result<Self, String> {
         let fits = |seconds: &u64| (1..=Self::MAX).contains(seconds);
         let seconds = u64::try_from(seconds).ok().filter(fits);
-        let words = format!("`limit_seconds` is between 1 and {}", Self::MAX);
-        seconds.map(Self).ok_or(words)
+        let message = format!("`limit_seconds` is between 1 and {}", Self::MAX);
+        seconds.map(Self).ok_or(message)
     }
 }
 
@@ -159,12 +159,12 @@ impl TryFrom<i64> for AloneMinutes {
 /// Where to listen for TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) enum Listen {
+pub(crate) enum ListenSetting {
     None,
     At(SocketAddr),
 }
 
-impl std::str::FromStr for Listen {
+impl std::str::FromStr for ListenSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -183,7 +183,7 @@ impl std::str::FromStr for Listen {
     }
 }
 
-impl TryFrom<String> for Listen {
+impl TryFrom<String> for ListenSetting {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -191,7 +191,7 @@ impl TryFrom<String> for Listen {
     }
 }
 
-impl Config {
+impl HostConfig {
     /// Reads the file; none is the same as an empty one.
     pub(crate) fn load(path: &Path) -> Result<Self, CliError> {
         match std::fs::read_to_string(path) {
@@ -218,8 +218,8 @@ impl Config {
     pub(crate) fn listen(&self) -> Option<SocketAddr> {
         match self.listen {
             None => Some(DEFAULT_LISTEN),
-            Some(Listen::None) => None,
-            Some(Listen::At(address)) => Some(address),
+            Some(ListenSetting::None) => None,
+            Some(ListenSetting::At(address)) => Some(address),
         }
     }
 }
@@ -232,9 +232,9 @@ mod tests {
     fn an_address_and_names_are_read() {
         let text =
             "listen = \"127.0.0.1:8000\"\nallow_hosts = [\"desk\"]\n[agents]\nalone_minutes = 5\n";
-        let config = Config::parse(text).unwrap();
-        let expected = Config {
-            listen: Some(Listen::At("127.0.0.1:8000".parse().unwrap())),
+        let config = HostConfig::parse(text).unwrap();
+        let expected = HostConfig {
+            listen: Some(ListenSetting::At("127.0.0.1:8000".parse().unwrap())),
             allow_hosts: vec!["desk".into()],
             server: ServerConfig::default(),
             agents: AgentsConfig {
@@ -244,13 +244,19 @@ mod tests {
             questions: QuestionsConfig::default(),
         };
         assert_eq!(config, expected);
-        assert_eq!(Config::parse("").unwrap().listen(), Some(DEFAULT_LISTEN));
-        assert_eq!(Config::parse("listen = \"none\"").unwrap().listen(), None);
+        assert_eq!(
+            HostConfig::parse("").unwrap().listen(),
+            Some(DEFAULT_LISTEN)
+        );
+        assert_eq!(
+            HostConfig::parse("listen = \"none\"").unwrap().listen(),
+            None
+        );
     }
 
     #[test]
     fn an_unknown_word_is_an_error_with_its_line() {
-        let error = Config::parse("allow_hosts = []\nlisten_on = \"x\"\n").unwrap_err();
+        let error = HostConfig::parse("allow_hosts = []\nlisten_on = \"x\"\n").unwrap_err();
         assert_eq!(
             error,
             "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `server`, `agents`, `hook`, `questions`"
@@ -259,7 +265,7 @@ mod tests {
 
     #[test]
     fn unnamed_callers_are_refused_by_default() {
-        let read = |text: &str| Config::parse(text).map(|config| config.server.unnamed_callers);
+        let read = |text: &str| HostConfig::parse(text).map(|config| config.server.unnamed_callers);
         assert_eq!(read(""), Ok(false));
         assert_eq!(read("[server]\nunnamed_callers = true\n"), Ok(true));
         assert!(read("[server]\nunnamed_caller = true\n").is_err());
@@ -269,7 +275,7 @@ mod tests {
     fn agents_are_alone_for_a_minute_to_a_week() {
         let read = |minutes: &str| {
             let text = format!("[agents]\nalone_minutes = {minutes}\n");
-            Config::parse(&text).map(|config| config.agents.alone_minutes.as_ms())
+            HostConfig::parse(&text).map(|config| config.agents.alone_minutes.as_ms())
         };
         assert_eq!(read("1"), Ok(60_000));
         assert_eq!(read("10080"), Ok(RUNNER_PATIENCE_MS_MAX));
@@ -285,7 +291,7 @@ mod tests {
 
     #[test]
     fn hooks_deny_without_an_answer_and_ask_without_a_host_unless_told() {
-        let read = |text: &str| Config::parse(text).map(|config| config.hook);
+        let read = |text: &str| HostConfig::parse(text).map(|config| config.hook);
         let usual = HookConfig {
             limit_seconds: LimitSeconds(600),
             on_timeout: HookEnd::Deny,
@@ -313,7 +319,7 @@ mod tests {
 
     #[test]
     fn an_address_open_to_others_is_refused() {
-        let error = Config::parse("listen = \"0.0.0.0:7766\"").unwrap_err();
+        let error = HostConfig::parse("listen = \"0.0.0.0:7766\"").unwrap_err();
         assert!(
             error.starts_with("line 1: `0.0.0.0:7766` is not a loopback address"),
             "{error}"

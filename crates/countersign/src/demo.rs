@@ -8,42 +8,46 @@ mod script;
 use clap::{Args, Subcommand};
 use countersign_agents::scripted;
 
-use crate::exit::Exit;
-use crate::failure::CliError;
-use script::Script;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use script::DemoScript;
 
 #[derive(Subcommand)]
 pub(crate) enum DemoCommand {
     /// Start a host with three scripted agents, and watch the inbox
-    Run(run::RunArgs),
+    Run(run::DemoRunArgs),
     /// Be one scripted agent, speaking ACP on stdin and stdout
-    Agent(AgentArgs),
+    Agent(DemoAgentArgs),
 }
 
 #[derive(Args)]
-pub(crate) struct AgentArgs {
+pub(crate) struct DemoAgentArgs {
     /// One of the demo's own scripts
     #[arg(conflicts_with = "script")]
-    name: Option<Script>,
+    name: Option<DemoScript>,
     /// A script of your own, as JSON; without any it repeats what it is told
     #[arg(long, value_name = "FILE")]
     script: Option<String>,
 }
 
-pub(crate) async fn run(command: DemoCommand) -> Result<Exit, CliError> {
+pub(crate) async fn run(command: DemoCommand) -> Result<CliExit, CliError> {
     match command {
         DemoCommand::Run(args) => run::run(args).await,
         DemoCommand::Agent(args) => agent(args).await,
     }
 }
 
-async fn agent(args: AgentArgs) -> Result<Exit, CliError> {
+async fn agent(args: DemoAgentArgs) -> Result<CliExit, CliError> {
     let code = if let Some(name) = args.name {
         let script = name.in_folder(&std::env::current_dir().unwrap_or_default())?;
         scripted::run(script, tokio::io::stdin(), tokio::io::stdout()).await
     } else {
-        let words = args.script.map(|file| ["--script".to_owned(), file]);
-        scripted::run_with_arguments(words.into_iter().flatten()).await
+        let arguments = args.script.map(|file| ["--script".to_owned(), file]);
+        scripted::run_with_arguments(arguments.into_iter().flatten()).await
     };
-    Ok(if code == 0 { Exit::Ok } else { Exit::Failure })
+    Ok(if code == 0 {
+        CliExit::Ok
+    } else {
+        CliExit::Failure
+    })
 }

@@ -25,12 +25,12 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 
 /// A time limit that may be absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
+pub(crate) enum TimeLimit {
     None,
     After(Duration),
 }
 
-impl std::str::FromStr for Limit {
+impl std::str::FromStr for TimeLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -42,7 +42,7 @@ impl std::str::FromStr for Limit {
     }
 }
 
-impl Limit {
+impl TimeLimit {
     pub(crate) fn as_ms(self) -> Option<u64> {
         match self {
             Self::None => None,
@@ -80,7 +80,7 @@ pub(crate) fn until(now: Time, then: Time) -> String {
 }
 
 /// A span in whole words: `30 minutes`.
-pub(crate) fn whole(ms: u64) -> String {
+pub(crate) fn in_words(ms: u64) -> String {
     match ms / 1_000 {
         1 => "1 second".to_owned(),
         seconds @ 0..60 => format!("{seconds} seconds"),
@@ -123,7 +123,7 @@ mod tests {
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
-        assert_eq!("none".parse(), Ok(Limit::None));
+        assert_eq!("none".parse(), Ok(TimeLimit::None));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use countersign_protocol::HostApproval;
 /// How the command ended, as a script sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Exit {
+pub(crate) enum CliExit {
     Ok = 0,
     Failure = 1,
     Usage = 2,
@@ -28,42 +28,42 @@ pub(crate) enum Exit {
 }
 
 /// Every code with its meaning, in order.
-const MEANINGS: [(Exit, &str); 14] = [
-    (Exit::Ok, "done; for `ask`: allowed exactly as asked"),
-    (Exit::Failure, "something failed"),
-    (Exit::Usage, "the command line does not fit"),
-    (Exit::Denied, "the ask was denied, or would be"),
+const MEANINGS: [(CliExit, &str); 14] = [
+    (CliExit::Ok, "done; for `ask`: allowed exactly as asked"),
+    (CliExit::Failure, "something failed"),
+    (CliExit::Usage, "the command line does not fit"),
+    (CliExit::Denied, "the ask was denied, or would be"),
     (
-        Exit::Answered,
+        CliExit::Answered,
         "answered otherwise: with another option, or allowed with an edited input",
     ),
-    (Exit::Expired, "the ask expired"),
+    (CliExit::Expired, "the ask expired"),
     (
-        Exit::Cancelled,
+        CliExit::Cancelled,
         "the ask was cancelled, or its asker is gone",
     ),
-    (Exit::NoHost, "no host is running, or it went away"),
-    (Exit::PassedToOwner, "passed to its owner, who decides"),
+    (CliExit::NoHost, "no host is running, or it went away"),
+    (CliExit::PassedToOwner, "passed to its owner, who decides"),
     (
-        Exit::AlreadyAnswered,
+        CliExit::AlreadyAnswered,
         "somebody answered before, and differently",
     ),
-    (Exit::Refused, "you may not do that"),
+    (CliExit::Refused, "you may not do that"),
     (
-        Exit::UnknownId,
+        CliExit::UnknownId,
         "no such id, or the abbreviation fits more than one",
     ),
     (
-        Exit::Asks,
+        CliExit::Asks,
         "for `rules check`: no rule settles it, a person would be asked",
     ),
     (
-        Exit::TimedOut,
+        CliExit::TimedOut,
         "for `wait`: time ran out, and not all of them are idle",
     ),
 ];
 
-impl Exit {
+impl CliExit {
     /// The list as `--help` prints it.
     pub(crate) fn help() -> String {
         let mut text = String::from("Exit codes:\n");
@@ -90,8 +90,8 @@ impl Exit {
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<CliExit> for ExitCode {
+    fn from(exit: CliExit) -> Self {
         Self::from(exit as u8)
     }
 }
@@ -99,7 +99,7 @@ impl From<Exit> for ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
     #[test]
     fn only_an_unchanged_allow_is_zero() {
@@ -115,28 +115,28 @@ mod tests {
         ]
         .into_iter()
         .map(|state| {
-            Exit::of_ask(&HostApproval {
+            CliExit::of_ask(&HostApproval {
                 state: state.into(),
-                ..sample::approval()
+                ..test_rows::approval()
             })
         })
         .collect();
         let expected = [
             None,
-            Some(Exit::Ok),
-            Some(Exit::Denied),
-            Some(Exit::Answered),
-            Some(Exit::Expired),
-            Some(Exit::Cancelled),
-            Some(Exit::Cancelled),
-            Some(Exit::Failure),
+            Some(CliExit::Ok),
+            Some(CliExit::Denied),
+            Some(CliExit::Answered),
+            Some(CliExit::Expired),
+            Some(CliExit::Cancelled),
+            Some(CliExit::Cancelled),
+            Some(CliExit::Failure),
         ];
         assert_eq!(codes, expected);
         let edited = HostApproval {
             state: "allowed".into(),
-            edited_input: Some(sample::raw(r#"{"command":"true"}"#)),
-            ..sample::approval()
+            edited_input: Some(test_rows::raw(r#"{"command":"true"}"#)),
+            ..test_rows::approval()
         };
-        assert_eq!(Exit::of_ask(&edited), Some(Exit::Answered));
+        assert_eq!(CliExit::of_ask(&edited), Some(CliExit::Answered));
     }
 }

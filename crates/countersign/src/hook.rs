@@ -6,7 +6,7 @@
 
 mod claude;
 mod link;
-mod speech;
+mod output;
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 use countersign_core::limits::{HOOK_CALLER_MS, HOOK_INPUT_BYTES_MAX, HOOK_MARGIN_MS};
 use countersign_protocol::HookEnd;
 
-use crate::config::{Config, HookConfig};
-use crate::paths::Paths;
+use crate::config::{HookConfig, HostConfig};
+use crate::paths::HostPaths;
 
-use link::{Link, Trouble};
-use speech::{Answer, Form};
+use link::{HookFailure, HostLink};
+use output::{AnswerForm, HookAnswer};
 
 /// What the caller's settings say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,9 +31,9 @@ pub(crate) struct HookArgs {
 
 /// The words after `hook claude`, read without building the whole command line. Words that do not fit
 /// are passed over: whoever wrote them still gets an answer. Only help is left to others.
-pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<HookArgs> {
-    let is_hook = words.next()? == "hook" && words.next()? == "claude";
-    let rest: Vec<OsString> = words.collect();
+pub(crate) fn arguments(mut given: impl Iterator<Item = OsString>) -> Option<HookArgs> {
+    let is_hook = given.next()? == "hook" && given.next()? == "claude";
+    let rest: Vec<OsString> = given.collect();
     if !is_hook || rest.iter().any(|word| word == "--help" || word == "-h") {
         return None;
     }
@@ -43,24 +43,24 @@ pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<Hoo
 }
 
 /// How long to wait, and what to say after that.
-struct Terms {
+struct HookTerms {
     limit: Duration,
     config: HookConfig,
 }
 
-impl Terms {
-    fn load(args: &HookArgs, paths: Option<&Paths>) -> Self {
+impl HookTerms {
+    fn load(args: &HookArgs, paths: Option<&HostPaths>) -> Self {
         // A file that cannot be read says nothing, and what holds then is the strict half of it.
-        let config = paths.and_then(|paths| Config::load(&paths.config).ok());
+        let config = paths.and_then(|paths| HostConfig::load(&paths.config).ok());
         let config = config.map(|config| config.hook).unwrap_or_default();
         let own = Duration::from_secs(config.limit_seconds.as_secs());
-        let limit = own.min(callers_patience(args));
+        let limit = own.min(caller_time_limit(args));
         Self { limit, config }
     }
 }
 
 /// What is left of the caller's time when the answer must be out.
-fn callers_patience(args: &HookArgs) -> Duration {
+fn caller_time_limit(args: &HookArgs) -> Duration {
     let given = args.timeout.map(|seconds| seconds.saturating_mul(1000));
     let given = given.unwrap_or(HOOK_CALLER_MS);
     Duration::from_millis(given - HOOK_MARGIN_MS.min(given / 2))
@@ -69,53 +69,53 @@ fn callers_patience(args: &HookArgs) -> Duration {
 /// Answers one hook.
 pub(crate) fn run(args: &HookArgs) -> ExitCode {
     let began = Instant::now();
-    speech::survive_panics();
+    output::deny_on_panic();
     // First of all the watchdog, before anything that could hang.
-    let first = began + callers_patience(args);
-    if !speech::answer_by(first, late(HookEnd::Deny)) {
-        let answer = Answer::deny("countersign could not start its watchdog");
-        return speech::speak(&answer);
+    let first = began + caller_time_limit(args);
+    if !output::answer_by(first, timeout_answer(HookEnd::Deny)) {
+        let answer = HookAnswer::deny("countersign could not start its watchdog");
+        return output::give_answer(&answer);
     }
     let answer = answer(args, began).unwrap_or_else(|answer| answer);
-    speech::speak(&answer)
+    output::give_answer(&answer)
 }
 
-fn late(end: HookEnd) -> Answer {
-    Answer::end(end, "countersign: nobody answered in time")
+fn timeout_answer(end: HookEnd) -> HookAnswer {
+    HookAnswer::on_end(end, "countersign: nobody answered in time")
 }
 
 /// Both sides are answers; the second one is what ends the attempt early.
-fn answer(args: &HookArgs, began: Instant) -> Result<Answer, Answer> {
-    let paths = Paths::from_environment();
+fn answer(args: &HookArgs, began: Instant) -> Result<HookAnswer, HookAnswer> {
+    let paths = HostPaths::from_environment();
     // If there can be no second watchdog, the first one still holds.
-    let terms = Terms::load(args, paths.as_ref().ok());
-    speech::answer_by(began + terms.limit, late(terms.config.on_timeout));
-    let text = read_input().map_err(|why| Answer::deny(&why))?;
-    let event = claude::head(&text).map_err(|why| Answer::deny(&why))?;
-    speech::set_form(event.form());
+    let terms = HookTerms::load(args, paths.as_ref().ok());
+    output::answer_by(began + terms.limit, timeout_answer(terms.config.on_timeout));
+    let text = read_input().map_err(|why| HookAnswer::deny(&why))?;
+    let event = claude::read_event(&text).map_err(|why| HookAnswer::deny(&why))?;
+    output::set_form(event.form());
     fail_on_purpose();
     let limit = match event.form() {
-        Form::Plain => terms.limit.min(claude::PLAIN_LIMIT),
-        Form::Unknown | Form::PreToolUse | Form::PermissionRequest => terms.limit,
+        AnswerForm::Plain => terms.limit.min(claude::PLAIN_LIMIT),
+        AnswerForm::Unknown | AnswerForm::PreToolUse | AnswerForm::PermissionRequest => terms.limit,
     };
     let deadline = began + limit;
     if limit < terms.limit {
-        speech::answer_by(deadline, Answer::none());
+        output::answer_by(deadline, HookAnswer::none());
     }
-    let asked = claude::params(&text, &event, &terms.config)?;
+    let asked = claude::hook_params(&text, &event, &terms.config)?;
     let Some(mut params) = asked else {
-        return Ok(Answer::none());
+        return Ok(HookAnswer::none());
     };
-    let without = |why: &str| Answer::end(terms.config.without_host, why);
+    let without = |why: &str| HookAnswer::on_end(terms.config.without_host, why);
     let paths = paths.map_err(|error| without(&format!("countersign: {error}")))?;
     paths
         .check_runtime_dir()
         .map_err(|error| without(&format!("countersign: {error}")))?;
-    let link = Link::new(&paths.socket, deadline);
-    let told = link.tell(&mut params);
-    told.map(Answer::from).map_err(|trouble| match trouble {
-        Trouble::Late => late(terms.config.on_timeout),
-        Trouble::Unjudged(why) => without(&why),
+    let link = HostLink::new(&paths.socket, deadline);
+    let told = link.ask_host(&mut params);
+    told.map(HookAnswer::from).map_err(|trouble| match trouble {
+        HookFailure::Late => timeout_answer(terms.config.on_timeout),
+        HookFailure::Unjudged(why) => without(&why),
     })
 }
 
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_out_before_the_callers_time_is_over() {
-        let patience = |timeout| callers_patience(&HookArgs { timeout });
+        let patience = |timeout| caller_time_limit(&HookArgs { timeout });
         assert_eq!(patience(None), Duration::from_secs(55));
         assert_eq!(patience(Some(615)), Duration::from_secs(610));
         assert_eq!(patience(Some(4)), Duration::from_secs(2));

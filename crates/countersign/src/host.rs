@@ -13,14 +13,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::down;
-use crate::config::Config;
-use crate::paths::Paths;
+use crate::config::HostConfig;
+use crate::paths::HostPaths;
 use crate::{output, rule_files};
 
 /// What the host needs to know before it starts.
 pub(crate) struct HostOptions {
     /// Where its files are.
-    pub(crate) paths: Paths,
+    pub(crate) paths: HostPaths,
     /// Where it listens for TCP; `None` for the Unix socket alone.
     pub(crate) listen: Option<SocketAddr>,
     /// Names besides loopback under which it may be reached.
@@ -34,7 +34,7 @@ pub(crate) struct HostOptions {
 }
 
 /// What the file says, or a test.
-pub(crate) fn agents_alone_ms(config: &Config) -> u64 {
+pub(crate) fn agents_alone_ms(config: &HostConfig) -> u64 {
     from_environment("COUNTERSIGN_RUNNER_PATIENCE_MS")
         .unwrap_or_else(|| config.agents.alone_minutes.as_ms())
 }
@@ -69,17 +69,17 @@ pub(crate) async fn run(
     end_file_token(&service, &paths.runtime_dir).await?;
     tracing::info!(socket = %paths.socket.display(), address = ?server.address, "the doors are open");
     ready(server.address);
-    let orderly = until_told_to_end(&ending, &mut stopped).await?;
+    let orderly = wait_for_shutdown(&ending, &mut stopped).await?;
     let agents_ended_by = server.wait_closed().await;
-    let kept = see_to_agents(&service, agents_ended_by).await;
+    let kept = end_or_count_agents(&service, agents_ended_by).await;
     service.stop().await;
     stopped.wait().await;
     if !orderly {
         anyhow::bail!("the loop ended on its own; the record is whole, start again")
     }
     if kept > 0 {
-        output::say("the host has ended");
-        output::say(down::alone_words(kept, Some(agents_alone_ms)));
+        output::print_message("the host has ended");
+        output::print_message(down::kept_agents_text(kept, Some(agents_alone_ms)));
     }
     Ok(())
 }
@@ -99,7 +99,7 @@ async fn end_file_token(service: &Service, folder: &Path) -> anyhow::Result<()> 
 }
 
 /// Ends what was started after somebody wanted every agent to end; how many agents go on.
-async fn see_to_agents(service: &Service, ended_by: Option<Caller>) -> usize {
+async fn end_or_count_agents(service: &Service, ended_by: Option<Caller>) -> usize {
     let live = match ended_by {
         Some(caller) => service.end_agents(&caller).await,
         None => service.live_agents().await,
@@ -122,7 +122,7 @@ fn raise_file_limit() {
 }
 
 /// Waits for a signal, for a caller that ends the host, or for the loop to fail.
-async fn until_told_to_end(
+async fn wait_for_shutdown(
     ending: &CancellationToken,
     stopped: &mut countersign_daemon::SupervisorExit,
 ) -> anyhow::Result<bool> {
@@ -139,14 +139,14 @@ async fn until_told_to_end(
 }
 
 /// The files of this user and the usual times, or shorter ones where a test says so.
-fn settings(paths: &Paths, agents_alone_ms: u64) -> anyhow::Result<HostSettings> {
+fn settings(paths: &HostPaths, agents_alone_ms: u64) -> anyhow::Result<HostSettings> {
     let mut settings = HostSettings::new(env!("CARGO_PKG_VERSION"));
     settings.rulebook = Rulebook::open(rule_files::rulebook_config(paths))?;
     settings.runners = RunnerSettings {
         folder: paths.runners.clone(),
         sockets: paths.runner_sockets.clone(),
         patience_ms: agents_alone_ms,
-        tools: own_tools(&paths.socket),
+        tools: own_mcp_server(&paths.socket),
         ..RunnerSettings::default()
     };
     if let Some(ms) = from_environment("COUNTERSIGN_OWNER_GRACE_MS") {
@@ -159,7 +159,7 @@ fn settings(paths: &Paths, agents_alone_ms: u64) -> anyhow::Result<HostSettings>
 }
 
 /// How an agent starts the server of our own tools. A path that is no text cannot be said to it.
-fn own_tools(socket: &Path) -> Option<McpServer> {
+fn own_mcp_server(socket: &Path) -> Option<McpServer> {
     let command = std::env::current_exe().ok();
     let command = command.and_then(|command| command.into_os_string().into_string().ok());
     // A program that was replaced while it runs is still found under its name.

@@ -6,25 +6,20 @@ mod cli;
 mod client;
 mod config;
 mod demo;
-mod describe;
 mod duration;
-mod edits;
+mod error;
 mod exit;
-mod failure;
 mod hook;
 mod host;
-mod json_text;
 mod mcp;
-mod nonce;
 mod output;
 mod paths;
-mod questions_text;
+mod random_id;
 mod reconnect;
+mod render;
 mod rule_files;
-mod rules_text;
 #[cfg(test)]
-mod sample;
-mod shown;
+mod test_rows;
 mod watch;
 
 use std::process::ExitCode;
@@ -62,12 +57,12 @@ fn main() -> ExitCode {
 
 fn run(
     runtime: &mut Builder,
-    command: impl Future<Output = Result<exit::Exit, failure::CliError>>,
+    command: impl Future<Output = Result<exit::CliExit, error::CliError>>,
 ) -> ExitCode {
     let outcome = runtime
         .enable_all()
         .build()
-        .map_err(|source| failure::CliError::io("could not start", source))
+        .map_err(|source| error::CliError::io("could not start", source))
         .and_then(|runtime| {
             let outcome = runtime.block_on(command);
             // A read of stdin cannot be interrupted; it must not hold the exit either.
@@ -77,12 +72,12 @@ fn run(
     finish(outcome)
 }
 
-fn finish(outcome: Result<exit::Exit, failure::CliError>) -> ExitCode {
+fn finish(outcome: Result<exit::CliExit, error::CliError>) -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
-        Err(failure::CliError::OutputClosed) => exit::Exit::Ok.into(),
+        Err(error::CliError::OutputClosed) => exit::CliExit::Ok.into(),
         Err(error) => {
-            output::say(error.report().trim_end());
+            output::print_message(error.report().trim_end());
             error.exit().into()
         }
     }

@@ -11,7 +11,7 @@ mod call;
 mod http;
 mod lines;
 mod message;
-mod out;
+mod stdout;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -25,16 +25,16 @@ use std::thread;
 use clap::Args;
 use countersign_core::limits::MCP_CALLS_AT_ONCE_MAX;
 
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::nonce::nonce;
+use crate::error::CliError;
+use crate::exit::CliExit;
 use crate::output;
-use crate::paths::Paths;
+use crate::paths::HostPaths;
+use crate::random_id::random_id;
 
-use call::Underway;
-use lines::{Line, Lines};
-use message::{Incoming, Request};
-use out::Out;
+use call::PendingCall;
+use lines::{InputLine, InputLines};
+use message::{AgentMessage, McpRequest};
+use stdout::StdoutWriter;
 
 /// What one call needs besides the lines it holds: little, since it decides nothing.
 const CALL_STACK_BYTES: usize = 256 * 1024;
@@ -54,11 +54,11 @@ pub(crate) struct McpArgs {
 
 /// The arguments as an agent is told to give them, read without building the whole command line.
 /// Anything else is left to it.
-pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<McpArgs> {
-    if words.next()? != "mcp" {
+pub(crate) fn arguments(mut given: impl Iterator<Item = OsString>) -> Option<McpArgs> {
+    if given.next()? != "mcp" {
         return None;
     }
-    let socket = match (words.next(), words.next(), words.next()) {
+    let socket = match (given.next(), given.next(), given.next()) {
         (None, _, _) => None,
         (Some(flag), Some(socket), None) if flag == "--socket" => Some(PathBuf::from(socket)),
         _ => return None,
@@ -67,69 +67,71 @@ pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<Mcp
 }
 
 /// Relays until standard input ends.
-pub(crate) fn mcp(args: McpArgs) -> Result<Exit, CliError> {
-    stay_small();
+pub(crate) fn mcp(args: McpArgs) -> Result<CliExit, CliError> {
+    restart_with_small_allocator();
     let socket = match args.socket {
         Some(socket) => socket,
-        None => Paths::from_environment()?.socket,
+        None => HostPaths::from_environment()?.socket,
     };
     if io::stdin().is_terminal() {
-        output::say("this speaks MCP on standard input and output: agents start it themselves");
+        output::print_message(
+            "this speaks MCP on standard input and output: agents start it themselves",
+        );
     }
-    let bridge = Bridge::new(&socket, nonce()?);
+    let bridge = McpBridge::new(&socket, random_id()?);
     relay(&bridge, io::stdin().lock())
         .map_err(|source| CliError::io("could not read what the agent says", source))?;
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 /// Begins anew with a word for the allocator, which would otherwise take whole huge pages where the
 /// system gives them. The process stays the same one. Where that fails, it is only larger.
-fn stay_small() {
+fn restart_with_small_allocator() {
     if std::env::var_os(ALLOCATOR_SETTING).is_some() {
         return;
     }
-    let mut words = std::env::args_os();
-    let name = words.next().unwrap_or_default();
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
     let program = std::env::current_exe().unwrap_or_else(|_| name.clone().into());
     let failed = Command::new(program)
         .arg0(name)
-        .args(words)
+        .args(arguments)
         .env(ALLOCATOR_SETTING, "0")
         .exec();
     drop(failed);
 }
 
 /// What all calls share.
-struct Bridge {
+struct McpBridge {
     socket: PathBuf,
     /// Tells the calls of this process from those of others.
     nonce: String,
-    out: Out,
+    out: StdoutWriter,
     /// Calls that are not answered yet, by their ids as they were written.
-    underway: Mutex<HashMap<String, Arc<Underway>>>,
+    underway: Mutex<HashMap<String, Arc<PendingCall>>>,
     /// The version of the protocol that the host agreed to.
     version: Mutex<Option<String>>,
 }
 
-impl Bridge {
+impl McpBridge {
     fn new(socket: &Path, nonce: String) -> Arc<Self> {
         Arc::new(Self {
             socket: socket.to_owned(),
             nonce,
-            out: Out::default(),
+            out: StdoutWriter::default(),
             underway: Mutex::default(),
             version: Mutex::default(),
         })
     }
 
-    fn underway(&self) -> MutexGuard<'_, HashMap<String, Arc<Underway>>> {
+    fn pending_calls(&self) -> MutexGuard<'_, HashMap<String, Arc<PendingCall>>> {
         self.underway.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a call off the list, unless it was cancelled: then another may have its id.
-    fn finish(&self, id: &str, call: &Underway) -> bool {
-        let mut all = self.underway();
-        let is_this = |found: &Arc<Underway>| std::ptr::eq(Arc::as_ptr(found), call);
+    fn finish(&self, id: &str, call: &PendingCall) -> bool {
+        let mut all = self.pending_calls();
+        let is_this = |found: &Arc<PendingCall>| std::ptr::eq(Arc::as_ptr(found), call);
         all.get(id).is_some_and(is_this) && all.remove(id).is_some()
     }
 
@@ -138,42 +140,42 @@ impl Bridge {
     }
 }
 
-fn relay(bridge: &Arc<Bridge>, input: impl io::BufRead) -> io::Result<()> {
-    let mut lines = Lines::new(input);
+fn relay(bridge: &Arc<McpBridge>, input: impl io::BufRead) -> io::Result<()> {
+    let mut lines = InputLines::new(input);
     for number in 0_u64.. {
         match lines.next()? {
             None => break,
-            Some(Line::TooLong) => bridge.out.refuse("null", -32_600, "the line is too long"),
-            Some(Line::Whole(line)) => take(bridge, line, number),
+            Some(InputLine::TooLong) => bridge.out.refuse("null", -32_600, "the line is too long"),
+            Some(InputLine::Whole(line)) => handle_line(bridge, line, number),
         }
     }
     Ok(())
 }
 
-fn take(bridge: &Arc<Bridge>, line: Vec<u8>, number: u64) {
-    match message::read(&line) {
-        Incoming::Request(request) if request.method == "ping" => {
+fn handle_line(bridge: &Arc<McpBridge>, line: Vec<u8>, number: u64) {
+    match message::read_agent_message(&line) {
+        AgentMessage::Request(request) if request.method == "ping" => {
             bridge.out.result(&request.id, "{}");
         }
-        Incoming::Request(request) => begin(bridge, request, line, number),
-        Incoming::Cancelled(id) => {
-            let found = bridge.underway().remove(&id);
+        AgentMessage::Request(request) => start_call(bridge, request, line, number),
+        AgentMessage::Cancelled(id) => {
+            let found = bridge.pending_calls().remove(&id);
             if let Some(underway) = found {
                 underway.cancel();
             }
         }
         // The host keeps no sessions, so it has no use for what needs no answer.
-        Incoming::Other => {}
-        Incoming::Broken(why) => bridge.out.refuse("null", -32_700, why),
+        AgentMessage::Other => {}
+        AgentMessage::Broken(why) => bridge.out.refuse("null", -32_700, why),
     }
 }
 
 /// Each call has a thread and a connection of its own: some wait for hours.
-fn begin(bridge: &Arc<Bridge>, request: Request, line: Vec<u8>, number: u64) {
-    let underway = Arc::new(Underway::default());
+fn start_call(bridge: &Arc<McpBridge>, request: McpRequest, line: Vec<u8>, number: u64) {
+    let underway = Arc::new(PendingCall::default());
     let id = request.id.clone();
     {
-        let mut all = bridge.underway();
+        let mut all = bridge.pending_calls();
         let refusal = if all.len() >= MCP_CALLS_AT_ONCE_MAX {
             Some("too many calls at once: wait until some are answered")
         } else if all.contains_key(&id) {
@@ -183,8 +185,8 @@ fn begin(bridge: &Arc<Bridge>, request: Request, line: Vec<u8>, number: u64) {
             None
         };
         drop(all);
-        if let Some(words) = refusal {
-            return bridge.out.refuse(&id, -32_000, words);
+        if let Some(message) = refusal {
+            return bridge.out.refuse(&id, -32_000, message);
         }
     }
     let own = bridge.clone();
@@ -192,7 +194,7 @@ fn begin(bridge: &Arc<Bridge>, request: Request, line: Vec<u8>, number: u64) {
         .stack_size(CALL_STACK_BYTES)
         .spawn(move || call::perform(&own, &request, &line, number, &underway));
     if started.is_err() {
-        bridge.underway().remove(&id);
+        bridge.pending_calls().remove(&id);
         bridge
             .out
             .refuse(&id, -32_000, "the system gives no more threads");

@@ -10,18 +10,19 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::failure::CliError;
+use crate::error::CliError;
 
 /// How wide a list may be when nobody looks at it.
 const WIDTH_UNSEEN: usize = 160;
 
 pub(crate) const HEAD: Style = Style::new().bold();
 pub(crate) const GOOD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
-pub(crate) const CARE: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Yellow)));
+pub(crate) const WARNING: Style =
+    Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Yellow)));
 pub(crate) const BAD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
 
 /// Puts text on stdout. Colours stay only on a terminal.
-pub(crate) fn put(text: &str) -> Result<(), CliError> {
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut out = anstream::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
@@ -31,8 +32,8 @@ pub(crate) fn put(text: &str) -> Result<(), CliError> {
 }
 
 /// One JSON document on stdout.
-pub(crate) fn put_json(value: &impl Serialize) -> Result<(), CliError> {
-    put(&json_line(value)?)
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
+    print(&json_line(value)?)
 }
 
 /// One JSON document and its line end.
@@ -43,7 +44,7 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<String, CliError> {
 }
 
 /// Tells the person something that is not data. Nothing can be done if even that fails.
-pub(crate) fn say(text: impl Display) {
+pub(crate) fn print_message(text: impl Display) {
     let mut out = anstream::stderr().lock();
     writeln!(out, "{text}").ok();
 }
@@ -83,11 +84,11 @@ fn row_line(cells: &[String], widths: &[usize], width: usize) -> String {
             line.push_str(&" ".repeat(column.saturating_sub(cell.width()) + 2));
         }
     }
-    cut(line.trim_end(), width)
+    truncate(line.trim_end(), width)
 }
 
 /// The beginning of a text, with `…` where something is left out.
-pub(crate) fn cut(text: &str, width: usize) -> String {
+pub(crate) fn truncate(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -145,9 +146,9 @@ mod tests {
 
     #[test]
     fn a_cut_text_never_exceeds_its_width() {
-        assert_eq!(cut("日本語", 5), "日本…");
-        assert_eq!(cut("日本語", 4), "日…");
-        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(truncate("日本語", 5), "日本…");
+        assert_eq!(truncate("日本語", 4), "日…");
+        assert_eq!(truncate("abc", 3), "abc");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::failure::CliError;
+use crate::error::CliError;
 
 /// The longest path a Unix socket can have.
 const SOCKET_BYTES_MAX: usize = 107;
@@ -20,7 +20,7 @@ const RUNNER_SOCKET_NAME_BYTES_MAX: usize = 40 + ".sock".len();
 
 /// Every file of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Paths {
+pub(crate) struct HostPaths {
     pub(crate) config: PathBuf,
     pub(crate) rules: PathBuf,
     /// The folder of the record.
@@ -36,7 +36,7 @@ pub(crate) struct Paths {
     pub(crate) runner_sockets: Vec<PathBuf>,
 }
 
-impl Paths {
+impl HostPaths {
     /// From the environment of this process.
     pub(crate) fn from_environment() -> Result<Self, CliError> {
         Self::resolve(
@@ -89,10 +89,10 @@ impl Paths {
     }
 
     fn assemble(config: &Path, data: &Path, runtime: PathBuf, uid: u32) -> Self {
-        let runtime = with_room(runtime, "host.sock".len(), uid);
+        let runtime = shorten_if_needed(runtime, "host.sock".len(), uid);
         let runners = data.join("runners");
         let mut runner_sockets: Vec<_> = [runtime.join("runners"), runners.clone()]
-            .map(|folder| with_room(folder, RUNNER_SOCKET_NAME_BYTES_MAX, uid))
+            .map(|folder| shorten_if_needed(folder, RUNNER_SOCKET_NAME_BYTES_MAX, uid))
             .into();
         runner_sockets.dedup();
         Self {
@@ -175,7 +175,7 @@ pub(crate) fn private_folder(found: &Metadata, uid: u32) -> Result<(), String> {
 }
 
 /// The folder, or a short one in its place where the path of a socket in it would be too long.
-fn with_room(folder: PathBuf, name_bytes: usize, uid: u32) -> PathBuf {
+fn shorten_if_needed(folder: PathBuf, name_bytes: usize, uid: u32) -> PathBuf {
     if folder.as_os_str().as_bytes().len() + 1 + name_bytes > SOCKET_BYTES_MAX {
         short_folder(&folder, uid)
     } else {
@@ -204,19 +204,19 @@ mod tests {
 
     use super::*;
 
-    fn resolve(variables: &[(&str, &str)]) -> Result<Paths, CliError> {
+    fn resolve(variables: &[(&str, &str)]) -> Result<HostPaths, CliError> {
         let find = |name: &str| {
             variables
                 .iter()
                 .find(|(key, _)| *key == name)
                 .map(|(_, value)| value.into())
         };
-        Paths::resolve(find, 1000)
+        HostPaths::resolve(find, 1000)
     }
 
     #[test]
     fn one_folder_holds_everything_when_told_so() {
-        let expected = Paths {
+        let expected = HostPaths {
             config: "/h/config.toml".into(),
             rules: "/h/rules.toml".into(),
             data_dir: "/h".into(),
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn without_a_runtime_folder_the_socket_lies_with_the_record() {
         let paths = resolve(&[("HOME", "/home/ada"), ("XDG_RUNTIME_DIR", "relative")]).unwrap();
-        let expected = Paths {
+        let expected = HostPaths {
             config: "/home/ada/.config/countersign/config.toml".into(),
             rules: "/home/ada/.config/countersign/rules.toml".into(),
             data_dir: "/home/ada/.local/share/countersign".into(),
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn an_open_or_borrowed_folder_is_refused() {
         let scratch = tempfile::tempdir().unwrap();
-        let paths = Paths::in_home(scratch.path(), current_uid());
+        let paths = HostPaths::in_home(scratch.path(), current_uid());
         paths.prepare().unwrap();
         std::fs::set_permissions(&paths.runtime_dir, std::fs::Permissions::from_mode(0o755))
             .unwrap();

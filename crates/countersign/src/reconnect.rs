@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::{Client, Endpoint};
-use crate::failure::CliError;
+use crate::client::{HostClient, HostEndpoint};
+use crate::error::CliError;
 use crate::output;
 
 /// The first pause before a new try; each next one is twice as long.
@@ -15,18 +15,18 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// How long to look for a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum RetryLimit {
     /// A replaced host is back long before: for whoever wants an answer.
     Short,
     /// For whoever follows until told to stop.
-    Endless,
+    Unlimited,
 }
 
-impl Patience {
+impl RetryLimit {
     fn limit(self) -> Option<Duration> {
         match self {
             Self::Short => Some(Duration::from_secs(30)),
-            Self::Endless => None,
+            Self::Unlimited => None,
         }
     }
 }
@@ -41,16 +41,19 @@ pub(crate) fn is_lost(error: &CliError) -> bool {
 }
 
 /// Tries until a host answers, and says so. When patience is over, gives the reason of the last try.
-pub(crate) async fn reconnect(endpoint: &Endpoint, patience: Patience) -> Result<Client, CliError> {
-    output::say("the host is gone; waiting for it");
+pub(crate) async fn reconnect(
+    endpoint: &HostEndpoint,
+    patience: RetryLimit,
+) -> Result<HostClient, CliError> {
+    output::print_message("the host is gone; waiting for it");
     let give_up = patience.limit().map(|limit| Instant::now() + limit);
     let mut pause = PAUSE_FIRST;
     loop {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
-        match Client::connect(endpoint).await {
+        match HostClient::connect(endpoint).await {
             Ok(client) => {
-                output::say("the host is back");
+                output::print_message("the host is back");
                 return Ok(client);
             }
             Err(error) if !is_lost(&error) => return Err(error),

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use countersign_daemon::RulebookConfig;
 
-use crate::paths::Paths;
+use crate::paths::HostPaths;
 
 /// Where an administrator puts settings for Claude Code.
 const MANAGED_CLAUDE: &str = "/etc/claude-code/managed-settings.json";
 
 /// Where rules are, seen from this process.
-pub(crate) fn rulebook_config(paths: &Paths) -> RulebookConfig {
+pub(crate) fn rulebook_config(paths: &HostPaths) -> RulebookConfig {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     RulebookConfig {
         user_file: paths.rules.clone(),
@@ -23,13 +23,13 @@ pub(crate) fn rulebook_config(paths: &Paths) -> RulebookConfig {
 /// The database, the log, the sockets, the token, the configuration, the rules and what runners keep. Folders of our
 /// own are named whole, because they can be copied or moved with all that is in them. A folder that
 /// `COUNTERSIGN_HOME` names may hold other things, so there our files are named one by one.
-fn host_paths(paths: &Paths) -> Vec<PathBuf> {
+fn host_paths(paths: &HostPaths) -> Vec<PathBuf> {
     let config = paths.config.parent().unwrap_or(&paths.config);
     let mut own = vec![paths.runtime_dir.clone(), paths.runners.clone()];
     own.extend(paths.runner_sockets.clone());
     if config == paths.data_dir {
         let endings = ["", "-wal", "-shm", "-journal", ".lock"];
-        own.extend(endings.map(|ending| beside(&paths.database, ending)));
+        own.extend(endings.map(|ending| with_suffix(&paths.database, ending)));
         own.extend([&paths.log, &paths.config, &paths.rules].map(PathBuf::clone));
     } else {
         own.extend([config.to_owned(), paths.data_dir.clone()]);
@@ -37,7 +37,7 @@ fn host_paths(paths: &Paths) -> Vec<PathBuf> {
     own
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(ending);
     path.into()

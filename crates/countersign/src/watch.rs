@@ -4,9 +4,9 @@
 //! functions in `keys` and `draw`.
 
 mod draw;
+mod host_events;
 mod keyboard;
 mod keys;
-mod news;
 #[cfg(test)]
 mod safety_tests;
 mod screen;
@@ -27,15 +27,16 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::keyboard::Keyboard;
-use self::keys::{Action, Key};
-use self::news::take_event;
-use self::screen::{Cares, Item, Link, Screen};
-use self::terminal::Terminal;
-use crate::client::{CallError, Client, Endpoint};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{describe, duration, questions_text, rules_text};
+use self::host_events::apply_event;
+use self::keyboard::KeyboardReader;
+use self::keys::{KeyAction, KeyPress};
+use self::screen::{HostPresence, HostWarnings, InboxItem, WatchScreen};
+use self::terminal::RawTerminal;
+use crate::client::{CallError, HostClient, HostEndpoint};
+use crate::duration;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::render::{approvals, questions, rules};
 
 pub(crate) const KEYS_HELP: &str = "Keys:
   ↑/↓ select        PgUp/PgDn scroll
@@ -51,73 +52,73 @@ an ask that does not fit on the screen can be approved only after its end was sc
 /// How long to wait before a new try to reach the host.
 const RETRY: Duration = Duration::from_millis(500);
 /// How often broken rule files and bypasses are asked for.
-const CARES_EVERY: Duration = Duration::from_secs(2);
+const WARNINGS_EVERY: Duration = Duration::from_secs(2);
 /// Events taken in before the screen is drawn again.
 const EVENTS_PER_DRAW: usize = 1_000;
 
-type Reconnecting = Pin<Box<dyn Future<Output = (Client, Opened)>>>;
+type ReconnectFuture = Pin<Box<dyn Future<Output = (HostClient, InboxSnapshot)>>>;
 
 /// What a new connection begins with.
-struct Opened {
-    items: Vec<Item>,
-    cares: Cares,
+struct InboxSnapshot {
+    items: Vec<InboxItem>,
+    cares: HostWarnings,
     names: BTreeMap<String, String>,
 }
 
 /// The connection, or the attempt to get one.
-enum Wire {
-    Up(Box<Client>),
-    Down(Reconnecting),
+enum WatchConnection {
+    Up(Box<HostClient>),
+    Down(ReconnectFuture),
 }
 
-struct Watch {
-    endpoint: Endpoint,
-    wire: Wire,
-    screen: Screen,
-    keyboard: Keyboard,
-    terminal: Terminal,
-    cares_at: Instant,
+struct WatchLoop {
+    endpoint: HostEndpoint,
+    wire: WatchConnection,
+    screen: WatchScreen,
+    keyboard: KeyboardReader,
+    terminal: RawTerminal,
+    warnings_at: Instant,
 }
 
 /// Runs until the person quits; `note` is what they are told first.
-pub(crate) async fn watch(endpoint: &Endpoint, note: &str) -> Result<Exit, CliError> {
+pub(crate) async fn watch(endpoint: &HostEndpoint, note: &str) -> Result<CliExit, CliError> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(CliError::Usage {
             what: "`watch` needs a terminal".into(),
             hint: Some("list what waits with `countersign inbox`, or follow with `countersign events --follow`".into()),
         });
     }
-    let mut client = Client::connect(endpoint).await?;
+    let mut client = HostClient::connect(endpoint).await?;
     let opened = subscribe(&mut client).await?;
     let failed = |source| CliError::io("could not use the terminal", source);
-    let mut screen = Screen::new(Instant::now(), duration::now());
-    take_opened(&mut screen, opened);
+    let mut screen = WatchScreen::new(Instant::now(), duration::now());
+    apply_snapshot(&mut screen, opened);
     note.clone_into(&mut screen.note);
-    let terminal = Terminal::enter().map_err(failed)?;
-    let mut watch = Watch {
+    let terminal = RawTerminal::enter().map_err(failed)?;
+    let mut watch = WatchLoop {
         endpoint: endpoint.clone(),
-        wire: Wire::Up(Box::new(client)),
+        wire: WatchConnection::Up(Box::new(client)),
         screen,
-        keyboard: Keyboard::open().map_err(failed)?,
+        keyboard: KeyboardReader::open().map_err(failed)?,
         terminal,
-        cares_at: Instant::now(),
+        warnings_at: Instant::now(),
     };
     // What was typed before the first picture was meant for something else.
     watch.flush_keyboard();
     watch.run().await.map_err(failed)?;
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 /// What can wake the loop.
-enum Woken {
+enum WakeReason {
     Input(Option<(Instant, Event)>),
     Event(Box<Result<HostEvent, CallError>>),
-    Back(Box<Client>, Box<Opened>),
+    Back(Box<HostClient>, Box<InboxSnapshot>),
     Tick,
     Ended,
 }
 
-impl Watch {
+impl WatchLoop {
     async fn run(&mut self) -> io::Result<()> {
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         let mut ends = [
@@ -127,8 +128,8 @@ impl Watch {
         ];
         loop {
             self.draw()?;
-            let woken = self.woken(&mut tick, &mut ends).await;
-            let is_news = matches!(woken, Woken::Event(_) | Woken::Back(..));
+            let woken = self.next_wake(&mut tick, &mut ends).await;
+            let is_news = matches!(woken, WakeReason::Event(_) | WakeReason::Back(..));
             let changed_at = self.screen.changed_at;
             let goes_on = self.handle(woken).await?;
             if !goes_on {
@@ -145,121 +146,127 @@ impl Watch {
         self.screen.wall = duration::now();
         let picture = draw::draw(&self.screen, width.into(), height.into());
         self.terminal.put(&picture.lines)?;
-        self.screen.drawn(picture.page, picture.body);
+        self.screen.record_drawn(picture.page, picture.body);
         Ok(())
     }
 
-    async fn woken(&mut self, tick: &mut tokio::time::Interval, ends: &mut [Signal; 3]) -> Woken {
+    async fn next_wake(
+        &mut self,
+        tick: &mut tokio::time::Interval,
+        ends: &mut [Signal; 3],
+    ) -> WakeReason {
         let [terminate, hangup, interrupt] = ends;
         let wire = async {
             match &mut self.wire {
-                Wire::Up(client) => Woken::Event(Box::new(client.next_event().await)),
-                Wire::Down(reconnecting) => {
+                WatchConnection::Up(client) => {
+                    WakeReason::Event(Box::new(client.next_event().await))
+                }
+                WatchConnection::Down(reconnecting) => {
                     let (client, opened) = reconnecting.await;
-                    Woken::Back(Box::new(client), Box::new(opened))
+                    WakeReason::Back(Box::new(client), Box::new(opened))
                 }
             }
         };
         tokio::select! {
             biased;
-            _ = terminate.recv() => Woken::Ended,
-            _ = hangup.recv() => Woken::Ended,
-            _ = interrupt.recv() => Woken::Ended,
+            _ = terminate.recv() => WakeReason::Ended,
+            _ = hangup.recv() => WakeReason::Ended,
+            _ = interrupt.recv() => WakeReason::Ended,
             // News before keys: a key is judged against what the host has said by then.
             woken = wire => woken,
-            input = self.keyboard.next() => Woken::Input(input),
-            _ = tick.tick() => Woken::Tick,
+            input = self.keyboard.next() => WakeReason::Input(input),
+            _ = tick.tick() => WakeReason::Tick,
         }
     }
 
     /// Whether the loop goes on.
-    async fn handle(&mut self, woken: Woken) -> io::Result<bool> {
+    async fn handle(&mut self, woken: WakeReason) -> io::Result<bool> {
         match woken {
-            Woken::Ended | Woken::Input(None) => return Ok(false),
-            Woken::Tick => self.look_at_cares().await,
-            Woken::Input(Some((at, input))) => return Ok(self.input(at, input).await),
-            Woken::Event(event) => match *event {
-                Ok(event) => self.events(&event),
-                Err(_) => self.lost(),
+            WakeReason::Ended | WakeReason::Input(None) => return Ok(false),
+            WakeReason::Tick => self.refresh_warnings().await,
+            WakeReason::Input(Some((at, input))) => return Ok(self.handle_input(at, input).await),
+            WakeReason::Event(event) => match *event {
+                Ok(event) => self.apply_events(&event),
+                Err(_) => self.start_reconnect(),
             },
-            Woken::Back(client, opened) => {
-                self.wire = Wire::Up(client);
-                self.screen.link = Link::Up;
+            WakeReason::Back(client, opened) => {
+                self.wire = WatchConnection::Up(client);
+                self.screen.link = HostPresence::Up;
                 self.screen.note = "the host is back".into();
-                take_opened(&mut self.screen, *opened);
+                apply_snapshot(&mut self.screen, *opened);
             }
         }
         Ok(true)
     }
 
     /// Takes in an event and those that came with it.
-    fn events(&mut self, first: &HostEvent) {
-        take_event(&mut self.screen, first, Instant::now());
+    fn apply_events(&mut self, first: &HostEvent) {
+        apply_event(&mut self.screen, first, Instant::now());
         for _ in 0..EVENTS_PER_DRAW {
-            let Wire::Up(client) = &mut self.wire else {
+            let WatchConnection::Up(client) = &mut self.wire else {
                 return;
             };
             match client.next_event().now_or_never() {
-                Some(Ok(event)) => take_event(&mut self.screen, &event, Instant::now()),
-                Some(Err(_)) => return self.lost(),
+                Some(Ok(event)) => apply_event(&mut self.screen, &event, Instant::now()),
+                Some(Err(_)) => return self.start_reconnect(),
                 None => return,
             }
         }
     }
 
     /// Files break and bypasses begin without an ask: the host is asked now and then.
-    async fn look_at_cares(&mut self) {
-        if self.cares_at.elapsed() < CARES_EVERY {
+    async fn refresh_warnings(&mut self) {
+        if self.warnings_at.elapsed() < WARNINGS_EVERY {
             return;
         }
-        self.cares_at = Instant::now();
-        let Wire::Up(client) = &mut self.wire else {
+        self.warnings_at = Instant::now();
+        let WatchConnection::Up(client) = &mut self.wire else {
             return;
         };
         let status: Result<HostStatus, _> =
             client.call("host.status", &serde_json::json!({})).await;
         match status {
             Ok(status) => {
-                self.screen.cares = Cares {
+                self.screen.warnings = HostWarnings {
                     problems: status.rule_problems,
                     bypassed: status.bypassed,
                     store_error: status.store_error,
                 };
             }
-            Err(error) if error.is_connection() => self.lost(),
+            Err(error) if error.is_connection() => self.start_reconnect(),
             Err(CallError::Refused(refusal))
                 if refusal.reason == Some(Reason::StoreUnavailable) =>
             {
-                self.screen.cares.store_error = Some(refusal.words());
+                self.screen.warnings.store_error = Some(refusal.describe());
             }
             // Somebody who may not see it sees none.
             Err(_) => {}
         }
     }
 
-    fn lost(&mut self) {
-        self.screen.link = Link::Lost;
+    fn start_reconnect(&mut self) {
+        self.screen.link = HostPresence::Lost;
         self.screen.note = "the host is gone; open asks are kept, waiting for it".into();
-        self.wire = Wire::Down(Box::pin(reconnect(self.endpoint.clone())));
+        self.wire = WatchConnection::Down(Box::pin(reconnect(self.endpoint.clone())));
     }
 
     /// Whether the loop goes on. `at` is when the key came in: what was typed before a change
     /// of the selected item is judged as that, however late it is read.
-    async fn input(&mut self, at: Instant, input: Event) -> bool {
+    async fn handle_input(&mut self, at: Instant, input: Event) -> bool {
         let key = match input {
             Event::Key(event) => key_of(&event),
-            Event::Paste(text) => Some(Key::Paste(text)),
+            Event::Paste(text) => Some(KeyPress::Paste(text)),
             Event::Resize(..) => {
-                self.screen.resized();
+                self.screen.restart_reading();
                 None
             }
             _ => None,
         };
         let Some(key) = key else { return true };
-        match keys::key(&mut self.screen, key, at) {
-            Action::None => {}
-            Action::Quit => return false,
-            Action::Resolve {
+        match keys::handle_key(&mut self.screen, key, at) {
+            KeyAction::None => {}
+            KeyAction::Quit => return false,
+            KeyAction::Resolve {
                 id,
                 option,
                 message,
@@ -270,18 +277,18 @@ impl Watch {
                     message,
                     edited_input: None,
                     stop: false,
-                    remember: remembered(remember),
+                    remember: remember_rules(remember),
                 };
                 self.resolve(id, body).await;
             }
-            Action::Suggest { id, option } => self.suggest(id, option).await,
-            Action::Answer { id, words } => self.answer(id, words).await,
+            KeyAction::Suggest { id, option } => self.suggest(id, option).await,
+            KeyAction::Answer { id, text } => self.answer(id, text).await,
         }
         true
     }
 
     async fn resolve(&mut self, id: String, body: ResolutionBody) {
-        let Wire::Up(client) = &mut self.wire else {
+        let WatchConnection::Up(client) = &mut self.wire else {
             return;
         };
         let params = ResolveApprovalParams {
@@ -293,45 +300,47 @@ impl Watch {
             Ok(row) if row.passed_to_owner == Some(true) => {
                 self.screen.note = format!(
                     "{} was passed to its owner, who decides",
-                    describe::short_id(&row.id)
+                    approvals::short_id(&row.id)
                 );
             }
             Ok(row) => {
                 let note = format!(
                     "{} {}",
-                    describe::short_id(&row.id),
-                    describe::ask_state(&row)
+                    approvals::short_id(&row.id),
+                    approvals::ask_state(&row)
                 );
                 self.screen
-                    .settled(&params.approval_id, note, Instant::now());
+                    .remove_settled(&params.approval_id, note, Instant::now());
             }
-            Err(error) => self.failed(error),
+            Err(error) => self.show_failure(error),
         }
         self.flush_keyboard();
     }
 
     /// Finds the rules that an allow could become, and shows them.
     async fn suggest(&mut self, id: String, option: String) {
-        let Wire::Up(client) = &mut self.wire else {
+        let WatchConnection::Up(client) = &mut self.wire else {
             return;
         };
         let params = SuggestRulesParams {
             approval_id: Some(id.clone()),
         };
         let found: Result<RuleSuggestions, _> = client.call("host.suggest_rules", &params).await;
-        match found.map(|found| rules_text::narrowest(&found.candidates)) {
+        match found.map(|found| rules::narrowest(&found.candidates)) {
             Ok(rules) if rules.is_empty() => {
                 self.screen.note =
                     "there is no narrow rule to suggest: a to approve it this once".into();
             }
-            Ok(rules) => self.screen.offer(&id, option, rules, Instant::now()),
-            Err(error) => self.failed(error),
+            Ok(rules) => self
+                .screen
+                .show_rule_offer(&id, option, rules, Instant::now()),
+            Err(error) => self.show_failure(error),
         }
         self.flush_keyboard();
     }
 
     async fn answer(&mut self, question_id: String, answer: String) {
-        let Wire::Up(client) = &mut self.wire else {
+        let WatchConnection::Up(client) = &mut self.wire else {
             return;
         };
         let params = AnswerQuestionParams {
@@ -341,18 +350,18 @@ impl Watch {
         let result: Result<HostQuestion, _> = client.call("host.answer_question", &params).await;
         match result {
             Ok(row) => {
-                let note = format!("{} answered", describe::short_id(&row.id));
+                let note = format!("{} answered", approvals::short_id(&row.id));
                 self.screen
-                    .settled(&params.question_id, note, Instant::now());
+                    .remove_settled(&params.question_id, note, Instant::now());
             }
-            Err(error) => self.failed(error),
+            Err(error) => self.show_failure(error),
         }
         self.flush_keyboard();
     }
 
-    fn failed(&mut self, error: CallError) {
+    fn show_failure(&mut self, error: CallError) {
         if error.is_connection() {
-            self.lost();
+            self.start_reconnect();
             self.screen.note =
                 "the host is gone: whether that was taken will show when it is back".into();
         } else {
@@ -367,14 +376,14 @@ impl Watch {
             .drain()
             .any(|event| matches!(event, Event::Resize(..)))
         {
-            self.screen.resized();
+            self.screen.restart_reading();
         }
         for _ in self.keyboard.drain() {}
     }
 }
 
 /// Rules by their text, so that what is saved is what was shown.
-fn remembered(rules: Vec<String>) -> Option<Remember> {
+fn remember_rules(rules: Vec<String>) -> Option<Remember> {
     let named = RememberBody {
         rules: Some(rules).filter(|rules| !rules.is_empty()),
         ..RememberBody::default()
@@ -383,7 +392,7 @@ fn remembered(rules: Vec<String>) -> Option<Remember> {
 }
 
 /// Subscribes, and returns everything that is open and what must be known.
-async fn subscribe(client: &mut Client) -> Result<Opened, CallError> {
+async fn subscribe(client: &mut HostClient) -> Result<InboxSnapshot, CallError> {
     let mut snapshot: HostSnapshot = client
         .call("host.subscribe", &SubscribeParams::default())
         .await?;
@@ -394,34 +403,34 @@ async fn subscribe(client: &mut Client) -> Result<Opened, CallError> {
             until: agent.bypass_until?,
         })
     });
-    let cares = Cares {
+    let cares = HostWarnings {
         bypassed: bypassed.collect(),
         problems: snapshot.rule_problems,
         store_error: snapshot.store_error,
     };
-    questions_text::name_orchestrators(&mut snapshot.questions, &snapshot.agents);
-    let asks = snapshot.approvals.into_iter().map(Item::ask);
-    let questions = snapshot.questions.into_iter().map(Item::question);
+    questions::name_orchestrators(&mut snapshot.questions, &snapshot.agents);
+    let asks = snapshot.approvals.into_iter().map(InboxItem::ask);
+    let questions = snapshot.questions.into_iter().map(InboxItem::question);
     let open = asks.chain(questions).filter(|item| item.ended.is_none());
     let agents = snapshot.agents.into_iter();
-    Ok(Opened {
+    Ok(InboxSnapshot {
         items: open.collect(),
         cares,
         names: agents.map(|agent| (agent.id, agent.name)).collect(),
     })
 }
 
-fn take_opened(screen: &mut Screen, opened: Opened) {
-    screen.cares = opened.cares;
+fn apply_snapshot(screen: &mut WatchScreen, opened: InboxSnapshot) {
+    screen.warnings = opened.cares;
     screen.names = opened.names;
-    screen.replace(opened.items, Instant::now());
+    screen.replace_items(opened.items, Instant::now());
 }
 
 /// Tries until a host answers.
-async fn reconnect(endpoint: Endpoint) -> (Client, Opened) {
+async fn reconnect(endpoint: HostEndpoint) -> (HostClient, InboxSnapshot) {
     loop {
         tokio::time::sleep(RETRY).await;
-        if let Ok(mut client) = Client::connect(&endpoint).await
+        if let Ok(mut client) = HostClient::connect(&endpoint).await
             && let Ok(opened) = subscribe(&mut client).await
         {
             return (client, opened);
@@ -429,7 +438,7 @@ async fn reconnect(endpoint: Endpoint) -> (Client, Opened) {
     }
 }
 
-fn key_of(event: &KeyEvent) -> Option<Key> {
+fn key_of(event: &KeyEvent) -> Option<KeyPress> {
     if event.kind == KeyEventKind::Release {
         return None;
     }
@@ -437,16 +446,16 @@ fn key_of(event: &KeyEvent) -> Option<Key> {
         .modifiers
         .intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
     match event.code {
-        KeyCode::Char('c') if event.modifiers == KeyModifiers::CONTROL => Some(Key::Interrupt),
+        KeyCode::Char('c') if event.modifiers == KeyModifiers::CONTROL => Some(KeyPress::Interrupt),
         _ if held => None,
-        KeyCode::Up => Some(Key::Up),
-        KeyCode::Down => Some(Key::Down),
-        KeyCode::PageUp => Some(Key::PageUp),
-        KeyCode::PageDown => Some(Key::PageDown),
-        KeyCode::Enter => Some(Key::Enter),
-        KeyCode::Esc => Some(Key::Escape),
-        KeyCode::Backspace => Some(Key::Backspace),
-        KeyCode::Char(c) => Some(Key::Char(c)),
+        KeyCode::Up => Some(KeyPress::Up),
+        KeyCode::Down => Some(KeyPress::Down),
+        KeyCode::PageUp => Some(KeyPress::PageUp),
+        KeyCode::PageDown => Some(KeyPress::PageDown),
+        KeyCode::Enter => Some(KeyPress::Enter),
+        KeyCode::Esc => Some(KeyPress::Escape),
+        KeyCode::Backspace => Some(KeyPress::Backspace),
+        KeyCode::Char(c) => Some(KeyPress::Char(c)),
         _ => None,
     }
 }

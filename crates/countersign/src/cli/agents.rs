@@ -4,10 +4,11 @@ use clap::{Args, Subcommand};
 use countersign_protocol::{CatalogRow, ForkAgentParams, ForkBody, HostAgent};
 use serde_json::json;
 
-use super::{Common, named, spawn};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{output, shown};
+use super::{CommonArgs, agent_lookup, spawn};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::output;
+use crate::render::escape;
 
 #[derive(Args)]
 #[command(
@@ -35,17 +36,17 @@ struct ForkArgs {
     name: Option<String>,
 }
 
-pub(super) async fn agents(common: &Common, args: AgentsArgs) -> Result<Exit, CliError> {
+pub(super) async fn agents(common: &CommonArgs, args: AgentsArgs) -> Result<CliExit, CliError> {
     match args.command {
         Some(AgentsCommand::Fork(args)) => fork(common, args).await,
         None => catalog(common).await,
     }
 }
 
-async fn fork(common: &Common, args: ForkArgs) -> Result<Exit, CliError> {
-    let prompt = args.prompt.map(spawn::text).transpose()?;
+async fn fork(common: &CommonArgs, args: ForkArgs) -> Result<CliExit, CliError> {
+    let prompt = args.prompt.map(spawn::read_text_argument).transpose()?;
     let mut client = common.connect().await?;
-    let agent = named::agent(&mut client, &args.agent).await?;
+    let agent = agent_lookup::find_agent(&mut client, &args.agent).await?;
     let params = ForkAgentParams {
         agent_id: agent.id,
         body: ForkBody {
@@ -54,18 +55,18 @@ async fn fork(common: &Common, args: ForkArgs) -> Result<Exit, CliError> {
         },
     };
     let agent: HostAgent = client.call("host.fork_agent", &params).await?;
-    spawn::put_started(common, &agent)
+    spawn::print_started(common, &agent)
 }
 
-async fn catalog(common: &Common) -> Result<Exit, CliError> {
+async fn catalog(common: &CommonArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let rows: Vec<CatalogRow> = client.call("host.catalog", &json!({})).await?;
     if common.json {
-        output::put_json(&rows)?;
+        output::print_json(&rows)?;
     } else {
-        output::put(&list(&rows, output::list_width()))?;
+        output::print(&list(&rows, output::list_width()))?;
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 fn list(rows: &[CatalogRow], width: usize) -> String {
@@ -76,15 +77,15 @@ fn list(rows: &[CatalogRow], width: usize) -> String {
             row.hint.clone().unwrap_or_default()
         };
         vec![
-            shown::line(&row.name).into_owned(),
-            shown::line(&row.title).into_owned(),
+            escape::line(&row.name).into_owned(),
+            escape::line(&row.title).into_owned(),
             if row.installed {
                 "installed"
             } else {
                 "missing"
             }
             .to_owned(),
-            shown::line(&how).into_owned(),
+            escape::line(&how).into_owned(),
         ]
     };
     let (here, missing): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.installed);

@@ -14,14 +14,15 @@ use serde::de::IgnoredAny;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
-use super::{Common, words};
-use crate::client::{CallError, Client, Endpoint};
-use crate::duration::{self, Limit};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::nonce::nonce;
+use super::{CommonArgs, args};
+use crate::client::{CallError, HostClient, HostEndpoint};
+use crate::duration::{self, TimeLimit};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::output;
+use crate::random_id::random_id;
 use crate::reconnect::is_lost;
-use crate::{describe, output, shown};
+use crate::render::{approvals, escape};
 
 /// How long one call waits; short enough that a connection that died unseen is noticed.
 const WAIT: Duration = Duration::from_secs(30);
@@ -36,7 +37,7 @@ const AFTER_DEADLINE: Duration = Duration::from_mins(2);
   countersign ask 'Clean the cache' --tool Bash --input '{\"command\":\"rm -rf cache\"}' --timeout 10m
   countersign ask 'Which region?' --option eu --option us --timeout none
 
-Prints the option that was chosen, then the words that came with it. Exit codes: 0 allowed exactly
+Prints the option that was chosen, then the arguments that came with it. Exit codes: 0 allowed exactly
 as asked, 3 denied, 4 answered otherwise (another option, or an edited input: see --json),
 5 expired, 6 cancelled, 7 no host. Ctrl-C takes the ask back.")]
 pub(crate) struct AskArgs {
@@ -65,7 +66,7 @@ pub(crate) struct AskArgs {
     approving: Vec<String>,
     /// When it expires: 90s, 30m, 1h, 2d, or none
     #[arg(long, default_value = "30m")]
-    timeout: Limit,
+    timeout: TimeLimit,
     /// The same key again is the same ask [default: a new one]
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -74,7 +75,7 @@ pub(crate) struct AskArgs {
     message_only: bool,
 }
 
-pub(super) async fn ask(common: &Common, args: AskArgs) -> Result<Exit, CliError> {
+pub(super) async fn ask(common: &CommonArgs, args: AskArgs) -> Result<CliExit, CliError> {
     let endpoint = common.endpoint()?;
     let message_only = args.message_only;
     let limit = args.timeout;
@@ -82,12 +83,12 @@ pub(super) async fn ask(common: &Common, args: AskArgs) -> Result<Exit, CliError
     let failed = |source| CliError::io("could not listen for signals", source);
     let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut client = Client::connect(&endpoint).await?;
+    let mut client = HostClient::connect(&endpoint).await?;
     let row: HostApproval = client.call("host.request_approval", &params).await?;
-    if Exit::of_ask(&row).is_none() {
-        output::say(format_args!(
+    if CliExit::of_ask(&row).is_none() {
+        output::print_message(format_args!(
             "waiting for {} (Ctrl-C takes it back)",
-            describe::short_id(&row.id)
+            approvals::short_id(&row.id)
         ));
     }
     let id = row.id.clone();
@@ -97,12 +98,12 @@ pub(super) async fn ask(common: &Common, args: AskArgs) -> Result<Exit, CliError
         _ = terminated.recv() => return Ok(cancel(&endpoint, id).await),
     };
     print(common, &row, message_only)?;
-    Ok(Exit::of_ask(&row).unwrap_or(Exit::Failure))
+    Ok(CliExit::of_ask(&row).unwrap_or(CliExit::Failure))
 }
 
 fn request(args: AskArgs) -> Result<RequestApprovalParams, CliError> {
     let json = |text: Option<String>| -> Result<Option<Raw>, CliError> {
-        text.map(|text| Ok(Raw(words::json_argument(&text)?.into())))
+        text.map(|text| Ok(Raw(args::json_argument(&text)?.into())))
             .transpose()
     };
     Ok(RequestApprovalParams {
@@ -115,13 +116,13 @@ fn request(args: AskArgs) -> Result<RequestApprovalParams, CliError> {
         tool: args.tool,
         input: json(args.input)?,
         cwd: match args.cwd {
-            Some(dir) => Some(words::folder(Some(&dir))?),
+            Some(dir) => Some(args::absolute_folder(Some(&dir))?),
             // A folder that is gone or has no name in UTF-8 only makes the rules ask more.
-            None => words::folder(None).ok(),
+            None => args::absolute_folder(None).ok(),
         },
         idempotency_key: Some(
             args.key
-                .map_or_else(|| nonce().map(|nonce| format!("ask-{nonce}")), Ok)?,
+                .map_or_else(|| random_id().map(|nonce| format!("ask-{nonce}")), Ok)?,
         ),
         timeout_ms: args.timeout.as_ms(),
         ..RequestApprovalParams::default()
@@ -130,29 +131,29 @@ fn request(args: AskArgs) -> Result<RequestApprovalParams, CliError> {
 
 /// Waits until the ask ended, across lost connections and restarts of the host.
 pub(crate) async fn wait(
-    endpoint: &Endpoint,
-    client: &mut Client,
+    endpoint: &HostEndpoint,
+    client: &mut HostClient,
     params: &RequestApprovalParams,
     mut row: HostApproval,
-    limit: Limit,
+    limit: TimeLimit,
 ) -> Result<HostApproval, CliError> {
     let give_up = match limit {
-        Limit::After(span) => Some(Instant::now() + span + AFTER_DEADLINE),
-        Limit::None => None,
+        TimeLimit::After(span) => Some(Instant::now() + span + AFTER_DEADLINE),
+        TimeLimit::None => None,
     };
     let mut told = false;
-    while Exit::of_ask(&row).is_none() {
+    while CliExit::of_ask(&row).is_none() {
         match wait_once(client, &row.id).await {
             Ok(next) => row = next,
             Err(error) if error.is_connection() => {
-                output::say("the host is gone; the ask stays, waiting for the host");
+                output::print_message("the host is gone; the ask stays, waiting for the host");
                 (*client, row) = ask_again(endpoint, params, give_up).await?;
-                output::say("the host is back");
+                output::print_message("the host is back");
             }
             // The ask is on the record, and may be answered once that can be written again.
             Err(error) if is_unrecorded(&error) && give_up.is_none_or(|at| Instant::now() < at) => {
                 if !std::mem::replace(&mut told, true) {
-                    output::say(format_args!("{}; the ask stays", CliError::from(error)));
+                    output::print_message(format_args!("{}; the ask stays", CliError::from(error)));
                 }
                 tokio::time::sleep(RETRY).await;
             }
@@ -167,7 +168,7 @@ fn is_unrecorded(error: &CallError) -> bool {
     error.reason() == Some(Reason::StoreUnavailable)
 }
 
-async fn wait_once(client: &mut Client, approval_id: &str) -> Result<HostApproval, CallError> {
+async fn wait_once(client: &mut HostClient, approval_id: &str) -> Result<HostApproval, CallError> {
     let params = WaitApprovalParams {
         approval_id: approval_id.to_owned(),
         timeout_ms: Some(duration::millis(WAIT)),
@@ -179,13 +180,13 @@ async fn wait_once(client: &mut Client, approval_id: &str) -> Result<HostApprova
 
 /// The same request under the same key: the host gives back the same ask.
 async fn ask_again(
-    endpoint: &Endpoint,
+    endpoint: &HostEndpoint,
     params: &RequestApprovalParams,
     give_up: Option<Instant>,
-) -> Result<(Client, HostApproval), CliError> {
+) -> Result<(HostClient, HostApproval), CliError> {
     loop {
         tokio::time::sleep(RETRY).await;
-        let error = match Client::connect(endpoint).await {
+        let error = match HostClient::connect(endpoint).await {
             Ok(mut client) => match client.call("host.request_approval", params).await {
                 Ok(row) => return Ok((client, row)),
                 Err(error) => CliError::from(error),
@@ -199,40 +200,40 @@ async fn ask_again(
 }
 
 /// Takes the ask back. Whatever the host says, the script was interrupted.
-async fn cancel(endpoint: &Endpoint, approval_id: String) -> Exit {
+async fn cancel(endpoint: &HostEndpoint, approval_id: String) -> CliExit {
     let params = CancelApprovalParams {
         approval_id,
         message: Some("interrupted".into()),
     };
     let cancelled = async {
-        let mut client = Client::connect(endpoint).await?;
+        let mut client = HostClient::connect(endpoint).await?;
         let _: IgnoredAny = client.call("host.cancel_approval", &params).await?;
         Ok::<_, CliError>(())
     };
     match cancelled.await {
-        Ok(()) => output::say("taken back"),
-        Err(error) => output::say(error.report().trim_end()),
+        Ok(()) => output::print_message("taken back"),
+        Err(error) => output::print_message(error.report().trim_end()),
     }
-    Exit::Cancelled
+    CliExit::Cancelled
 }
 
-fn print(common: &Common, row: &HostApproval, message_only: bool) -> Result<(), CliError> {
+fn print(common: &CommonArgs, row: &HostApproval, message_only: bool) -> Result<(), CliError> {
     if common.json {
-        return output::put_json(row);
+        return output::print_json(row);
     }
     let message = row
         .message
         .as_deref()
-        .map(|message| format!("{}\n", shown::block(message)))
+        .map(|message| format!("{}\n", escape::block(message)))
         .unwrap_or_default();
     if message_only {
-        return output::put(&message);
+        return output::print(&message);
     }
     if row.edited_input.is_some() {
-        output::say("allowed with an edited input: run that one instead (--json has it)");
+        output::print_message("allowed with an edited input: run that one instead (--json has it)");
     }
     let resolution = row.resolution.as_deref().unwrap_or(&row.state);
-    output::put(&format!("{}\n{message}", shown::line(resolution)))
+    output::print(&format!("{}\n{message}", escape::line(resolution)))
 }
 
 #[cfg(test)]
@@ -247,8 +248,8 @@ mod tests {
         ask: AskArgs,
     }
 
-    fn parse(words: &[&str]) -> RequestApprovalParams {
-        request(Line::parse_from(["ask"].iter().chain(words)).ask).unwrap()
+    fn parse(arguments: &[&str]) -> RequestApprovalParams {
+        request(Line::parse_from(["ask"].iter().chain(arguments)).ask).unwrap()
     }
 
     #[test]

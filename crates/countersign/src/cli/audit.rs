@@ -8,10 +8,10 @@ use countersign_protocol::{
     AuditResult, PruneParams, RedactParams, RescueRecordParams, RescueResult, Time,
 };
 
-use super::Common;
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::paths::Paths;
+use super::CommonArgs;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::paths::HostPaths;
 use crate::{audit, duration, output};
 
 const RESCUE_HELP: &str = "Example:
@@ -34,7 +34,7 @@ pub(crate) enum AuditCommand {
     Verify {
         /// A head that was kept elsewhere
         #[arg(long, value_name = "SEQ:HASH")]
-        head: Option<audit::Head>,
+        head: Option<audit::AuditHead>,
     },
     /// Erase the content of one event, on the record
     Redact {
@@ -69,12 +69,12 @@ pub(crate) struct PruneArgs {
     before: String,
 }
 
-pub(super) async fn audit(common: &Common, command: AuditCommand) -> Result<Exit, CliError> {
+pub(super) async fn audit(common: &CommonArgs, command: AuditCommand) -> Result<CliExit, CliError> {
     match command {
         AuditCommand::Verify { head } => {
-            audit::verify(&Paths::from_environment()?.database, head, common.json)
+            audit::verify(&HostPaths::from_environment()?.database, head, common.json)
         }
-        AuditCommand::Export => audit::export(&Paths::from_environment()?.database),
+        AuditCommand::Export => audit::export(&HostPaths::from_environment()?.database),
         AuditCommand::Rescue { file } => rescue(common, &file).await,
         AuditCommand::Redact { sequence, reason } => {
             let params = RedactParams { sequence, reason };
@@ -83,7 +83,7 @@ pub(super) async fn audit(common: &Common, command: AuditCommand) -> Result<Exit
                 .await?
                 .call("host.redact_event", &params)
                 .await?;
-            told(
+            print_result(
                 common,
                 &result,
                 &format!("the content of event {sequence} is erased"),
@@ -96,12 +96,12 @@ pub(super) async fn audit(common: &Common, command: AuditCommand) -> Result<Exit
                 .await?
                 .call("host.prune_events", &params)
                 .await?;
-            told(common, &result, "old history is erased")
+            print_result(common, &result, "old history is erased")
         }
     }
 }
 
-async fn rescue(common: &Common, file: &Path) -> Result<Exit, CliError> {
+async fn rescue(common: &CommonArgs, file: &Path) -> Result<CliExit, CliError> {
     let absolute = std::path::absolute(file)
         .map_err(|source| CliError::io("could not find the current folder", source))?;
     let path = absolute
@@ -115,15 +115,15 @@ async fn rescue(common: &Common, file: &Path) -> Result<Exit, CliError> {
         .call_within(RESCUE_WAIT, "host.rescue_record", &params)
         .await?;
     if common.json {
-        output::put_json(&rescued)?;
+        output::print_json(&rescued)?;
     } else {
-        output::put(&format!(
+        output::print(&format!(
             "rescued {} events, head {}\n",
             rescued.events, rescued.head
         ))?;
-        output::say(steps_to_restore(&rescued));
+        output::print_message(steps_to_restore(&rescued));
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 /// What to type to go on with the rescued file. What is left of the old one must not lie beside it:
@@ -137,16 +137,20 @@ fn steps_to_restore(rescued: &RescueResult) -> String {
     )
 }
 
-fn told(common: &Common, result: &AuditResult, words: &str) -> Result<Exit, CliError> {
+fn print_result(
+    common: &CommonArgs,
+    result: &AuditResult,
+    message: &str,
+) -> Result<CliExit, CliError> {
     if common.json {
-        output::put_json(result)?;
+        output::print_json(result)?;
     } else {
-        output::put(&format!(
-            "{words} (recorded as event {})\n",
+        output::print(&format!(
+            "{message} (recorded as event {})\n",
             result.sequence
         ))?;
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 /// A bare number is an event, a number with a unit an age, anything else a time.

@@ -5,10 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use countersign_protocol::{HostAgent, SetBypassParams};
 
-use super::{Common, named};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{duration, output, shown};
+use super::{CommonArgs, agent_lookup};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::render::escape;
+use crate::{duration, output};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -29,25 +30,25 @@ pub(crate) struct BypassArgs {
     off: bool,
 }
 
-pub(super) async fn bypass(common: &Common, args: BypassArgs) -> Result<Exit, CliError> {
+pub(super) async fn bypass(common: &CommonArgs, args: BypassArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let params = SetBypassParams {
-        agent_id: named::agent_id(&mut client, &args.agent).await?,
+        agent_id: agent_lookup::find_agent_id(&mut client, &args.agent).await?,
         for_ms: args.for_.filter(|_| !args.off).map(duration::millis),
     };
     let agent: HostAgent = client.call("host.set_bypass", &params).await?;
     if common.json {
-        output::put_json(&agent)?;
-        return Ok(Exit::Ok);
+        output::print_json(&agent)?;
+        return Ok(CliExit::Ok);
     }
-    let name = shown::line(&agent.name);
-    let words = match agent.bypass_until {
+    let name = escape::line(&agent.name);
+    let text = match agent.bypass_until {
         Some(until) => {
             let ends = duration::until(duration::now(), until);
             format!("asks of {name} go through without you; ends {ends}\n")
         }
         None => format!("{name} is asked for as before\n"),
     };
-    output::put(&words)?;
-    Ok(Exit::Ok)
+    output::print(&text)?;
+    Ok(CliExit::Ok)
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use countersign_protocol::{CeilingBody, CeilingRow, HostAgent, SetCeilingParams, Time};
 
-use super::{Common, named};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{duration, output, shown};
+use super::{CommonArgs, agent_lookup};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::render::escape;
+use crate::{duration, output};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -33,41 +34,41 @@ pub(crate) struct CeilingArgs {
     clear: bool,
 }
 
-pub(super) async fn ceiling(common: &Common, args: CeilingArgs) -> Result<Exit, CliError> {
+pub(super) async fn ceiling(common: &CommonArgs, args: CeilingArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let agent = if args.clear || !args.rules.is_empty() {
         let body = CeilingBody {
             rules: args.rules,
             expires_in_ms: args.for_.map(duration::millis),
         };
-        let agent_id = named::agent_id(&mut client, &args.agent).await?;
+        let agent_id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
         let params = SetCeilingParams { agent_id, body };
         client.call("host.set_ceiling", &params).await?
     } else {
-        let found = named::agent(&mut client, &args.agent).await?;
-        orchestrator(found)?
+        let found = agent_lookup::find_agent(&mut client, &args.agent).await?;
+        require_orchestrator(found)?
     };
     if common.json {
-        output::put_json(&agent)?;
+        output::print_json(&agent)?;
     } else {
-        output::put(&(words(&agent, duration::now()) + "\n"))?;
+        output::print(&(ceiling_text(&agent, duration::now()) + "\n"))?;
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 /// Refuses an agent that cannot have a ceiling, in the host's own words.
-fn orchestrator(agent: HostAgent) -> Result<HostAgent, CliError> {
-    if named::is_orchestrator(&agent) {
+fn require_orchestrator(agent: HostAgent) -> Result<HostAgent, CliError> {
+    if agent_lookup::is_orchestrator(&agent) {
         return Ok(agent);
     }
     Err(CliError::Failed {
-        what: format!("`{}` is not an orchestrator", shown::line(&agent.name)),
+        what: format!("`{}` is not an orchestrator", escape::line(&agent.name)),
         hint: Some("start one with `countersign spawn --role orchestrator`".into()),
     })
 }
 
-fn words(agent: &HostAgent, now: Time) -> String {
-    let name = shown::line(&agent.name);
+fn ceiling_text(agent: &HostAgent, now: Time) -> String {
+    let name = escape::line(&agent.name);
     let ceiling = agent
         .managed
         .as_ref()
@@ -85,7 +86,7 @@ fn lines(ceiling: &CeilingRow, now: Time) -> String {
     let rules = ceiling
         .rules
         .iter()
-        .map(|rule| format!("  {}", shown::line(rule)));
+        .map(|rule| format!("  {}", escape::line(rule)));
     let end = match ceiling.until {
         Some(until) => format!("ends {}", duration::until(now, until)),
         None => "ends with it".to_owned(),
@@ -96,7 +97,7 @@ fn lines(ceiling: &CeilingRow, now: Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
     use countersign_protocol::ManagedRow;
 
     #[test]
@@ -104,19 +105,19 @@ mod tests {
         let with = |ceiling| HostAgent {
             managed: Some(ManagedRow {
                 ceiling,
-                ..sample::managed()
+                ..test_rows::managed()
             }),
-            ..sample::agent()
+            ..test_rows::agent()
         };
         let rules = vec!["Bash(ls:*)".to_owned(), "Read(./a\u{7})".to_owned()];
         let until = Some(Time(7_200_000_000));
         let given = with(Some(CeilingRow { rules, until }));
         assert_eq!(
-            words(&given, Time(0)),
+            ceiling_text(&given, Time(0)),
             "builder may allow, for agents below it,\n  Bash(ls:*)\n  Read(./a\\u{7})\nends in 2h"
         );
         assert_eq!(
-            words(&with(None), Time(0)),
+            ceiling_text(&with(None), Time(0)),
             "builder may settle nothing: people answer what agents below it ask"
         );
     }

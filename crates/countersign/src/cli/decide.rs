@@ -11,12 +11,13 @@ use countersign_protocol::{
 use serde_json::Value;
 
 use super::remember::RememberArgs;
-use super::{Common, words};
-use crate::client::Client;
-use crate::describe::{self, APPROVE, DENY};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{duration, output, rules_text, shown};
+use super::{CommonArgs, args};
+use crate::client::HostClient;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::render::approvals::{self, APPROVE, DENY};
+use crate::render::{escape, rules};
+use crate::{duration, output};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -74,24 +75,28 @@ pub(crate) struct AnswerArgs {
     id: String,
     /// The words
     #[arg(required = true, trailing_var_arg = true)]
-    words: Vec<String>,
+    text: Vec<String>,
 }
 
-pub(super) async fn approve(common: &Common, args: ApproveArgs) -> Result<Exit, CliError> {
+pub(super) async fn approve(common: &CommonArgs, args: ApproveArgs) -> Result<CliExit, CliError> {
     if args.edit_input.is_some() && args.remember.needs_suggestion() {
         return Err(CliError::usage(
             "an edited input has no suggestions: name what to remember with --rule",
         ));
     }
     let edited_input: Option<Value> = match &args.edit_input {
-        Some(text) => serde_json::from_str(words::json_argument(text)?.get()).ok(),
+        Some(text) => serde_json::from_str(args::json_argument(text)?.get()).ok(),
         None => None,
     };
     let mut client = common.connect().await?;
     let row = load(&mut client, args.id).await?;
     let resolution = approving_option(&row, args.option.as_deref())?;
-    let Ok(remember) = args.remember.settle(common, &mut client, &row).await? else {
-        return Ok(Exit::Failure);
+    let Ok(remember) = args
+        .remember
+        .confirm_rules(common, &mut client, &row)
+        .await?
+    else {
+        return Ok(CliExit::Failure);
     };
     let body = ResolutionBody {
         resolution,
@@ -103,12 +108,16 @@ pub(super) async fn approve(common: &Common, args: ApproveArgs) -> Result<Exit, 
     resolve(common, &mut client, row.id, body).await
 }
 
-pub(super) async fn deny(common: &Common, args: DenyArgs) -> Result<Exit, CliError> {
+pub(super) async fn deny(common: &CommonArgs, args: DenyArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let row = load(&mut client, args.id).await?;
     let resolution = denying_option(&row, args.option.as_deref())?;
-    let Ok(remember) = args.remember.settle(common, &mut client, &row).await? else {
-        return Ok(Exit::Failure);
+    let Ok(remember) = args
+        .remember
+        .confirm_rules(common, &mut client, &row)
+        .await?
+    else {
+        return Ok(CliExit::Failure);
     };
     let body = ResolutionBody {
         resolution,
@@ -120,10 +129,10 @@ pub(super) async fn deny(common: &Common, args: DenyArgs) -> Result<Exit, CliErr
     resolve(common, &mut client, row.id, body).await
 }
 
-pub(super) async fn answer(common: &Common, args: AnswerArgs) -> Result<Exit, CliError> {
+pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<CliExit, CliError> {
     let params = AnswerQuestionParams {
         question_id: args.id,
-        answer: args.words.join(" "),
+        answer: args.text.join(" "),
     };
     let row: HostQuestion = common
         .connect()
@@ -131,29 +140,29 @@ pub(super) async fn answer(common: &Common, args: AnswerArgs) -> Result<Exit, Cl
         .call("host.answer_question", &params)
         .await?;
     if common.json {
-        output::put_json(&row)?;
+        output::print_json(&row)?;
     } else {
-        output::put(&format!(
+        output::print(&format!(
             "{} {}\n",
-            describe::short_id(&row.id),
-            shown::line(&row.state)
+            approvals::short_id(&row.id),
+            escape::line(&row.state)
         ))?;
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
-async fn load(client: &mut Client, approval_id: String) -> Result<HostApproval, CliError> {
+async fn load(client: &mut HostClient, approval_id: String) -> Result<HostApproval, CliError> {
     Ok(client
         .call("host.approval", &ApprovalParams { approval_id })
         .await?)
 }
 
 async fn resolve(
-    common: &Common,
-    client: &mut Client,
+    common: &CommonArgs,
+    client: &mut HostClient,
     id: String,
     body: ResolutionBody,
-) -> Result<Exit, CliError> {
+) -> Result<CliExit, CliError> {
     let remembers = body.remember.is_some();
     let params = ResolveApprovalParams {
         approval_id: id,
@@ -162,80 +171,80 @@ async fn resolve(
     let row: HostApproval = client.call("host.resolve_approval", &params).await?;
     let passed = row.passed_to_owner == Some(true);
     if common.json {
-        output::put_json(&row)?;
+        output::print_json(&row)?;
     } else if passed {
         let lost = if remembers {
             "; nothing is remembered"
         } else {
             ""
         };
-        output::say(format_args!(
+        output::print_message(format_args!(
             "{} was passed to its owner, who decides{lost}",
-            describe::short_id(&row.id)
+            approvals::short_id(&row.id)
         ));
     } else {
-        let state = describe::ask_state(&row);
-        output::put(&format!(
+        let state = approvals::ask_state(&row);
+        output::print(&format!(
             "{} {state}  {}\n",
-            describe::short_id(&row.id),
-            describe::summary(&row)
+            approvals::short_id(&row.id),
+            approvals::summary(&row)
         ))?;
     }
     for grant in row.remembered.iter().filter(|_| !common.json) {
-        let words = rules_text::grant(grant, duration::now());
-        output::say(format_args!("remembered: {words}"));
+        let text = rules::grant(grant, duration::now());
+        output::print_message(format_args!("remembered: {text}"));
     }
     Ok(if passed {
-        Exit::PassedToOwner
+        CliExit::PassedToOwner
     } else {
-        Exit::Ok
+        CliExit::Ok
     })
 }
 
 /// The option that `approve` sends, if it is clear.
 fn approving_option(row: &HostApproval, named: Option<&str>) -> Result<String, CliError> {
     if let Some(name) = named {
-        return offered(row, name);
+        return find_option(row, name);
     }
-    match describe::allowing(row).as_slice() {
-        [] => Err(unclear(row, "has no option that allows it")),
+    match approvals::approving_options(row).as_slice() {
+        [] => Err(option_error(row, "has no option that allows it")),
         options if options.contains(&APPROVE) => Ok(APPROVE.to_owned()),
         [one] => Ok((*one).to_owned()),
-        _ => Err(unclear(row, "has more than one option that allows it")),
+        _ => Err(option_error(row, "has more than one option that allows it")),
     }
 }
 
 /// The option that `deny` sends, if it is clear. Never one that allows.
 fn denying_option(row: &HostApproval, named: Option<&str>) -> Result<String, CliError> {
     let name = named.unwrap_or(DENY);
-    if describe::allows(row, name) {
-        return Err(unclear(
+    if approvals::allows(row, name) {
+        return Err(option_error(
             row,
-            &format!("would be allowed by `{}`", shown::line(name)),
+            &format!("would be allowed by `{}`", escape::line(name)),
         ));
     }
     if named.is_none() && !row.options.iter().any(|option| option == DENY) {
-        return Err(unclear(row, "has no option `deny`"));
+        return Err(option_error(row, "has no option `deny`"));
     }
-    offered(row, name)
+    find_option(row, name)
 }
 
-fn offered(row: &HostApproval, name: &str) -> Result<String, CliError> {
+fn find_option(row: &HostApproval, name: &str) -> Result<String, CliError> {
     if row.options.iter().any(|option| option == name) {
         return Ok(name.to_owned());
     }
-    Err(unclear(
+    Err(option_error(
         row,
-        &format!("has no option `{}`", shown::line(name)),
+        &format!("has no option `{}`", escape::line(name)),
     ))
 }
 
-fn unclear(row: &HostApproval, why: &str) -> CliError {
-    let id = describe::short_id(&row.id);
+fn option_error(row: &HostApproval, why: &str) -> CliError {
+    let id = approvals::short_id(&row.id);
     CliError::Usage {
         what: format!(
             "{id} {why}; nothing was changed\n  options: {}",
-            describe::options(row)
+            approvals::options(row)
         ),
         hint: Some(format!(
             "choose with `countersign approve {id} --option NAME`, or `deny`"
@@ -246,14 +255,14 @@ fn unclear(row: &HostApproval, why: &str) -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
     fn row(options: &[&str], approving: &[&str]) -> HostApproval {
-        let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        let owned = |text: &[&str]| text.iter().map(|&word| word.to_owned()).collect();
         HostApproval {
             options: owned(options),
             approving: owned(approving),
-            ..sample::approval()
+            ..test_rows::approval()
         }
     }
 

@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use countersign_protocol::HostStatus;
 use serde_json::json;
 
-use crate::client::{Address, Client, Endpoint};
-use crate::failure::CliError;
-use crate::paths::Paths;
+use crate::client::{HostAddress, HostClient, HostEndpoint};
+use crate::error::CliError;
+use crate::paths::HostPaths;
 
 /// A log larger than this is put aside when a host starts.
 const LOG_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -20,8 +20,8 @@ const TAIL_BYTES_MAX: u64 = 8 * 1024;
 
 /// Starts a host in a session of its own and waits until it is ready.
 pub(crate) async fn start_detached(
-    paths: &Paths,
-    words: &[String],
+    paths: &HostPaths,
+    arguments: &[String],
     home: Option<&Path>,
 ) -> Result<HostStatus, CliError> {
     let failed = |source| CliError::io("could not start the host", source);
@@ -29,7 +29,7 @@ pub(crate) async fn start_detached(
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command
         .args(["up", "--detached"])
-        .args(words)
+        .args(arguments)
         .current_dir(&paths.data_dir);
     command
         .env_remove("COUNTERSIGN_TOKEN")
@@ -60,12 +60,12 @@ pub(crate) async fn start_detached(
             hint: Some("see what is in the way with `countersign doctor`".into()),
         });
     }
-    let endpoint = Endpoint {
-        address: Address::Socket(paths.socket.clone()),
+    let endpoint = HostEndpoint {
+        address: HostAddress::Socket(paths.socket.clone()),
         token: None,
         agent_id: None,
     };
-    Ok(Client::connect(&endpoint)
+    Ok(HostClient::connect(&endpoint)
         .await?
         .call("host.status", &json!({}))
         .await?)

@@ -11,14 +11,14 @@ use countersign_rules::{FileKind, parse_file};
 use serde::Serialize;
 use serde_json::json;
 
-use super::Common;
+use super::CommonArgs;
 use super::runners::runners;
-use crate::client::Client;
-use crate::config::Config;
-use crate::exit::Exit;
-use crate::failure::CliError;
+use crate::client::HostClient;
+use crate::config::HostConfig;
+use crate::error::CliError;
+use crate::exit::CliExit;
 use crate::output;
-use crate::paths::{self, Paths};
+use crate::paths::{self, HostPaths};
 
 /// Less free space than this and a busy day may not fit.
 const FREE_BYTES_LOW: u64 = 512 * 1024 * 1024;
@@ -30,7 +30,7 @@ const RESCUE: &str = "save it with `countersign audit rescue FILE` before you en
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Grade {
+pub(super) enum CheckGrade {
     Ok,
     Warn,
     Fail,
@@ -38,17 +38,17 @@ pub(super) enum Grade {
 
 /// What was looked at, what was found, and what to do.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Check {
-    pub(super) grade: Grade,
+pub(super) struct DoctorCheck {
+    pub(super) grade: CheckGrade,
     pub(super) what: &'static str,
     pub(super) found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) advice: Option<String>,
 }
 
-pub(super) fn ok(what: &'static str, found: impl Into<String>) -> Check {
-    Check {
-        grade: Grade::Ok,
+pub(super) fn ok(what: &'static str, found: impl Into<String>) -> DoctorCheck {
+    DoctorCheck {
+        grade: CheckGrade::Ok,
         what,
         found: found.into(),
         advice: None,
@@ -59,37 +59,37 @@ pub(super) fn warn(
     what: &'static str,
     found: impl Into<String>,
     advice: impl Into<String>,
-) -> Check {
-    Check {
-        grade: Grade::Warn,
+) -> DoctorCheck {
+    DoctorCheck {
+        grade: CheckGrade::Warn,
         what,
         found: found.into(),
         advice: Some(advice.into()),
     }
 }
 
-fn fail(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
-    Check {
-        grade: Grade::Fail,
+fn fail(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> DoctorCheck {
+    DoctorCheck {
+        grade: CheckGrade::Fail,
         what,
         found: found.into(),
         advice: Some(advice.into()),
     }
 }
 
-pub(super) async fn doctor(common: &Common) -> Result<Exit, CliError> {
-    let paths = Paths::from_environment()?;
+pub(super) async fn doctor(common: &CommonArgs) -> Result<CliExit, CliError> {
+    let paths = HostPaths::from_environment()?;
     let mut checks = vec![
         // What lies in it is closed to others by itself.
-        folder("data folder", &paths.data_dir, Grade::Warn),
-        folder("socket folder", &paths.runtime_dir, Grade::Fail),
+        folder("data folder", &paths.data_dir, CheckGrade::Warn),
+        folder("socket folder", &paths.runtime_dir, CheckGrade::Fail),
         space(&paths.data_dir),
     ];
     let (config, check) = config(&paths.config);
     checks.push(check);
     checks.push(rules(&paths.rules));
     let status = match common.endpoint() {
-        Ok(endpoint) => match Client::connect(&endpoint).await {
+        Ok(endpoint) => match HostClient::connect(&endpoint).await {
             Ok(mut client) => client
                 .call("host.status", &json!({}))
                 .await
@@ -106,16 +106,20 @@ pub(super) async fn doctor(common: &Common) -> Result<Exit, CliError> {
     checks.extend(runners(&paths, status.is_ok()));
     checks.extend(guarantees());
     if common.json {
-        output::put_json(&checks)?;
+        output::print_json(&checks)?;
     } else {
-        output::put(&checks.iter().map(line).collect::<String>())?;
+        output::print(&checks.iter().map(line).collect::<String>())?;
     }
-    let failed = checks.iter().any(|check| check.grade == Grade::Fail);
-    Ok(if failed { Exit::Failure } else { Exit::Ok })
+    let failed = checks.iter().any(|check| check.grade == CheckGrade::Fail);
+    Ok(if failed {
+        CliExit::Failure
+    } else {
+        CliExit::Ok
+    })
 }
 
 /// The user's rule file: a host does not start with one that is not understood.
-fn rules(path: &Path) -> Check {
+fn rules(path: &Path) -> DoctorCheck {
     let name = path.display().to_string();
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -141,11 +145,11 @@ fn rules(path: &Path) -> Check {
     }
 }
 
-fn line(check: &Check) -> String {
+fn line(check: &DoctorCheck) -> String {
     let (word, style): (_, Style) = match check.grade {
-        Grade::Ok => ("ok  ", output::GOOD),
-        Grade::Warn => ("warn", output::CARE),
-        Grade::Fail => ("fail", output::BAD),
+        CheckGrade::Ok => ("ok  ", output::GOOD),
+        CheckGrade::Warn => ("warn", output::WARNING),
+        CheckGrade::Fail => ("fail", output::BAD),
     };
     let advice = check
         .advice
@@ -159,12 +163,12 @@ fn line(check: &Check) -> String {
 }
 
 /// `open` is how bad it is if others may use the folder.
-fn folder(what: &'static str, path: &Path, open: Grade) -> Check {
+fn folder(what: &'static str, path: &Path, open: CheckGrade) -> DoctorCheck {
     let shown = path.display();
     match std::fs::symlink_metadata(path) {
         Ok(found) => match paths::private_folder(&found, paths::current_uid()) {
             Ok(()) => ok(what, format!("`{shown}`, for you alone")),
-            Err(why) => Check {
+            Err(why) => DoctorCheck {
                 grade: open,
                 what,
                 found: format!("`{shown}`: {why}"),
@@ -184,7 +188,7 @@ fn folder(what: &'static str, path: &Path, open: Grade) -> Check {
 }
 
 /// `in_use` says that a host has it open.
-fn database(path: &Path, in_use: bool) -> Check {
+fn database(path: &Path, in_use: bool) -> DoctorCheck {
     const WHAT: &str = "database";
     const MAGIC: &[u8; 16] = b"SQLite format 3\0";
     let shown = path.display();
@@ -228,7 +232,7 @@ fn database(path: &Path, in_use: bool) -> Check {
     }
 }
 
-fn space(folder: &Path) -> Check {
+fn space(folder: &Path) -> DoctorCheck {
     const WHAT: &str = "free space";
     let existing = folder
         .ancestors()
@@ -238,23 +242,25 @@ fn space(folder: &Path) -> Check {
         Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
         Err(error) => return warn(WHAT, format!("unknown: {error}"), "see `df`"),
     };
-    let words = format!("{} MB", free / (1024 * 1024));
+    let free_text = format!("{} MB", free / (1024 * 1024));
     match free {
         ..FREE_BYTES_MIN => fail(
             WHAT,
-            words,
+            free_text,
             "make room: without it nothing is recorded, and nothing allowed",
         ),
-        FREE_BYTES_MIN..FREE_BYTES_LOW => {
-            warn(WHAT, words, "make room soon, or `countersign audit prune`")
-        }
-        _ => ok(WHAT, words),
+        FREE_BYTES_MIN..FREE_BYTES_LOW => warn(
+            WHAT,
+            free_text,
+            "make room soon, or `countersign audit prune`",
+        ),
+        _ => ok(WHAT, free_text),
     }
 }
 
-fn config(path: &Path) -> (Config, Check) {
+fn config(path: &Path) -> (HostConfig, DoctorCheck) {
     const WHAT: &str = "configuration";
-    match Config::load(path) {
+    match HostConfig::load(path) {
         Ok(config) if path.exists() => (config, ok(WHAT, format!("`{}`", path.display()))),
         Ok(config) => (
             config,
@@ -264,7 +270,7 @@ fn config(path: &Path) -> (Config, Check) {
             ),
         ),
         Err(error) => (
-            Config::default(),
+            HostConfig::default(),
             fail(
                 WHAT,
                 error.to_string(),
@@ -274,7 +280,7 @@ fn config(path: &Path) -> (Config, Check) {
     }
 }
 
-fn host(status: &Result<HostStatus, CliError>) -> Vec<Check> {
+fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
     const WHAT: &str = "host";
     let status = match status {
         Ok(status) => status,
@@ -337,7 +343,7 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<Check> {
     checks
 }
 
-fn containment(held: &Containment) -> Check {
+fn containment(held: &Containment) -> DoctorCheck {
     const WHAT: &str = "agents";
     let found = format!("held by {}", held.means);
     if held.holds_detached {
@@ -351,7 +357,7 @@ fn containment(held: &Containment) -> Check {
     }
 }
 
-fn port(config: &Config) -> Check {
+fn port(config: &HostConfig) -> DoctorCheck {
     const WHAT: &str = "port";
     let Some(address) = config.listen() else {
         return ok(WHAT, "none is used");
@@ -367,7 +373,7 @@ fn port(config: &Config) -> Check {
 }
 
 /// Which promises hold on this system.
-fn guarantees() -> Vec<Check> {
+fn guarantees() -> Vec<DoctorCheck> {
     let proc = Path::new("/proc/self/stat").exists();
     vec![
         ok("socket", "callers are known by their user"),
@@ -402,15 +408,15 @@ mod tests {
     fn a_file_that_is_no_database_fails() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("countersign.db");
-        assert_eq!(database(&path, false).grade, Grade::Ok);
-        assert_eq!(database(&path, true).grade, Grade::Fail);
+        assert_eq!(database(&path, false).grade, CheckGrade::Ok);
+        assert_eq!(database(&path, true).grade, CheckGrade::Fail);
         std::fs::write(&path, "not a database, but long enough").unwrap();
-        assert_eq!(database(&path, false).grade, Grade::Fail);
+        assert_eq!(database(&path, false).grade, CheckGrade::Fail);
         std::fs::write(&path, b"SQLite format 3\0rest").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(database(&path, false).grade, Grade::Warn);
+        assert_eq!(database(&path, false).grade, CheckGrade::Warn);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(database(&path, false).grade, Grade::Ok);
+        assert_eq!(database(&path, false).grade, CheckGrade::Ok);
     }
 
     #[test]

@@ -9,12 +9,13 @@ use countersign_protocol::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Common, ending, left};
-use crate::client::{Address, Client, Endpoint};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::paths::Paths;
-use crate::{describe, duration, output, shown};
+use super::{CommonArgs, orphans, shutdown};
+use crate::client::{HostAddress, HostClient, HostEndpoint};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::paths::HostPaths;
+use crate::render::{approvals, escape};
+use crate::{duration, output};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -32,7 +33,7 @@ pub(crate) struct DownArgs {
 
 /// What `down --json` prints.
 #[derive(Default, Serialize)]
-struct Done {
+struct DownResult {
     /// Agents that go on without a host.
     kept: Vec<HostAgent>,
     /// Agents that were ended with the host.
@@ -41,10 +42,10 @@ struct Done {
     left: usize,
 }
 
-pub(super) async fn down(common: &Common, args: DownArgs) -> Result<Exit, CliError> {
+pub(super) async fn down(common: &CommonArgs, args: DownArgs) -> Result<CliExit, CliError> {
     let endpoint = common.endpoint()?;
-    match Client::connect(&endpoint).await {
-        Ok(client) if args.all => end_all(common, &endpoint, client).await,
+    match HostClient::connect(&endpoint).await {
+        Ok(client) if args.all => end_host_and_agents(common, &endpoint, client).await,
         Ok(client) => keep_agents(common, &endpoint, client).await,
         Err(gone @ CliError::NoHost { .. }) => without_host(common, &endpoint, args, gone).await,
         Err(error) => Err(error),
@@ -52,106 +53,106 @@ pub(super) async fn down(common: &Common, args: DownArgs) -> Result<Exit, CliErr
 }
 
 async fn keep_agents(
-    common: &Common,
-    endpoint: &Endpoint,
-    mut client: Client,
-) -> Result<Exit, CliError> {
+    common: &CommonArgs,
+    endpoint: &HostEndpoint,
+    mut client: HostClient,
+) -> Result<CliExit, CliError> {
     let status: HostStatus = client.call("host.status", &json!({})).await?;
-    let kept = ending::running(&mut client).await?;
+    let kept = shutdown::running_agents(&mut client).await?;
     if !common.json && !kept.is_empty() {
-        let waits = Waits::load(&mut client).await?;
-        output::put(&list(&kept, &waits, output::list_width()))?;
+        let waits = OpenWaits::load(&mut client).await?;
+        output::print(&list(&kept, &waits, output::list_width()))?;
     }
     drop(client);
-    ending::end_host(endpoint, AgentsAtShutdown::Keep).await?;
-    output::say("the host is gone");
+    shutdown::end_host(endpoint, AgentsAtShutdown::Keep).await?;
+    output::print_message("the host is gone");
     if !kept.is_empty() {
-        output::say(alone_words(kept.len(), status.agents_alone_ms));
+        output::print_message(kept_agents_text(kept.len(), status.agents_alone_ms));
     }
     if common.json {
-        output::put_json(&Done {
+        output::print_json(&DownResult {
             kept,
-            ..Done::default()
+            ..DownResult::default()
         })?;
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
-async fn end_all(
-    common: &Common,
-    endpoint: &Endpoint,
-    mut client: Client,
-) -> Result<Exit, CliError> {
+async fn end_host_and_agents(
+    common: &CommonArgs,
+    endpoint: &HostEndpoint,
+    mut client: HostClient,
+) -> Result<CliExit, CliError> {
     let paths = match &endpoint.address {
-        Address::Socket(_) => Some(Paths::from_environment()?),
-        Address::Tcp { .. } => None,
+        HostAddress::Socket(_) => Some(HostPaths::from_environment()?),
+        HostAddress::Tcp { .. } => None,
     };
-    let ended = ending::running(&mut client).await?;
+    let ended = shutdown::running_agents(&mut client).await?;
     drop(client);
-    let runners = paths.as_ref().map(left::find).unwrap_or_default();
-    ending::end_host(endpoint, AgentsAtShutdown::End).await?;
-    left::until_gone(&runners).await;
+    let runners = paths.as_ref().map(orphans::find).unwrap_or_default();
+    shutdown::end_host(endpoint, AgentsAtShutdown::End).await?;
+    orphans::wait_until_ended(&runners).await;
     // A host that was killed meanwhile has ended nobody.
     let left = match &paths {
-        Some(paths) => left::end_all(paths).await?,
+        Some(paths) => orphans::end_all(paths).await?,
         None => 0,
     };
     if common.json {
-        output::put_json(&Done {
+        output::print_json(&DownResult {
             ended,
             left,
-            ..Done::default()
+            ..DownResult::default()
         })?;
     } else {
         for agent in &ended {
-            output::put(&format!("{} was ended\n", shown::line(&agent.name)))?;
+            output::print(&format!("{} was ended\n", escape::line(&agent.name)))?;
         }
     }
-    output::say("the host is gone, and every agent it ran");
-    Ok(Exit::Ok)
+    output::print_message("the host is gone, and every agent it ran");
+    Ok(CliExit::Ok)
 }
 
 /// Agents may be left although no host is. Only whoever is on the same machine can see to them.
 async fn without_host(
-    common: &Common,
-    endpoint: &Endpoint,
+    common: &CommonArgs,
+    endpoint: &HostEndpoint,
     args: DownArgs,
     gone: CliError,
-) -> Result<Exit, CliError> {
-    let Address::Socket(_) = &endpoint.address else {
+) -> Result<CliExit, CliError> {
+    let HostAddress::Socket(_) = &endpoint.address else {
         return Err(gone);
     };
-    let paths = Paths::from_environment()?;
+    let paths = HostPaths::from_environment()?;
     if !args.all {
-        let count = left::find(&paths).len();
+        let count = orphans::find(&paths).len();
         if count > 0 {
-            output::say(left::words(count));
+            output::print_message(orphans::orphans_text(count));
         }
         return Err(gone);
     }
-    let left = left::end_all(&paths).await?;
+    let left = orphans::end_all(&paths).await?;
     if common.json {
-        output::put_json(&Done {
+        output::print_json(&DownResult {
             left,
-            ..Done::default()
+            ..DownResult::default()
         })?;
     }
-    output::say(match left {
+    output::print_message(match left {
         0 => "no host is running, and no agent is left".to_owned(),
         1 => "no host is running; ended 1 agent that was left".to_owned(),
         count => format!("no host is running; ended {count} agents that were left"),
     });
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 /// What becomes of agents without a host, and what to do.
-pub(crate) fn alone_words(count: usize, alone_ms: Option<u64>) -> String {
+pub(crate) fn kept_agents_text(count: usize, alone_ms: Option<u64>) -> String {
     let who = match count {
         1 => "1 agent goes".to_owned(),
         count => format!("{count} agents go"),
     };
     let time = alone_ms
-        .map(|ms| format!(" for up to {}", duration::whole(ms)))
+        .map(|ms| format!(" for up to {}", duration::in_words(ms)))
         .unwrap_or_default();
     format!(
         "{who} on without it{time}: `countersign up` takes them up again, \
@@ -160,13 +161,13 @@ pub(crate) fn alone_words(count: usize, alone_ms: Option<u64>) -> String {
 }
 
 /// What waits for a person.
-struct Waits {
+struct OpenWaits {
     asks: Vec<HostApproval>,
     questions: Vec<HostQuestion>,
 }
 
-impl Waits {
-    async fn load(client: &mut Client) -> Result<Self, CliError> {
+impl OpenWaits {
+    async fn load(client: &mut HostClient) -> Result<Self, CliError> {
         let params = ListParams {
             status: Some("pending".into()),
             ..ListParams::default()
@@ -178,7 +179,7 @@ impl Waits {
     }
 
     /// What an agent waits for, the oldest first.
-    fn of(&self, agent: &HostAgent) -> String {
+    fn waits_of_agent(&self, agent: &HostAgent) -> String {
         let is_its = |id: Option<&str>| id == Some(agent.id.as_str());
         let asks = self
             .asks
@@ -186,27 +187,27 @@ impl Waits {
             .filter(|row| is_its(row.agent_id.as_deref()));
         let questions = self.questions.iter();
         let questions = questions.filter(|row| is_its(row.agent_id.as_deref()));
-        let asks = asks.map(|row| (row.sequence, describe::summary(row)));
-        let asked = |row: &HostQuestion| shown::line(&row.question).into_owned();
+        let asks = asks.map(|row| (row.sequence, approvals::summary(row)));
+        let asked = |row: &HostQuestion| escape::line(&row.question).into_owned();
         let oldest = asks
             .chain(questions.map(|row| (row.sequence, asked(row))))
             .min_by_key(|(sequence, _)| *sequence);
         let open = agent.open_approvals + agent.open_questions;
         match (oldest, open) {
-            (Some((_, words)), 0 | 1) => words,
-            (Some((_, words)), open) => format!("{words} (and {} more)", open - 1),
+            (Some((_, text)), 0 | 1) => text,
+            (Some((_, text)), open) => format!("{text} (and {} more)", open - 1),
             (None, 0) => "-".to_owned(),
             (None, open) => format!("{open} answers"),
         }
     }
 }
 
-fn list(agents: &[HostAgent], waits: &Waits, width: usize) -> String {
+fn list(agents: &[HostAgent], waits: &OpenWaits, width: usize) -> String {
     let row = |agent: &HostAgent| {
         vec![
-            shown::line(&agent.name).into_owned(),
-            shown::line(&agent.state).into_owned(),
-            waits.of(agent),
+            escape::line(&agent.name).into_owned(),
+            escape::line(&agent.state).into_owned(),
+            waits.waits_of_agent(agent),
         ]
     };
     let rows: Vec<_> = agents.iter().map(row).collect();
@@ -216,7 +217,7 @@ fn list(agents: &[HostAgent], waits: &Waits, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
     #[test]
     fn agents_that_stay_are_named_with_what_they_wait_for() {
@@ -225,14 +226,14 @@ mod tests {
             name: format!("{id}-name"),
             state: state.into(),
             open_approvals: open,
-            ..sample::agent()
+            ..test_rows::agent()
         };
         let ask = |agent: &str, sequence| HostApproval {
             agent_id: Some(agent.into()),
             sequence,
-            ..sample::approval()
+            ..test_rows::approval()
         };
-        let waits = Waits {
+        let waits = OpenWaits {
             asks: vec![ask("a", 9), ask("a", 7)],
             questions: Vec::new(),
         };
@@ -253,10 +254,10 @@ mod tests {
     #[test]
     fn the_words_say_how_long_and_what_to_do() {
         assert_eq!(
-            alone_words(2, Some(1_800_000)),
+            kept_agents_text(2, Some(1_800_000)),
             "2 agents go on without it for up to 30 minutes: `countersign up` takes them up again, \
              `countersign down --all` ends them"
         );
-        assert!(alone_words(1, None).starts_with("1 agent goes on without it: "));
+        assert!(kept_agents_text(1, None).starts_with("1 agent goes on without it: "));
     }
 }

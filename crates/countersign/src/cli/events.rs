@@ -3,12 +3,13 @@
 use clap::Args;
 use countersign_protocol::{EventsParams, HostEvent, HostSnapshot, Kinds, SubscribeParams, Time};
 
-use super::Common;
-use crate::client::{CallError, Client};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::reconnect::{Patience, is_lost, reconnect};
-use crate::{duration, output, shown};
+use super::CommonArgs;
+use crate::client::{CallError, HostClient};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::reconnect::{RetryLimit, is_lost, reconnect};
+use crate::render::escape;
+use crate::{duration, output};
 
 /// Events shown before following, unless told.
 const FOLLOW_FROM: u64 = 10;
@@ -36,29 +37,29 @@ pub(crate) struct EventsArgs {
     limit: Option<u64>,
 }
 
-pub(super) async fn events(common: &Common, args: EventsArgs) -> Result<Exit, CliError> {
+pub(super) async fn events(common: &CommonArgs, args: EventsArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let mut cursor = args.after;
     if !args.follow || args.after.is_none() {
         cursor = recent(common, &args, &mut client).await?.or(cursor);
     }
     if !args.follow {
-        return Ok(Exit::Ok);
+        return Ok(CliExit::Ok);
     }
     loop {
         let lost = follow(common, &args, &mut client, &mut cursor).await;
         if !is_lost(&lost) {
             return Err(lost);
         }
-        client = reconnect(&common.endpoint()?, Patience::Endless).await?;
+        client = reconnect(&common.endpoint()?, RetryLimit::Unlimited).await?;
     }
 }
 
 /// Prints the newest, oldest first; returns the last one's number.
 async fn recent(
-    common: &Common,
+    common: &CommonArgs,
     args: &EventsArgs,
-    client: &mut Client,
+    client: &mut HostClient,
 ) -> Result<Option<u64>, CliError> {
     let params = EventsParams {
         after: args.after,
@@ -71,16 +72,16 @@ async fn recent(
     events.sort_by_key(|event| event.sequence);
     let now = duration::now();
     for event in &events {
-        output::put(&line(common.json, event, now)?)?;
+        output::print(&line(common.json, event, now)?)?;
     }
     Ok(events.last().map(|event| event.sequence))
 }
 
 /// Prints events until something fails. The cursor never passes an event that was not printed.
 async fn follow(
-    common: &Common,
+    common: &CommonArgs,
     args: &EventsArgs,
-    client: &mut Client,
+    client: &mut HostClient,
     cursor: &mut Option<u64>,
 ) -> CliError {
     let params = SubscribeParams {
@@ -99,7 +100,7 @@ async fn follow(
         };
         if args.agent.is_none() || args.agent == event.agent_id {
             let printed =
-                line(common.json, &event, duration::now()).and_then(|text| output::put(&text));
+                line(common.json, &event, duration::now()).and_then(|text| output::print(&text));
             if let Err(error) = printed {
                 return error;
             }
@@ -115,10 +116,10 @@ fn line(json: bool, event: &HostEvent, now: Time) -> Result<String, CliError> {
     let agent = event
         .agent_id
         .as_deref()
-        .map(|id| format!(" [{}]", shown::line(id)))
+        .map(|id| format!(" [{}]", escape::line(id)))
         .unwrap_or_default();
     let age = duration::age(now, event.timestamp);
-    let (kind, message) = (shown::line(&event.kind), shown::line(&event.message));
+    let (kind, message) = (escape::line(&event.kind), escape::line(&event.message));
     Ok(format!(
         "{:>6}  {age:>4}  {kind}{agent}  {message}\n",
         event.sequence
@@ -128,7 +129,7 @@ fn line(json: bool, event: &HostEvent, now: Time) -> Result<String, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
     #[test]
     fn an_event_is_one_line() {
@@ -137,7 +138,7 @@ mod tests {
             id: "event-1".into(),
             kind: "approval.requested".into(),
             message: "Approval requested: Run the tests".into(),
-            payload: sample::raw("null"),
+            payload: test_rows::raw("null"),
             sequence: 42,
             timestamp: Time(0),
         };

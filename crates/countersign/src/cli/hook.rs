@@ -15,16 +15,17 @@ use clap::{Args, Subcommand, ValueEnum};
 use countersign_core::limits::{HOOK_MARGIN_MS, RULE_FILE_BYTES_MAX};
 use serde_json::json;
 
-use super::{Common, words};
-use crate::config::Config;
-use crate::exit::Exit;
-use crate::failure::CliError;
+use super::{CommonArgs, args};
+use crate::config::HostConfig;
+use crate::error::CliError;
+use crate::exit::CliExit;
 use crate::hook::{self, HookArgs};
-use crate::nonce::nonce;
-use crate::paths::Paths;
-use crate::{edits, output};
+use crate::output;
+use crate::paths::HostPaths;
+use crate::random_id::random_id;
+use crate::render::diff;
 
-use settings::Ours;
+use settings::HookSpec;
 
 /// What Claude Code's own limit is longer than ours by, besides what the hook keeps back of it.
 const LONGER_SECONDS: u64 = 10;
@@ -35,7 +36,7 @@ pub(crate) enum HookCommand {
     #[command(
         after_help = "Always prints a decision. `[hook]` in config.toml says how long it waits for a person\n\
         (limit_seconds), what it says after that (on_timeout = \"deny\" or \"ask\") and what it says without\n\
-        a host (without_host, the same words)."
+        a host (without_host, the same message)."
     )]
     Claude {
         /// The seconds after which Claude Code gives up on its hook
@@ -44,9 +45,9 @@ pub(crate) enum HookCommand {
     },
     /// Have sessions that the host does not start ask here
     #[command(after_help = INSTALL_HELP)]
-    Install(PlaceArgs),
+    Install(HookSettingsArgs),
     /// Take back what `install` put into the settings, and nothing else
-    Uninstall(PlaceArgs),
+    Uninstall(HookSettingsArgs),
 }
 
 const INSTALL_HELP: &str = "Examples:
@@ -57,11 +58,11 @@ const INSTALL_HELP: &str = "Examples:
 Tools that others start in a folder with --project need countersign too: without it they are blocked.";
 
 #[derive(Args)]
-pub(crate) struct PlaceArgs {
+pub(crate) struct HookSettingsArgs {
     /// Whose sessions
-    tool: Tool,
+    tool: HookTool,
     #[command(flatten)]
-    place: Place,
+    place: SettingsPlace,
     /// Write without asking
     #[arg(long)]
     yes: bool,
@@ -69,7 +70,7 @@ pub(crate) struct PlaceArgs {
 
 /// Which settings.
 #[derive(Args)]
-struct Place {
+struct SettingsPlace {
     /// The settings of the current folder, shared with whoever works in it
     #[arg(long, conflicts_with_all = ["user", "local"])]
     project: bool,
@@ -82,41 +83,43 @@ struct Place {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Tool {
+enum HookTool {
     Claude,
 }
 
-pub(super) fn hook(common: &Common, command: HookCommand) -> Result<Exit, CliError> {
+pub(super) fn hook(common: &CommonArgs, command: HookCommand) -> Result<CliExit, CliError> {
     match command {
         HookCommand::Claude { timeout } => Ok(answer(&HookArgs { timeout })),
-        HookCommand::Install(args) => change(common, &args, "installed", &with_ours),
-        HookCommand::Uninstall(args) => change(common, &args, "uninstalled", &without_ours),
+        HookCommand::Install(args) => change_settings(common, &args, "installed", &add_hooks),
+        HookCommand::Uninstall(args) => {
+            change_settings(common, &args, "uninstalled", &remove_hooks)
+        }
     }
 }
 
-fn answer(args: &HookArgs) -> Exit {
+fn answer(args: &HookArgs) -> CliExit {
     // It ends the process itself.
     if hook::run(args) == ExitCode::SUCCESS {
-        Exit::Ok
+        CliExit::Ok
     } else {
-        Exit::Usage
+        CliExit::Usage
     }
 }
 
 /// A file's new text from its old one; `None` is no file.
-type Change = dyn Fn(&PlaceArgs, Option<&str>) -> Result<Option<String>, CliError>;
+type SettingsChange = dyn Fn(&HookSettingsArgs, Option<&str>) -> Result<Option<String>, CliError>;
 
-fn with_ours(args: &PlaceArgs, text: Option<&str>) -> Result<Option<String>, CliError> {
-    let config = Config::load(&Paths::from_environment()?.config)?;
+fn add_hooks(args: &HookSettingsArgs, text: Option<&str>) -> Result<Option<String>, CliError> {
+    let config = HostConfig::load(&HostPaths::from_environment()?.config)?;
     let seconds = config.hook.limit_seconds.as_secs();
-    let ours = Ours {
+    let ours = HookSpec {
         program: program(args)?,
         timeout: seconds + HOOK_MARGIN_MS / 1000 + LONGER_SECONDS,
     };
     settings::install(text, &ours).map(Some).map_err(refused)
 }
 
-fn without_ours(_: &PlaceArgs, text: Option<&str>) -> Result<Option<String>, CliError> {
+fn remove_hooks(_: &HookSettingsArgs, text: Option<&str>) -> Result<Option<String>, CliError> {
     let without = text.map(settings::uninstall).transpose();
     without.map(Option::flatten).map_err(refused)
 }
@@ -126,7 +129,7 @@ fn refused(what: String) -> CliError {
 }
 
 /// The program as a shell reads it: in a file for everybody by its name, where that is this program.
-fn program(args: &PlaceArgs) -> Result<String, CliError> {
+fn program(args: &HookSettingsArgs) -> Result<String, CliError> {
     let own = std::env::current_exe()
         .map_err(|source| CliError::io("this program does not know where it is", source))?;
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -147,17 +150,17 @@ fn program(args: &PlaceArgs) -> Result<String, CliError> {
     }
 }
 
-fn change(
-    common: &Common,
-    args: &PlaceArgs,
+fn change_settings(
+    common: &CommonArgs,
+    args: &HookSettingsArgs,
     done: &str,
-    change: &Change,
-) -> Result<Exit, CliError> {
-    let Tool::Claude = args.tool;
+    change: &SettingsChange,
+) -> Result<CliExit, CliError> {
+    let HookTool::Claude = args.tool;
     let file = settings_file(args)?;
     let shown = file.display().to_string();
     let old = read(&file)?;
-    let new = change(args, old.as_deref()).map_err(|error| named(&shown, error))?;
+    let new = change(args, old.as_deref()).map_err(|error| with_file_name(&shown, error))?;
     if old == new {
         return report(
             common,
@@ -166,17 +169,17 @@ fn change(
             &format!("`{shown}` is as it should be"),
         );
     }
-    let diff = edits::between(
+    let diff = diff::between(
         &shown,
         old.as_deref().unwrap_or(""),
         new.as_deref().unwrap_or(""),
     );
     if !common.json {
-        output::put(&diff)?;
+        output::print(&diff)?;
     }
-    if !args.yes && !agreed()? {
-        output::say("nothing was written");
-        return Ok(Exit::Failure);
+    if !args.yes && !ask_to_write()? {
+        output::print_message("nothing was written");
+        return Ok(CliExit::Failure);
     }
     // The person may have thought for long.
     if read(&file)? != old {
@@ -188,32 +191,37 @@ fn change(
     }
     match new {
         Some(text) => replace(&file, &text)?,
-        None => fs::remove_file(&file).map_err(|source| cannot("remove", &file, source))?,
+        None => fs::remove_file(&file).map_err(|source| file_error("remove", &file, source))?,
     }
     report(common, &shown, true, &format!("{done}: `{shown}`"))
 }
 
-fn report(common: &Common, file: &str, changed: bool, words: &str) -> Result<Exit, CliError> {
+fn report(
+    common: &CommonArgs,
+    file: &str,
+    changed: bool,
+    message: &str,
+) -> Result<CliExit, CliError> {
     if common.json {
-        output::put_json(&json!({ "file": file, "changed": changed }))?;
+        output::print_json(&json!({ "file": file, "changed": changed }))?;
     } else {
-        output::say(words);
+        output::print_message(message);
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
-fn agreed() -> Result<bool, CliError> {
+fn ask_to_write() -> Result<bool, CliError> {
     if !io::stdin().is_terminal() {
         return Err(CliError::Usage {
             what: "nobody is there to say yes to this".into(),
             hint: Some("give --yes to write it".into()),
         });
     }
-    output::say("Write this? [y/N]");
-    words::confirmed()
+    output::print_message("Write this? [y/N]");
+    args::read_confirmation()
 }
 
-fn named(file: &str, error: CliError) -> CliError {
+fn with_file_name(file: &str, error: CliError) -> CliError {
     match error {
         CliError::Failed { what, .. } => CliError::Failed {
             what: format!("`{file}` {what}"),
@@ -223,8 +231,8 @@ fn named(file: &str, error: CliError) -> CliError {
     }
 }
 
-fn settings_file(args: &PlaceArgs) -> Result<PathBuf, CliError> {
-    let Place {
+fn settings_file(args: &HookSettingsArgs) -> Result<PathBuf, CliError> {
+    let SettingsPlace {
         project,
         local,
         user: _,
@@ -253,7 +261,7 @@ fn read(file: &Path) -> Result<Option<String>, CliError> {
     for path in [folder, file] {
         let found = match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(cannot("look at", path, source)),
+            Err(source) => return Err(file_error("look at", path, source)),
             Ok(found) => found,
         };
         if found.is_symlink() {
@@ -275,20 +283,20 @@ fn read(file: &Path) -> Result<Option<String>, CliError> {
     }
     let text = fs::read_to_string(file);
     text.map(Some)
-        .map_err(|source| cannot("read", file, source))
+        .map_err(|source| file_error("read", file, source))
 }
 
 /// Puts the text in the file's place at once, with the file's own mode.
 fn replace(file: &Path, text: &str) -> Result<(), CliError> {
     let folder = file.parent().unwrap_or(file);
-    fs::create_dir_all(folder).map_err(|source| cannot("make", folder, source))?;
+    fs::create_dir_all(folder).map_err(|source| file_error("make", folder, source))?;
     let mode = fs::metadata(file).map_or(0o644, |found| found.permissions().mode() & 0o7777);
-    let beside = folder.join(format!(".settings-{}.tmp", nonce()?));
+    let beside = folder.join(format!(".settings-{}.tmp", random_id()?));
     let written = write(&beside, text, mode).and_then(|()| fs::rename(&beside, file));
     written.map_err(|source| {
         // It is not there, or it is of no use.
         drop(fs::remove_file(&beside));
-        cannot("write", file, source)
+        file_error("write", file, source)
     })
 }
 
@@ -304,6 +312,6 @@ fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-fn cannot(what: &str, path: &Path, source: io::Error) -> CliError {
+fn file_error(what: &str, path: &Path, source: io::Error) -> CliError {
     CliError::io(format!("could not {what} `{}`", path.display()), source)
 }

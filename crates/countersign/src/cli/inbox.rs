@@ -7,12 +7,13 @@ use countersign_protocol::{
 };
 use serde::Serialize;
 
-use super::Common;
-use crate::client::{CallError, Client};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::output::CARE;
-use crate::{describe, duration, output, questions_text, rules_text};
+use super::CommonArgs;
+use crate::client::{CallError, HostClient};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::output::WARNING;
+use crate::render::{approvals, questions, rules};
+use crate::{duration, output};
 
 #[derive(Args)]
 pub(crate) struct InboxArgs {
@@ -29,7 +30,7 @@ pub(crate) struct ShowArgs {
 
 /// What `inbox --json` prints.
 #[derive(Serialize)]
-struct Inbox {
+struct InboxRows {
     approvals: Vec<HostApproval>,
     questions: Vec<HostQuestion>,
     rule_problems: Vec<RuleProblem>,
@@ -38,7 +39,7 @@ struct Inbox {
     store_error: Option<String>,
 }
 
-pub(super) async fn inbox(common: &Common, args: InboxArgs) -> Result<Exit, CliError> {
+pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let mut inbox = load(&mut client, args.agent).await?;
     inbox.approvals.sort_by_key(|row| row.sequence);
@@ -48,24 +49,24 @@ pub(super) async fn inbox(common: &Common, args: InboxArgs) -> Result<Exit, CliE
     let now = duration::now();
     if !common.json {
         name_orchestrators(&mut client, &mut inbox.questions).await?;
-        let store = inbox.store_error.as_deref().map(rules_text::store_warning);
-        let others = rules_text::warnings(&inbox.rule_problems, &inbox.bypassed, now);
+        let store = inbox.store_error.as_deref().map(rules::store_warning);
+        let others = rules::warnings(&inbox.rule_problems, &inbox.bypassed, now);
         for warning in store.into_iter().chain(others) {
-            output::say(format_args!("{CARE}{warning}{CARE:#}"));
+            output::print_message(format_args!("{WARNING}{warning}{WARNING:#}"));
         }
     }
     if common.json {
-        output::put_json(&inbox)?;
+        output::print_json(&inbox)?;
     } else if inbox.approvals.is_empty() && inbox.questions.is_empty() {
-        output::say("nothing waits");
+        output::print_message("nothing waits");
     } else {
-        output::put(&list(&inbox, now, output::list_width()))?;
+        output::print(&list(&inbox, now, output::list_width()))?;
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 /// Everything pending, page by page.
-async fn load(client: &mut Client, agent_id: Option<String>) -> Result<Inbox, CliError> {
+async fn load(client: &mut HostClient, agent_id: Option<String>) -> Result<InboxRows, CliError> {
     const PAGE: u64 = 500;
     let mut params = ListParams {
         status: Some("pending".into()),
@@ -98,7 +99,7 @@ async fn load(client: &mut Client, agent_id: Option<String>) -> Result<Inbox, Cl
     let (rule_problems, bypassed) = status
         .map(|status| (status.rule_problems, status.bypassed))
         .unwrap_or_default();
-    Ok(Inbox {
+    Ok(InboxRows {
         approvals,
         questions,
         rule_problems,
@@ -109,33 +110,33 @@ async fn load(client: &mut Client, agent_id: Option<String>) -> Result<Inbox, Cl
 
 /// Where broken rule files, agents in bypass and a record that cannot be written are found. Agents
 /// may list their asks, and see nothing of this.
-async fn host_warnings(client: &mut Client) -> Result<Option<HostStatus>, CliError> {
+async fn host_warnings(client: &mut HostClient) -> Result<Option<HostStatus>, CliError> {
     let status: Result<HostStatus, _> = client.call("host.status", &serde_json::json!({})).await;
     Ok(known(status, Reason::AgentNotAllowed)?.ok())
 }
 
-fn list(inbox: &Inbox, now: Time, width: usize) -> String {
+fn list(inbox: &InboxRows, now: Time, width: usize) -> String {
     let asks = inbox.approvals.iter().map(|row| {
-        let who = describe::asker(row.agent_id.as_deref(), row.asked_by.as_ref());
+        let who = approvals::asker(row.agent_id.as_deref(), row.asked_by.as_ref());
         (
             (false, row.sequence),
             row.created_at,
             "ask",
             &row.id,
             who,
-            describe::summary(row),
+            approvals::summary(row),
             row.verdict.as_ref(),
         )
     });
     let questions = inbox.questions.iter().map(|row| {
-        let who = describe::asker(row.agent_id.as_deref(), Some(&row.asked_by));
+        let who = approvals::asker(row.agent_id.as_deref(), Some(&row.asked_by));
         (
             (!row.for_people, row.sequence),
             row.created_at,
             "question",
             &row.id,
             who,
-            questions_text::summary(row, now),
+            questions::summary(row, now),
             None,
         )
     });
@@ -146,7 +147,7 @@ fn list(inbox: &Inbox, now: Time, width: usize) -> String {
         .into_iter()
         .map(|(_, at, kind, id, who, what, _)| {
             vec![
-                describe::short_id(id),
+                approvals::short_id(id),
                 kind.into(),
                 duration::age(now, at),
                 who,
@@ -167,9 +168,12 @@ fn with_parts(table: &str, verdicts: &[Option<&HostVerdict>], width: usize) -> S
         .unwrap_or_default();
     for (row, verdict) in lines.zip(verdicts) {
         text.extend([row, "\n"]);
-        let parts = verdict.map(rules_text::parts).unwrap_or_default();
+        let parts = verdict.map(rules::parts).unwrap_or_default();
         for part in parts {
-            text.extend([output::cut(&format!("    {part}"), width).as_str(), "\n"]);
+            text.extend([
+                output::truncate(&format!("    {part}"), width).as_str(),
+                "\n",
+            ]);
         }
     }
     text
@@ -177,7 +181,7 @@ fn with_parts(table: &str, verdicts: &[Option<&HostVerdict>], width: usize) -> S
 
 /// Puts names in the place of orchestrators' ids. An agent that looks sees those that it may see.
 async fn name_orchestrators(
-    client: &mut Client,
+    client: &mut HostClient,
     questions: &mut [HostQuestion],
 ) -> Result<(), CliError> {
     if questions.iter().all(|row| row.to.is_none()) {
@@ -185,34 +189,36 @@ async fn name_orchestrators(
     }
     let agents = client.call("host.agents", &serde_json::json!({})).await;
     if let Ok(agents) = known::<Vec<HostAgent>>(agents, Reason::AgentNotAllowed)? {
-        questions_text::name_orchestrators(questions, &agents);
+        questions::name_orchestrators(questions, &agents);
     }
     Ok(())
 }
 
 /// One thing that waits or waited.
-enum Found {
+enum InboxEntry {
     Ask(Box<HostApproval>),
     Question(Box<HostQuestion>),
 }
 
-pub(super) async fn show(common: &Common, args: ShowArgs) -> Result<Exit, CliError> {
+pub(super) async fn show(common: &CommonArgs, args: ShowArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let now = duration::now();
     match (find(&mut client, &args.id).await?, common.json) {
-        (Found::Ask(row), true) => output::put_json(&row)?,
-        (Found::Question(row), true) => output::put_json(&row)?,
-        (Found::Ask(row), false) => output::put(&output::fields(&describe::ask_fields(&row, now)))?,
-        (Found::Question(mut row), false) => {
+        (InboxEntry::Ask(row), true) => output::print_json(&row)?,
+        (InboxEntry::Question(row), true) => output::print_json(&row)?,
+        (InboxEntry::Ask(row), false) => {
+            output::print(&output::fields(&approvals::ask_fields(&row, now)))?;
+        }
+        (InboxEntry::Question(mut row), false) => {
             name_orchestrators(&mut client, std::slice::from_mut(&mut *row)).await?;
-            output::put(&output::fields(&questions_text::fields(&row, now)))?;
+            output::print(&output::fields(&questions::fields(&row, now)))?;
         }
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 /// Looks among both, so that an abbreviation of one never stands for the other.
-async fn find(client: &mut Client, id: &str) -> Result<Found, CliError> {
+async fn find(client: &mut HostClient, id: &str) -> Result<InboxEntry, CliError> {
     let approval_id = id.to_owned();
     let ask: Result<HostApproval, _> = client
         .call("host.approval", &ApprovalParams { approval_id })
@@ -227,8 +233,8 @@ async fn find(client: &mut Client, id: &str) -> Result<Found, CliError> {
             what: format!("`{id}` fits an ask and a question"),
             hint: Some(format!("write `approval-{id}` or `question-{id}`")),
         }),
-        (Ok(row), Err(_)) => Ok(Found::Ask(Box::new(row))),
-        (Err(_), Ok(row)) => Ok(Found::Question(Box::new(row))),
+        (Ok(row), Err(_)) => Ok(InboxEntry::Ask(Box::new(row))),
+        (Err(_), Ok(row)) => Ok(InboxEntry::Question(Box::new(row))),
         (Err(error), Err(_)) => Err(error.into()),
     }
 }
@@ -247,7 +253,7 @@ fn known<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
     #[test]
     fn the_inbox_is_oldest_first_and_what_orchestrators_are_asked_comes_last() {
@@ -257,8 +263,8 @@ mod tests {
             tool: None,
             input: None,
             action: "Push to main".into(),
-            verdict: Some(sample::verdict()),
-            ..sample::approval()
+            verdict: Some(test_rows::verdict()),
+            ..test_rows::approval()
         };
         let orchestrators = HostQuestion {
             id: "question-dddd11112222".into(),
@@ -266,11 +272,11 @@ mod tests {
             to: Some("boss".into()),
             for_people: false,
             escalates_at: Some(Time(191_000_000)),
-            ..sample::question()
+            ..test_rows::question()
         };
-        let inbox = Inbox {
-            approvals: vec![late, sample::approval()],
-            questions: vec![orchestrators, sample::question()],
+        let inbox = InboxRows {
+            approvals: vec![late, test_rows::approval()],
+            questions: vec![orchestrators, test_rows::question()],
             rule_problems: Vec::new(),
             bypassed: Vec::new(),
             store_error: None,

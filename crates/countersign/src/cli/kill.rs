@@ -6,11 +6,12 @@ use clap::{Args, ValueEnum};
 use countersign_protocol::{ChildrenFate, HostAgent, KillAgentParams, KillBody, Reason};
 use serde_json::Value;
 
-use super::{Common, named, steer, words};
-use crate::client::{CallError, Client};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{output, shown};
+use super::{CommonArgs, agent_lookup, args, steer};
+use crate::client::{CallError, HostClient};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::output;
+use crate::render::escape;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -24,44 +25,48 @@ pub(crate) struct KillArgs {
     agent: String,
     /// What becomes of the agents below it that run
     #[arg(long, value_name = "WHAT")]
-    children: Option<Fate>,
+    children: Option<ChildrenArg>,
 }
 
 /// What becomes of the agents below one that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Fate {
+pub(crate) enum ChildrenArg {
     /// They end as well
     End,
     /// They go on
     Keep,
 }
 
-impl From<Fate> for ChildrenFate {
-    fn from(fate: Fate) -> Self {
+impl From<ChildrenArg> for ChildrenFate {
+    fn from(fate: ChildrenArg) -> Self {
         match fate {
-            Fate::End => Self::End,
-            Fate::Keep => Self::Keep,
+            ChildrenArg::End => Self::End,
+            ChildrenArg::Keep => Self::Keep,
         }
     }
 }
 
-pub(super) async fn kill(common: &Common, args: KillArgs) -> Result<Exit, CliError> {
+pub(super) async fn kill(common: &CommonArgs, args: KillArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let id = named::agent_id(&mut client, &args.agent).await?;
-    let mut ended = end(&mut client, &id, args.children).await;
+    let id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
+    let mut ended = end_agent(&mut client, &id, args.children).await;
     if let Some(children) = running_children(&ended).filter(|_| io::stdin().is_terminal()) {
-        let Some(fate) = ask(&args.agent, &children)? else {
-            output::say("nothing was ended");
-            return Ok(Exit::Failure);
+        let Some(fate) = ask_about_children(&args.agent, &children)? else {
+            output::print_message("nothing was ended");
+            return Ok(CliExit::Failure);
         };
         // The host may have closed a connection that was silent while the person thought.
         client = common.connect().await?;
-        ended = end(&mut client, &id, Some(fate)).await;
+        ended = end_agent(&mut client, &id, Some(fate)).await;
     }
-    steer::said(common, &ended?, "is being ended")
+    steer::print_agent(common, &ended?, "is being ended")
 }
 
-async fn end(client: &mut Client, id: &str, fate: Option<Fate>) -> Result<HostAgent, CallError> {
+async fn end_agent(
+    client: &mut HostClient,
+    id: &str,
+    fate: Option<ChildrenArg>,
+) -> Result<HostAgent, CallError> {
     let body = KillBody {
         children: fate.map(Into::into),
     };
@@ -83,24 +88,24 @@ fn running_children(ended: &Result<HostAgent, CallError>) -> Option<Vec<String>>
     Some(names.map(str::to_owned).collect())
 }
 
-fn ask(agent: &str, children: &[String]) -> Result<Option<Fate>, CliError> {
-    output::say(question(agent, children));
-    Ok(fate(&words::line()?))
+fn ask_about_children(agent: &str, children: &[String]) -> Result<Option<ChildrenArg>, CliError> {
+    output::print_message(question(agent, children));
+    Ok(parse_fate(&args::read_line()?))
 }
 
 fn question(agent: &str, children: &[String]) -> String {
-    let names: Vec<_> = children.iter().map(|name| shown::line(name)).collect();
+    let names: Vec<_> = children.iter().map(|name| escape::line(name)).collect();
     format!(
         "{} has agents that run: {}. End them as well, or keep them? [end/keep, anything else ends nothing]",
-        shown::line(agent),
+        escape::line(agent),
         names.join(", ")
     )
 }
 
-fn fate(line: &str) -> Option<Fate> {
+fn parse_fate(line: &str) -> Option<ChildrenArg> {
     match line.trim() {
-        "e" | "end" => Some(Fate::End),
-        "k" | "keep" => Some(Fate::Keep),
+        "e" | "end" => Some(ChildrenArg::End),
+        "k" | "keep" => Some(ChildrenArg::Keep),
         _ => None,
     }
 }
@@ -108,13 +113,13 @@ fn fate(line: &str) -> Option<Fate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Refusal;
+    use crate::client::HostRefusal;
     use serde_json::json;
 
     #[test]
     fn those_below_are_named_and_only_a_clear_word_counts() {
         let refused = |data: Value| {
-            let refusal = Refusal::new(-32003, "no".into(), Some(data));
+            let refusal = HostRefusal::new(-32003, "no".into(), Some(data));
             running_children(&Err(CallError::Refused(refusal)))
         };
         let children = json!({ "reason": "has_children", "children": ["ann", "b\u{7}"] });
@@ -125,8 +130,15 @@ mod tests {
             "boss has agents that run: ann, b\\u{7}. End them as well, or keep them? \
              [end/keep, anything else ends nothing]"
         );
-        let words = ["end\n", "k", "", "y", "yes", "END"].map(fate);
-        let expected = [Some(Fate::End), Some(Fate::Keep), None, None, None, None];
-        assert_eq!(words, expected);
+        let answers = ["end\n", "k", "", "y", "yes", "END"].map(parse_fate);
+        let expected = [
+            Some(ChildrenArg::End),
+            Some(ChildrenArg::Keep),
+            None,
+            None,
+            None,
+            None,
+        ];
+        assert_eq!(answers, expected);
     }
 }

@@ -9,13 +9,14 @@ use countersign_protocol::{
     TranscriptResult, TranscriptRow,
 };
 
-use super::{Common, named};
-use crate::client::{CallError, Client};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::json_text::Members;
-use crate::reconnect::{Patience, is_lost, reconnect};
-use crate::{output, shown};
+use super::{CommonArgs, agent_lookup};
+use crate::client::{CallError, HostClient};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::output;
+use crate::reconnect::{RetryLimit, is_lost, reconnect};
+use crate::render::escape;
+use crate::render::json::JsonMembers;
 
 /// Facts after which there may be more to read.
 const WAKING: [&str; 3] = ["transcript.added", "turn.ended", "agent.exited"];
@@ -26,8 +27,8 @@ const WAKING: [&str; 3] = ["transcript.added", "turn.ended", "agent.exited"];
   countersign logs -f builder
   countersign logs --after 1042 --json builder | jq -c '.entries[]'
 
-Marks: `>` told to the agent, `^` a message from an agent that it started, `|` its words, `~` its thoughts,
-`*` a tool it uses, `=` what came of it, `-` its plan, `!` a notice, `?` something without words here.")]
+Marks: `>` told to the agent, `^` a message from an agent that it started, `|` its text, `~` its thoughts,
+`*` a tool it uses, `=` what came of it, `-` its plan, `!` a notice, `?` something without text here.")]
 pub(crate) struct LogsArgs {
     /// The agent: its name, or its id
     agent: String,
@@ -39,30 +40,34 @@ pub(crate) struct LogsArgs {
     after: Option<u64>,
 }
 
-pub(super) async fn logs(common: &Common, args: LogsArgs) -> Result<Exit, CliError> {
+pub(super) async fn logs(common: &CommonArgs, args: LogsArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let agent = named::agent(&mut client, &args.agent).await?;
-    let mut reader = Reader {
+    let agent = agent_lookup::find_agent(&mut client, &args.agent).await?;
+    let mut reader = TranscriptPrinter {
         json: common.json,
         agent: agent.id,
         after: args.after,
     };
     if !args.follow {
         reader.print_rest(&mut client).await?;
-        return Ok(Exit::Ok);
+        return Ok(CliExit::Ok);
     }
     loop {
         let lost = follow(common, &mut reader, &mut client).await;
         if !is_lost(&lost) {
             return Err(lost);
         }
-        client = reconnect(&common.endpoint()?, Patience::Endless).await?;
+        client = reconnect(&common.endpoint()?, RetryLimit::Unlimited).await?;
     }
 }
 
 /// Prints as there is something to print, until something fails. The events only wake: what is
 /// printed is always read from the cursor.
-async fn follow(common: &Common, reader: &mut Reader, client: &mut Client) -> CliError {
+async fn follow(
+    common: &CommonArgs,
+    reader: &mut TranscriptPrinter,
+    client: &mut HostClient,
+) -> CliError {
     let mut events = match common.connect().await {
         Ok(events) => events,
         Err(error) => return error,
@@ -89,19 +94,19 @@ async fn follow(common: &Common, reader: &mut Reader, client: &mut Client) -> Cl
     }
 }
 
-struct Reader {
+struct TranscriptPrinter {
     json: bool,
     agent: String,
     after: Option<u64>,
 }
 
-impl Reader {
+impl TranscriptPrinter {
     /// Prints all there is after the cursor. The cursor never passes what was not printed.
-    async fn print_rest(&mut self, client: &mut Client) -> Result<(), CliError> {
+    async fn print_rest(&mut self, client: &mut HostClient) -> Result<(), CliError> {
         loop {
             let page = read(client, &self.agent, self.after).await?;
             for part in &page.parts {
-                output::put(&self.part(part)?)?;
+                output::print(&self.part_text(part)?)?;
                 self.after = Some(part.sequence);
             }
             self.after = Some(page.next);
@@ -111,7 +116,7 @@ impl Reader {
         }
     }
 
-    fn part(&self, part: &TranscriptPart) -> Result<String, CliError> {
+    fn part_text(&self, part: &TranscriptPart) -> Result<String, CliError> {
         if self.json {
             return output::json_line(part);
         }
@@ -120,7 +125,7 @@ impl Reader {
 }
 
 async fn read(
-    client: &mut Client,
+    client: &mut HostClient,
     agent: &str,
     after: Option<u64>,
 ) -> Result<TranscriptResult, CallError> {
@@ -133,8 +138,8 @@ async fn read(
 }
 
 /// What the agent said in one turn, without marks: for scripts and for `--wait`.
-pub(super) async fn words_of(
-    client: &mut Client,
+pub(super) async fn turn_text(
+    client: &mut HostClient,
     agent: &str,
     turn: u32,
 ) -> Result<String, CliError> {
@@ -153,25 +158,25 @@ pub(super) async fn words_of(
             break;
         }
     }
-    let text = shown::block(text.trim_end()).into_owned();
+    let text = escape::block(text.trim_end()).into_owned();
     Ok(if text.is_empty() { text } else { text + "\n" })
 }
 
 fn entry(row: &TranscriptRow) -> String {
     match row {
-        TranscriptRow::User { from: None, text } => marked('>', text),
-        TranscriptRow::User { text, .. } => marked('^', text),
-        TranscriptRow::Assistant { text } => marked('|', text),
-        TranscriptRow::Thinking { text } => marked('~', text),
-        TranscriptRow::Notice { text } => marked('!', text),
-        TranscriptRow::ToolResult { status, text, .. } => marked('=', &result(status, text)),
+        TranscriptRow::User { from: None, text } => mark_lines('>', text),
+        TranscriptRow::User { text, .. } => mark_lines('^', text),
+        TranscriptRow::Assistant { text } => mark_lines('|', text),
+        TranscriptRow::Thinking { text } => mark_lines('~', text),
+        TranscriptRow::Notice { text } => mark_lines('!', text),
+        TranscriptRow::ToolResult { status, text, .. } => mark_lines('=', &result(status, text)),
         TranscriptRow::Plan { steps } => {
             let line = |step: &countersign_protocol::PlanStepRow| {
-                marked('-', &format!("[{}] {}", step.status, step.text))
+                mark_lines('-', &format!("[{}] {}", step.status, step.text))
             };
             steps.iter().map(line).collect()
         }
-        TranscriptRow::Other { update } => marked('?', update.text()),
+        TranscriptRow::Other { update } => mark_lines('?', update.text()),
         TranscriptRow::ToolUse {
             id,
             input,
@@ -180,17 +185,17 @@ fn entry(row: &TranscriptRow) -> String {
             tool,
         } => {
             let input = input.as_ref().map(Raw::text);
-            let words = tool_words(id, tool.as_deref(), title.as_deref(), input);
+            let text = tool_text(id, tool.as_deref(), title.as_deref(), input);
             let status = status.as_deref().unwrap_or("");
-            marked('*', format!("{words} {status}").trim_end())
+            mark_lines('*', format!("{text} {status}").trim_end())
         }
-        _ => marked('?', "something newer than this program"),
+        _ => mark_lines('?', "something newer than this program"),
     }
 }
 
 /// Every line of a text behind a mark of ours.
-fn marked(mark: char, text: &str) -> String {
-    let shown = shown::block(text.trim_end_matches('\n'));
+fn mark_lines(mark: char, text: &str) -> String {
+    let shown = escape::block(text.trim_end_matches('\n'));
     let lines = shown
         .split('\n')
         .map(|line| format!("{mark} {line}").trim_end().to_owned() + "\n");
@@ -206,9 +211,9 @@ fn result(status: &str, text: &str) -> String {
 }
 
 /// What a tool does, from its input where that says it.
-fn tool_words(id: &str, tool: Option<&str>, title: Option<&str>, input: Option<&str>) -> String {
+fn tool_text(id: &str, tool: Option<&str>, title: Option<&str>, input: Option<&str>) -> String {
     const TELLING: [&str; 5] = ["command", "file_path", "path", "url", "query"];
-    let members = input.and_then(Members::parse);
+    let members = input.and_then(JsonMembers::parse);
     let told = members.and_then(|members| TELLING.iter().find_map(|key| members.only_text(key)));
     let what = told.as_deref().or(title);
     match (tool, what) {
@@ -221,7 +226,7 @@ fn tool_words(id: &str, tool: Option<&str>, title: Option<&str>, input: Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
     #[test]
     fn every_line_has_a_mark_that_the_agent_cannot_make() {
@@ -240,7 +245,7 @@ mod tests {
             },
             TranscriptRow::ToolUse {
                 id: text("c1"),
-                input: Some(sample::raw(r#"{"command":"ls -l"}"#)),
+                input: Some(test_rows::raw(r#"{"command":"ls -l"}"#)),
                 status: Some(text("pending")),
                 title: Some(text("Harmless")),
                 tool: Some(text("Bash")),
@@ -252,7 +257,7 @@ mod tests {
             },
             TranscriptRow::Plan { steps: Vec::new() },
             TranscriptRow::Other {
-                update: sample::raw(r#"{"a":1}"#),
+                update: test_rows::raw(r#"{"a":1}"#),
             },
         ];
         let shown: String = rows.iter().map(entry).collect();

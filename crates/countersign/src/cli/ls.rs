@@ -4,10 +4,11 @@ use clap::Args;
 use countersign_protocol::{HostAgent, Time, UsageRow};
 use serde_json::json;
 
-use super::{Common, family, named};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{duration, output, shown};
+use super::{CommonArgs, agent_lookup, agent_tree};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::render::escape;
+use crate::{duration, output};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -23,28 +24,28 @@ pub(crate) struct LsArgs {
     all: bool,
 }
 
-pub(super) async fn ls(common: &Common, args: LsArgs) -> Result<Exit, CliError> {
+pub(super) async fn ls(common: &CommonArgs, args: LsArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let mut agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
-    agents.retain(|agent| args.all || !named::archived(agent));
-    agents.sort_by_key(|agent| (rank(agent), std::cmp::Reverse(seen(agent))));
-    let placed = family::arranged(agents);
+    agents.retain(|agent| args.all || !agent_lookup::is_archived(agent));
+    agents.sort_by_key(|agent| (rank(agent), std::cmp::Reverse(last_seen(agent))));
+    let placed = agent_tree::arrange_by_parent(agents);
     if common.json {
         let agents: Vec<&HostAgent> = placed.iter().map(|(_, agent)| agent).collect();
-        output::put_json(&agents)?;
-        return Ok(Exit::Ok);
+        output::print_json(&agents)?;
+        return Ok(CliExit::Ok);
     }
     if placed.is_empty() {
-        output::say("no agents; start one with `countersign spawn`");
-        return Ok(Exit::Ok);
+        output::print_message("no agents; start one with `countersign spawn`");
+        return Ok(CliExit::Ok);
     }
-    output::put(&agent_list(&placed, duration::now(), output::list_width()))?;
-    Ok(Exit::Ok)
+    output::print(&agent_list(&placed, duration::now(), output::list_width()))?;
+    Ok(CliExit::Ok)
 }
 
 /// Lower comes first.
 fn rank(agent: &HostAgent) -> u8 {
-    if named::archived(agent) {
+    if agent_lookup::is_archived(agent) {
         return 6;
     }
     if needs_person(agent) {
@@ -63,7 +64,7 @@ fn needs_person(agent: &HostAgent) -> bool {
     agent.open_approvals + agent.open_questions > 0
 }
 
-fn seen(agent: &HostAgent) -> Time {
+fn last_seen(agent: &HostAgent) -> Time {
     let managed = agent.managed.as_ref();
     managed.map_or(agent.updated_at, |managed| managed.last_activity)
 }
@@ -75,14 +76,14 @@ fn agent_list(placed: &[(usize, HostAgent)], now: Time, width: usize) -> String 
         vec![
             "  ".repeat(*depth) + &name(agent, &agents),
             kind(agent),
-            state_words(agent, now),
-            duration::age(now, seen(agent)),
+            state_text(agent, now),
+            duration::age(now, last_seen(agent)),
             asks(agent),
             usage.and_then(tokens).map_or_else(|| "-".into(), amount),
             usage
                 .and_then(|usage| usage.cost_micro_usd)
                 .map_or_else(|| "-".into(), cost),
-            shown::line(&task(agent)).into_owned(),
+            escape::line(&task(agent)).into_owned(),
         ]
     };
     let rows: Vec<_> = placed.iter().map(row).collect();
@@ -98,18 +99,18 @@ fn name(agent: &HostAgent, agents: &[&HostAgent]) -> String {
         .iter()
         .filter(|other| other.name == agent.name)
         .count();
-    let name = shown::line(&agent.name);
+    let name = escape::line(&agent.name);
     if same == 1 {
         name.into_owned()
     } else {
-        format!("{name} [{}]", shown::line(&agent.id))
+        format!("{name} [{}]", escape::line(&agent.id))
     }
 }
 
 /// The kind, and that it leads others, if it does.
 fn kind(agent: &HostAgent) -> String {
-    let kind = shown::line(&agent.kind);
-    if named::is_orchestrator(agent) {
+    let kind = escape::line(&agent.kind);
+    if agent_lookup::is_orchestrator(agent) {
         format!("{kind}, orchestrator")
     } else {
         kind.into_owned()
@@ -117,7 +118,7 @@ fn kind(agent: &HostAgent) -> String {
 }
 
 /// The state, that it may settle asks of others, and that its own are not held, if they are not.
-fn state_words(agent: &HostAgent, now: Time) -> String {
+fn state_text(agent: &HostAgent, now: Time) -> String {
     let state = if agent.state.is_empty() {
         &agent.status
     } else {
@@ -128,14 +129,14 @@ fn state_words(agent: &HostAgent, now: Time) -> String {
     let ceiling = managed.and_then(|managed| managed.ceiling.as_ref());
     let ceiling = ceiling.filter(|ceiling| ceiling.until.is_none_or(|until| until > now));
     let bypass = agent.bypass_until.filter(|until| *until > now);
-    let words = [
-        Some(shown::line(state).into_owned()),
+    let parts = [
+        Some(escape::line(state).into_owned()),
         (queued > 0).then(|| format!("{queued} queued")),
-        named::archived(agent).then(|| "archived".to_owned()),
+        agent_lookup::is_archived(agent).then(|| "archived".to_owned()),
         ceiling.map(|_| "has a ceiling".to_owned()),
         bypass.map(|until| format!("BYPASS ends {}", duration::until(now, until))),
     ];
-    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn asks(agent: &HostAgent) -> String {
@@ -159,8 +160,8 @@ fn task(agent: &HostAgent) -> String {
         .as_deref()
         .or(managed.and_then(|managed| managed.title.as_deref()))
         .or(managed.and_then(|managed| managed.message.as_deref()));
-    let words: Vec<&str> = [place, work].into_iter().flatten().collect();
-    words.join(": ")
+    let parts: Vec<&str> = [place, work].into_iter().flatten().collect();
+    parts.join(": ")
 }
 
 /// Tokens it used; those in its context where it says no more.
@@ -214,7 +215,7 @@ fn totals(agents: &[&HostAgent]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
     use countersign_protocol::ManagedRow;
 
     fn managed(name: &str, state: &str, seconds: u64) -> HostAgent {
@@ -233,9 +234,9 @@ mod tests {
                     cost_micro_usd: Some(120_001),
                     ..UsageRow::default()
                 },
-                ..sample::managed()
+                ..test_rows::managed()
             }),
-            ..sample::agent()
+            ..test_rows::agent()
         }
     }
 
@@ -245,10 +246,14 @@ mod tests {
             managed("gone", "stopped", 5),
             managed("old", "running", 10),
             managed("new", "running", 20),
-            sample::agent(),
+            test_rows::agent(),
         ];
-        agents.sort_by_key(|agent| (rank(agent), std::cmp::Reverse(seen(agent))));
-        let text = agent_list(&family::arranged(agents), Time(180_000_000), 100);
+        agents.sort_by_key(|agent| (rank(agent), std::cmp::Reverse(last_seen(agent))));
+        let text = agent_list(
+            &agent_tree::arrange_by_parent(agents),
+            Time(180_000_000),
+            100,
+        );
         assert_eq!(
             anstream::adapter::strip_str(&text).to_string(),
             "NAME     KIND    STATE                SEEN  ASKS  TOKENS  COST   WHERE\n\
@@ -272,18 +277,22 @@ mod tests {
                 rules: vec!["Bash(ls:*)".into()],
                 until: None,
             }),
-            ..sample::managed()
+            ..test_rows::managed()
         };
         let below = ManagedRow {
             parent: Some("agent-boss".into()),
-            ..sample::managed()
+            ..test_rows::managed()
         };
         let agents = vec![
             with(managed("ann", "waiting", 0), below),
             managed("old", "running", 10),
             with(managed("boss", "idle", 0), boss),
         ];
-        let text = agent_list(&family::arranged(agents), Time(180_000_000), 100);
+        let text = agent_list(
+            &agent_tree::arrange_by_parent(agents),
+            Time(180_000_000),
+            100,
+        );
         assert_eq!(
             anstream::adapter::strip_str(&text).to_string(),
             "NAME   KIND                  STATE                SEEN  ASKS  TOKENS  COST   WHERE\n\

@@ -2,25 +2,25 @@
 
 use countersign_protocol::LoginTicket;
 
-use super::Common;
-use crate::exit::Exit;
-use crate::failure::CliError;
+use super::CommonArgs;
+use crate::error::CliError;
+use crate::exit::CliExit;
 use crate::{duration, output};
 
-pub(super) async fn open(common: &Common) -> Result<Exit, CliError> {
+pub(super) async fn open(common: &CommonArgs) -> Result<CliExit, CliError> {
     let ticket: LoginTicket = common
         .connect()
         .await?
         .call("host.create_ticket", &serde_json::json!({}))
         .await?;
     if common.json {
-        output::put_json(&ticket)?;
-        return Ok(Exit::Ok);
+        output::print_json(&ticket)?;
+        return Ok(CliExit::Ok);
     }
-    output::put(&format!("{}\n", ticket.url))?;
-    output::say(format_args!(
+    output::print(&format!("{}\n", ticket.url))?;
+    output::print_message(format_args!(
         "works once, ends {}",
         duration::until(duration::now(), ticket.expires_at)
     ));
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }

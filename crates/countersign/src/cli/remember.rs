@@ -12,10 +12,11 @@ use countersign_protocol::{
     SuggestRulesParams,
 };
 
-use super::{Common, words};
-use crate::client::Client;
-use crate::failure::CliError;
-use crate::{describe, duration, output, rules_text, shown};
+use super::{CommonArgs, args};
+use crate::client::HostClient;
+use crate::error::CliError;
+use crate::render::{approvals, escape, rules};
+use crate::{duration, output};
 
 #[derive(Args)]
 pub(super) struct RememberArgs {
@@ -32,7 +33,7 @@ pub(super) struct RememberArgs {
     rules: Vec<String>,
     /// Where it counts [default: project, or session where there is no project]
     #[arg(long, requires = "remember", help_heading = "Decide once")]
-    scope: Option<Where>,
+    scope: Option<ScopeArg>,
     /// When it ends: 12h, 7d [default: 30d; never for session and always]
     #[arg(long, value_name = "TIME", requires = "remember", value_parser = duration::parse, help_heading = "Decide once")]
     expires: Option<Duration>,
@@ -51,7 +52,7 @@ pub(super) struct RememberArgs {
 
 /// Where a remembered answer counts.
 #[derive(Clone, Copy, ValueEnum)]
-enum Where {
+enum ScopeArg {
     /// This agent, until it ends
     Session,
     /// Agents to which you gave this name
@@ -62,7 +63,7 @@ enum Where {
     Always,
 }
 
-impl Where {
+impl ScopeArg {
     fn on_the_wire(self) -> RememberScope {
         match self {
             Self::Session => RememberScope::Session,
@@ -74,7 +75,7 @@ impl Where {
 }
 
 /// A person looked at the rule and did not want it.
-pub(super) struct Declined;
+pub(super) struct RuleDeclined;
 
 impl RememberArgs {
     /// Whether the rule is to be found.
@@ -83,12 +84,12 @@ impl RememberArgs {
     }
 
     /// What is to be remembered, after it was shown.
-    pub(super) async fn settle(
+    pub(super) async fn confirm_rules(
         self,
-        common: &Common,
-        client: &mut Client,
+        common: &CommonArgs,
+        client: &mut HostClient,
         row: &HostApproval,
-    ) -> Result<Result<Option<Remember>, Declined>, CliError> {
+    ) -> Result<Result<Option<Remember>, RuleDeclined>, CliError> {
         if !self.remember {
             return Ok(Ok(None));
         }
@@ -101,10 +102,10 @@ impl RememberArgs {
             rules = suggested(row, &found.candidates)?;
             show(&rules, &found.candidates);
             if !self.yes && io::stdin().is_terminal() {
-                output::say("Remember this? [y/N]");
-                if !words::confirmed()? {
-                    output::say("nothing was changed");
-                    return Ok(Err(Declined));
+                output::print_message("Remember this? [y/N]");
+                if !args::read_confirmation()? {
+                    output::print_message("nothing was changed");
+                    return Ok(Err(RuleDeclined));
                 }
                 // The host may have closed a connection that was silent while the person thought.
                 *client = common.connect().await?;
@@ -112,7 +113,7 @@ impl RememberArgs {
         }
         Ok(Ok(Some(Remember::Named(RememberBody {
             rules: Some(rules),
-            scope: self.scope.map(Where::on_the_wire),
+            scope: self.scope.map(ScopeArg::on_the_wire),
             expires_in_ms: self.expires.map(duration::millis),
             uses: self.uses,
         }))))
@@ -120,9 +121,9 @@ impl RememberArgs {
 }
 
 fn suggested(row: &HostApproval, candidates: &[RuleCandidate]) -> Result<Vec<String>, CliError> {
-    let rules = rules_text::narrowest(candidates);
+    let rules = rules::narrowest(candidates);
     if rules.is_empty() {
-        let id = describe::short_id(&row.id);
+        let id = approvals::short_id(&row.id);
         return Err(CliError::Usage {
             what: format!("there is no narrow rule to suggest for {id}; nothing was changed"),
             hint: Some(format!(
@@ -139,10 +140,10 @@ fn show(rules: &[String], candidates: &[RuleCandidate]) {
             .iter()
             .find(|candidate| candidate.rule == *rule)
             .map_or("", |candidate| candidate.note.as_str());
-        output::say(format_args!(
+        output::print_message(format_args!(
             "to remember: {}  {}",
-            shown::line(rule),
-            shown::line(note)
+            escape::line(rule),
+            escape::line(note)
         ));
     }
 }

@@ -12,14 +12,15 @@ use countersign_protocol::{AgentsAtShutdown, HostStatus};
 use serde_json::json;
 
 use super::up::UpArgs;
-use super::{down, ending};
-use crate::client::{Address, Client, Endpoint};
-use crate::failure::CliError;
-use crate::paths::Paths;
-use crate::{output, rule_files, shown};
+use super::{down, shutdown};
+use crate::client::{HostAddress, HostClient, HostEndpoint};
+use crate::error::CliError;
+use crate::paths::HostPaths;
+use crate::render::escape;
+use crate::{output, rule_files};
 
 /// The host that was there before.
-pub(super) struct Replaced {
+pub(super) struct ReplacedHost {
     version: String,
     /// Its program, where that is known.
     program: Option<PathBuf>,
@@ -28,49 +29,49 @@ pub(super) struct Replaced {
 }
 
 /// Ends the host that runs, if one does, once nothing is known to be in the way of the next.
-pub(super) async fn take_place(
-    paths: &Paths,
+pub(super) async fn replace_host(
+    paths: &HostPaths,
     args: &mut UpArgs,
-) -> Result<Option<Replaced>, CliError> {
-    let endpoint = Endpoint {
-        address: Address::Socket(paths.socket.clone()),
+) -> Result<Option<ReplacedHost>, CliError> {
+    let endpoint = HostEndpoint {
+        address: HostAddress::Socket(paths.socket.clone()),
         token: None,
         agent_id: None,
     };
-    let mut client = match Client::connect(&endpoint).await {
+    let mut client = match HostClient::connect(&endpoint).await {
         Ok(client) => client,
         Err(CliError::NoHost { .. }) => {
-            output::say("no host is running that could be replaced; starting one");
+            output::print_message("no host is running that could be replaced; starting one");
             return Ok(None);
         }
         Err(error) => return Err(error),
     };
     let status: HostStatus = client.call("host.status", &json!({})).await?;
     let address = status.listen.as_ref().and_then(|text| text.parse().ok());
-    check(paths, args, address).map_err(|error| in_the_way(error.as_ref()))?;
-    let replaced = Replaced {
+    check_can_start(paths, args, address).map_err(|error| start_obstacle(error.as_ref()))?;
+    let replaced = ReplacedHost {
         version: status.version,
         program: std::fs::read_link(format!("/proc/{}/exe", status.pid)).ok(),
-        agents: ending::running(&mut client).await?.len(),
+        agents: shutdown::running_agents(&mut client).await?.len(),
         agents_alone_ms: status.agents_alone_ms,
     };
     drop(client);
-    ending::end_host(&endpoint, AgentsAtShutdown::Keep).await?;
-    output::say(format_args!(
+    shutdown::end_host(&endpoint, AgentsAtShutdown::Keep).await?;
+    output::print_message(format_args!(
         "the host before (version {}, pid {}) is gone",
-        shown::line(&replaced.version),
+        escape::line(&replaced.version),
         status.pid
     ));
     Ok(Some(replaced))
 }
 
 /// What would keep a host from starting, as far as that shows while another one runs.
-fn check(
-    paths: &Paths,
+fn check_can_start(
+    paths: &HostPaths,
     args: &mut UpArgs,
     address: Option<SocketAddr>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    args.stay_at(paths, address)?;
+    args.keep_address(paths, address)?;
     let options = args.options(paths)?;
     Rulebook::open(rule_files::rulebook_config(paths))?;
     audit::check_database(&paths.database)?;
@@ -85,7 +86,7 @@ fn check(
 }
 
 /// What was found, with its causes.
-fn in_the_way(error: &dyn Error) -> CliError {
+fn start_obstacle(error: &dyn Error) -> CliError {
     let mut what = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -99,35 +100,35 @@ fn in_the_way(error: &dyn Error) -> CliError {
 }
 
 /// Tells whoever is left without a host how to have the old one back.
-pub(super) fn say_how_to_go_back(replaced: Option<&Replaced>) {
+pub(super) fn print_way_back(replaced: Option<&ReplacedHost>) {
     if let Some(replaced) = replaced {
-        output::say(way_back(replaced));
+        output::print_message(way_back(replaced));
     }
 }
 
-fn way_back(replaced: &Replaced) -> String {
-    let version = shown::line(&replaced.version);
+fn way_back(replaced: &ReplacedHost) -> String {
+    let version = escape::line(&replaced.version);
     let back = match &replaced.program {
         Some(program) if program.exists() => {
             let program = program.display().to_string();
             format!(
                 "start it again with `{} up --detach`",
-                shown::line(&program)
+                escape::line(&program)
             )
         }
         _ => "its program is no longer where it was: install that version to have it back".into(),
     };
-    let mut words = format!(
+    let mut text = format!(
         "the host before (version {version}) has ended, and the new one did not start; {back}"
     );
     if replaced.agents > 0 {
-        words.push('\n');
-        words.push_str(&down::alone_words(
+        text.push('\n');
+        text.push_str(&down::kept_agents_text(
             replaced.agents,
             replaced.agents_alone_ms,
         ));
     }
-    words
+    text
 }
 
 #[cfg(test)]
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn the_way_back_names_the_program_and_the_agents() {
         let program = std::env::current_exe().unwrap();
-        let replaced = Replaced {
+        let replaced = ReplacedHost {
             version: "0.1.0".into(),
             program: Some(program.clone()),
             agents: 1,

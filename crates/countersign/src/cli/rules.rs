@@ -12,18 +12,18 @@ mod trust;
 
 use clap::Subcommand;
 
-use super::Common;
-use crate::exit::Exit;
-use crate::failure::CliError;
+use super::CommonArgs;
+use crate::error::CliError;
+use crate::exit::CliExit;
 
 #[derive(Subcommand)]
 pub(crate) enum RulesCommand {
     /// List every rule that counts: those in files, and those that were remembered
-    List(list::ListArgs),
+    List(list::ListRulesArgs),
     /// Add a rule with a leash; it also settles what waits in the inbox and is covered by it
-    Add(change::AddArgs),
+    Add(change::AddRuleArgs),
     /// Take a remembered rule back, at once
-    Remove(change::RemoveArgs),
+    Remove(change::RemoveRuleArgs),
     /// Say what the host would do with a tool call, or judge a file of labelled cases
     Check(check::CheckArgs),
     /// Say part by part which rule decides about a tool call, with or without a host
@@ -38,7 +38,7 @@ pub(crate) enum RulesCommand {
     Trust(trust::TrustArgs),
 }
 
-pub(super) async fn rules(common: &Common, command: RulesCommand) -> Result<Exit, CliError> {
+pub(super) async fn rules(common: &CommonArgs, command: RulesCommand) -> Result<CliExit, CliError> {
     match command {
         RulesCommand::List(args) => list::list(common, args).await,
         RulesCommand::Add(args) => change::add(common, args).await,

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::exit::Exit;
-use crate::failure::CliError;
+use crate::error::CliError;
+use crate::exit::CliExit;
 
 #[derive(Args)]
 pub(crate) struct RunnerArgs {
@@ -20,21 +20,21 @@ pub(crate) struct RunnerArgs {
 
 /// The arguments as a host gives them, read without building the whole command line. Anything else
 /// is left to it.
-pub(crate) fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<RunnerArgs> {
-    let (command, flag, folder) = (words.next()?, words.next()?, words.next()?);
-    let as_a_host_does = command == "runner" && flag == "--folder" && words.next().is_none();
+pub(crate) fn arguments(mut given: impl Iterator<Item = OsString>) -> Option<RunnerArgs> {
+    let (command, flag, folder) = (given.next()?, given.next()?, given.next()?);
+    let as_a_host_does = command == "runner" && flag == "--folder" && given.next().is_none();
     as_a_host_does.then(|| RunnerArgs {
         folder: folder.into(),
     })
 }
 
-pub(crate) async fn runner(args: RunnerArgs) -> Result<Exit, CliError> {
+pub(crate) async fn runner(args: RunnerArgs) -> Result<CliExit, CliError> {
     let ran = countersign_agents::runner::run(&args.folder).await;
     ran.map_err(|error| CliError::Failed {
         what: error.to_string(),
         hint: None,
     })?;
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 #[cfg(test)]
@@ -43,9 +43,9 @@ mod tests {
 
     #[test]
     fn a_hosts_words_are_read_at_once_and_others_are_not() {
-        let read = |words: &[&str]| {
-            let words = words.iter().map(OsString::from);
-            arguments(words).map(|args| args.folder)
+        let read = |line: &[&str]| {
+            let given = line.iter().map(OsString::from);
+            arguments(given).map(|args| args.folder)
         };
         assert_eq!(read(&["runner", "--folder", "/f"]), Some("/f".into()));
         for other in [

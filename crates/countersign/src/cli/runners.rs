@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::doctor::{Check, ok, warn};
-use super::left;
-use crate::paths::Paths;
+use super::doctor::{DoctorCheck, ok, warn};
+use super::orphans;
+use crate::paths::HostPaths;
 
 /// `with_host` says whether a host runs that cares for them.
-pub(super) fn runners(paths: &Paths, with_host: bool) -> Vec<Check> {
-    let live: BTreeSet<PathBuf> = left::find(paths)
+pub(super) fn runners(paths: &HostPaths, with_host: bool) -> Vec<DoctorCheck> {
+    let live: BTreeSet<PathBuf> = orphans::find(paths)
         .into_iter()
         .map(|(record, _)| record.folder)
         .collect();
@@ -22,7 +22,7 @@ pub(super) fn runners(paths: &Paths, with_host: bool) -> Vec<Check> {
     checks
 }
 
-fn held(count: usize, with_host: bool) -> Check {
+fn held(count: usize, with_host: bool) -> DoctorCheck {
     const WHAT: &str = "runners";
     let found = match count {
         0 => "no agent runs".to_owned(),
@@ -32,7 +32,7 @@ fn held(count: usize, with_host: bool) -> Check {
     if count > 0 && !with_host {
         return warn(
             WHAT,
-            left::words(count),
+            orphans::orphans_text(count),
             "without a host their asks wait, and after a while they end",
         );
     }
@@ -40,7 +40,7 @@ fn held(count: usize, with_host: bool) -> Check {
 }
 
 /// Where a path is too long for a socket, a short folder stands in for it.
-fn sockets(paths: &Paths) -> Check {
+fn sockets(paths: &HostPaths) -> DoctorCheck {
     let listed: Vec<_> = paths
         .runner_sockets
         .iter()
@@ -52,7 +52,7 @@ fn sockets(paths: &Paths) -> Check {
     )
 }
 
-fn left_over(count: usize, with_host: bool) -> Option<Check> {
+fn left_over(count: usize, with_host: bool) -> Option<DoctorCheck> {
     const WHAT: &str = "runs that are over";
     match (count, with_host) {
         (0, _) => None,
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn what_a_run_left_is_said_and_whose_it_is() {
         let scratch = tempfile::tempdir().unwrap();
-        let paths = Paths::in_home(scratch.path(), paths::current_uid());
+        let paths = HostPaths::in_home(scratch.path(), paths::current_uid());
         paths.prepare().unwrap();
         let none = ok("runners", "no agent runs");
         assert_eq!(runners(&paths, true), [none, sockets(&paths)]);

@@ -9,11 +9,12 @@ use countersign_protocol::{
     AgentProtocol, EnvVariable, HostAgent, SpawnAgentParams, WorktreeParams,
 };
 
-use super::{Common, steer, words};
-use crate::duration::Limit;
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{duration, output, shown};
+use super::{CommonArgs, args, steer};
+use crate::duration::TimeLimit;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::render::escape;
+use crate::{duration, output};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -33,7 +34,7 @@ let it settle some with `countersign ceiling`.")]
 pub(crate) struct SpawnArgs {
     /// What it is to do; `-` reads it from stdin
     #[arg(value_name = "PROMPT", num_args = 0..=2, hide_possible_values = true)]
-    words: Vec<String>,
+    arguments: Vec<String>,
     /// A known agent, by its name in `countersign agents`
     #[arg(long, value_name = "NAME", group = "what")]
     agent: Option<String>,
@@ -42,7 +43,7 @@ pub(crate) struct SpawnArgs {
     command: Option<String>,
     /// What such a command speaks; acp unless told
     #[arg(long, value_name = "NAME", requires = "command")]
-    protocol: Option<Speaks>,
+    protocol: Option<ProtocolArg>,
     /// What to call it; a name is made up unless told
     #[arg(long)]
     name: Option<String>,
@@ -75,7 +76,7 @@ pub(crate) struct SpawnArgs {
     turn_timeout: Option<Duration>,
     /// How long its asks wait for an answer, or `none`; 30m unless told
     #[arg(long, value_name = "TIME")]
-    ask_timeout: Option<Limit>,
+    ask_timeout: Option<TimeLimit>,
     /// `orchestrator`: it may start agents of its own, each after an ask, and they can ask it
     #[arg(long, value_name = "ROLE", value_parser = ["orchestrator"])]
     role: Option<String>,
@@ -86,23 +87,23 @@ pub(crate) struct SpawnArgs {
 
 /// What an agent speaks.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Speaks {
+enum ProtocolArg {
     /// The Agent Client Protocol
     Acp,
     /// Claude Code's own stream
     Claude,
 }
 
-impl From<Speaks> for AgentProtocol {
-    fn from(speaks: Speaks) -> Self {
+impl From<ProtocolArg> for AgentProtocol {
+    fn from(speaks: ProtocolArg) -> Self {
         match speaks {
-            Speaks::Acp => Self::Acp,
-            Speaks::Claude => Self::Claude,
+            ProtocolArg::Acp => Self::Acp,
+            ProtocolArg::Claude => Self::Claude,
         }
     }
 }
 
-pub(super) async fn spawn(common: &Common, args: SpawnArgs) -> Result<Exit, CliError> {
+pub(super) async fn spawn(common: &CommonArgs, args: SpawnArgs) -> Result<CliExit, CliError> {
     let wait = args.wait;
     let params = params(args)?;
     let mut client = common.connect().await?;
@@ -110,29 +111,29 @@ pub(super) async fn spawn(common: &Common, args: SpawnArgs) -> Result<Exit, CliE
     if wait {
         return steer::wait_and_print(common, &mut client, &agent).await;
     }
-    put_started(common, &agent)
+    print_started(common, &agent)
 }
 
 /// Says who was started.
-pub(super) fn put_started(common: &Common, agent: &HostAgent) -> Result<Exit, CliError> {
+pub(super) fn print_started(common: &CommonArgs, agent: &HostAgent) -> Result<CliExit, CliError> {
     if common.json {
-        output::put_json(agent)?;
-        return Ok(Exit::Ok);
+        output::print_json(agent)?;
+        return Ok(CliExit::Ok);
     }
-    let name = shown::line(&agent.name);
-    output::put(&format!("{name}\n"))?;
-    output::say(format_args!("follow it with `countersign logs -f {name}`"));
-    Ok(Exit::Ok)
+    let name = escape::line(&agent.name);
+    output::print(&format!("{name}\n"))?;
+    output::print_message(format_args!("follow it with `countersign logs -f {name}`"));
+    Ok(CliExit::Ok)
 }
 
 /// The prompt and the branch. A branch may stand for itself after `--worktree`; a single word there is
 /// the prompt.
 fn prompt_and_branch(
-    mut words: Vec<String>,
+    mut arguments: Vec<String>,
     worktree: Option<String>,
 ) -> Result<(Option<String>, Option<String>), CliError> {
-    if words.len() < 2 {
-        return Ok((words.pop(), worktree));
+    if arguments.len() < 2 {
+        return Ok((arguments.pop(), worktree));
     }
     if worktree.as_deref() != Some("") {
         return Err(CliError::Usage {
@@ -140,21 +141,25 @@ fn prompt_and_branch(
             hint: Some("put the prompt in quotes".into()),
         });
     }
-    let prompt = words.pop();
-    Ok((prompt, words.pop()))
+    let prompt = arguments.pop();
+    Ok((prompt, arguments.pop()))
 }
 
 fn params(args: SpawnArgs) -> Result<SpawnAgentParams, CliError> {
-    let (prompt, worktree) = prompt_and_branch(args.words, args.worktree)?;
-    let command = args.command.as_deref().map(words::split).transpose()?;
-    let env: Result<Vec<_>, _> = args.env.iter().map(|text| variable(text)).collect();
+    let (prompt, worktree) = prompt_and_branch(args.arguments, args.worktree)?;
+    let command = args
+        .command
+        .as_deref()
+        .map(args::split_command)
+        .transpose()?;
+    let env: Result<Vec<_>, _> = args.env.iter().map(|text| parse_variable(text)).collect();
     Ok(SpawnAgentParams {
         name: args.name,
         agent: args.agent,
         command: command.unwrap_or_default(),
         protocol: args.protocol.map(Into::into),
-        prompt: prompt.map(text).transpose()?,
-        cwd: words::folder(args.cwd.as_deref())?,
+        prompt: prompt.map(read_text_argument).transpose()?,
+        cwd: args::absolute_folder(args.cwd.as_deref())?,
         model: args.model,
         mode: args.mode,
         system_prompt: args.system_prompt,
@@ -172,7 +177,7 @@ fn params(args: SpawnArgs) -> Result<SpawnAgentParams, CliError> {
 }
 
 /// Words of a person, or all of stdin for `-`.
-pub(super) fn text(given: String) -> Result<String, CliError> {
+pub(super) fn read_text_argument(given: String) -> Result<String, CliError> {
     if given != "-" {
         return Ok(given);
     }
@@ -182,7 +187,7 @@ pub(super) fn text(given: String) -> Result<String, CliError> {
     Ok(text)
 }
 
-fn variable(text: &str) -> Result<EnvVariable, CliError> {
+fn parse_variable(text: &str) -> Result<EnvVariable, CliError> {
     if let Some((name, value)) = text.split_once('=') {
         return Ok(EnvVariable {
             name: name.to_owned(),
@@ -191,7 +196,7 @@ fn variable(text: &str) -> Result<EnvVariable, CliError> {
         });
     }
     let value = std::env::var(text).map_err(|_| CliError::Usage {
-        what: format!("`{}` is not set here, or is not UTF-8", shown::line(text)),
+        what: format!("`{}` is not set here, or is not UTF-8", escape::line(text)),
         hint: Some("give it a value with --env NAME=VALUE".into()),
     })?;
     Ok(EnvVariable {
@@ -206,19 +211,19 @@ mod tests {
     use super::*;
     use clap::Parser as _;
 
-    fn parsed(words: &[&str]) -> Result<SpawnAgentParams, String> {
+    fn parsed(arguments: &[&str]) -> Result<SpawnAgentParams, String> {
         #[derive(clap::Parser)]
         struct Line {
             #[command(flatten)]
             args: SpawnArgs,
         }
-        let line = Line::try_parse_from([&["spawn", "--cwd", "/"], words].concat());
+        let line = Line::try_parse_from([&["spawn", "--cwd", "/"], arguments].concat());
         params(line.map_err(|error| error.to_string())?.args).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_command_line_says_what_to_start_and_how() {
-        let words = [
+        let arguments = [
             "--command",
             "node 'my agent.js' --acp",
             "--env",
@@ -251,7 +256,7 @@ mod tests {
             ask_timeout_ms: Some(0),
             ..SpawnAgentParams::default()
         };
-        assert_eq!(parsed(&words), Ok(expected));
+        assert_eq!(parsed(&arguments), Ok(expected));
     }
 
     #[test]
@@ -266,16 +271,16 @@ mod tests {
             (&["--worktree", "fix"], Some("fix"), of("")),
             (&["--worktree=b", "fix"], Some("fix"), of("b")),
         ];
-        for (words, prompt, worktree) in cases {
-            let found = parsed(&[&["--agent", "x"], words].concat()).unwrap();
+        for (arguments, prompt, worktree) in cases {
+            let found = parsed(&[&["--agent", "x"], arguments].concat()).unwrap();
             let expected = (prompt.map(str::to_owned), worktree);
-            assert_eq!((found.prompt, found.worktree), expected, "{words:?}");
+            assert_eq!((found.prompt, found.worktree), expected, "{arguments:?}");
         }
     }
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
-        for words in [
+        for arguments in [
             &["fix it"] as &[&str],
             &["--agent", "a", "--command", "b"],
             &["--command", "it's"],
@@ -284,7 +289,7 @@ mod tests {
             &["--agent", "a", "--turn-timeout", "0s"],
             &["--agent", "a", "fix", "it"],
         ] {
-            assert!(parsed(words).is_err(), "{words:?}");
+            assert!(parsed(arguments).is_err(), "{arguments:?}");
         }
     }
 }

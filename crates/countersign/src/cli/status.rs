@@ -3,23 +3,24 @@
 use countersign_protocol::{HostStatus, Time};
 use serde_json::json;
 
-use super::Common;
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{duration, output, rules_text, shown};
+use super::CommonArgs;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::render::{escape, rules};
+use crate::{duration, output};
 
-pub(super) async fn status(common: &Common) -> Result<Exit, CliError> {
+pub(super) async fn status(common: &CommonArgs) -> Result<CliExit, CliError> {
     let status: HostStatus = common
         .connect()
         .await?
         .call("host.status", &json!({}))
         .await?;
     if common.json {
-        output::put_json(&status)?;
+        output::print_json(&status)?;
     } else {
-        output::put(&output::fields(&status_fields(&status, duration::now())))?;
+        output::print(&output::fields(&status_fields(&status, duration::now())))?;
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> {
@@ -46,10 +47,10 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
         ("newest event", status.event_sequence.to_string()),
         (
             "you are",
-            format!("{} ({})", shown::line(&status.you.name), status.you.role),
+            format!("{} ({})", escape::line(&status.you.name), status.you.role),
         ),
     ];
-    let warnings = rules_text::warnings(&status.rule_problems, &status.bypassed, now);
+    let warnings = rules::warnings(&status.rule_problems, &status.bypassed, now);
     if !warnings.is_empty() {
         fields.push(("care", warnings.join("\n")));
     }
@@ -58,7 +59,7 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
         fields.push(("unnamed callers", allowed.to_owned()));
     }
     fields.extend(status.store_error.as_ref().map(|error| {
-        let error = shown::line(error);
+        let error = escape::line(error);
         if status.record_lost {
             ("RECORD LOST", error.into_owned())
         } else {

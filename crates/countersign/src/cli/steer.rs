@@ -11,19 +11,20 @@ use countersign_protocol::{
 };
 use serde::Serialize;
 
-use super::{Common, logs, named, spawn};
-use crate::client::Client;
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::reconnect::{Patience, reconnect};
-use crate::{duration, output, shown};
+use super::{CommonArgs, agent_lookup, logs, spawn};
+use crate::client::HostClient;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::reconnect::{RetryLimit, reconnect};
+use crate::render::escape;
+use crate::{duration, output};
 
 /// How long one call waits; after it, the next one does. Keeps a silent connection alive.
 const WAIT_STEP: Duration = Duration::from_secs(30);
 
 /// One agent, by its name or id.
 #[derive(Args)]
-pub(crate) struct OneArgs {
+pub(crate) struct ResumeArgs {
     /// The agent: its name, or its id
     agent: String,
 }
@@ -110,10 +111,10 @@ pub(crate) struct WaitArgs {
     timeout: Option<Duration>,
 }
 
-pub(super) async fn send(common: &Common, args: SendArgs) -> Result<Exit, CliError> {
-    let message = spawn::text(args.message)?;
+pub(super) async fn send(common: &CommonArgs, args: SendArgs) -> Result<CliExit, CliError> {
+    let message = spawn::read_text_argument(args.message)?;
     let mut client = common.connect().await?;
-    let agent_id = named::agent_id(&mut client, &args.agent).await?;
+    let agent_id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
     let body = PromptBody { message };
     let params = PromptAgentParams { agent_id, body };
     let agent: HostAgent = client.call("host.prompt_agent", &params).await?;
@@ -121,20 +122,23 @@ pub(super) async fn send(common: &Common, args: SendArgs) -> Result<Exit, CliErr
         return wait_and_print(common, &mut client, &agent).await;
     }
     let queued = agent.managed.as_ref().map_or(0, |managed| managed.queued);
-    let words = match queued {
+    let message = match queued {
         0 => "has it".to_owned(),
         1 => "is told when its turn ends".to_owned(),
         count => format!("is told when its turn ends; {count} messages wait"),
     };
-    said(common, &agent, &words)
+    print_agent(common, &agent, &message)
 }
 
-pub(super) async fn interrupt(common: &Common, args: InterruptArgs) -> Result<Exit, CliError> {
+pub(super) async fn interrupt(
+    common: &CommonArgs,
+    args: InterruptArgs,
+) -> Result<CliExit, CliError> {
     let body = InterruptBody {
         reason: args.reason,
     };
     let ask = |agent_id| InterruptAgentParams { agent_id, body };
-    told(
+    call_for_agent(
         common,
         &args.agent,
         "host.interrupt_agent",
@@ -144,9 +148,9 @@ pub(super) async fn interrupt(common: &Common, args: InterruptArgs) -> Result<Ex
     .await
 }
 
-pub(super) async fn resume(common: &Common, args: OneArgs) -> Result<Exit, CliError> {
+pub(super) async fn resume(common: &CommonArgs, args: ResumeArgs) -> Result<CliExit, CliError> {
     let ask = |agent_id| AgentParams { agent_id };
-    told(
+    call_for_agent(
         common,
         &args.agent,
         "host.resume_agent",
@@ -156,62 +160,65 @@ pub(super) async fn resume(common: &Common, args: OneArgs) -> Result<Exit, CliEr
     .await
 }
 
-pub(super) async fn archive(common: &Common, args: ArchiveArgs) -> Result<Exit, CliError> {
+pub(super) async fn archive(common: &CommonArgs, args: ArchiveArgs) -> Result<CliExit, CliError> {
     let body = ArchiveBody {
         archived: !args.undo,
     };
-    let words = if args.undo { "is back" } else { "was put away" };
+    let message = if args.undo { "is back" } else { "was put away" };
     let ask = |agent_id| ArchiveAgentParams { agent_id, body };
-    told(common, &args.agent, "host.archive_agent", ask, words).await
+    call_for_agent(common, &args.agent, "host.archive_agent", ask, message).await
 }
 
-pub(super) async fn rename(common: &Common, args: RenameArgs) -> Result<Exit, CliError> {
+pub(super) async fn rename(common: &CommonArgs, args: RenameArgs) -> Result<CliExit, CliError> {
     let body = RenameBody { name: args.name };
-    let words = format!("is the new name of {}", shown::line(&args.agent));
+    let message = format!("is the new name of {}", escape::line(&args.agent));
     let ask = |agent_id| RenameAgentParams { agent_id, body };
-    told(common, &args.agent, "host.rename_agent", ask, &words).await
+    call_for_agent(common, &args.agent, "host.rename_agent", ask, &message).await
 }
 
-pub(super) async fn configure(common: &Common, args: ConfigureArgs) -> Result<Exit, CliError> {
+pub(super) async fn configure(
+    common: &CommonArgs,
+    args: ConfigureArgs,
+) -> Result<CliExit, CliError> {
     let body = ConfigureBody {
         mode: args.mode,
         model: args.model,
     };
     let ask = |agent_id| ConfigureAgentParams { agent_id, body };
-    told(common, &args.agent, "host.configure_agent", ask, "was told").await
+    call_for_agent(common, &args.agent, "host.configure_agent", ask, "was told").await
 }
 
-pub(super) async fn wait(common: &Common, args: WaitArgs) -> Result<Exit, CliError> {
+pub(super) async fn wait(common: &CommonArgs, args: WaitArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let mut ids = Vec::new();
     for word in &args.agents {
-        ids.push(named::agent(&mut client, word).await?.id);
+        ids.push(agent_lookup::find_agent(&mut client, word).await?.id);
     }
     let found = wait_for(common, &mut client, ids, args.timeout).await?;
     if common.json {
-        output::put_json(&found)?;
+        output::print_json(&found)?;
     } else {
         for agent in &found.agents {
-            let state = shown::line(&agent.state);
-            output::put(&format!("{} is {state}\n", shown::line(&agent.name)))?;
+            let state = escape::line(&agent.state);
+            output::print(&format!("{} is {state}\n", escape::line(&agent.name)))?;
         }
     }
-    Ok(exit_of(&found))
+    Ok(wait_exit(&found))
 }
 
-fn exit_of(found: &WaitIdleResult) -> Exit {
+fn wait_exit(found: &WaitIdleResult) -> CliExit {
     let failed = found.agents.iter().any(|agent| agent.state == "error");
     match (found.idle, failed) {
-        (false, _) => Exit::TimedOut,
-        (true, true) => Exit::Failure,
-        (true, false) => Exit::Ok,
+        (false, _) => CliExit::TimedOut,
+        (true, true) => CliExit::Failure,
+        (true, false) => CliExit::Ok,
     }
 }
 
 /// Waits in steps until the agents are idle or time ran out, also while the host is replaced.
 async fn wait_for(
-    common: &Common,
-    client: &mut Client,
+    common: &CommonArgs,
+    client: &mut HostClient,
     ids: Vec<String>,
     limit: Option<Duration>,
 ) -> Result<WaitIdleResult, CliError> {
@@ -229,7 +236,7 @@ async fn wait_for(
         let found: WaitIdleResult = match found.await {
             Ok(found) => found,
             Err(error) if error.is_connection() => {
-                *client = reconnect(&common.endpoint()?, Patience::Short).await?;
+                *client = reconnect(&common.endpoint()?, RetryLimit::Short).await?;
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -242,55 +249,59 @@ async fn wait_for(
 
 /// Waits until one agent is idle, then prints what it said in its last turn.
 pub(super) async fn wait_and_print(
-    common: &Common,
-    client: &mut Client,
+    common: &CommonArgs,
+    client: &mut HostClient,
     agent: &HostAgent,
-) -> Result<Exit, CliError> {
+) -> Result<CliExit, CliError> {
     let found = wait_for(common, client, vec![agent.id.clone()], None).await?;
-    let exit = exit_of(&found);
+    let exit = wait_exit(&found);
     let [agent] = found.agents.as_slice() else {
         return Ok(exit);
     };
     if common.json {
-        output::put_json(agent)?;
+        output::print_json(agent)?;
         return Ok(exit);
     }
     let managed = agent.managed.as_ref();
     let turn = managed.map_or(0, |managed| managed.turns);
-    output::put(&logs::words_of(client, &agent.id, turn).await?)?;
-    if exit != Exit::Ok {
+    output::print(&logs::turn_text(client, &agent.id, turn).await?)?;
+    if exit != CliExit::Ok {
         let why = managed
             .and_then(|managed| managed.message.as_deref())
             .unwrap_or("it ended");
-        output::say(format_args!(
+        output::print_message(format_args!(
             "{} failed: {}",
-            shown::line(&agent.name),
-            shown::line(why)
+            escape::line(&agent.name),
+            escape::line(why)
         ));
     }
     Ok(exit)
 }
 
 /// Calls a method about one agent and says what became of it.
-async fn told<P: Serialize>(
-    common: &Common,
+async fn call_for_agent<P: Serialize>(
+    common: &CommonArgs,
     word: &str,
     method: &str,
     params: impl FnOnce(String) -> P,
-    words: &str,
-) -> Result<Exit, CliError> {
+    message: &str,
+) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let agent_id = named::agent_id(&mut client, word).await?;
+    let agent_id = agent_lookup::find_agent_id(&mut client, word).await?;
     let agent: HostAgent = client.call(method, &params(agent_id)).await?;
-    said(common, &agent, words)
+    print_agent(common, &agent, message)
 }
 
 /// The agent as it is now, and what became of it.
-pub(super) fn said(common: &Common, agent: &HostAgent, words: &str) -> Result<Exit, CliError> {
+pub(super) fn print_agent(
+    common: &CommonArgs,
+    agent: &HostAgent,
+    message: &str,
+) -> Result<CliExit, CliError> {
     if common.json {
-        output::put_json(agent)?;
+        output::print_json(agent)?;
     } else {
-        output::put(&format!("{} {words}\n", shown::line(&agent.name)))?;
+        output::print(&format!("{} {message}\n", escape::line(&agent.name)))?;
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }

@@ -5,9 +5,9 @@ use std::io::{self, IsTerminal as _};
 use clap::Args;
 use countersign_protocol::{HostStatus, StopAllResult};
 
-use super::{Common, words};
-use crate::exit::Exit;
-use crate::failure::CliError;
+use super::{CommonArgs, args};
+use crate::error::CliError;
+use crate::exit::CliExit;
 use crate::output;
 
 #[derive(Args)]
@@ -23,30 +23,30 @@ pub(crate) struct StopArgs {
     yes: bool,
 }
 
-pub(super) async fn stop(common: &Common, args: StopArgs) -> Result<Exit, CliError> {
+pub(super) async fn stop(common: &CommonArgs, args: StopArgs) -> Result<CliExit, CliError> {
     debug_assert!(args.all);
     let mut client = common.connect().await?;
     if !args.yes && io::stdin().is_terminal() {
         let status: HostStatus = client.call("host.status", &serde_json::json!({})).await?;
-        output::say(format_args!(
+        output::print_message(format_args!(
             "This denies {} open asks and interrupts {} agents. Go on? [y/N]",
             status.pending_approvals, status.agents
         ));
-        if !words::confirmed()? {
-            output::say("nothing was stopped");
-            return Ok(Exit::Failure);
+        if !args::read_confirmation()? {
+            output::print_message("nothing was stopped");
+            return Ok(CliExit::Failure);
         }
         // The host may have closed a connection that was silent while the person thought.
         client = common.connect().await?;
     }
     let result: StopAllResult = client.call("host.stop_all", &serde_json::json!({})).await?;
     if common.json {
-        output::put_json(&result)?;
+        output::print_json(&result)?;
     } else {
-        output::put(&format!(
+        output::print(&format!(
             "denied {} asks, interrupted {} agents\n",
             result.denied, result.interrupted
         ))?;
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }

@@ -9,16 +9,17 @@ use countersign_protocol::{
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::Common;
-use crate::client::{CallError, Client};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{duration, output, shown};
+use super::CommonArgs;
+use crate::client::{CallError, HostClient};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::render::escape;
+use crate::{duration, output};
 
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
     /// Make a token and print it, alone, on stdout; it is shown once
-    Create(CreateArgs),
+    Create(CreateTokenArgs),
     /// List the tokens that are valid
     List,
     /// End a token now
@@ -35,10 +36,10 @@ pub(crate) enum TokenCommand {
 
 A token is valid for 90 days at most. One that never ends is made only on the host's own machine.
 Never hand an operator's token to an agent: its bearer answers asks.")]
-pub(crate) struct CreateArgs {
+pub(crate) struct CreateTokenArgs {
     /// What its bearer may do: answer, look, or ask
     #[arg(long)]
-    role: Role,
+    role: TokenRole,
     /// The agent its bearer is
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
@@ -47,17 +48,17 @@ pub(crate) struct CreateArgs {
     name: Option<String>,
     /// How long it is valid: 90s, 30m, 1h, 90d at most, or never
     #[arg(long, default_value = "1h", value_name = "TIME")]
-    expires: Lifetime,
+    expires: TokenLifetime,
 }
 
 /// How long a token is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lifetime {
+enum TokenLifetime {
     Never,
     After(Duration),
 }
 
-impl std::str::FromStr for Lifetime {
+impl std::str::FromStr for TokenLifetime {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -70,14 +71,14 @@ impl std::str::FromStr for Lifetime {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Role {
+enum TokenRole {
     Operator,
     Observer,
     Agent,
 }
 
-impl Role {
-    fn word(self) -> &'static str {
+impl TokenRole {
+    fn wire_name(self) -> &'static str {
         match self {
             Self::Operator => "operator",
             Self::Observer => "observer",
@@ -86,7 +87,7 @@ impl Role {
     }
 }
 
-pub(super) async fn token(common: &Common, command: TokenCommand) -> Result<Exit, CliError> {
+pub(super) async fn token(common: &CommonArgs, command: TokenCommand) -> Result<CliExit, CliError> {
     match command {
         TokenCommand::Create(args) => create(common, args).await,
         TokenCommand::List => list(common).await,
@@ -94,38 +95,41 @@ pub(super) async fn token(common: &Common, command: TokenCommand) -> Result<Exit
     }
 }
 
-async fn create(common: &Common, args: CreateArgs) -> Result<Exit, CliError> {
-    if args.agent.is_some() && !matches!(args.role, Role::Agent) {
+async fn create(common: &CommonArgs, args: CreateTokenArgs) -> Result<CliExit, CliError> {
+    if args.agent.is_some() && !matches!(args.role, TokenRole::Agent) {
         return Err(CliError::usage("--agent goes with --role agent"));
     }
     let made = request_token(&mut common.connect().await?, args).await?;
     if made.row.expires_at.is_none() {
-        output::say(format_args!(
+        output::print_message(format_args!(
             "warning: this token never ends; whoever finds it can use it until `countersign token revoke {}`",
             made.row.id
         ));
     }
     if common.json {
-        output::put_json(&made)?;
-        return Ok(Exit::Ok);
+        output::print_json(&made)?;
+        return Ok(CliExit::Ok);
     }
-    output::put(&format!("{}\n", made.token))?;
+    output::print(&format!("{}\n", made.token))?;
     let ends = made
         .row
         .expires_at
         .map_or_else(|| "never".into(), |at| duration::until(duration::now(), at));
-    let name = shown::line(&made.row.name);
-    output::say(format_args!(
+    let name = escape::line(&made.row.name);
+    output::print_message(format_args!(
         "token {} for {} `{name}`, ends {ends}",
         made.row.id, made.row.role
     ));
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
-async fn request_token(client: &mut Client, args: CreateArgs) -> Result<NewToken, CallError> {
-    let role = args.role.word().to_owned();
+async fn request_token(
+    client: &mut HostClient,
+    args: CreateTokenArgs,
+) -> Result<NewToken, CallError> {
+    let role = args.role.wire_name().to_owned();
     match args.expires {
-        Lifetime::After(span) => {
+        TokenLifetime::After(span) => {
             let params = CreateTokenParams {
                 role,
                 agent_id: args.agent,
@@ -134,7 +138,7 @@ async fn request_token(client: &mut Client, args: CreateArgs) -> Result<NewToken
             };
             client.call("host.create_token", &params).await
         }
-        Lifetime::Never => {
+        TokenLifetime::Never => {
             let params = CreateEndlessTokenParams {
                 role,
                 agent_id: args.agent,
@@ -145,20 +149,20 @@ async fn request_token(client: &mut Client, args: CreateArgs) -> Result<NewToken
     }
 }
 
-async fn list(common: &Common) -> Result<Exit, CliError> {
+async fn list(common: &CommonArgs) -> Result<CliExit, CliError> {
     let tokens: Vec<TokenRow> = common
         .connect()
         .await?
         .call("host.tokens", &json!({}))
         .await?;
     if common.json {
-        output::put_json(&tokens)?;
+        output::print_json(&tokens)?;
     } else if tokens.is_empty() {
-        output::say("no tokens");
+        output::print_message("no tokens");
     } else {
-        output::put(&token_list(&tokens, duration::now(), output::list_width()))?;
+        output::print(&token_list(&tokens, duration::now(), output::list_width()))?;
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 fn token_list(tokens: &[TokenRow], now: Time, width: usize) -> String {
@@ -166,12 +170,12 @@ fn token_list(tokens: &[TokenRow], now: Time, width: usize) -> String {
         vec![
             token.id.clone(),
             token.role.clone(),
-            shown::line(token.agent_id.as_deref().unwrap_or("-")).into_owned(),
+            escape::line(token.agent_id.as_deref().unwrap_or("-")).into_owned(),
             duration::age(now, token.created_at),
             token
                 .expires_at
                 .map_or_else(|| "never".into(), |at| duration::until(now, at)),
-            shown::line(&token.name).into_owned(),
+            escape::line(&token.name).into_owned(),
         ]
     };
     let rows: Vec<_> = tokens.iter().map(row).collect();
@@ -182,13 +186,13 @@ fn token_list(tokens: &[TokenRow], now: Time, width: usize) -> String {
     )
 }
 
-async fn revoke(common: &Common, token_id: String) -> Result<Exit, CliError> {
+async fn revoke(common: &CommonArgs, token_id: String) -> Result<CliExit, CliError> {
     let params = TokenParams { token_id };
     let _: IgnoredAny = common
         .connect()
         .await?
         .call("host.revoke_token", &params)
         .await?;
-    output::say(format_args!("{} is revoked", params.token_id));
-    Ok(Exit::Ok)
+    output::print_message(format_args!("{} is revoked", params.token_id));
+    Ok(CliExit::Ok)
 }

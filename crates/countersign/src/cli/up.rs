@@ -11,14 +11,14 @@ use clap::Args;
 use countersign_core::limits::HANDOVER_MS;
 use tracing_subscriber::EnvFilter;
 
-use super::replace::{self, Replaced};
-use super::{detach, ending};
-use crate::config::{Config, Listen};
-use crate::exit::Exit;
-use crate::failure::CliError;
+use super::replace::{self, ReplacedHost};
+use super::{detach, shutdown};
+use crate::config::{HostConfig, ListenSetting};
+use crate::error::CliError;
+use crate::exit::CliExit;
 use crate::host::{self, HostOptions};
 use crate::output;
-use crate::paths::Paths;
+use crate::paths::HostPaths;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -46,7 +46,7 @@ pub(crate) struct UpArgs {
     replace: bool,
     /// Where to listen for TCP; loopback only [default: 127.0.0.1:7766]
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "no_listen")]
-    listen: Option<Listen>,
+    listen: Option<ListenSetting>,
     /// No TCP: the Unix socket alone
     #[arg(long)]
     no_listen: bool,
@@ -60,26 +60,28 @@ pub(crate) struct UpArgs {
 
 impl UpArgs {
     /// The same words for the child.
-    fn for_child(&self) -> Vec<String> {
-        let mut words = Vec::new();
+    fn child_arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
         match self.listen {
-            Some(Listen::At(address)) => words.extend(["--listen".into(), address.to_string()]),
-            Some(Listen::None) => words.push("--no-listen".into()),
-            None if self.no_listen => words.push("--no-listen".into()),
+            Some(ListenSetting::At(address)) => {
+                arguments.extend(["--listen".into(), address.to_string()]);
+            }
+            Some(ListenSetting::None) => arguments.push("--no-listen".into()),
+            None if self.no_listen => arguments.push("--no-listen".into()),
             None => {}
         }
         for name in &self.allow_host {
-            words.extend(["--allow-host".into(), name.clone()]);
+            arguments.extend(["--allow-host".into(), name.clone()]);
         }
-        words
+        arguments
     }
 
     /// What the line and the file together say.
-    pub(super) fn options(&self, paths: &Paths) -> Result<HostOptions, CliError> {
-        let config = Config::load(&paths.config)?;
+    pub(super) fn options(&self, paths: &HostPaths) -> Result<HostOptions, CliError> {
+        let config = HostConfig::load(&paths.config)?;
         let listen = match self.listen {
-            Some(Listen::At(address)) => Some(address),
-            Some(Listen::None) => None,
+            Some(ListenSetting::At(address)) => Some(address),
+            Some(ListenSetting::None) => None,
             None if self.no_listen => None,
             None => config.listen(),
         };
@@ -95,92 +97,92 @@ impl UpArgs {
     }
 
     /// Listens where the host before did, unless something else was said.
-    pub(super) fn stay_at(
+    pub(super) fn keep_address(
         &mut self,
-        paths: &Paths,
+        paths: &HostPaths,
         address: Option<SocketAddr>,
     ) -> Result<(), CliError> {
         let said = self.listen.is_some() || self.no_listen;
-        if !said && Config::load(&paths.config)?.listen.is_none() {
-            self.listen = Some(address.map_or(Listen::None, Listen::At));
+        if !said && HostConfig::load(&paths.config)?.listen.is_none() {
+            self.listen = Some(address.map_or(ListenSetting::None, ListenSetting::At));
         }
         Ok(())
     }
 }
 
-pub(super) async fn up(mut args: UpArgs) -> Result<Exit, CliError> {
+pub(super) async fn up(mut args: UpArgs) -> Result<CliExit, CliError> {
     if args.detached {
         // Fails only for the leader of a group, which then has a session to itself anyway.
         let _ = rustix::process::setsid();
     }
-    let paths = Paths::from_environment()?;
+    let paths = HostPaths::from_environment()?;
     paths.prepare()?;
     let replaced = if args.replace {
-        replace::take_place(&paths, &mut args).await?
+        replace::replace_host(&paths, &mut args).await?
     } else {
         None
     };
     refuse_second(&paths).await?;
     if args.detach {
-        start_apart(&args, &paths, replaced).await
+        start_in_background(&args, &paths, replaced).await
     } else {
-        run_here(&args, &paths, replaced).await
+        run_in_foreground(&args, &paths, replaced).await
     }
 }
 
-async fn start_apart(
+async fn start_in_background(
     args: &UpArgs,
-    paths: &Paths,
-    replaced: Option<Replaced>,
-) -> Result<Exit, CliError> {
+    paths: &HostPaths,
+    replaced: Option<ReplacedHost>,
+) -> Result<CliExit, CliError> {
     let home = std::env::var_os("COUNTERSIGN_HOME")
         .is_some()
         .then(|| paths.data_dir.clone());
-    let started = detach::start_detached(paths, &args.for_child(), home.as_deref()).await;
-    let status = started.inspect_err(|_| replace::say_how_to_go_back(replaced.as_ref()))?;
-    output::put(&format!("{}\n", detach::web_address(&status)))?;
-    output::say(format_args!(
+    let started = detach::start_detached(paths, &args.child_arguments(), home.as_deref()).await;
+    let status = started.inspect_err(|_| replace::print_way_back(replaced.as_ref()))?;
+    output::print(&format!("{}\n", detach::web_address(&status)))?;
+    output::print_message(format_args!(
         "the host is ready (pid {}); end it with `countersign down`",
         status.pid
     ));
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
-async fn run_here(
+async fn run_in_foreground(
     args: &UpArgs,
-    paths: &Paths,
-    replaced: Option<Replaced>,
-) -> Result<Exit, CliError> {
+    paths: &HostPaths,
+    replaced: Option<ReplacedHost>,
+) -> Result<CliExit, CliError> {
     start_log();
     let started = Cell::new(false);
     let ready = |address: Option<SocketAddr>| {
         started.set(true);
         let socket = paths.socket.display();
         match address {
-            _ if args.detached => tell_parent(),
-            Some(address) => output::say(format_args!(
+            _ if args.detached => report_ready(),
+            Some(address) => output::print_message(format_args!(
                 "the host is ready: http://{address}, socket {socket}"
             )),
-            None => output::say(format_args!("the host is ready: socket {socket}")),
+            None => output::print_message(format_args!("the host is ready: socket {socket}")),
         }
     };
     let ran = host::run(args.options(paths)?, ready).await;
     if ran.is_err() && !started.get() {
-        replace::say_how_to_go_back(replaced.as_ref());
+        replace::print_way_back(replaced.as_ref());
     }
     ran.map_err(|error| CliError::Host(error.into()))?;
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 /// Refuses to be the second host. A host that was killed leaves its socket for a moment to what it was
 /// just starting.
-async fn refuse_second(paths: &Paths) -> Result<(), CliError> {
+async fn refuse_second(paths: &HostPaths) -> Result<(), CliError> {
     let deadline = Instant::now() + Duration::from_millis(HANDOVER_MS);
     while let Ok(connected) = UnixStream::connect(&paths.socket) {
         if is_served(&connected) || Instant::now() > deadline {
             return Err(second_host(paths));
         }
-        tokio::time::sleep(ending::GONE_POLL).await;
+        tokio::time::sleep(shutdown::GONE_POLL).await;
     }
     Ok(())
 }
@@ -191,7 +193,7 @@ fn is_served(connected: &UnixStream) -> bool {
     listens.is_ok_and(|listens| rustix::process::test_kill_process(listens.pid).is_ok())
 }
 
-fn second_host(paths: &Paths) -> CliError {
+fn second_host(paths: &HostPaths) -> CliError {
     CliError::Failed {
         what: format!("a host is already running at `{}`", paths.socket.display()),
         hint: Some(
@@ -215,7 +217,7 @@ fn start_log() {
 }
 
 /// Says `ready` on the pipe to the parent, and lets go of it.
-fn tell_parent() {
+fn report_ready() {
     let mut out = io::stdout().lock();
     out.write_all(b"ready\n").and_then(|()| out.flush()).ok();
     if let Ok(null) = File::options().write(true).open("/dev/null") {
@@ -238,7 +240,7 @@ mod tests {
             detached: false,
         };
         assert_eq!(
-            args.for_child(),
+            args.child_arguments(),
             ["--listen", "127.0.0.1:9100", "--allow-host", "desk"]
         );
     }
@@ -246,7 +248,7 @@ mod tests {
     #[test]
     fn the_line_wins_over_the_file_and_names_add_up() {
         let scratch = tempfile::tempdir().unwrap();
-        let paths = Paths::in_home(scratch.path(), 0);
+        let paths = HostPaths::in_home(scratch.path(), 0);
         std::fs::write(
             &paths.config,
             "listen = \"127.0.0.1:8000\"\nallow_hosts = [\"a\"]\n",

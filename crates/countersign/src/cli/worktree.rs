@@ -5,10 +5,11 @@ use countersign_protocol::{
     AgentDiff, AgentParams, DiffFileRow, RemoveWorktreeParams, RemoveWorktreeQuery, RemovedWorktree,
 };
 
-use super::{Common, named};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{output, shown};
+use super::{CommonArgs, agent_lookup};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::output;
+use crate::render::escape;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -31,11 +32,11 @@ pub(crate) enum WorktreeCommand {
         after_help = "Work that is not committed keeps the worktree, unless --discard is given.
 Commits stay on its branch; the branch goes only if it holds nothing new."
     )]
-    Remove(RemoveArgs),
+    Remove(RemoveWorktreesArgs),
 }
 
 #[derive(Args)]
-pub(crate) struct RemoveArgs {
+pub(crate) struct RemoveWorktreesArgs {
     /// The agent: its name, or its id
     agent: String,
     /// Delete work that is not committed
@@ -43,56 +44,59 @@ pub(crate) struct RemoveArgs {
     discard: bool,
 }
 
-pub(super) async fn diff(common: &Common, args: DiffArgs) -> Result<Exit, CliError> {
+pub(super) async fn diff(common: &CommonArgs, args: DiffArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let agent_id = named::agent_id(&mut client, &args.agent).await?;
+    let agent_id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
     let params = AgentParams { agent_id };
     let diff: AgentDiff = client.call("host.agent_diff", &params).await?;
     if common.json {
-        output::put_json(&diff)?;
-        return Ok(Exit::Ok);
+        output::print_json(&diff)?;
+        return Ok(CliExit::Ok);
     }
     if diff.files.is_empty() {
-        output::say("nothing changed");
-        return Ok(Exit::Ok);
+        output::print_message("nothing changed");
+        return Ok(CliExit::Ok);
     }
     let text = if args.stat {
         stat(&diff.files)
     } else {
         coloured(&diff.text)
     };
-    output::put(&text)?;
+    output::print(&text)?;
     if diff.truncated {
-        output::say("there is more than is shown; look at it with git in its worktree");
+        output::print_message("there is more than is shown; look at it with git in its worktree");
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
-pub(super) async fn worktree(common: &Common, command: WorktreeCommand) -> Result<Exit, CliError> {
+pub(super) async fn worktree(
+    common: &CommonArgs,
+    command: WorktreeCommand,
+) -> Result<CliExit, CliError> {
     let WorktreeCommand::Remove(args) = command;
     let mut client = common.connect().await?;
-    let agent_id = named::agent_id(&mut client, &args.agent).await?;
+    let agent_id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
     let query = RemoveWorktreeQuery {
         discard: args.discard,
     };
     let params = RemoveWorktreeParams { agent_id, query };
     let removed: RemovedWorktree = client.call("host.remove_worktree", &params).await?;
     if common.json {
-        output::put_json(&removed)?;
+        output::print_json(&removed)?;
     } else if removed.removed {
         let branch = removed.branch_kept.as_deref();
-        let kept = branch.map(|name| format!("; its branch {} stays", shown::line(name)));
-        output::put(&format!(
+        let kept = branch.map(|name| format!("; its branch {} stays", escape::line(name)));
+        output::print(&format!(
             "the worktree is gone{}\n",
             kept.unwrap_or_default()
         ))?;
     }
     if removed.removed {
-        return Ok(Exit::Ok);
+        return Ok(CliExit::Ok);
     }
     let why = removed.why.as_deref().unwrap_or("it holds work");
     Err(CliError::Failed {
-        what: format!("the worktree was kept: {}", shown::line(why)),
+        what: format!("the worktree was kept: {}", escape::line(why)),
         hint: Some("commit it there, or delete it with --discard".into()),
     })
 }
@@ -100,9 +104,9 @@ pub(super) async fn worktree(common: &Common, command: WorktreeCommand) -> Resul
 /// One line per file.
 fn stat(files: &[DiffFileRow]) -> String {
     let row = |file: &DiffFileRow| {
-        let path = shown::line(&file.path);
+        let path = escape::line(&file.path);
         let path = match &file.from {
-            Some(from) => format!("{} -> {path}", shown::line(from)),
+            Some(from) => format!("{} -> {path}", escape::line(from)),
             None => path.into_owned(),
         };
         let lines = if file.binary {
@@ -111,7 +115,12 @@ fn stat(files: &[DiffFileRow]) -> String {
             [format!("+{}", file.added), format!("-{}", file.removed)]
         };
         let [added, removed] = lines;
-        vec![shown::line(&file.status).into_owned(), added, removed, path]
+        vec![
+            escape::line(&file.status).into_owned(),
+            added,
+            removed,
+            path,
+        ]
     };
     let rows: Vec<_> = files.iter().map(row).collect();
     output::columns(&["STATUS", "ADDED", "REMOVED", "FILE"], &rows, usize::MAX)
@@ -126,10 +135,10 @@ pub(crate) fn coloured(text: &str) -> String {
             }
             [b'+', ..] => output::GOOD,
             [b'-', ..] => output::BAD,
-            [b'@', ..] => output::CARE,
-            _ => return format!("{}\n", shown::block(line)),
+            [b'@', ..] => output::WARNING,
+            _ => return format!("{}\n", escape::block(line)),
         };
-        format!("{style}{}{style:#}\n", shown::block(line))
+        format!("{style}{}{style:#}\n", escape::block(line))
     };
     text.lines().map(line).collect()
 }

@@ -52,13 +52,13 @@ impl TryFrom<i64> for ToPersonSeconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::HostConfig;
 
     #[test]
     fn an_orchestrator_has_a_second_to_a_day() {
         let read = |seconds: &str| {
             let text = format!("[questions]\nto_person_seconds = {seconds}\n");
-            Config::parse(&text).map(|config| config.questions.to_person_seconds.as_ms())
+            HostConfig::parse(&text).map(|config| config.questions.to_person_seconds.as_ms())
         };
         assert_eq!(read("1"), Ok(1_000));
         assert_eq!(read("86400"), Ok(ESCALATION_MS_MAX));

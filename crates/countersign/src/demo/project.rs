@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::failure::CliError;
+use crate::error::CliError;
 
 /// What is in it.
 const FILES: [(&str, &str); 3] = [
@@ -20,7 +20,7 @@ const FILES: [(&str, &str); 3] = [
 
 /// Makes the repository with one commit, unless it is there already. Says whether there is one:
 /// without git the agents work in the folder itself.
-pub(super) fn make(home: &Path) -> Result<(PathBuf, bool), CliError> {
+pub(super) fn create_project(home: &Path) -> Result<(PathBuf, bool), CliError> {
     let folder = home.join("clockwork");
     if folder.join(".git").exists() {
         return Ok((folder, true));
@@ -38,10 +38,10 @@ pub(super) fn make(home: &Path) -> Result<(PathBuf, bool), CliError> {
 }
 
 /// The person's own settings (signing, hooks, templates) have no place in a scratch repository.
-fn git(folder: &Path, words: &[&str]) -> bool {
+fn git(folder: &Path, arguments: &[&str]) -> bool {
     let ended = Command::new("git")
         .args(["-c", "user.name=Demo", "-c", "user.email=demo@localhost"])
-        .args(words)
+        .args(arguments)
         .current_dir(folder)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1")

@@ -17,17 +17,17 @@ use countersign_protocol::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::project;
-use super::script::Script;
-use crate::cli::{detach, ending};
-use crate::client::{Address, Client, Endpoint};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::nonce::nonce;
-use crate::paths::{self, Paths};
+use super::script::DemoScript;
+use crate::cli::{detach, shutdown};
+use crate::client::{HostAddress, HostClient, HostEndpoint};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::paths::{self, HostPaths};
+use crate::random_id::random_id;
 use crate::{output, watch};
 
 #[derive(Args)]
-pub(crate) struct RunArgs {
+pub(crate) struct DemoRunArgs {
     /// Use this folder and keep it, instead of a scratch folder that goes at the end
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
@@ -36,46 +36,46 @@ pub(crate) struct RunArgs {
     listen: SocketAddr,
 }
 
-struct Demo {
+struct DemoRun {
     home: PathBuf,
     /// Whether the folder was made here, and goes at the end.
     scratch: bool,
-    endpoint: Endpoint,
+    endpoint: HostEndpoint,
 }
 
-pub(super) async fn run(args: RunArgs) -> Result<Exit, CliError> {
+pub(super) async fn run(args: DemoRunArgs) -> Result<CliExit, CliError> {
     let scratch = args.home.is_none();
     let home = match args.home {
         Some(home) => {
             std::path::absolute(&home).map_err(|source| CliError::io("no such folder", source))?
         }
-        None => std::env::temp_dir().join(format!("countersign-demo-{}", &nonce()?[..12])),
+        None => std::env::temp_dir().join(format!("countersign-demo-{}", &random_id()?[..12])),
     };
     make_folder(&home)?;
-    let paths = Paths::in_home(&home, paths::current_uid());
-    let endpoint = Endpoint {
-        address: Address::Socket(paths.socket.clone()),
+    let paths = HostPaths::in_home(&home, paths::current_uid());
+    let endpoint = HostEndpoint {
+        address: HostAddress::Socket(paths.socket.clone()),
         token: None,
         agent_id: None,
     };
-    let demo = Demo {
+    let demo = DemoRun {
         home,
         scratch,
         endpoint,
     };
-    let outcome = demo.live(&paths, args.listen).await;
+    let outcome = demo.run_until_quit(&paths, args.listen).await;
     let ended = demo.end().await;
     outcome?;
     ended?;
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
-impl Demo {
-    async fn live(&self, paths: &Paths, listen: SocketAddr) -> Result<(), CliError> {
+impl DemoRun {
+    async fn run_until_quit(&self, paths: &HostPaths, listen: SocketAddr) -> Result<(), CliError> {
         paths.prepare()?;
-        let words = ["--listen".to_owned(), listen.to_string()];
-        let status = detach::start_detached(paths, &words, Some(&self.home)).await?;
-        let mut client = Client::connect(&self.endpoint).await?;
+        let arguments = ["--listen".to_owned(), listen.to_string()];
+        let status = detach::start_detached(paths, &arguments, Some(&self.home)).await?;
+        let mut client = HostClient::connect(&self.endpoint).await?;
         self.start_agents(&mut client).await?;
         drop(client);
         self.explain(&status);
@@ -87,15 +87,15 @@ impl Demo {
             watch::watch(&self.endpoint, &note).await?;
             return Ok(());
         }
-        until_told().await
+        wait_for_signal().await
     }
 
     /// Agents that a kept folder already has are told to begin again.
-    async fn start_agents(&self, client: &mut Client) -> Result<(), CliError> {
-        let (folder, has_git) = project::make(&self.home)?;
+    async fn start_agents(&self, client: &mut HostClient) -> Result<(), CliError> {
+        let (folder, has_git) = project::create_project(&self.home)?;
         make_folder(&self.home.join("sessions"))?;
         let known: Vec<HostAgent> = client.call("host.agents", &serde_json::json!({})).await?;
-        for script in Script::ALL {
+        for script in DemoScript::ALL {
             let old = known.iter().find(|agent| agent.name == script.name());
             if let Some(agent) = old {
                 let body = PromptBody {
@@ -118,17 +118,17 @@ impl Demo {
 
     fn spawn_params(
         &self,
-        script: Script,
+        script: DemoScript,
         folder: &Path,
         has_git: bool,
     ) -> Result<SpawnAgentParams, CliError> {
         let program = std::env::current_exe()
             .map_err(|source| CliError::io("could not find this program", source))?;
-        let words = ["demo", "agent", script.word()].map(str::to_owned);
+        let arguments = ["demo", "agent", script.word()].map(str::to_owned);
         let program = program.display().to_string();
         Ok(SpawnAgentParams {
             name: Some(script.name().into()),
-            command: std::iter::once(program).chain(words).collect(),
+            command: std::iter::once(program).chain(arguments).collect(),
             prompt: Some(script.prompt().into()),
             cwd: folder.display().to_string(),
             env: vec![EnvVariable {
@@ -143,7 +143,7 @@ impl Demo {
 
     fn explain(&self, status: &HostStatus) {
         let home = self.home.display();
-        output::say(format_args!(
+        output::print_message(format_args!(
             "A host and three scripted agents are running. What you allow happens, in worktrees of a\n\
              scratch repository. The host is at {}. In another terminal:\n\n  \
              export COUNTERSIGN_HOME={home}\n  \
@@ -162,7 +162,7 @@ impl Demo {
 
     /// The agents end first, and the host with them.
     async fn end(self) -> Result<(), CliError> {
-        match ending::end_host(&self.endpoint, AgentsAtShutdown::End).await {
+        match shutdown::end_host(&self.endpoint, AgentsAtShutdown::End).await {
             Err(CliError::NoHost { .. }) | Ok(()) => {}
             Err(error) => return Err(error),
         }
@@ -191,7 +191,7 @@ fn make_folder(home: &Path) -> Result<(), CliError> {
         })
 }
 
-async fn until_told() -> Result<(), CliError> {
+async fn wait_for_signal() -> Result<(), CliError> {
     let failed = |source| CliError::io("could not listen for signals", source);
     let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;

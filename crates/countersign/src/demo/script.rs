@@ -5,11 +5,11 @@ use std::path::Path;
 use clap::ValueEnum;
 use countersign_agents::scripted;
 
-use crate::failure::CliError;
+use crate::error::CliError;
 
 /// A day in the life of one agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Script {
+pub(super) enum DemoScript {
     Build,
     Docs,
     Deploy,
@@ -103,7 +103,7 @@ const DEPLOY: &str = r#"{
   ]
 }"#;
 
-impl Script {
+impl DemoScript {
     pub(super) const ALL: [Self; 3] = [Self::Build, Self::Docs, Self::Deploy];
 
     /// The word on the command line.
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn every_script_can_be_played_and_asks() {
-        for script in Script::ALL {
+        for script in DemoScript::ALL {
             let steps = script
                 .in_folder(Path::new("/a \"b\"/c"))
                 .unwrap()

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::speech::{Answer, Form};
+use super::output::{AnswerForm, HookAnswer};
 use crate::config::HookConfig;
 
 /// The host is told of events that decide nothing as long as nobody is held up by it.
@@ -24,18 +24,18 @@ const AFTERWARDS: [&str; 3] = ["PostToolUse", "PostToolUseFailure", "PermissionD
 
 /// Which of Claude Code's events it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct ClaudeEvent {
     name: String,
     names_tool: bool,
 }
 
-impl Event {
-    pub(super) fn form(&self) -> Form {
+impl ClaudeEvent {
+    pub(super) fn form(&self) -> AnswerForm {
         match self.name.as_str() {
-            "PreToolUse" => Form::PreToolUse,
-            "PermissionRequest" => Form::PermissionRequest,
-            name if self.names_tool && !AFTERWARDS.contains(&name) => Form::Unknown,
-            _ => Form::Plain,
+            "PreToolUse" => AnswerForm::PreToolUse,
+            "PermissionRequest" => AnswerForm::PermissionRequest,
+            name if self.names_tool && !AFTERWARDS.contains(&name) => AnswerForm::Unknown,
+            _ => AnswerForm::Plain,
         }
     }
 
@@ -53,7 +53,7 @@ impl Event {
 }
 
 /// Reads no more than what decides how an answer looks.
-pub(super) fn head(text: &[u8]) -> Result<Event, String> {
+pub(super) fn read_event(text: &[u8]) -> Result<ClaudeEvent, String> {
     #[derive(Deserialize)]
     struct Head<'a> {
         hook_event_name: String,
@@ -63,14 +63,14 @@ pub(super) fn head(text: &[u8]) -> Result<Event, String> {
     let head: Head<'_> = serde_json::from_slice(text).map_err(|error| {
         format!("countersign: what the hook is about is not understood: {error}")
     })?;
-    Ok(Event {
+    Ok(ClaudeEvent {
         name: head.hook_event_name,
         names_tool: head.tool_name.is_some(),
     })
 }
 
 #[derive(Deserialize)]
-struct Told<'a> {
+struct ClaudeHookInput<'a> {
     session_id: String,
     #[serde(default)]
     cwd: Option<String>,
@@ -92,20 +92,20 @@ struct Told<'a> {
 
 /// What the host is to be told: nothing, of events it need not know. An answer, where there is
 /// nothing to ask.
-pub(super) fn params(
+pub(super) fn hook_params(
     text: &[u8],
-    event: &Event,
+    event: &ClaudeEvent,
     config: &HookConfig,
-) -> Result<Option<HookParams>, Answer> {
-    if event.form() == Form::Unknown {
-        let words = format!("countersign does not know the event `{}`", event.name);
-        return Err(Answer::deny(&words));
+) -> Result<Option<HookParams>, HookAnswer> {
+    if event.form() == AnswerForm::Unknown {
+        let message = format!("countersign does not know the event `{}`", event.name);
+        return Err(HookAnswer::deny(&message));
     }
     let Some(kind) = event.kind() else {
         return Ok(None);
     };
-    let input: Told<'_> = serde_json::from_slice(text).map_err(|error| {
-        Answer::deny(&format!(
+    let input: ClaudeHookInput<'_> = serde_json::from_slice(text).map_err(|error| {
+        HookAnswer::deny(&format!(
             "countersign: what the hook is about is not understood: {error}"
         ))
     })?;
@@ -115,8 +115,11 @@ pub(super) fn params(
         .as_deref()
         .filter(|tool| FOR_THE_TERMINAL.contains(tool))
     {
-        let words = format!("countersign: {tool} is for the person at the terminal");
-        return Err(Answer::end(countersign_protocol::HookEnd::Ask, &words));
+        let message = format!("countersign: {tool} is for the person at the terminal");
+        return Err(HookAnswer::on_end(
+            countersign_protocol::HookEnd::Ask,
+            &message,
+        ));
     }
     let details = json!({
         "hook": "claude", "event": event.name,
@@ -141,10 +144,10 @@ pub(super) fn params(
     }))
 }
 
-fn new_id() -> Result<String, Answer> {
+fn new_id() -> Result<String, HookAnswer> {
     let mut bytes = [0; 16];
     let filled = getrandom::fill(&mut bytes);
-    filled.map_err(|_| Answer::deny("countersign: the system gives no randomness"))?;
+    filled.map_err(|_| HookAnswer::deny("countersign: the system gives no randomness"))?;
     Ok(hex(&bytes))
 }
 
@@ -152,8 +155,8 @@ fn new_id() -> Result<String, Answer> {
 mod tests {
     use super::*;
 
-    fn event(text: &str) -> Event {
-        head(text.as_bytes()).unwrap()
+    fn event(text: &str) -> ClaudeEvent {
+        read_event(text.as_bytes()).unwrap()
     }
 
     #[test]
@@ -162,12 +165,12 @@ mod tests {
             event(&format!(r#"{{"hook_event_name":"{name}"{rest}}}"#)).form()
         };
         let tool = r#","tool_name":"Bash""#;
-        assert_eq!(form("PreToolUse", tool), Form::PreToolUse);
-        assert_eq!(form("PermissionRequest", ""), Form::PermissionRequest);
-        assert_eq!(form("Stop", ""), Form::Plain);
-        assert_eq!(form("SomethingNew", ""), Form::Plain);
-        assert_eq!(form("SomethingNew", tool), Form::Unknown);
-        assert_eq!(form("PostToolUse", tool), Form::Plain);
+        assert_eq!(form("PreToolUse", tool), AnswerForm::PreToolUse);
+        assert_eq!(form("PermissionRequest", ""), AnswerForm::PermissionRequest);
+        assert_eq!(form("Stop", ""), AnswerForm::Plain);
+        assert_eq!(form("SomethingNew", ""), AnswerForm::Plain);
+        assert_eq!(form("SomethingNew", tool), AnswerForm::Unknown);
+        assert_eq!(form("PostToolUse", tool), AnswerForm::Plain);
         for broken in [
             "",
             "x",
@@ -176,7 +179,7 @@ mod tests {
             r#"{"hook_event_name":1}"#,
             r#"{"hook_event_name":"Stop"} x"#,
         ] {
-            assert!(head(broken.as_bytes()).is_err(), "{broken}");
+            assert!(read_event(broken.as_bytes()).is_err(), "{broken}");
         }
     }
 
@@ -185,7 +188,7 @@ mod tests {
         let text = r#"{"session_id":"s","cwd":"/p","hook_event_name":"PreToolUse","tool_name":"Bash",
             "tool_input":{"b": 1.00,"a":"\u0041"},"tool_use_id":"t","permission_mode":"default"}"#;
         let config = HookConfig::default();
-        let mut told = params(text.as_bytes(), &event(text), &config)
+        let mut told = hook_params(text.as_bytes(), &event(text), &config)
             .unwrap()
             .unwrap();
         assert_eq!(
@@ -206,8 +209,11 @@ mod tests {
     #[test]
     fn a_question_to_the_terminal_stays_there() {
         let text = r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"AskUserQuestion","tool_input":{}}"#;
-        let said = params(text.as_bytes(), &event(text), &HookConfig::default()).unwrap_err();
-        let words = "countersign: AskUserQuestion is for the person at the terminal";
-        assert_eq!(said, Answer::end(countersign_protocol::HookEnd::Ask, words));
+        let said = hook_params(text.as_bytes(), &event(text), &HookConfig::default()).unwrap_err();
+        let message = "countersign: AskUserQuestion is for the person at the terminal";
+        assert_eq!(
+            said,
+            HookAnswer::on_end(countersign_protocol::HookEnd::Ask, message)
+        );
     }
 }

@@ -22,7 +22,7 @@ const HOSTS_LEAD: Duration = Duration::from_millis(500);
 
 /// Why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum HookFailure {
     /// Time is over.
     Late,
     /// No host can decide; in words.
@@ -30,8 +30,8 @@ pub(super) enum Trouble {
 }
 
 /// What came of one attempt.
-enum Attempt {
-    Told(Box<HookResult>),
+enum HookAttempt {
+    Answered(Box<HookResult>),
     /// Nobody is there.
     Absent(io::Error),
     /// Somebody was there and is gone.
@@ -40,49 +40,49 @@ enum Attempt {
     Refused(String),
 }
 
-pub(super) struct Link<'a> {
+pub(super) struct HostLink<'a> {
     socket: &'a Path,
     deadline: Instant,
 }
 
-impl<'a> Link<'a> {
+impl<'a> HostLink<'a> {
     pub(super) fn new(socket: &'a Path, deadline: Instant) -> Self {
         Self { socket, deadline }
     }
 
     /// Tells the host, and waits for its answer. A host that was there once is waited for.
-    pub(super) fn tell(&self, params: &mut HookParams) -> Result<HookResult, Trouble> {
+    pub(super) fn ask_host(&self, params: &mut HookParams) -> Result<HookResult, HookFailure> {
         let mut was_there = false;
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Trouble::Late);
+                return Err(HookFailure::Late);
             }
             let wait = left.saturating_sub(HOSTS_LEAD);
             params.wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             match self.attempt(params, left) {
-                Attempt::Told(result) => return Ok(*result),
-                Attempt::Refused(words) => return Err(Trouble::Unjudged(words)),
-                Attempt::Absent(error) if !was_there => {
-                    let words =
+                HookAttempt::Answered(result) => return Ok(*result),
+                HookAttempt::Refused(message) => return Err(HookFailure::Unjudged(message)),
+                HookAttempt::Absent(error) if !was_there => {
+                    let message =
                         format!("countersign: no host is running ({error}), so the terminal asks");
-                    return Err(Trouble::Unjudged(words));
+                    return Err(HookFailure::Unjudged(message));
                 }
-                Attempt::Absent(_) => {}
-                Attempt::Lost => was_there = true,
+                HookAttempt::Absent(_) => {}
+                HookAttempt::Lost => was_there = true,
             }
             thread::sleep(AGAIN.min(left));
         }
     }
 
-    fn attempt(&self, params: &HookParams, left: Duration) -> Attempt {
+    fn attempt(&self, params: &HookParams, left: Duration) -> HookAttempt {
         let mut stream = match UnixStream::connect(self.socket) {
             Ok(stream) => stream,
-            Err(error) => return Attempt::Absent(error),
+            Err(error) => return HookAttempt::Absent(error),
         };
         match exchange(&mut stream, params, left) {
             Ok(reply) => read_reply(&reply),
-            Err(_) => Attempt::Lost,
+            Err(_) => HookAttempt::Lost,
         }
     }
 }
@@ -106,15 +106,15 @@ fn exchange(stream: &mut UnixStream, params: &HookParams, left: Duration) -> io:
 }
 
 /// Half an answer is the same as none: its host went away while it spoke.
-fn read_reply(reply: &[u8]) -> Attempt {
+fn read_reply(reply: &[u8]) -> HookAttempt {
     let garbage =
-        || Attempt::Refused("countersign: what answers on the socket is no host".to_owned());
+        || HookAttempt::Refused("countersign: what answers on the socket is no host".to_owned());
     if reply.is_empty() {
-        return Attempt::Lost;
+        return HookAttempt::Lost;
     }
     let Some(split) = reply.windows(4).position(|end| end == b"\r\n\r\n") else {
         return if reply.starts_with(b"HTTP/1.1 ") || b"HTTP/1.1 ".starts_with(reply) {
-            Attempt::Lost
+            HookAttempt::Lost
         } else {
             garbage()
         };
@@ -124,12 +124,14 @@ fn read_reply(reply: &[u8]) -> Attempt {
         return garbage();
     };
     if body.len() < length {
-        return Attempt::Lost;
+        return HookAttempt::Lost;
     }
     match (status, body.len() == length) {
         (_, false) => garbage(),
-        (200, true) => serde_json::from_slice(body)
-            .map_or_else(|_| garbage(), |result| Attempt::Told(Box::new(result))),
+        (200, true) => serde_json::from_slice(body).map_or_else(
+            |_| garbage(),
+            |result| HookAttempt::Answered(Box::new(result)),
+        ),
         (status, true) => refusal(status, body),
     }
 }
@@ -145,21 +147,21 @@ fn read_head(head: &str) -> Option<(u16, usize)> {
     Some((status, length?.trim().parse().ok()?))
 }
 
-fn refusal(status: u16, body: &[u8]) -> Attempt {
+fn refusal(status: u16, body: &[u8]) -> HookAttempt {
     #[derive(Deserialize)]
     struct Refusal {
-        error: Words,
+        error: ErrorBody,
     }
     #[derive(Deserialize)]
-    struct Words {
+    struct ErrorBody {
         message: String,
         reason: String,
     }
     match serde_json::from_slice::<Refusal>(body) {
         // The next host answers.
-        Ok(refusal) if refusal.error.reason == "shutting_down" => Attempt::Lost,
-        Ok(refusal) => Attempt::Refused(format!("countersign: {}", refusal.error.message)),
-        Err(_) => Attempt::Refused(format!(
+        Ok(refusal) if refusal.error.reason == "shutting_down" => HookAttempt::Lost,
+        Ok(refusal) => HookAttempt::Refused(format!("countersign: {}", refusal.error.message)),
+        Err(_) => HookAttempt::Refused(format!(
             "countersign: the host answered with status {status}"
         )),
     }
@@ -171,10 +173,10 @@ mod tests {
 
     fn kind(reply: &str) -> &'static str {
         match read_reply(reply.as_bytes()) {
-            Attempt::Told(_) => "told",
-            Attempt::Absent(_) => "absent",
-            Attempt::Lost => "lost",
-            Attempt::Refused(_) => "refused",
+            HookAttempt::Answered(_) => "told",
+            HookAttempt::Absent(_) => "absent",
+            HookAttempt::Lost => "lost",
+            HookAttempt::Refused(_) => "refused",
         }
     }
 

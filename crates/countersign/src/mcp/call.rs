@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 
 use countersign_core::limits::{MCP_HOST_WAIT_MS, MCP_PROGRESS_MS, MCP_RETRY_MS, MCP_RETRY_MS_MAX};
 
-use super::Bridge;
-use super::http::{self, Post};
-use super::message::{self, Outgoing, Request};
+use super::McpBridge;
+use super::http::{self, HttpPost};
+use super::message::{self, HostMessage, McpRequest};
 
 /// A call that is not answered yet, as whoever cancels it sees it.
 #[derive(Default)]
-pub(super) struct Underway {
-    state: Mutex<State>,
+pub(super) struct PendingCall {
+    state: Mutex<PendingCallState>,
     cancelled: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PendingCallState {
     is_cancelled: bool,
     stream: Option<UnixStream>,
 }
 
-impl Underway {
+impl PendingCall {
     /// Ends the wait. Nothing is answered.
     pub(super) fn cancel(&self) {
         let mut state = self.state();
@@ -36,7 +36,7 @@ impl Underway {
         self.cancelled.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PendingCallState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -45,7 +45,7 @@ impl Underway {
     }
 
     /// Whoever cancels from now on closes this connection.
-    fn hold(&self, stream: &UnixStream) -> io::Result<()> {
+    fn hold_connection(&self, stream: &UnixStream) -> io::Result<()> {
         let mut state = self.state();
         if state.is_cancelled {
             return Err(io::ErrorKind::Interrupted.into());
@@ -64,48 +64,48 @@ impl Underway {
 }
 
 /// How an attempt came out, if it did not come to an answer.
-enum Lost {
+enum CallFailure {
     /// Nothing was done: no host was there, or it said that it does nothing now.
-    Unheard,
+    NotReceived,
     /// It may have been done.
     Unknown,
     /// The host said no.
     Refused(String),
 }
 
-struct Call<'a> {
-    bridge: &'a Bridge,
-    request: &'a Request,
-    underway: &'a Underway,
-    post: Post<'a>,
+struct RelayedCall<'a> {
+    bridge: &'a McpBridge,
+    request: &'a McpRequest,
+    underway: &'a PendingCall,
+    post: HttpPost<'a>,
     /// Words on progress so far.
     told: u64,
 }
 
 /// Performs a call and answers it, unless it is cancelled.
 pub(super) fn perform(
-    bridge: &Bridge,
-    request: &Request,
+    bridge: &McpBridge,
+    request: &McpRequest,
     line: &[u8],
     number: u64,
-    underway: &Underway,
+    underway: &PendingCall,
 ) {
     let headers = headers(bridge, request, number);
-    let mut call = Call {
+    let mut call = RelayedCall {
         bridge,
         request,
         underway,
-        post: Post {
+        post: HttpPost {
             headers: &headers,
             body: line,
         },
         told: 0,
     };
-    call.until_answered();
+    call.retry_until_answered();
     bridge.finish(&request.id, underway);
 }
 
-fn headers(bridge: &Bridge, request: &Request, number: u64) -> Vec<(&'static str, String)> {
+fn headers(bridge: &McpBridge, request: &McpRequest, number: u64) -> Vec<(&'static str, String)> {
     let key = format!("{}-{number}", bridge.nonce);
     let mut headers = vec![
         ("Idempotency-Key", key),
@@ -123,8 +123,8 @@ fn headers(bridge: &Bridge, request: &Request, number: u64) -> Vec<(&'static str
     headers
 }
 
-impl Call<'_> {
-    fn until_answered(&mut self) {
+impl RelayedCall<'_> {
+    fn retry_until_answered(&mut self) {
         let began = Instant::now();
         let mut pause = Duration::from_millis(MCP_RETRY_MS);
         let mut told_at = began;
@@ -135,9 +135,11 @@ impl Call<'_> {
                 Err(lost) => lost,
             };
             match lost {
-                Lost::Refused(words) => return self.refuse(&words),
-                Lost::Unknown if !self.request.is_repeatable() => return self.unknown(),
-                Lost::Unheard | Lost::Unknown => {}
+                CallFailure::Refused(message) => return self.refuse(&message),
+                CallFailure::Unknown if !self.request.is_repeatable() => {
+                    return self.report_unknown_outcome();
+                }
+                CallFailure::NotReceived | CallFailure::Unknown => {}
             }
             if began.elapsed() > Duration::from_millis(MCP_HOST_WAIT_MS) {
                 return self
@@ -153,32 +155,39 @@ impl Call<'_> {
     }
 
     /// One attempt. An answer has been passed on when this is well.
-    fn attempt(&mut self) -> Result<(), Lost> {
-        let stream = UnixStream::connect(&self.bridge.socket).map_err(|_| Lost::Unheard)?;
-        self.underway.hold(&stream).map_err(|_| Lost::Unheard)?;
-        let mut answer = http::post(stream, &self.post).map_err(|_| Lost::Unknown)?;
+    fn attempt(&mut self) -> Result<(), CallFailure> {
+        let stream =
+            UnixStream::connect(&self.bridge.socket).map_err(|_| CallFailure::NotReceived)?;
+        self.underway
+            .hold_connection(&stream)
+            .map_err(|_| CallFailure::NotReceived)?;
+        let mut answer = http::post(stream, &self.post).map_err(|_| CallFailure::Unknown)?;
         if answer.status == 503 {
-            return Err(Lost::Unheard);
+            return Err(CallFailure::NotReceived);
         }
         loop {
-            let message = answer.next_message().map_err(|_| Lost::Unknown)?;
-            let message = message.ok_or(Lost::Unknown)?;
-            match message::read_reply(&message) {
-                Outgoing::Answer => {
-                    self.pass_on(&message);
+            let message = answer.next_message().map_err(|_| CallFailure::Unknown)?;
+            let message = message.ok_or(CallFailure::Unknown)?;
+            match message::read_host_message(&message) {
+                HostMessage::Answer => {
+                    self.deliver_answer(&message);
                     return Ok(());
                 }
-                Outgoing::Progress(words) => self.progress(words.as_deref().unwrap_or_default()),
-                Outgoing::Other => self.bridge.out.message(&message),
-                Outgoing::HostEnds => return Err(Lost::Unknown),
-                Outgoing::Broken if answer.status == 500 => return Err(Lost::Unknown),
-                Outgoing::Broken => return Err(Lost::Refused(refusal(answer.status, &message))),
+                HostMessage::Progress(message) => {
+                    self.progress(message.as_deref().unwrap_or_default());
+                }
+                HostMessage::Other => self.bridge.out.message(&message),
+                HostMessage::HostEnds => return Err(CallFailure::Unknown),
+                HostMessage::Broken if answer.status == 500 => return Err(CallFailure::Unknown),
+                HostMessage::Broken => {
+                    return Err(CallFailure::Refused(refusal(answer.status, &message)));
+                }
             }
         }
     }
 
     /// Only what is still wanted is passed on.
-    fn pass_on(&self, message: &str) {
+    fn deliver_answer(&self, message: &str) {
         if self.request.method == "initialize" {
             *self.bridge.version() = message::agreed_version(message);
         }
@@ -187,31 +196,32 @@ impl Call<'_> {
         }
     }
 
-    fn progress(&mut self, words: &str) {
+    fn progress(&mut self, message: &str) {
         if let Some(token) = &self.request.progress_token {
             self.told += 1;
-            self.bridge.out.progress(token, self.told, words);
+            self.bridge.out.progress(token, self.told, message);
         }
     }
 
-    fn refuse(&self, words: &str) {
+    fn refuse(&self, message: &str) {
         if self.bridge.finish(&self.request.id, self.underway) {
-            self.bridge.out.refuse(&self.request.id, -32_000, words);
+            self.bridge.out.refuse(&self.request.id, -32_000, message);
         }
     }
 
-    fn unknown(&self) {
-        let words = "the host went away before it answered, so this may or may not have been done: \
+    fn report_unknown_outcome(&self) {
+        let message = "the host went away before it answered, so this may or may not have been done: \
                      look first, with list_agents or read_transcript, before you do it again";
         if self.bridge.finish(&self.request.id, self.underway) {
-            self.bridge.out.tool_error(&self.request.id, words);
+            self.bridge.out.tool_error(&self.request.id, message);
         }
     }
 }
 
 /// The host's words, if it has some.
 fn refusal(status: u16, body: &str) -> String {
-    let words: Option<serde_json::Value> = serde_json::from_str(body).ok();
-    let words = words.and_then(|body| Some(body.pointer("/error/message")?.as_str()?.to_owned()));
-    words.unwrap_or_else(|| format!("the host answered with {status}: {}", body.trim()))
+    let message: Option<serde_json::Value> = serde_json::from_str(body).ok();
+    let message =
+        message.and_then(|body| Some(body.pointer("/error/message")?.as_str()?.to_owned()));
+    message.unwrap_or_else(|| format!("the host answered with {status}: {}", body.trim()))
 }

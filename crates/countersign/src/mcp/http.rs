@@ -13,20 +13,20 @@ use countersign_core::limits::MCP_LINE_BYTES_MAX;
 const HEAD_BYTES_MAX: u64 = 64 * 1024;
 
 /// What goes out.
-pub(super) struct Post<'a> {
+pub(super) struct HttpPost<'a> {
     pub(super) headers: &'a [(&'static str, String)],
     pub(super) body: &'a [u8],
 }
 
 /// The answer, as far as its head says.
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     is_stream: bool,
-    body: BufReader<Body>,
+    body: BufReader<ResponseBody>,
 }
 
 /// Sends a request and reads the head of its answer.
-pub(super) fn post(mut stream: UnixStream, post: &Post<'_>) -> io::Result<Answer> {
+pub(super) fn post(mut stream: UnixStream, post: &HttpPost<'_>) -> io::Result<HttpResponse> {
     let mut head = format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n",
@@ -41,7 +41,7 @@ pub(super) fn post(mut stream: UnixStream, post: &Post<'_>) -> io::Result<Answer
     read_head(BufReader::new(stream))
 }
 
-fn read_head(mut stream: BufReader<UnixStream>) -> io::Result<Answer> {
+fn read_head(mut stream: BufReader<UnixStream>) -> io::Result<HttpResponse> {
     let mut head = (&mut stream).take(HEAD_BYTES_MAX);
     let status = read_line(&mut head)?;
     let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
@@ -62,12 +62,12 @@ fn read_head(mut stream: BufReader<UnixStream>) -> io::Result<Answer> {
         }
     }
     let left = match length {
-        _ if is_chunked => Left::Chunk(0),
-        Some(length) => Left::Bytes(length),
-        None => Left::Bytes(0),
+        _ if is_chunked => BodyRemainder::Chunk(0),
+        Some(length) => BodyRemainder::Bytes(length),
+        None => BodyRemainder::Bytes(0),
     };
-    let body = BufReader::new(Body { stream, left });
-    Ok(Answer {
+    let body = BufReader::new(ResponseBody { stream, left });
+    Ok(HttpResponse {
         status,
         is_stream,
         body,
@@ -88,7 +88,7 @@ fn bad(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-impl Answer {
+impl HttpResponse {
     /// The next message, or nothing when the answer is over.
     pub(super) fn next_message(&mut self) -> io::Result<Option<String>> {
         if self.is_stream {
@@ -136,13 +136,13 @@ impl Answer {
 }
 
 /// The body of an answer, without what frames it.
-struct Body {
+struct ResponseBody {
     stream: BufReader<UnixStream>,
-    left: Left,
+    left: BodyRemainder,
 }
 
 /// What is still to come.
-enum Left {
+enum BodyRemainder {
     /// This much of the whole.
     Bytes(u64),
     /// This much of a piece, and then more pieces.
@@ -151,12 +151,12 @@ enum Left {
     Nothing,
 }
 
-impl Read for Body {
+impl Read for ResponseBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Left::Chunk(0) = self.left {
+        if let BodyRemainder::Chunk(0) = self.left {
             self.begin_chunk()?;
         }
-        let (Left::Bytes(left) | Left::Chunk(left)) = self.left else {
+        let (BodyRemainder::Bytes(left) | BodyRemainder::Chunk(left)) = self.left else {
             return Ok(0);
         };
         let wanted = usize::try_from(left).unwrap_or(usize::MAX);
@@ -171,27 +171,27 @@ impl Read for Body {
         }
         let left = left - read as u64;
         self.left = match self.left {
-            Left::Chunk(_) => {
+            BodyRemainder::Chunk(_) => {
                 if left == 0 {
                     self.end_chunk()?;
                 }
-                Left::Chunk(left)
+                BodyRemainder::Chunk(left)
             }
-            Left::Bytes(_) | Left::Nothing => Left::Bytes(left),
+            BodyRemainder::Bytes(_) | BodyRemainder::Nothing => BodyRemainder::Bytes(left),
         };
         Ok(read)
     }
 }
 
-impl Body {
+impl ResponseBody {
     fn begin_chunk(&mut self) -> io::Result<()> {
         let line = read_line(&mut (&mut self.stream).take(HEAD_BYTES_MAX))?;
         let size = line.split(';').next().unwrap_or_default().trim();
         let size = u64::from_str_radix(size, 16).map_err(|_| bad("no size"))?;
         self.left = if size == 0 {
-            Left::Nothing
+            BodyRemainder::Nothing
         } else {
-            Left::Chunk(size)
+            BodyRemainder::Chunk(size)
         };
         Ok(())
     }

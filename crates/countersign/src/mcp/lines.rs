@@ -6,7 +6,7 @@ use countersign_core::limits::MCP_LINE_BYTES_MAX;
 
 /// One line that came in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum InputLine {
     /// All of it, without its end.
     Whole(Vec<u8>),
     /// More than is taken; it was passed over.
@@ -14,12 +14,12 @@ pub(super) enum Line {
 }
 
 /// Reads lines until there are no more. Empty ones are passed over.
-pub(super) struct Lines<R> {
+pub(super) struct InputLines<R> {
     input: R,
     bytes_max: usize,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> InputLines<R> {
     pub(super) fn new(input: R) -> Self {
         Self::with_limit(input, MCP_LINE_BYTES_MAX)
     }
@@ -28,7 +28,7 @@ impl<R: BufRead> Lines<R> {
         Self { input, bytes_max }
     }
 
-    pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<InputLine>> {
         loop {
             let mut line = Vec::new();
             let limit = self.bytes_max as u64 + 1;
@@ -38,11 +38,11 @@ impl<R: BufRead> Lines<R> {
             }
             if line.last() != Some(&b'\n') && line.len() > self.bytes_max {
                 self.input.skip_until(b'\n')?;
-                return Ok(Some(Line::TooLong));
+                return Ok(Some(InputLine::TooLong));
             }
             let line = line.trim_ascii();
             if !line.is_empty() {
-                return Ok(Some(Line::Whole(line.to_vec())));
+                return Ok(Some(InputLine::Whole(line.to_vec())));
             }
         }
     }
@@ -55,15 +55,20 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_is_passed_over_and_the_next_is_read() {
         let text = b"12345678\n\n \r\n123456789\n12\r\nlast".as_slice();
-        let mut lines = Lines::with_limit(text, 8);
+        let mut lines = InputLines::with_limit(text, 8);
         let mut read = Vec::new();
         while let Some(line) = lines.next().unwrap() {
             read.push(line);
         }
-        let whole = |text: &str| Line::Whole(text.as_bytes().to_vec());
+        let whole = |text: &str| InputLine::Whole(text.as_bytes().to_vec());
         assert_eq!(
             read,
-            [whole("12345678"), Line::TooLong, whole("12"), whole("last")]
+            [
+                whole("12345678"),
+                InputLine::TooLong,
+                whole("12"),
+                whole("last")
+            ]
         );
     }
 }

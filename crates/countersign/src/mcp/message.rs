@@ -25,9 +25,9 @@ const REPEATABLE: [&str; 11] = [
 
 /// A message of the agent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Incoming {
+pub(super) enum AgentMessage {
     /// It wants an answer.
-    Request(Request),
+    Request(McpRequest),
     /// It does not want the answer to this one any more.
     Cancelled(String),
     /// Nothing has to be done.
@@ -38,7 +38,7 @@ pub(super) enum Incoming {
 
 /// What is known of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct McpRequest {
     /// The id as it was written.
     pub(super) id: String,
     pub(super) method: String,
@@ -50,7 +50,7 @@ pub(super) struct Request {
     pub(super) version: Option<String>,
 }
 
-impl Request {
+impl McpRequest {
     /// Whether it may be sent again when nobody knows whether it arrived.
     pub(super) fn is_repeatable(&self) -> bool {
         self.method != "tools/call"
@@ -62,7 +62,7 @@ impl Request {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct RpcEnvelope<'a> {
     #[serde(borrow, default)]
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -72,17 +72,17 @@ struct Envelope<'a> {
 }
 
 #[derive(Default, Deserialize)]
-struct Params<'a> {
+struct McpRequestParams<'a> {
     #[serde(borrow, default)]
     name: Option<Cow<'a, str>>,
     #[serde(borrow, default, rename = "requestId")]
     request_id: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta")]
-    meta: Option<Meta<'a>>,
+    meta: Option<McpRequestMeta<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-struct Meta<'a> {
+struct McpRequestMeta<'a> {
     #[serde(borrow, default, rename = "progressToken")]
     progress_token: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
@@ -96,28 +96,28 @@ fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
 }
 
 /// What a line is, as far as it matters here.
-pub(super) fn read(line: &[u8]) -> Incoming {
+pub(super) fn read_agent_message(line: &[u8]) -> AgentMessage {
     let Ok(text) = std::str::from_utf8(line) else {
-        return Incoming::Broken("the line is not UTF-8");
+        return AgentMessage::Broken("the line is not UTF-8");
     };
-    let Some(envelope) = object::<Envelope<'_>>(text) else {
-        return Incoming::Broken("the line is not one message of JSON-RPC");
+    let Some(envelope) = object::<RpcEnvelope<'_>>(text) else {
+        return AgentMessage::Broken("the line is not one message of JSON-RPC");
     };
     let params = envelope.params.map(RawValue::get);
-    let params: Params<'_> = params.and_then(object).unwrap_or_default();
+    let params: McpRequestParams<'_> = params.and_then(object).unwrap_or_default();
     let Some(method) = envelope.method else {
-        return Incoming::Other;
+        return AgentMessage::Other;
     };
     let Some(id) = envelope.id else {
         return match params.request_id {
             Some(id) if method == "notifications/cancelled" => {
-                Incoming::Cancelled(id.get().to_owned())
+                AgentMessage::Cancelled(id.get().to_owned())
             }
-            _ => Incoming::Other,
+            _ => AgentMessage::Other,
         };
     };
     let meta = params.meta.unwrap_or_default();
-    Incoming::Request(Request {
+    AgentMessage::Request(McpRequest {
         id: id.get().to_owned(),
         tool: params
             .name
@@ -131,7 +131,7 @@ pub(super) fn read(line: &[u8]) -> Incoming {
 
 /// A message of the host.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outgoing {
+pub(super) enum HostMessage {
     /// The answer.
     Answer,
     /// The host ended before it could answer.
@@ -148,7 +148,7 @@ pub(super) enum Outgoing {
 const HOST_ENDS: i64 = -32_099;
 
 #[derive(Deserialize)]
-struct Reply<'a> {
+struct HostReply<'a> {
     #[serde(borrow)]
     jsonrpc: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -160,23 +160,23 @@ struct Reply<'a> {
 }
 
 /// What a message of the host is, as far as it matters here.
-pub(super) fn read_reply(text: &str) -> Outgoing {
-    let Some(reply) = object::<Reply<'_>>(text) else {
-        return Outgoing::Broken;
+pub(super) fn read_host_message(text: &str) -> HostMessage {
+    let Some(reply) = object::<HostReply<'_>>(text) else {
+        return HostMessage::Broken;
     };
     let inner = |raw: Option<&RawValue>| -> Value {
         raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
             .unwrap_or_default()
     };
     match reply.method.as_deref() {
-        _ if reply.jsonrpc != "2.0" => Outgoing::Broken,
-        None if inner(reply.error)["code"] == HOST_ENDS => Outgoing::HostEnds,
-        None => Outgoing::Answer,
+        _ if reply.jsonrpc != "2.0" => HostMessage::Broken,
+        None if inner(reply.error)["code"] == HOST_ENDS => HostMessage::HostEnds,
+        None => HostMessage::Answer,
         Some("notifications/progress") => {
-            let words = inner(reply.params)["message"].as_str().map(str::to_owned);
-            Outgoing::Progress(words)
+            let message = inner(reply.params)["message"].as_str().map(str::to_owned);
+            HostMessage::Progress(message)
         }
-        Some(_) => Outgoing::Other,
+        Some(_) => HostMessage::Other,
     }
 }
 

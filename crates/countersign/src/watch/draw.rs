@@ -5,8 +5,9 @@
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::screen::{Content, Item, Link, Mode, Screen};
-use crate::{describe, duration, output, shown};
+use super::screen::{HostPresence, InboxContent, InboxItem, InputMode, WatchScreen};
+use crate::render::{approvals, escape};
+use crate::{duration, output};
 
 /// Where values begin: the longest name, and two columns for marks.
 const LABEL: usize = 11;
@@ -16,10 +17,10 @@ const HEIGHT_MIN: usize = 10;
 /// What the host said about a refusal must not push the ask itself off the screen.
 const NOTE_LINES_MAX: usize = 2;
 /// Nor must broken files and bypasses.
-const CARE_LINES_MAX: usize = 3;
+const WARNING_LINES_MAX: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(super) enum LineTone {
     Plain,
     Strong,
     Faint,
@@ -27,31 +28,31 @@ pub(super) enum Tone {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct ScreenLine {
     pub(super) text: String,
-    pub(super) tone: Tone,
+    pub(super) tone: LineTone,
 }
 
-fn line(text: impl Into<String>, tone: Tone) -> Line {
-    Line {
+fn line(text: impl Into<String>, tone: LineTone) -> ScreenLine {
+    ScreenLine {
         text: text.into(),
         tone,
     }
 }
 
 /// A picture, and how much of the selected item it holds.
-pub(super) struct Picture {
-    pub(super) lines: Vec<Line>,
+pub(super) struct ScreenFrame {
+    pub(super) lines: Vec<ScreenLine>,
     /// Lines that fit, and lines there are.
     pub(super) page: usize,
     pub(super) body: usize,
 }
 
-pub(super) fn draw(screen: &Screen, width: usize, height: usize) -> Picture {
+pub(super) fn draw(screen: &WatchScreen, width: usize, height: usize) -> ScreenFrame {
     if width < WIDTH_MIN || height < HEIGHT_MIN {
-        let words = output::cut("the window is too small", width);
-        return Picture {
-            lines: vec![line(words, Tone::Plain)],
+        let text = output::truncate("the window is too small", width);
+        return ScreenFrame {
+            lines: vec![line(text, LineTone::Plain)],
             page: 0,
             body: 1,
         };
@@ -62,7 +63,11 @@ pub(super) fn draw(screen: &Screen, width: usize, height: usize) -> Picture {
         .map(|item| body(item, screen, width))
         .unwrap_or_default();
     // On a small screen the ask needs the room.
-    let cares = cares(screen, width, if height < 16 { 1 } else { CARE_LINES_MAX });
+    let cares = warning_lines(
+        screen,
+        width,
+        if height < 16 { 1 } else { WARNING_LINES_MAX },
+    );
     let rest = height.saturating_sub(cares.len());
     let list = list(screen, width, (rest / 3).max(1));
     let page = height.saturating_sub(2 + cares.len() + list.len() + footer.len());
@@ -73,32 +78,32 @@ pub(super) fn draw(screen: &Screen, width: usize, height: usize) -> Picture {
     lines.extend(list);
     lines.push(divider(screen, width, scroll, page, total));
     lines.extend(body.into_iter().skip(scroll).take(page));
-    lines.resize(height - footer.len(), line("", Tone::Plain));
+    lines.resize(height - footer.len(), line("", LineTone::Plain));
     lines.extend(footer);
-    Picture {
+    ScreenFrame {
         lines,
         page,
         body: total,
     }
 }
 
-fn header(screen: &Screen, width: usize) -> Line {
+fn header(screen: &WatchScreen, width: usize) -> ScreenLine {
     let open = || screen.items.iter().filter(|item| item.ended.is_none());
     let asks = open()
-        .filter(|item| matches!(item.content, Content::Ask(_)))
+        .filter(|item| matches!(item.content, InboxContent::Ask(_)))
         .count();
     let questions = open().count() - asks;
     let link = match screen.link {
-        Link::Up => "connected",
-        Link::Lost => "THE HOST IS GONE, waiting for it",
+        HostPresence::Up => "connected",
+        HostPresence::Lost => "THE HOST IS GONE, waiting for it",
     };
     let text = format!("countersign  asks: {asks}  questions: {questions}  {link}");
-    line(output::cut(&text, width), Tone::Strong)
+    line(output::truncate(&text, width), LineTone::Strong)
 }
 
 /// What must be seen whatever is selected, within bounds: the ask itself comes first.
-fn cares(screen: &Screen, width: usize, lines_max: usize) -> Vec<Line> {
-    let all = screen.cares.lines(screen.wall);
+fn warning_lines(screen: &WatchScreen, width: usize, lines_max: usize) -> Vec<ScreenLine> {
+    let all = screen.warnings.lines(screen.wall);
     let fits = if all.len() > lines_max {
         lines_max - 1
     } else {
@@ -106,20 +111,20 @@ fn cares(screen: &Screen, width: usize, lines_max: usize) -> Vec<Line> {
     };
     let more = all.len() - fits;
     let shown = all.iter().take(fits);
-    let mut lines: Vec<Line> = shown
-        .map(|words| line(output::cut(words, width), Tone::Strong))
+    let mut lines: Vec<ScreenLine> = shown
+        .map(|text| line(output::truncate(text, width), LineTone::Strong))
         .collect();
     if more > 0 {
-        let words = format!("{more} MORE WARNINGS: see `countersign status`");
-        lines.push(line(output::cut(&words, width), Tone::Strong));
+        let text = format!("{more} MORE WARNINGS: see `countersign status`");
+        lines.push(line(output::truncate(&text, width), LineTone::Strong));
     }
     lines
 }
 
 /// The list, moved so that the selected row is in it.
-fn list(screen: &Screen, width: usize, rows_max: usize) -> Vec<Line> {
+fn list(screen: &WatchScreen, width: usize, rows_max: usize) -> Vec<ScreenLine> {
     if screen.items.is_empty() {
-        return vec![line("  nothing waits", Tone::Faint)];
+        return vec![line("  nothing waits", LineTone::Faint)];
     }
     let selected = screen.selected_index().unwrap_or(0);
     let rows = rows_max.min(screen.items.len());
@@ -130,27 +135,37 @@ fn list(screen: &Screen, width: usize, rows_max: usize) -> Vec<Line> {
         .collect()
 }
 
-fn list_line(screen: &Screen, item: &Item, selected: bool, width: usize) -> Line {
+fn list_line(screen: &WatchScreen, item: &InboxItem, selected: bool, width: usize) -> ScreenLine {
     let mark = if selected { '>' } else { ' ' };
     let age = duration::age(screen.wall, item.created_at());
-    let who = output::cut(&item.asker(), 12);
+    let who = output::truncate(&item.asker(), 12);
     let pad = " ".repeat(12 - who.width());
     let what = match &item.ended {
         Some(ended) => format!("ENDED: {ended}"),
         None => item.summary(screen.wall),
     };
-    let id = describe::short_id(item.id());
+    let id = approvals::short_id(item.id());
     let text = format!(
         "{mark} {id}  {:<8}  {age:>4}  {who}{pad}  {what}",
         item.kind()
     );
     line(
-        output::cut(&text, width),
-        if selected { Tone::Reverse } else { Tone::Plain },
+        output::truncate(&text, width),
+        if selected {
+            LineTone::Reverse
+        } else {
+            LineTone::Plain
+        },
     )
 }
 
-fn divider(screen: &Screen, width: usize, scroll: usize, page: usize, total: usize) -> Line {
+fn divider(
+    screen: &WatchScreen,
+    width: usize,
+    scroll: usize,
+    page: usize,
+    total: usize,
+) -> ScreenLine {
     let text = match screen.selected_item() {
         None => String::new(),
         Some(_) if total <= page => "── all of it ".into(),
@@ -165,22 +180,22 @@ fn divider(screen: &Screen, width: usize, scroll: usize, page: usize, total: usi
         }
     };
     let rest = width.saturating_sub(text.width());
-    line(format!("{text}{}", "─".repeat(rest)), Tone::Faint)
+    line(format!("{text}{}", "─".repeat(rest)), LineTone::Faint)
 }
 
 /// The selected item, whole.
-fn body(item: &Item, screen: &Screen, width: usize) -> Vec<Line> {
+fn body(item: &InboxItem, screen: &WatchScreen, width: usize) -> Vec<ScreenLine> {
     let mut lines = Vec::new();
     if let Some(ended) = &item.ended {
-        let words = format!("this ended: {ended}");
+        let text = format!("this ended: {ended}");
         lines.extend(
-            wrap(&words, width)
+            wrap(&text, width)
                 .into_iter()
-                .map(|text| line(text, Tone::Strong)),
+                .map(|text| line(text, LineTone::Strong)),
         );
     }
     let rules = match &screen.mode {
-        Mode::Save { rules, .. } => Some(("to save", saved(rules))),
+        InputMode::Save { rules, .. } => Some(("to save", rules_notice(rules))),
         _ => None,
     };
     for (name, value) in rules.into_iter().chain(item.fields(screen.wall)) {
@@ -190,7 +205,7 @@ fn body(item: &Item, screen: &Screen, width: usize) -> Vec<Line> {
                 if index > 0 {
                     label = format!("{:>width$} ", "↳", width = LABEL - 1);
                 }
-                lines.push(line(format!("{label}{piece}"), Tone::Plain));
+                lines.push(line(format!("{label}{piece}"), LineTone::Plain));
                 label = " ".repeat(LABEL);
             }
         }
@@ -199,8 +214,8 @@ fn body(item: &Item, screen: &Screen, width: usize) -> Vec<Line> {
 }
 
 /// The rules that an allow becomes, and where they will count.
-fn saved(rules: &[String]) -> String {
-    let rules: Vec<_> = rules.iter().map(|rule| shown::line(rule)).collect();
+fn rules_notice(rules: &[String]) -> String {
+    let rules: Vec<_> = rules.iter().map(|rule| escape::line(rule)).collect();
     format!(
         "{}\nfor this project and 30 days (for this session, where there is no project)",
         rules.join("\n")
@@ -225,52 +240,52 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-fn footer(screen: &Screen, width: usize) -> Vec<Line> {
+fn footer(screen: &WatchScreen, width: usize) -> Vec<ScreenLine> {
     let mut lines = Vec::new();
     if let Some(prompt) = prompt(screen, width) {
-        lines.push(line(prompt, Tone::Strong));
+        lines.push(line(prompt, LineTone::Strong));
     }
     if !screen.note.is_empty() {
-        let note = shown::line(&screen.note);
+        let note = escape::line(&screen.note);
         lines.extend(
             wrap(&note, width)
                 .into_iter()
                 .take(NOTE_LINES_MAX)
-                .map(|text| line(text, Tone::Strong)),
+                .map(|text| line(text, LineTone::Strong)),
         );
     }
     lines.extend(
-        words_in_lines(keys(screen), width)
+        wrap_hints(key_hints(screen), width)
             .into_iter()
-            .map(|text| line(text, Tone::Faint)),
+            .map(|text| line(text, LineTone::Faint)),
     );
     lines
 }
 
 /// The line that says what the next key would do.
-fn prompt(screen: &Screen, width: usize) -> Option<String> {
+fn prompt(screen: &WatchScreen, width: usize) -> Option<String> {
     let item = screen.selected_item()?;
-    let id = describe::short_id(item.id());
+    let id = approvals::short_id(item.id());
     let text = match &screen.mode {
-        Mode::Browse => return None,
-        Mode::Confirm { option } => {
+        InputMode::Browse => return None,
+        InputMode::Confirm { option } => {
             format!(
                 "{} {id}? y/n  {}",
-                shown::line(option),
+                escape::line(option),
                 item.summary(screen.wall)
             )
         }
-        Mode::Save { option, rules } => format!(
+        InputMode::Save { option, rules } => format!(
             "{} {id} and save {} rules, shown above? y/n",
-            shown::line(option),
+            escape::line(option),
             rules.len()
         ),
-        Mode::Choose { index } => {
-            let Content::Ask(row) = &item.content else {
+        InputMode::Choose { index } => {
+            let InboxContent::Ask(row) = &item.content else {
                 return None;
             };
             let option = row.options.get(*index).map_or("", String::as_str);
-            let allows = if describe::allows(row, option) {
+            let allows = if approvals::allows(row, option) {
                 " (allows)"
             } else {
                 ""
@@ -278,21 +293,23 @@ fn prompt(screen: &Screen, width: usize) -> Option<String> {
             let total = row.options.len();
             format!(
                 "answer {id} with: {}{allows}  ({} of {total})",
-                shown::line(option),
+                escape::line(option),
                 index + 1
             )
         }
-        Mode::DenyWords { text } => {
-            return Some(typed(&format!("deny {id}, and say: "), text, width));
+        InputMode::TypeDenial { text } => {
+            return Some(input_line(&format!("deny {id}, and say: "), text, width));
         }
-        Mode::AnswerWords { text } => return Some(typed(&format!("answer {id}: "), text, width)),
+        InputMode::TypeAnswer { text } => {
+            return Some(input_line(&format!("answer {id}: "), text, width));
+        }
     };
-    Some(output::cut(&text, width))
+    Some(output::truncate(&text, width))
 }
 
 /// A text that is being typed: its end is what matters.
-fn typed(label: &str, text: &str, width: usize) -> String {
-    let text = shown::line(text);
+fn input_line(label: &str, text: &str, width: usize) -> String {
+    let text = escape::line(text);
     let room = width.saturating_sub(label.width() + 1);
     let mut begin = text.len();
     let mut used = 0;
@@ -306,9 +323,9 @@ fn typed(label: &str, text: &str, width: usize) -> String {
     format!("{label}{}_", &text[begin..])
 }
 
-fn keys(screen: &Screen) -> &'static [&'static str] {
+fn key_hints(screen: &WatchScreen) -> &'static [&'static str] {
     match screen.mode {
-        Mode::Browse => &[
+        InputMode::Browse => &[
             "↑/↓ select",
             "a approve",
             "s save as rule",
@@ -318,16 +335,16 @@ fn keys(screen: &Screen) -> &'static [&'static str] {
             "PgUp/PgDn scroll",
             "q quit",
         ],
-        Mode::Confirm { .. } => &["y yes", "n no"],
-        Mode::Save { .. } => &["y yes", "n no", "PgUp/PgDn scroll"],
-        Mode::Choose { .. } => &["↑/↓ choose", "Enter take it", "Esc back"],
-        Mode::DenyWords { .. } | Mode::AnswerWords { .. } => &["Enter send", "Esc back"],
+        InputMode::Confirm { .. } => &["y yes", "n no"],
+        InputMode::Save { .. } => &["y yes", "n no", "PgUp/PgDn scroll"],
+        InputMode::Choose { .. } => &["↑/↓ choose", "Enter take it", "Esc back"],
+        InputMode::TypeDenial { .. } | InputMode::TypeAnswer { .. } => &["Enter send", "Esc back"],
     }
 }
 
-fn words_in_lines(words: &[&str], width: usize) -> Vec<String> {
+fn wrap_hints(text: &[&str], width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in words {
+    for word in text {
         match lines.last_mut() {
             Some(last) if last.width() + 3 + word.width() <= width => {
                 last.push_str("   ");

@@ -14,12 +14,12 @@ const WAITING: usize = 256;
 const STOP_POLL: Duration = Duration::from_millis(100);
 
 /// Dropping it ends the reading, so that the terminal is another's again.
-pub(super) struct Keyboard {
+pub(super) struct KeyboardReader {
     typed: mpsc::Receiver<(Instant, Event)>,
     stop: Arc<AtomicBool>,
 }
 
-impl Keyboard {
+impl KeyboardReader {
     pub(super) fn open() -> io::Result<Self> {
         let (sender, typed) = mpsc::channel(WAITING);
         let stop = Arc::new(AtomicBool::new(false));
@@ -41,7 +41,7 @@ impl Keyboard {
     }
 }
 
-impl Drop for Keyboard {
+impl Drop for KeyboardReader {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use countersign_protocol::HostApproval;
 
-use super::screen::{Content, Link, Mode, Screen};
-use crate::describe::{self, APPROVE, DENY};
+use super::screen::{HostPresence, InboxContent, InputMode, WatchScreen};
+use crate::render::approvals::{self, APPROVE, DENY};
 
 /// Keys that decide do not count for this long after the selected item appeared or changed.
 pub(super) const SETTLE: Duration = Duration::from_millis(500);
@@ -19,7 +19,7 @@ const UNREAD: &str = "read it to its end first: PgDn";
 const TEXT_CHARS_MAX: usize = 4_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum KeyPress {
     Up,
     Down,
     PageUp,
@@ -34,7 +34,7 @@ pub(super) enum Key {
 
 /// What the loop is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum KeyAction {
     None,
     Quit,
     Resolve {
@@ -51,38 +51,40 @@ pub(super) enum Action {
     },
     Answer {
         id: String,
-        words: String,
+        text: String,
     },
 }
 
-pub(super) fn key(screen: &mut Screen, key: Key, now: Instant) -> Action {
-    if key == Key::Interrupt {
-        return Action::Quit;
+pub(super) fn handle_key(screen: &mut WatchScreen, key: KeyPress, now: Instant) -> KeyAction {
+    if key == KeyPress::Interrupt {
+        return KeyAction::Quit;
     }
     match screen.mode.clone() {
-        Mode::Browse => browse(screen, &key, now),
-        Mode::Confirm { option } => confirm(screen, &key, option, Vec::new(), now),
-        Mode::Save { option, rules } => save(screen, &key, option, rules, now),
-        Mode::Choose { index } => choose(screen, &key, index, now),
-        Mode::DenyWords { text } => typing(screen, key, text, Words::Denial),
-        Mode::AnswerWords { text } => typing(screen, key, text, Words::Answer),
+        InputMode::Browse => browse(screen, &key, now),
+        InputMode::Confirm { option } => confirm(screen, &key, option, Vec::new(), now),
+        InputMode::Save { option, rules } => confirm_rules(screen, &key, option, rules, now),
+        InputMode::Choose { index } => choose(screen, &key, index, now),
+        InputMode::TypeDenial { text } => edit_text(screen, key, text, TextPurpose::Denial),
+        InputMode::TypeAnswer { text } => edit_text(screen, key, text, TextPurpose::Answer),
     }
 }
 
-fn browse(screen: &mut Screen, key: &Key, now: Instant) -> Action {
+fn browse(screen: &mut WatchScreen, key: &KeyPress, now: Instant) -> KeyAction {
     match key {
-        Key::Up => screen.step(false, now),
-        Key::Down => screen.step(true, now),
-        Key::PageUp | Key::PageDown => scroll(screen, key),
-        Key::Char('q') => return Action::Quit,
-        Key::Char(letter @ ('a' | 's' | 'd' | 'm' | 'r')) => return decide(screen, *letter, now),
+        KeyPress::Up => screen.move_selection(false, now),
+        KeyPress::Down => screen.move_selection(true, now),
+        KeyPress::PageUp | KeyPress::PageDown => scroll(screen, key),
+        KeyPress::Char('q') => return KeyAction::Quit,
+        KeyPress::Char(letter @ ('a' | 's' | 'd' | 'm' | 'r')) => {
+            return decide(screen, *letter, now);
+        }
         _ => {}
     }
-    Action::None
+    KeyAction::None
 }
 
-fn scroll(screen: &mut Screen, key: &Key) {
-    if *key == Key::PageUp {
+fn scroll(screen: &mut WatchScreen, key: &KeyPress) {
+    if *key == KeyPress::PageUp {
         screen.scroll = screen.scroll.saturating_sub(page_step(screen));
     } else {
         let last = screen.body.saturating_sub(screen.page);
@@ -91,67 +93,71 @@ fn scroll(screen: &mut Screen, key: &Key) {
 }
 
 /// One line less than a page, so that nothing is jumped over.
-fn page_step(screen: &Screen) -> usize {
+fn page_step(screen: &WatchScreen) -> usize {
     screen.page.saturating_sub(1).max(1)
 }
 
 /// A key that decides, if it may.
-fn decide(screen: &mut Screen, letter: char, now: Instant) -> Action {
+fn decide(screen: &mut WatchScreen, letter: char, now: Instant) -> KeyAction {
     let Some(item) = screen.selected_item().cloned() else {
         screen.note = "nothing is selected".into();
-        return Action::None;
+        return KeyAction::None;
     };
-    if let Some(why) = obstacle(screen, now) {
+    if let Some(why) = why_blocked(screen, now) {
         screen.note = why;
-        return Action::None;
+        return KeyAction::None;
     }
     screen.note.clear();
     match (letter, item.content) {
-        ('a', Content::Ask(row)) => approve(screen, &row, now),
-        ('s', Content::Ask(row)) => return suggest(screen, &row),
-        ('d', Content::Ask(row)) => return deny(screen, &row),
-        ('m', Content::Ask(row)) if can_deny(&row) => {
-            screen.mode = Mode::DenyWords {
+        ('a', InboxContent::Ask(row)) => approve(screen, &row, now),
+        ('s', InboxContent::Ask(row)) => return suggest(screen, &row),
+        ('d', InboxContent::Ask(row)) => return deny(screen, &row),
+        ('m', InboxContent::Ask(row)) if can_deny(&row) => {
+            screen.mode = InputMode::TypeDenial {
                 text: String::new(),
             }
         }
-        ('r', Content::Ask(_)) => screen.mode = Mode::Choose { index: 0 },
-        ('r', Content::Question(_)) => {
-            screen.mode = Mode::AnswerWords {
+        ('r', InboxContent::Ask(_)) => screen.mode = InputMode::Choose { index: 0 },
+        ('r', InboxContent::Question(_)) => {
+            screen.mode = InputMode::TypeAnswer {
                 text: String::new(),
             }
         }
-        (_, Content::Ask(_)) => screen.note = "it has no option `deny`: r to choose another".into(),
-        (_, Content::Question(_)) => screen.note = "a question takes words: r to answer".into(),
+        (_, InboxContent::Ask(_)) => {
+            screen.note = "it has no option `deny`: r to choose another".into();
+        }
+        (_, InboxContent::Question(_)) => {
+            screen.note = "a question takes words: r to answer".into();
+        }
     }
-    Action::None
+    KeyAction::None
 }
 
 /// Why nothing can be decided about the selected item right now.
-fn obstacle(screen: &Screen, now: Instant) -> Option<String> {
+fn why_blocked(screen: &WatchScreen, now: Instant) -> Option<String> {
     let item = screen.selected_item()?;
     if let Some(ended) = &item.ended {
         return Some(format!(
             "{} is over ({ended}): ↑/↓ to go on",
-            describe::short_id(item.id())
+            approvals::short_id(item.id())
         ));
     }
-    if screen.link == Link::Lost {
+    if screen.link == HostPresence::Lost {
         return Some("the host is gone: nothing can be sent".into());
     }
     (now < screen.changed_at + SETTLE)
         .then(|| "that key came too soon and was ignored: read first".into())
 }
 
-fn approve(screen: &mut Screen, row: &HostApproval, now: Instant) {
-    match one_that_allows(row) {
-        Ok(option) => ask_twice(screen, row, option, now),
+fn approve(screen: &mut WatchScreen, row: &HostApproval, now: Instant) {
+    match approving_option(row) {
+        Ok(option) => ask_for_confirmation(screen, row, option, now),
         Err(why) => screen.note = why.into(),
     }
 }
 
-fn one_that_allows(row: &HostApproval) -> Result<&str, &'static str> {
-    match describe::allowing(row).as_slice() {
+fn approving_option(row: &HostApproval) -> Result<&str, &'static str> {
+    match approvals::approving_options(row).as_slice() {
         [] => Err("no option allows it: r to choose an answer"),
         options if options.contains(&APPROVE) => Ok(APPROVE),
         [one] => Ok(one),
@@ -160,11 +166,11 @@ fn one_that_allows(row: &HostApproval) -> Result<&str, &'static str> {
 }
 
 /// The first step of an allow that becomes a rule: which rule it would be.
-fn suggest(screen: &mut Screen, row: &HostApproval) -> Action {
-    let why = match one_that_allows(row) {
+fn suggest(screen: &mut WatchScreen, row: &HostApproval) -> KeyAction {
+    let why = match approving_option(row) {
         Ok(_) if !screen.end_seen => UNREAD,
         Ok(option) => {
-            return Action::Suggest {
+            return KeyAction::Suggest {
                 id: row.id.clone(),
                 option: option.to_owned(),
             };
@@ -172,45 +178,45 @@ fn suggest(screen: &mut Screen, row: &HostApproval) -> Action {
         Err(why) => why,
     };
     screen.note = why.into();
-    Action::None
+    KeyAction::None
 }
 
 /// The second step: the rules stand above the ask, and count only if both were read.
-fn save(
-    screen: &mut Screen,
-    key: &Key,
+fn confirm_rules(
+    screen: &mut WatchScreen,
+    key: &KeyPress,
     option: String,
     rules: Vec<String>,
     now: Instant,
-) -> Action {
+) -> KeyAction {
     match key {
-        Key::PageUp | Key::PageDown => scroll(screen, key),
-        Key::Char('y') | Key::Enter if !screen.end_seen => screen.note = UNREAD.into(),
+        KeyPress::PageUp | KeyPress::PageDown => scroll(screen, key),
+        KeyPress::Char('y') | KeyPress::Enter if !screen.end_seen => screen.note = UNREAD.into(),
         _ => return confirm(screen, key, option, rules, now),
     }
-    Action::None
+    KeyAction::None
 }
 
 /// Shows the question for the second key, if the item was read to its end where that matters.
-fn ask_twice(screen: &mut Screen, row: &HostApproval, option: &str, now: Instant) {
-    if describe::allows(row, option) && !screen.end_seen {
+fn ask_for_confirmation(screen: &mut WatchScreen, row: &HostApproval, option: &str, now: Instant) {
+    if approvals::allows(row, option) && !screen.end_seen {
         screen.note = UNREAD.into();
-        screen.mode = Mode::Browse;
+        screen.mode = InputMode::Browse;
         return;
     }
     screen.prompted_at = now;
-    screen.mode = Mode::Confirm {
+    screen.mode = InputMode::Confirm {
         option: option.to_owned(),
     };
 }
 
 fn can_deny(row: &HostApproval) -> bool {
-    row.options.iter().any(|option| option == DENY) && !describe::allows(row, DENY)
+    row.options.iter().any(|option| option == DENY) && !approvals::allows(row, DENY)
 }
 
-fn deny(screen: &mut Screen, row: &HostApproval) -> Action {
+fn deny(screen: &mut WatchScreen, row: &HostApproval) -> KeyAction {
     if can_deny(row) {
-        return Action::Resolve {
+        return KeyAction::Resolve {
             id: row.id.clone(),
             option: DENY.into(),
             message: None,
@@ -218,37 +224,37 @@ fn deny(screen: &mut Screen, row: &HostApproval) -> Action {
         };
     }
     screen.note = "it has no option `deny`: r to choose another".into();
-    Action::None
+    KeyAction::None
 }
 
 fn confirm(
-    screen: &mut Screen,
-    key: &Key,
+    screen: &mut WatchScreen,
+    key: &KeyPress,
     option: String,
     remember: Vec<String>,
     now: Instant,
-) -> Action {
+) -> KeyAction {
     match key {
-        Key::Char('y') | Key::Enter => {}
-        Key::Char('n' | 'q') | Key::Escape => {
-            screen.mode = Mode::Browse;
+        KeyPress::Char('y') | KeyPress::Enter => {}
+        KeyPress::Char('n' | 'q') | KeyPress::Escape => {
+            screen.mode = InputMode::Browse;
             screen.note = "nothing was sent".into();
-            return Action::None;
+            return KeyAction::None;
         }
-        _ => return Action::None,
+        _ => return KeyAction::None,
     }
-    if let Some(why) = obstacle(screen, now) {
-        screen.mode = Mode::Browse;
+    if let Some(why) = why_blocked(screen, now) {
+        screen.mode = InputMode::Browse;
         screen.note = format!("nothing was sent: {why}");
-        return Action::None;
+        return KeyAction::None;
     }
     if now < screen.prompted_at + PROMPT {
         screen.note = "that key came too soon and was ignored".into();
-        return Action::None;
+        return KeyAction::None;
     }
-    screen.mode = Mode::Browse;
+    screen.mode = InputMode::Browse;
     let id = screen.selected.clone().unwrap_or_default();
-    Action::Resolve {
+    KeyAction::Resolve {
         id,
         option,
         message: None,
@@ -256,45 +262,51 @@ fn confirm(
     }
 }
 
-fn choose(screen: &mut Screen, key: &Key, index: usize, now: Instant) -> Action {
-    let Some(Content::Ask(row)) = screen.selected_item().map(|item| item.content.clone()) else {
-        screen.mode = Mode::Browse;
-        return Action::None;
+fn choose(screen: &mut WatchScreen, key: &KeyPress, index: usize, now: Instant) -> KeyAction {
+    let Some(InboxContent::Ask(row)) = screen.selected_item().map(|item| item.content.clone())
+    else {
+        screen.mode = InputMode::Browse;
+        return KeyAction::None;
     };
     let last = row.options.len().saturating_sub(1);
     match key {
-        Key::Up => {
-            screen.mode = Mode::Choose {
+        KeyPress::Up => {
+            screen.mode = InputMode::Choose {
                 index: index.saturating_sub(1),
             }
         }
-        Key::Down => {
-            screen.mode = Mode::Choose {
+        KeyPress::Down => {
+            screen.mode = InputMode::Choose {
                 index: (index + 1).min(last),
             }
         }
-        Key::Escape | Key::Char('q') => screen.mode = Mode::Browse,
-        Key::Enter => {
+        KeyPress::Escape | KeyPress::Char('q') => screen.mode = InputMode::Browse,
+        KeyPress::Enter => {
             if let Some(option) = row.options.get(index) {
-                ask_twice(screen, &row, option, now);
+                ask_for_confirmation(screen, &row, option, now);
             }
         }
         _ => {}
     }
-    Action::None
+    KeyAction::None
 }
 
 #[derive(Clone, Copy)]
-enum Words {
+enum TextPurpose {
     Denial,
     Answer,
 }
 
 /// Typing goes on even if the item ended meanwhile, so that no letter turns into a command.
-fn typing(screen: &mut Screen, key: Key, mut text: String, words: Words) -> Action {
+fn edit_text(
+    screen: &mut WatchScreen,
+    key: KeyPress,
+    mut text: String,
+    purpose: TextPurpose,
+) -> KeyAction {
     match key {
-        Key::Char(c) if text.chars().count() < TEXT_CHARS_MAX => text.push(c),
-        Key::Paste(pasted) => {
+        KeyPress::Char(c) if text.chars().count() < TEXT_CHARS_MAX => text.push(c),
+        KeyPress::Paste(pasted) => {
             let room = TEXT_CHARS_MAX.saturating_sub(text.chars().count());
             text.extend(
                 pasted
@@ -303,51 +315,51 @@ fn typing(screen: &mut Screen, key: Key, mut text: String, words: Words) -> Acti
                     .take(room),
             );
         }
-        Key::Backspace => drop(text.pop()),
-        Key::Escape => {
-            screen.mode = Mode::Browse;
+        KeyPress::Backspace => drop(text.pop()),
+        KeyPress::Escape => {
+            screen.mode = InputMode::Browse;
             screen.note = "nothing was sent".into();
-            return Action::None;
+            return KeyAction::None;
         }
-        Key::Enter => return send(screen, &text, words),
+        KeyPress::Enter => return submit_text(screen, &text, purpose),
         _ => {}
     }
-    screen.mode = match words {
-        Words::Denial => Mode::DenyWords { text },
-        Words::Answer => Mode::AnswerWords { text },
+    screen.mode = match purpose {
+        TextPurpose::Denial => InputMode::TypeDenial { text },
+        TextPurpose::Answer => InputMode::TypeAnswer { text },
     };
-    Action::None
+    KeyAction::None
 }
 
-fn send(screen: &mut Screen, text: &str, words: Words) -> Action {
+fn submit_text(screen: &mut WatchScreen, text: &str, purpose: TextPurpose) -> KeyAction {
     let text = text.trim();
     let over = screen
         .selected_item()
         .is_none_or(|item| item.ended.is_some());
     if over {
-        screen.mode = Mode::Browse;
+        screen.mode = InputMode::Browse;
         screen.note = "nothing was sent: it ended elsewhere".into();
-        return Action::None;
+        return KeyAction::None;
     }
-    if text.is_empty() || screen.link == Link::Lost {
+    if text.is_empty() || screen.link == HostPresence::Lost {
         screen.note = match screen.link {
-            Link::Up => "type some words first, or Esc to go back".into(),
-            Link::Lost => "the host is gone: nothing can be sent".into(),
+            HostPresence::Up => "type some words first, or Esc to go back".into(),
+            HostPresence::Lost => "the host is gone: nothing can be sent".into(),
         };
-        return Action::None;
+        return KeyAction::None;
     }
-    screen.mode = Mode::Browse;
+    screen.mode = InputMode::Browse;
     let id = screen.selected.clone().unwrap_or_default();
-    match words {
-        Words::Denial => Action::Resolve {
+    match purpose {
+        TextPurpose::Denial => KeyAction::Resolve {
             id,
             option: DENY.into(),
             message: Some(text.to_owned()),
             remember: Vec::new(),
         },
-        Words::Answer => Action::Answer {
+        TextPurpose::Answer => KeyAction::Answer {
             id,
-            words: text.to_owned(),
+            text: text.to_owned(),
         },
     }
 }

@@ -5,23 +5,23 @@ use std::time::{Duration, Instant};
 use countersign_protocol::{HostApproval, Time};
 
 use super::draw::draw;
-use super::keys::{Action, Key, PROMPT, SETTLE, key};
-use super::screen::{Item, Link, Mode, Screen};
-use crate::sample;
+use super::keys::{KeyAction, KeyPress, PROMPT, SETTLE, handle_key};
+use super::screen::{HostPresence, InboxItem, InputMode, WatchScreen};
+use crate::test_rows;
 
 const ASK: &str = "approval-aaaa11112222";
 
-fn screen(start: Instant) -> Screen {
-    let mut screen = Screen::new(start, Time(181_000_000));
-    screen.take(Item::ask(sample::approval()), start);
-    screen.take(Item::question(sample::question()), start);
+fn screen(start: Instant) -> WatchScreen {
+    let mut screen = WatchScreen::new(start, Time(181_000_000));
+    screen.update_item(InboxItem::ask(test_rows::approval()), start);
+    screen.update_item(InboxItem::question(test_rows::question()), start);
     screen
 }
 
 /// Draws as the loop does, so that the screen knows what was seen.
-fn picture(screen: &mut Screen, width: usize, height: usize) -> String {
+fn picture(screen: &mut WatchScreen, width: usize, height: usize) -> String {
     let picture = draw(screen, width, height);
-    screen.drawn(picture.page, picture.body);
+    screen.record_drawn(picture.page, picture.body);
     assert_eq!(picture.lines.len(), height);
     let lines: Vec<_> = picture
         .lines
@@ -31,8 +31,8 @@ fn picture(screen: &mut Screen, width: usize, height: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-fn approve_of(id: &str) -> Action {
-    Action::Resolve {
+fn approve_of(id: &str) -> KeyAction {
+    KeyAction::Resolve {
         id: id.into(),
         option: "approve".into(),
         message: None,
@@ -70,13 +70,13 @@ r answer or choose   PgUp/PgDn scroll   q quit
 #[test]
 fn a_long_command_is_broken_with_a_mark_and_scrolled() {
     let start = Instant::now();
-    let mut screen = Screen::new(start, Time(1_000_000));
+    let mut screen = WatchScreen::new(start, Time(1_000_000));
     let command = format!("echo {}\\nrm -rf x", "0123456789".repeat(5));
-    let input = Some(sample::raw(&format!("{{\"command\":\"{command}\"}}")));
-    screen.take(
-        Item::ask(HostApproval {
+    let input = Some(test_rows::raw(&format!("{{\"command\":\"{command}\"}}")));
+    screen.update_item(
+        InboxItem::ask(HostApproval {
             input,
-            ..sample::approval()
+            ..test_rows::approval()
         }),
         start,
     );
@@ -103,8 +103,8 @@ fn the_second_key_is_asked_for_with_what_will_run() {
     let mut screen = screen(start);
     picture(&mut screen, 72, 20);
     assert_eq!(
-        key(&mut screen, Key::Char('a'), start + SETTLE),
-        Action::None
+        handle_key(&mut screen, KeyPress::Char('a'), start + SETTLE),
+        KeyAction::None
     );
     let shown = picture(&mut screen, 72, 20);
     let last: Vec<_> = shown.lines().rev().take(2).collect();
@@ -116,7 +116,7 @@ fn the_second_key_is_asked_for_with_what_will_run() {
         ]
     );
     assert_eq!(
-        key(&mut screen, Key::Char('y'), start + SETTLE + PROMPT),
+        handle_key(&mut screen, KeyPress::Char('y'), start + SETTLE + PROMPT),
         approve_of(ASK)
     );
 }
@@ -130,8 +130,11 @@ fn a_key_right_after_an_ask_appeared_decides_nothing() {
         let early = (start + SETTLE)
             .checked_sub(Duration::from_millis(1))
             .unwrap();
-        assert_eq!(key(&mut screen, Key::Char(letter), early), Action::None);
-        assert_eq!(screen.mode, Mode::Browse, "{letter}");
+        assert_eq!(
+            handle_key(&mut screen, KeyPress::Char(letter), early),
+            KeyAction::None
+        );
+        assert_eq!(screen.mode, InputMode::Browse, "{letter}");
     }
 }
 
@@ -142,21 +145,27 @@ fn moving_to_another_ask_also_takes_time_to_read() {
     let second = HostApproval {
         id: "approval-cccc".into(),
         sequence: 9,
-        ..sample::approval()
+        ..test_rows::approval()
     };
-    screen.take(Item::ask(second), start);
+    screen.update_item(InboxItem::ask(second), start);
     let later = start + SETTLE;
-    key(&mut screen, Key::Down, later);
-    key(&mut screen, Key::Down, later);
+    handle_key(&mut screen, KeyPress::Down, later);
+    handle_key(&mut screen, KeyPress::Down, later);
     picture(&mut screen, 72, 20);
-    assert_eq!(key(&mut screen, Key::Char('d'), later), Action::None);
-    let denied = Action::Resolve {
+    assert_eq!(
+        handle_key(&mut screen, KeyPress::Char('d'), later),
+        KeyAction::None
+    );
+    let denied = KeyAction::Resolve {
         id: "approval-cccc".into(),
         option: "deny".into(),
         message: None,
         remember: Vec::new(),
     };
-    assert_eq!(key(&mut screen, Key::Char('d'), later + SETTLE), denied);
+    assert_eq!(
+        handle_key(&mut screen, KeyPress::Char('d'), later + SETTLE),
+        denied
+    );
 }
 
 #[test]
@@ -165,26 +174,26 @@ fn typed_ahead_keys_do_not_confirm() {
     let mut screen = screen(start);
     picture(&mut screen, 72, 20);
     let later = start + SETTLE;
-    key(&mut screen, Key::Char('a'), later);
+    handle_key(&mut screen, KeyPress::Char('a'), later);
     assert_eq!(
-        key(
+        handle_key(
             &mut screen,
-            Key::Char('y'),
+            KeyPress::Char('y'),
             later + Duration::from_millis(5)
         ),
-        Action::None
+        KeyAction::None
     );
     assert_eq!(
-        key(&mut screen, Key::Char('a'), later + PROMPT),
-        Action::None
+        handle_key(&mut screen, KeyPress::Char('a'), later + PROMPT),
+        KeyAction::None
     );
     assert_eq!(
-        key(&mut screen, Key::Char('n'), later + PROMPT),
-        Action::None
+        handle_key(&mut screen, KeyPress::Char('n'), later + PROMPT),
+        KeyAction::None
     );
     assert_eq!(
-        key(&mut screen, Key::Char('y'), later + PROMPT),
-        Action::None
+        handle_key(&mut screen, KeyPress::Char('y'), later + PROMPT),
+        KeyAction::None
     );
 }
 
@@ -194,10 +203,10 @@ fn pasted_text_decides_nothing() {
     let mut screen = screen(start);
     picture(&mut screen, 72, 20);
     assert_eq!(
-        key(&mut screen, Key::Paste("ay\n".into()), start + SETTLE),
-        Action::None
+        handle_key(&mut screen, KeyPress::Paste("ay\n".into()), start + SETTLE),
+        KeyAction::None
     );
-    assert_eq!(screen.mode, Mode::Browse);
+    assert_eq!(screen.mode, InputMode::Browse);
 }
 
 #[test]
@@ -206,21 +215,24 @@ fn what_does_not_fit_must_be_read_to_its_end() {
     let mut screen = screen(start);
     picture(&mut screen, 72, 13);
     let later = start + SETTLE;
-    assert_eq!(key(&mut screen, Key::Char('a'), later), Action::None);
+    assert_eq!(
+        handle_key(&mut screen, KeyPress::Char('a'), later),
+        KeyAction::None
+    );
     assert_eq!(
         (screen.mode.clone(), screen.note.as_str()),
-        (Mode::Browse, "read it to its end first: PgDn")
+        (InputMode::Browse, "read it to its end first: PgDn")
     );
-    key(&mut screen, Key::PageDown, later);
+    handle_key(&mut screen, KeyPress::PageDown, later);
     picture(&mut screen, 72, 13);
     assert!(!screen.end_seen, "one page is not enough here");
-    key(&mut screen, Key::PageDown, later);
+    handle_key(&mut screen, KeyPress::PageDown, later);
     picture(&mut screen, 72, 13);
     assert!(screen.end_seen);
-    key(&mut screen, Key::Char('a'), later);
+    handle_key(&mut screen, KeyPress::Char('a'), later);
     assert_eq!(
         screen.mode,
-        Mode::Confirm {
+        InputMode::Confirm {
             option: "approve".into()
         }
     );
@@ -231,7 +243,7 @@ fn a_new_size_begins_the_reading_again() {
     let start = Instant::now();
     let mut screen = screen(start);
     picture(&mut screen, 72, 20);
-    screen.resized();
+    screen.restart_reading();
     picture(&mut screen, 72, 13);
     assert!(!screen.end_seen);
 }
@@ -241,9 +253,9 @@ fn in_a_window_too_small_to_read_nothing_is_approved() {
     let start = Instant::now();
     let mut screen = screen(start);
     let picture = draw(&screen, 30, 5);
-    screen.drawn(picture.page, picture.body);
-    key(&mut screen, Key::Char('a'), start + SETTLE);
-    assert_eq!(screen.mode, Mode::Browse);
+    screen.record_drawn(picture.page, picture.body);
+    handle_key(&mut screen, KeyPress::Char('a'), start + SETTLE);
+    assert_eq!(screen.mode, InputMode::Browse);
 }
 
 #[test]
@@ -252,26 +264,26 @@ fn an_ask_that_ended_elsewhere_says_so_and_takes_no_key() {
     let mut screen = screen(start);
     picture(&mut screen, 72, 20);
     let later = start + SETTLE;
-    key(&mut screen, Key::Char('a'), later);
+    handle_key(&mut screen, KeyPress::Char('a'), later);
     let ended = HostApproval {
         state: "denied".into(),
-        resolved_by: Some(sample::who("ada", "operator")),
-        ..sample::approval()
+        resolved_by: Some(test_rows::who("ada", "operator")),
+        ..test_rows::approval()
     };
-    screen.take(Item::ask(ended), later);
+    screen.update_item(InboxItem::ask(ended), later);
     let shown = picture(&mut screen, 72, 24);
     assert!(
         shown.contains("> aaaa1111  ask         3m  builder       ENDED: denied by ada\n"),
         "{shown}"
     );
     assert_eq!(
-        key(&mut screen, Key::Char('y'), later + PROMPT + SETTLE),
-        Action::None
+        handle_key(&mut screen, KeyPress::Char('y'), later + PROMPT + SETTLE),
+        KeyAction::None
     );
-    assert_eq!(screen.mode, Mode::Browse);
+    assert_eq!(screen.mode, InputMode::Browse);
     assert_eq!(
-        key(&mut screen, Key::Char('d'), later + PROMPT + SETTLE),
-        Action::None
+        handle_key(&mut screen, KeyPress::Char('d'), later + PROMPT + SETTLE),
+        KeyAction::None
     );
     assert_eq!(screen.selected.as_deref(), Some(ASK));
 }
@@ -282,27 +294,36 @@ fn words_in_the_making_never_turn_into_commands() {
     let mut screen = screen(start);
     picture(&mut screen, 72, 20);
     let later = start + SETTLE;
-    key(&mut screen, Key::Char('m'), later);
+    handle_key(&mut screen, KeyPress::Char('m'), later);
     for c in "not q".chars() {
-        assert_eq!(key(&mut screen, Key::Char(c), later), Action::None);
+        assert_eq!(
+            handle_key(&mut screen, KeyPress::Char(c), later),
+            KeyAction::None
+        );
     }
-    screen.take(
-        Item::ask(HostApproval {
+    screen.update_item(
+        InboxItem::ask(HostApproval {
             state: "expired".into(),
-            ..sample::approval()
+            ..test_rows::approval()
         }),
         later,
     );
     for c in "uite a".chars() {
-        assert_eq!(key(&mut screen, Key::Char(c), later), Action::None);
+        assert_eq!(
+            handle_key(&mut screen, KeyPress::Char(c), later),
+            KeyAction::None
+        );
     }
     assert_eq!(
         screen.mode,
-        Mode::DenyWords {
+        InputMode::TypeDenial {
             text: "not quite a".into()
         }
     );
-    assert_eq!(key(&mut screen, Key::Enter, later), Action::None);
+    assert_eq!(
+        handle_key(&mut screen, KeyPress::Enter, later),
+        KeyAction::None
+    );
     assert_eq!(screen.note, "nothing was sent: it ended elsewhere");
 }
 
@@ -312,23 +333,26 @@ fn a_denial_carries_its_words_and_a_question_its_answer() {
     let mut screen = screen(start);
     picture(&mut screen, 72, 20);
     let later = start + SETTLE;
-    key(&mut screen, Key::Char('m'), later);
-    key(&mut screen, Key::Paste("use\nstaging".into()), later);
-    let denied = Action::Resolve {
+    handle_key(&mut screen, KeyPress::Char('m'), later);
+    handle_key(&mut screen, KeyPress::Paste("use\nstaging".into()), later);
+    let denied = KeyAction::Resolve {
         id: ASK.into(),
         option: "deny".into(),
         remember: Vec::new(),
         message: Some("use staging".into()),
     };
-    assert_eq!(key(&mut screen, Key::Enter, later), denied);
-    key(&mut screen, Key::Down, later);
-    key(&mut screen, Key::Char('r'), later + SETTLE);
-    key(&mut screen, Key::Char('2'), later + SETTLE);
-    let answered = Action::Answer {
+    assert_eq!(handle_key(&mut screen, KeyPress::Enter, later), denied);
+    handle_key(&mut screen, KeyPress::Down, later);
+    handle_key(&mut screen, KeyPress::Char('r'), later + SETTLE);
+    handle_key(&mut screen, KeyPress::Char('2'), later + SETTLE);
+    let answered = KeyAction::Answer {
         id: "question-bbbb11112222".into(),
-        words: "2".into(),
+        text: "2".into(),
     };
-    assert_eq!(key(&mut screen, Key::Enter, later + SETTLE), answered);
+    assert_eq!(
+        handle_key(&mut screen, KeyPress::Enter, later + SETTLE),
+        answered
+    );
 }
 
 #[test]
@@ -337,18 +361,18 @@ fn choosing_an_option_that_allows_follows_the_same_rules() {
     let mut screen = screen(start);
     picture(&mut screen, 72, 13);
     let later = start + SETTLE;
-    key(&mut screen, Key::Char('r'), later);
-    key(&mut screen, Key::Enter, later);
+    handle_key(&mut screen, KeyPress::Char('r'), later);
+    handle_key(&mut screen, KeyPress::Enter, later);
     assert_eq!(
         (screen.mode.clone(), screen.end_seen),
-        (Mode::Browse, false)
+        (InputMode::Browse, false)
     );
-    key(&mut screen, Key::Char('r'), later);
-    key(&mut screen, Key::Down, later);
-    key(&mut screen, Key::Enter, later);
+    handle_key(&mut screen, KeyPress::Char('r'), later);
+    handle_key(&mut screen, KeyPress::Down, later);
+    handle_key(&mut screen, KeyPress::Enter, later);
     assert_eq!(
         screen.mode,
-        Mode::Confirm {
+        InputMode::Confirm {
             option: "deny".into()
         }
     );
@@ -359,10 +383,10 @@ fn without_a_host_nothing_is_sent() {
     let start = Instant::now();
     let mut screen = screen(start);
     picture(&mut screen, 72, 20);
-    screen.link = Link::Lost;
+    screen.link = HostPresence::Lost;
     assert_eq!(
-        key(&mut screen, Key::Char('d'), start + SETTLE),
-        Action::None
+        handle_key(&mut screen, KeyPress::Char('d'), start + SETTLE),
+        KeyAction::None
     );
     assert_eq!(screen.note, "the host is gone: nothing can be sent");
 }
@@ -372,10 +396,13 @@ fn the_next_ask_after_a_decision_has_its_own_time() {
     let start = Instant::now();
     let mut screen = screen(start);
     let later = start + SETTLE;
-    screen.settled(ASK, "aaaa1111 allowed".into(), later);
+    screen.remove_settled(ASK, "aaaa1111 allowed".into(), later);
     assert_eq!(screen.selected.as_deref(), Some("question-bbbb11112222"));
-    assert_eq!(key(&mut screen, Key::Char('r'), later), Action::None);
-    assert_eq!(screen.mode, Mode::Browse);
+    assert_eq!(
+        handle_key(&mut screen, KeyPress::Char('r'), later),
+        KeyAction::None
+    );
+    assert_eq!(screen.mode, InputMode::Browse);
 }
 
 #[test]
@@ -384,40 +411,46 @@ fn a_rule_is_saved_only_after_it_was_shown_and_confirmed() {
     let mut screen = screen(start);
     picture(&mut screen, 72, 24);
     let now = start + SETTLE;
-    let wanted = Action::Suggest {
+    let wanted = KeyAction::Suggest {
         id: ASK.into(),
         option: "approve".into(),
     };
-    assert_eq!(key(&mut screen, Key::Char('s'), now), wanted);
+    assert_eq!(handle_key(&mut screen, KeyPress::Char('s'), now), wanted);
     let rules = vec!["Bash(cargo test --workspace)".to_owned()];
-    screen.offer(ASK, "approve".into(), rules.clone(), now);
+    screen.show_rule_offer(ASK, "approve".into(), rules.clone(), now);
     let later = now + PROMPT;
-    assert_eq!(key(&mut screen, Key::Char('y'), later), Action::None);
+    assert_eq!(
+        handle_key(&mut screen, KeyPress::Char('y'), later),
+        KeyAction::None
+    );
     assert_eq!(screen.note, "read it to its end first: PgDn");
     let shown = picture(&mut screen, 72, 24);
     assert!(
         shown.contains("to save    Bash(cargo test --workspace)\n"),
         "{shown}"
     );
-    assert_eq!(key(&mut screen, Key::Char('y'), now), Action::None);
-    let saved = Action::Resolve {
+    assert_eq!(
+        handle_key(&mut screen, KeyPress::Char('y'), now),
+        KeyAction::None
+    );
+    let saved = KeyAction::Resolve {
         id: ASK.into(),
         option: "approve".into(),
         message: None,
         remember: rules,
     };
-    assert_eq!(key(&mut screen, Key::Char('y'), later), saved);
+    assert_eq!(handle_key(&mut screen, KeyPress::Char('y'), later), saved);
 }
 
 #[test]
 fn rules_for_something_else_are_not_offered() {
     let start = Instant::now();
     let mut screen = screen(start);
-    screen.offer(
+    screen.show_rule_offer(
         "approval-other",
         "approve".into(),
         vec!["Bash".into()],
         start,
     );
-    assert_eq!(screen.mode, Mode::Browse);
+    assert_eq!(screen.mode, InputMode::Browse);
 }

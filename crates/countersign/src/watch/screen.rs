@@ -9,93 +9,97 @@ use std::time::Instant;
 
 use countersign_protocol::{BypassRow, HostApproval, HostQuestion, RuleProblem, Time};
 
-use crate::{describe, questions_text, rules_text};
+use crate::render::{approvals, questions, rules};
 
 /// One thing that waits for a person.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Content {
+pub(super) enum InboxContent {
     Ask(Box<HostApproval>),
     Question(Box<HostQuestion>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Item {
-    pub(super) content: Content,
+pub(super) struct InboxItem {
+    pub(super) content: InboxContent,
     /// How it ended, once it did.
     pub(super) ended: Option<String>,
 }
 
-impl Item {
+impl InboxItem {
     pub(super) fn ask(row: HostApproval) -> Self {
-        let ended = (row.state != "pending").then(|| describe::ask_state(&row));
+        let ended = (row.state != "pending").then(|| approvals::ask_state(&row));
         Self {
-            content: Content::Ask(Box::new(row)),
+            content: InboxContent::Ask(Box::new(row)),
             ended,
         }
     }
 
     pub(super) fn question(row: HostQuestion) -> Self {
-        let ended = (row.state != "pending").then(|| questions_text::state(&row));
+        let ended = (row.state != "pending").then(|| questions::state(&row));
         Self {
-            content: Content::Question(Box::new(row)),
+            content: InboxContent::Question(Box::new(row)),
             ended,
         }
     }
 
     pub(super) fn id(&self) -> &str {
         match &self.content {
-            Content::Ask(row) => &row.id,
-            Content::Question(row) => &row.id,
+            InboxContent::Ask(row) => &row.id,
+            InboxContent::Question(row) => &row.id,
         }
     }
 
     pub(super) fn kind(&self) -> &'static str {
         match self.content {
-            Content::Ask(_) => "ask",
-            Content::Question(_) => "question",
+            InboxContent::Ask(_) => "ask",
+            InboxContent::Question(_) => "question",
         }
     }
 
     /// Oldest first, and what an orchestrator is asked before people after everything else.
     pub(super) fn order(&self) -> (bool, u64) {
         match &self.content {
-            Content::Ask(row) => (false, row.sequence),
-            Content::Question(row) => (!row.for_people, row.sequence),
+            InboxContent::Ask(row) => (false, row.sequence),
+            InboxContent::Question(row) => (!row.for_people, row.sequence),
         }
     }
 
     pub(super) fn created_at(&self) -> Time {
         match &self.content {
-            Content::Ask(row) => row.created_at,
-            Content::Question(row) => row.created_at,
+            InboxContent::Ask(row) => row.created_at,
+            InboxContent::Question(row) => row.created_at,
         }
     }
 
     pub(super) fn asker(&self) -> String {
         match &self.content {
-            Content::Ask(row) => describe::asker(row.agent_id.as_deref(), row.asked_by.as_ref()),
-            Content::Question(row) => describe::asker(row.agent_id.as_deref(), Some(&row.asked_by)),
+            InboxContent::Ask(row) => {
+                approvals::asker(row.agent_id.as_deref(), row.asked_by.as_ref())
+            }
+            InboxContent::Question(row) => {
+                approvals::asker(row.agent_id.as_deref(), Some(&row.asked_by))
+            }
         }
     }
 
     pub(super) fn summary(&self, now: Time) -> String {
         match &self.content {
-            Content::Ask(row) => describe::summary(row),
-            Content::Question(row) => questions_text::summary(row, now),
+            InboxContent::Ask(row) => approvals::summary(row),
+            InboxContent::Question(row) => questions::summary(row, now),
         }
     }
 
     pub(super) fn fields(&self, now: Time) -> Vec<(&'static str, String)> {
         match &self.content {
-            Content::Ask(row) => describe::ask_fields(row, now),
-            Content::Question(row) => questions_text::fields(row, now),
+            InboxContent::Ask(row) => approvals::ask_fields(row, now),
+            InboxContent::Question(row) => questions::fields(row, now),
         }
     }
 }
 
 /// What the next key means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum InputMode {
     Browse,
     /// `option` is sent after a second key.
     Confirm {
@@ -111,48 +115,48 @@ pub(super) enum Mode {
         index: usize,
     },
     /// Words that go with a denial.
-    DenyWords {
+    TypeDenial {
         text: String,
     },
     /// Words that answer a question.
-    AnswerWords {
+    TypeAnswer {
         text: String,
     },
 }
 
 /// Whether the host is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub(super) enum HostPresence {
     Up,
     Lost,
 }
 
 /// Rule files that are broken, and agents whose asks are not held.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cares {
+pub(super) struct HostWarnings {
     pub(super) problems: Vec<RuleProblem>,
     pub(super) bypassed: Vec<BypassRow>,
     /// Why nothing can be recorded, if nothing can.
     pub(super) store_error: Option<String>,
 }
 
-impl Cares {
+impl HostWarnings {
     /// In words, one line each. A warning that changes nothing is not worth a line here.
     pub(super) fn lines(&self, now: Time) -> Vec<String> {
         let grave = self.problems.iter().filter(|problem| problem.suspends);
         let grave: Vec<RuleProblem> = grave.cloned().collect();
         let lasting = self.bypassed.iter().filter(|row| row.until > now);
         let lasting: Vec<BypassRow> = lasting.cloned().collect();
-        let store = self.store_error.as_deref().map(rules_text::store_warning);
-        let others = rules_text::warnings(&grave, &lasting, now);
+        let store = self.store_error.as_deref().map(rules::store_warning);
+        let others = rules::warnings(&grave, &lasting, now);
         store.into_iter().chain(others).collect()
     }
 }
 
 /// Everything that is drawn, and everything a key can depend on.
 #[derive(Clone, Debug)]
-pub(super) struct Screen {
-    pub(super) items: Vec<Item>,
+pub(super) struct WatchScreen {
+    pub(super) items: Vec<InboxItem>,
     pub(super) selected: Option<String>,
     /// The first line of the selected item that is shown.
     pub(super) scroll: usize,
@@ -165,17 +169,17 @@ pub(super) struct Screen {
     pub(super) changed_at: Instant,
     /// When the question for a second key appeared.
     pub(super) prompted_at: Instant,
-    pub(super) mode: Mode,
+    pub(super) mode: InputMode,
     pub(super) note: String,
     /// What a person must know whatever is selected.
-    pub(super) cares: Cares,
+    pub(super) warnings: HostWarnings,
     /// What agents are called, by id.
     pub(super) names: BTreeMap<String, String>,
-    pub(super) link: Link,
+    pub(super) link: HostPresence,
     pub(super) wall: Time,
 }
 
-impl Screen {
+impl WatchScreen {
     pub(super) fn new(now: Instant, wall: Time) -> Self {
         Self {
             items: Vec::new(),
@@ -186,11 +190,11 @@ impl Screen {
             body: 0,
             changed_at: now,
             prompted_at: now,
-            mode: Mode::Browse,
+            mode: InputMode::Browse,
             note: String::new(),
-            cares: Cares::default(),
+            warnings: HostWarnings::default(),
             names: BTreeMap::new(),
-            link: Link::Up,
+            link: HostPresence::Up,
             wall,
         }
     }
@@ -200,12 +204,12 @@ impl Screen {
         self.items.iter().position(|item| item.id() == id)
     }
 
-    pub(super) fn selected_item(&self) -> Option<&Item> {
+    pub(super) fn selected_item(&self) -> Option<&InboxItem> {
         self.selected_index().map(|index| &self.items[index])
     }
 
     /// Takes in a row that is new, changed or ended.
-    pub(super) fn take(&mut self, item: Item, now: Instant) {
+    pub(super) fn update_item(&mut self, item: InboxItem, now: Instant) {
         let is_selected = self.selected.as_deref() == Some(item.id());
         let known = self.items.iter().position(|known| known.id() == item.id());
         match (known, &item.ended) {
@@ -214,7 +218,7 @@ impl Screen {
                 if ended.is_some() {
                     self.note = format!(
                         "{} ended elsewhere; ↑/↓ to go on",
-                        describe::short_id(item.id())
+                        approvals::short_id(item.id())
                     );
                 }
                 self.items[index] = item;
@@ -228,12 +232,12 @@ impl Screen {
                 self.items.push(item);
             }
         }
-        self.items.sort_by_key(Item::order);
-        self.select_something(now);
+        self.items.sort_by_key(InboxItem::order);
+        self.select_first_if_none(now);
     }
 
     /// A question with the name of the orchestrator it asks.
-    pub(super) fn named(&self, mut row: HostQuestion) -> HostQuestion {
+    pub(super) fn with_orchestrator_name(&self, mut row: HostQuestion) -> HostQuestion {
         if let Some(to) = &mut row.to
             && let Some(name) = self.names.get(to)
         {
@@ -243,7 +247,7 @@ impl Screen {
     }
 
     /// Learns the name of an agent from the fact that it was started.
-    pub(super) fn meet(&mut self, payload: &str) {
+    pub(super) fn record_agent_name(&mut self, payload: &str) {
         #[derive(serde::Deserialize)]
         struct Profile {
             id: String,
@@ -262,13 +266,13 @@ impl Screen {
     pub(super) fn find_question(&self, id: &str) -> Option<&HostQuestion> {
         let found = self.items.iter().find(|item| item.id() == id)?;
         match &found.content {
-            Content::Question(row) if found.ended.is_none() => Some(row),
+            InboxContent::Question(row) if found.ended.is_none() => Some(row),
             _ => None,
         }
     }
 
     /// Takes in everything that is open, after a new connection.
-    pub(super) fn replace(&mut self, open: Vec<Item>, now: Instant) {
+    pub(super) fn replace_items(&mut self, open: Vec<InboxItem>, now: Instant) {
         let is_open = |id: &str| open.iter().any(|item| item.id() == id);
         let selected = self.selected.clone();
         self.items
@@ -280,29 +284,35 @@ impl Screen {
             }
         }
         for item in open {
-            self.take(item, now);
+            self.update_item(item, now);
         }
     }
 
     /// Shows the rules that an allow would become, above the ask they came from. Both are to be read
     /// before the second key counts.
-    pub(super) fn offer(&mut self, id: &str, option: String, rules: Vec<String>, now: Instant) {
+    pub(super) fn show_rule_offer(
+        &mut self,
+        id: &str,
+        option: String,
+        rules: Vec<String>,
+        now: Instant,
+    ) {
         let is_open = self
             .selected_item()
             .is_some_and(|item| item.id() == id && item.ended.is_none());
-        if !is_open || self.mode != Mode::Browse {
+        if !is_open || self.mode != InputMode::Browse {
             return;
         }
-        self.mode = Mode::Save { option, rules };
+        self.mode = InputMode::Save { option, rules };
         self.prompted_at = now;
         self.scroll = 0;
         self.end_seen = false;
     }
 
     /// The person's own decision reached the host: the item goes, the next one is selected.
-    pub(super) fn settled(&mut self, id: &str, note: String, now: Instant) {
+    pub(super) fn remove_settled(&mut self, id: &str, note: String, now: Instant) {
         self.note = note;
-        self.mode = Mode::Browse;
+        self.mode = InputMode::Browse;
         let Some(index) = self.items.iter().position(|item| item.id() == id) else {
             return;
         };
@@ -318,7 +328,7 @@ impl Screen {
     }
 
     /// Moves the selection by a person's key. What ended and is left behind goes.
-    pub(super) fn step(&mut self, down: bool, now: Instant) {
+    pub(super) fn move_selection(&mut self, down: bool, now: Instant) {
         let Some(index) = self.selected_index() else {
             return;
         };
@@ -344,7 +354,7 @@ impl Screen {
     }
 
     /// Remembers what the last drawing showed of the selected item.
-    pub(super) fn drawn(&mut self, page: usize, body: usize) {
+    pub(super) fn record_drawn(&mut self, page: usize, body: usize) {
         self.page = page;
         self.body = body;
         self.scroll = self.scroll.min(body.saturating_sub(page.max(1)));
@@ -352,12 +362,12 @@ impl Screen {
     }
 
     /// The window has another size: lines break elsewhere, so reading begins again.
-    pub(super) fn resized(&mut self) {
+    pub(super) fn restart_reading(&mut self) {
         self.scroll = 0;
         self.end_seen = false;
     }
 
-    fn select_something(&mut self, now: Instant) {
+    fn select_first_if_none(&mut self, now: Instant) {
         if self.selected_index().is_none() {
             let first = self.items.first().map(|item| item.id().to_owned());
             self.select(first, now);
@@ -372,7 +382,7 @@ impl Screen {
         self.scroll = 0;
         self.end_seen = false;
         self.changed_at = now;
-        self.mode = Mode::Browse;
+        self.mode = InputMode::Browse;
     }
 }
 
@@ -381,33 +391,33 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
-    fn ask(id: &str, sequence: u64) -> Item {
-        Item::ask(HostApproval {
+    fn ask(id: &str, sequence: u64) -> InboxItem {
+        InboxItem::ask(HostApproval {
             id: id.into(),
             sequence,
-            ..sample::approval()
+            ..test_rows::approval()
         })
     }
 
-    fn ended(id: &str, sequence: u64) -> Item {
+    fn ended(id: &str, sequence: u64) -> InboxItem {
         let state = "denied".to_owned();
-        Item::ask(HostApproval {
+        InboxItem::ask(HostApproval {
             id: id.into(),
             sequence,
             state,
-            ..sample::approval()
+            ..test_rows::approval()
         })
     }
 
-    fn ids(screen: &Screen) -> Vec<&str> {
-        screen.items.iter().map(Item::id).collect()
+    fn ids(screen: &WatchScreen) -> Vec<&str> {
+        screen.items.iter().map(InboxItem::id).collect()
     }
 
     #[test]
     fn a_broken_file_and_a_bypass_that_lasts_are_told() {
-        let cares = Cares {
+        let cares = HostWarnings {
             problems: vec![RuleProblem {
                 file: "/u/rules.toml".into(),
                 line: Some(1),
@@ -423,9 +433,9 @@ mod tests {
         };
         let told = |now| cares.lines(Time(now)).len();
         assert_eq!((told(0), told(60_000_000)), (2, 1));
-        let lost = Cares {
+        let lost = HostWarnings {
             store_error: Some("it was removed".into()),
-            ..Cares::default()
+            ..HostWarnings::default()
         };
         assert_eq!(
             lost.lines(Time(0)),
@@ -436,17 +446,17 @@ mod tests {
     #[test]
     fn the_selection_stays_when_others_come_and_go() {
         let start = Instant::now();
-        let mut screen = Screen::new(start, Time(0));
-        screen.take(ask("b", 2), start);
+        let mut screen = WatchScreen::new(start, Time(0));
+        screen.update_item(ask("b", 2), start);
         let later = start + Duration::from_secs(1);
-        screen.take(ask("a", 1), later);
-        screen.take(ask("c", 3), later);
+        screen.update_item(ask("a", 1), later);
+        screen.update_item(ask("c", 3), later);
         assert_eq!(
             (ids(&screen), screen.selected.as_deref()),
             (vec!["a", "b", "c"], Some("b"))
         );
         assert_eq!(screen.changed_at, start);
-        screen.take(ended("a", 1), later);
+        screen.update_item(ended("a", 1), later);
         assert_eq!(
             (ids(&screen), screen.selected.as_deref()),
             (vec!["b", "c"], Some("b"))
@@ -457,18 +467,18 @@ mod tests {
     #[test]
     fn an_end_elsewhere_leaves_the_selection_where_it_is() {
         let start = Instant::now();
-        let mut screen = Screen::new(start, Time(0));
-        screen.take(ask("a", 1), start);
-        screen.take(ask("b", 2), start);
+        let mut screen = WatchScreen::new(start, Time(0));
+        screen.update_item(ask("a", 1), start);
+        screen.update_item(ask("b", 2), start);
         let later = start + Duration::from_secs(1);
-        screen.take(ended("a", 1), later);
+        screen.update_item(ended("a", 1), later);
         assert_eq!(
             (ids(&screen), screen.selected.as_deref()),
             (vec!["a", "b"], Some("a"))
         );
         assert_eq!(screen.items[0].ended.as_deref(), Some("denied"));
         assert_eq!(screen.changed_at, later);
-        screen.step(true, later);
+        screen.move_selection(true, later);
         assert_eq!(
             (ids(&screen), screen.selected.as_deref()),
             (vec!["b"], Some("b"))
@@ -478,12 +488,12 @@ mod tests {
     #[test]
     fn after_the_last_one_ended_a_step_finds_what_is_open() {
         let start = Instant::now();
-        let mut screen = Screen::new(start, Time(0));
-        screen.take(ask("b", 2), start);
-        screen.take(ended("b", 2), start);
-        screen.take(ask("a", 1), start);
+        let mut screen = WatchScreen::new(start, Time(0));
+        screen.update_item(ask("b", 2), start);
+        screen.update_item(ended("b", 2), start);
+        screen.update_item(ask("a", 1), start);
         assert_eq!(screen.selected.as_deref(), Some("b"));
-        screen.step(true, start);
+        screen.move_selection(true, start);
         assert_eq!(
             (ids(&screen), screen.selected.as_deref()),
             (vec!["a"], Some("a"))
@@ -493,10 +503,10 @@ mod tests {
     #[test]
     fn a_new_connection_keeps_the_selection_and_marks_what_is_over() {
         let start = Instant::now();
-        let mut screen = Screen::new(start, Time(0));
-        screen.take(ask("a", 1), start);
-        screen.take(ask("b", 2), start);
-        screen.replace(vec![ask("c", 3)], start);
+        let mut screen = WatchScreen::new(start, Time(0));
+        screen.update_item(ask("a", 1), start);
+        screen.update_item(ask("b", 2), start);
+        screen.replace_items(vec![ask("c", 3)], start);
         assert_eq!(
             (ids(&screen), screen.selected.as_deref()),
             (vec!["a", "c"], Some("a"))

@@ -12,12 +12,12 @@ use crossterm::terminal::{
 };
 use crossterm::{cursor, execute, queue};
 
-use super::draw::{Line, Tone};
+use super::draw::{LineTone, ScreenLine};
 
 /// Holds the terminal; dropping it gives the terminal back.
-pub(super) struct Terminal;
+pub(super) struct RawTerminal;
 
-impl Terminal {
+impl RawTerminal {
     pub(super) fn enter() -> io::Result<Self> {
         restore_on_panic();
         enable_raw_mode()?;
@@ -37,15 +37,15 @@ impl Terminal {
         clippy::unused_self,
         reason = "only the holder of the terminal may draw"
     )]
-    pub(super) fn put(&self, lines: &[Line]) -> io::Result<()> {
+    pub(super) fn put(&self, lines: &[ScreenLine]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         queue!(out, BeginSynchronizedUpdate)?;
         for (row, line) in lines.iter().enumerate() {
             let attribute = match line.tone {
-                Tone::Plain => Attribute::Reset,
-                Tone::Strong => Attribute::Bold,
-                Tone::Faint => Attribute::Dim,
-                Tone::Reverse => Attribute::Reverse,
+                LineTone::Plain => Attribute::Reset,
+                LineTone::Strong => Attribute::Bold,
+                LineTone::Faint => Attribute::Dim,
+                LineTone::Reverse => Attribute::Reverse,
             };
             let row = u16::try_from(row).unwrap_or(u16::MAX);
             queue!(
@@ -61,7 +61,7 @@ impl Terminal {
     }
 }
 
-impl Drop for Terminal {
+impl Drop for RawTerminal {
     fn drop(&mut self) {
         restore();
     }

@@ -5,8 +5,8 @@
 
 use serde_json::{Value, json};
 
-use super::spans::{self, Layout, Left, Span};
-use crate::cli::words;
+use super::spans::{self, JsonLayout, JsonSpan, RemovalResult};
+use crate::cli::args;
 
 /// The events that decide, and those that only tell.
 const DECIDING: [&str; 2] = ["PreToolUse", "PermissionRequest"];
@@ -17,14 +17,14 @@ const TELLING_SECONDS: u64 = 10;
 
 /// What our hooks look like.
 #[derive(Clone, Debug)]
-pub(super) struct Ours {
+pub(super) struct HookSpec {
     /// The program, as a shell reads it.
     pub(super) program: String,
     /// How long Claude Code lets a hook take that decides, in seconds.
     pub(super) timeout: u64,
 }
 
-impl Ours {
+impl HookSpec {
     fn group(&self, event: &str) -> Value {
         let decides = DECIDING.contains(&event);
         let timeout = if decides {
@@ -45,10 +45,10 @@ impl Ours {
 }
 
 /// Why a file is left as it is, in words.
-pub(super) type Refusal = String;
+pub(super) type SettingsProblem = String;
 
 /// The text with our hooks in it. `None` stands for no file.
-pub(super) fn install(text: Option<&str>, ours: &Ours) -> Result<String, Refusal> {
+pub(super) fn install(text: Option<&str>, ours: &HookSpec) -> Result<String, SettingsProblem> {
     let mut now = match text {
         Some(text) if is_installed(text, ours)? => return Ok(text.to_owned()),
         Some(text) => uninstall(text)?,
@@ -61,18 +61,18 @@ pub(super) fn install(text: Option<&str>, ours: &Ours) -> Result<String, Refusal
 }
 
 /// The text without our hooks. `None` if nothing is left but what was made for them.
-pub(super) fn uninstall(text: &str) -> Result<Option<String>, Refusal> {
+pub(super) fn uninstall(text: &str) -> Result<Option<String>, SettingsProblem> {
     let mut now = text.to_owned();
     while let Some(place) = find_ours(&now)? {
-        match place.take_out(&now) {
-            Left::Text(text) => now = text,
-            Left::Nothing => return Ok(None),
+        match place.remove_from(&now) {
+            RemovalResult::Text(text) => now = text,
+            RemovalResult::Nothing => return Ok(None),
         }
     }
     Ok(Some(now))
 }
 
-fn is_installed(text: &str, ours: &Ours) -> Result<bool, Refusal> {
+fn is_installed(text: &str, ours: &HookSpec) -> Result<bool, SettingsProblem> {
     let root = parse(text)?;
     let document: Value = serde_json::from_str(&text[root]).unwrap_or_default();
     let has = |event: &str| {
@@ -82,7 +82,7 @@ fn is_installed(text: &str, ours: &Ours) -> Result<bool, Refusal> {
     Ok(DECIDING.into_iter().chain(TELLING).all(has))
 }
 
-fn parse(text: &str) -> Result<Span, Refusal> {
+fn parse(text: &str) -> Result<JsonSpan, SettingsProblem> {
     let root = spans::whole(text)
         .map_err(|error| format!("is not JSON ({error}); comments are not, either"))?;
     if text[root.clone()].starts_with('{') {
@@ -93,30 +93,30 @@ fn parse(text: &str) -> Result<Span, Refusal> {
 }
 
 /// An object or a list, and what is in it.
-struct Container {
-    span: Span,
-    children: Vec<Span>,
+struct JsonContainer {
+    span: JsonSpan,
+    children: Vec<JsonSpan>,
 }
 
-struct Object {
-    container: Container,
+struct JsonObject {
+    container: JsonContainer,
     keys: Vec<String>,
-    values: Vec<Span>,
+    values: Vec<JsonSpan>,
 }
 
-impl Object {
-    fn at(text: &str, span: Span, name: &str) -> Result<Self, Refusal> {
+impl JsonObject {
+    fn at(text: &str, span: JsonSpan, name: &str) -> Result<Self, SettingsProblem> {
         let members = spans::members(text, &span);
         let members = members.ok_or_else(|| format!("has {name} that is no object"))?;
         let children = spans::member_spans(text, &span, &members);
-        let (keys, values): (Vec<String>, Vec<Span>) = members.into_iter().unzip();
+        let (keys, values): (Vec<String>, Vec<JsonSpan>) = members.into_iter().unzip();
         let mut once = keys.clone();
         once.sort_unstable();
         once.dedup();
         if once.len() < keys.len() {
             return Err(format!("has a key twice in {name}"));
         }
-        let container = Container { span, children };
+        let container = JsonContainer { span, children };
         Ok(Self {
             container,
             keys,
@@ -124,28 +124,28 @@ impl Object {
         })
     }
 
-    fn find(&self, key: &str) -> Option<(usize, Span)> {
+    fn find(&self, key: &str) -> Option<(usize, JsonSpan)> {
         let index = self.keys.iter().position(|name| name == key)?;
         Some((index, self.values[index].clone()))
     }
 }
 
-fn list_at(text: &str, span: Span, name: &str) -> Result<Container, Refusal> {
+fn list_at(text: &str, span: JsonSpan, name: &str) -> Result<JsonContainer, SettingsProblem> {
     let children = spans::elements(text, &span);
     let children = children.ok_or_else(|| format!("has {name} that is no list"))?;
-    Ok(Container { span, children })
+    Ok(JsonContainer { span, children })
 }
 
 /// Adds our group to one event, with whatever is missing around it.
-fn add(text: Option<&str>, event: &str, ours: &Ours) -> Result<String, Refusal> {
+fn add(text: Option<&str>, event: &str, ours: &HookSpec) -> Result<String, SettingsProblem> {
     let group = ours.group(event);
     let Some(text) = text else {
         let document = json!({ "hooks": { event: [group] } });
-        return Ok(render(&document, &Layout::of(""), 0) + "\n");
+        return Ok(render(&document, &JsonLayout::of(""), 0) + "\n");
     };
-    let layout = Layout::of(text);
-    let root = Object::at(text, parse(text)?, "settings")?;
-    let put = |container: &Container, item: &str, depth| {
+    let layout = JsonLayout::of(text);
+    let root = JsonObject::at(text, parse(text)?, "settings")?;
+    let put = |container: &JsonContainer, item: &str, depth| {
         let place = (&container.span, container.children.as_slice());
         spans::insert(text, place, item, (&layout, depth))
     };
@@ -153,7 +153,7 @@ fn add(text: Option<&str>, event: &str, ours: &Ours) -> Result<String, Refusal> 
         let item = render(&json!({ event: [group] }), &layout, 1);
         return Ok(put(&root.container, &format!("\"hooks\": {item}"), 1));
     };
-    let hooks = Object::at(text, hooks, "`hooks`")?;
+    let hooks = JsonObject::at(text, hooks, "`hooks`")?;
     let Some((_, groups)) = hooks.find(event) else {
         let item = render(&json!([group]), &layout, 2);
         return Ok(put(&hooks.container, &format!("\"{event}\": {item}"), 2));
@@ -163,7 +163,7 @@ fn add(text: Option<&str>, event: &str, ours: &Ours) -> Result<String, Refusal> 
 }
 
 /// JSON in the file's own layout, its first line where it is put.
-fn render(value: &Value, layout: &Layout, depth: usize) -> String {
+fn render(value: &Value, layout: &JsonLayout, depth: usize) -> String {
     let inner = layout.line(depth + 1);
     let outer = layout.line(depth);
     let joined = |parts: Vec<String>, open: char, close: char| {
@@ -188,25 +188,25 @@ fn render(value: &Value, layout: &Layout, depth: usize) -> String {
 }
 
 /// Where one of our commands is, from the outside in: each container and the child that leads there.
-struct Place(Vec<(Container, usize)>);
+struct HookPosition(Vec<(JsonContainer, usize)>);
 
-impl Place {
+impl HookPosition {
     /// Takes out the innermost child, and containers that came with it.
-    fn take_out(&self, text: &str) -> Left {
+    fn remove_from(&self, text: &str) -> RemovalResult {
         let removed = self.0.iter().rev().map(|(container, index)| {
             spans::remove(text, &container.span, &container.children, *index)
         });
-        let mut removed = removed.filter(|left| *left != Left::Nothing);
-        removed.next().unwrap_or(Left::Nothing)
+        let mut removed = removed.filter(|left| *left != RemovalResult::Nothing);
+        removed.next().unwrap_or(RemovalResult::Nothing)
     }
 }
 
-fn find_ours(text: &str) -> Result<Option<Place>, Refusal> {
-    let root = Object::at(text, parse(text)?, "settings")?;
+fn find_ours(text: &str) -> Result<Option<HookPosition>, SettingsProblem> {
+    let root = JsonObject::at(text, parse(text)?, "settings")?;
     let Some((in_root, hooks)) = root.find("hooks") else {
         return Ok(None);
     };
-    let hooks = Object::at(text, hooks, "`hooks`")?;
+    let hooks = JsonObject::at(text, hooks, "`hooks`")?;
     for (in_hooks, event) in hooks.keys.iter().enumerate() {
         let Some(spans) = spans::elements(text, &hooks.values[in_hooks]) else {
             continue;
@@ -225,18 +225,18 @@ fn find_ours(text: &str) -> Result<Option<Place>, Refusal> {
             if inner.children.len() > 1 {
                 place.push((inner, in_group));
             }
-            return Ok(Some(Place(place)));
+            return Ok(Some(HookPosition(place)));
         }
     }
     Ok(None)
 }
 
 /// The list of hooks of a group, and which of them is ours.
-fn find_in_group(text: &str, group: &Span) -> Option<(Container, usize)> {
-    let group = Object::at(text, group.clone(), "a group").ok()?;
+fn find_in_group(text: &str, group: &JsonSpan) -> Option<(JsonContainer, usize)> {
+    let group = JsonObject::at(text, group.clone(), "a group").ok()?;
     let (_, hooks) = group.find("hooks")?;
     let list = list_at(text, hooks, "a group").ok()?;
-    let is_ours = |span: &Span| {
+    let is_ours = |span: &JsonSpan| {
         let hook: Value = serde_json::from_str(&text[span.clone()]).unwrap_or_default();
         hook["command"].as_str().is_some_and(is_our_command)
     };
@@ -245,7 +245,7 @@ fn find_in_group(text: &str, group: &Span) -> Option<(Container, usize)> {
 }
 
 fn is_our_command(line: &str) -> bool {
-    let Ok(words) = words::split(line) else {
+    let Ok(words) = args::split_command(line) else {
         return false;
     };
     let program = words.first().and_then(|word| word.rsplit('/').next());

@@ -13,18 +13,18 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// A place in a text.
-pub(super) type Span = Range<usize>;
+pub(super) type JsonSpan = Range<usize>;
 
 /// What an object consists of, in order, with each value's place.
-pub(super) fn members(text: &str, object: &Span) -> Option<Vec<(String, Span)>> {
+pub(super) fn members(text: &str, object: &JsonSpan) -> Option<Vec<(String, JsonSpan)>> {
     let part = &text[object.clone()];
-    let found: Members<'_> = serde_json::from_str(part).ok()?;
+    let found: SpannedMembers<'_> = serde_json::from_str(part).ok()?;
     let place = |(key, value): (String, &RawValue)| (key, place_in(text, value));
     Some(found.0.into_iter().map(place).collect())
 }
 
 /// The places of a list's elements.
-pub(super) fn elements(text: &str, list: &Span) -> Option<Vec<Span>> {
+pub(super) fn elements(text: &str, list: &JsonSpan) -> Option<Vec<JsonSpan>> {
     let part = &text[list.clone()];
     let found: Vec<&RawValue> = serde_json::from_str(part).ok()?;
     Some(
@@ -36,34 +36,37 @@ pub(super) fn elements(text: &str, list: &Span) -> Option<Vec<Span>> {
 }
 
 /// The place of the whole document's value.
-pub(super) fn whole(text: &str) -> Result<Span, serde_json::Error> {
+pub(super) fn whole(text: &str) -> Result<JsonSpan, serde_json::Error> {
     let value: &RawValue = serde_json::from_str(text)?;
     Ok(place_in(text, value))
 }
 
-fn place_in(text: &str, value: &RawValue) -> Span {
+fn place_in(text: &str, value: &RawValue) -> JsonSpan {
     let start = value.get().as_ptr() as usize - text.as_ptr() as usize;
     start..start + value.get().len()
 }
 
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+struct SpannedMembers<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for SpannedMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Each<'a>(std::marker::PhantomData<&'a ()>);
         impl<'de: 'a, 'a> Visitor<'de> for Each<'a> {
-            type Value = Members<'a>;
+            type Value = SpannedMembers<'a>;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("an object")
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'a>, M::Error> {
+            fn visit_map<M: MapAccess<'de>>(
+                self,
+                mut map: M,
+            ) -> Result<SpannedMembers<'a>, M::Error> {
                 let mut found = Vec::new();
                 while let Some(member) = map.next_entry::<String, &'a RawValue>()? {
                     found.push(member);
                 }
-                Ok(Members(found))
+                Ok(SpannedMembers(found))
             }
         }
         deserializer.deserialize_map(Each(std::marker::PhantomData))
@@ -72,12 +75,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 
 /// How a text is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct JsonLayout {
     pub(super) line_end: &'static str,
     pub(super) indent: String,
 }
 
-impl Layout {
+impl JsonLayout {
     pub(super) fn of(text: &str) -> Self {
         let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let indented = text.lines().skip(1).find(|line| line.trim_start() != *line);
@@ -99,9 +102,9 @@ impl Layout {
 /// the places `children`.
 pub(super) fn insert(
     text: &str,
-    (container, children): (&Span, &[Span]),
+    (container, children): (&JsonSpan, &[JsonSpan]),
     item: &str,
-    (layout, depth): (&Layout, usize),
+    (layout, depth): (&JsonLayout, usize),
 ) -> String {
     let first = children.first().map_or(container.end, |child| child.start);
     let spread = text[container.start..first].contains('\n');
@@ -115,14 +118,19 @@ pub(super) fn insert(
 
 /// What is left when a child is taken out of a container.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum RemovalResult {
     Text(String),
     /// The container came with the child, and is to be taken out itself.
     Nothing,
 }
 
 /// Takes one child out. `begins` says where each child begins, key included; `ends` where it ends.
-pub(super) fn remove(text: &str, container: &Span, children: &[Span], index: usize) -> Left {
+pub(super) fn remove(
+    text: &str,
+    container: &JsonSpan,
+    children: &[JsonSpan],
+    index: usize,
+) -> RemovalResult {
     let child = &children[index];
     let cut = if let Some(before) = index.checked_sub(1) {
         children[before].end..child.end
@@ -131,13 +139,17 @@ pub(super) fn remove(text: &str, container: &Span, children: &[Span], index: usi
     } else if child.start == container.start + 1 {
         child.clone()
     } else {
-        return Left::Nothing;
+        return RemovalResult::Nothing;
     };
-    Left::Text(format!("{}{}", &text[..cut.start], &text[cut.end..]))
+    RemovalResult::Text(format!("{}{}", &text[..cut.start], &text[cut.end..]))
 }
 
 /// The places of an object's members, keys included.
-pub(super) fn member_spans(text: &str, object: &Span, members: &[(String, Span)]) -> Vec<Span> {
+pub(super) fn member_spans(
+    text: &str,
+    object: &JsonSpan,
+    members: &[(String, JsonSpan)],
+) -> Vec<JsonSpan> {
     let mut from = object.start + 1;
     let mut spans = Vec::with_capacity(members.len());
     for (_, value) in members {
@@ -155,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_is_put_in_and_taken_out_leaves_the_text_as_it_was() {
-        let layout = Layout::of("");
+        let layout = JsonLayout::of("");
         for text in [
             "[]",
             "[ ]",
@@ -172,7 +184,7 @@ mod tests {
             let after = elements(&put, &list).unwrap();
             assert_eq!(after.len(), before.len() + 1, "{put}");
             let left = remove(&put, &list, &after, before.len());
-            assert_eq!(left, Left::Text(text.to_owned()));
+            assert_eq!(left, RemovalResult::Text(text.to_owned()));
         }
     }
 
@@ -181,13 +193,13 @@ mod tests {
         let text = "[ 1 ]";
         let list = whole(text).unwrap();
         let children = elements(text, &list).unwrap();
-        assert_eq!(remove(text, &list, &children, 0), Left::Nothing);
+        assert_eq!(remove(text, &list, &children, 0), RemovalResult::Nothing);
         let text = "[1, 2]";
         let list = whole(text).unwrap();
         let children = elements(text, &list).unwrap();
         assert_eq!(
             remove(text, &list, &children, 0),
-            Left::Text("[2]".to_owned())
+            RemovalResult::Text("[2]".to_owned())
         );
     }
 
@@ -205,10 +217,10 @@ mod tests {
 
     #[test]
     fn the_layout_is_the_texts_own() {
-        let tabs = Layout::of("{\n\t\"a\": 1\n}");
+        let tabs = JsonLayout::of("{\n\t\"a\": 1\n}");
         assert_eq!((tabs.line_end, tabs.indent.as_str()), ("\n", "\t"));
-        let wide = Layout::of("{\r\n    \"a\": 1\r\n}");
+        let wide = JsonLayout::of("{\r\n    \"a\": 1\r\n}");
         assert_eq!((wide.line_end, wide.indent.as_str()), ("\r\n", "    "));
-        assert_eq!(Layout::of("{}").indent, "  ");
+        assert_eq!(JsonLayout::of("{}").indent, "  ");
     }
 }

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use clap::Args;
 use countersign_protocol::{BacktestResult, BacktestRuleParams};
 
-use super::Common;
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{describe, output, shown};
+use super::CommonArgs;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::output;
+use crate::render::{approvals, escape};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -30,7 +31,7 @@ pub(crate) struct BacktestArgs {
     limit: Option<u64>,
 }
 
-pub(super) async fn backtest(common: &Common, args: BacktestArgs) -> Result<Exit, CliError> {
+pub(super) async fn backtest(common: &CommonArgs, args: BacktestArgs) -> Result<CliExit, CliError> {
     let effect = match (args.ask, args.deny) {
         (true, _) => "ask",
         (_, true) => "deny",
@@ -47,14 +48,14 @@ pub(super) async fn backtest(common: &Common, args: BacktestArgs) -> Result<Exit
         .call("host.backtest_rule", &params)
         .await?;
     if common.json {
-        output::put_json(&result)?;
+        output::print_json(&result)?;
     } else {
-        output::put(&text(&result))?;
+        output::print(&text(&result))?;
     }
     Ok(if result.contradicted.is_empty() {
-        Exit::Ok
+        CliExit::Ok
     } else {
-        Exit::AlreadyAnswered
+        CliExit::AlreadyAnswered
     })
 }
 
@@ -80,15 +81,15 @@ fn text(result: &BacktestResult) -> String {
             .verdict
             .parts
             .iter()
-            .map(|part| shown::line(&part.subject).into_owned())
+            .map(|part| escape::line(&part.subject).into_owned())
             .collect();
         let _ = writeln!(
             text,
             "  {}  {} by {}; the rules would {}: {}",
-            describe::short_id(&row.approval_id),
-            shown::line(&row.decided),
-            shown::line(&row.by.name),
-            shown::line(&row.verdict.effect),
+            approvals::short_id(&row.approval_id),
+            escape::line(&row.decided),
+            escape::line(&row.by.name),
+            escape::line(&row.verdict.effect),
             subjects.join("; ")
         );
     }
@@ -100,7 +101,7 @@ mod tests {
     use countersign_protocol::Contradiction;
 
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
     #[test]
     fn every_decision_to_the_contrary_is_named() {
@@ -109,9 +110,9 @@ mod tests {
             already_settled_by_rules: 1,
             contradicted: vec![Contradiction {
                 approval_id: "approval-aaaa11112222".into(),
-                by: sample::who("ada", "operator"),
+                by: test_rows::who("ada", "operator"),
                 decided: "denied".into(),
-                verdict: sample::verdict(),
+                verdict: test_rows::verdict(),
             }],
             examined: 9,
             settled: 4,

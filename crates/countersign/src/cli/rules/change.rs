@@ -9,12 +9,13 @@ use countersign_protocol::{
     RulesResult,
 };
 
-use super::super::{named, words};
-use super::Common;
-use crate::client::{CallError, Client};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{duration, output, rules_text, shown};
+use super::super::{agent_lookup, args};
+use super::CommonArgs;
+use crate::client::{CallError, HostClient};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::render::{escape, rules};
+use crate::{duration, output};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -25,7 +26,7 @@ use crate::{duration, output, rules_text, shown};
 
 Without a scope it counts everywhere. What already waits in the inbox and is covered is settled at
 once. Standing rules belong into rules.toml, where they can be read and reviewed.")]
-pub(crate) struct AddArgs {
+pub(crate) struct AddRuleArgs {
     /// The rule
     rule: String,
     /// It goes ahead (the default)
@@ -58,15 +59,15 @@ pub(crate) struct AddArgs {
 #[command(
     after_help = "Examples:\n  countersign rules remove 1a2b3c4d\n  countersign rules list --json | jq -r '.grants[].id'\n\nA rule that stands in a file is removed by editing the file."
 )]
-pub(crate) struct RemoveArgs {
+pub(crate) struct RemoveRuleArgs {
     /// The grant, from `rules list`; the first characters are enough
     id: String,
 }
 
-pub(super) async fn add(common: &Common, args: AddArgs) -> Result<Exit, CliError> {
+pub(super) async fn add(common: &CommonArgs, args: AddRuleArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let session = match &args.session {
-        Some(agent) => Some(named::agent_id(&mut client, agent).await?),
+        Some(agent) => Some(agent_lookup::find_agent_id(&mut client, agent).await?),
         None => None,
     };
     let effect = match (args.ask, args.deny) {
@@ -74,7 +75,10 @@ pub(super) async fn add(common: &Common, args: AddArgs) -> Result<Exit, CliError
         (_, true) => "deny",
         _ => "allow",
     };
-    let project = args.project.as_deref().map(|dir| words::folder(Some(dir)));
+    let project = args
+        .project
+        .as_deref()
+        .map(|dir| args::absolute_folder(Some(dir)));
     let params = AddRuleParams {
         rule: args.rule,
         effect: Some(effect.into()),
@@ -86,61 +90,64 @@ pub(super) async fn add(common: &Common, args: AddArgs) -> Result<Exit, CliError
     };
     let added: AddedRule = client.call("host.add_rule", &params).await?;
     for warning in &added.warnings {
-        output::say(format_args!("careful: {}", shown::line(warning)));
+        output::print_message(format_args!("careful: {}", escape::line(warning)));
     }
     if common.json {
-        output::put_json(&added)?;
+        output::print_json(&added)?;
     } else {
-        let words = rules_text::grant(&added.grant, duration::now());
-        output::put(&format!("{words}\n"))?;
+        let text = rules::grant(&added.grant, duration::now());
+        output::print(&format!("{text}\n"))?;
         if added.settled > 0 {
-            output::say(format_args!("it settled {} open asks", added.settled));
+            output::print_message(format_args!("it settled {} open asks", added.settled));
         }
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
-pub(super) async fn remove(common: &Common, args: RemoveArgs) -> Result<Exit, CliError> {
+pub(super) async fn remove(common: &CommonArgs, args: RemoveRuleArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let params = RemoveRuleParams { id: args.id };
     let removed: Result<GrantRow, CallError> = client.call("host.remove_rule", &params).await;
     match removed {
-        Ok(row) if common.json => output::put_json(&row)?,
+        Ok(row) if common.json => output::print_json(&row)?,
         Ok(row) => {
-            let (rule, effect) = (shown::line(&row.rule), shown::line(&row.effect));
-            output::put(&format!(
+            let (rule, effect) = (escape::line(&row.rule), escape::line(&row.effect));
+            output::print(&format!(
                 "{} removed: {effect} {rule}\n",
-                shown::line(&row.id)
+                escape::line(&row.id)
             ))?;
         }
         Err(error) if error.reason() == Some(Reason::UnknownRule) => {
-            return Err(in_a_file(&mut client, &params.id)
+            return Err(find_in_files(&mut client, &params.id)
                 .await?
                 .unwrap_or(error.into()));
         }
         Err(error) => return Err(error.into()),
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 /// Says where a rule stands that somebody tried to remove by its text or place.
-async fn in_a_file(client: &mut Client, word: &str) -> Result<Option<CliError>, CliError> {
+async fn find_in_files(client: &mut HostClient, word: &str) -> Result<Option<CliError>, CliError> {
     let params = RulesParams {
-        cwd: Some(words::folder(None)?),
+        cwd: Some(args::absolute_folder(None)?),
     };
     let rules: RulesResult = client.call("host.rules", &params).await?;
-    Ok(rules.files.iter().find_map(|row| stands_there(row, word)))
+    Ok(rules
+        .files
+        .iter()
+        .find_map(|row| file_rule_error(row, word)))
 }
 
-fn stands_there(row: &FileRule, word: &str) -> Option<CliError> {
-    let place = rules_text::place(&row.rule);
+fn file_rule_error(row: &FileRule, word: &str) -> Option<CliError> {
+    let place = rules::location(&row.rule);
     if row.rule.rule != word && !place.ends_with(word) {
         return None;
     }
     Some(CliError::UnknownId {
         what: format!(
             "`{}` is no grant: it stands in {place}",
-            shown::line(&row.rule.rule)
+            escape::line(&row.rule.rule)
         ),
         hint: Some(format!("edit {place}; it counts as soon as it is saved")),
     })
@@ -166,11 +173,11 @@ mod tests {
         };
         for word in ["Bash(make:*)", "rules.toml:4"] {
             assert_eq!(
-                stands_there(&row, word).unwrap().report(),
+                file_rule_error(&row, word).unwrap().report(),
                 "error: `Bash(make:*)` is no grant: it stands in /u/rules.toml:4\n\n\
                  hint: edit /u/rules.toml:4; it counts as soon as it is saved\n"
             );
         }
-        assert!(stands_there(&row, "Bash(ls)").is_none());
+        assert!(file_rule_error(&row, "Bash(ls)").is_none());
     }
 }

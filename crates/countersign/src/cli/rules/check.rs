@@ -6,11 +6,12 @@ use clap::Args;
 use countersign_protocol::{CheckRulesParams, CheckedRules, Raw};
 use serde_json::{Value, json};
 
-use super::super::words;
-use super::{Common, corpus, offline};
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{output, rules_text, shown};
+use super::super::args;
+use super::{CommonArgs, corpus, offline};
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::output;
+use crate::render::{escape, rules};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -25,12 +26,12 @@ host is asked; then it exits with 1 if a case is allowed that must not be, or if
 understood.")]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
-    call: CallArgs,
+    call: ToolCallArgs,
     /// As if this agent asked
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
     /// Judge each case of this JSONL file by its own rules, without a host
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["words", "tool", "input", "cwd", "agent"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "tool", "input", "cwd", "agent"])]
     corpus: Option<PathBuf>,
 }
 
@@ -44,57 +45,57 @@ Always exits with 0. A running host is asked, and counts its grants. Without one
 files count, and what projects allow does not, since nobody can say whether it was trusted.")]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
-    call: CallArgs,
+    call: ToolCallArgs,
 }
 
 /// A tool call to be judged.
 #[derive(Args)]
-struct CallArgs {
+struct ToolCallArgs {
     /// The command; for other tools the path or address. Quote it, so that your shell leaves it alone
     #[arg(value_name = "COMMAND")]
-    words: Vec<String>,
+    text: Vec<String>,
     /// The tool
     #[arg(long, value_name = "NAME", default_value = "Bash")]
     tool: String,
     /// The tool's exact input instead of a command: JSON, or @FILE
-    #[arg(long, value_name = "JSON|@FILE", conflicts_with = "words")]
+    #[arg(long, value_name = "JSON|@FILE", conflicts_with = "text")]
     input: Option<String>,
     /// Where it would run [default: here]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
 
-impl CallArgs {
+impl ToolCallArgs {
     fn params(self, agent_id: Option<String>) -> Result<CheckRulesParams, CliError> {
         let input = match self.input {
-            Some(text) => Some(Raw(words::json_argument(&text)?.into())),
-            None => input_of(&self.tool, &self.words)?,
+            Some(text) => Some(Raw(args::json_argument(&text)?.into())),
+            None => input_of(&self.tool, &self.text)?,
         };
         Ok(CheckRulesParams {
             tool: self.tool,
             input,
-            cwd: Some(words::folder(self.cwd.as_deref())?),
+            cwd: Some(args::absolute_folder(self.cwd.as_deref())?),
             agent_id,
         })
     }
 }
 
 /// The input that a tool gets for what was typed.
-fn input_of(tool: &str, words: &[String]) -> Result<Option<Raw>, CliError> {
+fn input_of(tool: &str, text: &[String]) -> Result<Option<Raw>, CliError> {
     let key = match tool {
         "Bash" => "command",
         "Read" | "Edit" | "Write" => "file_path",
         "WebFetch" => "url",
-        _ if words.is_empty() => return Ok(None),
+        _ if text.is_empty() => return Ok(None),
         _ => return Err(needs_input(tool)),
     };
-    if words.is_empty() {
+    if text.is_empty() {
         return Err(CliError::Usage {
             what: "there is nothing to judge".into(),
             hint: Some("give a command, like `countersign rules check 'git status'`".into()),
         });
     }
-    let value: Value = json!({ key: words.join(" ") });
+    let value: Value = json!({ key: text.join(" ") });
     let raw = serde_json::value::to_raw_value(&value)
         .map_err(|error| CliError::io("could not write JSON", error.into()))?;
     Ok(Some(Raw(raw.into())))
@@ -107,7 +108,7 @@ fn needs_input(tool: &str) -> CliError {
     }
 }
 
-pub(super) async fn check(common: &Common, args: CheckArgs) -> Result<Exit, CliError> {
+pub(super) async fn check(common: &CommonArgs, args: CheckArgs) -> Result<CliExit, CliError> {
     if let Some(file) = &args.corpus {
         return corpus::check(common, file);
     }
@@ -116,37 +117,39 @@ pub(super) async fn check(common: &Common, args: CheckArgs) -> Result<Exit, CliE
     let checked: CheckedRules = client.call("host.check_rules", &params).await?;
     print(common, &checked)?;
     Ok(match checked.verdict.effect.as_str() {
-        "allow" => Exit::Ok,
-        "deny" => Exit::Denied,
-        _ => Exit::Asks,
+        "allow" => CliExit::Ok,
+        "deny" => CliExit::Denied,
+        _ => CliExit::Asks,
     })
 }
 
-pub(super) async fn explain(common: &Common, args: ExplainArgs) -> Result<Exit, CliError> {
+pub(super) async fn explain(common: &CommonArgs, args: ExplainArgs) -> Result<CliExit, CliError> {
     let params = args.call.params(None)?;
     let checked = match common.connect().await {
         Ok(mut client) => client.call("host.check_rules", &params).await?,
         Err(CliError::NoHost { .. }) => {
-            output::say("no host is running: only the rule files are asked, and no grants");
+            output::print_message(
+                "no host is running: only the rule files are asked, and no grants",
+            );
             offline::explain(&params)?
         }
         Err(error) => return Err(error),
     };
     print(common, &checked)?;
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
-fn print(common: &Common, checked: &CheckedRules) -> Result<(), CliError> {
+fn print(common: &CommonArgs, checked: &CheckedRules) -> Result<(), CliError> {
     if common.json {
-        return output::put_json(checked);
+        return output::print_json(checked);
     }
-    output::put(&format!("{}\n", rules_text::verdict(&checked.verdict)))?;
+    output::print(&format!("{}\n", rules::verdict(&checked.verdict)))?;
     for candidate in &checked.candidates {
-        output::say(format_args!(
+        output::print_message(format_args!(
             "would settle part {}: {}  {}",
             candidate.part + 1,
-            shown::line(&candidate.rule),
-            shown::line(&candidate.note)
+            escape::line(&candidate.rule),
+            escape::line(&candidate.note)
         ));
     }
     Ok(())
@@ -158,20 +161,20 @@ mod tests {
 
     #[test]
     fn words_become_the_input_of_the_tool() {
-        let text = |tool: &str, words: &[&str]| {
-            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-            input_of(tool, &words).map(|raw| raw.map(|raw| raw.text().to_owned()))
+        let input = |tool: &str, text: &[&str]| {
+            let text: Vec<String> = text.iter().map(|&word| word.to_owned()).collect();
+            input_of(tool, &text).map(|raw| raw.map(|raw| raw.text().to_owned()))
         };
         assert_eq!(
-            text("Bash", &["git", "status"]).unwrap(),
+            input("Bash", &["git", "status"]).unwrap(),
             Some(r#"{"command":"git status"}"#.into())
         );
         assert_eq!(
-            text("Read", &["a b"]).unwrap(),
+            input("Read", &["a b"]).unwrap(),
             Some(r#"{"file_path":"a b"}"#.into())
         );
-        assert_eq!(text("mcp__github__list", &[]).unwrap(), None);
-        assert!(text("mcp__github__list", &["x"]).is_err());
-        assert!(text("Bash", &[]).is_err());
+        assert_eq!(input("mcp__github__list", &[]).unwrap(), None);
+        assert!(input("mcp__github__list", &["x"]).is_err());
+        assert!(input("Bash", &[]).is_err());
     }
 }

@@ -6,14 +6,15 @@ use std::path::Path;
 use countersign_rules::{Case, Effect, Verdict};
 use serde::Serialize;
 
-use super::Common;
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{output, shown};
+use super::CommonArgs;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::output;
+use crate::render::escape;
 
 /// A case with what the engine said; what `--json` prints for it.
 #[derive(Serialize)]
-struct Judged {
+struct JudgedCase {
     id: String,
     family: String,
     expect: Effect,
@@ -28,30 +29,34 @@ struct Judged {
 
 /// A line that is no case; what `--json` prints for it.
 #[derive(Serialize)]
-struct BadLine {
+struct BadCorpusLine {
     line: usize,
     error: String,
 }
 
-pub(super) fn check(common: &Common, file: &Path) -> Result<Exit, CliError> {
+pub(super) fn check(common: &CommonArgs, file: &Path) -> Result<CliExit, CliError> {
     let bytes = std::fs::read(file)
         .map_err(|source| CliError::io(format!("could not read `{}`", file.display()), source))?;
     let (judged, bad) = judge_all(&bytes);
     if common.json {
         for case in &judged {
-            output::put_json(case)?;
+            output::print_json(case)?;
         }
         for line in &bad {
-            output::put_json(line)?;
+            output::print_json(line)?;
         }
     } else {
-        output::put(&report(&judged, &bad))?;
+        output::print(&report(&judged, &bad))?;
     }
     let failed = !bad.is_empty() || judged.iter().any(|case| case.wrong_allow);
-    Ok(if failed { Exit::Failure } else { Exit::Ok })
+    Ok(if failed {
+        CliExit::Failure
+    } else {
+        CliExit::Ok
+    })
 }
 
-fn judge_all(bytes: &[u8]) -> (Vec<Judged>, Vec<BadLine>) {
+fn judge_all(bytes: &[u8]) -> (Vec<JudgedCase>, Vec<BadCorpusLine>) {
     let (mut judged, mut bad) = (Vec::new(), Vec::new());
     for (line, text) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         if text.trim_ascii().is_empty() {
@@ -61,14 +66,14 @@ fn judge_all(bytes: &[u8]) -> (Vec<Judged>, Vec<BadLine>) {
             .map_err(|error| error.to_string())
             .and_then(|text| Case::parse(text).map_err(|error| error.to_string()));
         match case {
-            Ok(case) => judged.push(Judged::new(&case, &case.judge())),
-            Err(error) => bad.push(BadLine { line, error }),
+            Ok(case) => judged.push(JudgedCase::new(&case, &case.judge())),
+            Err(error) => bad.push(BadCorpusLine { line, error }),
         }
     }
     (judged, bad)
 }
 
-impl Judged {
+impl JudgedCase {
     fn new(case: &Case, verdict: &Verdict) -> Self {
         let right = case.accepts(verdict.effect);
         Self {
@@ -89,11 +94,11 @@ impl Judged {
     }
 }
 
-fn report(judged: &[Judged], bad: &[BadLine]) -> String {
+fn report(judged: &[JudgedCase], bad: &[BadCorpusLine]) -> String {
     let mut text = String::new();
-    let wrong = |case: &&Judged| case.wrong_allow;
-    let missed = |case: &&Judged| case.is_missed_allow();
-    let other = |case: &&Judged| !case.right && !case.wrong_allow && !case.is_missed_allow();
+    let wrong = |case: &&JudgedCase| case.wrong_allow;
+    let missed = |case: &&JudgedCase| case.is_missed_allow();
+    let other = |case: &&JudgedCase| !case.right && !case.wrong_allow && !case.is_missed_allow();
     let wrong_allows = section(&mut text, "wrong allows", judged.iter().filter(wrong));
     let missed_allows = section(&mut text, "missed allows", judged.iter().filter(missed));
     section(
@@ -103,7 +108,7 @@ fn report(judged: &[Judged], bad: &[BadLine]) -> String {
     );
     let _ = writeln!(text, "bad lines: {}", bad.len());
     for line in bad {
-        let _ = writeln!(text, "  line {}: {}", line.line, shown::line(&line.error));
+        let _ = writeln!(text, "  line {}: {}", line.line, escape::line(&line.error));
     }
     let right = judged.iter().filter(|case| case.right).count();
     let count = |expected| judged.iter().filter(|case| case.expect == expected).count();
@@ -122,17 +127,21 @@ fn report(judged: &[Judged], bad: &[BadLine]) -> String {
 }
 
 /// Each case with its command, expected and given answer; gives back how many there are.
-fn section<'a>(text: &mut String, name: &str, cases: impl Iterator<Item = &'a Judged>) -> usize {
+fn section<'a>(
+    text: &mut String,
+    name: &str,
+    cases: impl Iterator<Item = &'a JudgedCase>,
+) -> usize {
     let cases: Vec<_> = cases.collect();
     let _ = writeln!(text, "{name}: {}", cases.len());
     for case in &cases {
         let _ = writeln!(
             text,
             "  {}  expected {}, got {}  {}",
-            shown::line(&case.id),
+            escape::line(&case.id),
             case.expect.as_str(),
             case.got.as_str(),
-            shown::line(&case.subject)
+            escape::line(&case.subject)
         );
     }
     cases.len()
@@ -147,8 +156,8 @@ fn percent(part: usize, whole: usize) -> String {
 mod tests {
     use super::*;
 
-    fn judged(id: &str, expect: Effect, got: Effect) -> Judged {
-        Judged {
+    fn judged(id: &str, expect: Effect, got: Effect) -> JudgedCase {
+        JudgedCase {
             id: id.into(),
             family: "f".into(),
             expect,
@@ -169,7 +178,7 @@ mod tests {
             judged("a-3", Effect::Deny, Effect::Ask),
             judged("a-4", Effect::Allow, Effect::Allow),
         ];
-        let bad = [BadLine {
+        let bad = [BadCorpusLine {
             line: 9,
             error: "no".into(),
         }];

@@ -15,11 +15,12 @@ use countersign_rules::{
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::Common;
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::paths::Paths;
-use crate::{output, rule_files, shown};
+use super::CommonArgs;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::paths::HostPaths;
+use crate::render::escape;
+use crate::{output, rule_files};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -33,14 +34,14 @@ that are new are added at the end of your rules.toml, after they were shown.")]
 pub(crate) struct ImportArgs {
     /// Which tool; may be repeated [default: all]
     #[arg(long, value_name = "TOOL")]
-    from: Vec<Tool>,
+    from: Vec<ImportTool>,
     /// Add the rules to rules.toml
     #[arg(long)]
     write: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Tool {
+enum ImportTool {
     Claude,
     Opencode,
     Codex,
@@ -48,7 +49,7 @@ enum Tool {
     Goose,
 }
 
-impl Tool {
+impl ImportTool {
     fn foreign(self) -> ForeignTool {
         match self {
             Self::Claude => ForeignTool::Claude,
@@ -60,11 +61,11 @@ impl Tool {
     }
 }
 
-pub(super) async fn import(common: &Common, args: &ImportArgs) -> Result<Exit, CliError> {
+pub(super) async fn import(common: &CommonArgs, args: &ImportArgs) -> Result<CliExit, CliError> {
     if args.write {
         refuse_agents(common).await?;
     }
-    let config = rule_files::rulebook_config(&Paths::from_environment()?);
+    let config = rule_files::rulebook_config(&HostPaths::from_environment()?);
     let tools: Vec<ForeignTool> = if args.from.is_empty() {
         ForeignTool::ALL.to_vec()
     } else {
@@ -75,7 +76,7 @@ pub(super) async fn import(common: &Common, args: &ImportArgs) -> Result<Exit, C
         .map(|tool| foreign_policy(&config, tool))
         .collect();
     let imported = carry_over(&policies);
-    let broken = say_broken(&policies);
+    let broken = report_broken(&policies);
     show(common, &imported)?;
     if broken && args.write {
         return Err(CliError::Failed {
@@ -86,11 +87,15 @@ pub(super) async fn import(common: &Common, args: &ImportArgs) -> Result<Exit, C
     if args.write {
         write(&config.user_file, &imported)?;
     }
-    Ok(if broken { Exit::Failure } else { Exit::Ok })
+    Ok(if broken {
+        CliExit::Failure
+    } else {
+        CliExit::Ok
+    })
 }
 
 /// Agents make no rules: a host that runs says whether we are one.
-async fn refuse_agents(common: &Common) -> Result<(), CliError> {
+async fn refuse_agents(common: &CommonArgs) -> Result<(), CliError> {
     match common.connect().await {
         Ok(mut client) => {
             let _: IgnoredAny = client.call("host.status", &json!({})).await?;
@@ -101,32 +106,32 @@ async fn refuse_agents(common: &Common) -> Result<(), CliError> {
     }
 }
 
-fn say_broken(policies: &[ForeignPolicy]) -> bool {
+fn report_broken(policies: &[ForeignPolicy]) -> bool {
     let broken = policies
         .iter()
         .filter_map(|policy| Some((policy.tool, policy.broken.as_deref()?)));
     let mut any = false;
     for (tool, why) in broken {
         any = true;
-        output::say(format_args!(
+        output::print_message(format_args!(
             "not understood: rules of {tool}: {}",
-            shown::line(why)
+            escape::line(why)
         ));
     }
     any
 }
 
-fn show(common: &Common, imported: &Imported) -> Result<(), CliError> {
+fn show(common: &CommonArgs, imported: &Imported) -> Result<(), CliError> {
     if common.json {
         let left: Vec<_> = imported.not_carried.iter().map(left_out_json).collect();
-        return output::put_json(&json!({ "toml": imported.toml, "not_carried": left }));
+        return output::print_json(&json!({ "toml": imported.toml, "not_carried": left }));
     }
-    output::put(&shown::block(&imported.toml))?;
+    output::print(&escape::block(&imported.toml))?;
     if imported.toml.is_empty() {
-        output::say("no rules to import");
+        output::print_message("no rules to import");
     }
     for dropped in &imported.not_carried {
-        output::say(left_out(dropped));
+        output::print_message(left_out(dropped));
     }
     Ok(())
 }
@@ -144,9 +149,9 @@ fn left_out(dropped: &Dropped) -> String {
         .map_or_else(String::new, |line| format!(":{line}"));
     format!(
         "not carried over: {}{line}: {}: {}",
-        shown::line(&dropped.source),
-        shown::line(&dropped.text),
-        shown::line(&dropped.reason)
+        escape::line(&dropped.source),
+        escape::line(&dropped.text),
+        escape::line(&dropped.reason)
     )
 }
 
@@ -160,18 +165,22 @@ fn write(file: &Path, imported: &Imported) -> Result<(), CliError> {
         }
     };
     let name = file.display().to_string();
-    let Some((new, count)) = joined(&old, &imported.toml, &name)? else {
-        output::say(format_args!("{name} has all of them already"));
+    let Some((new, count)) = append_rules(&old, &imported.toml, &name)? else {
+        output::print_message(format_args!("{name} has all of them already"));
         return Ok(());
     };
-    put_whole(file, &new)
+    replace_file(file, &new)
         .map_err(|source| CliError::io(format!("could not write `{name}`"), source))?;
-    output::say(format_args!("added {count} rules to {name}"));
+    output::print_message(format_args!("added {count} rules to {name}"));
     Ok(())
 }
 
 /// The file with the rules that it lacks at its end, and how many those are.
-fn joined(old: &str, imported: &str, name: &str) -> Result<Option<(String, usize)>, CliError> {
+fn append_rules(
+    old: &str,
+    imported: &str,
+    name: &str,
+) -> Result<Option<(String, usize)>, CliError> {
     let read = |text: &str, name: &str| {
         parse_file(text, name, FileKind::User).map_err(|problems| CliError::Failed {
             what: format!("nothing was written\n{problems}"),
@@ -203,7 +212,7 @@ fn joined(old: &str, imported: &str, name: &str) -> Result<Option<(String, usize
 }
 
 /// Under another name first, so that a host never reads half a file.
-fn put_whole(file: &Path, text: &str) -> io::Result<()> {
+fn replace_file(file: &Path, text: &str) -> io::Result<()> {
     // Through a link, so that the file of somebody's dotfiles stays the one that counts.
     let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     if let Some(folder) = file.parent() {
@@ -222,7 +231,7 @@ mod tests {
     fn only_what_is_new_is_added_at_the_end() {
         let old = "allow = [\"Bash(ls)\"]";
         let imported = "allow = [\"Bash(ls)\", \"Bash(git status:*)\"]\ndeny = [\"Bash(rm:*)\"]\n";
-        let (text, count) = joined(old, imported, "rules.toml").unwrap().unwrap();
+        let (text, count) = append_rules(old, imported, "rules.toml").unwrap().unwrap();
         assert_eq!(
             (text.as_str(), count),
             (
@@ -231,11 +240,11 @@ mod tests {
                 2
             )
         );
-        assert_eq!(joined(&text, imported, "rules.toml").unwrap(), None);
+        assert_eq!(append_rules(&text, imported, "rules.toml").unwrap(), None);
     }
 
     #[test]
     fn a_broken_file_is_left_as_it_is() {
-        assert!(joined("allow = [", "allow = [\"Bash(ls)\"]", "rules.toml").is_err());
+        assert!(append_rules("allow = [", "allow = [\"Bash(ls)\"]", "rules.toml").is_err());
     }
 }

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use countersign_protocol::{FileRule, GrantRow, RulesParams, RulesResult, Time};
 
-use super::super::words;
-use super::Common;
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::output::CARE;
-use crate::{describe, duration, output, rules_text, shown};
+use super::super::args;
+use super::CommonArgs;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::output::WARNING;
+use crate::render::{approvals, escape, rules};
+use crate::{duration, output};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -18,42 +19,42 @@ use crate::{describe, duration, output, rules_text, shown};
   countersign rules list --cwd ~/code/app --json | jq '.grants[].id'
 
 Files that are broken or not trusted come first, on stderr.")]
-pub(crate) struct ListArgs {
+pub(crate) struct ListRulesArgs {
     /// The rules that count in this folder [default: the current one]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
 
-pub(super) async fn list(common: &Common, args: ListArgs) -> Result<Exit, CliError> {
+pub(super) async fn list(common: &CommonArgs, args: ListRulesArgs) -> Result<CliExit, CliError> {
     let params = RulesParams {
-        cwd: Some(words::folder(args.cwd.as_deref())?),
+        cwd: Some(args::absolute_folder(args.cwd.as_deref())?),
     };
     let rules: RulesResult = common.connect().await?.call("host.rules", &params).await?;
     if common.json {
-        output::put_json(&rules)?;
-        return Ok(Exit::Ok);
+        output::print_json(&rules)?;
+        return Ok(CliExit::Ok);
     }
     for warning in warnings(&rules) {
-        output::say(format_args!("{CARE}{warning}{CARE:#}"));
+        output::print_message(format_args!("{WARNING}{warning}{WARNING:#}"));
     }
     if rules.files.is_empty() && rules.grants.is_empty() {
-        output::say("no rules: everything asks");
-        return Ok(Exit::Ok);
+        output::print_message("no rules: everything asks");
+        return Ok(CliExit::Ok);
     }
-    output::put(&text(&rules, duration::now(), output::list_width()))?;
-    Ok(Exit::Ok)
+    output::print(&text(&rules, duration::now(), output::list_width()))?;
+    Ok(CliExit::Ok)
 }
 
 fn warnings(rules: &RulesResult) -> Vec<String> {
     let suspended = rules
         .suspended
         .iter()
-        .map(|why| format!("NOTHING IS ALLOWED BY RULE HERE: {}", shown::line(why)));
-    let problems = rules.problems.iter().map(rules_text::problem);
+        .map(|why| format!("NOTHING IS ALLOWED BY RULE HERE: {}", escape::line(why)));
+    let problems = rules.problems.iter().map(rules::problem);
     let untrusted = rules.untrusted.iter().map(|file| {
         format!(
             "not trusted: {}: what it allows does not count; read it, then `countersign rules trust`",
-            shown::line(file)
+            escape::line(file)
         )
     });
     suspended.chain(problems).chain(untrusted).collect()
@@ -77,24 +78,24 @@ fn text(rules: &RulesResult, now: Time, width: usize) -> String {
 }
 
 fn file_row(row: &FileRule) -> Vec<String> {
-    let effect = shown::line(&row.rule.effect);
+    let effect = escape::line(&row.rule.effect);
     let effect = if row.counts {
         effect.into_owned()
     } else {
         format!("{effect} (does not count)")
     };
-    let rule = shown::line(&row.rule.rule).into_owned();
-    vec![effect, rule, rules_text::place(&row.rule)]
+    let rule = escape::line(&row.rule.rule).into_owned();
+    vec![effect, rule, rules::location(&row.rule)]
 }
 
 fn grant_row(row: &GrantRow, now: Time) -> Vec<String> {
     vec![
-        describe::short_id(&row.id),
-        shown::line(&row.effect).into_owned(),
-        shown::line(&row.rule).into_owned(),
-        rules_text::scope(&row.scope),
-        rules_text::leash(row, now),
-        rules_text::past(row, now),
+        approvals::short_id(&row.id),
+        escape::line(&row.effect).into_owned(),
+        escape::line(&row.rule).into_owned(),
+        rules::scope(&row.scope),
+        rules::limits(row, now),
+        rules::usage(row, now),
     ]
 }
 
@@ -103,7 +104,7 @@ mod tests {
     use countersign_protocol::{HostRule, RuleProblem};
 
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
     #[test]
     fn rules_are_listed_with_where_they_stand_and_what_they_did() {
@@ -118,7 +119,7 @@ mod tests {
                     source: "/p/.countersign/rules.toml".into(),
                 },
             }],
-            grants: vec![sample::grant()],
+            grants: vec![test_rows::grant()],
             ..RulesResult::default()
         };
         let text = text(&rules, Time(2_000_000), 200);

@@ -5,19 +5,20 @@ use countersign_protocol::{CheckRulesParams, CheckedRules, HostVerdict};
 use countersign_rules::{Request, Verdict, assess, explain as in_words, judge};
 use serde_json::Value;
 
-use crate::failure::CliError;
-use crate::output::CARE;
-use crate::paths::Paths;
-use crate::{output, rule_files, shown};
+use crate::error::CliError;
+use crate::output::WARNING;
+use crate::paths::HostPaths;
+use crate::render::escape;
+use crate::{output, rule_files};
 
 pub(super) fn explain(params: &CheckRulesParams) -> Result<CheckedRules, CliError> {
-    let config = rule_files::rulebook_config(&Paths::from_environment()?);
+    let config = rule_files::rulebook_config(&HostPaths::from_environment()?);
     let book = Rulebook::open(config).map_err(not_understood)?;
     let rules = book.rules_for(params.cwd.as_deref());
     for (file, _) in &rules.untrusted {
-        let file = shown::line(file);
-        output::say(format_args!(
-            "{CARE}not counted, since no host can say whether it is trusted: {file}{CARE:#}"
+        let file = escape::line(file);
+        output::print_message(format_args!(
+            "{WARNING}not counted, since no host can say whether it is trusted: {file}{WARNING:#}"
         ));
     }
     let input: Option<Value> = params
@@ -29,12 +30,12 @@ pub(super) fn explain(params: &CheckRulesParams) -> Result<CheckedRules, CliErro
     let verdict = rules.with_layers(None, |layers| judge(&assessment, &rules.floor, layers));
     Ok(CheckedRules {
         candidates: Vec::new(),
-        verdict: on_the_wire(&verdict)?,
+        verdict: to_wire(&verdict)?,
     })
 }
 
 /// The verdict in the shape that hosts send it in: both have the same names.
-fn on_the_wire(verdict: &Verdict) -> Result<HostVerdict, CliError> {
+fn to_wire(verdict: &Verdict) -> Result<HostVerdict, CliError> {
     let translated = serde_json::to_value(verdict).and_then(serde_json::from_value);
     let mut translated: HostVerdict =
         translated.map_err(|error| CliError::io("could not write the verdict", error.into()))?;

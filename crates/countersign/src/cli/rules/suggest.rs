@@ -3,10 +3,11 @@
 use clap::Args;
 use countersign_protocol::{MinedRule, RuleSuggestions, SuggestRulesParams, Time};
 
-use super::Common;
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{duration, output, shown};
+use super::CommonArgs;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::render::escape;
+use crate::{duration, output};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -19,7 +20,7 @@ pub(crate) struct SuggestArgs {
     approval: Option<String>,
 }
 
-pub(super) async fn suggest(common: &Common, args: SuggestArgs) -> Result<Exit, CliError> {
+pub(super) async fn suggest(common: &CommonArgs, args: SuggestArgs) -> Result<CliExit, CliError> {
     let params = SuggestRulesParams {
         approval_id: args.approval,
     };
@@ -29,18 +30,18 @@ pub(super) async fn suggest(common: &Common, args: SuggestArgs) -> Result<Exit, 
         .call("host.suggest_rules", &params)
         .await?;
     if common.json {
-        output::put_json(&found)?;
-        return Ok(Exit::Ok);
+        output::print_json(&found)?;
+        return Ok(CliExit::Ok);
     }
     if found.candidates.is_empty() && found.mined.is_empty() {
-        output::say("no rule to suggest");
+        output::print_message("no rule to suggest");
     }
     if !found.candidates.is_empty() {
         let rows: Vec<_> = found
             .candidates
             .iter()
             .map(|row| {
-                let (rule, note) = (shown::line(&row.rule), shown::line(&row.note));
+                let (rule, note) = (escape::line(&row.rule), escape::line(&row.note));
                 vec![
                     (row.part + 1).to_string(),
                     rule.into_owned(),
@@ -49,12 +50,12 @@ pub(super) async fn suggest(common: &Common, args: SuggestArgs) -> Result<Exit, 
             })
             .collect();
         let heading = ["PART", "RULE", "NOTE"];
-        output::put(&output::columns(&heading, &rows, output::list_width()))?;
+        output::print(&output::columns(&heading, &rows, output::list_width()))?;
     }
     if !found.mined.is_empty() {
-        output::put(&mined(&found.mined, duration::now(), output::list_width()))?;
+        output::print(&mined(&found.mined, duration::now(), output::list_width()))?;
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
 fn mined(rules: &[MinedRule], now: Time, width: usize) -> String {
@@ -62,8 +63,8 @@ fn mined(rules: &[MinedRule], now: Time, width: usize) -> String {
         vec![
             row.allowed.to_string(),
             duration::age(now, row.last_at),
-            shown::line(&row.rule).into_owned(),
-            shown::line(&row.examples.join("; ")).into_owned(),
+            escape::line(&row.rule).into_owned(),
+            escape::line(&row.examples.join("; ")).into_owned(),
         ]
     };
     let rows: Vec<_> = rules.iter().map(row).collect();

@@ -9,11 +9,12 @@ use countersign_rules::{Effect, FileKind, parse_file};
 use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
-use super::super::words;
-use super::Common;
-use crate::exit::Exit;
-use crate::failure::CliError;
-use crate::{output, shown};
+use super::super::args;
+use super::CommonArgs;
+use crate::error::CliError;
+use crate::exit::CliExit;
+use crate::output;
+use crate::render::escape;
 
 /// A project's own rules; other files that wait for trust are those of other tools.
 const PROJECT_FILE: &str = ".countersign/rules.toml";
@@ -33,15 +34,15 @@ pub(crate) struct TrustArgs {
     yes: bool,
 }
 
-pub(super) async fn trust(common: &Common, args: TrustArgs) -> Result<Exit, CliError> {
-    let cwd = words::folder(args.dir.as_deref())?;
+pub(super) async fn trust(common: &CommonArgs, args: TrustArgs) -> Result<CliExit, CliError> {
+    let cwd = args::absolute_folder(args.dir.as_deref())?;
     let params = RulesParams {
         cwd: Some(cwd.clone()),
     };
     let rules: RulesResult = common.connect().await?.call("host.rules", &params).await?;
     if rules.untrusted.is_empty() {
-        output::say(format_args!("nothing in {cwd} waits to be trusted"));
-        return Ok(Exit::Ok);
+        output::print_message(format_args!("nothing in {cwd} waits to be trusted"));
+        return Ok(CliExit::Ok);
     }
     for file in &rules.untrusted {
         // The digest is taken before anything is shown, and only that content is trusted: an edit
@@ -49,11 +50,11 @@ pub(super) async fn trust(common: &Common, args: TrustArgs) -> Result<Exit, CliE
         let content = std::fs::read(file)
             .map_err(|source| CliError::io(format!("could not read `{file}`"), source))?;
         let digest = countersign_core::hex(&Sha256::digest(&content));
-        output::say(format_args!("{} allows:", shown::line(file)));
-        output::put(&allowing(file, &content))?;
-        if !sure(args.yes)? {
-            output::say("nothing was trusted");
-            return Ok(Exit::Failure);
+        output::print_message(format_args!("{} allows:", escape::line(file)));
+        output::print(&allowing(file, &content))?;
+        if !confirm_trust(args.yes)? {
+            output::print_message("nothing was trusted");
+            return Ok(CliExit::Failure);
         }
         let params = TrustRulesParams {
             file: file.clone(),
@@ -61,12 +62,12 @@ pub(super) async fn trust(common: &Common, args: TrustArgs) -> Result<Exit, CliE
         };
         let mut client = common.connect().await?;
         let _: IgnoredAny = client.call("host.trust_rules", &params).await?;
-        output::say(format_args!("{} is trusted as it is", shown::line(file)));
+        output::print_message(format_args!("{} is trusted as it is", escape::line(file)));
     }
-    Ok(Exit::Ok)
+    Ok(CliExit::Ok)
 }
 
-fn sure(yes: bool) -> Result<bool, CliError> {
+fn confirm_trust(yes: bool) -> Result<bool, CliError> {
     if yes {
         return Ok(true);
     }
@@ -76,14 +77,14 @@ fn sure(yes: bool) -> Result<bool, CliError> {
             hint: Some("read it, then give --yes".into()),
         });
     }
-    output::say("Trust this? [y/N]");
-    words::confirmed()
+    output::print_message("Trust this? [y/N]");
+    args::read_confirmation()
 }
 
 /// What the content allows, or all of it where that cannot be told: the other tools' files.
 fn allowing(file: &str, content: &[u8]) -> String {
     let text = String::from_utf8_lossy(content);
-    let whole = || shown::block(&text).into_owned() + "\n";
+    let whole = || escape::block(&text).into_owned() + "\n";
     if !Path::new(file).ends_with(PROJECT_FILE) {
         return whole();
     }
@@ -96,7 +97,7 @@ fn allowing(file: &str, content: &[u8]) -> String {
         .filter(|entry| entry.effect == Effect::Allow)
         .map(|entry| {
             let line = entry.origin.line.unwrap_or_default();
-            format!("  {line:>4}  allow {}\n", shown::line(entry.rule.text()))
+            format!("  {line:>4}  allow {}\n", escape::line(entry.rule.text()))
         });
     allows.collect()
 }

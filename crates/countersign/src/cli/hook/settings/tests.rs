@@ -1,7 +1,7 @@
 use super::*;
 
-fn ours() -> Ours {
-    Ours {
+fn ours() -> HookSpec {
+    HookSpec {
         program: "/opt/bin/countersign".to_owned(),
         timeout: 615,
     }
@@ -70,7 +70,7 @@ fn a_file_that_was_made_goes_again() {
 fn another_limit_replaces_ours_and_touches_nobody_elses() {
     let file = "{\n  \"hooks\": {\n    \"Stop\": [\n      {\"hooks\": [{\"type\": \"command\", \"command\": \"bell\"}]}\n    ]\n  }\n}\n";
     let with = installed(file);
-    let longer = Ours {
+    let longer = HookSpec {
         timeout: 1205,
         ..ours()
     };
@@ -112,9 +112,9 @@ fn what_is_not_understood_is_refused() {
             "has a key twice in settings",
         ),
     ];
-    for (text, words) in refused {
+    for (text, problem) in refused {
         let said = install(Some(text), &ours()).unwrap_err();
-        assert!(said.starts_with(words), "{text}: {said}");
+        assert!(said.starts_with(problem), "{text}: {said}");
     }
 }
 

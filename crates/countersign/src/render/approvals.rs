@@ -8,8 +8,9 @@ use countersign_core::SPAWN_TOOL;
 use countersign_protocol::{HostApproval, Time, Who};
 use serde_json::value::RawValue;
 
-use crate::json_text::{self, Members};
-use crate::{duration, edits, rules_text, shown};
+use crate::duration;
+use crate::render::json::{self, JsonMembers};
+use crate::render::{diff, escape, rules};
 
 /// The option that always allows.
 pub(crate) const APPROVE: &str = "approve";
@@ -23,7 +24,7 @@ pub(crate) fn short_id(id: &str) -> String {
         .or_else(|| id.strip_prefix("question-"))
         .or_else(|| id.strip_prefix("grant-"))
         .unwrap_or(id);
-    shown::line(&bare.chars().take(8).collect::<String>()).into_owned()
+    escape::line(&bare.chars().take(8).collect::<String>()).into_owned()
 }
 
 /// Whether choosing this option lets the agent go on.
@@ -32,7 +33,7 @@ pub(crate) fn allows(row: &HostApproval, option: &str) -> bool {
 }
 
 /// The options that let the agent go on.
-pub(crate) fn allowing(row: &HostApproval) -> Vec<&str> {
+pub(crate) fn approving_options(row: &HostApproval) -> Vec<&str> {
     row.options
         .iter()
         .map(String::as_str)
@@ -49,32 +50,32 @@ pub(crate) fn asker(agent_id: Option<&str>, asked_by: Option<&Who>) -> String {
         .or(agent_id)
         .or(asked_by.map(|who| who.name.as_str()))
         .unwrap_or("-");
-    shown::line(name).into_owned()
+    escape::line(name).into_owned()
 }
 
 /// What would happen, in one line: from the input where there is one. A tool without one is known by
 /// its agent's words alone, which must not look like a command.
 pub(crate) fn summary(row: &HostApproval) -> String {
-    if let Some(started) = started(row) {
-        return shown::line(&format!("SpawnAgent: {started}")).into_owned();
+    if let Some(started) = spawn_summary(row) {
+        return escape::line(&format!("SpawnAgent: {started}")).into_owned();
     }
     let text = match (&row.tool, subject(row)) {
         (Some(tool), Some(what)) => format!("{tool}: {what}"),
-        (Some(tool), None) => format!("{tool}, in its words: {}", row.action),
+        (Some(tool), None) => format!("{tool}, in its warnings: {}", row.action),
         (None, Some(what)) => what,
         (None, None) => row.action.clone(),
     };
-    shown::line(&text).into_owned()
+    escape::line(&text).into_owned()
 }
 
 /// The agent that an orchestrator would start. Where it would get more than is usual, the input itself
 /// is shown instead.
-fn started(row: &HostApproval) -> Option<String> {
+fn spawn_summary(row: &HostApproval) -> Option<String> {
     const USUAL: [&str; 3] = ["agent", "name", "prompt"];
     if row.tool.as_deref() != Some(SPAWN_TOOL) {
         return None;
     }
-    let members = Members::parse(row.input.as_ref()?.text())?;
+    let members = JsonMembers::parse(row.input.as_ref()?.text())?;
     let usual = |name: &String| USUAL.contains(&name.as_str());
     if members.repeated().is_some() || !members.0.iter().all(|(name, _)| usual(name)) {
         return None;
@@ -89,14 +90,14 @@ fn started(row: &HostApproval) -> Option<String> {
 fn subject(row: &HostApproval) -> Option<String> {
     const TELLING: [&str; 5] = ["command", "file_path", "path", "url", "query"];
     let raw = row.input.as_ref()?.text();
-    let members = Members::parse(raw);
+    let members = JsonMembers::parse(raw);
     let telling = members.filter(|members| members.repeated().is_none());
     let word = telling.and_then(|members| TELLING.iter().find_map(|key| members.only_text(key)));
     Some(word.unwrap_or_else(|| raw.to_owned()))
 }
 
 fn command(row: &HostApproval) -> Option<String> {
-    Members::parse(row.input.as_ref()?.text())?.only_text("command")
+    JsonMembers::parse(row.input.as_ref()?.text())?.only_text("command")
 }
 
 /// What else was sent, without a second copy of the input.
@@ -105,24 +106,21 @@ fn details(row: &HostApproval) -> Option<String> {
     if text == "null" {
         return None;
     }
-    let input = row
-        .input
-        .as_ref()
-        .map(|input| json_text::pretty(input.text()));
-    let members = Members::parse(text).filter(|members| members.repeated().is_none());
+    let input = row.input.as_ref().map(|input| json::pretty(input.text()));
+    let members = JsonMembers::parse(text).filter(|members| members.repeated().is_none());
     let Some(mut members) = members else {
-        return Some(json_text::pretty(text));
+        return Some(json::pretty(text));
     };
     let before = members.0.len();
-    let is_copy = |raw: &str| Some(json_text::pretty(raw)) == input;
+    let is_copy = |raw: &str| Some(json::pretty(raw)) == input;
     members
         .0
         .retain(|(name, value)| name != "rawInput" || !is_copy(value.get()));
     if members.0.len() == before {
-        return Some(json_text::pretty(text));
+        return Some(json::pretty(text));
     }
     let line = |(name, value): &(String, Box<RawValue>)| {
-        format!("{}: {}", shown::line(name), json_text::pretty(value.get()))
+        format!("{}: {}", escape::line(name), json::pretty(value.get()))
     };
     let lines: Vec<String> = members.0.iter().map(line).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
@@ -130,17 +128,17 @@ fn details(row: &HostApproval) -> Option<String> {
 
 /// Why what an agent says of its ask cannot be relied upon, where the host found a reason.
 fn doubt(row: &HostApproval) -> Option<String> {
-    let doubt = Members::parse(row.details.text())?.only_text("doubt")?;
-    Some(shown::line(&doubt).into_owned())
+    let doubt = JsonMembers::parse(row.details.text())?.only_text("doubt")?;
+    Some(escape::line(&doubt).into_owned())
 }
 
 /// The options in one line, with the word for those that allow.
 pub(crate) fn options(row: &HostApproval) -> String {
     let mark = |option: &String| {
         if allows(row, option) {
-            format!("{} (allows)", shown::line(option))
+            format!("{} (allows)", escape::line(option))
         } else {
-            shown::line(option).into_owned()
+            escape::line(option).into_owned()
         }
     };
     row.options.iter().map(mark).collect::<Vec<_>>().join(", ")
@@ -148,31 +146,29 @@ pub(crate) fn options(row: &HostApproval) -> String {
 
 /// Everything about an ask, name by name.
 pub(crate) fn ask_fields(row: &HostApproval, now: Time) -> Vec<(&'static str, String)> {
-    let mut fields = vec![("action", shown::block(&row.action).into_owned())];
+    let mut fields = vec![("action", escape::block(&row.action).into_owned())];
     let mut add = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
     add(
         "tool",
         row.tool
             .as_deref()
-            .map(|tool| shown::line(tool).into_owned()),
+            .map(|tool| escape::line(tool).into_owned()),
     );
     add(
         "command",
-        command(row).map(|command| shown::block(&command).into_owned()),
+        command(row).map(|command| escape::block(&command).into_owned()),
     );
-    add("diff", edits::diff(row));
+    add("diff", diff::diff(row));
     add("doubt", doubt(row));
     add(
         "input",
-        row.input
-            .as_ref()
-            .map(|input| json_text::pretty(input.text())),
+        row.input.as_ref().map(|input| json::pretty(input.text())),
     );
     add(
         "folder",
-        row.cwd.as_deref().map(|cwd| shown::line(cwd).into_owned()),
+        row.cwd.as_deref().map(|cwd| escape::line(cwd).into_owned()),
     );
-    add("rules", row.verdict.as_ref().map(rules_text::verdict));
+    add("rules", row.verdict.as_ref().map(rules::verdict));
     add("details", details(row));
     add("warning", warning(row));
     add(
@@ -183,25 +179,28 @@ pub(crate) fn ask_fields(row: &HostApproval, now: Time) -> Vec<(&'static str, St
         "owner",
         row.client_id
             .as_deref()
-            .map(|id| format!("connection {}: it decides", shown::line(id))),
+            .map(|id| format!("connection {}: it decides", escape::line(id))),
     );
     add("options", Some(options(row)));
-    add("deadline", row.deadline.map(|at| moment(now, at)));
+    add(
+        "deadline",
+        row.deadline.map(|at| time_with_distance(now, at)),
+    );
     add(
         "digest",
         row.input_digest
             .clone()
-            .map(|digest| format!("sha256:{}", shown::line(&digest))),
+            .map(|digest| format!("sha256:{}", escape::line(&digest))),
     );
-    add("id", Some(shown::line(&row.id).into_owned()));
+    add("id", Some(escape::line(&row.id).into_owned()));
     add("state", Some(ask_state(row)));
     add("history", Some(ask_history(row, now)));
     fields
 }
 
 /// Who decided. An agent that did so for another is an orchestrator, and never looks like a person.
-pub(crate) fn by(who: &Who, asker: Option<&str>) -> String {
-    let name = shown::line(&who.name);
+pub(crate) fn resolver_name(who: &Who, asker: Option<&str>) -> String {
+    let name = escape::line(&who.name);
     if who.role == "agent" && who.agent_id.as_deref() != asker {
         format!("orchestrator {name}")
     } else {
@@ -211,19 +210,19 @@ pub(crate) fn by(who: &Who, asker: Option<&str>) -> String {
 
 /// How an ask stands, with who ended it and the words that came with it.
 pub(crate) fn ask_state(row: &HostApproval) -> String {
-    let mut text = shown::line(&row.state).into_owned();
+    let mut text = escape::line(&row.state).into_owned();
     if let Some(resolution) = row
         .resolution
         .as_deref()
         .filter(|resolution| *resolution != row.state)
     {
-        let _ = write!(text, " ({})", shown::line(resolution));
+        let _ = write!(text, " ({})", escape::line(resolution));
     }
     if let Some(who) = &row.resolved_by {
-        let _ = write!(text, " by {}", by(who, row.agent_id.as_deref()));
+        let _ = write!(text, " by {}", resolver_name(who, row.agent_id.as_deref()));
     }
     if let Some(message) = &row.message {
-        let _ = write!(text, ": {}", shown::line(message));
+        let _ = write!(text, ": {}", escape::line(message));
     }
     text
 }
@@ -237,24 +236,24 @@ fn warning(row: &HostApproval) -> Option<String> {
         &command(row).unwrap_or_default(),
     ]
     .into_iter()
-    .map(shown::hidden)
+    .map(escape::hidden)
     .sum();
-    let members = Members::parse(input);
-    let repeated = members.as_ref().and_then(Members::repeated).map(|key| {
+    let members = JsonMembers::parse(input);
+    let repeated = members.as_ref().and_then(JsonMembers::repeated).map(|key| {
         format!(
             "the input has the key `{}` more than once: what runs may not be what it seems",
-            shown::line(key)
+            escape::line(key)
         )
     });
     let again = row.repeats.as_deref().map(|earlier| {
         format!(
             "this may already have run: {} allowed the very same, and nobody knows what became of it",
-            shown::line(earlier)
+            escape::line(earlier)
         )
     });
-    let words = again.into_iter().chain(repeated);
-    let words: Vec<String> = words.chain(hidden_warning(hidden)).collect();
-    (!words.is_empty()).then(|| words.join("\n"))
+    let warnings = again.into_iter().chain(repeated);
+    let warnings: Vec<String> = warnings.chain(hidden_warning(hidden)).collect();
+    (!warnings.is_empty()).then(|| warnings.join("\n"))
 }
 
 pub(crate) fn hidden_warning(count: usize) -> Option<String> {
@@ -262,8 +261,8 @@ pub(crate) fn hidden_warning(count: usize) -> Option<String> {
 }
 
 pub(crate) fn asked_by(agent_id: Option<&str>, who: Option<&Who>) -> String {
-    let agent = agent_id.map(|id| format!("agent {}", shown::line(id)));
-    let who = who.map(|who| format!("{} ({})", shown::line(&who.name), shown::line(&who.role)));
+    let agent = agent_id.map(|id| format!("agent {}", escape::line(id)));
+    let who = who.map(|who| format!("{} ({})", escape::line(&who.name), escape::line(&who.role)));
     match (agent, who) {
         (Some(agent), Some(who)) => format!("{agent}, as {who}"),
         (Some(one), None) | (None, Some(one)) => one,
@@ -272,7 +271,7 @@ pub(crate) fn asked_by(agent_id: Option<&str>, who: Option<&Who>) -> String {
 }
 
 /// A time to come, relative and exact.
-pub(crate) fn moment(now: Time, at: Time) -> String {
+pub(crate) fn time_with_distance(now: Time, at: Time) -> String {
     format!("{} ({at})", duration::until(now, at))
 }
 
@@ -292,15 +291,12 @@ fn ask_history(row: &HostApproval, now: Time) -> String {
     if let Some(delivery) = &row.delivery {
         lines.push(format!(
             "answer {}, told {} times",
-            shown::line(delivery),
+            escape::line(delivery),
             row.deliveries
         ));
     }
     if let Some(edited) = &row.edited_input {
-        lines.push(format!(
-            "input edited to:\n{}",
-            json_text::pretty(edited.text())
-        ));
+        lines.push(format!("input edited to:\n{}", json::pretty(edited.text())));
     }
     lines.join("\n")
 }
@@ -308,13 +304,13 @@ fn ask_history(row: &HostApproval, now: Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
     #[test]
     fn an_ask_is_told_whole() {
         let row = HostApproval {
             deadline: Some(Time(1_800_000_000)),
-            ..sample::approval()
+            ..test_rows::approval()
         };
         let expected = [
             ("action", "Run the tests"),
@@ -336,8 +332,8 @@ mod tests {
     #[test]
     fn a_copy_of_the_input_is_not_shown_twice_and_another_is() {
         let with = |details: &str| HostApproval {
-            details: sample::raw(details),
-            ..sample::approval()
+            details: test_rows::raw(details),
+            ..test_rows::approval()
         };
         let same = r#"{"kind":"execute","rawInput":{ "command" : "cargo test --workspace" }}"#;
         assert_eq!(details(&with(same)).unwrap(), r#"kind: "execute""#);
@@ -347,17 +343,20 @@ mod tests {
 
     #[test]
     fn the_summary_shows_the_command_and_not_the_story() {
-        assert_eq!(summary(&sample::approval()), "Bash: cargo test --workspace");
+        assert_eq!(
+            summary(&test_rows::approval()),
+            "Bash: cargo test --workspace"
+        );
         let twice = HostApproval {
-            input: Some(sample::raw(r#"{"command":"ls","command":"rm"}"#)),
-            ..sample::approval()
+            input: Some(test_rows::raw(r#"{"command":"ls","command":"rm"}"#)),
+            ..test_rows::approval()
         };
         assert_eq!(summary(&twice), r#"Bash: {"command":"ls","command":"rm"}"#);
         assert!(warning(&twice).is_some());
         let unknown = HostApproval {
             action: "ls".into(),
             input: None,
-            ..sample::approval()
+            ..test_rows::approval()
         };
         assert_eq!(summary(&unknown), "Bash, in its words: ls");
     }
@@ -366,8 +365,8 @@ mod tests {
     fn an_agent_to_be_started_is_told_in_words_unless_there_is_more_to_it() {
         let with = |input: &str| HostApproval {
             tool: Some(SPAWN_TOOL.into()),
-            input: Some(sample::raw(input)),
-            ..sample::approval()
+            input: Some(test_rows::raw(input)),
+            ..test_rows::approval()
         };
         let usual = with(r#"{"agent":"codex","name":"fixer","prompt":"Fix it"}"#);
         assert_eq!(summary(&usual), "SpawnAgent: codex, as fixer: Fix it");
@@ -384,9 +383,9 @@ mod tests {
         let row = HostApproval {
             options: vec!["once".into(), "always".into(), "no".into()],
             approving: vec!["once".into(), "other".into()],
-            ..sample::approval()
+            ..test_rows::approval()
         };
-        assert_eq!(allowing(&row), ["once"]);
+        assert_eq!(approving_options(&row), ["once"]);
         assert_eq!(options(&row), "once (allows), always, no");
     }
 
@@ -395,9 +394,9 @@ mod tests {
         let row = HostApproval {
             state: "denied".into(),
             resolution: Some("deny".into()),
-            resolved_by: Some(sample::who("ada", "operator")),
+            resolved_by: Some(test_rows::who("ada", "operator")),
             message: Some("not on Fridays".into()),
-            ..sample::approval()
+            ..test_rows::approval()
         };
         assert_eq!(ask_state(&row), "denied (deny) by ada: not on Fridays");
     }
@@ -406,12 +405,12 @@ mod tests {
     fn an_orchestrator_that_answered_does_not_look_like_a_person() {
         let orchestrator = Who {
             agent_id: Some("agent-boss".into()),
-            ..sample::who("ada", "agent")
+            ..test_rows::who("ada", "agent")
         };
         let row = HostApproval {
             state: "allowed".into(),
             resolved_by: Some(orchestrator.clone()),
-            ..sample::approval()
+            ..test_rows::approval()
         };
         assert_eq!(ask_state(&row), "allowed by orchestrator ada");
         let itself = HostApproval {

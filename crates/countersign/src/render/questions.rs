@@ -2,14 +2,15 @@
 
 use countersign_protocol::{HostAgent, HostQuestion, Time};
 
-use crate::describe::{self, asked_by, hidden_warning, moment};
-use crate::{duration, shown};
+use crate::duration;
+use crate::render::approvals::{self, asked_by, hidden_warning, time_with_distance};
+use crate::render::escape;
 
 /// Everything about a question, name by name.
 pub(crate) fn fields(row: &HostQuestion, now: Time) -> Vec<(&'static str, String)> {
-    let mut fields = vec![("question", shown::block(&row.question).into_owned())];
+    let mut fields = vec![("question", escape::block(&row.question).into_owned())];
     let mut add = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
-    add("warning", hidden_warning(shown::hidden(&row.question)));
+    add("warning", hidden_warning(escape::hidden(&row.question)));
     add(
         "asked by",
         Some(asked_by(row.agent_id.as_deref(), Some(&row.asked_by))),
@@ -19,10 +20,13 @@ pub(crate) fn fields(row: &HostQuestion, now: Time) -> Vec<(&'static str, String
         "answer",
         row.answer
             .as_deref()
-            .map(|answer| shown::block(answer).into_owned()),
+            .map(|answer| escape::block(answer).into_owned()),
     );
-    add("deadline", row.deadline.map(|at| moment(now, at)));
-    add("id", Some(shown::line(&row.id).into_owned()));
+    add(
+        "deadline",
+        row.deadline.map(|at| time_with_distance(now, at)),
+    );
+    add("id", Some(escape::line(&row.id).into_owned()));
     add("state", Some(state(row)));
     add("history", Some(history(row, now)));
     fields
@@ -30,12 +34,12 @@ pub(crate) fn fields(row: &HostQuestion, now: Time) -> Vec<(&'static str, String
 
 /// A question in one line, with whom it asks first where that is not a person.
 pub(crate) fn summary(row: &HostQuestion, now: Time) -> String {
-    let text = shown::line(&row.question);
+    let text = escape::line(&row.question);
     match (row.for_people, &row.to) {
         (false, Some(to)) => {
             let when = row.escalates_at.map(|at| duration::until(now, at));
             let when = when.map_or(String::new(), |when| format!(", you {when}"));
-            format!("[asks {} first{when}] {text}", shown::line(to))
+            format!("[asks {} first{when}] {text}", escape::line(to))
         }
         _ => text.into_owned(),
     }
@@ -43,16 +47,19 @@ pub(crate) fn summary(row: &HostQuestion, now: Time) -> String {
 
 /// How a question stands, with who ended it.
 pub(crate) fn state(row: &HostQuestion) -> String {
-    let state = shown::line(&row.state);
+    let state = escape::line(&row.state);
     match &row.answered_by {
-        Some(who) => format!("{state} by {}", describe::by(who, row.agent_id.as_deref())),
+        Some(who) => format!(
+            "{state} by {}",
+            approvals::resolver_name(who, row.agent_id.as_deref())
+        ),
         None => state.into_owned(),
     }
 }
 
 /// Which orchestrator is asked first, and when people are.
 fn first_asked(row: &HostQuestion, now: Time) -> Option<String> {
-    let to = row.to.as_deref().map(shown::line)?;
+    let to = row.to.as_deref().map(escape::line)?;
     Some(
         match (row.state == "pending", row.for_people, row.escalates_at) {
             (true, false, Some(at)) => format!(
@@ -91,7 +98,7 @@ fn history(row: &HostQuestion, now: Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
     use countersign_protocol::Who;
 
     fn field<'f>(fields: &'f [(&'static str, String)], name: &str) -> Option<&'f str> {
@@ -105,9 +112,9 @@ mod tests {
             to: Some("agent-1".into()),
             for_people: false,
             escalates_at: Some(Time(60_000_000)),
-            ..sample::question()
+            ..test_rows::question()
         }];
-        name_orchestrators(&mut asked, &[sample::agent()]);
+        name_orchestrators(&mut asked, &[test_rows::agent()]);
         let [row] = asked;
         let now = Time(10_000_000);
         assert_eq!(
@@ -127,7 +134,7 @@ mod tests {
             field(&fields(&late, now), "asks"),
             Some("its orchestrator builder, which has not answered: you are asked now")
         );
-        assert_eq!(field(&fields(&sample::question(), now), "asks"), None);
+        assert_eq!(field(&fields(&test_rows::question(), now), "asks"), None);
     }
 
     #[test]
@@ -136,14 +143,14 @@ mod tests {
             state(&HostQuestion {
                 state: "answered".into(),
                 answered_by: Some(who),
-                ..sample::question()
+                ..test_rows::question()
             })
         };
         let boss = Who {
             agent_id: Some("agent-boss".into()),
-            ..sample::who("boss", "agent")
+            ..test_rows::who("boss", "agent")
         };
         assert_eq!(by(boss), "answered by orchestrator boss");
-        assert_eq!(by(sample::who("ada", "operator")), "answered by ada");
+        assert_eq!(by(test_rows::who("ada", "operator")), "answered by ada");
     }
 }

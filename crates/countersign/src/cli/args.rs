@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::value::RawValue;
 
-use crate::failure::CliError;
+use crate::error::CliError;
 
 /// Reads JSON given as text, or as `@FILE`. Kept to the byte.
 pub(crate) fn json_argument(text: &str) -> Result<Box<RawValue>, CliError> {
@@ -28,7 +28,7 @@ pub(crate) fn json_argument(text: &str) -> Result<Box<RawValue>, CliError> {
 }
 
 /// The folder that is meant, absolute; the current one unless told.
-pub(crate) fn folder(named: Option<&Path>) -> Result<String, CliError> {
+pub(crate) fn absolute_folder(named: Option<&Path>) -> Result<String, CliError> {
     let named = named.unwrap_or(Path::new("."));
     let folder = std::fs::canonicalize(named)
         .map_err(|source| CliError::io(format!("no folder `{}`", named.display()), source))?;
@@ -38,7 +38,7 @@ pub(crate) fn folder(named: Option<&Path>) -> Result<String, CliError> {
 }
 
 /// Takes a command line apart as a shell would, without expanding anything.
-pub(crate) fn split(line: &str) -> Result<Vec<String>, CliError> {
+pub(crate) fn split_command(line: &str) -> Result<Vec<String>, CliError> {
     let wrong = |what: &str| CliError::Usage {
         what: what.to_owned(),
         hint: Some("quote it like --command 'node agent.js --acp'".into()),
@@ -75,12 +75,12 @@ pub(crate) fn split(line: &str) -> Result<Vec<String>, CliError> {
 }
 
 /// Reads a person's yes. Anything else is no.
-pub(crate) fn confirmed() -> Result<bool, CliError> {
-    Ok(matches!(line()?.trim(), "y" | "Y" | "yes"))
+pub(crate) fn read_confirmation() -> Result<bool, CliError> {
+    Ok(matches!(read_line()?.trim(), "y" | "Y" | "yes"))
 }
 
 /// Reads a line that a person typed.
-pub(crate) fn line() -> Result<String, CliError> {
+pub(crate) fn read_line() -> Result<String, CliError> {
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     read.map_err(|source| CliError::io("could not read the answer", source))?;
@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn a_command_line_is_taken_apart_and_nothing_in_it_expands() {
-        let words = split(r#"node 'a b' "c \"d" e\ f '' $HOME *"#).unwrap();
+        let words = split_command(r#"node 'a b' "c \"d" e\ f '' $HOME *"#).unwrap();
         assert_eq!(words, ["node", "a b", "c \"d", "e f", "", "$HOME", "*"]);
         for wrong in ["", "  ", "'a", "a\\"] {
-            assert!(split(wrong).is_err(), "{wrong}");
+            assert!(split_command(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -5,20 +5,20 @@ use std::time::Duration;
 use countersign_agents::runner::{RunnerRecord, end_orphan, find_orphans};
 use countersign_core::event::ProcessKey;
 
-use super::ending;
-use crate::failure::CliError;
-use crate::paths::Paths;
+use super::shutdown;
+use crate::error::CliError;
+use crate::paths::HostPaths;
 
 /// How long runners that were told to go may take: they have nothing left to do.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runners that live, with what is needed to end them.
-pub(super) fn find(paths: &Paths) -> Vec<(RunnerRecord, ProcessKey)> {
+pub(super) fn find(paths: &HostPaths) -> Vec<(RunnerRecord, ProcessKey)> {
     find_orphans(&paths.runners)
 }
 
 /// Ends every agent that a host left; how many there were.
-pub(super) async fn end_all(paths: &Paths) -> Result<usize, CliError> {
+pub(super) async fn end_all(paths: &HostPaths) -> Result<usize, CliError> {
     let left = find(paths);
     for (record, runner) in &left {
         end_orphan(record, Some(*runner))
@@ -35,13 +35,13 @@ pub(super) async fn end_all(paths: &Paths) -> Result<usize, CliError> {
 }
 
 /// Waits until runners that were told to go have gone.
-pub(super) async fn until_gone(runners: &[(RunnerRecord, ProcessKey)]) {
-    let goes_on = || runners.iter().any(|(_, key)| ending::is_running(key.pid));
+pub(super) async fn wait_until_ended(runners: &[(RunnerRecord, ProcessKey)]) {
+    let goes_on = || runners.iter().any(|(_, key)| shutdown::is_running(key.pid));
     // One that stays nevertheless is found and ended afterwards.
     drop(
         tokio::time::timeout(GONE_WITHIN, async {
             while goes_on() {
-                tokio::time::sleep(ending::GONE_POLL).await;
+                tokio::time::sleep(shutdown::GONE_POLL).await;
             }
         })
         .await,
@@ -49,7 +49,7 @@ pub(super) async fn until_gone(runners: &[(RunnerRecord, ProcessKey)]) {
 }
 
 /// That they are there, and what to do.
-pub(super) fn words(count: usize) -> String {
+pub(super) fn orphans_text(count: usize) -> String {
     let who = match count {
         1 => "1 agent runs".to_owned(),
         count => format!("{count} agents run"),

@@ -7,11 +7,12 @@ use countersign_protocol::{
     RuleScope, Time,
 };
 
-use crate::{describe, duration, shown};
+use crate::duration;
+use crate::render::{approvals, escape};
 
 /// A verdict, part by part, with the rule beside each.
 pub(crate) fn verdict(verdict: &HostVerdict) -> String {
-    let mut text = format!("{}, because:", shown::line(&verdict.effect));
+    let mut text = format!("{}, because:", escape::line(&verdict.effect));
     for line in parts(verdict) {
         let _ = write!(text, "\n{line}");
     }
@@ -26,41 +27,43 @@ pub(crate) fn parts(verdict: &HostVerdict) -> Vec<String> {
 fn part(part: &HostVerdictPart) -> String {
     let kind = match part.kind.as_str() {
         "command" => String::new(),
-        kind => format!("{} ", shown::line(kind)),
+        kind => format!("{} ", escape::line(kind)),
     };
-    let (effect, subject) = (shown::line(&part.effect), shown::line(&part.subject));
-    format!("{effect:<5}  {kind}{subject}  <- {}", why(part))
+    let (effect, subject) = (escape::line(&part.effect), escape::line(&part.subject));
+    format!("{effect:<5}  {kind}{subject}  <- {}", part_reason(part))
 }
 
 /// The rule that decided, or why none did.
-fn why(part: &HostVerdictPart) -> String {
-    let reason = part.reason.as_deref().map(shown::line);
+fn part_reason(part: &HostVerdictPart) -> String {
+    let reason = part.reason.as_deref().map(escape::line);
     match (&part.rule, reason) {
         (_, Some(reason)) if part.floor => {
             format!("{reason} (no rule, grant or bypass lifts this)")
         }
-        (Some(rule), None) => named(rule),
+        (Some(rule), None) => rule_with_location(rule),
         (Some(rule), Some(reason)) if rule.effect == part.effect => {
-            format!("{}: {reason}", named(rule))
+            format!("{}: {reason}", rule_with_location(rule))
         }
-        (Some(rule), Some(reason)) => format!("{reason}, although {} matches", named(rule)),
+        (Some(rule), Some(reason)) => {
+            format!("{reason}, although {} matches", rule_with_location(rule))
+        }
         (None, Some(reason)) => format!("no rule: {reason}"),
         (None, None) => "no rule".into(),
     }
 }
 
 /// A rule with its effect and where it stands.
-fn named(rule: &HostRule) -> String {
-    let (effect, text) = (shown::line(&rule.effect), shown::line(&rule.rule));
-    format!("{effect} {text} ({})", place(rule))
+fn rule_with_location(rule: &HostRule) -> String {
+    let (effect, text) = (escape::line(&rule.effect), escape::line(&rule.rule));
+    format!("{effect} {text} ({})", location(rule))
 }
 
 /// Where a rule stands: its grant, or file and line.
-pub(crate) fn place(rule: &HostRule) -> String {
+pub(crate) fn location(rule: &HostRule) -> String {
     match (&rule.grant, rule.line) {
-        (Some(grant), _) => shown::line(grant).into_owned(),
-        (None, Some(line)) => format!("{}:{line}", shown::line(&rule.source)),
-        (None, None) => shown::line(&rule.source).into_owned(),
+        (Some(grant), _) => escape::line(grant).into_owned(),
+        (None, Some(line)) => format!("{}:{line}", escape::line(&rule.source)),
+        (None, None) => escape::line(&rule.source).into_owned(),
     }
 }
 
@@ -87,18 +90,18 @@ pub(crate) fn scope(scope: &RuleScope) -> String {
         .project
         .as_deref()
         .map(|path| path.strip_suffix("/.git").unwrap_or(path));
-    let words: Vec<String> = [
+    let parts: Vec<String> = [
         ("session", scope.session.as_deref()),
         ("agent", scope.agent.as_deref()),
         ("project", project),
     ]
     .into_iter()
-    .filter_map(|(name, value)| Some(format!("{name} {}", shown::line(value?))))
+    .filter_map(|(name, value)| Some(format!("{name} {}", escape::line(value?))))
     .collect();
-    if words.is_empty() {
+    if parts.is_empty() {
         "everywhere".into()
     } else {
-        words.join(", ")
+        parts.join(", ")
     }
 }
 
@@ -106,32 +109,32 @@ pub(crate) fn scope(scope: &RuleScope) -> String {
 pub(crate) fn grant(row: &GrantRow, now: Time) -> String {
     format!(
         "{}  {} {}  {}, {}",
-        shown::line(&row.id),
-        shown::line(&row.effect),
-        shown::line(&row.rule),
+        escape::line(&row.id),
+        escape::line(&row.effect),
+        escape::line(&row.rule),
         scope(&row.scope),
-        leash(row, now)
+        limits(row, now)
     )
 }
 
 /// What ends a grant.
-pub(crate) fn leash(row: &GrantRow, now: Time) -> String {
+pub(crate) fn limits(row: &GrantRow, now: Time) -> String {
     let ends = row
         .expires_at
         .map(|at| format!("ends {}", duration::until(now, at)));
     let uses = row.uses_left.map(|left| format!("{left} uses left"));
-    let words: Vec<String> = ends.into_iter().chain(uses).collect();
-    if words.is_empty() {
+    let parts: Vec<String> = ends.into_iter().chain(uses).collect();
+    if parts.is_empty() {
         "until removed".into()
     } else {
-        words.join(", ")
+        parts.join(", ")
     }
 }
 
 /// Where a grant came from and how often it fired.
-pub(crate) fn past(row: &GrantRow, now: Time) -> String {
+pub(crate) fn usage(row: &GrantRow, now: Time) -> String {
     let from = row.origin.as_deref().map_or_else(String::new, |id| {
-        format!(" for ask {}", describe::short_id(id))
+        format!(" for ask {}", approvals::short_id(id))
     });
     let fired = match row.last_used {
         Some(at) => format!(
@@ -143,14 +146,14 @@ pub(crate) fn past(row: &GrantRow, now: Time) -> String {
     };
     format!(
         "by {}{from} {} ago, {fired}",
-        shown::line(&row.by.name),
+        escape::line(&row.by.name),
         duration::age(now, row.created_at)
     )
 }
 
 /// A record that cannot be written comes before all others: then nothing is allowed at all.
 pub(crate) fn store_warning(error: &str) -> String {
-    format!("THE RECORD CANNOT BE WRITTEN: {}", shown::line(error))
+    format!("THE RECORD CANNOT BE WRITTEN: {}", escape::line(error))
 }
 
 /// What a person must know before anything else: files that are broken, agents that are not held.
@@ -159,8 +162,8 @@ pub(crate) fn warnings(problems: &[RuleProblem], bypassed: &[BypassRow], now: Ti
     let bypassed = bypassed.iter().map(|row| {
         format!(
             "BYPASS: asks of {} ({}) go through without you, ends {}",
-            shown::line(&row.name),
-            shown::line(&row.agent_id),
+            escape::line(&row.name),
+            escape::line(&row.agent_id),
             duration::until(now, row.until)
         )
     });
@@ -182,20 +185,20 @@ pub(crate) fn problem(problem: &RuleProblem) -> String {
     };
     format!(
         "{word}: {}{line}: {}{follows}",
-        shown::line(&problem.file),
-        shown::line(&problem.message)
+        escape::line(&problem.file),
+        escape::line(&problem.message)
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
     #[test]
     fn a_verdict_names_the_rule_beside_each_part() {
         assert_eq!(
-            verdict(&sample::verdict()),
+            verdict(&test_rows::verdict()),
             "ask, because:\n\
              allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n\
              ask    write /p/.git/config  <- git internals (no rule, grant or bypass lifts this)"
@@ -225,7 +228,7 @@ mod tests {
             uses_left: Some(2),
             fired: 1,
             last_used: Some(Time(20_000_000)),
-            ..sample::grant()
+            ..test_rows::grant()
         };
         let now = Time(30_000_000);
         assert_eq!(
@@ -233,7 +236,7 @@ mod tests {
             "grant-1  allow Bash(ls:*)  agent builder, project /p, ends in 1m, 2 uses left"
         );
         assert_eq!(
-            past(&row, now),
+            usage(&row, now),
             "by ada for ask aaaa1111 29s ago, fired 1 times, last 10s ago"
         );
         assert_eq!(scope(&RuleScope::default()), "everywhere");

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use countersign_protocol::HostApproval;
 use serde::Deserialize;
 
-use crate::json_text::Members;
-use crate::shown;
+use crate::render::escape;
+use crate::render::json::JsonMembers;
 
 /// Blanks before a line that are shown as they are: as deep as code goes, and far from a screen's edge.
 const INDENT_MAX: usize = 48;
@@ -25,7 +25,7 @@ const BY_ITS_WORD: &str = " (against what the agent says is there)";
 /// One file's change.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Edit {
+struct FileEdit {
     path: String,
     #[serde(default)]
     old_text: Option<String>,
@@ -40,7 +40,8 @@ pub(crate) fn diff(row: &HostApproval) -> Option<String> {
     let text: String = match from_input(row) {
         Some(edit) if edit.old_text.is_some() => show(&edit, ""),
         Some(edit) => {
-            let same = |other: &&Edit| other.path == edit.path && other.new_text == edit.new_text;
+            let same =
+                |other: &&FileEdit| other.path == edit.path && other.new_text == edit.new_text;
             match shown.iter().find(same) {
                 Some(other) => show(other, BY_ITS_WORD),
                 None => show(&edit, " (the whole file)"),
@@ -51,8 +52,8 @@ pub(crate) fn diff(row: &HostApproval) -> Option<String> {
     (!text.is_empty()).then(|| text.trim_end_matches('\n').to_owned())
 }
 
-fn from_input(row: &HostApproval) -> Option<Edit> {
-    let members = Members::parse(row.input.as_ref()?.text())?;
+fn from_input(row: &HostApproval) -> Option<FileEdit> {
+    let members = JsonMembers::parse(row.input.as_ref()?.text())?;
     if members.repeated().is_some() {
         return None;
     }
@@ -64,17 +65,17 @@ fn from_input(row: &HostApproval) -> Option<Edit> {
         Some(_) => members.only_text("new_string")?,
         None => members.only_text("content")?,
     };
-    Some(Edit {
+    Some(FileEdit {
         path,
         old_text,
         new_text,
     })
 }
 
-fn from_details(row: &HostApproval) -> Vec<Edit> {
+fn from_details(row: &HostApproval) -> Vec<FileEdit> {
     #[derive(Deserialize)]
     struct Details {
-        diffs: Vec<Edit>,
+        diffs: Vec<FileEdit>,
     }
     let details = serde_json::from_str::<Details>(row.details.text());
     details.map(|details| details.diffs).unwrap_or_default()
@@ -82,7 +83,7 @@ fn from_details(row: &HostApproval) -> Vec<Edit> {
 
 /// What becomes of a file, line by line.
 pub(crate) fn between(path: &str, old: &str, new: &str) -> String {
-    let edit = Edit {
+    let edit = FileEdit {
         path: path.to_owned(),
         old_text: Some(old.to_owned()),
         new_text: new.to_owned(),
@@ -90,7 +91,7 @@ pub(crate) fn between(path: &str, old: &str, new: &str) -> String {
     show(&edit, "")
 }
 
-fn show(edit: &Edit, note: &str) -> String {
+fn show(edit: &FileEdit, note: &str) -> String {
     let old: Vec<&str> = edit
         .old_text
         .as_deref()
@@ -99,7 +100,7 @@ fn show(edit: &Edit, note: &str) -> String {
         .collect();
     let new: Vec<&str> = edit.new_text.split_inclusive('\n').collect();
     let mut text = String::new();
-    let _ = writeln!(text, "{}{note}", shown::line(&edit.path));
+    let _ = writeln!(text, "{}{note}", escape::line(&edit.path));
     let lines = compare(&old, &new);
     let mut skipped = false;
     for (index, (mark, line)) in lines.iter().enumerate() {
@@ -112,8 +113,8 @@ fn show(edit: &Edit, note: &str) -> String {
             skipped = false;
         }
         let bare = line.strip_suffix('\n').unwrap_or(line);
-        let (indent, words) = bare.split_at(indentation(bare));
-        let _ = writeln!(text, "{mark}{indent}{}", shown::line(words));
+        let (indent, rest) = bare.split_at(indentation(bare));
+        let _ = writeln!(text, "{mark}{indent}{}", escape::line(rest));
     }
     text
 }
@@ -125,16 +126,16 @@ fn indentation(line: &str) -> usize {
 }
 
 /// A line with `-`, `+` or a blank before it.
-type Line<'a> = (char, &'a str);
+type DiffLine<'a> = (char, &'a str);
 
-fn near_change(lines: &[Line<'_>], index: usize) -> bool {
+fn near_change(lines: &[DiffLine<'_>], index: usize) -> bool {
     let from = index.saturating_sub(CONTEXT);
     let to = (index + CONTEXT + 1).min(lines.len());
     lines[from..to].iter().any(|(mark, _)| *mark != ' ')
 }
 
 /// Old and new lines in one list.
-fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
+fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
     let same = |(a, b): &(&&str, &&str)| a == b;
     let start = old.iter().zip(new).take_while(same).count();
     let end = old[start..]
@@ -146,7 +147,7 @@ fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     let (head, old) = old.split_at(start);
     let (old, tail) = old.split_at(old.len() - end);
     let new = &new[start..new.len() - end];
-    let mut lines: Vec<Line<'a>> = head.iter().map(|line| (' ', *line)).collect();
+    let mut lines: Vec<DiffLine<'a>> = head.iter().map(|line| (' ', *line)).collect();
     if old.len().saturating_mul(new.len()) <= COMPARISONS_MAX {
         lines.extend(longest_common(old, new));
     } else {
@@ -158,7 +159,7 @@ fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
 }
 
 /// Keeps as many lines as both have in the same order.
-fn longest_common<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
+fn longest_common<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
     let width = new.len() + 1;
     let mut length = vec![0_u32; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {
@@ -192,14 +193,14 @@ fn longest_common<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
     fn ask(input: &str, details: &str) -> HostApproval {
         HostApproval {
             tool: Some("Edit".into()),
-            input: Some(sample::raw(input)),
-            details: sample::raw(details),
-            ..sample::approval()
+            input: Some(test_rows::raw(input)),
+            details: test_rows::raw(details),
+            ..test_rows::approval()
         }
     }
 

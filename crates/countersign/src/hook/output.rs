@@ -20,13 +20,13 @@ const BLOCKED: i32 = 2;
 /// How long an answer may take to be written before its writer is given up.
 const WRITING: Duration = Duration::from_secs(1);
 
-static SPOKEN: AtomicBool = AtomicBool::new(false);
-static FORM: AtomicU8 = AtomicU8::new(Form::Unknown as u8);
+static ANSWERED: AtomicBool = AtomicBool::new(false);
+static FORM: AtomicU8 = AtomicU8::new(AnswerForm::Unknown as u8);
 
 /// In which form the caller reads an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Form {
+pub(super) enum AnswerForm {
     /// It is not known what is being asked, so only the exit code can be trusted to be read.
     Unknown,
     PreToolUse,
@@ -35,7 +35,7 @@ pub(super) enum Form {
     Plain,
 }
 
-impl Form {
+impl AnswerForm {
     fn current() -> Self {
         let forms = [Self::PreToolUse, Self::PermissionRequest, Self::Plain];
         let current = FORM.load(Ordering::Acquire);
@@ -45,19 +45,19 @@ impl Form {
 }
 
 /// From now on it is known what is asked.
-pub(super) fn set_form(form: Form) {
+pub(super) fn set_form(form: AnswerForm) {
     FORM.store(form as u8, Ordering::Release);
 }
 
 /// What a hook says.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct HookAnswer {
     decision: HookDecision,
     reason: String,
     input: Option<Raw>,
 }
 
-impl Answer {
+impl HookAnswer {
     pub(super) fn deny(reason: &str) -> Self {
         Self {
             decision: HookDecision::Deny,
@@ -66,7 +66,7 @@ impl Answer {
         }
     }
 
-    pub(super) fn end(end: HookEnd, reason: &str) -> Self {
+    pub(super) fn on_end(end: HookEnd, reason: &str) -> Self {
         let decision = match end {
             HookEnd::Deny => HookDecision::Deny,
             HookEnd::Ask => HookDecision::Ask,
@@ -85,7 +85,7 @@ impl Answer {
     }
 }
 
-impl From<HookResult> for Answer {
+impl From<HookResult> for HookAnswer {
     fn from(result: HookResult) -> Self {
         let mut reason = result.reason.unwrap_or_default();
         if result.told_before {
@@ -101,27 +101,27 @@ impl From<HookResult> for Answer {
 
 /// What is written where.
 #[derive(Debug, PartialEq, Eq)]
-struct Said {
+struct RenderedAnswer {
     out: String,
     err: String,
     code: i32,
 }
 
-fn say(answer: &Answer, form: Form) -> Said {
+fn render_answer(answer: &HookAnswer, form: AnswerForm) -> RenderedAnswer {
     let out = match form {
-        Form::PreToolUse => Some(before_tool(answer)),
-        Form::PermissionRequest => Some(before_prompt(answer)),
-        Form::Plain => Some(json!({})),
-        Form::Unknown => None,
+        AnswerForm::PreToolUse => Some(before_tool(answer)),
+        AnswerForm::PermissionRequest => Some(before_prompt(answer)),
+        AnswerForm::Plain => Some(json!({})),
+        AnswerForm::Unknown => None,
     };
     let reason = visible(&answer.reason, TextLayout::Line).into_owned();
     match out {
-        Some(out) => Said {
+        Some(out) => RenderedAnswer {
             out: format!("{out}\n"),
             err: String::new(),
             code: 0,
         },
-        None => Said {
+        None => RenderedAnswer {
             out: String::new(),
             err: format!("{reason}\n"),
             code: BLOCKED,
@@ -129,7 +129,7 @@ fn say(answer: &Answer, form: Form) -> Said {
     }
 }
 
-fn before_tool(answer: &Answer) -> Value {
+fn before_tool(answer: &HookAnswer) -> Value {
     let decision = match answer.decision {
         HookDecision::Allow => "allow",
         HookDecision::Deny => "deny",
@@ -144,7 +144,7 @@ fn before_tool(answer: &Answer) -> Value {
     json!({ "hookSpecificOutput": output })
 }
 
-fn before_prompt(answer: &Answer) -> Value {
+fn before_prompt(answer: &HookAnswer) -> Value {
     let mut decision = match answer.decision {
         HookDecision::Allow => json!({ "behavior": "allow" }),
         HookDecision::Deny => json!({ "behavior": "deny", "message": answer.reason }),
@@ -156,7 +156,7 @@ fn before_prompt(answer: &Answer) -> Value {
     json!({ "hookSpecificOutput": output })
 }
 
-fn add_input(output: &mut Value, answer: &Answer) {
+fn add_input(output: &mut Value, answer: &HookAnswer) {
     if let Some(input) = &answer.input
         && answer.decision == HookDecision::Allow
     {
@@ -165,19 +165,19 @@ fn add_input(output: &mut Value, answer: &Answer) {
 }
 
 /// Speaks, if nobody has, and ends the process.
-pub(super) fn speak(answer: &Answer) -> ExitCode {
-    if SPOKEN.swap(true, Ordering::AcqRel) {
+pub(super) fn give_answer(answer: &HookAnswer) -> ExitCode {
+    if ANSWERED.swap(true, Ordering::AcqRel) {
         // Another thread speaks and ends the process; the watchdog sees to that.
         loop {
             thread::park();
         }
     }
-    let said = say(answer, Form::current());
+    let said = render_answer(answer, AnswerForm::current());
     let code = write(&said).map_or(BLOCKED, |()| said.code);
-    end(code)
+    exit_process(code)
 }
 
-fn write(said: &Said) -> io::Result<()> {
+fn write(said: &RenderedAnswer) -> io::Result<()> {
     let mut out = io::stdout().lock();
     io::stderr().lock().write_all(said.err.as_bytes())?;
     out.write_all(said.out.as_bytes())?;
@@ -188,29 +188,29 @@ fn write(said: &Said) -> io::Result<()> {
     clippy::exit,
     reason = "whatever else runs in this process must not outlive its answer"
 )]
-fn end(code: i32) -> ! {
+fn exit_process(code: i32) -> ! {
     std::process::exit(code)
 }
 
 /// Has a thread give this answer at that instant, if none was given before. False if it could not be
 /// started.
-pub(super) fn answer_by(deadline: Instant, answer: Answer) -> bool {
+pub(super) fn answer_by(deadline: Instant, answer: HookAnswer) -> bool {
     let watchdog = move || {
         thread::sleep(deadline.saturating_duration_since(Instant::now()));
-        if SPOKEN.load(Ordering::Acquire) {
+        if ANSWERED.load(Ordering::Acquire) {
             // Somebody has begun to speak and does not come to an end.
             thread::sleep(WRITING);
-            end(BLOCKED);
+            exit_process(BLOCKED);
         }
-        speak(&answer);
+        give_answer(&answer);
     };
     thread::Builder::new().spawn(watchdog).is_ok()
 }
 
 /// A panic anywhere in the process is a no.
-pub(super) fn survive_panics() {
+pub(super) fn deny_on_panic() {
     std::panic::set_hook(Box::new(|_| {
-        speak(&Answer::deny(
+        give_answer(&HookAnswer::deny(
             "countersign: the hook failed inside, so nothing was allowed",
         ));
     }));
@@ -220,17 +220,17 @@ pub(super) fn survive_panics() {
 mod tests {
     use super::*;
 
-    fn answer(decision: HookDecision, input: Option<&str>) -> Answer {
+    fn answer(decision: HookDecision, input: Option<&str>) -> HookAnswer {
         let raw = |text: &str| serde_json::from_str(text).unwrap();
-        Answer {
+        HookAnswer {
             decision,
             reason: "why".to_owned(),
             input: input.map(raw),
         }
     }
 
-    fn out(answer: &Answer, form: Form) -> Value {
-        let said = say(answer, form);
+    fn out(answer: &HookAnswer, form: AnswerForm) -> Value {
+        let said = render_answer(answer, form);
         assert_eq!((said.err.as_str(), said.code), ("", 0));
         serde_json::from_str(&said.out).unwrap()
     }
@@ -249,17 +249,23 @@ mod tests {
                 "hookEventName": "PreToolUse", "permissionDecision": word,
                 "permissionDecisionReason": "why",
             } });
-            assert_eq!(out(&answer(decision, None), Form::PreToolUse), expected);
+            assert_eq!(
+                out(&answer(decision, None), AnswerForm::PreToolUse),
+                expected
+            );
             if decision == HookDecision::Allow {
                 expected["hookSpecificOutput"]["updatedInput"] = json!({ "command": "ls" });
             }
-            assert_eq!(out(&answer(decision, edited), Form::PreToolUse), expected);
+            assert_eq!(
+                out(&answer(decision, edited), AnswerForm::PreToolUse),
+                expected
+            );
         }
     }
 
     #[test]
     fn before_a_prompt_only_a_decision_is_one() {
-        let decided = |decision| out(&answer(decision, None), Form::PermissionRequest);
+        let decided = |decision| out(&answer(decision, None), AnswerForm::PermissionRequest);
         let output = |decision| json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest", "decision": decision } });
         assert_eq!(
             decided(HookDecision::Allow),
@@ -273,7 +279,7 @@ mod tests {
         assert_eq!(decided(HookDecision::None), json!({}));
         let edited = answer(HookDecision::Allow, Some(r#"{"a":1}"#));
         assert_eq!(
-            out(&edited, Form::PermissionRequest),
+            out(&edited, AnswerForm::PermissionRequest),
             output(json!({ "behavior": "allow", "updatedInput": { "a": 1 } }))
         );
     }
@@ -281,15 +287,18 @@ mod tests {
     #[test]
     fn where_no_form_is_known_the_exit_code_blocks() {
         for decision in [HookDecision::Allow, HookDecision::Deny, HookDecision::Ask] {
-            let expected = Said {
+            let expected = RenderedAnswer {
                 out: String::new(),
                 err: "why\n".to_owned(),
                 code: 2,
             };
-            assert_eq!(say(&answer(decision, None), Form::Unknown), expected);
+            assert_eq!(
+                render_answer(&answer(decision, None), AnswerForm::Unknown),
+                expected
+            );
         }
         assert_eq!(
-            out(&answer(HookDecision::Deny, None), Form::Plain),
+            out(&answer(HookDecision::Deny, None), AnswerForm::Plain),
             json!({})
         );
     }

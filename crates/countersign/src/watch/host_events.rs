@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use countersign_protocol::{HostEvent, Who};
 
-use super::screen::{Item, Screen};
+use super::screen::{InboxItem, WatchScreen};
 
 /// A question that is known here, as an event changes it: it ended, or people are asked as well.
-fn changed_question(screen: &Screen, payload: &str) -> Option<Item> {
+fn changed_question(screen: &WatchScreen, payload: &str) -> Option<InboxItem> {
     #[derive(serde::Deserialize)]
     struct Change {
         #[serde(alias = "question")]
@@ -28,29 +28,29 @@ fn changed_question(screen: &Screen, payload: &str) -> Option<Item> {
     row.answer = change.answer;
     row.answered_by = change.answered_by;
     row.state = change.state.unwrap_or(row.state);
-    Some(Item::question(row))
+    Some(InboxItem::question(row))
 }
 
 /// Takes in an event; most change nothing here.
-pub(super) fn take_event(screen: &mut Screen, event: &HostEvent, now: Instant) {
+pub(super) fn apply_event(screen: &mut WatchScreen, event: &HostEvent, now: Instant) {
     let payload = event.payload.text();
     let item = match event.kind.as_str() {
         "approval.requested" | "approval.resolved" => {
-            serde_json::from_str(payload).map(Item::ask).ok()
+            serde_json::from_str(payload).map(InboxItem::ask).ok()
         }
         "question.asked" => serde_json::from_str(payload)
-            .map(|row| screen.named(row))
-            .map(Item::question)
+            .map(|row| screen.with_orchestrator_name(row))
+            .map(InboxItem::question)
             .ok(),
         "question.ended" | "question.escalated" => changed_question(screen, payload),
         "agent.spawned" => {
-            screen.meet(payload);
+            screen.record_agent_name(payload);
             None
         }
         _ => None,
     };
     if let Some(item) = item {
-        screen.take(item, now);
+        screen.update_item(item, now);
     }
 }
 
@@ -60,30 +60,30 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
 
-    fn take(screen: &mut Screen, kind: &str, payload: &Value) {
+    fn take(screen: &mut WatchScreen, kind: &str, payload: &Value) {
         let event = json!({
             "id": "e", "kind": kind, "message": "", "payload": payload, "sequence": 1,
             "timestamp": "1970-01-01T00:00:00.000000Z",
         });
         let event: HostEvent = serde_json::from_str(&event.to_string()).unwrap();
-        take_event(screen, &event, Instant::now());
+        apply_event(screen, &event, Instant::now());
     }
 
-    fn ids(screen: &Screen) -> Vec<&str> {
-        screen.items.iter().map(Item::id).collect()
+    fn ids(screen: &WatchScreen) -> Vec<&str> {
+        screen.items.iter().map(InboxItem::id).collect()
     }
 
     #[test]
     fn a_question_waits_behind_the_rest_until_people_are_asked_and_goes_when_it_ends() {
-        let mut screen = Screen::new(Instant::now(), Time(0));
+        let mut screen = WatchScreen::new(Instant::now(), Time(0));
         let spawned = json!({ "agent": { "id": "agent-b", "name": "boss" } });
         take(&mut screen, "agent.spawned", &spawned);
         let first = HostQuestion {
             to: Some("agent-b".into()),
             for_people: false,
-            ..sample::question()
+            ..test_rows::question()
         };
         let id = first.id.clone();
         let asked = serde_json::to_value(&first).unwrap();
@@ -91,7 +91,7 @@ mod tests {
         let later = HostQuestion {
             id: "question-later".into(),
             sequence: 9,
-            ..sample::question()
+            ..test_rows::question()
         };
         take(
             &mut screen,

@@ -9,9 +9,10 @@ use countersign_protocol::{AgentsAtShutdown, HostAgent, HostStatus, ShutdownPara
 use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::client::{Address, CallError, Client, Endpoint};
-use crate::failure::CliError;
-use crate::{output, shown};
+use crate::client::{CallError, HostAddress, HostClient, HostEndpoint};
+use crate::error::CliError;
+use crate::output;
+use crate::render::escape;
 
 /// How long an ending host may take: its own deadline for connections, and the last flush.
 const GONE_WITHIN: Duration = Duration::from_secs(20);
@@ -23,17 +24,17 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// Tells the host to end, and waits until it did.
 pub(crate) async fn end_host(
-    endpoint: &Endpoint,
+    endpoint: &HostEndpoint,
     agents: AgentsAtShutdown,
 ) -> Result<(), CliError> {
-    let mut client = Client::connect(endpoint).await?;
+    let mut client = HostClient::connect(endpoint).await?;
     let status: HostStatus = client.call("host.status", &json!({})).await?;
-    match tell(endpoint, &mut client, agents).await {
-        Err(error) if !ends_so(&error) => return Err(error.into()),
+    match request_shutdown(endpoint, &mut client, agents).await {
+        Err(error) if !is_expected_at_shutdown(&error) => return Err(error.into()),
         _ => drop(client),
     }
     let waited = tokio::time::timeout(GONE_WITHIN, async {
-        while !is_gone(endpoint, status.pid).await {
+        while !has_ended(endpoint, status.pid).await {
             tokio::time::sleep(GONE_POLL).await;
         }
     });
@@ -47,14 +48,14 @@ pub(crate) async fn end_host(
 }
 
 /// Whether a host that ends may answer so.
-fn ends_so(error: &CallError) -> bool {
+fn is_expected_at_shutdown(error: &CallError) -> bool {
     error.is_connection() && !matches!(error, CallError::Slow { .. })
 }
 
 /// Waits for the reply, and says now and then what is still waited for.
-async fn tell(
-    endpoint: &Endpoint,
-    client: &mut Client,
+async fn request_shutdown(
+    endpoint: &HostEndpoint,
+    client: &mut HostClient,
     agents: AgentsAtShutdown,
 ) -> Result<Value, CallError> {
     let params = ShutdownParams { agents };
@@ -65,26 +66,26 @@ async fn tell(
     loop {
         tokio::select! {
             reply = &mut told => return reply,
-            _ = progress.tick() => say_who_is_left(endpoint).await,
+            _ = progress.tick() => print_remaining(endpoint).await,
         }
     }
 }
 
 /// On a connection of its own: the other one waits. A host that is about to go need not answer.
-async fn say_who_is_left(endpoint: &Endpoint) {
-    let Ok(mut client) = Client::connect(endpoint).await else {
+async fn print_remaining(endpoint: &HostEndpoint) {
+    let Ok(mut client) = HostClient::connect(endpoint).await else {
         return;
     };
-    if let Ok(left) = running(&mut client).await
+    if let Ok(left) = running_agents(&mut client).await
         && !left.is_empty()
     {
-        let names: Vec<_> = left.iter().map(|agent| shown::line(&agent.name)).collect();
-        output::say(format_args!("waiting for the end of {}", names.join(", ")));
+        let names: Vec<_> = left.iter().map(|agent| escape::line(&agent.name)).collect();
+        output::print_message(format_args!("waiting for the end of {}", names.join(", ")));
     }
 }
 
 /// The agents that the host runs now.
-pub(super) async fn running(client: &mut Client) -> Result<Vec<HostAgent>, CallError> {
+pub(super) async fn running_agents(client: &mut HostClient) -> Result<Vec<HostAgent>, CallError> {
     let mut agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
     agents.retain(runs);
     Ok(agents)
@@ -94,11 +95,11 @@ fn runs(agent: &HostAgent) -> bool {
     agent.managed.is_some() && !matches!(agent.state.as_str(), "done" | "error" | "stopped")
 }
 
-async fn is_gone(endpoint: &Endpoint, pid: u32) -> bool {
+async fn has_ended(endpoint: &HostEndpoint, pid: u32) -> bool {
     match endpoint.address {
-        Address::Socket(_) => !is_running(pid),
-        Address::Tcp { .. } => matches!(
-            Client::connect(endpoint).await,
+        HostAddress::Socket(_) => !is_running(pid),
+        HostAddress::Tcp { .. } => matches!(
+            HostClient::connect(endpoint).await,
             Err(CliError::NoHost { .. })
         ),
     }

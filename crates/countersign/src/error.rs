@@ -7,7 +7,7 @@ use std::io;
 use countersign_protocol::Reason;
 
 use crate::client::CallError;
-use crate::exit::Exit;
+use crate::exit::CliExit;
 
 /// Why a command did not do what it was told.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub(crate) enum CliError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    #[error("{}", call_words(.0))]
+    #[error("{}", call_message(.0))]
     Call(#[source] CallError),
     #[error("{what}")]
     Usage { what: String, hint: Option<String> },
@@ -51,9 +51,11 @@ impl From<CallError> for CliError {
 }
 
 /// The message of a refusal, with what its data adds.
-fn call_words(error: &CallError) -> String {
+fn call_message(error: &CallError) -> String {
     match error {
-        CallError::Refused(refusal) => crate::shown::block(&refusal.words()).into_owned(),
+        CallError::Refused(refusal) => {
+            crate::render::escape::block(&refusal.describe()).into_owned()
+        }
         CallError::Lost(_) => "the connection to the host was lost".into(),
         CallError::Slow { method } => format!("the host did not answer `{method}` in time"),
         CallError::Unexpected { method, .. } => {
@@ -77,15 +79,15 @@ impl CliError {
         }
     }
 
-    pub(crate) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> CliExit {
         match self {
-            Self::NoHost { .. } => Exit::NoHost,
-            Self::Usage { .. } => Exit::Usage,
-            Self::UnknownId { .. } => Exit::UnknownId,
+            Self::NoHost { .. } => CliExit::NoHost,
+            Self::Usage { .. } => CliExit::Usage,
+            Self::UnknownId { .. } => CliExit::UnknownId,
             Self::Call(error) => call_exit(error),
-            Self::OutputClosed => Exit::Ok,
+            Self::OutputClosed => CliExit::Ok,
             Self::Handshake { .. } | Self::Failed { .. } | Self::Io { .. } | Self::Host(_) => {
-                Exit::Failure
+                CliExit::Failure
             }
         }
     }
@@ -129,11 +131,11 @@ impl CliError {
     }
 }
 
-fn call_exit(error: &CallError) -> Exit {
+fn call_exit(error: &CallError) -> CliExit {
     let CallError::Refused(refusal) = error else {
         return match error {
-            CallError::Lost(_) => Exit::NoHost,
-            _ => Exit::Failure,
+            CallError::Lost(_) => CliExit::NoHost,
+            _ => CliExit::Failure,
         };
     };
     match refusal.reason {
@@ -146,8 +148,8 @@ fn call_exit(error: &CallError) -> Exit {
             | Reason::UnknownEvent
             | Reason::UnknownRule
             | Reason::AmbiguousId,
-        ) => Exit::UnknownId,
-        Some(Reason::AlreadyResolved) => Exit::AlreadyAnswered,
+        ) => CliExit::UnknownId,
+        Some(Reason::AlreadyResolved) => CliExit::AlreadyAnswered,
         Some(
             Reason::AgentsCannotAnswer
             | Reason::AgentNotAllowed
@@ -166,10 +168,10 @@ fn call_exit(error: &CallError) -> Exit {
             | Reason::AuthRequired
             | Reason::AuthFailed
             | Reason::WrongOrigin,
-        ) => Exit::Refused,
-        Some(Reason::NotAnOption | Reason::InvalidParams | Reason::BadRule) => Exit::Usage,
-        Some(Reason::ShuttingDown) => Exit::NoHost,
-        _ => Exit::Failure,
+        ) => CliExit::Refused,
+        Some(Reason::NotAnOption | Reason::InvalidParams | Reason::BadRule) => CliExit::Usage,
+        Some(Reason::ShuttingDown) => CliExit::NoHost,
+        _ => CliExit::Failure,
     }
 }
 
@@ -237,11 +239,11 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Refusal;
+    use crate::client::HostRefusal;
 
     fn refused(reason: Reason) -> CliError {
         let data = serde_json::json!({"reason": reason.as_str()});
-        CliError::Call(CallError::Refused(Refusal::new(
+        CliError::Call(CallError::Refused(HostRefusal::new(
             -32003,
             "no".into(),
             Some(data),
@@ -251,17 +253,17 @@ mod tests {
     #[test]
     fn a_refusal_has_its_own_code_and_next_step() {
         let error = refused(Reason::AmbiguousId);
-        assert_eq!(error.exit(), Exit::UnknownId);
+        assert_eq!(error.exit(), CliExit::UnknownId);
         assert_eq!(
             error.report(),
             "error: no\n\nhint: give more characters of the id; `countersign inbox --json` has it whole\n"
         );
         assert_eq!(
             refused(Reason::AlreadyResolved).exit(),
-            Exit::AlreadyAnswered
+            CliExit::AlreadyAnswered
         );
-        assert_eq!(refused(Reason::AgentsCannotAnswer).exit(), Exit::Refused);
-        assert_eq!(refused(Reason::TooMany).exit(), Exit::Failure);
+        assert_eq!(refused(Reason::AgentsCannotAnswer).exit(), CliExit::Refused);
+        assert_eq!(refused(Reason::TooMany).exit(), CliExit::Failure);
     }
 
     #[test]
@@ -270,7 +272,7 @@ mod tests {
             address: "/run/host.sock".into(),
             source: io::Error::new(io::ErrorKind::NotFound, "no such file"),
         };
-        assert_eq!(error.exit(), Exit::NoHost);
+        assert_eq!(error.exit(), CliExit::NoHost);
         assert_eq!(
             error.report(),
             "error: no host is running at `/run/host.sock`\n  because: no such file\n\n\

@@ -1,9 +1,9 @@
 //! Names that nobody else has.
 
-use crate::failure::CliError;
+use crate::error::CliError;
 
 /// Sixteen random bytes in hexadecimal.
-pub(crate) fn nonce() -> Result<String, CliError> {
+pub(crate) fn random_id() -> Result<String, CliError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         CliError::io(

@@ -8,7 +8,7 @@ use countersign_protocol::HostAgent;
 
 /// Puts each agent under its parent, with its depth. Families stand in the order of whoever of them
 /// comes first in `agents`, and so do children.
-pub(super) fn arranged(agents: Vec<HostAgent>) -> Vec<(usize, HostAgent)> {
+pub(super) fn arrange_by_parent(agents: Vec<HostAgent>) -> Vec<(usize, HostAgent)> {
     let ids: BTreeSet<&str> = agents.iter().map(|agent| agent.id.as_str()).collect();
     let parents: BTreeMap<String, String> = agents
         .iter()
@@ -19,7 +19,7 @@ pub(super) fn arranged(agents: Vec<HostAgent>) -> Vec<(usize, HostAgent)> {
         .collect();
     let lines: Vec<Vec<String>> = agents
         .iter()
-        .map(|agent| line(&agent.id, &parents))
+        .map(|agent| path_from_top(&agent.id, &parents))
         .collect();
     // Where the first of those at or below each stands.
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
@@ -45,7 +45,7 @@ fn parent_of(agent: &HostAgent) -> Option<&str> {
 }
 
 /// An agent and those above it, the topmost first. Rows that name each other end where they repeat.
-fn line(id: &str, parents: &BTreeMap<String, String>) -> Vec<String> {
+fn path_from_top(id: &str, parents: &BTreeMap<String, String>) -> Vec<String> {
     let mut line = vec![id.to_owned()];
     while let Some(parent) = line.last().and_then(|id| parents.get(id)) {
         if line.contains(parent) {
@@ -60,7 +60,7 @@ fn line(id: &str, parents: &BTreeMap<String, String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
     use countersign_protocol::ManagedRow;
 
     fn agent(id: &str, parent: Option<&str>) -> HostAgent {
@@ -68,14 +68,14 @@ mod tests {
             id: id.into(),
             managed: Some(ManagedRow {
                 parent: parent.map(str::to_owned),
-                ..sample::managed()
+                ..test_rows::managed()
             }),
-            ..sample::agent()
+            ..test_rows::agent()
         }
     }
 
     fn places(agents: Vec<HostAgent>) -> Vec<(usize, String)> {
-        let placed = arranged(agents).into_iter();
+        let placed = arrange_by_parent(agents).into_iter();
         placed.map(|(depth, agent)| (depth, agent.id)).collect()
     }
 

@@ -3,23 +3,23 @@
 use countersign_protocol::HostAgent;
 use serde_json::json;
 
-use crate::client::Client;
-use crate::failure::CliError;
-use crate::shown;
+use crate::client::HostClient;
+use crate::error::CliError;
+use crate::render::escape;
 
 /// The agent that is meant.
-pub(super) async fn agent(client: &mut Client, word: &str) -> Result<HostAgent, CliError> {
+pub(super) async fn find_agent(client: &mut HostClient, word: &str) -> Result<HostAgent, CliError> {
     let agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
     let id = choose(&agents, word)?;
     let found = agents.into_iter().find(|agent| agent.id == id);
     found.ok_or_else(|| CliError::UnknownId {
-        what: format!("no agent is called `{}`", shown::line(word)),
+        what: format!("no agent is called `{}`", escape::line(word)),
         hint: Some("see the agents with `countersign ls --all`".into()),
     })
 }
 
 /// The id of the agent that is meant. What fits none is left to the host to refuse.
-pub(super) async fn agent_id(client: &mut Client, word: &str) -> Result<String, CliError> {
+pub(super) async fn find_agent_id(client: &mut HostClient, word: &str) -> Result<String, CliError> {
     let agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
     choose(&agents, word)
 }
@@ -33,20 +33,20 @@ fn choose(agents: &[HostAgent], word: &str) -> Result<String, CliError> {
     let shown: Vec<_> = named
         .iter()
         .copied()
-        .filter(|agent| !archived(agent))
+        .filter(|agent| !is_archived(agent))
         .collect();
     match (named.as_slice(), shown.as_slice()) {
         ([agent], _) | (_, [agent]) => Ok(agent.id.clone()),
         ([], _) => Ok(word.to_owned()),
         _ => Err(CliError::UnknownId {
-            what: format!("more than one agent is called `{}`", shown::line(word)),
+            what: format!("more than one agent is called `{}`", escape::line(word)),
             hint: Some("take its id from `countersign ls --all --json`".into()),
         }),
     }
 }
 
 /// Whether it was put away.
-pub(super) fn archived(agent: &HostAgent) -> bool {
+pub(super) fn is_archived(agent: &HostAgent) -> bool {
     agent
         .managed
         .as_ref()
@@ -62,7 +62,7 @@ pub(super) fn is_orchestrator(agent: &HostAgent) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::test_rows;
     use countersign_protocol::ManagedRow;
 
     #[test]
@@ -70,12 +70,12 @@ mod tests {
         let agent = |id: &str, name: &str| HostAgent {
             id: id.into(),
             name: name.into(),
-            ..sample::agent()
+            ..test_rows::agent()
         };
         let away = HostAgent {
             managed: Some(ManagedRow {
                 archived: true,
-                ..sample::managed()
+                ..test_rows::managed()
             }),
             ..agent("f", "x")
         };

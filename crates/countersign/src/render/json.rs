@@ -8,7 +8,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::shown;
+use crate::render::escape;
 
 const INDENT: &str = "  ";
 
@@ -25,7 +25,7 @@ pub(crate) fn pretty(raw: &str) -> String {
         let (token, after) = rest.split_at(taken);
         rest = after.trim_start_matches(|c: char| c.is_ascii_whitespace());
         match c {
-            '"' => out.push_str(&shown::block(token)),
+            '"' => out.push_str(&escape::block(token)),
             '{' | '[' if rest.starts_with(['}', ']']) => out.push(c),
             '}' | ']' if out.ends_with(['{', '[']) => out.push(c),
             '{' | '[' => {
@@ -70,9 +70,9 @@ fn string_bytes(text: &str) -> usize {
 }
 
 /// The members of an object as they stand in the text, repeated keys included.
-pub(crate) struct Members(pub(crate) Vec<(String, Box<RawValue>)>);
+pub(crate) struct JsonMembers(pub(crate) Vec<(String, Box<RawValue>)>);
 
-impl Members {
+impl JsonMembers {
     /// `None` if it is no object.
     pub(crate) fn parse(raw: &str) -> Option<Self> {
         serde_json::from_str(raw).ok()
@@ -99,22 +99,22 @@ impl Members {
     }
 }
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for JsonMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Pairs;
         impl<'de> Visitor<'de> for Pairs {
-            type Value = Members;
+            type Value = JsonMembers;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonMembers, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(pair) = map.next_entry()? {
                     pairs.push(pair);
                 }
-                Ok(Members(pairs))
+                Ok(JsonMembers(pairs))
             }
         }
         deserializer.deserialize_map(Pairs)
@@ -145,10 +145,11 @@ mod tests {
 
     #[test]
     fn a_repeated_key_gives_no_text_and_is_named() {
-        let members = Members::parse(r#"{"command":"ls","command":"rm -rf /","cwd":"/"}"#).unwrap();
+        let members =
+            JsonMembers::parse(r#"{"command":"ls","command":"rm -rf /","cwd":"/"}"#).unwrap();
         assert_eq!(members.only_text("command"), None);
         assert_eq!(members.only_text("cwd"), Some("/".into()));
         assert_eq!(members.repeated(), Some("command"));
-        assert!(Members::parse("[1]").is_none());
+        assert!(JsonMembers::parse("[1]").is_none());
     }
 }

@@ -7,9 +7,9 @@ use serde_json::json;
 
 /// Where lines go. If nobody reads them any more, standard input ends too, and with it everything.
 #[derive(Default)]
-pub(super) struct Out(Mutex<()>);
+pub(super) struct StdoutWriter(Mutex<()>);
 
-impl Out {
+impl StdoutWriter {
     /// A message as it is; line breaks between its parts mean nothing in JSON.
     pub(super) fn message(&self, text: &str) {
         let turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -28,22 +28,22 @@ impl Out {
     }
 
     /// An answer that is a refusal of the protocol.
-    pub(super) fn refuse(&self, id: &str, code: i64, words: &str) {
-        let error = json!({"code": code, "message": words});
+    pub(super) fn refuse(&self, id: &str, code: i64, message: &str) {
+        let error = json!({"code": code, "message": message});
         self.message(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
     }
 
     /// A tool's result that says in words why there is none.
-    pub(super) fn tool_error(&self, id: &str, words: &str) {
-        let result = json!({"content": [{"type": "text", "text": words}], "isError": true});
+    pub(super) fn tool_error(&self, id: &str, message: &str) {
+        let result = json!({"content": [{"type": "text", "text": message}], "isError": true});
         self.result(id, &result.to_string());
     }
 
     /// A word on how far a call is. `told` rises with each.
-    pub(super) fn progress(&self, token: &str, told: u64, words: &str) {
-        let words = json!(words);
+    pub(super) fn progress(&self, token: &str, told: u64, message: &str) {
+        let message = json!(message);
         self.message(&format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{told},"message":{words}}}}}"#
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{told},"message":{message}}}}}"#
         ));
     }
 }

@@ -1,6 +1,6 @@
 //! The Agent Client Protocol, version 1, as its client.
 //!
-//! [`AcpAdapter`] is a machine without I/O over a [`State`](state::State) that is plain data: our requests
+//! [`AcpAdapter`] is a machine without I/O over a [`AcpState`](state::AcpState) that is plain data: our requests
 //! that wait for a response, the agent's requests that wait for an answer, and what was negotiated.
 //! Message types are those of the official schema; envelopes, and what does not fit those types, are
 //! read by us, so that nothing an agent says is lost because a type has no place for it.
@@ -47,13 +47,13 @@ use crate::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, CommandError, RequestId,
     RestoreError, TurnEnd, meaning,
 };
-use envelope::{Failure, Message};
-use state::{Ours, Phase, State, Theirs, Wish};
+use envelope::{AcpError, AcpMessage};
+use state::{AcpPhase, AcpState, PendingKind, PendingRequest, SentRequest};
 
 /// One connection to an ACP agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AcpAdapter {
-    state: State,
+    state: AcpState,
 }
 
 impl AcpAdapter {
@@ -69,7 +69,7 @@ impl AcpAdapter {
         })
     }
 
-    fn take_request(&mut self, heard: &mut AdapterOutput, request: &Request<'_>) {
+    fn handle_request(&mut self, heard: &mut AdapterOutput, request: &AcpRequest<'_>) {
         let state = &mut self.state;
         if state.theirs.remove(&request.id).is_some() {
             heard.events.push(AgentEvent::Withdrawn {
@@ -79,44 +79,48 @@ impl AcpAdapter {
         let is_permission = request.method == CLIENT_METHOD_NAMES.session_request_permission;
         if state.theirs.len() >= AGENT_REQUESTS_MAX {
             let refusal = if is_permission {
-                permission::cancelled(&request.id, request.line)
+                permission::encode_cancelled(&request.id, request.line)
             } else {
-                client_requests::refused(request, envelope::FAILED, "too many requests are open")
+                client_requests::encode_refusal(
+                    request,
+                    envelope::FAILED,
+                    "too many requests are open",
+                )
             };
             heard.writes.push(refusal);
         } else if is_permission {
-            permission::take(state, heard, request);
+            permission::handle_request(state, heard, request);
         } else {
-            client_requests::take(state, heard, request);
+            client_requests::handle_request(state, heard, request);
         }
     }
 
-    fn take_notification(
+    fn handle_notification(
         &mut self,
         heard: &mut AdapterOutput,
         method: &str,
         params: Option<&RawValue>,
     ) {
         if method == CLIENT_METHOD_NAMES.session_update {
-            translate::take(&mut self.state, heard, params);
+            translate::handle_update(&mut self.state, heard, params);
         } else if method == "$/cancel_request" {
-            self.take_cancellation(heard, params);
+            self.handle_cancellation(heard, params);
         } else if !method.starts_with("$/") && !method.starts_with('_') {
-            let noise = format!("the agent sent `{}`", envelope::shorten(method));
+            let noise = format!("the agent sent `{}`", envelope::truncate_noise(method));
             heard.events.push(AgentEvent::Noise(noise));
         }
     }
 
     /// The agent takes a request back. Its answer says so, because a request must have one.
-    fn take_cancellation(&mut self, heard: &mut AdapterOutput, params: Option<&RawValue>) {
+    fn handle_cancellation(&mut self, heard: &mut AdapterOutput, params: Option<&RawValue>) {
         let Some(request) = params.and_then(cancelled_id) else {
             return;
         };
-        let Some(Theirs { line, wish }) = self.state.theirs.remove(&request) else {
+        let Some(PendingRequest { line, wish }) = self.state.theirs.remove(&request) else {
             return;
         };
         let answer = if wish.is_permission() {
-            permission::cancelled(&request, line)
+            permission::encode_cancelled(&request, line)
         } else {
             let words = "request cancelled";
             let bytes = envelope::error(&request, envelope::REQUEST_CANCELLED, words);
@@ -126,16 +130,16 @@ impl AcpAdapter {
         heard.events.push(AgentEvent::Withdrawn { request });
     }
 
-    fn take_response(
+    fn handle_response(
         &mut self,
         heard: &mut AdapterOutput,
         (id, line): (&RequestId, u64),
-        outcome: Result<&RawValue, Failure>,
+        outcome: Result<&RawValue, AcpError>,
     ) {
         let ours = id.0.parse().ok();
         let Some(ours) = ours.and_then(|id: u64| self.state.ours.remove(&id)) else {
             let words = match outcome {
-                Err(failure) => failure.words(),
+                Err(failure) => failure.describe(),
                 Ok(_) => format!("a response nobody waits for: {}", id.0),
             };
             heard.events.push(AgentEvent::Noise(words));
@@ -143,11 +147,19 @@ impl AcpAdapter {
         };
         let state = &mut self.state;
         match ours {
-            Ours::Initialize => handshake::take_initialized(state, heard, line, outcome),
-            Ours::OpenSession => handshake::take_session(state, heard, line, outcome),
-            Ours::SetMode { mode, .. } => choice::take_mode(state, heard, mode, outcome),
-            Ours::SetModel { model, .. } => choice::take_model(state, heard, model, outcome),
-            Ours::Prompt { turn } => end_turn(state, heard, turn, outcome),
+            SentRequest::Initialize => {
+                handshake::handle_initialize_response(state, heard, line, outcome);
+            }
+            SentRequest::OpenSession => {
+                handshake::handle_session_response(state, heard, line, outcome);
+            }
+            SentRequest::SetMode { mode, .. } => {
+                choice::handle_mode_response(state, heard, mode, outcome);
+            }
+            SentRequest::SetModel { model, .. } => {
+                choice::handle_model_response(state, heard, model, outcome);
+            }
+            SentRequest::Prompt { turn } => end_turn(state, heard, turn, outcome),
         }
     }
 
@@ -158,7 +170,7 @@ impl AcpAdapter {
             return Err(CommandError::NotReady);
         };
         let running = state.turn();
-        if state.phase != Phase::Open || running.is_some_and(|running| running != turn) {
+        if state.phase != AcpPhase::Open || running.is_some_and(|running| running != turn) {
             return Err(CommandError::NotReady);
         }
         if running.is_none() {
@@ -168,7 +180,7 @@ impl AcpAdapter {
             .iter()
             .map(|text| json!({"type": "text", "text": text}))
             .collect();
-        let id = state.expect(Ours::Prompt { turn });
+        let id = state.record_sent(SentRequest::Prompt { turn });
         let params = json!({"sessionId": session, "prompt": blocks});
         let bytes = envelope::request(id, AGENT_METHOD_NAMES.session_prompt, &params);
         Ok(vec![AgentWrite::own("prompt", turn, bytes)])
@@ -188,7 +200,7 @@ impl AcpAdapter {
             .theirs
             .extract_if(.., |_, theirs| theirs.wish.is_permission());
         for (request, theirs) in asks {
-            lines.push(permission::cancelled(&request, theirs.line));
+            lines.push(permission::encode_cancelled(&request, theirs.line));
             state.withdrawn.push(request);
         }
         lines
@@ -196,7 +208,7 @@ impl AcpAdapter {
 }
 
 /// A request of the agent.
-struct Request<'a> {
+struct AcpRequest<'a> {
     id: RequestId,
     /// The number of its line.
     line: u64,
@@ -211,20 +223,20 @@ impl Adapter for AcpAdapter {
             heard.events.push(AgentEvent::Withdrawn { request });
         }
         match envelope::parse(line) {
-            Ok(Message::Request { id, method, params }) => {
-                let request = Request {
+            Ok(AcpMessage::Request { id, method, params }) => {
+                let request = AcpRequest {
                     id,
                     line: number,
                     method: &method,
                     params,
                 };
-                self.take_request(&mut heard, &request);
+                self.handle_request(&mut heard, &request);
             }
-            Ok(Message::Notification { method, params }) => {
-                self.take_notification(&mut heard, &method, params);
+            Ok(AcpMessage::Notification { method, params }) => {
+                self.handle_notification(&mut heard, &method, params);
             }
-            Ok(Message::Response { id, outcome }) => {
-                self.take_response(&mut heard, (&id, number), outcome);
+            Ok(AcpMessage::Response { id, outcome }) => {
+                self.handle_response(&mut heard, (&id, number), outcome);
             }
             Err(noise) if noise.trim().is_empty() => {}
             Err(noise) => heard.events.push(AgentEvent::Noise(noise)),
@@ -279,15 +291,18 @@ fn cancelled_id(params: &RawValue) -> Option<RequestId> {
 /// The turn is over: what it left open is closed. Nothing is written for asks it left behind, since
 /// nobody waits for them any more; terminals may outlive a turn and stay as they are.
 fn end_turn(
-    state: &mut State,
+    state: &mut AcpState,
     heard: &mut AdapterOutput,
     turn: u32,
-    outcome: Result<&RawValue, Failure>,
+    outcome: Result<&RawValue, AcpError>,
 ) {
     let left = state.theirs.extract_if(.., |_, theirs| {
         matches!(
             theirs.wish,
-            Wish::Permission { .. } | Wish::Read | Wish::Write | Wish::CreateTerminal
+            PendingKind::Permission { .. }
+                | PendingKind::Read
+                | PendingKind::Write
+                | PendingKind::CreateTerminal
         )
     });
     for (request, _) in left {
@@ -297,7 +312,7 @@ fn end_turn(
     let left_open = state.calls.close();
     let (reason, message, usage) = match outcome {
         Ok(result) => translate::read_stop(result),
-        Err(failure) => ("error".to_owned(), Some(failure.words()), None),
+        Err(failure) => ("error".to_owned(), Some(failure.describe()), None),
     };
     heard.events.push(AgentEvent::TurnEnded {
         turn,

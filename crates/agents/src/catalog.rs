@@ -140,7 +140,7 @@ pub fn find(name: &str) -> Option<&'static KnownAgent> {
 }
 
 /// The agent that calls itself so in the handshake.
-pub fn recognise(agent: &str) -> Option<&'static KnownAgent> {
+pub fn find_by_handshake_name(agent: &str) -> Option<&'static KnownAgent> {
     ALL.iter()
         .find(|entry| entry.recognised_by.contains(&agent))
 }
@@ -152,20 +152,20 @@ pub struct AgentSearchPaths {
     pub path: Option<OsString>,
     /// Where npm's global packages are, if that is known.
     pub node_modules: Vec<PathBuf>,
-    /// The command that a person set for the agent ([`variable`]), if there is one.
+    /// The command that a person set for the agent ([`command_variable`]), if there is one.
     pub command: Option<String>,
 }
 
 impl AgentSearchPaths {
     /// Where to look for an agent, in an environment in which `find` finds variables. Global packages
     /// of npm lie beside the folder of its executables.
-    pub fn of(entry: &KnownAgent, find: impl Fn(&str) -> Option<OsString>) -> Self {
+    pub fn for_agent(entry: &KnownAgent, find: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = find("PATH");
         let folders = path.iter().flat_map(std::env::split_paths);
         let modules = folders.filter_map(|folder| Some(folder.parent()?.join("lib/node_modules")));
         Self {
             node_modules: modules.collect(),
-            command: find(&variable(entry)).and_then(|command| command.into_string().ok()),
+            command: find(&command_variable(entry)).and_then(|command| command.into_string().ok()),
             path,
         }
     }
@@ -187,7 +187,7 @@ pub enum ResolvedAgent {
 }
 
 /// The variable with which a person names another command for an agent.
-pub fn variable(entry: &KnownAgent) -> String {
+pub fn command_variable(entry: &KnownAgent) -> String {
     let name = entry.name.to_ascii_uppercase().replace('-', "_");
     format!("COUNTERSIGN_AGENT_{name}")
 }
@@ -208,7 +208,7 @@ pub fn resolve(entry: &KnownAgent, environment: &AgentSearchPaths) -> ResolvedAg
     }
     let script = entry.package.and_then(|(package, script)| {
         let mut places = environment.node_modules.iter();
-        places.find_map(|place| text(place.join(package).join(script)).filter(is_file))
+        places.find_map(|place| to_text(place.join(package).join(script)).filter(is_file))
     });
     match (script, find_executable("node", folders)) {
         (Some(script), Some(node)) => ResolvedAgent::Found {
@@ -218,7 +218,7 @@ pub fn resolve(entry: &KnownAgent, environment: &AgentSearchPaths) -> ResolvedAg
             advice: format!(
                 "{}, or set {} to its command",
                 entry.install,
-                variable(entry)
+                command_variable(entry)
             ),
         },
     }
@@ -234,7 +234,10 @@ fn own_command(entry: &KnownAgent, command: &str) -> ResolvedAgent {
     });
     if words.is_empty() {
         ResolvedAgent::Missing {
-            advice: format!("{} is empty: unset it, or name a command", variable(entry)),
+            advice: format!(
+                "{} is empty: unset it, or name a command",
+                command_variable(entry)
+            ),
         }
     } else {
         ResolvedAgent::Found { command: words }
@@ -245,7 +248,7 @@ fn own_command(entry: &KnownAgent, command: &str) -> ResolvedAgent {
 fn find_executable(name: &str, folders: Option<&std::ffi::OsStr>) -> Option<String> {
     let folders = std::env::split_paths(folders?).filter(|folder| folder.is_absolute());
     let mut files = folders.map(|folder| folder.join(name));
-    files.find(|file| is_executable(file)).and_then(text)
+    files.find(|file| is_executable(file)).and_then(to_text)
 }
 
 fn is_executable(file: &Path) -> bool {
@@ -258,7 +261,7 @@ fn is_file(file: &String) -> bool {
     Path::new(file).is_file()
 }
 
-fn text(path: PathBuf) -> Option<String> {
+fn to_text(path: PathBuf) -> Option<String> {
     path.into_os_string().into_string().ok()
 }
 
@@ -321,7 +324,7 @@ mod tests {
         for entry in all() {
             assert_eq!(find(entry.name), Some(entry));
             for agent in entry.recognised_by {
-                assert_eq!(recognise(agent), Some(entry));
+                assert_eq!(find_by_handshake_name(agent), Some(entry));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A child and its end.
 //!
-//! Invariant: a child is not reaped while its [`Child`] lives, so its number, and that of its group
+//! Invariant: a child is not reaped while its [`ChildHandle`] lives, so its number, and that of its group
 //! and session, cannot become somebody else's: whatever is signalled by it is the child's.
 
 use countersign_core::event::ProcessKey;
@@ -15,14 +15,14 @@ use crate::adapter::ProcessExit;
 use crate::tree::read_stat;
 
 #[derive(Debug)]
-pub(crate) struct Child {
+pub(crate) struct ChildHandle {
     key: ProcessKey,
     pid: Pid,
     exit: watch::Receiver<Option<ProcessExit>>,
     _unreaped: DropGuard,
 }
 
-impl Child {
+impl ChildHandle {
     /// Takes over a child that leads its own session.
     pub(crate) fn watch(child: &std::process::Child, tasks: &TaskTracker) -> Self {
         let pid = Pid::from_child(child);
@@ -30,7 +30,7 @@ impl Child {
         let start_time = read_stat(child.id()).map_or(0, |stat| stat.start_time);
         let released = CancellationToken::new();
         let (tell, exit) = watch::channel(None);
-        tasks.spawn(attend(pid, tell, released.clone()));
+        tasks.spawn(watch_until_reaped(pid, tell, released.clone()));
         Self {
             key: ProcessKey {
                 pid: child.id(),
@@ -63,7 +63,11 @@ impl Child {
     }
 }
 
-async fn attend(pid: Pid, tell: watch::Sender<Option<ProcessExit>>, released: CancellationToken) {
+async fn watch_until_reaped(
+    pid: Pid,
+    tell: watch::Sender<Option<ProcessExit>>,
+    released: CancellationToken,
+) {
     let status = wait_for_end(pid).await;
     tell.send_replace(Some(status.as_ref().map(to_exit).unwrap_or_default()));
     released.cancelled().await;
@@ -78,13 +82,13 @@ async fn attend(pid: Pid, tell: watch::Sender<Option<ProcessExit>>, released: Ca
 /// Leaves the child unreaped.
 async fn wait_for_end(pid: Pid) -> Option<WaitIdStatus> {
     if !became_readable(pid).await {
-        let waited = tokio::task::spawn_blocking(move || look(pid, WaitIdOptions::empty()));
+        let waited = tokio::task::spawn_blocking(move || poll_exit(pid, WaitIdOptions::empty()));
         return waited.await.ok().flatten();
     }
-    look(pid, WaitIdOptions::NOHANG)
+    poll_exit(pid, WaitIdOptions::NOHANG)
 }
 
-fn look(pid: Pid, how: WaitIdOptions) -> Option<WaitIdStatus> {
+fn poll_exit(pid: Pid, how: WaitIdOptions) -> Option<WaitIdStatus> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | how;
     rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options))
         .inspect_err(|error| tracing::warn!(%error, "could not wait for a child"))

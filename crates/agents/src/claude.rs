@@ -1,6 +1,6 @@
 //! Claude Code by its own stream of JSON lines, with permissions asked over the same pipe.
 //!
-//! [`ClaudeAdapter`] is a machine without I/O over a [`State`](state::State) that is plain data. What other
+//! [`ClaudeAdapter`] is a machine without I/O over a [`ClaudeState`](state::ClaudeState) that is plain data. What other
 //! protocols say in a handshake, this agent takes on its command line: [`arguments`].
 //!
 //! Invariants: each ask is answered at most once; an allow is written only for [`AgentCommand::Answer`] and
@@ -27,7 +27,7 @@ mod replay_tests;
 mod tests;
 
 pub use arguments::arguments;
-pub use wire::new_session;
+pub use wire::new_session_id;
 
 use countersign_core::Json;
 use serde::Deserialize;
@@ -36,13 +36,13 @@ use serde_json::value::RawValue;
 use crate::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, CommandError, RestoreError,
 };
-use crate::truncate::shorten;
-use state::State;
+use crate::truncate::truncate_noise;
+use state::ClaudeState;
 
 /// One connection to Claude Code.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClaudeAdapter {
-    state: State,
+    state: ClaudeState,
 }
 
 impl ClaudeAdapter {
@@ -60,7 +60,7 @@ impl ClaudeAdapter {
 }
 
 /// A line of the agent: what it is, and all of it.
-struct Message<'a> {
+struct ClaudeMessage<'a> {
     kind: String,
     subtype: Option<String>,
     /// The tool call of the agent that a part of it works for, if it is not the agent itself.
@@ -71,7 +71,7 @@ struct Message<'a> {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct MessageHead {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
@@ -80,10 +80,10 @@ struct Head {
     parent_tool_use_id: Option<String>,
 }
 
-impl<'a> Message<'a> {
+impl<'a> ClaudeMessage<'a> {
     fn read(line: &'a [u8], number: u64) -> Option<Self> {
         let raw: &RawValue = serde_json::from_slice(line).ok()?;
-        let head: Head = serde_json::from_str(raw.get()).ok()?;
+        let head: MessageHead = serde_json::from_str(raw.get()).ok()?;
         Some(Self {
             kind: head.kind,
             subtype: head.subtype,
@@ -105,30 +105,30 @@ impl Adapter for ClaudeAdapter {
         for request in std::mem::take(&mut state.withdrawn) {
             heard.events.push(AgentEvent::Withdrawn { request });
         }
-        let Some(message) = Message::read(line, number) else {
+        let Some(message) = ClaudeMessage::read(line, number) else {
             let noise = String::from_utf8_lossy(line);
             if !noise.trim().is_empty() {
-                let noise = shorten(&noise);
+                let noise = truncate_noise(&noise);
                 heard.events.push(AgentEvent::Noise(noise));
             }
             return heard;
         };
         let understood = match message.kind.as_str() {
-            "control_request" => control::take_request(state, &mut heard, &message),
-            "control_response" => control::take_response(state, &mut heard, &message),
-            "control_cancel_request" => control::take_cancellation(state, &mut heard, &message),
-            "command_lifecycle" => turn::take_lifecycle(state, &mut heard, &message),
-            "result" => turn::take_result(state, &mut heard, &message),
-            "stream_event" => stream::take(state, &mut heard, &message),
-            "assistant" => messages::take_assistant(state, &mut heard, &message),
-            "user" => messages::take_user(state, &mut heard, &message),
-            "system" => messages::take_system(state, &mut heard, &message),
+            "control_request" => control::handle_request(state, &mut heard, &message),
+            "control_response" => control::handle_response(state, &mut heard, &message),
+            "control_cancel_request" => control::handle_cancellation(state, &mut heard, &message),
+            "command_lifecycle" => turn::handle_lifecycle(state, &mut heard, &message),
+            "result" => turn::handle_result(state, &mut heard, &message),
+            "stream_event" => stream::handle_piece(state, &mut heard, &message),
+            "assistant" => messages::handle_assistant(state, &mut heard, &message),
+            "user" => messages::handle_user(state, &mut heard, &message),
+            "system" => messages::handle_system(state, &mut heard, &message),
             // How long a tool runs, that the line is in use, how much may still be used.
             "tool_progress" | "keep_alive" | "rate_limit_event" => Some(()),
             _ => None,
         };
         if understood.is_none() {
-            messages::other(&mut heard, message.raw);
+            messages::record_unknown(&mut heard, message.raw);
         }
         heard
     }

@@ -9,14 +9,14 @@
 //!
 //! Everything here blocks.
 
-mod place;
-mod text;
+mod path_handle;
+mod read;
 mod write;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use text::{ReadTarget, open_for_read, read_text};
+pub use read::{ReadTarget, open_for_read, read_text};
 pub use write::{WriteTarget, open_for_write, write_text};
 
 /// Where an agent may go.

@@ -27,8 +27,8 @@ pub use files::{
     FileError, FileRoots, ReadTarget, WriteTarget, open_for_read, open_for_write, read_text,
     write_text,
 };
-pub use pipe::{Pipe, PipeEvent, PipeWriter, WriteError, Written};
-pub use process::{LaunchError, LaunchSpec, Process, launch};
+pub use pipe::{AgentPipe, PipeEvent, PipeWriter, WriteError, Written};
+pub use process::{AgentProcess, LaunchError, LaunchSpec, launch};
 pub use shells::{
     CommandSpec, LocalShells, NoShells, PtySize, ShellBackend, ShellError, ShellFuture, TerminalId,
     TerminalOutput,

@@ -9,13 +9,13 @@ use crate::pipe::PipeEvent;
 /// Lines as they are; those over the bound are dropped up to their newline. One that does not end
 /// is told in parts, so that whoever keeps what was not told need not keep it all.
 #[derive(Debug)]
-pub(crate) struct Splitter {
+pub(crate) struct LineSplitter {
     bytes_max: usize,
     partial: Vec<u8>,
     dropped: u64,
 }
 
-impl Splitter {
+impl LineSplitter {
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
@@ -25,7 +25,7 @@ impl Splitter {
     }
 
     /// Takes bytes off the input up to the end of a line, or all of them if there is none.
-    pub(crate) fn take(&mut self, input: &mut &[u8]) -> Option<PipeEvent> {
+    pub(crate) fn next_line(&mut self, input: &mut &[u8]) -> Option<PipeEvent> {
         let end = input.iter().position(|&byte| byte == b'\n');
         let (piece, rest) = match end {
             Some(end) => (&input[..end], &input[end + 1..]),
@@ -61,12 +61,12 @@ impl Splitter {
 
 /// Text for logs: long lines are cut, and what is not text is replaced.
 #[derive(Debug)]
-pub(crate) struct Cutter {
+pub(crate) struct LogSplitter {
     bytes_max: usize,
     partial: Vec<u8>,
 }
 
-impl Cutter {
+impl LogSplitter {
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
@@ -75,7 +75,7 @@ impl Cutter {
     }
 
     /// Takes bytes off the input up to the end of a piece, or all of them if there is none.
-    pub(crate) fn take(&mut self, input: &mut &[u8]) -> Option<String> {
+    pub(crate) fn next_piece(&mut self, input: &mut &[u8]) -> Option<String> {
         let room = self.bytes_max - self.partial.len();
         let within = &input[..input.len().min(room)];
         let end = within.iter().position(|&byte| byte == b'\n');
@@ -101,12 +101,12 @@ mod tests {
     use super::*;
 
     fn split(bytes_max: usize, chunks: &[&str]) -> Vec<PipeEvent> {
-        let mut splitter = Splitter::new(bytes_max);
+        let mut splitter = LineSplitter::new(bytes_max);
         let mut events = Vec::new();
         for chunk in chunks {
             let mut input = chunk.as_bytes();
             while !input.is_empty() {
-                events.extend(splitter.take(&mut input));
+                events.extend(splitter.next_line(&mut input));
             }
         }
         events.extend(splitter.finish());
@@ -139,11 +139,11 @@ mod tests {
 
     #[test]
     fn log_text_is_cut_and_made_valid() {
-        let mut cutter = Cutter::new(4);
+        let mut cutter = LogSplitter::new(4);
         let mut input = &b"ab\n123456\n\xff"[..];
         let mut texts = Vec::new();
         while !input.is_empty() {
-            texts.extend(cutter.take(&mut input));
+            texts.extend(cutter.next_piece(&mut input));
         }
         texts.extend(cutter.finish());
         assert_eq!(texts, ["ab", "1234", "56", "\u{fffd}"]);

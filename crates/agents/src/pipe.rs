@@ -16,16 +16,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::adapter::ProcessExit;
-use crate::child::Child;
-use crate::lines::{Cutter, Splitter};
-use crate::stream::{Sink, Source};
+use crate::child::ChildHandle;
+use crate::lines::{LineSplitter, LogSplitter};
+use crate::stream::{FdReader, FdWriter};
 
 const STDOUT_CHUNK: usize = 64 * 1024;
 const STDERR_CHUNK: usize = 4 * 1024;
 
 /// Both directions of a connection to an agent.
 #[derive(Debug)]
-pub struct Pipe {
+pub struct AgentPipe {
     /// What comes from the agent, in order.
     pub events: mpsc::Receiver<PipeEvent>,
     /// The way to it.
@@ -132,14 +132,14 @@ type Told = oneshot::Sender<Result<(), WriteError>>;
 
 /// The ends of a child's pipes that are ours.
 #[derive(Debug)]
-pub(crate) struct Ends {
-    pub(crate) stdin: Sink,
-    pub(crate) stdout: Source,
-    pub(crate) stderr: Source,
+pub(crate) struct ChildPipes {
+    pub(crate) stdin: FdWriter,
+    pub(crate) stdout: FdReader,
+    pub(crate) stderr: FdReader,
 }
 
-impl Pipe {
-    pub(crate) fn open(ends: Ends, child: Arc<Child>, tasks: &TaskTracker) -> Self {
+impl AgentPipe {
+    pub(crate) fn open(ends: ChildPipes, child: Arc<ChildHandle>, tasks: &TaskTracker) -> Self {
         let (tell, events) = mpsc::channel(limits::AGENT_LINES_QUEUED);
         let (queue, queued) = mpsc::channel(limits::AGENT_WRITES_QUEUED);
         let writer = PipeWriter {
@@ -165,7 +165,7 @@ impl Pipe {
 }
 
 async fn write_all(
-    stdin: Sink,
+    stdin: FdWriter,
     mut queued: mpsc::Receiver<Outgoing>,
     closing: CancellationToken,
     exited: CancellationToken,
@@ -194,11 +194,11 @@ async fn write_all(
     }
 }
 
-async fn read_lines(source: Source, tell: mpsc::Sender<PipeEvent>, exited: CancellationToken) {
-    let mut splitter = Splitter::new(limits::AGENT_LINE_BYTES_MAX);
+async fn read_lines(source: FdReader, tell: mpsc::Sender<PipeEvent>, exited: CancellationToken) {
+    let mut splitter = LineSplitter::new(limits::AGENT_LINE_BYTES_MAX);
     let mut feed = Feed::new(source, exited, STDOUT_CHUNK);
     while let Some(mut chunk) = feed.next().await {
-        while let Some(event) = splitter.take(&mut chunk) {
+        while let Some(event) = splitter.next_line(&mut chunk) {
             if send(&tell, event).await.is_err() {
                 return;
             }
@@ -209,11 +209,11 @@ async fn read_lines(source: Source, tell: mpsc::Sender<PipeEvent>, exited: Cance
     }
 }
 
-async fn read_log(source: Source, tell: mpsc::Sender<PipeEvent>, exited: CancellationToken) {
-    let mut cutter = Cutter::new(limits::AGENT_LOG_LINE_BYTES_MAX);
+async fn read_log(source: FdReader, tell: mpsc::Sender<PipeEvent>, exited: CancellationToken) {
+    let mut cutter = LogSplitter::new(limits::AGENT_LOG_LINE_BYTES_MAX);
     let mut feed = Feed::new(source, exited, STDERR_CHUNK);
     while let Some(mut chunk) = feed.next().await {
-        while let Some(text) = cutter.take(&mut chunk) {
+        while let Some(text) = cutter.next_piece(&mut chunk) {
             if tell.send(PipeEvent::Stderr(text)).await.is_err() {
                 return;
             }
@@ -244,14 +244,14 @@ async fn send(
 /// Chunks until the end of the source; after the process's exit only what is there already, since
 /// whoever inherited the pipe may hold it open for ever.
 struct Feed {
-    source: Source,
+    source: FdReader,
     exited: CancellationToken,
     buffer: Vec<u8>,
     drained: usize,
 }
 
 impl Feed {
-    fn new(source: Source, exited: CancellationToken, chunk: usize) -> Self {
+    fn new(source: FdReader, exited: CancellationToken, chunk: usize) -> Self {
         Self {
             source,
             exited,

@@ -16,9 +16,9 @@ use rustix::process::Signal;
 use tokio::time::timeout;
 
 use crate::adapter::ProcessExit;
-use crate::child::Child;
-use crate::pipe::{Ends, Pipe, PipeWriter};
-use crate::stream::{Sink, Source};
+use crate::child::ChildHandle;
+use crate::pipe::{AgentPipe, ChildPipes, PipeWriter};
+use crate::stream::{FdReader, FdWriter};
 use crate::tree::{ProcessTree, TreeError};
 
 /// What to start.
@@ -76,26 +76,28 @@ pub enum LaunchError {
 }
 
 /// Starts an agent. Has to be called inside a runtime.
-pub fn launch(spec: &LaunchSpec<'_>) -> Result<(Pipe, Process), LaunchError> {
+pub fn launch(spec: &LaunchSpec<'_>) -> Result<(AgentPipe, AgentProcess), LaunchError> {
     start(spec).map_err(|error| explain(spec, error))
 }
 
 /// The same, with the bare ends of its pipes.
-pub(crate) fn launch_bare(spec: &LaunchSpec<'_>) -> Result<(Ends, Arc<Child>), LaunchError> {
+pub(crate) fn launch_bare(
+    spec: &LaunchSpec<'_>,
+) -> Result<(ChildPipes, Arc<ChildHandle>), LaunchError> {
     start_bare(spec).map_err(|error| explain(spec, error))
 }
 
-fn start_bare(spec: &LaunchSpec<'_>) -> io::Result<(Ends, Arc<Child>)> {
+fn start_bare(spec: &LaunchSpec<'_>) -> io::Result<(ChildPipes, Arc<ChildHandle>)> {
     let mut started = spec.tree.spawn(false, &|| Ok(build(spec)))?;
-    let child = Arc::new(Child::watch(&started, spec.tree.tasks()));
+    let child = Arc::new(ChildHandle::watch(&started, spec.tree.tasks()));
     let ends = take_ends(&mut started).inspect_err(|_| child.signal_group(Signal::KILL))?;
     Ok((ends, child))
 }
 
-fn start(spec: &LaunchSpec<'_>) -> io::Result<(Pipe, Process)> {
+fn start(spec: &LaunchSpec<'_>) -> io::Result<(AgentPipe, AgentProcess)> {
     let (ends, child) = start_bare(spec)?;
-    let pipe = Pipe::open(ends, child.clone(), spec.tree.tasks());
-    let process = Process {
+    let pipe = AgentPipe::open(ends, child.clone(), spec.tree.tasks());
+    let process = AgentProcess {
         child,
         writer: pipe.writer.clone(),
         tree: spec.tree.clone(),
@@ -116,15 +118,15 @@ fn build(spec: &LaunchSpec<'_>) -> Command {
     command
 }
 
-fn take_ends(started: &mut std::process::Child) -> io::Result<Ends> {
+fn take_ends(started: &mut std::process::Child) -> io::Result<ChildPipes> {
     let absent = || io::Error::other("the pipes are missing");
     let stdin = OwnedFd::from(started.stdin.take().ok_or_else(absent)?);
     let stdout = OwnedFd::from(started.stdout.take().ok_or_else(absent)?);
     let stderr = OwnedFd::from(started.stderr.take().ok_or_else(absent)?);
-    Ok(Ends {
-        stdin: Sink::new(stdin)?,
-        stdout: Source::new(stdout)?,
-        stderr: Source::new(stderr)?,
+    Ok(ChildPipes {
+        stdin: FdWriter::new(stdin)?,
+        stdout: FdReader::new(stdout)?,
+        stderr: FdReader::new(stderr)?,
     })
 }
 
@@ -158,13 +160,13 @@ pub(crate) fn find_variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> 
 
 /// A process that was started. Dropping it ends nothing.
 #[derive(Debug)]
-pub struct Process {
-    child: Arc<Child>,
+pub struct AgentProcess {
+    child: Arc<ChildHandle>,
     writer: PipeWriter,
     tree: ProcessTree,
 }
 
-impl Process {
+impl AgentProcess {
     /// What names it for as long as the machine runs.
     pub fn key(&self) -> ProcessKey {
         self.child.key()

@@ -10,26 +10,26 @@
 mod agent;
 mod alive;
 mod backlog;
-mod calls;
 mod exit_report;
 mod folder;
 mod frame;
-mod hosts;
+mod host_connection;
 mod hub;
-mod items;
 mod link;
 mod peers;
 mod record;
 mod run;
+mod shell_calls;
 mod shells;
 mod socket;
 mod start;
 mod state;
 mod used_ids;
 mod wire;
+mod write_queue;
 
 pub use exit_report::{ExitReport, read_exit_report};
-pub use folder::{belongs_to_another_host, clear, clear_orphans, find_orphans};
+pub use folder::{belongs_to_another_host, clear_orphans, find_orphans, remove_run_files};
 use hub::Runner;
 pub use link::{
     LaunchRefused, Link, LinkError, LinkEvent, LinkSender, PendingWrite, WriteError, WriteReceipt,

@@ -6,12 +6,12 @@
 //! with them.
 
 mod ask;
-mod many;
-mod play;
+mod ask_many;
+mod host_calls;
 mod script;
+mod session;
 mod stdio;
 mod wire;
-mod wish;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub use script::{
     ScriptedTool,
 };
 
-use play::Stage;
-use wire::Wire;
+use session::ScriptSession;
+use wire::ScriptedWire;
 
 /// Plays a script until the other side closes the pipe, or the script ends it. Gives the exit code.
 pub async fn run(
@@ -34,8 +34,8 @@ pub async fn run(
     stdin: impl AsyncRead + Unpin + Send + 'static,
     stdout: impl AsyncWrite + Unpin + Send + 'static,
 ) -> u8 {
-    let wire = Arc::new(Wire::new(stdout, script.string_ids));
-    let mut agent = Agent {
+    let wire = Arc::new(ScriptedWire::new(stdout, script.string_ids));
+    let mut agent = ScriptedAgent {
         script,
         wire: wire.clone(),
         stage: None,
@@ -51,7 +51,7 @@ pub async fn run(
         tokio::select! {
             code = wire.ended() => return code,
             line = lines.next_segment() => match line {
-                Ok(Some(line)) => agent.take(&line).await,
+                Ok(Some(line)) => agent.handle_line(&line).await,
                 _ if agent.script.ignore_eof => return wire.ended().await,
                 _ => return 0,
             },
@@ -81,16 +81,16 @@ pub async fn run_with_arguments(arguments: impl Iterator<Item = String>) -> u8 {
     run(script, stdio::input(), stdio::output()).await
 }
 
-struct Agent {
+struct ScriptedAgent {
     script: AgentScript,
-    wire: Arc<Wire>,
-    stage: Option<Arc<Stage>>,
+    wire: Arc<ScriptedWire>,
+    stage: Option<Arc<ScriptSession>>,
     turns: TaskTracker,
     sessions: u32,
 }
 
-impl Agent {
-    async fn take(&mut self, line: &[u8]) {
+impl ScriptedAgent {
+    async fn handle_line(&mut self, line: &[u8]) {
         let Ok(message) = serde_json::from_slice::<Value>(line) else {
             return;
         };
@@ -116,7 +116,8 @@ impl Agent {
             "session/new" => self.open(&params, None).await,
             "session/load" | "session/resume" => {
                 let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
-                self.go_on(&params, session, method == "session/load").await
+                self.resume_session(&params, session, method == "session/load")
+                    .await
             }
             "session/set_mode" => self.set_mode(&params),
             "session/set_config_option" => Ok(json!({"configOptions": []})),
@@ -164,7 +165,8 @@ impl Agent {
         let new = format!("scripted-{}-{}", std::process::id(), self.sessions);
         let session = known.unwrap_or(new);
         let cwd = params["cwd"].as_str().unwrap_or("/").to_owned();
-        let stage = Stage::new(self.wire.clone(), session.clone(), cwd, self.script.clone());
+        let stage =
+            ScriptSession::new(self.wire.clone(), session.clone(), cwd, self.script.clone());
         let stage = Arc::new(stage);
         if self.script.update_before_session {
             stage.say("before the session").await;
@@ -182,13 +184,13 @@ impl Agent {
         Ok(result)
     }
 
-    async fn go_on(
+    async fn resume_session(
         &mut self,
         params: &Value,
         session: String,
         replays: bool,
     ) -> Result<Value, (i64, String)> {
-        let Some(history) = play::recall(self.script.state.as_deref(), &session).await else {
+        let Some(history) = session::recall(self.script.state.as_deref(), &session).await else {
             return Err((-32002, "Resource not found".to_owned()));
         };
         let mut result = self.open(params, Some(session)).await?;

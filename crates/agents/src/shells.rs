@@ -5,7 +5,7 @@
 
 mod local;
 mod noop;
-mod output;
+mod output_tail;
 mod pty;
 
 use std::ffi::OsString;

@@ -18,7 +18,7 @@ pub(crate) struct ChildSetup {
     /// Whether its standard output becomes its controlling terminal.
     pub(crate) terminal: bool,
     /// What it owes to the runner it is started by.
-    pub(crate) ward: Option<RunnerParent>,
+    pub(crate) runner: Option<RunnerParent>,
 }
 
 /// A child of a runner. It is killed when the thread that started it ends, so only a process that
@@ -37,7 +37,7 @@ pub(crate) struct RunnerParent {
     unsafe_code,
     reason = "only here can a child enter its tree before it is able to fork"
 )]
-pub(crate) fn place(command: &mut Command, placement: ChildSetup) {
+pub(crate) fn apply(command: &mut Command, placement: ChildSetup) {
     let enter = move || enter(&placement);
     // SAFETY: `enter` makes system calls on descriptors that are open already, and nothing else: it
     // neither allocates nor takes a lock, and an `io::Error` made of a number holds just that.
@@ -52,7 +52,7 @@ fn enter(placement: &ChildSetup) -> io::Result<()> {
         rustix::io::write(cgroup, b"0")?;
     }
     rustix::process::setsid()?;
-    if let Some(ward) = placement.ward {
+    if let Some(ward) = placement.runner {
         rustix::process::umask(ward.umask);
         die_with(ward.parent)?;
     }

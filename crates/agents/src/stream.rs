@@ -21,9 +21,9 @@ pub(crate) fn register(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<Ow
 
 /// Where output comes from.
 #[derive(Debug)]
-pub(crate) struct Source(AsyncFd<OwnedFd>);
+pub(crate) struct FdReader(AsyncFd<OwnedFd>);
 
-impl Source {
+impl FdReader {
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         ioctl_fionbio(&fd, true)?;
         register(fd, Interest::READABLE).map(Self)
@@ -57,9 +57,9 @@ fn read_once(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// Where input goes.
 #[derive(Debug)]
-pub(crate) struct Sink(AsyncFd<OwnedFd>);
+pub(crate) struct FdWriter(AsyncFd<OwnedFd>);
 
-impl Sink {
+impl FdWriter {
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         ioctl_fionbio(&fd, true)?;
         register(fd, Interest::WRITABLE).map(Self)

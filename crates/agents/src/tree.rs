@@ -9,7 +9,7 @@
 
 mod cgroup;
 mod containment;
-mod members;
+mod marked_processes;
 mod procfs;
 mod record;
 
@@ -25,9 +25,9 @@ use countersign_core::limits;
 use tokio_util::task::TaskTracker;
 
 use crate::spawn_hooks::{self, ChildSetup, RunnerParent};
-use cgroup::Cgroup;
+use cgroup::AgentCgroup;
 pub use containment::{ContainmentMethod, probe_containment};
-use members::Members;
+use marked_processes::MarkedProcesses;
 pub(crate) use procfs::{children, list, read_stat};
 pub use record::TreeRecord;
 
@@ -70,16 +70,16 @@ pub struct ProcessTree(Arc<TreeInner>);
 
 #[derive(Debug)]
 struct TreeInner {
-    cgroup: Option<Cgroup>,
+    cgroup: Option<AgentCgroup>,
     /// Why there is no cgroup, or empty.
-    why: String,
+    no_cgroup_reason: String,
     /// A process could not be moved into the cgroup, so that it does not hold all.
     leaks: AtomicBool,
     variable: &'static str,
     mark: String,
     parent: Option<ProcessTree>,
     /// What every process in it owes to us, if we are its runner.
-    ward: Option<RunnerParent>,
+    runner: Option<RunnerParent>,
     gate: Mutex<SpawnState>,
     tasks: TaskTracker,
 }
@@ -112,7 +112,7 @@ impl ProcessTree {
     pub fn create(id: &str, host_key: &str) -> Result<Self, TreeError> {
         let mark = new_mark()?;
         let name = format!("{AGENT_PREFIX}{}-{mark}", to_file_name(id));
-        let cgroup = Cgroup::create(&to_file_name(host_key), &name);
+        let cgroup = AgentCgroup::create(&to_file_name(host_key), &name);
         Ok(Self::new(TREE_VARIABLE, mark, cgroup, None, None))
     }
 
@@ -122,7 +122,7 @@ impl ProcessTree {
         let cgroup = match &record.containment {
             ContainmentMethod::Cgroup { path } => {
                 let gone = || format!("`{}` is gone", path.display());
-                Cgroup::from_record(path).ok_or_else(gone)
+                AgentCgroup::from_record(path).ok_or_else(gone)
             }
             ContainmentMethod::Marks { why } => Err(why.clone()),
         };
@@ -132,7 +132,7 @@ impl ProcessTree {
 
     /// Whether this very process was started in the tree and is not reaped yet.
     pub(crate) fn has_started(&self, key: ProcessKey) -> bool {
-        self.gate().roots.contains(&key)
+        self.lock_spawns().roots.contains(&key)
     }
 
     /// A tree that uses marks even where a cgroup could be had.
@@ -142,21 +142,21 @@ impl ProcessTree {
     }
 
     /// A tree inside this one, for one terminal. Ending this one ends it too.
-    pub(crate) fn branch(&self, name: &str) -> Result<Self, TreeError> {
+    pub(crate) fn create_inside(&self, name: &str) -> Result<Self, TreeError> {
         let cgroup = match &self.0.cgroup {
-            Some(cgroup) if !self.leaks() => Cgroup::create_in(cgroup.path(), name),
-            _ => Err(self.0.why.clone()),
+            Some(cgroup) if !self.leaks() => AgentCgroup::create_in(cgroup.path(), name),
+            _ => Err(self.0.no_cgroup_reason.clone()),
         };
         let parent = Some(self.clone());
         let mark = new_mark()?;
-        let ward = self.0.ward;
+        let ward = self.0.runner;
         Ok(Self::new(TERMINAL_VARIABLE, mark, cgroup, parent, ward))
     }
 
     fn new(
         variable: &'static str,
         mark: String,
-        cgroup: Result<Cgroup, String>,
+        cgroup: Result<AgentCgroup, String>,
         parent: Option<Self>,
         ward: Option<RunnerParent>,
     ) -> Self {
@@ -167,12 +167,12 @@ impl ProcessTree {
         let tasks = parent.as_ref().map(|parent| parent.0.tasks.clone());
         Self(Arc::new(TreeInner {
             cgroup,
-            why,
+            no_cgroup_reason: why,
             leaks: AtomicBool::new(false),
             variable,
             mark,
             parent,
-            ward,
+            runner: ward,
             gate: Mutex::default(),
             tasks: tasks.unwrap_or_default(),
         }))
@@ -182,19 +182,19 @@ impl ProcessTree {
     /// it can be committed first.
     pub fn record(&self) -> TreeRecord {
         TreeRecord {
-            containment: self.means(),
+            containment: self.containment(),
             mark: self.0.mark.clone(),
         }
     }
 
     /// What holds this very tree.
-    pub fn means(&self) -> ContainmentMethod {
+    pub fn containment(&self) -> ContainmentMethod {
         match &self.0.cgroup {
             Some(cgroup) => ContainmentMethod::Cgroup {
                 path: cgroup.path().to_owned(),
             },
             None => ContainmentMethod::Marks {
-                why: self.0.why.clone(),
+                why: self.0.no_cgroup_reason.clone(),
             },
         }
     }
@@ -213,17 +213,17 @@ impl ProcessTree {
     /// from the moment this is called.
     pub async fn kill_all(&self) -> Result<(), TreeError> {
         let roots = {
-            let mut gate = self.gate();
+            let mut gate = self.lock_spawns();
             gate.ended = true;
             gate.roots.clone()
         };
-        let holds_all = self.0.parent.is_none() && self.0.ward.is_some();
+        let holds_all = self.0.parent.is_none() && self.0.runner.is_some();
         let held = TreeSweep {
             cgroup: self.0.cgroup.clone(),
             // A terminal in a cgroup needs no look at every process of the machine; what moved
             // itself elsewhere ends with the agent.
             marked: (self.0.parent.is_none() || self.0.cgroup.is_none() || self.leaks())
-                .then(|| Members::new(self.variable(), roots).with_all_below_us(holds_all)),
+                .then(|| MarkedProcesses::new(self.variable(), roots).with_all_below_us(holds_all)),
         };
         held.end(&self.0.tasks).await.map(drop)
     }
@@ -240,8 +240,8 @@ impl ProcessTree {
         terminal: bool,
         build: &dyn Fn() -> io::Result<Command>,
     ) -> io::Result<Child> {
-        let mut above = self.0.parent.as_ref().map(Self::gate);
-        let mut gate = self.gate();
+        let mut above = self.0.parent.as_ref().map(Self::lock_spawns);
+        let mut gate = self.lock_spawns();
         if gate.ended || above.as_ref().is_some_and(|gate| gate.ended) {
             return Err(io::Error::other("the agent is being ended"));
         }
@@ -290,9 +290,9 @@ impl ProcessTree {
         let placement = ChildSetup {
             cgroup,
             terminal,
-            ward: self.0.ward,
+            runner: self.0.runner,
         };
-        spawn_hooks::place(&mut command, placement);
+        spawn_hooks::apply(&mut command, placement);
         command.spawn()
     }
 
@@ -304,7 +304,7 @@ impl ProcessTree {
         format!("{}={}", self.0.variable, self.0.mark)
     }
 
-    fn gate(&self) -> MutexGuard<'_, SpawnState> {
+    fn lock_spawns(&self) -> MutexGuard<'_, SpawnState> {
         self.0.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -337,8 +337,8 @@ fn marks_in_path(folder: &Path) -> impl Iterator<Item = String> {
 /// Everything by which the processes of a tree are found.
 #[derive(Debug)]
 struct TreeSweep {
-    cgroup: Option<Cgroup>,
-    marked: Option<Members>,
+    cgroup: Option<AgentCgroup>,
+    marked: Option<MarkedProcesses>,
 }
 
 impl TreeSweep {

@@ -5,12 +5,12 @@ use countersign_core::limits::{JSON_BYTES_MAX, JSON_DEPTH_MAX, NOISE_BYTES_MAX};
 use serde_json::value::RawValue;
 
 /// The beginning of a text, cut at a character.
-pub(crate) fn shorten(text: &str) -> String {
-    cut(text, NOISE_BYTES_MAX)
+pub(crate) fn truncate_noise(text: &str) -> String {
+    truncate(text, NOISE_BYTES_MAX)
 }
 
 /// At most so many bytes of a text, and an ellipsis where some are missing.
-pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
+pub(crate) fn truncate(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
     }
@@ -22,7 +22,7 @@ pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
 }
 
 /// JSON as it came, unless it is more than the record takes.
-pub(crate) fn kept(raw: &RawValue) -> Option<Json> {
+pub(crate) fn to_bounded_json(raw: &RawValue) -> Option<Json> {
     if raw.get().len() > JSON_BYTES_MAX {
         return None;
     }

@@ -4,13 +4,13 @@
 //! run a program for us; work that is committed nowhere and files that git does not know are never
 //! deleted unless [`DiscardWork::Yes`] says so; commits are never deleted.
 
-mod aside;
 mod changes;
+mod create;
 mod diff;
 mod git;
 mod include;
-mod make;
 mod remove;
+mod scratch_git_dir;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use countersign_core::event::Worktree;
 
 pub use changes::{WorktreeStatus, status};
+pub use create::create;
 pub use diff::{DiffFile, FileStatus, WorktreeDiff, diff};
-pub use make::create;
 pub use remove::{DiscardWork, RemovalOutcome, remove};
 
 /// Why something could not be done with a worktree.

@@ -422,7 +422,7 @@ pub const RUNNER_FRAMES_QUEUED: usize = 8_192;
 pub const RUNNER_LOG_QUEUED: usize = 256;
 
 /// Names a runner remembers: far more than an agent has requests open at a time.
-pub const RUNNER_NAMES_MAX: usize = 65_536;
+pub const RUNNER_USED_IDS_MAX: usize = 65_536;
 
 /// Callers of a runner that have not said who they are yet.
 pub const RUNNER_GREETINGS_MAX: usize = 16;
@@ -434,10 +434,10 @@ pub const RUNNER_GRACE_MS: u64 = 2_000;
 pub const RUNNER_STOPS_MAX: usize = 8;
 
 /// What a runner left when it ended: everything it may have kept, and what it knew.
-pub const RUNNER_LAST_WORDS_BYTES_MAX: u64 = RUNNER_SPILL_BYTES_MAX + 32 * 1024 * 1024;
+pub const RUNNER_EXIT_REPORT_BYTES_MAX: u64 = RUNNER_SPILL_BYTES_MAX + 32 * 1024 * 1024;
 
 /// How often, a second apart, a runner tries to write its exit report.
-pub const RUNNER_LAST_WORDS_TRIES: usize = 30;
+pub const RUNNER_EXIT_REPORT_TRIES: usize = 30;
 
 /// Keys of terminals that are remembered: a host that comes after repeats only the newest.
 pub const TERMINAL_KEYS_KEPT: usize = 4_096;

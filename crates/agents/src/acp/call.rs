@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::envelope;
-use crate::truncate::kept;
+use crate::truncate::to_bounded_json;
 
 /// What an agent says of a tool call in one message. Absent and `null` fields say nothing.
 #[derive(Deserialize)]
@@ -46,7 +46,7 @@ pub(super) struct CallUpdate<'a> {
 /// One edit that an agent shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Diff {
+pub(super) struct ToolCallDiff {
     pub(super) path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) old_text: Option<String>,
@@ -55,7 +55,7 @@ pub(super) struct Diff {
 
 /// What is known of one tool call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Call {
+pub(super) struct ToolCallState {
     /// When it was first heard of, counted per connection.
     born: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub(super) struct Call {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) raw_input: Option<Json>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) diffs: Vec<Diff>,
+    pub(super) diffs: Vec<ToolCallDiff>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) locations: Vec<String>,
     /// Rises whenever something becomes known that an ask would show.
@@ -81,32 +81,32 @@ pub(super) struct Call {
     pub(super) doubt: Option<String>,
 }
 
-impl Call {
+impl ToolCallState {
     /// Takes in what one message says.
     pub(super) fn learn(&mut self, update: &CallUpdate<'_>) {
         if let Some(title) = update.title.as_ref().filter(|title| !title.is_empty()) {
-            self.title = Some(envelope::shorten(title));
+            self.title = Some(envelope::truncate_noise(title));
         }
         if let Some(status) = update.status() {
             self.status = Some(status);
         }
         let mut changed = self.learn_name(update);
         if let Some(kind) = &update.kind {
-            changed |= put(&mut self.kind, Some(envelope::shorten(kind)));
+            changed |= replace_if_changed(&mut self.kind, Some(envelope::truncate_noise(kind)));
         }
         if let Some(raw) = update.raw_input {
-            changed |= put(&mut self.raw_input, kept(raw));
+            changed |= replace_if_changed(&mut self.raw_input, to_bounded_json(raw));
             let is_lost = self.raw_input.is_none();
             let doubt = is_lost.then(|| "the input is too large to be shown".to_owned());
-            changed |= put(&mut self.doubt, doubt);
+            changed |= replace_if_changed(&mut self.doubt, doubt);
         }
         if let Some(content) = update.contents() {
-            changed |= put(&mut self.diffs, diffs(content));
+            changed |= replace_if_changed(&mut self.diffs, diffs(content));
         }
         if let Some(locations) = update.locations {
             let all: Vec<Value> = serde_json::from_str(locations.get()).unwrap_or_default();
             let all = all.into_iter().filter_map(location).collect();
-            changed |= put(&mut self.locations, all);
+            changed |= replace_if_changed(&mut self.locations, all);
         }
         self.revision += u64::from(changed);
     }
@@ -118,7 +118,9 @@ impl Call {
             Some(name.as_str()?.to_owned())
         });
         let name = name.filter(|name| !name.is_empty());
-        name.is_some_and(|name| put(&mut self.name, Some(envelope::shorten(&name))))
+        name.is_some_and(|name| {
+            replace_if_changed(&mut self.name, Some(envelope::truncate_noise(&name)))
+        })
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -129,12 +131,12 @@ impl Call {
     }
 
     /// Whether anything but its id is known.
-    fn is_told(&self) -> bool {
+    fn is_described(&self) -> bool {
         self.status.is_some() || self.title.is_some() || self.raw_input.is_some()
     }
 
     /// Forgets what only an ask could need.
-    fn slim(&mut self) {
+    fn drop_details(&mut self) {
         self.raw_input = None;
         self.diffs = Vec::new();
         self.locations = Vec::new();
@@ -162,7 +164,7 @@ impl CallUpdate<'_> {
     }
 
     pub(super) fn input(&self) -> Option<Json> {
-        kept(self.raw_input?)
+        to_bounded_json(self.raw_input?)
     }
 
     /// Each piece by itself: one that is not understood takes none of the others away.
@@ -211,15 +213,15 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// Whether that is another value than before.
-fn put<T: PartialEq>(place: &mut T, value: T) -> bool {
+fn replace_if_changed<T: PartialEq>(place: &mut T, value: T) -> bool {
     let changed = *place != value;
     *place = value;
     changed
 }
 
-fn diffs(content: Vec<ToolCallContent>) -> Vec<Diff> {
+fn diffs(content: Vec<ToolCallContent>) -> Vec<ToolCallDiff> {
     let known = content.into_iter().filter_map(|piece| match piece {
-        ToolCallContent::Diff(diff) => Some(Diff {
+        ToolCallContent::Diff(diff) => Some(ToolCallDiff {
             path: diff.path.to_string_lossy().into_owned(),
             old_text: diff.old_text,
             new_text: diff.new_text,
@@ -236,42 +238,45 @@ fn location(value: Value) -> Option<String> {
 
 /// The calls of the running turn, by the agent's ids.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Calls {
-    known: BTreeMap<String, Call>,
+pub(super) struct ToolCallTable {
+    known: BTreeMap<String, ToolCallState>,
     born: u64,
     /// What all of them carry: counted along, because every word about a call needs it.
     #[serde(default)]
     bytes: usize,
 }
 
-impl Calls {
-    pub(super) fn find(&self, id: &str) -> Option<&Call> {
+impl ToolCallTable {
+    pub(super) fn find(&self, id: &str) -> Option<&ToolCallState> {
         self.known.get(id)
     }
 
     /// Begins a call: anew if an earlier one of that id is over, because agents use their ids again,
     /// and otherwise with what is known of it, because some tell the end of a call as another begin.
-    pub(super) fn begin(&mut self, update: &CallUpdate<'_>) -> &Call {
-        if self.find(&update.tool_call_id).is_some_and(Call::is_over) {
+    pub(super) fn begin(&mut self, update: &CallUpdate<'_>) -> &ToolCallState {
+        if self
+            .find(&update.tool_call_id)
+            .is_some_and(ToolCallState::is_over)
+        {
             self.forget(&update.tool_call_id);
         }
         self.learn(update)
     }
 
     /// Takes in more of a call, known or not.
-    pub(super) fn learn(&mut self, update: &CallUpdate<'_>) -> &Call {
+    pub(super) fn learn(&mut self, update: &CallUpdate<'_>) -> &ToolCallState {
         let id = update.tool_call_id.clone();
         self.make_room(&id);
         self.born += 1;
         let born = self.born;
-        let call = self.known.entry(id).or_insert_with(|| Call {
+        let call = self.known.entry(id).or_insert_with(|| ToolCallState {
             born,
-            ..Call::default()
+            ..ToolCallState::default()
         });
         let others = self.bytes.saturating_sub(call.bytes());
         call.learn(update);
         if others + call.bytes() > TOOL_CALL_BYTES_KNOWN_MAX {
-            call.slim();
+            call.drop_details();
             call.doubt = Some("too much is under way to remember the input".to_owned());
             call.revision += 1;
         }
@@ -286,12 +291,12 @@ impl Calls {
             return;
         };
         self.bytes = self.bytes.saturating_sub(call.bytes());
-        *call = Call {
+        *call = ToolCallState {
             born: call.born,
             status: call.status,
             revision: call.revision,
             doubt: call.doubt.take(),
-            ..Call::default()
+            ..ToolCallState::default()
         };
         let over = || self.known.iter().filter(|(_, call)| call.is_over());
         if over().count() > TOOL_CALLS_OVER_KNOWN_MAX {
@@ -327,7 +332,7 @@ impl Calls {
 
     fn forget(&mut self, id: &str) {
         let forgotten = self.known.remove(id);
-        let carried = forgotten.as_ref().map_or(0, Call::bytes);
+        let carried = forgotten.as_ref().map_or(0, ToolCallState::bytes);
         self.bytes = self.bytes.saturating_sub(carried);
     }
 
@@ -337,7 +342,7 @@ impl Calls {
         self.bytes = 0;
         let mut open: Vec<(u64, String)> = known
             .into_iter()
-            .filter(|(_, call)| !call.is_over() && call.is_told())
+            .filter(|(_, call)| !call.is_over() && call.is_described())
             .map(|(id, call)| (call.born, id))
             .collect();
         open.sort_unstable();
@@ -358,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_call_is_filled_by_what_comes_later() {
-        let mut calls = Calls::default();
+        let mut calls = ToolCallTable::default();
         calls.begin(&update(
             r#"{"toolCallId":"a","title":"Terminal","kind":"execute","status":"pending","rawInput":{},"content":[]}"#,
         ));
@@ -376,16 +381,16 @@ mod tests {
         assert_eq!(calls.close(), vec![("a".to_owned(), ToolStatus::Unknown)]);
         assert_eq!(
             calls,
-            Calls {
+            ToolCallTable {
                 born: 2,
-                ..Calls::default()
+                ..ToolCallTable::default()
             }
         );
     }
 
     #[test]
     fn what_is_known_is_bounded_in_number_and_bytes() {
-        let mut calls = Calls::default();
+        let mut calls = ToolCallTable::default();
         for number in 0..TOOL_CALLS_KNOWN_MAX + 3 {
             let text = format!(r#"{{"toolCallId":"{number}","status":"pending"}}"#);
             calls.begin(&update(&text));
@@ -404,12 +409,12 @@ mod tests {
         let text = format!(r#"{{"toolCallId":"6","rawInput":{{"command":"{big}{big}"}}}}"#);
         let call = calls.learn(&update(&text));
         assert!(call.raw_input.is_none() && call.doubt.is_some());
-        let carried: usize = calls.known.values().map(Call::bytes).sum();
+        let carried: usize = calls.known.values().map(ToolCallState::bytes).sum();
         assert_eq!(calls.bytes, carried);
         calls.begin(&update(r#"{"toolCallId":"3","status":"completed"}"#));
         calls.settle("3");
         calls.begin(&update(r#"{"toolCallId":"3","rawInput":{}}"#));
-        let carried: usize = calls.known.values().map(Call::bytes).sum();
+        let carried: usize = calls.known.values().map(ToolCallState::bytes).sum();
         assert_eq!(calls.bytes, carried);
     }
 }

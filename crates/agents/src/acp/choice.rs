@@ -11,14 +11,14 @@ use countersign_core::limits::{AGENT_CHOICES_MAX, WORD_BYTES_MAX};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::envelope::{self, Failure};
-use super::handshake::{self, Opened};
-use super::state::{Choice, Ours, Phase, Stage, State};
+use super::envelope::{self, AcpError};
+use super::handshake::{self, SessionInfo};
+use super::state::{AcpPhase, AcpState, ChoiceStage, SentRequest, SessionChoice};
 use crate::adapter::{AdapterOutput, AgentEvent, AgentReport, AgentWrite, CommandError};
 
 /// Takes in what an open session lets be chosen.
 pub(super) fn read_choices(
-    state: &mut State,
+    state: &mut AcpState,
     modes: Option<Value>,
     models: Option<Value>,
     options: Option<Vec<Value>>,
@@ -32,7 +32,7 @@ pub(super) fn read_choices(
         modes.and_then(|modes| serde_json::from_value(modes).ok());
     if let Some(modes) = modes {
         let all = modes.available_modes.iter().take(AGENT_CHOICES_MAX);
-        state.modes = Choice {
+        state.modes = SessionChoice {
             option: None,
             values: all.map(|mode| word(&mode.id.0)).collect(),
             current: Some(word(&modes.current_mode_id.0)),
@@ -44,7 +44,7 @@ pub(super) fn read_choices(
         let all = all.into_iter().flatten().take(AGENT_CHOICES_MAX);
         let id = |model: &Value| Some(word(model.get("modelId")?.as_str()?));
         let current = models.get("currentModelId").and_then(Value::as_str);
-        state.models = Choice {
+        state.models = SessionChoice {
             option: None,
             values: all.filter_map(id).collect(),
             current: current.map(word),
@@ -54,10 +54,10 @@ pub(super) fn read_choices(
 
 /// One longer than a word is nothing that a person could choose.
 fn word(text: &str) -> String {
-    envelope::cut(text, WORD_BYTES_MAX)
+    envelope::truncate(text, WORD_BYTES_MAX)
 }
 
-fn read_option(state: &mut State, option: SessionConfigOption) {
+fn read_option(state: &mut AcpState, option: SessionConfigOption) {
     let SessionConfigKind::Select(select) = option.kind else {
         return;
     };
@@ -73,7 +73,7 @@ fn read_option(state: &mut State, option: SessionConfigOption) {
         }
         _ => return,
     };
-    let choice = Choice {
+    let choice = SessionChoice {
         option: Some(option.id.0.to_string()),
         values,
         current: Some(word(&select.current_value.0)),
@@ -87,16 +87,16 @@ fn read_option(state: &mut State, option: SessionConfigOption) {
 
 /// Sets the mode and model that were asked for, or warns. Gives what is to be written, which may be
 /// nothing.
-pub(super) fn configure(state: &mut State) -> Vec<u8> {
+pub(super) fn configure(state: &mut AcpState) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mode) = state.opening.mode.take() {
-        match set_mode_line(state, &mode, Stage::Opening) {
+        match set_mode_line(state, &mode, ChoiceStage::Opening) {
             Ok(line) => bytes.extend(line.unwrap_or_default()),
             Err(words) => state.warnings.push(words),
         }
     }
     if let Some(model) = state.opening.model.take() {
-        match set_model_line(state, &model, Stage::Opening) {
+        match set_model_line(state, &model, ChoiceStage::Opening) {
             Ok(line) => bytes.extend(line.unwrap_or_default()),
             Err(words) => state.warnings.push(words),
         }
@@ -105,7 +105,11 @@ pub(super) fn configure(state: &mut State) -> Vec<u8> {
 }
 
 /// Nothing if the session is in that mode already.
-fn set_mode_line(state: &mut State, mode: &str, stage: Stage) -> Result<Option<Vec<u8>>, String> {
+fn set_mode_line(
+    state: &mut AcpState,
+    mode: &str,
+    stage: ChoiceStage,
+) -> Result<Option<Vec<u8>>, String> {
     let modes = &state.modes;
     if modes.current.as_deref() == Some(mode) {
         return Ok(None);
@@ -115,7 +119,7 @@ fn set_mode_line(state: &mut State, mode: &str, stage: Stage) -> Result<Option<V
         check(modes, "mode", mode)?;
     }
     let option = modes.option.clone();
-    let id = state.expect(Ours::SetMode {
+    let id = state.record_sent(SentRequest::SetMode {
         mode: mode.to_owned(),
         stage,
     });
@@ -123,7 +127,11 @@ fn set_mode_line(state: &mut State, mode: &str, stage: Stage) -> Result<Option<V
     Ok(Some(set_line(state, id, option, plain, mode)))
 }
 
-fn set_model_line(state: &mut State, model: &str, stage: Stage) -> Result<Option<Vec<u8>>, String> {
+fn set_model_line(
+    state: &mut AcpState,
+    model: &str,
+    stage: ChoiceStage,
+) -> Result<Option<Vec<u8>>, String> {
     let models = &state.models;
     if models.current.as_deref() == Some(model) {
         return Ok(None);
@@ -133,7 +141,7 @@ fn set_model_line(state: &mut State, model: &str, stage: Stage) -> Result<Option
     }
     check(models, "model", model)?;
     let option = models.option.clone();
-    let id = state.expect(Ours::SetModel {
+    let id = state.record_sent(SentRequest::SetModel {
         model: model.to_owned(),
         stage,
     });
@@ -141,7 +149,7 @@ fn set_model_line(state: &mut State, model: &str, stage: Stage) -> Result<Option
     Ok(Some(set_line(state, id, option, plain, model)))
 }
 
-fn check(choice: &Choice, what: &str, value: &str) -> Result<(), String> {
+fn check(choice: &SessionChoice, what: &str, value: &str) -> Result<(), String> {
     if choice.values.iter().any(|one| one == value) {
         return Ok(());
     }
@@ -151,7 +159,7 @@ fn check(choice: &Choice, what: &str, value: &str) -> Result<(), String> {
 
 /// By the option if it is one, else by a method of its own.
 fn set_line(
-    state: &State,
+    state: &AcpState,
     id: u64,
     option: Option<String>,
     (method, field): (&str, &str),
@@ -167,38 +175,38 @@ fn set_line(
 }
 
 pub(super) fn set_mode(
-    state: &mut State,
+    state: &mut AcpState,
     revision: u32,
     mode: &str,
 ) -> Result<Vec<AgentWrite>, CommandError> {
-    if state.phase != Phase::Open {
+    if state.phase != AcpPhase::Open {
         return Err(CommandError::NotReady);
     }
-    let bytes = set_mode_line(state, mode, Stage::Revision(revision));
+    let bytes = set_mode_line(state, mode, ChoiceStage::Revision(revision));
     let bytes = bytes.map_err(CommandError::Unsupported)?;
     let line = bytes.map(|bytes| AgentWrite::own("mode", revision, bytes));
     Ok(line.into_iter().collect())
 }
 
 pub(super) fn set_model(
-    state: &mut State,
+    state: &mut AcpState,
     revision: u32,
     model: &str,
 ) -> Result<Vec<AgentWrite>, CommandError> {
-    if state.phase != Phase::Open {
+    if state.phase != AcpPhase::Open {
         return Err(CommandError::NotReady);
     }
-    let bytes = set_model_line(state, model, Stage::Revision(revision));
+    let bytes = set_model_line(state, model, ChoiceStage::Revision(revision));
     let bytes = bytes.map_err(CommandError::Unsupported)?;
     let line = bytes.map(|bytes| AgentWrite::own("model", revision, bytes));
     Ok(line.into_iter().collect())
 }
 
-pub(super) fn take_mode(
-    state: &mut State,
+pub(super) fn handle_mode_response(
+    state: &mut AcpState,
     heard: &mut AdapterOutput,
     mode: String,
-    outcome: Result<&RawValue, Failure>,
+    outcome: Result<&RawValue, AcpError>,
 ) {
     match outcome {
         Ok(result) => {
@@ -212,14 +220,14 @@ pub(super) fn take_mode(
         }
         Err(failure) => warn(state, heard, "mode", &mode, &failure),
     }
-    handshake::finish(state, heard);
+    handshake::finish_if_configured(state, heard);
 }
 
-pub(super) fn take_model(
-    state: &mut State,
+pub(super) fn handle_model_response(
+    state: &mut AcpState,
     heard: &mut AdapterOutput,
     model: String,
-    outcome: Result<&RawValue, Failure>,
+    outcome: Result<&RawValue, AcpError>,
 ) {
     match outcome {
         Ok(result) => {
@@ -233,13 +241,19 @@ pub(super) fn take_model(
         }
         Err(failure) => warn(state, heard, "model", &model, &failure),
     }
-    handshake::finish(state, heard);
+    handshake::finish_if_configured(state, heard);
 }
 
-fn warn(state: &mut State, heard: &mut AdapterOutput, what: &str, wanted: &str, failure: &Failure) {
-    let words = failure.words();
+fn warn(
+    state: &mut AcpState,
+    heard: &mut AdapterOutput,
+    what: &str,
+    wanted: &str,
+    failure: &AcpError,
+) {
+    let words = failure.describe();
     let text = format!("the agent did not take the {what} `{wanted}`: {words}");
-    if state.phase == Phase::Configuring {
+    if state.phase == AcpPhase::Configuring {
         state.warnings.push(text);
     } else {
         let notice = TranscriptEntry::Notice { text };
@@ -247,31 +261,31 @@ fn warn(state: &mut State, heard: &mut AdapterOutput, what: &str, wanted: &str, 
     }
 }
 
-fn reread_options(state: &mut State, result: &RawValue) {
-    let opened: Opened = serde_json::from_str(result.get()).unwrap_or_default();
+fn reread_options(state: &mut AcpState, result: &RawValue) {
+    let opened: SessionInfo = serde_json::from_str(result.get()).unwrap_or_default();
     read_options(state, opened.config_options);
 }
 
 /// Options that came later. Modes that are set as such stay so.
-fn read_options(state: &mut State, options: Option<Vec<Value>>) {
+fn read_options(state: &mut AcpState, options: Option<Vec<Value>>) {
     let modes = state.modes.clone();
     read_choices(state, None, None, options);
     if modes.option.is_none() && !modes.values.is_empty() {
         let current = state.modes.current.take();
-        state.modes = Choice { current, ..modes };
+        state.modes = SessionChoice { current, ..modes };
     }
 }
 
 /// `config_option_update`.
-pub(super) fn take_options(
-    state: &mut State,
+pub(super) fn handle_options_update(
+    state: &mut AcpState,
     heard: &mut AdapterOutput,
     update: &RawValue,
 ) -> Option<()> {
-    let opened: Opened = serde_json::from_str(update.get()).ok()?;
+    let opened: SessionInfo = serde_json::from_str(update.get()).ok()?;
     let (mode, model) = (state.modes.current.clone(), state.models.current.clone());
     read_options(state, opened.config_options);
-    let changed = |before: Option<String>, now: &Choice| {
+    let changed = |before: Option<String>, now: &SessionChoice| {
         let now = now.current.clone();
         now.filter(|now| before.as_ref() != Some(now))
     };

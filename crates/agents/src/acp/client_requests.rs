@@ -15,33 +15,37 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::state::{State, Theirs, Wish};
-use super::{Request, command, envelope};
+use super::state::{AcpState, PendingKind, PendingRequest};
+use super::{AcpRequest, command, envelope};
 use crate::adapter::{
     AdapterOutput, AgentEvent, AgentWrite, ClientRequest, ClientRequestError, ClientResponse,
     CommandError, ProcessExit, RequestId, meaning,
 };
 
-type Read = (String, Wish, ClientRequest);
+type ParsedRequest = (String, PendingKind, ClientRequest);
 
 /// Hands a wish up, or refuses it.
-pub(super) fn take(state: &mut State, heard: &mut AdapterOutput, request: &Request<'_>) {
+pub(super) fn handle_request(
+    state: &mut AcpState,
+    heard: &mut AdapterOutput,
+    request: &AcpRequest<'_>,
+) {
     let method = request.method;
     let refuse = |heard: &mut AdapterOutput, code, words: &str| {
-        heard.writes.push(refused(request, code, words));
+        heard.writes.push(encode_refusal(request, code, words));
     };
     if !is_offered(state, method) {
-        let words = format!("method not found: {}", envelope::shorten(method));
+        let words = format!("method not found: {}", envelope::truncate_noise(method));
         return refuse(heard, envelope::METHOD_NOT_FOUND, &words);
     }
-    match read(method, request.params, &state.cwd) {
+    match parse_request(method, request.params, &state.cwd) {
         Ok((session, wish, _)) if state.is_ours(&session) && state.is_over_for(&wish) => {
             let words = "the turn was interrupted";
             refuse(heard, envelope::REQUEST_CANCELLED, words);
         }
         Ok((session, wish, want)) if state.is_ours(&session) => {
             let line = request.line;
-            let theirs = Theirs { line, wish };
+            let theirs = PendingRequest { line, wish };
             state.theirs.insert(request.id.clone(), theirs);
             let request = request.id.clone();
             let wanted = AgentEvent::ClientRequested {
@@ -57,7 +61,7 @@ pub(super) fn take(state: &mut State, heard: &mut AdapterOutput, request: &Reque
 }
 
 /// The answer to a request that nobody serves.
-pub(super) fn refused(request: &Request<'_>, code: i64, words: &str) -> AgentWrite {
+pub(super) fn encode_refusal(request: &AcpRequest<'_>, code: i64, words: &str) -> AgentWrite {
     let meaning = if code == envelope::REQUEST_CANCELLED {
         meaning::CANCELLED
     } else {
@@ -67,7 +71,7 @@ pub(super) fn refused(request: &Request<'_>, code: i64, words: &str) -> AgentWri
     AgentWrite::reply_to(request.line, meaning, bytes)
 }
 
-fn is_offered(state: &State, method: &str) -> bool {
+fn is_offered(state: &AcpState, method: &str) -> bool {
     let files = [METHODS.fs_read_text_file, METHODS.fs_write_text_file];
     let terminals = [
         METHODS.terminal_create,
@@ -80,7 +84,11 @@ fn is_offered(state: &State, method: &str) -> bool {
         || (state.serves_terminals && terminals.contains(&method))
 }
 
-fn read(method: &str, params: Option<&RawValue>, cwd: &str) -> Result<Read, String> {
+fn parse_request(
+    method: &str,
+    params: Option<&RawValue>,
+    cwd: &str,
+) -> Result<ParsedRequest, String> {
     if method == METHODS.fs_read_text_file {
         let wish: ReadTextFileRequest = parse(params)?;
         let want = ClientRequest::Read {
@@ -88,37 +96,38 @@ fn read(method: &str, params: Option<&RawValue>, cwd: &str) -> Result<Read, Stri
             line: wish.line,
             limit: wish.limit,
         };
-        Ok((wish.session_id.to_string(), Wish::Read, want))
+        Ok((wish.session_id.to_string(), PendingKind::Read, want))
     } else if method == METHODS.fs_write_text_file {
         let wish: WriteTextFileRequest = parse(params)?;
         let want = ClientRequest::Write {
             path: absolute(wish.path)?,
             content: wish.content,
         };
-        Ok((wish.session_id.to_string(), Wish::Write, want))
+        Ok((wish.session_id.to_string(), PendingKind::Write, want))
     } else if method == METHODS.terminal_create {
-        read_create(params, cwd)
+        parse_create_terminal(params, cwd)
     } else {
         let wish: TerminalOutputRequest = parse(params)?;
         let terminal = wish.terminal_id.to_string();
         let (theirs, want) = match method {
-            "terminal/output" => (Wish::Output, ClientRequest::Output { terminal }),
-            "terminal/wait_for_exit" => {
-                (Wish::WaitForExit, ClientRequest::WaitForExit { terminal })
-            }
-            "terminal/kill" => (Wish::Kill, ClientRequest::Kill { terminal }),
-            _ => (Wish::Release, ClientRequest::Release { terminal }),
+            "terminal/output" => (PendingKind::Output, ClientRequest::Output { terminal }),
+            "terminal/wait_for_exit" => (
+                PendingKind::WaitForExit,
+                ClientRequest::WaitForExit { terminal },
+            ),
+            "terminal/kill" => (PendingKind::Kill, ClientRequest::Kill { terminal }),
+            _ => (PendingKind::Release, ClientRequest::Release { terminal }),
         };
         Ok((wish.session_id.to_string(), theirs, want))
     }
 }
 
-fn read_create(params: Option<&RawValue>, cwd: &str) -> Result<Read, String> {
+fn parse_create_terminal(params: Option<&RawValue>, cwd: &str) -> Result<ParsedRequest, String> {
     let wish: CreateTerminalRequest = parse(params)?;
     let given = wish.cwd.map(absolute).transpose()?;
     let given = given.as_deref().and_then(Path::to_str);
     if let Some(var) = wish.env.iter().find(|var| !is_variable(var)) {
-        let name = envelope::cut(&var.name, WORD_BYTES_MAX);
+        let name = envelope::truncate(&var.name, WORD_BYTES_MAX);
         return Err(format!("`{name}` cannot be a variable with that value"));
     }
     let env = wish.env.into_iter().map(|var| (var.name, var.value));
@@ -127,7 +136,11 @@ fn read_create(params: Option<&RawValue>, cwd: &str) -> Result<Read, String> {
         run: run.ok_or("there is no command")?,
         output_bytes_max: wish.output_byte_limit,
     };
-    Ok((wish.session_id.to_string(), Wish::CreateTerminal, want))
+    Ok((
+        wish.session_id.to_string(),
+        PendingKind::CreateTerminal,
+        want,
+    ))
 }
 
 /// Names that a shell would not take for one could hide from rules and people what is run.
@@ -152,29 +165,29 @@ fn absolute(path: PathBuf) -> Result<PathBuf, String> {
 
 /// Answers a wish with what came of it.
 pub(super) fn answer(
-    state: &mut State,
+    state: &mut AcpState,
     request: &RequestId,
     served: Result<ClientResponse, ClientRequestError>,
 ) -> Result<Vec<AgentWrite>, CommandError> {
     let line = match state.theirs.get(request) {
-        Some(Theirs { line, wish }) if !wish.is_permission() => *line,
+        Some(PendingRequest { line, wish }) if !wish.is_permission() => *line,
         _ => return Err(CommandError::NotWaiting),
     };
     state.theirs.remove(request);
     let (meaning, bytes) = match served {
         Ok(served) => {
-            let bytes = envelope::result(request, &shape(served));
+            let bytes = envelope::result(request, &to_result(served));
             (meaning::SERVED, bytes)
         }
         Err(error) => {
-            let bytes = envelope::error(request, code(&error), &error.to_string());
+            let bytes = envelope::error(request, error_code(&error), &error.to_string());
             (meaning::REFUSED, bytes)
         }
     };
     Ok(vec![AgentWrite::reply_to(line, meaning, bytes)])
 }
 
-fn code(error: &ClientRequestError) -> i64 {
+fn error_code(error: &ClientRequestError) -> i64 {
     match error {
         ClientRequestError::NotFound(_) => envelope::RESOURCE_NOT_FOUND,
         ClientRequestError::NotPermitted(_) => envelope::NOT_PERMITTED,
@@ -183,7 +196,7 @@ fn code(error: &ClientRequestError) -> i64 {
     }
 }
 
-fn shape(served: ClientResponse) -> Value {
+fn to_result(served: ClientResponse) -> Value {
     match served {
         ClientResponse::Text(content) => json!({"content": content}),
         ClientResponse::Terminal(terminal) => json!({"terminalId": terminal}),

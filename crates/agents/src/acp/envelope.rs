@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::adapter::RequestId;
-pub(super) use crate::truncate::{cut, shorten};
+pub(super) use crate::truncate::{truncate, truncate_noise};
 
 /// The codes of JSON-RPC and of the protocol.
 pub(super) const METHOD_NOT_FOUND: i64 = -32601;
@@ -25,7 +25,7 @@ pub(super) const FAILED: i64 = -32011;
 
 /// One message of an agent.
 #[derive(Debug)]
-pub(super) enum Message<'a> {
+pub(super) enum AcpMessage<'a> {
     Request {
         id: RequestId,
         method: Cow<'a, str>,
@@ -37,13 +37,13 @@ pub(super) enum Message<'a> {
     },
     Response {
         id: RequestId,
-        outcome: Result<&'a RawValue, Failure>,
+        outcome: Result<&'a RawValue, AcpError>,
     },
 }
 
 /// An error response.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub(super) struct Failure {
+pub(super) struct AcpError {
     #[serde(default)]
     pub(super) code: i64,
     #[serde(default)]
@@ -52,9 +52,9 @@ pub(super) struct Failure {
     pub(super) data: Option<Value>,
 }
 
-impl Failure {
+impl AcpError {
     /// The message, and what its data adds in words.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let data = match &self.data {
             Some(Value::String(text)) => Some(text.clone()),
             Some(Value::Object(fields)) => ["message", "details", "error"]
@@ -71,12 +71,12 @@ impl Failure {
             }
             _ => self.message.clone(),
         };
-        shorten(&words)
+        truncate_noise(&words)
     }
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct AcpEnvelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -95,35 +95,35 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
 }
 
 /// Fails with what the line looks like.
-pub(super) fn parse(line: &[u8]) -> Result<Message<'_>, String> {
-    let noise = || shorten(&String::from_utf8_lossy(line));
+pub(super) fn parse(line: &[u8]) -> Result<AcpMessage<'_>, String> {
+    let noise = || truncate_noise(&String::from_utf8_lossy(line));
     let text = std::str::from_utf8(line).map_err(|_| noise())?;
-    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|_| noise())?;
+    let envelope: AcpEnvelope<'_> = serde_json::from_str(text).map_err(|_| noise())?;
     let id = match envelope.id {
         Some(raw) => Some(parse_id(raw).ok_or_else(noise)?),
         None => None,
     };
     match (envelope.method, id, envelope.result, envelope.error) {
-        (Some(method), Some(id), None, None) => Ok(Message::Request {
+        (Some(method), Some(id), None, None) => Ok(AcpMessage::Request {
             id,
             method,
             params: envelope.params,
         }),
-        (Some(method), None, None, None) => Ok(Message::Notification {
+        (Some(method), None, None, None) => Ok(AcpMessage::Notification {
             method,
             params: envelope.params,
         }),
-        (None, Some(id), Some(result), None) => Ok(Message::Response {
+        (None, Some(id), Some(result), None) => Ok(AcpMessage::Response {
             id,
             outcome: Ok(result),
         }),
         // Some agents write `"result": null` beside an error.
         (None, Some(id), result, Some(error)) if result.is_none_or(|raw| raw.get() == "null") => {
-            let failure = serde_json::from_str(error.get()).unwrap_or_else(|_| Failure {
+            let failure = serde_json::from_str(error.get()).unwrap_or_else(|_| AcpError {
                 message: error.get().to_owned(),
-                ..Failure::default()
+                ..AcpError::default()
             });
-            Ok(Message::Response {
+            Ok(AcpMessage::Response {
                 id,
                 outcome: Err(failure),
             })
@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn messages_are_told_apart_by_what_they_carry() {
         let kind = |line: &str| match parse(line.as_bytes()) {
-            Ok(Message::Request { id, method, .. }) => format!("request {} {method}", id.0),
-            Ok(Message::Notification { method, .. }) => format!("notification {method}"),
-            Ok(Message::Response { id, outcome }) => {
+            Ok(AcpMessage::Request { id, method, .. }) => format!("request {} {method}", id.0),
+            Ok(AcpMessage::Notification { method, .. }) => format!("notification {method}"),
+            Ok(AcpMessage::Response { id, outcome }) => {
                 format!("response {} {}", id.0, outcome.is_ok())
             }
             Err(_) => "noise".to_owned(),
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn an_errors_data_is_put_into_words() {
-        let words = |text: &str| serde_json::from_str::<Failure>(text).unwrap().words();
+        let words = |text: &str| serde_json::from_str::<AcpError>(text).unwrap().describe();
         assert_eq!(
             words(r#"{"code":-32603,"message":"Internal error","data":{"message":"no model"}}"#),
             "Internal error: no model"

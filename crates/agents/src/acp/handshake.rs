@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::choice;
-use super::envelope::{self, Failure};
-use super::state::{Abilities, Opening, Ours, Phase, State};
+use super::envelope::{self, AcpError};
+use super::state::{AcpPhase, AcpState, AgentAbilities, SentRequest, SessionSetup};
 use crate::adapter::{
     AdapterOutput, AgentEvent, AgentWrite, CommandError, McpServer, SessionReady, SessionSpec,
 };
@@ -25,10 +25,10 @@ const CLAUDE: &str = "@agentclientprotocol/claude-agent-acp";
 
 /// Says who we are, and says it again if it was said before.
 pub(super) fn start(
-    state: &mut State,
+    state: &mut AcpState,
     start: SessionSpec,
 ) -> Result<Vec<AgentWrite>, CommandError> {
-    if state.phase == Phase::New {
+    if state.phase == AcpPhase::New {
         begin(state, start)?;
     }
     let files = state.serves_files;
@@ -45,11 +45,11 @@ pub(super) fn start(
             "version": env!("CARGO_PKG_VERSION"),
         },
     });
-    let bytes = envelope::request(Ours::Initialize.id(), METHODS.initialize, &params);
+    let bytes = envelope::request(SentRequest::Initialize.id(), METHODS.initialize, &params);
     Ok(vec![AgentWrite::own("start", 0, bytes)])
 }
 
-fn begin(state: &mut State, start: SessionSpec) -> Result<(), CommandError> {
+fn begin(state: &mut AcpState, start: SessionSpec) -> Result<(), CommandError> {
     let Some(cwd) = start.cwd.to_str().filter(|_| start.cwd.is_absolute()) else {
         let words = "its folder is not absolute or not text";
         return Err(CommandError::Unsupported(words.to_owned()));
@@ -61,7 +61,7 @@ fn begin(state: &mut State, start: SessionSpec) -> Result<(), CommandError> {
     cwd.clone_into(&mut state.cwd);
     state.serves_files = start.serves.files;
     state.serves_terminals = start.serves.terminals;
-    state.opening = Opening {
+    state.opening = SessionSetup {
         session: start.session,
         mode: start.mode,
         model: start.model,
@@ -70,34 +70,34 @@ fn begin(state: &mut State, start: SessionSpec) -> Result<(), CommandError> {
         disallowed_tools: start.disallowed_tools,
         mcp_servers: start.mcp_servers,
     };
-    state.phase = Phase::Initializing;
-    state.expect(Ours::Initialize);
+    state.phase = AcpPhase::Initializing;
+    state.record_sent(SentRequest::Initialize);
     Ok(())
 }
 
-fn fail(state: &mut State, heard: &mut AdapterOutput, message: String) {
-    state.phase = Phase::Failed;
-    state.opening = Opening::default();
-    state.abilities = Abilities::default();
+fn fail(state: &mut AcpState, heard: &mut AdapterOutput, message: String) {
+    state.phase = AcpPhase::Failed;
+    state.opening = SessionSetup::default();
+    state.abilities = AgentAbilities::default();
     heard.events.push(AgentEvent::StartFailed { message });
 }
 
 /// The agent said what it can do: the session is opened.
-pub(super) fn take_initialized(
-    state: &mut State,
+pub(super) fn handle_initialize_response(
+    state: &mut AcpState,
     heard: &mut AdapterOutput,
     line: u64,
-    outcome: Result<&RawValue, Failure>,
+    outcome: Result<&RawValue, AcpError>,
 ) {
     let result = match outcome {
         Ok(result) => result,
         Err(failure) => {
-            let message = format!("the agent refused to begin: {}", failure.words());
+            let message = format!("the agent refused to begin: {}", failure.describe());
             return fail(state, heard, message);
         }
     };
     let Ok(response) = serde_json::from_str::<InitializeResponse>(result.get()) else {
-        let words = envelope::shorten(result.get());
+        let words = envelope::truncate_noise(result.get());
         let message = format!("the agent's first answer cannot be read: {words}");
         return fail(state, heard, message);
     };
@@ -112,7 +112,7 @@ pub(super) fn take_initialized(
         let value: Option<Value> = serde_json::from_str(result.get()).ok();
         value.is_some_and(|value| value.pointer(path).is_some_and(Value::is_object))
     };
-    state.abilities = Abilities {
+    state.abilities = AgentAbilities {
         load: response.agent_capabilities.load_session,
         resume: response
             .agent_capabilities
@@ -128,7 +128,7 @@ pub(super) fn take_initialized(
 }
 
 fn word(text: &str) -> String {
-    envelope::cut(text, WORD_BYTES_MAX)
+    envelope::truncate(text, WORD_BYTES_MAX)
 }
 
 fn logins(methods: &[AuthMethod]) -> Vec<String> {
@@ -149,10 +149,10 @@ fn servers(servers: &[McpServer]) -> Vec<Value> {
     servers.collect()
 }
 
-fn open_session(state: &mut State, heard: &mut AdapterOutput, line: u64) {
+fn open_session(state: &mut AcpState, heard: &mut AdapterOutput, line: u64) {
     let mut params = json!({"cwd": state.cwd, "mcpServers": servers(&state.opening.mcp_servers)});
-    say_system_prompt(state, &mut params);
-    say_tools(state, &mut params);
+    add_system_prompt(state, &mut params);
+    add_tool_options(state, &mut params);
     let method = match (&state.opening.session, &state.abilities) {
         (None, _) => METHODS.session_new,
         (Some(_), abilities) if abilities.resume => METHODS.session_resume,
@@ -167,16 +167,16 @@ fn open_session(state: &mut State, heard: &mut AdapterOutput, line: u64) {
         state.session = Some(session.clone());
     }
     state.phase = if method == METHODS.session_load {
-        Phase::Replaying
+        AcpPhase::Replaying
     } else {
-        Phase::Opening
+        AcpPhase::Opening
     };
-    let id = state.expect(Ours::OpenSession);
+    let id = state.record_sent(SentRequest::OpenSession);
     let bytes = envelope::request(id, method, &params);
     heard.writes.push(AgentWrite::reply_to(line, "", bytes));
 }
 
-fn say_system_prompt(state: &mut State, params: &mut Value) {
+fn add_system_prompt(state: &mut AcpState, params: &mut Value) {
     let Some(text) = &state.opening.system_prompt else {
         return;
     };
@@ -205,7 +205,7 @@ const CLAUDE_ASKS: [&str; 9] = [
     "Write",
 ];
 
-fn say_tools(state: &mut State, params: &mut Value) {
+fn add_tool_options(state: &mut AcpState, params: &mut Value) {
     let opening = &state.opening;
     let is_claude = state.abilities.name.as_deref() == Some(CLAUDE);
     if is_claude {
@@ -238,7 +238,7 @@ fn say_tools(state: &mut State, params: &mut Value) {
 /// What is said of a session when it is open, or when its options changed.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Opened {
+pub(super) struct SessionInfo {
     #[serde(default)]
     pub(super) session_id: Option<String>,
     #[serde(default)]
@@ -250,11 +250,11 @@ pub(super) struct Opened {
 }
 
 /// The session is open, or is not.
-pub(super) fn take_session(
-    state: &mut State,
+pub(super) fn handle_session_response(
+    state: &mut AcpState,
     heard: &mut AdapterOutput,
     line: u64,
-    outcome: Result<&RawValue, Failure>,
+    outcome: Result<&RawValue, AcpError>,
 ) {
     let result = match outcome {
         Ok(result) => result,
@@ -264,7 +264,7 @@ pub(super) fn take_session(
         }
     };
     // The response to a load may be `null`.
-    let opened: Opened = serde_json::from_str(result.get()).unwrap_or_default();
+    let opened: SessionInfo = serde_json::from_str(result.get()).unwrap_or_default();
     if state.session.is_none() {
         state.session = opened.session_id;
     }
@@ -278,17 +278,17 @@ pub(super) fn take_session(
     }
     state.calls.close();
     choice::read_choices(state, opened.modes, opened.models, opened.config_options);
-    state.phase = Phase::Configuring;
+    state.phase = AcpPhase::Configuring;
     // Both go out as one thing, because only one thing is said about a line.
     let bytes = choice::configure(state);
     if !bytes.is_empty() {
         heard.writes.push(AgentWrite::reply_to(line, "", bytes));
     }
-    finish(state, heard);
+    finish_if_configured(state, heard);
 }
 
-fn refusal(state: &State, failure: &Failure) -> String {
-    let words = failure.words();
+fn refusal(state: &AcpState, failure: &AcpError) -> String {
+    let words = failure.describe();
     let is_login = failure.code == envelope::AUTH_REQUIRED;
     match (&state.opening.session, is_login) {
         (_, true) => {
@@ -312,15 +312,17 @@ fn refusal(state: &State, failure: &Failure) -> String {
 }
 
 /// Everything that was asked for was done or became a warning.
-pub(super) fn finish(state: &mut State, heard: &mut AdapterOutput) {
-    let is_busy = state
-        .ours
-        .values()
-        .any(|ours| matches!(ours, Ours::SetMode { .. } | Ours::SetModel { .. }));
-    if state.phase != Phase::Configuring || is_busy {
+pub(super) fn finish_if_configured(state: &mut AcpState, heard: &mut AdapterOutput) {
+    let is_busy = state.ours.values().any(|ours| {
+        matches!(
+            ours,
+            SentRequest::SetMode { .. } | SentRequest::SetModel { .. }
+        )
+    });
+    if state.phase != AcpPhase::Configuring || is_busy {
         return;
     }
-    state.phase = Phase::Open;
+    state.phase = AcpPhase::Open;
     let abilities = std::mem::take(&mut state.abilities);
     let agent = abilities.name.as_ref().map(|name| {
         let version = abilities.version.as_deref().unwrap_or_default();

@@ -17,7 +17,7 @@ fn said(acp: &mut AcpAdapter, number: u64, message: &Value) -> AdapterOutput {
 fn named(lines: &[AgentWrite]) -> Vec<(WriteId, &str)> {
     let names = lines
         .iter()
-        .map(|line| (line.name.clone(), line.meaning.as_str()));
+        .map(|line| (line.id.clone(), line.meaning.as_str()));
     names.collect()
 }
 
@@ -63,7 +63,7 @@ fn a_step_of_the_handshake_is_named_after_the_line_before_it() {
         let heard = said(&mut acp, number, &json!({"id": request, "result": {}}));
         assert_eq!(heard.writes, []);
     }
-    assert_eq!(acp.state.phase, Phase::Open);
+    assert_eq!(acp.state.phase, AcpPhase::Open);
     let before = acp.clone();
     assert_eq!(acp.apply_command(start()), Ok(first));
     assert_eq!(acp, before);
@@ -75,7 +75,7 @@ fn orders_are_named_and_sent_with_ids_that_only_their_numbers_decide() {
     let mut given = |order| {
         let lines = acp.apply_command(order).unwrap();
         let sent = text(&lines);
-        (lines[0].name.clone(), sent[0]["id"].clone())
+        (lines[0].id.clone(), sent[0]["id"].clone())
     };
     let own = |kind: &str, number| WriteId::Own(kind.into(), number);
     let mode = AgentCommand::SetMode {

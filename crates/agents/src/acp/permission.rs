@@ -15,9 +15,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::call::{Call, CallUpdate};
-use super::state::{State, Theirs, Wish};
-use super::{Request, envelope, tool, translate};
+use super::call::{CallUpdate, ToolCallState};
+use super::state::{AcpState, PendingKind, PendingRequest};
+use super::{AcpRequest, envelope, tool, translate};
 use crate::adapter::{
     AdapterOutput, AgentEvent, AgentWrite, CommandError, PermissionAnswer, PermissionAsk,
     RequestId, meaning,
@@ -25,7 +25,7 @@ use crate::adapter::{
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Params<'a> {
+struct PermissionParams<'a> {
     session_id: String,
     #[serde(borrow)]
     tool_call: &'a RawValue,
@@ -35,14 +35,18 @@ struct Params<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct JustId {
+struct ToolCallRef {
     tool_call_id: String,
 }
 
 /// Hands an ask up, unless there is nobody it could be for.
-pub(super) fn take(state: &mut State, heard: &mut AdapterOutput, request: &Request<'_>) {
+pub(super) fn handle_request(
+    state: &mut AcpState,
+    heard: &mut AdapterOutput,
+    request: &AcpRequest<'_>,
+) {
     let params = request.params.map_or("null", RawValue::get);
-    let Ok(params) = serde_json::from_str::<Params<'_>>(params) else {
+    let Ok(params) = serde_json::from_str::<PermissionParams<'_>>(params) else {
         return refuse(
             heard,
             request,
@@ -54,8 +58,8 @@ pub(super) fn take(state: &mut State, heard: &mut AdapterOutput, request: &Reque
     }
     let call = params.tool_call.get();
     let named = serde_json::from_str(call).ok();
-    let named = named.filter(|named: &JustId| named.tool_call_id.len() <= WORD_BYTES_MAX);
-    let Some(JustId { tool_call_id }) = named else {
+    let named = named.filter(|named: &ToolCallRef| named.tool_call_id.len() <= WORD_BYTES_MAX);
+    let Some(ToolCallRef { tool_call_id }) = named else {
         return refuse(heard, request, "the agent asked without naming a tool call");
     };
     if state.interrupted {
@@ -65,26 +69,29 @@ pub(super) fn take(state: &mut State, heard: &mut AdapterOutput, request: &Reque
     match serde_json::from_str::<CallUpdate<'_>>(call) {
         Ok(update) => {
             // Agents use their ids again: what is asked about is not what is over.
-            let begins = state.calls.find(&tool_call_id).is_some_and(Call::is_over);
-            translate::learn(state, heard, &update, begins);
+            let begins = state
+                .calls
+                .find(&tool_call_id)
+                .is_some_and(ToolCallState::is_over);
+            translate::learn_tool_call(state, heard, &update, begins);
         }
         Err(_) => state.calls.doubt(&tool_call_id),
     }
-    let wish = wish(&tool_call_id, params.options);
+    let wish = pending_permission(&tool_call_id, params.options);
     let line = request.line;
-    let theirs = Theirs { line, wish };
+    let theirs = PendingRequest { line, wish };
     state.theirs.insert(request.id.clone(), theirs);
-    ask_about(state, heard, &tool_call_id);
+    ask_again_if_changed(state, heard, &tool_call_id);
 }
 
 /// An ask that was not handed up yet.
-fn wish(tool_call: &str, offered: Vec<Value>) -> Wish {
+fn pending_permission(tool_call: &str, offered: Vec<Value>) -> PendingKind {
     let options = options(offered);
     let find = |kind| {
         let found = options.iter().find(|option| option.kind == kind);
         found.map(|option| option.option_id.0.to_string())
     };
-    Wish::Permission {
+    PendingKind::Permission {
         tool_call: tool_call.to_owned(),
         allow: find(PermissionOptionKind::AllowOnce),
         deny: find(PermissionOptionKind::RejectOnce),
@@ -101,21 +108,27 @@ fn options(options: Vec<Value>) -> Vec<PermissionOption> {
         .collect()
 }
 
-fn refuse(heard: &mut AdapterOutput, request: &Request<'_>, words: &str) {
-    heard.writes.push(cancelled(&request.id, request.line));
-    let text = envelope::shorten(words);
+fn refuse(heard: &mut AdapterOutput, request: &AcpRequest<'_>, words: &str) {
+    heard
+        .writes
+        .push(encode_cancelled(&request.id, request.line));
+    let text = envelope::truncate_noise(words);
     let notice = TranscriptEntry::Notice { text };
     heard.events.push(AgentEvent::Transcript(notice));
 }
 
 /// Hands up the asks about a tool call of which more became known than was handed up before.
-pub(super) fn ask_about(state: &mut State, heard: &mut AdapterOutput, tool_call: &str) {
-    let unknown = Call::default();
+pub(super) fn ask_again_if_changed(
+    state: &mut AcpState,
+    heard: &mut AdapterOutput,
+    tool_call: &str,
+) {
+    let unknown = ToolCallState::default();
     let call = state.calls.find(tool_call).unwrap_or(&unknown);
     let mut described = None;
     let mut restless = Vec::new();
-    for (request, Theirs { line, wish }) in &mut state.theirs {
-        let Wish::Permission {
+    for (request, PendingRequest { line, wish }) in &mut state.theirs {
+        let PendingKind::Permission {
             tool_call: about,
             allow,
             deny,
@@ -153,9 +166,9 @@ pub(super) fn ask_about(state: &mut State, heard: &mut AdapterOutput, tool_call:
     }
 }
 
-fn give_up(state: &mut State, heard: &mut AdapterOutput, request: RequestId, line: u64) {
+fn give_up(state: &mut AcpState, heard: &mut AdapterOutput, request: RequestId, line: u64) {
     state.theirs.remove(&request);
-    heard.writes.push(cancelled(&request, line));
+    heard.writes.push(encode_cancelled(&request, line));
     let text = "an ask that changed again and again was cancelled".to_owned();
     let notice = TranscriptEntry::Notice { text };
     heard.events.push(AgentEvent::Withdrawn { request });
@@ -163,15 +176,15 @@ fn give_up(state: &mut State, heard: &mut AdapterOutput, request: RequestId, lin
 }
 
 /// An ask without its request, and the digest by which a change is seen.
-fn describe(call: &Call, tool_call: &str, cwd: &str) -> (String, PermissionAsk) {
-    let named = tool::name(call, cwd);
+fn describe(call: &ToolCallState, tool_call: &str, cwd: &str) -> (String, PermissionAsk) {
+    let named = tool::name_tool_call(call, cwd);
     let details = details(call, named.doubt.as_deref());
     let is_shown = details.text().len() <= JSON_BYTES_MAX && call.doubt.is_none();
     let ask = PermissionAsk {
         request: RequestId(String::new()),
         line: 0,
         tool_call: tool_call.to_owned(),
-        title: envelope::shorten(call.title.as_deref().unwrap_or_default()),
+        title: envelope::truncate_noise(call.title.as_deref().unwrap_or_default()),
         tool: named.tool,
         input: named.input.filter(|_| is_shown),
         binds: if is_shown { named.binds } else { Vec::new() },
@@ -185,7 +198,7 @@ fn describe(call: &Call, tool_call: &str, cwd: &str) -> (String, PermissionAsk) 
     (digest.unwrap_or_default().canonical_digest(), ask)
 }
 
-fn details(call: &Call, doubt: Option<&str>) -> Json {
+fn details(call: &ToolCallState, doubt: Option<&str>) -> Json {
     let mut details = serde_json::Map::new();
     let mut add = |name: &str, value: Value| details.insert(name.to_owned(), value);
     if let Some(name) = &call.name {
@@ -214,7 +227,7 @@ fn details(call: &Call, doubt: Option<&str>) -> Json {
     Json::from_value(&Value::Object(details)).unwrap_or_default()
 }
 
-fn too_large(call: &Call) -> Json {
+fn too_large(call: &ToolCallState) -> Json {
     let doubt = call.doubt.as_deref();
     let doubt = doubt.unwrap_or("what is asked is too large to be shown, so it cannot be allowed");
     let details = json!({"name": call.name, "kind": call.kind, "doubt": doubt});
@@ -223,13 +236,13 @@ fn too_large(call: &Call) -> Json {
 
 /// Answers an ask with the option of the kind that was chosen.
 pub(super) fn answer(
-    state: &mut State,
+    state: &mut AcpState,
     request: &RequestId,
     answer: PermissionAnswer,
 ) -> Result<Vec<AgentWrite>, CommandError> {
-    let Some(Theirs {
+    let Some(PendingRequest {
         line,
-        wish: Wish::Permission {
+        wish: PendingKind::Permission {
             allow, deny, shown, ..
         },
     }) = state.theirs.get(request)
@@ -253,17 +266,21 @@ pub(super) fn answer(
         PermissionAnswer::Cancelled => (meaning::CANCELLED, None, None),
     };
     state.theirs.remove(request);
-    let bytes = outcome(request, option, message);
+    let bytes = encode_outcome(request, option, message);
     Ok(vec![AgentWrite::reply_to(line, meaning, bytes)])
 }
 
 /// The answer that means neither yes nor no.
-pub(super) fn cancelled(request: &RequestId, line: u64) -> AgentWrite {
-    AgentWrite::reply_to(line, meaning::CANCELLED, outcome(request, None, None))
+pub(super) fn encode_cancelled(request: &RequestId, line: u64) -> AgentWrite {
+    AgentWrite::reply_to(
+        line,
+        meaning::CANCELLED,
+        encode_outcome(request, None, None),
+    )
 }
 
 /// Words travel in `_meta`, which agents that do not know them leave aside.
-fn outcome(request: &RequestId, option: Option<String>, message: Option<String>) -> Vec<u8> {
+fn encode_outcome(request: &RequestId, option: Option<String>, message: Option<String>) -> Vec<u8> {
     let outcome = match option {
         Some(option) => RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option)),
         None => RequestPermissionOutcome::Cancelled,

@@ -64,7 +64,7 @@ type Written = BTreeMap<WriteId, AgentWrite>;
 
 fn note(written: &mut Written, lines: Vec<AgentWrite>) {
     for line in lines {
-        let earlier = written.insert(line.name.clone(), line);
+        let earlier = written.insert(line.id.clone(), line);
         assert_eq!(earlier, None, "said twice under one name");
     }
 }
@@ -173,7 +173,7 @@ impl Conversation {
         let opened = json!({"id": 1, "result":
             {"sessionId": "s", "modes": modes, "models": models}});
         self.hear(&opened, Kind::Handshake);
-        while self.acp.state.phase != Phase::Open {
+        while self.acp.state.phase != AcpPhase::Open {
             let ids: Vec<u64> = self.acp.state.ours.keys().copied().collect();
             let id = self.dice.pick(&ids).unwrap();
             self.hear(&json!({"id": id, "result": {}}), Kind::Handshake);
@@ -301,8 +301,8 @@ impl Conversation {
     fn change(&mut self) {
         let ours = self.acp.state.ours.iter();
         let pending = ours.filter_map(|(id, ours)| match ours {
-            Ours::SetMode { .. } => Some((*id, Kind::ModeSet)),
-            Ours::SetModel { .. } => Some((*id, Kind::ModelSet)),
+            SentRequest::SetMode { .. } => Some((*id, Kind::ModeSet)),
+            SentRequest::SetModel { .. } => Some((*id, Kind::ModelSet)),
             _ => None,
         });
         let pending: Vec<_> = pending.collect();
@@ -339,7 +339,7 @@ impl Conversation {
             self.asks.clear();
             return self.order(AgentCommand::Interrupt);
         }
-        let id = Ours::Prompt { turn }.id();
+        let id = SentRequest::Prompt { turn }.id();
         let result = json!({"stopReason": "end_turn"});
         self.hear(&json!({"id": id, "result": result}), Kind::TurnEnd);
     }
@@ -417,7 +417,7 @@ fn repeat(acp: &mut AcpAdapter, first: &Written) {
         assert_eq!(lines, [first[&WriteId::own(kind, number)].clone()]);
         assert_eq!(*acp, before);
     };
-    if acp.state.phase != Phase::New {
+    if acp.state.phase != AcpPhase::New {
         again(acp, AgentCommand::Start(start()), "start", 0);
     }
     if let Some(turn) = acp.state.turn() {

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::call::Calls;
+use super::call::ToolCallTable;
 use crate::adapter::{McpServer, RequestId};
 
 /// How far the connection is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Phase {
+pub(super) enum AcpPhase {
     /// Nothing was said yet.
     #[default]
     New,
@@ -34,25 +34,25 @@ pub(super) enum Phase {
 /// What a request of ours is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
-pub(super) enum Ours {
+pub(super) enum SentRequest {
     Initialize,
     OpenSession,
     Prompt { turn: u32 },
-    SetMode { mode: String, stage: Stage },
-    SetModel { model: String, stage: Stage },
+    SetMode { mode: String, stage: ChoiceStage },
+    SetModel { model: String, stage: ChoiceStage },
 }
 
 /// When a mode or a model is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Stage {
+pub(super) enum ChoiceStage {
     /// While the session is being opened.
     Opening,
     /// By an order with this revision.
     Revision(u32),
 }
 
-impl Ours {
+impl SentRequest {
     /// What it is for and nothing else says its id, so that a second process that sends it again
     /// understands the response to the first.
     pub(super) fn id(&self) -> u64 {
@@ -61,20 +61,20 @@ impl Ours {
             Self::Initialize => 0,
             Self::OpenSession => 1,
             Self::SetMode {
-                stage: Stage::Opening,
+                stage: ChoiceStage::Opening,
                 ..
             } => 2,
             Self::SetModel {
-                stage: Stage::Opening,
+                stage: ChoiceStage::Opening,
                 ..
             } => 3,
             Self::Prompt { turn } => of(turn, 0),
             Self::SetMode {
-                stage: Stage::Revision(revision),
+                stage: ChoiceStage::Revision(revision),
                 ..
             } => of(revision, 1),
             Self::SetModel {
-                stage: Stage::Revision(revision),
+                stage: ChoiceStage::Revision(revision),
                 ..
             } => of(revision, 2),
         }
@@ -83,16 +83,16 @@ impl Ours {
 
 /// A request of the agent that was not answered yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Theirs {
+pub(super) struct PendingRequest {
     /// The number of its line, which its answer is named after.
     pub(super) line: u64,
-    pub(super) wish: Wish,
+    pub(super) wish: PendingKind,
 }
 
 /// What a request of the agent is for, with what an answer needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Wish {
+pub(super) enum PendingKind {
     Permission {
         tool_call: String,
         /// The option that means "this once".
@@ -118,7 +118,7 @@ pub(super) enum Wish {
     Release,
 }
 
-impl Wish {
+impl PendingKind {
     pub(super) fn is_permission(&self) -> bool {
         matches!(self, Self::Permission { .. })
     }
@@ -127,7 +127,7 @@ impl Wish {
 /// What is needed to open the session once the agent said what it can do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Opening {
+pub(super) struct SessionSetup {
     pub(super) session: Option<String>,
     pub(super) mode: Option<String>,
     pub(super) model: Option<String>,
@@ -140,7 +140,7 @@ pub(super) struct Opening {
 /// What the agent said it can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Abilities {
+pub(super) struct AgentAbilities {
     pub(super) load: bool,
     pub(super) resume: bool,
     pub(super) system_prompt: bool,
@@ -154,7 +154,7 @@ pub(super) struct Abilities {
 /// One thing of the session that can be chosen: its mode, or its model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Choice {
+pub(super) struct SessionChoice {
     /// The config option it is set with; absent for modes that are set as such.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) option: Option<String>,
@@ -167,31 +167,31 @@ pub(super) struct Choice {
 /// All of it. What is empty is not stored: this is written with every commit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct State {
-    pub(super) phase: Phase,
+pub(super) struct AcpState {
+    pub(super) phase: AcpPhase,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) ours: BTreeMap<u64, Ours>,
+    pub(super) ours: BTreeMap<u64, SentRequest>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) theirs: BTreeMap<RequestId, Theirs>,
+    pub(super) theirs: BTreeMap<RequestId, PendingRequest>,
     pub(super) cwd: String,
     pub(super) serves_files: bool,
     pub(super) serves_terminals: bool,
     /// Needed until the session is open.
     #[serde(skip_serializing_if = "is_empty")]
-    pub(super) opening: Opening,
+    pub(super) opening: SessionSetup,
     /// Needed until the session is open.
     #[serde(skip_serializing_if = "is_empty")]
-    pub(super) abilities: Abilities,
+    pub(super) abilities: AgentAbilities,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session: Option<String>,
     #[serde(skip_serializing_if = "is_empty")]
-    pub(super) modes: Choice,
+    pub(super) modes: SessionChoice,
     #[serde(skip_serializing_if = "is_empty")]
-    pub(super) models: Choice,
+    pub(super) models: SessionChoice,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
     #[serde(skip_serializing_if = "is_empty")]
-    pub(super) calls: Calls,
+    pub(super) calls: ToolCallTable,
     /// Whether the running turn was interrupted.
     #[serde(skip_serializing_if = "is_empty")]
     pub(super) interrupted: bool,
@@ -205,11 +205,11 @@ fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-impl State {
+impl AcpState {
     /// The number of the turn that runs.
     pub(super) fn turn(&self) -> Option<u32> {
         self.ours.values().find_map(|ours| match ours {
-            Ours::Prompt { turn } => Some(*turn),
+            SentRequest::Prompt { turn } => Some(*turn),
             _ => None,
         })
     }
@@ -228,15 +228,18 @@ impl State {
     }
 
     /// Notes a request of ours and gives its id, which is the same whoever sends it and when.
-    pub(super) fn expect(&mut self, ours: Ours) -> u64 {
+    pub(super) fn record_sent(&mut self, ours: SentRequest) -> u64 {
         let id = ours.id();
         self.ours.insert(id, ours);
         id
     }
 
     /// Whether a request comes too late: the turn was interrupted, and nothing new begins in it.
-    pub(super) fn is_over_for(&self, wish: &Wish) -> bool {
-        let begins = matches!(wish, Wish::Read | Wish::Write | Wish::CreateTerminal);
+    pub(super) fn is_over_for(&self, wish: &PendingKind) -> bool {
+        let begins = matches!(
+            wish,
+            PendingKind::Read | PendingKind::Write | PendingKind::CreateTerminal
+        );
         self.interrupted && begins
     }
 

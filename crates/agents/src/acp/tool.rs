@@ -10,13 +10,13 @@ use countersign_core::Json;
 use countersign_core::limits::AGENT_LINE_BYTES_SHORT;
 use serde_json::{Map, Value};
 
-use super::call::Call;
+use super::call::ToolCallState;
 use super::command::{absolute, folder, text_of_words};
 use crate::adapter::{BoundAction, RunRequest};
 
 /// A call in the words of rules.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Named {
+pub(super) struct RuleToolCall {
     pub(super) tool: Option<String>,
     pub(super) input: Option<Json>,
     pub(super) binds: Vec<BoundAction>,
@@ -25,7 +25,7 @@ pub(super) struct Named {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum ToolClass {
     Shell,
     Read,
     Search,
@@ -68,11 +68,11 @@ const CODEX_BESIDE: [&str; 10] = [
     "source",
 ];
 
-type Fields = Map<String, Value>;
-type Content = (String, Option<String>);
+type ToolFields = Map<String, Value>;
+type NewFileContent = (String, Option<String>);
 
 /// Names a call. `cwd` is the session's folder.
-pub(super) fn name(call: &Call, cwd: &str) -> Named {
+pub(super) fn name_tool_call(call: &ToolCallState, cwd: &str) -> RuleToolCall {
     let tool = call.name.as_deref();
     if let Some(doubt) = &call.doubt {
         return doubtful(default_name(call, class(call, None)), doubt);
@@ -91,7 +91,7 @@ pub(super) fn name(call: &Call, cwd: &str) -> Named {
     }
     let edits = matches!(
         class,
-        Class::Edit | Class::Delete | Class::Move | Class::Other
+        ToolClass::Edit | ToolClass::Delete | ToolClass::Move | ToolClass::Other
     );
     if !edits && !call.diffs.is_empty() {
         return doubtful(
@@ -100,24 +100,24 @@ pub(super) fn name(call: &Call, cwd: &str) -> Named {
         );
     }
     match (class, fields) {
-        (Class::Shell, Some(fields)) => shell(named, fields, cwd),
-        (Class::Read | Class::Edit, fields) => file(named, class, fields, call, cwd),
+        (ToolClass::Shell, Some(fields)) => shell(named, fields, cwd),
+        (ToolClass::Read | ToolClass::Edit, fields) => file(named, class, fields, call, cwd),
         (_, fields) => plain(named, fields),
     }
 }
 
 /// What a call is called in the transcript, told again with every word about it: so a large input is
 /// not read for it.
-pub(super) fn label(call: &Call, cwd: &str) -> Option<String> {
+pub(super) fn transcript_label(call: &ToolCallState, cwd: &str) -> Option<String> {
     let bytes = call.raw_input.as_ref().map_or(0, |raw| raw.text().len());
     if bytes > AGENT_LINE_BYTES_SHORT {
         default_name(call, class(call, None))
     } else {
-        name(call, cwd).tool
+        name_tool_call(call, cwd).tool
     }
 }
 
-fn read_fields(call: &Call) -> Result<Option<Fields>, &'static str> {
+fn read_fields(call: &ToolCallState) -> Result<Option<ToolFields>, &'static str> {
     let Some(raw) = &call.raw_input else {
         return Ok(None);
     };
@@ -131,66 +131,66 @@ fn read_fields(call: &Call) -> Result<Option<Fields>, &'static str> {
 }
 
 /// By the tool's name if rules have one for it, else by the kind the agent gave.
-fn class(call: &Call, fields: Option<&Fields>) -> Class {
+fn class(call: &ToolCallState, fields: Option<&ToolFields>) -> ToolClass {
     let by_name = call.name.as_deref().and_then(class_of_name);
     by_name.unwrap_or_else(|| {
-        let runs = fields.is_some_and(|fields| one(fields, &COMMAND).is_some());
+        let runs = fields.is_some_and(|fields| find_single(fields, &COMMAND).is_some());
         match call.kind.as_deref() {
-            Some("execute") => Class::Shell,
+            Some("execute") => ToolClass::Shell,
             // A command that only reads is still a command.
-            Some("read" | "search") if runs => Class::Shell,
-            Some("read") => Class::Read,
-            Some("search") => Class::Search,
-            Some("edit") => Class::Edit,
-            Some("fetch") => Class::Fetch,
-            Some("delete") => Class::Delete,
-            Some("move") => Class::Move,
-            _ => Class::Other,
+            Some("read" | "search") if runs => ToolClass::Shell,
+            Some("read") => ToolClass::Read,
+            Some("search") => ToolClass::Search,
+            Some("edit") => ToolClass::Edit,
+            Some("fetch") => ToolClass::Fetch,
+            Some("delete") => ToolClass::Delete,
+            Some("move") => ToolClass::Move,
+            _ => ToolClass::Other,
         }
     })
 }
 
-fn class_of_name(tool: &str) -> Option<Class> {
+fn class_of_name(tool: &str) -> Option<ToolClass> {
     let class = match tool {
         "Bash" | "bash" | "shell" | "Shell" | "execute" | "terminal" | "run_shell_command"
-        | "local_shell" | "exec_command" | "run_terminal_cmd" | "run_command" => Class::Shell,
-        "Read" | "read" | "read_file" | "NotebookRead" | "view" | "View" => Class::Read,
-        "Grep" | "Glob" | "LS" | "grep" | "glob" | "ls" | "list_directory" => Class::Search,
+        | "local_shell" | "exec_command" | "run_terminal_cmd" | "run_command" => ToolClass::Shell,
+        "Read" | "read" | "read_file" | "NotebookRead" | "view" | "View" => ToolClass::Read,
+        "Grep" | "Glob" | "LS" | "grep" | "glob" | "ls" | "list_directory" => ToolClass::Search,
         "Edit" | "Write" | "MultiEdit" | "NotebookEdit" | "edit" | "write" | "write_file"
-        | "replace" | "edit_file" | "create_file" => Class::Edit,
-        "WebFetch" | "webfetch" | "web_fetch" | "fetch" => Class::Fetch,
-        _ if tool.starts_with("mcp__") => Class::Other,
+        | "replace" | "edit_file" | "create_file" => ToolClass::Edit,
+        "WebFetch" | "webfetch" | "web_fetch" | "fetch" => ToolClass::Fetch,
+        _ if tool.starts_with("mcp__") => ToolClass::Other,
         _ => return None,
     };
     Some(class)
 }
 
 /// Whether the kind says more than the name: a `Read` that executes is not a read.
-fn is_worse(kind: Option<&str>, class: Class) -> bool {
+fn is_worse(kind: Option<&str>, class: ToolClass) -> bool {
     match class {
-        Class::Read | Class::Search | Class::Fetch => {
+        ToolClass::Read | ToolClass::Search | ToolClass::Fetch => {
             matches!(kind, Some("execute" | "edit" | "delete" | "move"))
         }
-        Class::Edit => matches!(kind, Some("execute" | "delete" | "move")),
-        Class::Shell | Class::Delete | Class::Move | Class::Other => false,
+        ToolClass::Edit => matches!(kind, Some("execute" | "delete" | "move")),
+        ToolClass::Shell | ToolClass::Delete | ToolClass::Move | ToolClass::Other => false,
     }
 }
 
 /// The agent's name where rules know it or nothing better is known, else the rules' own.
-fn default_name(call: &Call, class: Class) -> Option<String> {
+fn default_name(call: &ToolCallState, class: ToolClass) -> Option<String> {
     let own = call.name.clone();
     if own.as_deref().and_then(class_of_name).is_some() {
         return own;
     }
     let name = match class {
-        Class::Shell => "Bash",
-        Class::Read => "Read",
-        Class::Search => "Grep",
-        Class::Edit => "Edit",
-        Class::Fetch => "WebFetch",
-        Class::Delete => "Delete",
-        Class::Move => "Move",
-        Class::Other => {
+        ToolClass::Shell => "Bash",
+        ToolClass::Read => "Read",
+        ToolClass::Search => "Grep",
+        ToolClass::Edit => "Edit",
+        ToolClass::Fetch => "WebFetch",
+        ToolClass::Delete => "Delete",
+        ToolClass::Move => "Move",
+        ToolClass::Other => {
             let kind = call.kind.clone().filter(|kind| kind != "other");
             return own.or(kind);
         }
@@ -198,8 +198,8 @@ fn default_name(call: &Call, class: Class) -> Option<String> {
     Some(name.to_owned())
 }
 
-fn shell(tool: Option<String>, mut fields: Fields, cwd: &str) -> Named {
-    let text = match one(&fields, &COMMAND) {
+fn shell(tool: Option<String>, mut fields: ToolFields, cwd: &str) -> RuleToolCall {
+    let text = match find_single(&fields, &COMMAND) {
         Some(Value::String(text)) => Some(text.clone()),
         Some(Value::Array(words)) => {
             let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
@@ -216,7 +216,7 @@ fn shell(tool: Option<String>, mut fields: Fields, cwd: &str) -> Named {
     for name in COMMAND {
         fields.remove(name);
     }
-    let given = match given(&fields, &DIRECTORY).as_slice() {
+    let given = match find_given(&fields, &DIRECTORY).as_slice() {
         [] => None,
         [Value::String(folder)] => Some(folder.clone()),
         _ => return doubtful(tool, "the folder is given twice or is not text"),
@@ -231,7 +231,7 @@ fn shell(tool: Option<String>, mut fields: Fields, cwd: &str) -> Named {
         fields.retain(|name, _| !DIRECTORY.contains(&name.as_str()));
     }
     fields.insert("command".to_owned(), Value::String(command));
-    Named {
+    RuleToolCall {
         binds: vec![BoundAction::Run(bound)],
         ..plain(tool, Some(fields))
     }
@@ -240,20 +240,20 @@ fn shell(tool: Option<String>, mut fields: Fields, cwd: &str) -> Named {
 /// Reads and edits: one path, on which everything that names one agrees.
 fn file(
     tool: Option<String>,
-    class: Class,
-    fields: Option<Fields>,
-    call: &Call,
+    class: ToolClass,
+    fields: Option<ToolFields>,
+    call: &ToolCallState,
     cwd: &str,
-) -> Named {
+) -> RuleToolCall {
     let mut fields = fields.unwrap_or_default();
     if let Some(changes) = fields.get("changes").and_then(Value::as_object) {
         return match changes_of(changes) {
-            Changes::One(path, change) => {
+            PatchChange::One(path, change) => {
                 fields = change;
                 fields.insert("file_path".to_owned(), Value::String(path));
                 file(tool, class, Some(fields), call, cwd)
             }
-            Changes::Named(name) => plain(Some(name.to_owned()), Some(fields)),
+            PatchChange::Named(name) => plain(Some(name.to_owned()), Some(fields)),
         };
     }
     let shown: Vec<&str> = call.diffs.iter().map(|diff| diff.path.as_str()).collect();
@@ -262,7 +262,7 @@ fn file(
     let mut others: Vec<PathBuf> = others.map(|path| absolute(path, cwd)).collect();
     others.sort_unstable();
     others.dedup();
-    let path = match given(&fields, &PATH).as_slice() {
+    let path = match find_given(&fields, &PATH).as_slice() {
         [Value::String(path)] => path.clone(),
         [] => match others.as_slice() {
             [one] => one.to_string_lossy().into_owned(),
@@ -276,14 +276,14 @@ fn file(
         return doubtful(tool, "what is shown and what is asked name different paths");
     }
     let content = match content_of(&fields, call) {
-        Ok(content) => content.filter(|_| class == Class::Edit),
+        Ok(content) => content.filter(|_| class == ToolClass::Edit),
         Err(doubt) => return doubtful(tool, doubt),
     };
-    if given(&fields, &PATH).is_empty() {
+    if find_given(&fields, &PATH).is_empty() {
         fields.insert("file_path".to_owned(), Value::String(path.clone()));
     }
     let path = absolute(&path, cwd);
-    Named {
+    RuleToolCall {
         binds: content
             .map(|(content, old)| BoundAction::Write { path, content, old })
             .into_iter()
@@ -294,7 +294,10 @@ fn file(
 
 /// What would be written, and in the place of what if that is all that is known: a change that is
 /// shown may be a part of its file. Fails if the agent shows another.
-fn content_of(fields: &Fields, call: &Call) -> Result<Option<Content>, &'static str> {
+fn content_of(
+    fields: &ToolFields,
+    call: &ToolCallState,
+) -> Result<Option<NewFileContent>, &'static str> {
     let is_part = ["old_string", "oldString", "old_text", "oldText", "edits"]
         .iter()
         .any(|name| fields.get(*name).is_some_and(|value| !value.is_null()));
@@ -311,58 +314,58 @@ fn content_of(fields: &Fields, call: &Call) -> Result<Option<Content>, &'static 
     }
 }
 
-enum Changes {
+enum PatchChange {
     /// One file is written.
-    One(String, Fields),
+    One(String, ToolFields),
     /// Something else, by the name it gets so that rules ask.
     Named(&'static str),
 }
 
 /// A patch as codex sends it: each path with what becomes of it.
-fn changes_of(changes: &Fields) -> Changes {
+fn changes_of(changes: &ToolFields) -> PatchChange {
     let mut all = changes.iter();
     let (Some((path, change)), None) = (all.next(), all.next()) else {
-        return Changes::Named("apply_patch");
+        return PatchChange::Named("apply_patch");
     };
     let moves = change.get("move_path").is_some_and(|to| !to.is_null());
     match change.get("type").and_then(Value::as_str) {
-        _ if moves => Changes::Named("Move"),
+        _ if moves => PatchChange::Named("Move"),
         Some("add") => {
             let content = change.get("content").cloned();
             let fields = content.map(|content| ("content".to_owned(), content));
-            Changes::One(path.clone(), fields.into_iter().collect())
+            PatchChange::One(path.clone(), fields.into_iter().collect())
         }
-        Some("update") => Changes::One(path.clone(), Fields::new()),
-        Some("delete") => Changes::Named("Delete"),
-        _ => Changes::Named("apply_patch"),
+        Some("update") => PatchChange::One(path.clone(), ToolFields::new()),
+        Some("delete") => PatchChange::Named("Delete"),
+        _ => PatchChange::Named("apply_patch"),
     }
 }
 
-fn plain(tool: Option<String>, fields: Option<Fields>) -> Named {
-    Named {
+fn plain(tool: Option<String>, fields: Option<ToolFields>) -> RuleToolCall {
+    RuleToolCall {
         tool,
         input: fields.and_then(|fields| Json::from_value(&Value::Object(fields)).ok()),
-        ..Named::default()
+        ..RuleToolCall::default()
     }
 }
 
-fn doubtful(tool: Option<String>, doubt: &str) -> Named {
-    Named {
+fn doubtful(tool: Option<String>, doubt: &str) -> RuleToolCall {
+    RuleToolCall {
         tool,
         doubt: Some(doubt.to_owned()),
-        ..Named::default()
+        ..RuleToolCall::default()
     }
 }
 
 /// The one field of several names that is there.
-fn one<'f>(fields: &'f Fields, names: &[&str]) -> Option<&'f Value> {
-    match given(fields, names).as_slice() {
+fn find_single<'f>(fields: &'f ToolFields, names: &[&str]) -> Option<&'f Value> {
+    match find_given(fields, names).as_slice() {
         [one] => Some(one),
         _ => None,
     }
 }
 
-fn given<'f>(fields: &'f Fields, names: &[&str]) -> Vec<&'f Value> {
+fn find_given<'f>(fields: &'f ToolFields, names: &[&str]) -> Vec<&'f Value> {
     let found = names.iter().filter_map(|name| fields.get(*name));
     found.filter(|value| !value.is_null()).collect()
 }

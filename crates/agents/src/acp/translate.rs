@@ -14,15 +14,15 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::call::{Call, CallUpdate};
-use super::state::{Phase, State};
+use super::call::{CallUpdate, ToolCallState};
+use super::state::{AcpPhase, AcpState};
 use super::{choice, envelope, permission, tool};
 use crate::adapter::{AdapterOutput, AgentEvent, AgentReport};
-use crate::truncate::kept;
+use crate::truncate::to_bounded_json;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Params<'a> {
+struct UpdateParams<'a> {
     session_id: String,
     #[serde(borrow)]
     update: &'a RawValue,
@@ -30,36 +30,40 @@ struct Params<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Kind {
+struct UpdateKind {
     session_update: String,
 }
 
 /// Takes one update.
-pub(super) fn take(state: &mut State, heard: &mut AdapterOutput, params: Option<&RawValue>) {
+pub(super) fn handle_update(
+    state: &mut AcpState,
+    heard: &mut AdapterOutput,
+    params: Option<&RawValue>,
+) {
     let params = params.map_or("null", RawValue::get);
-    let Ok(params) = serde_json::from_str::<Params<'_>>(params) else {
-        let noise = envelope::shorten(params);
+    let Ok(params) = serde_json::from_str::<UpdateParams<'_>>(params) else {
+        let noise = envelope::truncate_noise(params);
         return heard.events.push(AgentEvent::Noise(noise));
     };
     if !state.is_ours(&params.session_id) {
-        let session = envelope::shorten(&params.session_id);
+        let session = envelope::truncate_noise(&params.session_id);
         let noise = format!("an update for another session, `{session}`");
         return heard.events.push(AgentEvent::Noise(noise));
     }
-    if state.phase == Phase::Replaying {
+    if state.phase == AcpPhase::Replaying {
         let mut replayed = AdapterOutput::default();
-        take_update(state, &mut replayed, params.update);
+        translate_update(state, &mut replayed, params.update);
         state.calls.close();
         let is_new = |happening: &AgentEvent| matches!(happening, AgentEvent::Reported(_));
         let reports = replayed.events.into_iter().filter(is_new);
         heard.events.extend(reports);
     } else {
-        take_update(state, heard, params.update);
+        translate_update(state, heard, params.update);
     }
 }
 
-fn take_update(state: &mut State, heard: &mut AdapterOutput, update: &RawValue) {
-    let kind = serde_json::from_str::<Kind>(update.get()).map(|kind| kind.session_update);
+fn translate_update(state: &mut AcpState, heard: &mut AdapterOutput, update: &RawValue) {
+    let kind = serde_json::from_str::<UpdateKind>(update.get()).map(|kind| kind.session_update);
     let understood = match kind.as_deref() {
         // What it was told is recorded where it is told: an agent puts no words into a person's mouth.
         Ok("user_message_chunk") => chunk(heard, update, |text| TranscriptEntry::Notice {
@@ -76,7 +80,7 @@ fn take_update(state: &mut State, heard: &mut AdapterOutput, update: &RawValue) 
         Ok("plan") => plan(heard, update),
         Ok("usage_update") => usage(heard, update),
         Ok("current_mode_update") => mode(state, heard, update),
-        Ok("config_option_update") => choice::take_options(state, heard, update),
+        Ok("config_option_update") => choice::handle_options_update(state, heard, update),
         Ok("session_info_update") => title(heard, update),
         Ok("notice") => notice(heard, update),
         Ok("compaction_update") => compaction(heard, update),
@@ -92,7 +96,7 @@ fn take_update(state: &mut State, heard: &mut AdapterOutput, update: &RawValue) 
 
 /// Kept as it came.
 fn other(heard: &mut AdapterOutput, update: &RawValue) {
-    let entry = match kept(update) {
+    let entry = match to_bounded_json(update) {
         Some(update) => TranscriptEntry::Other { update },
         None => TranscriptEntry::Notice {
             text: format!("an update of {} bytes was left out", update.get().len()),
@@ -146,7 +150,7 @@ pub(super) fn text_of(block: &ContentBlock) -> Option<String> {
 }
 
 fn shape_of(block: &ContentBlock) -> String {
-    let word = |text: &str| envelope::cut(text, WORD_BYTES_MAX);
+    let word = |text: &str| envelope::truncate(text, WORD_BYTES_MAX);
     match block {
         ContentBlock::Image(image) => format!("an image ({})", word(&image.mime_type)),
         ContentBlock::Audio(audio) => format!("a sound ({})", word(&audio.mime_type)),
@@ -155,7 +159,7 @@ fn shape_of(block: &ContentBlock) -> String {
 }
 
 fn tool_call(
-    state: &mut State,
+    state: &mut AcpState,
     heard: &mut AdapterOutput,
     update: &RawValue,
     begins: bool,
@@ -164,18 +168,22 @@ fn tool_call(
     if update.tool_call_id.len() > WORD_BYTES_MAX {
         return None;
     }
-    learn(state, heard, &update, begins);
+    learn_tool_call(state, heard, &update, begins);
     Some(())
 }
 
 /// What of a call stands in the transcript.
-fn shown(call: &Call, cwd: &str) -> (Option<String>, Option<String>, Option<ToolStatus>) {
-    (call.title.clone(), tool::label(call, cwd), call.status)
+fn shown(call: &ToolCallState, cwd: &str) -> (Option<String>, Option<String>, Option<ToolStatus>) {
+    (
+        call.title.clone(),
+        tool::transcript_label(call, cwd),
+        call.status,
+    )
 }
 
 /// Takes in what is said of a tool call: for the transcript, and for the asks about it.
-pub(super) fn learn(
-    state: &mut State,
+pub(super) fn learn_tool_call(
+    state: &mut AcpState,
     heard: &mut AdapterOutput,
     update: &CallUpdate<'_>,
     begins: bool,
@@ -186,7 +194,7 @@ pub(super) fn learn(
     let before = known
         .map(|call| shown(call, &state.cwd))
         .unwrap_or_default();
-    let was_over = known.is_some_and(Call::is_over);
+    let was_over = known.is_some_and(ToolCallState::is_over);
     let input_before = known.and_then(|call| call.raw_input.as_ref());
     let input = update.input().filter(|input| Some(input) != input_before);
     let revision = known.map(|call| call.revision);
@@ -215,11 +223,11 @@ pub(super) fn learn(
         say(heard, entry);
     }
     if is_news {
-        permission::ask_about(state, heard, &id);
+        permission::ask_again_if_changed(state, heard, &id);
     }
     state.calls.settle(&id);
     if let (Some(status), true, false) = (update.status(), is_over, was_over) {
-        let text = envelope::cut(&update.output(), TOOL_RESULT_BYTES_MAX);
+        let text = envelope::truncate(&update.output(), TOOL_RESULT_BYTES_MAX);
         say(heard, TranscriptEntry::ToolResult { id, status, text });
     }
 }
@@ -231,7 +239,7 @@ fn plan(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let steps = steps.map(|entry| {
         let status = serde_json::to_value(&entry.status).unwrap_or_default();
         PlanStep {
-            text: envelope::cut(&entry.content, WORD_BYTES_MAX),
+            text: envelope::truncate(&entry.content, WORD_BYTES_MAX),
             status: status.as_str().unwrap_or("pending").to_owned(),
         }
     });
@@ -282,9 +290,9 @@ fn micro(amount: f64) -> Option<u64> {
     (0.0..1e18).contains(&micro).then_some(micro as u64)
 }
 
-fn mode(state: &mut State, heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
+fn mode(state: &mut AcpState, heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let update: CurrentModeUpdate = parse(update)?;
-    let mode = envelope::cut(&update.current_mode_id.0, WORD_BYTES_MAX);
+    let mode = envelope::truncate(&update.current_mode_id.0, WORD_BYTES_MAX);
     state.modes.current = Some(mode.clone());
     report(
         heard,
@@ -302,7 +310,7 @@ fn title(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
         report(
             heard,
             AgentReport {
-                title: Some(envelope::cut(title, WORD_BYTES_MAX)),
+                title: Some(envelope::truncate(title, WORD_BYTES_MAX)),
                 ..AgentReport::default()
             },
         );
@@ -340,13 +348,16 @@ fn compaction_summary(heard: &mut AdapterOutput, update: &RawValue) -> Option<()
 pub(super) fn read_stop(result: &RawValue) -> (String, Option<String>, Option<TokenUsage>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Stop {
+    struct PromptResult {
         stop_reason: String,
         #[serde(default)]
         usage: Option<Value>,
     }
-    let Ok(stop) = serde_json::from_str::<Stop>(result.get()) else {
-        let words = format!("the turn ended with {}", envelope::shorten(result.get()));
+    let Ok(stop) = serde_json::from_str::<PromptResult>(result.get()) else {
+        let words = format!(
+            "the turn ended with {}",
+            envelope::truncate_noise(result.get())
+        );
         return ("error".to_owned(), Some(words), None);
     };
     let usage = stop.usage.map(|usage| {
@@ -357,6 +368,6 @@ pub(super) fn read_stop(result: &RawValue) -> (String, Option<String>, Option<To
             ..TokenUsage::default()
         }
     });
-    let reason = envelope::cut(&stop.stop_reason, WORD_BYTES_MAX);
+    let reason = envelope::truncate(&stop.stop_reason, WORD_BYTES_MAX);
     (reason, None, usage)
 }

@@ -41,7 +41,7 @@ pub mod meaning {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentWrite {
     /// What it is said under.
-    pub name: WriteId,
+    pub id: WriteId,
     /// What it means to whoever asks later, a word of [`meaning`]; empty where only one thing can
     /// be said under the name.
     pub meaning: String,
@@ -54,7 +54,7 @@ impl AgentWrite {
     /// Something about a line of the agent.
     pub fn reply_to(line: u64, meaning: &str, bytes: Vec<u8>) -> Self {
         Self {
-            name: WriteId::Line(line),
+            id: WriteId::Line(line),
             meaning: meaning.to_owned(),
             bytes,
         }
@@ -63,7 +63,7 @@ impl AgentWrite {
     /// Something of our own accord, which can mean one thing only.
     pub fn own(kind: &str, number: u32, bytes: Vec<u8>) -> Self {
         Self {
-            name: WriteId::own(kind, number),
+            id: WriteId::own(kind, number),
             meaning: String::new(),
             bytes,
         }
@@ -94,7 +94,7 @@ mod tests {
         let stored = serde_json::to_string(&line).unwrap();
         assert_eq!(
             stored,
-            r#"{"name":{"line":7},"meaning":"allow","bytes":"{\"id\":\"é\"}\n"}"#
+            r#"{"id":{"line":7},"meaning":"allow","bytes":"{\"id\":\"é\"}\n"}"#
         );
         assert_eq!(serde_json::from_str::<AgentWrite>(&stored).unwrap(), line);
         let own = AgentWrite::own("prompt", 3, b"x\n".to_vec());

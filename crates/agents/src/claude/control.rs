@@ -11,20 +11,20 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::arguments::MODES;
-use super::state::{Asked, Phase, State};
-use super::{Message, messages, wire};
+use super::state::{ClaudeAsk, ClaudePhase, ClaudeState};
+use super::{ClaudeMessage, messages, wire};
 use crate::adapter::{
     AdapterOutput, AgentEvent, AgentWrite, CommandError, PermissionAnswer, PermissionAsk,
     RequestId, SessionReady, SessionSpec, meaning,
 };
-use crate::truncate::{cut, kept, shorten};
+use crate::truncate::{to_bounded_json, truncate, truncate_noise};
 
 /// Says who we are, and says it again if it was said before.
 pub(super) fn start(
-    state: &mut State,
+    state: &mut ClaudeState,
     start: &SessionSpec,
 ) -> Result<Vec<AgentWrite>, CommandError> {
-    if state.phase == Phase::New {
+    if state.phase == ClaudePhase::New {
         let known = start.session.clone().filter(|_| !start.fork);
         let Some(session) = known.or(start.new_session.clone()) else {
             let words = "a new session of it needs an id";
@@ -32,23 +32,25 @@ pub(super) fn start(
         };
         state.session = session;
         state.resumed = start.session.is_some();
-        state.warnings.extend(start.mode.as_deref().and_then(unfit));
-        state.phase = Phase::Initializing;
+        state
+            .warnings
+            .extend(start.mode.as_deref().and_then(explain_unsafe_mode));
+        state.phase = ClaudePhase::Initializing;
     }
     let bytes = wire::request(wire::START, &json!({"subtype": "initialize"}));
     Ok(vec![AgentWrite::own("start", 0, bytes)])
 }
 
 /// Why a mode is not for us.
-fn unfit(mode: &str) -> Option<String> {
+fn explain_unsafe_mode(mode: &str) -> Option<String> {
     let modes = MODES.join(", ");
     let words = format!("the agent has no mode `{mode}` in which it asks: use one of {modes}");
     (!MODES.contains(&mode)).then_some(words)
 }
 
 /// No session came about.
-pub(super) fn fail(state: &mut State, heard: &mut AdapterOutput, words: &str) {
-    state.phase = Phase::Failed;
+pub(super) fn fail(state: &mut ClaudeState, heard: &mut AdapterOutput, words: &str) {
+    state.phase = ClaudePhase::Failed;
     let message = if state.resumed {
         let session = &state.session;
         format!("the agent could not go on with the session `{session}`: {words}")
@@ -59,12 +61,12 @@ pub(super) fn fail(state: &mut State, heard: &mut AdapterOutput, words: &str) {
 }
 
 #[derive(Deserialize)]
-struct Responded {
-    response: Outcome,
+struct ControlResponse {
+    response: ControlOutcome,
 }
 
 #[derive(Deserialize)]
-struct Outcome {
+struct ControlOutcome {
     subtype: String,
     request_id: String,
     #[serde(default)]
@@ -73,42 +75,42 @@ struct Outcome {
     error: Option<String>,
 }
 
-impl Outcome {
+impl ControlOutcome {
     fn word(&self, name: &str) -> Option<String> {
         let word = self.response.get(name)?.as_str()?;
-        Some(cut(word, WORD_BYTES_MAX))
+        Some(truncate(word, WORD_BYTES_MAX))
     }
 
     fn failure(&self) -> Option<String> {
         let words = self.error.as_deref().unwrap_or("it did not say why");
-        (self.subtype != "success").then(|| shorten(words))
+        (self.subtype != "success").then(|| truncate_noise(words))
     }
 }
 
 /// The agent did what it was asked for, or did not.
-pub(super) fn take_response(
-    state: &mut State,
+pub(super) fn handle_response(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
-    message: &Message<'_>,
+    message: &ClaudeMessage<'_>,
 ) -> Option<()> {
-    let Responded { response } = message.parse()?;
+    let ControlResponse { response } = message.parse()?;
     let id = response.request_id.as_str();
     if id == wire::START {
-        take_started(state, heard, &response);
+        handle_started(state, heard, &response);
     } else if let Some(wanted) = state.ours.remove(id) {
-        take_chosen(state, heard, &response, wanted);
+        handle_choice(state, heard, &response, wanted);
     }
     Some(())
 }
 
-fn take_started(state: &mut State, heard: &mut AdapterOutput, response: &Outcome) {
-    if state.phase != Phase::Initializing {
+fn handle_started(state: &mut ClaudeState, heard: &mut AdapterOutput, response: &ControlOutcome) {
+    if state.phase != ClaudePhase::Initializing {
         return;
     }
     if let Some(words) = response.failure() {
         return fail(state, heard, &words);
     }
-    state.phase = Phase::Open;
+    state.phase = ClaudePhase::Open;
     state.mode = response.word("current_permission_mode");
     let version = response.word("claude_code_version").unwrap_or_default();
     heard.events.push(AgentEvent::Ready(SessionReady {
@@ -122,7 +124,12 @@ fn take_started(state: &mut State, heard: &mut AdapterOutput, response: &Outcome
     }));
 }
 
-fn take_chosen(state: &mut State, heard: &mut AdapterOutput, response: &Outcome, wanted: String) {
+fn handle_choice(
+    state: &mut ClaudeState,
+    heard: &mut AdapterOutput,
+    response: &ControlOutcome,
+    wanted: String,
+) {
     let is_mode = response.request_id.starts_with("countersign-mode-");
     let kind = if is_mode { "mode" } else { "model" };
     if let Some(words) = response.failure() {
@@ -132,16 +139,16 @@ fn take_chosen(state: &mut State, heard: &mut AdapterOutput, response: &Outcome,
     }
     let now = Some(response.word(kind).unwrap_or(wanted));
     let (mode, model) = if is_mode { (now, None) } else { (None, now) };
-    messages::report(state, heard, mode, model);
+    messages::report_if_changed(state, heard, mode, model);
 }
 
 /// Sets the mode, unless it is one in which the agent does not ask.
 pub(super) fn set_mode(
-    state: &mut State,
+    state: &mut ClaudeState,
     revision: u32,
     mode: &str,
 ) -> Result<Vec<AgentWrite>, CommandError> {
-    if let Some(words) = unfit(mode) {
+    if let Some(words) = explain_unsafe_mode(mode) {
         return Err(CommandError::Unsupported(words));
     }
     let request = json!({"subtype": "set_permission_mode", "mode": mode});
@@ -150,7 +157,7 @@ pub(super) fn set_mode(
 
 /// Sets the model.
 pub(super) fn set_model(
-    state: &mut State,
+    state: &mut ClaudeState,
     revision: u32,
     model: &str,
 ) -> Result<Vec<AgentWrite>, CommandError> {
@@ -159,12 +166,12 @@ pub(super) fn set_model(
 }
 
 fn choose(
-    state: &mut State,
+    state: &mut ClaudeState,
     (kind, revision): (&str, u32),
     wanted: &str,
     request: &Value,
 ) -> Result<Vec<AgentWrite>, CommandError> {
-    if state.phase != Phase::Open {
+    if state.phase != ClaudePhase::Open {
         return Err(CommandError::NotReady);
     }
     let id = wire::id(kind, revision);
@@ -174,18 +181,18 @@ fn choose(
 }
 
 #[derive(Deserialize)]
-struct Cancelled<'a> {
+struct ControlCancel<'a> {
     #[serde(borrow)]
     request_id: &'a RawValue,
 }
 
 /// The agent takes an ask back. It waits for no answer any more.
-pub(super) fn take_cancellation(
-    state: &mut State,
+pub(super) fn handle_cancellation(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
-    message: &Message<'_>,
+    message: &ClaudeMessage<'_>,
 ) -> Option<()> {
-    let cancelled: Cancelled<'_> = message.parse()?;
+    let cancelled: ControlCancel<'_> = message.parse()?;
     let request = RequestId(cancelled.request_id.get().to_owned());
     if state.theirs.remove(&request).is_some() {
         heard.events.push(AgentEvent::Withdrawn { request });
@@ -194,7 +201,7 @@ pub(super) fn take_cancellation(
 }
 
 #[derive(Deserialize)]
-struct Requested<'a> {
+struct ControlRequest<'a> {
     #[serde(borrow)]
     request_id: &'a RawValue,
     #[serde(borrow)]
@@ -202,23 +209,23 @@ struct Requested<'a> {
 }
 
 #[derive(Deserialize)]
-struct Subtype {
+struct RequestSubtype {
     subtype: String,
 }
 
 /// The agent wants something of us.
-pub(super) fn take_request(
-    state: &mut State,
+pub(super) fn handle_request(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
-    message: &Message<'_>,
+    message: &ClaudeMessage<'_>,
 ) -> Option<()> {
-    let requested: Requested<'_> = message.parse()?;
+    let requested: ControlRequest<'_> = message.parse()?;
     let id = requested.request_id.get();
     let request = (id.len() <= WORD_BYTES_MAX).then(|| RequestId(id.to_owned()))?;
     let body = requested.request.get();
-    let kind: Option<Subtype> = serde_json::from_str(body).ok();
+    let kind: Option<RequestSubtype> = serde_json::from_str(body).ok();
     if kind.is_some_and(|kind| kind.subtype == "can_use_tool") {
-        take_ask(state, heard, (request, message.line), body);
+        handle_ask(state, heard, (request, message.line), body);
     } else {
         let bytes = wire::error(&request, "nobody here serves this request");
         let line = AgentWrite::reply_to(message.line, meaning::REFUSED, bytes);
@@ -229,7 +236,7 @@ pub(super) fn take_request(
 
 /// What the agent says of what it asks.
 #[derive(Deserialize)]
-struct Wanted<'a> {
+struct ToolUseRequest<'a> {
     tool_name: String,
     #[serde(borrow)]
     input: &'a RawValue,
@@ -240,19 +247,19 @@ struct Wanted<'a> {
 }
 
 /// Hands an ask up, unless there is nobody it could be for.
-fn take_ask(
-    state: &mut State,
+fn handle_ask(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
     (request, line): (RequestId, u64),
     body: &str,
 ) {
-    let wanted = serde_json::from_str::<Wanted<'_>>(body).ok();
+    let wanted = serde_json::from_str::<ToolUseRequest<'_>>(body).ok();
     let is_full = state.theirs.len() >= AGENT_REQUESTS_MAX;
     let Some(wanted) = wanted.filter(|_| !is_full && !state.is_interrupted()) else {
-        return heard.writes.push(away(&request, line));
+        return heard.writes.push(encode_withdrawn(&request, line));
     };
     let ask = describe(&request, line, &wanted, body);
-    let asked = Asked {
+    let asked = ClaudeAsk {
         line,
         input: ask.input.clone(),
     };
@@ -262,10 +269,15 @@ fn take_ask(
     heard.events.push(AgentEvent::Asked(Box::new(ask)));
 }
 
-fn describe(request: &RequestId, line: u64, wanted: &Wanted<'_>, body: &str) -> PermissionAsk {
+fn describe(
+    request: &RequestId,
+    line: u64,
+    wanted: &ToolUseRequest<'_>,
+    body: &str,
+) -> PermissionAsk {
     // Read by one who keeps the first of two fields, it would be another input than the one shown.
-    let input =
-        kept(wanted.input).filter(|input| matches!(input.read_exactly(), Some(Value::Object(_))));
+    let input = to_bounded_json(wanted.input)
+        .filter(|input| matches!(input.read_exactly(), Some(Value::Object(_))));
     let fields: Value = serde_json::from_str(wanted.input.get()).unwrap_or_default();
     let words = wanted
         .description
@@ -276,12 +288,12 @@ fn describe(request: &RequestId, line: u64, wanted: &Wanted<'_>, body: &str) -> 
     PermissionAsk {
         request: request.clone(),
         line,
-        tool_call: cut(call, WORD_BYTES_MAX),
+        tool_call: truncate(call, WORD_BYTES_MAX),
         title: match words {
-            Some(words) => shorten(words),
+            Some(words) => truncate_noise(words),
             None => messages::title(&wanted.tool_name, &fields),
         },
-        tool: Some(cut(&wanted.tool_name, WORD_BYTES_MAX)),
+        tool: Some(truncate(&wanted.tool_name, WORD_BYTES_MAX)),
         can_allow: input.is_some(),
         can_deny: true,
         can_edit: input.is_some(),
@@ -295,7 +307,7 @@ fn describe(request: &RequestId, line: u64, wanted: &Wanted<'_>, body: &str) -> 
 /// What the agent sent besides, and edits as changes, for people. The input stands by itself.
 fn details(tool: &str, input: &Value, body: &str) -> Json {
     let mut details = Map::new();
-    details.insert("name".to_owned(), json!(shorten(tool)));
+    details.insert("name".to_owned(), json!(truncate_noise(tool)));
     let sent: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
     for name in [
         "description",
@@ -314,7 +326,7 @@ fn details(tool: &str, input: &Value, body: &str) -> Json {
     if all.text().len() <= JSON_BYTES_MAX {
         return all;
     }
-    Json::from_value(&json!({"name": shorten(tool)})).unwrap_or_default()
+    Json::from_value(&json!({"name": truncate_noise(tool)})).unwrap_or_default()
 }
 
 /// What an edit would change, if that is what it is.
@@ -330,11 +342,11 @@ fn change(input: &Value) -> Option<Value> {
 
 /// Answers an ask.
 pub(super) fn answer(
-    state: &mut State,
+    state: &mut ClaudeState,
     request: &RequestId,
     answer: PermissionAnswer,
 ) -> Result<Vec<AgentWrite>, CommandError> {
-    let Some(Asked { line, input: asked }) = state.theirs.get(request) else {
+    let Some(ClaudeAsk { line, input: asked }) = state.theirs.get(request) else {
         return Err(CommandError::NotWaiting);
     };
     let line = *line;
@@ -344,22 +356,22 @@ pub(super) fn answer(
                 let words = "what it asked could not be shown, so it cannot be allowed";
                 return Err(CommandError::Unsupported(words.to_owned()));
             };
-            let bytes = allowed(request, input.as_ref().unwrap_or(asked))?;
+            let bytes = encode_allow(request, input.as_ref().unwrap_or(asked))?;
             AgentWrite::reply_to(line, meaning::ALLOW, bytes)
         }
         PermissionAnswer::Deny { message, stop } => {
             let words = message.unwrap_or_else(|| "This was not allowed.".to_owned());
-            let bytes = denied(request, &words, stop);
+            let bytes = encode_deny(request, &words, stop);
             AgentWrite::reply_to(line, meaning::DENY, bytes)
         }
-        PermissionAnswer::Cancelled => away(request, line),
+        PermissionAnswer::Cancelled => encode_withdrawn(request, line),
     };
     state.theirs.remove(request);
     Ok(vec![said])
 }
 
 /// A yes names what runs, whether it was changed or not.
-fn allowed(request: &RequestId, input: &Json) -> Result<Vec<u8>, CommandError> {
+fn encode_allow(request: &RequestId, input: &Json) -> Result<Vec<u8>, CommandError> {
     let input = input.read_exactly().filter(Value::is_object);
     let words = "an input must be an object that names each field once";
     let input = input.ok_or_else(|| CommandError::Unsupported(words.to_owned()))?;
@@ -367,7 +379,7 @@ fn allowed(request: &RequestId, input: &Json) -> Result<Vec<u8>, CommandError> {
     Ok(wire::success(request, &response))
 }
 
-fn denied(request: &RequestId, words: &str, stop: bool) -> Vec<u8> {
+fn encode_deny(request: &RequestId, words: &str, stop: bool) -> Vec<u8> {
     let mut response = json!({"behavior": "deny", "message": words});
     if stop {
         response["interrupt"] = json!(true);
@@ -377,7 +389,7 @@ fn denied(request: &RequestId, words: &str, stop: bool) -> Vec<u8> {
 
 /// The ask went away. The agent has no word for that; the turn ends with it, so that nothing else is
 /// tried in its place.
-fn away(request: &RequestId, line: u64) -> AgentWrite {
+fn encode_withdrawn(request: &RequestId, line: u64) -> AgentWrite {
     let words = "The ask went away before anybody answered it.";
-    AgentWrite::reply_to(line, meaning::CANCELLED, denied(request, words, true))
+    AgentWrite::reply_to(line, meaning::CANCELLED, encode_deny(request, words, true))
 }

@@ -11,41 +11,41 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::state::State;
-use super::{Message, stream};
+use super::state::ClaudeState;
+use super::{ClaudeMessage, stream};
 use crate::adapter::{AdapterOutput, AgentEvent, AgentReport};
-use crate::truncate::{cut, kept, shorten};
+use crate::truncate::{to_bounded_json, truncate, truncate_noise};
 
 /// Kept as it came.
-pub(super) fn other(heard: &mut AdapterOutput, update: &RawValue) {
-    let entry = match kept(update) {
+pub(super) fn record_unknown(heard: &mut AdapterOutput, update: &RawValue) {
+    let entry = match to_bounded_json(update) {
         Some(update) => TranscriptEntry::Other { update },
         None => TranscriptEntry::Notice {
             text: format!("an update of {} bytes was left out", update.get().len()),
         },
     };
-    say(heard, entry);
+    record_entry(heard, entry);
 }
 
-fn say(heard: &mut AdapterOutput, entry: TranscriptEntry) {
+fn record_entry(heard: &mut AdapterOutput, entry: TranscriptEntry) {
     heard.events.push(AgentEvent::Transcript(entry));
 }
 
-fn note(heard: &mut AdapterOutput, text: &str) {
-    let text = shorten(text);
-    say(heard, TranscriptEntry::Notice { text });
+fn record_notice(heard: &mut AdapterOutput, text: &str) {
+    let text = truncate_noise(text);
+    record_entry(heard, TranscriptEntry::Notice { text });
 }
 
 #[derive(Deserialize)]
-struct Whole<'a> {
+struct WholeMessage<'a> {
     #[serde(borrow)]
-    message: Content<'a>,
+    message: MessageContent<'a>,
     #[serde(default, rename = "isReplay")]
     is_replay: bool,
 }
 
 #[derive(Deserialize)]
-struct Content<'a> {
+struct MessageContent<'a> {
     #[serde(default)]
     id: String,
     #[serde(borrow)]
@@ -54,7 +54,7 @@ struct Content<'a> {
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
+enum MessageBlock {
     Text {
         text: String,
     },
@@ -78,46 +78,46 @@ enum Block {
 
 /// The input of a tool, to the byte.
 #[derive(Deserialize)]
-struct Input<'a> {
+struct ToolUseInput<'a> {
     #[serde(borrow)]
     input: &'a RawValue,
 }
 
 /// A whole message of the agent.
-pub(super) fn take_assistant(
-    state: &mut State,
+pub(super) fn handle_assistant(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
-    message: &Message<'_>,
+    message: &ClaudeMessage<'_>,
 ) -> Option<()> {
-    let whole: Whole<'_> = message.parse()?;
+    let whole: WholeMessage<'_> = message.parse()?;
     let blocks: Vec<&RawValue> = serde_json::from_str(whole.message.content.get()).ok()?;
     for raw in blocks {
         match serde_json::from_str(raw.get()) {
-            Ok(Block::Text { text }) => {
-                let text = stream::rest(state, &whole.message.id, &text).to_owned();
+            Ok(MessageBlock::Text { text }) => {
+                let text = stream::untold_part(state, &whole.message.id, &text).to_owned();
                 if !text.is_empty() {
-                    say(heard, TranscriptEntry::Assistant { text });
+                    record_entry(heard, TranscriptEntry::Assistant { text });
                 }
             }
-            Ok(Block::Thinking { thinking }) => {
-                let text = stream::rest(state, &whole.message.id, &thinking).to_owned();
+            Ok(MessageBlock::Thinking { thinking }) => {
+                let text = stream::untold_part(state, &whole.message.id, &thinking).to_owned();
                 if !text.is_empty() {
-                    say(heard, TranscriptEntry::Thinking { text });
+                    record_entry(heard, TranscriptEntry::Thinking { text });
                 }
             }
-            Ok(Block::ToolUse { id, name }) if id.len() <= WORD_BYTES_MAX => {
+            Ok(MessageBlock::ToolUse { id, name }) if id.len() <= WORD_BYTES_MAX => {
                 let input = serde_json::from_str(raw.get());
-                let input = input.ok().map(|Input { input }| input);
-                use_tool(state, heard, id, &name, input);
+                let input = input.ok().map(|ToolUseInput { input }| input);
+                record_tool_use(state, heard, id, &name, input);
             }
-            _ => other(heard, raw),
+            _ => record_unknown(heard, raw),
         }
     }
     Some(())
 }
 
-fn use_tool(
-    state: &mut State,
+fn record_tool_use(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
     id: String,
     name: &str,
@@ -134,11 +134,11 @@ fn use_tool(
     let entry = TranscriptEntry::ToolUse {
         id,
         title: Some(title(name, &fields)),
-        tool: Some(cut(name, WORD_BYTES_MAX)),
-        input: input.and_then(kept),
+        tool: Some(truncate(name, WORD_BYTES_MAX)),
+        input: input.and_then(to_bounded_json),
         status: Some(ToolStatus::InProgress),
     };
-    say(heard, entry);
+    record_entry(heard, entry);
 }
 
 /// A tool and what it is about.
@@ -157,8 +157,8 @@ pub(super) fn title(tool: &str, input: &Value) -> String {
         .filter_map(|name| input.get(*name)?.as_str())
         .filter(|text| !text.is_empty());
     match texts.next() {
-        Some(text) => shorten(&format!("{tool}: {text}")),
-        None => shorten(tool),
+        Some(text) => truncate_noise(&format!("{tool}: {text}")),
+        None => truncate_noise(tool),
     }
 }
 
@@ -167,7 +167,7 @@ fn plan(heard: &mut AdapterOutput, input: &Value) {
     let steps = todos.into_iter().flatten().take(PLAN_STEPS_MAX);
     let text = |todo: &Value, name: &str| {
         let text = todo.get(name).and_then(Value::as_str);
-        cut(text.unwrap_or_default(), WORD_BYTES_MAX)
+        truncate(text.unwrap_or_default(), WORD_BYTES_MAX)
     };
     let steps = steps.map(|todo| PlanStep {
         text: text(todo, "content"),
@@ -180,25 +180,25 @@ fn plan(heard: &mut AdapterOutput, input: &Value) {
         plan: Some(plan.clone()),
         ..AgentReport::default()
     }));
-    say(heard, TranscriptEntry::Plan { plan });
+    record_entry(heard, TranscriptEntry::Plan { plan });
 }
 
 /// What came of tools, and what the agent says that it was told.
-pub(super) fn take_user(
-    state: &mut State,
+pub(super) fn handle_user(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
-    message: &Message<'_>,
+    message: &ClaudeMessage<'_>,
 ) -> Option<()> {
-    let whole: Whole<'_> = message.parse()?;
+    let whole: WholeMessage<'_> = message.parse()?;
     let content = whole.message.content.get();
     if let Ok(text) = serde_json::from_str::<String>(content) {
-        note(heard, &text);
+        record_notice(heard, &text);
         return Some(());
     }
     let blocks: Vec<&RawValue> = serde_json::from_str(content).ok()?;
     for raw in blocks {
         match serde_json::from_str(raw.get()) {
-            Ok(Block::ToolResult {
+            Ok(MessageBlock::ToolResult {
                 tool_use_id,
                 content,
                 is_error,
@@ -209,20 +209,20 @@ pub(super) fn take_user(
                 } else {
                     ToolStatus::Completed
                 };
-                let text = cut(&text_of(&content), TOOL_RESULT_BYTES_MAX);
+                let text = truncate(&text_of(&content), TOOL_RESULT_BYTES_MAX);
                 let id = tool_use_id;
-                say(heard, TranscriptEntry::ToolResult { id, status, text });
+                record_entry(heard, TranscriptEntry::ToolResult { id, status, text });
             }
             // What it was told is recorded where it is told, and that it was interrupted too.
-            Ok(Block::Text { text })
+            Ok(MessageBlock::Text { text })
                 if whole.is_replay
                     || message.parent.is_some()
                     || text.starts_with("[Request interrupted") => {}
-            Ok(Block::Text { text }) => {
+            Ok(MessageBlock::Text { text }) => {
                 let text = format!("the agent says that it was told: {text}");
-                note(heard, &text);
+                record_notice(heard, &text);
             }
-            _ => other(heard, raw),
+            _ => record_unknown(heard, raw),
         }
     }
     Some(())
@@ -248,7 +248,7 @@ fn text_of(content: &Value) -> String {
 }
 
 #[derive(Deserialize)]
-struct System {
+struct SystemMessage {
     #[serde(default)]
     model: Option<String>,
     #[serde(default, rename = "permissionMode")]
@@ -260,24 +260,24 @@ struct System {
 }
 
 /// What the agent says about itself.
-pub(super) fn take_system(
-    state: &mut State,
+pub(super) fn handle_system(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
-    message: &Message<'_>,
+    message: &ClaudeMessage<'_>,
 ) -> Option<()> {
-    let system: System = message.parse()?;
+    let system: SystemMessage = message.parse()?;
     match message.subtype.as_deref()? {
-        "init" => report(state, heard, system.mode, system.model),
+        "init" => report_if_changed(state, heard, system.mode, system.model),
         "status" => {
-            report(state, heard, system.mode, None);
+            report_if_changed(state, heard, system.mode, None);
             if system.status.as_deref() == Some("compacting") {
-                note(heard, "the agent shortens its memory");
+                record_notice(heard, "the agent shortens its memory");
             }
         }
-        "compact_boundary" => note(heard, "the agent shortened its memory"),
+        "compact_boundary" => record_notice(heard, "the agent shortened its memory"),
         "task_notification" => {
             let words = system.summary.unwrap_or_default();
-            note(heard, &format!("the agent notes: {words}"));
+            record_notice(heard, &format!("the agent notes: {words}"));
         }
         // What its own screen draws anew, and tasks that are told of when they end.
         "ui_invalidate"
@@ -292,13 +292,13 @@ pub(super) fn take_system(
 }
 
 /// Tells of a mode or model that is another than before.
-pub(super) fn report(
-    state: &mut State,
+pub(super) fn report_if_changed(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
     mode: Option<String>,
     model: Option<String>,
 ) {
-    let word = |text: String| cut(&text, WORD_BYTES_MAX);
+    let word = |text: String| truncate(&text, WORD_BYTES_MAX);
     let mode = mode
         .map(word)
         .filter(|mode| state.mode.as_ref() != Some(mode));

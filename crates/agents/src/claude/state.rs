@@ -13,7 +13,7 @@ use crate::adapter::RequestId;
 /// How far the connection is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Phase {
+pub(super) enum ClaudePhase {
     /// Nothing was said yet.
     #[default]
     New,
@@ -27,7 +27,7 @@ pub(super) enum Phase {
 
 /// An ask that was not answered yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct ClaudeAsk {
     /// The number of its line, which its answer is named after.
     pub(super) line: u64,
     /// What would run, said again with a yes; absent if it could not be shown.
@@ -37,7 +37,7 @@ pub(super) struct Asked {
 
 /// The turn that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Running {
+pub(super) struct ClaudeTurn {
     pub(super) number: u32,
     /// Whether the agent has it in a queue, behind one of its own.
     #[serde(default, skip_serializing_if = "is_empty")]
@@ -50,7 +50,7 @@ pub(super) struct Running {
 /// How much of the message that comes in pieces was told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Streamed {
+pub(super) struct StreamProgress {
     /// The message.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) message: String,
@@ -62,8 +62,8 @@ pub(super) struct Streamed {
 /// All of it. What is empty is not stored: this is written with every commit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct State {
-    pub(super) phase: Phase,
+pub(super) struct ClaudeState {
+    pub(super) phase: ClaudePhase,
     pub(super) session: String,
     /// Whether the session is an earlier one.
     #[serde(skip_serializing_if = "is_empty")]
@@ -80,14 +80,14 @@ pub(super) struct State {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) ours: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) theirs: BTreeMap<RequestId, Asked>,
+    pub(super) theirs: BTreeMap<RequestId, ClaudeAsk>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) turn: Option<Running>,
+    pub(super) turn: Option<ClaudeTurn>,
     /// Tool calls that were begun and not said to have ended.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) calls: BTreeSet<String>,
     #[serde(skip_serializing_if = "is_empty")]
-    pub(super) streamed: Streamed,
+    pub(super) streamed: StreamProgress,
     /// Tokens in the context as of the newest message.
     #[serde(skip_serializing_if = "is_empty")]
     pub(super) context: u64,
@@ -101,7 +101,7 @@ fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-impl State {
+impl ClaudeState {
     /// Whether the turn was interrupted: nothing new is asked in it.
     pub(super) fn is_interrupted(&self) -> bool {
         self.turn.is_some_and(|turn| turn.interrupted)

@@ -7,32 +7,32 @@ use countersign_core::limits::WORD_BYTES_MAX;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::state::{State, Streamed};
-use super::{Message, turn};
+use super::state::{ClaudeState, StreamProgress};
+use super::{ClaudeMessage, turn};
 use crate::adapter::{AdapterOutput, AgentEvent};
-use crate::truncate::cut;
+use crate::truncate::truncate;
 
 #[derive(Deserialize)]
-struct Piece {
-    event: Event,
+struct StreamPiece {
+    event: StreamEvent,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
+enum StreamEvent {
     MessageStart {
-        message: Begun,
+        message: MessageStart,
     },
     ContentBlockStart,
     ContentBlockDelta {
-        delta: Delta,
+        delta: BlockDelta,
     },
     #[serde(other)]
     Other,
 }
 
 #[derive(Deserialize)]
-struct Begun {
+struct MessageStart {
     id: String,
     #[serde(default)]
     usage: Value,
@@ -40,7 +40,7 @@ struct Begun {
 
 #[derive(Deserialize)]
 #[serde(tag = "type")]
-enum Delta {
+enum BlockDelta {
     #[serde(rename = "text_delta")]
     Text { text: String },
     #[serde(rename = "thinking_delta")]
@@ -50,44 +50,44 @@ enum Delta {
 }
 
 /// Takes one piece. Those of a helper of the agent's own are left out: its messages come whole.
-pub(super) fn take(
-    state: &mut State,
+pub(super) fn handle_piece(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
-    message: &Message<'_>,
+    message: &ClaudeMessage<'_>,
 ) -> Option<()> {
-    let piece: Piece = message.parse()?;
+    let piece: StreamPiece = message.parse()?;
     if message.parent.is_some() {
         return Some(());
     }
     match piece.event {
-        Event::MessageStart { message } => {
+        StreamEvent::MessageStart { message } => {
             state.context = turn::tokens_read(&message.usage);
-            state.streamed = Streamed {
-                message: cut(&message.id, WORD_BYTES_MAX),
+            state.streamed = StreamProgress {
+                message: truncate(&message.id, WORD_BYTES_MAX),
                 bytes: 0,
             };
         }
-        Event::ContentBlockStart => state.streamed.bytes = 0,
-        Event::ContentBlockDelta { delta } => match delta {
-            Delta::Text { text } => {
-                tell(state, heard, text, |text| TranscriptEntry::Assistant {
+        StreamEvent::ContentBlockStart => state.streamed.bytes = 0,
+        StreamEvent::ContentBlockDelta { delta } => match delta {
+            BlockDelta::Text { text } => {
+                record_piece(state, heard, text, |text| TranscriptEntry::Assistant {
                     text,
                 });
             }
-            Delta::Thinking { thinking } => {
-                tell(state, heard, thinking, |text| TranscriptEntry::Thinking {
+            BlockDelta::Thinking { thinking } => {
+                record_piece(state, heard, thinking, |text| TranscriptEntry::Thinking {
                     text,
                 });
             }
-            Delta::Other => {}
+            BlockDelta::Other => {}
         },
-        Event::Other => {}
+        StreamEvent::Other => {}
     }
     Some(())
 }
 
-fn tell(
-    state: &mut State,
+fn record_piece(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
     text: String,
     entry: impl Fn(String) -> TranscriptEntry,
@@ -99,8 +99,8 @@ fn tell(
 }
 
 /// What of a whole block was not told in pieces.
-pub(super) fn rest<'t>(state: &mut State, message: &str, text: &'t str) -> &'t str {
-    if state.streamed.message != cut(message, WORD_BYTES_MAX) {
+pub(super) fn untold_part<'t>(state: &mut ClaudeState, message: &str, text: &'t str) -> &'t str {
+    if state.streamed.message != truncate(message, WORD_BYTES_MAX) {
         return text;
     }
     let told = std::mem::take(&mut state.streamed.bytes);

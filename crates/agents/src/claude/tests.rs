@@ -77,7 +77,7 @@ fn one(lines: Result<Vec<AgentWrite>, CommandError>) -> (WriteId, String, Value)
     let lines = lines.unwrap();
     assert_eq!(lines.len(), 1);
     (
-        lines[0].name.clone(),
+        lines[0].id.clone(),
         lines[0].meaning.clone(),
         said(&lines[0]),
     )

@@ -7,22 +7,22 @@ use countersign_core::limits::WORD_BYTES_MAX;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::state::{Phase, Running, State};
-use super::{Message, control, wire};
+use super::state::{ClaudePhase, ClaudeState, ClaudeTurn};
+use super::{ClaudeMessage, control, wire};
 use crate::adapter::{AdapterOutput, AgentEvent, AgentReport, AgentWrite, CommandError, TurnEnd};
-use crate::truncate::{cut, shorten};
+use crate::truncate::{truncate, truncate_noise};
 
 /// Begins a turn, or says again what began the one that runs.
 pub(super) fn prompt(
-    state: &mut State,
+    state: &mut ClaudeState,
     turn: u32,
     messages: &[String],
 ) -> Result<Vec<AgentWrite>, CommandError> {
     let runs = state.turn.is_some_and(|running| running.number != turn);
-    if state.phase != Phase::Open || runs {
+    if state.phase != ClaudePhase::Open || runs {
         return Err(CommandError::NotReady);
     }
-    state.turn.get_or_insert(Running {
+    state.turn.get_or_insert(ClaudeTurn {
         number: turn,
         queued: false,
         interrupted: false,
@@ -33,7 +33,7 @@ pub(super) fn prompt(
 }
 
 /// Ends the turn. The agent takes back what it asks in it, so nothing is answered here.
-pub(super) fn interrupt(state: &mut State) -> Vec<AgentWrite> {
+pub(super) fn interrupt(state: &mut ClaudeState) -> Vec<AgentWrite> {
     let Some(turn) = &mut state.turn else {
         return Vec::new();
     };
@@ -50,20 +50,20 @@ fn stop(turn: u32) -> Vec<u8> {
 }
 
 #[derive(Deserialize)]
-struct Lifecycle {
+struct CommandLifecycle {
     command_uuid: String,
     state: String,
 }
 
 /// The agent says how far it is with a prompt.
-pub(super) fn take_lifecycle(
-    state: &mut State,
+pub(super) fn handle_lifecycle(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
-    message: &Message<'_>,
+    message: &ClaudeMessage<'_>,
 ) -> Option<()> {
-    let of: Lifecycle = message.parse()?;
+    let of: CommandLifecycle = message.parse()?;
     let session = &state.session;
-    let is_ours = |turn: &Running| wire::prompt_id(session, turn.number) == of.command_uuid;
+    let is_ours = |turn: &ClaudeTurn| wire::prompt_id(session, turn.number) == of.command_uuid;
     let Some(turn) = state.turn.as_mut().filter(|turn| is_ours(turn)) else {
         return Some(());
     };
@@ -88,7 +88,7 @@ pub(super) fn take_lifecycle(
                 },
             );
             state.turn = None;
-            end(state, heard, turn, (reason.to_owned(), None, None));
+            end_turn(state, heard, turn, (reason.to_owned(), None, None));
         }
         _ => {}
     }
@@ -96,7 +96,7 @@ pub(super) fn take_lifecycle(
 }
 
 #[derive(Deserialize)]
-struct Ended {
+struct TurnResult {
     #[serde(default)]
     subtype: Option<String>,
     #[serde(default)]
@@ -118,14 +118,14 @@ struct Ended {
 }
 
 /// A turn is over, or no session came about.
-pub(super) fn take_result(
-    state: &mut State,
+pub(super) fn handle_result(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
-    message: &Message<'_>,
+    message: &ClaudeMessage<'_>,
 ) -> Option<()> {
-    let ended: Ended = message.parse()?;
-    if state.phase != Phase::Open {
-        control::fail(state, heard, &words(&ended));
+    let ended: TurnResult = message.parse()?;
+    if state.phase != ClaudePhase::Open {
+        control::fail(state, heard, &describe_failure(&ended));
         return Some(());
     }
     heard.events.push(AgentEvent::Reported(AgentReport {
@@ -134,16 +134,16 @@ pub(super) fn take_result(
     }));
     if let Some(turn) = state.turn.take_if(|turn| !turn.queued) {
         let reason = reason(turn, &ended);
-        let why = (reason == "error").then(|| words(&ended));
-        end(state, heard, turn, (reason, why, Some(turn_usage(&ended))));
+        let why = (reason == "error").then(|| describe_failure(&ended));
+        end_turn(state, heard, turn, (reason, why, Some(turn_usage(&ended))));
     }
     Some(())
 }
 
-fn end(
-    state: &mut State,
+fn end_turn(
+    state: &mut ClaudeState,
     heard: &mut AdapterOutput,
-    turn: Running,
+    turn: ClaudeTurn,
     (reason, message, usage): (String, Option<String>, Option<TokenUsage>),
 ) {
     for request in std::mem::take(&mut state.theirs).into_keys() {
@@ -162,7 +162,7 @@ fn end(
 }
 
 /// The words that other protocols have for it too.
-fn reason(turn: Running, ended: &Ended) -> String {
+fn reason(turn: ClaudeTurn, ended: &TurnResult) -> String {
     let stopped = ended.terminal_reason.as_deref();
     let is_stopped = stopped.is_some_and(|why| why.starts_with("aborted"));
     let word = match ended.subtype.as_deref() {
@@ -171,14 +171,14 @@ fn reason(turn: Running, ended: &Ended) -> String {
         _ if ended.is_error => "error",
         _ => ended.stop_reason.as_deref().unwrap_or("end_turn"),
     };
-    cut(word, WORD_BYTES_MAX)
+    truncate(word, WORD_BYTES_MAX)
 }
 
 /// What went wrong.
-fn words(ended: &Ended) -> String {
+fn describe_failure(ended: &TurnResult) -> String {
     let errors = ended.errors.join("; ");
     let words = ended.result.as_deref().filter(|words| !words.is_empty());
-    shorten(words.unwrap_or(if errors.is_empty() {
+    truncate_noise(words.unwrap_or(if errors.is_empty() {
         "it did not say why"
     } else {
         &errors
@@ -186,7 +186,7 @@ fn words(ended: &Ended) -> String {
 }
 
 /// What this turn read and wrote.
-fn turn_usage(ended: &Ended) -> TokenUsage {
+fn turn_usage(ended: &TurnResult) -> TokenUsage {
     TokenUsage {
         tokens_in: Some(tokens_read(&ended.usage)),
         tokens_out: Some(count(&ended.usage, "output_tokens")),
@@ -195,7 +195,7 @@ fn turn_usage(ended: &Ended) -> TokenUsage {
 }
 
 /// What the session cost so far, and how full it is.
-fn session_usage(state: &State, ended: &Ended) -> TokenUsage {
+fn session_usage(state: &ClaudeState, ended: &TurnResult) -> TokenUsage {
     let sizes = ended.models.as_object().into_iter().flatten();
     let current = state.model.as_ref();
     let sizes = sizes.filter(|(name, _)| current.is_none_or(|model| *name == model));

@@ -13,8 +13,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::place::{Place, find_real_path};
-use super::text::check_size;
+use super::path_handle::{PathHandle, find_real_path};
+use super::read::check_size;
 use super::{FileError, FileRoots};
 
 /// A file that may be written, and that may not be there yet.
@@ -48,7 +48,7 @@ pub fn open_for_write(path: &Path, roots: &FileRoots) -> Result<WriteTarget, Fil
     if !path.is_absolute() {
         return Err(FileError::BadPath { path: path.into() });
     }
-    match Place::find(path)? {
+    match PathHandle::find(path)? {
         Some(place) => target_existing(path, &place, roots),
         None => target_new(path, roots),
     }
@@ -56,7 +56,7 @@ pub fn open_for_write(path: &Path, roots: &FileRoots) -> Result<WriteTarget, Fil
 
 fn target_existing(
     path: &Path,
-    place: &Place,
+    place: &PathHandle,
     roots: &FileRoots,
 ) -> Result<WriteTarget, FileError> {
     roots.check(&place.real)?;
@@ -100,7 +100,7 @@ fn target_new(path: &Path, roots: &FileRoots) -> Result<WriteTarget, FileError> 
         let Some(candidate) = above else {
             return Err(FileError::BadPath { path: path.into() });
         };
-        if let Some(place) = Place::find(candidate)? {
+        if let Some(place) = PathHandle::find(candidate)? {
             break place;
         }
         missing.insert(0, name_of(candidate)?);
@@ -132,8 +132,8 @@ fn name_of(path: &Path) -> Result<OsString, FileError> {
     }
 }
 
-fn find_folder(path: &Path) -> Result<Place, FileError> {
-    Place::find(path)?.ok_or_else(|| FileError::NotFound { path: path.into() })
+fn find_folder(path: &Path) -> Result<PathHandle, FileError> {
+    PathHandle::find(path)?.ok_or_else(|| FileError::NotFound { path: path.into() })
 }
 
 /// Replaces the file as a whole, durably. Keeps its mode; creates the folders that are missing.

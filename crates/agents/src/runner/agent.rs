@@ -13,27 +13,27 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Runner;
-use super::wire::Launch;
-use crate::child::Child;
-use crate::lines::Cutter;
+use super::wire::LaunchRequest;
+use crate::child::ChildHandle;
+use crate::lines::LogSplitter;
 use crate::process::{LaunchSpec, launch_bare};
 use crate::shells::LocalShells;
-use crate::stream::{Sink, Source};
+use crate::stream::{FdReader, FdWriter};
 
 const STDOUT_CHUNK: usize = 64 * 1024;
 const STDERR_CHUNK: usize = 4 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Agent {
-    child: Arc<Child>,
+pub(super) struct LaunchedAgent {
+    child: Arc<ChildHandle>,
     pub(super) shells: LocalShells,
     /// Its input is closed once what waits is written.
     closing: CancellationToken,
 }
 
-impl Agent {
+impl LaunchedAgent {
     /// Starts it. Fails in words.
-    pub(super) fn launch(runner: &Arc<Runner>, launch: Launch) -> Result<Arc<Self>, String> {
+    pub(super) fn launch(runner: &Arc<Runner>, launch: LaunchRequest) -> Result<Arc<Self>, String> {
         let spec = LaunchSpec {
             program: launch.program,
             args: launch.args,
@@ -41,7 +41,7 @@ impl Agent {
             env: launch.env,
             tree: &runner.tree,
         };
-        let (ends, child) = launch_bare(&spec).map_err(|error| in_words(&error))?;
+        let (ends, child) = launch_bare(&spec).map_err(|error| describe_error(&error))?;
         let agent = Arc::new(Self {
             child,
             shells: LocalShells::new(runner.tree.clone(), spec.env),
@@ -51,9 +51,14 @@ impl Agent {
         let gone = CancellationToken::new();
         let quiet = CancellationToken::new();
         let closing = agent.closing.clone();
-        tasks.spawn(write_all(runner.clone(), ends.stdin, closing, gone.clone()));
-        let hearing = tasks.spawn(hear_all(runner.clone(), ends.stdout, quiet.clone()));
-        let logging = tasks.spawn(log_all(runner.clone(), ends.stderr, quiet.clone()));
+        tasks.spawn(write_queued(
+            runner.clone(),
+            ends.stdin,
+            closing,
+            gone.clone(),
+        ));
+        let hearing = tasks.spawn(read_output(runner.clone(), ends.stdout, quiet.clone()));
+        let logging = tasks.spawn(read_log(runner.clone(), ends.stderr, quiet.clone()));
         let (runner, child) = (runner.clone(), agent.child.clone());
         tasks.spawn(async move {
             let exit = child.wait().await;
@@ -63,8 +68,8 @@ impl Agent {
             quiet.cancel();
             drop(hearing.await);
             drop(logging.await);
-            let why = ended.err().map(|error| in_words(&error));
-            runner.state().over(exit, why);
+            let why = ended.err().map(|error| describe_error(&error));
+            runner.state().set_exited(exit, why);
             runner.agent_over.cancel();
         });
         Ok(agent)
@@ -88,7 +93,7 @@ impl Agent {
 }
 
 /// An error and everything that led to it.
-pub(super) fn in_words(error: &dyn std::error::Error) -> String {
+pub(super) fn describe_error(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -98,9 +103,9 @@ pub(super) fn in_words(error: &dyn std::error::Error) -> String {
     words
 }
 
-async fn write_all(
+async fn write_queued(
     runner: Arc<Runner>,
-    stdin: Sink,
+    stdin: FdWriter,
     closing: CancellationToken,
     gone: CancellationToken,
 ) {
@@ -130,13 +135,13 @@ async fn write_all(
     runner.end_items();
 }
 
-async fn hear_all(runner: Arc<Runner>, stdout: Source, quiet: CancellationToken) {
+async fn read_output(runner: Arc<Runner>, stdout: FdReader, quiet: CancellationToken) {
     let mut buffer = vec![0; STDOUT_CHUNK];
     let hearing = async {
         loop {
             let room = runner.wait_for_room().await.min(buffer.len());
             match stdout.read(&mut buffer[..room]).await {
-                Ok(read) if read > 0 => runner.state().said(&buffer[..read]),
+                Ok(read) if read > 0 => runner.state().append_output(&buffer[..read]),
                 _ => return,
             }
         }
@@ -145,11 +150,13 @@ async fn hear_all(runner: Arc<Runner>, stdout: Source, quiet: CancellationToken)
         return;
     }
     // What is in the pipe already is no more than a pipe holds, whatever the room is.
-    drain(&stdout, &mut buffer, |bytes| runner.state().said(bytes));
+    drain(&stdout, &mut buffer, |bytes| {
+        runner.state().append_output(bytes);
+    });
 }
 
-async fn log_all(runner: Arc<Runner>, stderr: Source, quiet: CancellationToken) {
-    let mut cutter = Cutter::new(limits::AGENT_LOG_LINE_BYTES_MAX);
+async fn read_log(runner: Arc<Runner>, stderr: FdReader, quiet: CancellationToken) {
+    let mut cutter = LogSplitter::new(limits::AGENT_LOG_LINE_BYTES_MAX);
     let mut buffer = vec![0; STDERR_CHUNK];
     let hearing = async {
         while let Ok(read) = stderr.read(&mut buffer).await {
@@ -165,17 +172,17 @@ async fn log_all(runner: Arc<Runner>, stderr: Source, quiet: CancellationToken) 
         });
     }
     if let Some(text) = cutter.finish() {
-        runner.state().logged(text);
+        runner.state().append_log(text);
     }
 }
 
-fn log(runner: &Runner, cutter: &mut Cutter, mut bytes: &[u8]) {
-    while let Some(text) = cutter.take(&mut bytes) {
-        runner.state().logged(text);
+fn log(runner: &Runner, cutter: &mut LogSplitter, mut bytes: &[u8]) {
+    while let Some(text) = cutter.next_piece(&mut bytes) {
+        runner.state().append_log(text);
     }
 }
 
-fn drain(source: &Source, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
+fn drain(source: &FdReader, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
     let mut drained = 0;
     while drained < limits::AGENT_DRAIN_BYTES_MAX {
         let read = source.read_now(buffer);

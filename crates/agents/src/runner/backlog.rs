@@ -14,36 +14,36 @@ use std::path::PathBuf;
 
 /// How much may lie where.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct BacklogBounds {
     pub(super) memory: usize,
     pub(super) file: u64,
 }
 
 #[derive(Debug)]
-pub(super) struct Backlog {
-    bounds: Bounds,
+pub(super) struct OutputBacklog {
+    bounds: BacklogBounds,
     /// The number of the first byte that is kept.
     from: u64,
     memory: VecDeque<u8>,
-    spill: Spill,
+    spill: SpillFile,
     /// What the file did not take; it comes after what is in it.
-    late: Vec<u8>,
+    unplaced: Vec<u8>,
 }
 
-impl Backlog {
+impl OutputBacklog {
     /// The file is made when it is needed.
-    pub(super) fn new(path: PathBuf, bounds: Bounds) -> Self {
+    pub(super) fn new(path: PathBuf, bounds: BacklogBounds) -> Self {
         Self {
             bounds,
             from: 0,
             memory: VecDeque::new(),
-            spill: Spill {
+            spill: SpillFile {
                 path,
                 file: None,
                 bytes: 0,
                 size: bounds.file,
             },
-            late: Vec::new(),
+            unplaced: Vec::new(),
         }
     }
 
@@ -54,12 +54,12 @@ impl Backlog {
 
     /// The number of the byte that comes next.
     pub(super) fn end(&self) -> u64 {
-        self.spill_end() + self.late.len() as u64
+        self.spill_end() + self.unplaced.len() as u64
     }
 
     /// How much more may be taken while no more than `bytes_max` are to be kept.
     pub(super) fn room(&self, bytes_max: u64) -> u64 {
-        if !self.late.is_empty() {
+        if !self.unplaced.is_empty() {
             return 0;
         }
         bytes_max.saturating_sub(self.end() - self.from)
@@ -68,14 +68,14 @@ impl Backlog {
     /// Takes all of it, whatever the room was.
     pub(super) fn append(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
-        if self.spill.bytes == 0 && self.late.is_empty() {
+        if self.spill.bytes == 0 && self.unplaced.is_empty() {
             let room = self.bounds.memory.saturating_sub(self.memory.len());
             let (first, after) = rest.split_at(rest.len().min(room));
             self.memory.extend(first);
             rest = after;
         }
-        self.late.extend_from_slice(rest);
-        self.place_late();
+        self.unplaced.extend_from_slice(rest);
+        self.place_unplaced();
     }
 
     /// What comes from `offset` on, up to `max` bytes. Nothing at the end; an error for what
@@ -93,7 +93,7 @@ impl Backlog {
             read = self.spill.read(offset, to_size(wanted))?;
         } else if offset < self.end() {
             let skip = to_size(offset - self.spill_end());
-            read.extend(self.late[skip..].iter().take(max));
+            read.extend(self.unplaced[skip..].iter().take(max));
         }
         Ok(read)
     }
@@ -107,13 +107,13 @@ impl Backlog {
         left -= in_memory;
         let in_file = left.min(self.spill.bytes);
         self.spill.bytes -= in_file;
-        self.late.drain(..to_size(left - in_file));
-        self.take_back();
-        self.place_late();
+        self.unplaced.drain(..to_size(left - in_file));
+        self.move_spill_to_memory();
+        self.place_unplaced();
     }
 
     /// The rest of the file, once it is short, lies better in memory.
-    fn take_back(&mut self) {
+    fn move_spill_to_memory(&mut self) {
         let short = self.spill.bytes <= self.bounds.memory as u64 / 2;
         if !self.memory.is_empty() || !short {
             return;
@@ -127,19 +127,19 @@ impl Backlog {
         self.spill.empty();
     }
 
-    fn place_late(&mut self) {
-        if self.late.is_empty() {
+    fn place_unplaced(&mut self) {
+        if self.unplaced.is_empty() {
             return;
         }
         if self.spill.bytes == 0 {
             let room = self.bounds.memory.saturating_sub(self.memory.len());
-            let first = self.late.len().min(room);
-            self.memory.extend(self.late.drain(..first));
+            let first = self.unplaced.len().min(room);
+            self.memory.extend(self.unplaced.drain(..first));
         }
-        let taken = self.spill.append(self.spill_end(), &self.late);
-        self.late.drain(..taken);
-        if self.late.is_empty() {
-            self.late = Vec::new();
+        let taken = self.spill.append(self.spill_end(), &self.unplaced);
+        self.unplaced.drain(..taken);
+        if self.unplaced.is_empty() {
+            self.unplaced = Vec::new();
         }
     }
 
@@ -154,14 +154,14 @@ impl Backlog {
 
 /// The file. The byte with number n is at n modulo its size.
 #[derive(Debug)]
-struct Spill {
+struct SpillFile {
     path: PathBuf,
     file: Option<File>,
     bytes: u64,
     size: u64,
 }
 
-impl Spill {
+impl SpillFile {
     /// Returns how much of it is in the file now.
     fn append(&mut self, at: u64, bytes: &[u8]) -> usize {
         let room = to_size((self.size - self.bytes).min(bytes.len() as u64));

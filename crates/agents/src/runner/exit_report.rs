@@ -11,8 +11,8 @@ use std::path::Path;
 use countersign_core::limits;
 use serde::{Deserialize, Serialize};
 
-use super::backlog::Backlog;
-use super::folder::open_plain;
+use super::backlog::OutputBacklog;
+use super::folder::open_regular;
 use crate::adapter::{ProcessExit, WriteId};
 
 pub(super) const FILE: &str = "exit-report";
@@ -40,7 +40,7 @@ pub struct ExitReport {
 
 /// All but the bytes.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Head {
+pub(super) struct ExitReportHeader {
     pub(super) from: u64,
     pub(super) bytes: u64,
     pub(super) exit: ProcessExit,
@@ -50,7 +50,11 @@ pub(super) struct Head {
     pub(super) claimed: Vec<WriteId>,
 }
 
-pub(super) fn write(folder: &Path, head: &Head, backlog: &Backlog) -> io::Result<()> {
+pub(super) fn write(
+    folder: &Path,
+    head: &ExitReportHeader,
+    backlog: &OutputBacklog,
+) -> io::Result<()> {
     let unfinished = folder.join(UNFINISHED);
     let written = write_to(&unfinished, head, backlog)
         .and_then(|()| fs::rename(&unfinished, folder.join(FILE)));
@@ -60,7 +64,7 @@ pub(super) fn write(folder: &Path, head: &Head, backlog: &Backlog) -> io::Result
     written
 }
 
-fn write_to(path: &Path, head: &Head, backlog: &Backlog) -> io::Result<()> {
+fn write_to(path: &Path, head: &ExitReportHeader, backlog: &OutputBacklog) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -84,7 +88,7 @@ fn write_to(path: &Path, head: &Head, backlog: &Backlog) -> io::Result<()> {
 /// Gives what the runner with this folder left; nothing if it left nothing. Refuses a file that
 /// somebody else may have written.
 pub fn read_exit_report(folder: &Path) -> io::Result<Option<ExitReport>> {
-    match open_plain(&folder.join(FILE)) {
+    match open_regular(&folder.join(FILE)) {
         Ok(file) => read_from(file).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -99,13 +103,13 @@ fn read_from(file: File) -> io::Result<ExitReport> {
             "the exit report of a runner can be reached by others",
         ));
     }
-    if found.len() > limits::RUNNER_LAST_WORDS_BYTES_MAX {
+    if found.len() > limits::RUNNER_EXIT_REPORT_BYTES_MAX {
         return Err(invalid("the exit report of a runner is too long"));
     }
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     reader.read_until(b'\n', &mut line)?;
-    let head: Head = serde_json::from_slice(&line)?;
+    let head: ExitReportHeader = serde_json::from_slice(&line)?;
     let mut output = Vec::new();
     reader.read_to_end(&mut output)?;
     if output.len() as u64 != head.bytes || head.from.checked_add(head.bytes).is_none() {

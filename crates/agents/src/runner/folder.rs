@@ -20,7 +20,7 @@ use super::{FILES, LOG_FILE, RECORD_FILE, RUNNER_FILE, RunnerRecord};
 use crate::tree::{ContainmentMethod, TreeRecord};
 
 /// Makes the folder with the record in it.
-pub(super) fn make(record: &RunnerRecord) -> io::Result<()> {
+pub(super) fn create(record: &RunnerRecord) -> io::Result<()> {
     let folder = &record.folder;
     DirBuilder::new()
         .recursive(true)
@@ -38,12 +38,12 @@ pub(super) fn make(record: &RunnerRecord) -> io::Result<()> {
 }
 
 /// Notes which process it is, for whoever has no record of it but this folder.
-pub(super) fn note_runner(record: &RunnerRecord, runner: ProcessKey) -> io::Result<()> {
+pub(super) fn write_runner_key(record: &RunnerRecord, runner: ProcessKey) -> io::Result<()> {
     write(&record.folder, RUNNER_FILE, &runner)
 }
 
 /// Which process it was when it was started.
-pub(super) fn find_runner(record: &RunnerRecord) -> Option<ProcessKey> {
+pub(super) fn read_runner_key(record: &RunnerRecord) -> Option<ProcessKey> {
     read(&record.folder, RUNNER_FILE)
 }
 
@@ -58,7 +58,7 @@ pub(super) fn open_log(record: &RunnerRecord) -> io::Result<File> {
 /// The end of what it wrote about itself.
 pub(super) fn read_log(record: &RunnerRecord) -> String {
     let read = || {
-        let mut file = open_plain(&record.folder.join(LOG_FILE))?;
+        let mut file = open_regular(&record.folder.join(LOG_FILE))?;
         let end = file.seek(SeekFrom::End(0))?;
         let kept = limits::AGENT_LOG_LINE_BYTES_MAX as u64;
         file.seek(SeekFrom::Start(end.saturating_sub(kept)))?;
@@ -71,35 +71,35 @@ pub(super) fn read_log(record: &RunnerRecord) -> String {
 
 /// Removes the folder and the sockets of a run that is over. What cannot be removed stays, and is
 /// said in the log.
-pub fn clear(record: &RunnerRecord) {
+pub fn remove_run_files(record: &RunnerRecord) {
     for socket in &record.sockets {
         let is_socket = |found: fs::Metadata| found.file_type().is_socket();
         if fs::symlink_metadata(socket).is_ok_and(is_socket) {
-            note(socket, fs::remove_file(socket));
+            log_failure(socket, fs::remove_file(socket));
         }
     }
     match read::<RunnerRecord>(&record.folder, RECORD_FILE) {
         Some(found) if found.tree == record.tree => {
-            note(&record.folder, fs::remove_dir_all(&record.folder));
+            log_failure(&record.folder, fs::remove_dir_all(&record.folder));
         }
         Some(_) => {
             tracing::warn!(folder = ?record.folder, "a runner's folder holds another's record");
         }
         // It was never written, or the runner has begun to clear up itself.
-        None => clear_known(&record.folder),
+        None => remove_known_files(&record.folder),
     }
 }
 
 /// Whatever else is there, the folder stays with it.
-fn clear_known(folder: &Path) {
+fn remove_known_files(folder: &Path) {
     let halves = [RECORD_FILE, RUNNER_FILE].map(|name| temporary(folder, name));
     for file in FILES.map(|name| folder.join(name)).iter().chain(&halves) {
-        note(file, fs::remove_file(file));
+        log_failure(file, fs::remove_file(file));
     }
-    note(folder, fs::remove_dir(folder));
+    log_failure(folder, fs::remove_dir(folder));
 }
 
-fn note(path: &Path, removed: io::Result<()>) {
+fn log_failure(path: &Path, removed: io::Result<()>) {
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(?path, %error, "could not clear up after a runner");
@@ -137,14 +137,14 @@ pub fn find_orphans(folder: &Path) -> Vec<(RunnerRecord, ProcessKey)> {
     });
     left.extend(others.map(|(runner, path)| {
         let record = read(&path, RECORD_FILE).filter(|record: &RunnerRecord| record.folder == path);
-        (record.unwrap_or_else(|| nameless(path)), runner)
+        (record.unwrap_or_else(|| record_without_file(path)), runner)
     }));
     left.sort_by(|(one, _), (other, _)| one.folder.cmp(&other.folder));
     left
 }
 
 /// What is known of a runner whose record is gone: what descends from it is its agent's.
-fn nameless(folder: PathBuf) -> RunnerRecord {
+fn record_without_file(folder: PathBuf) -> RunnerRecord {
     RunnerRecord {
         tree: TreeRecord {
             containment: ContainmentMethod::Marks {
@@ -168,7 +168,7 @@ pub fn clear_orphans(folder: &Path, sockets: &[PathBuf], kept: &[&RunnerRecord])
     };
     for path in sockets.iter().flat_map(|place| list_sockets(place)) {
         if !is_kept(&path) {
-            note(&path, fs::remove_file(&path));
+            log_failure(&path, fs::remove_file(&path));
         }
     }
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -176,7 +176,7 @@ pub fn clear_orphans(folder: &Path, sockets: &[PathBuf], kept: &[&RunnerRecord])
         let is_over = !read(&path, RUNNER_FILE).is_some_and(is_alive);
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_folder && is_over && !is_kept(&path) {
-            clear_known(&path);
+            remove_known_files(&path);
         }
     }
 }
@@ -204,7 +204,7 @@ fn temporary(folder: &Path, name: &str) -> PathBuf {
 
 /// Opens a file to read. An agent of the same user may have put anything in its place: a link is not
 /// followed, and a pipe is not waited for.
-pub(super) fn open_plain(path: &Path) -> io::Result<File> {
+pub(super) fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
@@ -218,7 +218,7 @@ pub(super) fn open_plain(path: &Path) -> io::Result<File> {
 }
 
 fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<T> {
-    let file = open_plain(&folder.join(name)).ok()?;
+    let file = open_regular(&folder.join(name)).ok()?;
     let mut bytes = Vec::new();
     file.take(limits::RUNNER_RECORD_BYTES_MAX)
         .read_to_end(&mut bytes)

@@ -12,11 +12,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::RunnerRecord;
-use super::agent::Agent;
-use super::exit_report::{self, Head};
-use super::items::{Answer, Queued};
-use super::state::State;
-use super::wire::{Item, Launch};
+use super::agent::LaunchedAgent;
+use super::exit_report::{self, ExitReportHeader};
+use super::state::RunnerState;
+use super::wire::{LaunchRequest, WriteHeader};
+use super::write_queue::{QueuedReply, QueuedWrite};
 use crate::adapter::ProcessExit;
 use crate::tree::ProcessTree;
 
@@ -31,12 +31,12 @@ pub(super) struct Runner {
     /// Callers that have not said who they are.
     pub(super) greetings: Arc<Semaphore>,
     stops: Arc<Semaphore>,
-    state: Mutex<State>,
+    state: Mutex<RunnerState>,
 }
 
 impl Runner {
     pub(super) fn new(record: RunnerRecord, tree: ProcessTree) -> Self {
-        let state = State::new(record.folder.join(super::SPILL_FILE));
+        let state = RunnerState::new(record.folder.join(super::SPILL_FILE));
         Self {
             record,
             tree,
@@ -48,12 +48,15 @@ impl Runner {
         }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, RunnerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the agent, once; gives what the first launch came to.
-    pub(super) fn launch_once(self: &Arc<Self>, launch: Launch) -> Result<ProcessKey, String> {
+    pub(super) fn launch_once(
+        self: &Arc<Self>,
+        launch: LaunchRequest,
+    ) -> Result<ProcessKey, String> {
         let (came_to, stopped) = {
             let state = self.state();
             (state.launched.clone(), state.stopped)
@@ -64,7 +67,7 @@ impl Runner {
         let launched = if stopped {
             Err("the agent was told to stop before it was started".to_owned())
         } else {
-            Agent::launch(self, launch)
+            LaunchedAgent::launch(self, launch)
         };
         let came_to = launched.as_ref().map(|agent| agent.key());
         let came_to = came_to.map_err(Clone::clone);
@@ -87,7 +90,7 @@ impl Runner {
             let mut state = self.state();
             state.stopped = true;
             if state.launched.is_none() {
-                state.over(ProcessExit::default(), None);
+                state.set_exited(ProcessExit::default(), None);
             }
             state.agent.clone()
         };
@@ -119,7 +122,7 @@ impl Runner {
     pub(super) fn queue_items(
         &self,
         host: u64,
-        items: Vec<Item>,
+        items: Vec<WriteHeader>,
         body: &[u8],
     ) -> Result<(), String> {
         let over = {
@@ -134,7 +137,7 @@ impl Runner {
     }
 
     /// The next item to write, after what need not be written was answered.
-    pub(super) fn next_item(&self) -> Option<Queued> {
+    pub(super) fn next_item(&self) -> Option<QueuedWrite> {
         let mut answers = Vec::new();
         let mut state = self.state();
         let item = state.items.next(&mut answers);
@@ -142,7 +145,7 @@ impl Runner {
         item
     }
 
-    pub(super) fn item_written(&self, item: Queued, whole: bool) {
+    pub(super) fn item_written(&self, item: QueuedWrite, whole: bool) {
         let mut state = self.state();
         let told = state.items.written(item, whole);
         answer(&mut state, vec![told]);
@@ -162,7 +165,7 @@ impl Runner {
             None => limits::RUNNER_LAUNCH_MS.min(self.record.patience_ms),
             Some(_) => self.record.patience_ms,
         };
-        (!state.has_host()).then(|| state.alone_since + Duration::from_millis(patience))
+        (!state.has_host()).then(|| state.hostless_since + Duration::from_millis(patience))
     }
 
     /// Leaves what the next host has to know. `why` is why the runner ended its agent.
@@ -174,7 +177,7 @@ impl Runner {
             _ => None,
         };
         let from = state.backlog.from();
-        let head = Head {
+        let head = ExitReportHeader {
             from,
             bytes: state.backlog.end() - from,
             exit,
@@ -192,8 +195,8 @@ impl Runner {
     }
 }
 
-fn answer(state: &mut State, answers: Vec<Answer>) {
+fn answer(state: &mut RunnerState, answers: Vec<QueuedReply>) {
     for (host, told) in answers {
-        state.tell(host, &told, &[], None);
+        state.send_to(host, &told, &[], None);
     }
 }

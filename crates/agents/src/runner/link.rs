@@ -25,7 +25,7 @@ use std::time::Duration;
 use countersign_core::event::ProcessKey;
 use tokio::sync::{mpsc, oneshot};
 
-use super::wire::{Launch, ShellCall, ShellFailure, ToHost, ToRunner};
+use super::wire::{LaunchRequest, ShellCall, ShellFailure, ToHost, ToRunner};
 use crate::adapter::{AgentWrite, ProcessExit, WriteId};
 use ended_link::EndedLink;
 use outbox::LinkOutbox;
@@ -173,7 +173,7 @@ impl LinkSender {
         let LinkKind::Live(outbox) = &self.0 else {
             return Err(LaunchRefused("the agent's runner has gone".to_owned()));
         };
-        let launch = ToRunner::Launch(Launch {
+        let launch = ToRunner::Launch(LaunchRequest {
             program,
             args,
             cwd,
@@ -220,7 +220,7 @@ impl LinkSender {
     pub(super) async fn call(
         &self,
         call: ShellCall,
-    ) -> Result<(super::wire::ShellDone, Vec<u8>), ShellFailure> {
+    ) -> Result<(super::wire::ShellReply, Vec<u8>), ShellFailure> {
         let lost = |error: WriteError| ShellFailure::Failed(error.to_string());
         let LinkKind::Live(outbox) = &self.0 else {
             return Err(lost(WriteError::Gone));

@@ -17,8 +17,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::hub::Runner;
-use super::socket::{self, Socket};
-use super::{FILES, RECORD_FILE, RunnerRecord, agent, hosts, peers};
+use super::socket::{self, RunnerSocket};
+use super::{FILES, RECORD_FILE, RunnerRecord, agent, host_connection, peers};
 use crate::spawn_hooks::RunnerParent;
 use crate::tree::{ProcessTree, children};
 
@@ -65,7 +65,10 @@ pub async fn run(folder: &Path) -> Result<(), RunnerFailure> {
     let prepared = prepare(folder);
     let line = match &prepared {
         Ok(_) => "listening\n".to_owned(),
-        Err(failure) => format!("failed: {}\n", agent::in_words(failure).replace('\n', " ")),
+        Err(failure) => format!(
+            "failed: {}\n",
+            agent::describe_error(failure).replace('\n', " ")
+        ),
     };
     // Whoever started it may have gone; the next host finds it.
     drop(io::stdout().write_all(line.as_bytes()));
@@ -75,16 +78,16 @@ pub async fn run(folder: &Path) -> Result<(), RunnerFailure> {
         what: "leave the standard streams",
         source,
     })?;
-    life.live().await
+    life.run_to_end().await
 }
 
-struct Life {
+struct RunnerLoop {
     runner: Arc<Runner>,
-    socket: Socket,
-    signals: Signals,
+    socket: RunnerSocket,
+    signals: RunnerSignals,
 }
 
-struct Signals {
+struct RunnerSignals {
     child: Signal,
     end: Signal,
     interrupt: Signal,
@@ -92,7 +95,7 @@ struct Signals {
     _hang_up: Signal,
 }
 
-impl Signals {
+impl RunnerSignals {
     fn new() -> io::Result<Self> {
         Ok(Self {
             child: signal(SignalKind::child())?,
@@ -103,7 +106,7 @@ impl Signals {
     }
 }
 
-fn prepare(folder: &Path) -> Result<Life, RunnerFailure> {
+fn prepare(folder: &Path) -> Result<RunnerLoop, RunnerFailure> {
     let system = |what| move |source: io::Error| RunnerFailure::System { what, source };
     let record = read_record(folder).map_err(|source| RunnerFailure::Record {
         folder: folder.to_owned(),
@@ -118,11 +121,11 @@ fn prepare(folder: &Path) -> Result<Life, RunnerFailure> {
     become_reaper().map_err(system("adopt what the agent leaves"))?;
     // No folder is kept busy by us.
     std::env::set_current_dir("/").map_err(system("leave the folder it was started in"))?;
-    let signals = Signals::new().map_err(system("listen to signals"))?;
-    let socket = Socket::bind(&record.sockets).map_err(RunnerFailure::Socket)?;
+    let signals = RunnerSignals::new().map_err(system("listen to signals"))?;
+    let socket = RunnerSocket::bind(&record.sockets).map_err(RunnerFailure::Socket)?;
     let tree = ProcessTree::from_record(&record.tree, ward);
     let runner = Arc::new(Runner::new(record, tree));
-    Ok(Life {
+    Ok(RunnerLoop {
         runner,
         socket,
         signals,
@@ -162,83 +165,85 @@ fn leave_stdio() -> io::Result<()> {
 }
 
 /// What ends a runner.
-enum End {
+enum RunnerEnd {
     Bye,
     NeverUsed,
     NobodyHome,
     Told,
 }
 
-impl Life {
-    async fn live(mut self) -> Result<(), RunnerFailure> {
+impl RunnerLoop {
+    async fn run_to_end(mut self) -> Result<(), RunnerFailure> {
         let end = self.wait_for_end().await;
         self.socket.remove();
         {
             let mut state = self.runner.state();
             state.ending = true;
-            state.leave_host();
+            state.drop_host();
         }
         let grace = match end {
-            End::Bye | End::NeverUsed => Duration::ZERO,
-            End::NobodyHome | End::Told => Duration::from_millis(limits::RUNNER_GRACE_MS),
+            RunnerEnd::Bye | RunnerEnd::NeverUsed => Duration::ZERO,
+            RunnerEnd::NobodyHome | RunnerEnd::Told => {
+                Duration::from_millis(limits::RUNNER_GRACE_MS)
+            }
         };
         let ended_by_us = !self.runner.agent_over.is_cancelled();
         self.end_agent(grace).await;
         match end {
-            End::Bye | End::NeverUsed => {
-                clear(&self.runner.record.folder);
+            RunnerEnd::Bye | RunnerEnd::NeverUsed => {
+                remove_files(&self.runner.record.folder);
                 Ok(())
             }
-            End::NobodyHome => {
-                let why = in_minutes(self.runner.record.patience_ms);
-                self.leave_words(ended_by_us.then_some(why)).await
+            RunnerEnd::NobodyHome => {
+                let why = describe_patience(self.runner.record.patience_ms);
+                self.leave_exit_report(ended_by_us.then_some(why)).await
             }
-            End::Told => {
+            RunnerEnd::Told => {
                 let why = "the runner was told to end".to_owned();
-                self.leave_words(ended_by_us.then_some(why)).await
+                self.leave_exit_report(ended_by_us.then_some(why)).await
             }
         }
     }
 
-    async fn wait_for_end(&mut self) -> End {
+    async fn wait_for_end(&mut self) -> RunnerEnd {
         let every = Duration::from_millis(limits::RUNNER_SOCKET_CHECK_MS);
         let mut look = interval(every);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let alone = self.runner.state().alone.clone();
+        let alone = self.runner.state().host_lost.clone();
         loop {
             let deadline = self.runner.deadline();
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 let launched = self.runner.state().launched.is_some();
                 return if launched {
-                    End::NobodyHome
+                    RunnerEnd::NobodyHome
                 } else {
-                    End::NeverUsed
+                    RunnerEnd::NeverUsed
                 };
             }
             // Far away where there is a host: it is looked at again when the host has gone.
             let deadline = deadline.unwrap_or_else(|| Instant::now() + every);
             tokio::select! {
-                () = self.runner.bye.cancelled() => return End::Bye,
-                _ = self.signals.end.recv() => return End::Told,
-                _ = self.signals.interrupt.recv() => return End::Told,
+                () = self.runner.bye.cancelled() => return RunnerEnd::Bye,
+                _ = self.signals.end.recv() => return RunnerEnd::Told,
+                _ = self.signals.interrupt.recv() => return RunnerEnd::Told,
                 _ = self.signals.child.recv() => reap(&self.runner.tree),
                 accepted = self.socket.listener.accept() => match accepted {
-                    Ok((stream, _)) => greet(&self.runner, stream),
+                    Ok((stream, _)) => serve_caller(&self.runner, stream),
                     // Out of descriptors, most likely: not to be tried again at once.
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                 },
-                _ = look.tick() => self.look_at_socket(),
+                _ = look.tick() => self.rebind_if_gone(),
                 () = alone.notified() => {}
                 () = sleep_until(deadline) => {}
             }
         }
     }
 
-    fn look_at_socket(&mut self) {
+    fn rebind_if_gone(&mut self) {
         if self.socket.is_there() {
             return;
         }
-        match Socket::bind(&self.runner.record.sockets) {
+        match RunnerSocket::bind(&self.runner.record.sockets) {
             Ok(socket) => self.socket = socket,
             Err(words) => tracing::warn!("{words}"),
         }
@@ -267,11 +272,11 @@ impl Life {
     }
 
     /// On a full disk it is tried for a while: somebody may make room.
-    async fn leave_words(&self, why: Option<String>) -> Result<(), RunnerFailure> {
+    async fn leave_exit_report(&self, why: Option<String>) -> Result<(), RunnerFailure> {
         let folder = &self.runner.record.folder;
         let mut tries = 1;
         while let Err(source) = self.runner.write_exit_report(why.clone()) {
-            if tries == limits::RUNNER_LAST_WORDS_TRIES {
+            if tries == limits::RUNNER_EXIT_REPORT_TRIES {
                 return Err(RunnerFailure::ExitReport {
                     folder: folder.clone(),
                     source,
@@ -285,7 +290,7 @@ impl Life {
     }
 }
 
-fn greet(runner: &Arc<Runner>, stream: UnixStream) {
+fn serve_caller(runner: &Arc<Runner>, stream: UnixStream) {
     let Ok(turn) = runner.greetings.clone().try_acquire_owned() else {
         return;
     };
@@ -294,15 +299,15 @@ fn greet(runner: &Arc<Runner>, stream: UnixStream) {
     let runner = runner.clone();
     tasks.clone().spawn(async move {
         match checked {
-            Ok(()) => hosts::serve(runner, stream, turn).await,
-            Err(why) => hosts::refuse(&mut stream.into_split().1, why).await,
+            Ok(()) => host_connection::serve(runner, stream, turn).await,
+            Err(why) => host_connection::refuse(&mut stream.into_split().1, why).await,
         }
     });
 }
 
-/// Takes away what ended and was left to us. What we started ourselves is its [`Child`]'s to reap.
+/// Takes away what ended and was left to us. What we started ourselves is its [`ChildHandle`]'s to reap.
 ///
-/// [`Child`]: crate::child::Child
+/// [`ChildHandle`]: crate::child::ChildHandle
 fn reap(tree: &ProcessTree) {
     for (pid, stat) in children() {
         let key = countersign_core::event::ProcessKey {
@@ -322,14 +327,14 @@ fn reap(tree: &ProcessTree) {
 }
 
 /// Only what a runner's folder holds: it may not be the folder it should be.
-fn clear(folder: &Path) {
+fn remove_files(folder: &Path) {
     for name in FILES {
         drop(fs::remove_file(folder.join(name)));
     }
     drop(fs::remove_dir(folder));
 }
 
-fn in_minutes(patience_ms: u64) -> String {
+fn describe_patience(patience_ms: u64) -> String {
     let (count, unit) = match patience_ms / 60_000 {
         0 => (patience_ms.div_ceil(1_000), "second"),
         minutes => (minutes, "minute"),

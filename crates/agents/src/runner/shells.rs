@@ -3,7 +3,7 @@
 use std::io;
 
 use super::link::LinkSender;
-use super::wire::{ShellCall, ShellDone, ShellFailure};
+use super::wire::{ShellCall, ShellFailure, ShellReply};
 use crate::adapter::ProcessExit;
 use crate::shells::{
     CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput,
@@ -19,7 +19,7 @@ impl RunnerShells {
         Self(line)
     }
 
-    async fn call(&self, call: ShellCall, what: &str) -> Result<(ShellDone, Vec<u8>), ShellError> {
+    async fn call(&self, call: ShellCall, what: &str) -> Result<(ShellReply, Vec<u8>), ShellError> {
         self.0.call(call).await.map_err(|failure| match failure {
             ShellFailure::NotFound(terminal) => ShellError::NotFound(TerminalId::new(terminal)),
             ShellFailure::NotPermitted(words) => ShellError::NotPermitted(words),
@@ -38,7 +38,7 @@ impl RunnerShells {
             output_bytes_max: spec.output_bytes_max,
         };
         match self.call(call, what).await? {
-            (ShellDone::Created { terminal }, _) => Ok(TerminalId::new(terminal)),
+            (ShellReply::Created { terminal }, _) => Ok(TerminalId::new(terminal)),
             (other, _) => Err(unexpected(what, &other)),
         }
     }
@@ -47,7 +47,7 @@ impl RunnerShells {
         let what = "read the terminal";
         let terminal = terminal.as_str().to_owned();
         match self.call(ShellCall::Output { terminal }, what).await? {
-            (ShellDone::Output { truncated, exit }, text) => Ok(TerminalOutput {
+            (ShellReply::Output { truncated, exit }, text) => Ok(TerminalOutput {
                 text: to_text(text),
                 truncated,
                 exit,
@@ -60,14 +60,14 @@ impl RunnerShells {
         let what = "wait for the command";
         let terminal = terminal.as_str().to_owned();
         match self.call(ShellCall::WaitForExit { terminal }, what).await? {
-            (ShellDone::Exited { exit }, _) => Ok(exit),
+            (ShellReply::Exited { exit }, _) => Ok(exit),
             (other, _) => Err(unexpected(what, &other)),
         }
     }
 
     async fn finish(&self, call: ShellCall, what: &str) -> Result<(), ShellError> {
         match self.call(call, what).await? {
-            (ShellDone::Done, _) => Ok(()),
+            (ShellReply::Done, _) => Ok(()),
             (other, _) => Err(unexpected(what, &other)),
         }
     }
@@ -102,7 +102,7 @@ fn to_text(bytes: Vec<u8>) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-fn unexpected(what: &str, done: &ShellDone) -> ShellError {
+fn unexpected(what: &str, done: &ShellReply) -> ShellError {
     failed(what, format!("the runner answered {done:?}"))
 }
 

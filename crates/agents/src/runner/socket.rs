@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct RunnerSocket {
     pub(super) listener: UnixListener,
     path: PathBuf,
     /// Its device and its number there.
     place: (u64, u64),
 }
 
-impl Socket {
+impl RunnerSocket {
     /// At the first path that can be had. Fails with words about each.
     pub(super) fn bind(paths: &[PathBuf]) -> Result<Self, String> {
         let mut words = Vec::new();

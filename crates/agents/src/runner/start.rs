@@ -19,10 +19,10 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::{RunnerRecord, folder};
-use crate::child::Child;
-use crate::lines::Cutter;
+use crate::child::ChildHandle;
+use crate::lines::LogSplitter;
 use crate::spawn_hooks::{self, ChildSetup};
-use crate::stream::Source;
+use crate::stream::FdReader;
 use crate::tree::TreeError;
 
 /// What a runner says when it can be reached, and what it begins with when it never will be.
@@ -113,13 +113,13 @@ pub async fn start(spec: &RunnerStartSpec) -> Result<RunnerProcess, RunnerStartE
         folder: record.folder.clone(),
         source,
     };
-    folder::make(record).map_err(in_folder)?;
+    folder::create(record).map_err(in_folder)?;
     let (child, stdout) = spawn(spec).map_err(|source| RunnerStartError::Program {
         program: spec.command.first().map(PathBuf::from).unwrap_or_default(),
         source,
     })?;
     let key = child.key();
-    let noted = folder::note_runner(record, key).map_err(in_folder);
+    let noted = folder::write_runner_key(record, key).map_err(in_folder);
     let listens = match noted {
         Ok(()) => wait_until_listening(record, &stdout).await,
         Err(error) => Err(error),
@@ -131,14 +131,14 @@ pub async fn start(spec: &RunnerStartSpec) -> Result<RunnerProcess, RunnerStartE
     listens.map(|()| RunnerProcess { key })
 }
 
-fn spawn(spec: &RunnerStartSpec) -> io::Result<(Child, Source)> {
+fn spawn(spec: &RunnerStartSpec) -> io::Result<(ChildHandle, FdReader)> {
     let mut command = build(spec)?;
-    spawn_hooks::place(&mut command, ChildSetup::default());
+    spawn_hooks::apply(&mut command, ChildSetup::default());
     let mut started = command.spawn()?;
-    let child = Child::watch(&started, &TaskTracker::new());
+    let child = ChildHandle::watch(&started, &TaskTracker::new());
     let absent = || io::Error::other("its output is missing");
     let stdout = started.stdout.take().ok_or_else(absent);
-    let source = stdout.and_then(|stdout| Source::new(OwnedFd::from(stdout)));
+    let source = stdout.and_then(|stdout| FdReader::new(OwnedFd::from(stdout)));
     match source {
         Ok(source) => Ok((child, source)),
         Err(error) => {
@@ -173,10 +173,10 @@ fn build(spec: &RunnerStartSpec) -> io::Result<Command> {
 
 async fn wait_until_listening(
     record: &RunnerRecord,
-    stdout: &Source,
+    stdout: &FdReader,
 ) -> Result<(), RunnerStartError> {
     let limit = Duration::from_millis(limits::LINK_CONNECT_MS);
-    let (what, said) = match timeout(limit, hear_line(stdout)).await {
+    let (what, said) = match timeout(limit, read_first_line(stdout)).await {
         Ok(line) if line == LISTENING => return Ok(()),
         Ok(line) => ("did not begin", line),
         Err(_) => ("did not begin in time", String::new()),
@@ -193,13 +193,13 @@ async fn wait_until_listening(
 }
 
 /// The first line, as far as it goes.
-async fn hear_line(stdout: &Source) -> String {
-    let mut cutter = Cutter::new(limits::AGENT_LOG_LINE_BYTES_MAX);
+async fn read_first_line(stdout: &FdReader) -> String {
+    let mut cutter = LogSplitter::new(limits::AGENT_LOG_LINE_BYTES_MAX);
     let mut buffer = [0; 256];
     while let Ok(read) = stdout.read(&mut buffer).await
         && read > 0
     {
-        if let Some(line) = cutter.take(&mut &buffer[..read]) {
+        if let Some(line) = cutter.next_piece(&mut &buffer[..read]) {
             return line;
         }
     }
@@ -213,6 +213,6 @@ pub async fn end_orphan(
     record: &RunnerRecord,
     runner: Option<ProcessKey>,
 ) -> Result<usize, TreeError> {
-    let runner = runner.or_else(|| folder::find_runner(record));
+    let runner = runner.or_else(|| folder::read_runner_key(record));
     record.tree.sweep(runner).await
 }

@@ -15,37 +15,37 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::agent::Agent;
-use super::backlog::{Backlog, Bounds};
+use super::agent::LaunchedAgent;
+use super::backlog::{BacklogBounds, OutputBacklog};
 use super::frame::encode;
-use super::items::Items;
 use super::used_ids::UsedIds;
 use super::wire::{ToHost, VERSION, VERSION_OLDEST};
+use super::write_queue::WriteQueue;
 use crate::adapter::ProcessExit;
 
 /// What one frame holds of what the agent said.
 const OUTPUT_CHUNK: usize = 64 * 1024;
 
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) backlog: Backlog,
-    pub(super) items: Items,
+pub(super) struct RunnerState {
+    pub(super) backlog: OutputBacklog,
+    pub(super) items: WriteQueue,
     pub(super) claimed: UsedIds,
     /// What a launch came to.
     pub(super) launched: Option<Result<ProcessKey, String>>,
-    pub(super) agent: Option<Arc<Agent>>,
+    pub(super) agent: Option<Arc<LaunchedAgent>>,
     /// Nothing is started any more.
     pub(super) stopped: bool,
     /// The runner ends and takes no host in any more.
     pub(super) ending: bool,
     pub(super) exited: Option<(ProcessExit, Option<String>)>,
     pub(super) log: String,
-    pub(super) alone_since: Instant,
+    pub(super) hostless_since: Instant,
     /// There may be room for more of what the agent says.
     pub(super) room: Arc<Notify>,
     /// The host has gone.
-    pub(super) alone: Arc<Notify>,
-    host: Option<Host>,
+    pub(super) host_lost: Arc<Notify>,
+    host: Option<ConnectedHost>,
     hosts: u64,
     /// Why no host can go on from here, if none can.
     broken: Option<String>,
@@ -53,7 +53,7 @@ pub(super) struct State {
 
 /// The host of the moment, from its own side.
 #[derive(Clone, Debug)]
-pub(super) struct Joined {
+pub(super) struct HostHandle {
     pub(super) number: u64,
     /// There may be something to send.
     pub(super) wake: Arc<Notify>,
@@ -66,9 +66,9 @@ pub(super) struct Joined {
 }
 
 #[derive(Debug)]
-struct Host {
-    joined: Joined,
-    frames: VecDeque<Frame>,
+struct ConnectedHost {
+    joined: HostHandle,
+    frames: VecDeque<QueuedFrame>,
     /// How much of what the agent said is on its way.
     sent: u64,
     told_exit: bool,
@@ -79,14 +79,14 @@ struct Host {
 }
 
 #[derive(Debug)]
-struct Frame {
+struct QueuedFrame {
     bytes: Vec<u8>,
     _room: Option<OwnedSemaphorePermit>,
 }
 
 /// What a host's connection does next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum SendStep {
     Send(Vec<u8>),
     Wait,
     Leave,
@@ -94,22 +94,22 @@ pub(super) enum Next {
 
 /// What a host says first.
 #[derive(Debug)]
-pub(super) struct Greeting {
+pub(super) struct HostHello {
     pub(super) oldest: u32,
     pub(super) newest: u32,
     pub(super) heard: u64,
     pub(super) open: Vec<u64>,
 }
 
-impl State {
+impl RunnerState {
     pub(super) fn new(spill: std::path::PathBuf) -> Self {
-        let bounds = Bounds {
+        let bounds = BacklogBounds {
             memory: limits::RUNNER_BYTES_HELD,
             file: limits::RUNNER_SPILL_BYTES_MAX,
         };
         Self {
-            backlog: Backlog::new(spill, bounds),
-            items: Items::default(),
+            backlog: OutputBacklog::new(spill, bounds),
+            items: WriteQueue::default(),
             claimed: UsedIds::default(),
             launched: None,
             agent: None,
@@ -117,9 +117,9 @@ impl State {
             ending: false,
             exited: None,
             log: String::new(),
-            alone_since: Instant::now(),
+            hostless_since: Instant::now(),
             room: Arc::default(),
-            alone: Arc::default(),
+            host_lost: Arc::default(),
             host: None,
             hosts: 0,
             broken: None,
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// Takes a host in, in the place of any other. Refuses one that cannot go on from here.
-    pub(super) fn welcome(&mut self, greeting: &Greeting) -> Result<Joined, String> {
+    pub(super) fn welcome(&mut self, greeting: &HostHello) -> Result<HostHandle, String> {
         let version = choose_version(greeting)?;
         if self.ending {
             return Err("the runner is ending".to_owned());
@@ -144,16 +144,16 @@ impl State {
                 kept.end()
             ));
         }
-        self.leave_host();
+        self.drop_host();
         self.hosts += 1;
-        let joined = Joined {
+        let joined = HostHandle {
             number: self.hosts,
             wake: Arc::default(),
             over: CancellationToken::new(),
             calls: Arc::new(Semaphore::new(limits::RUNNER_CALLS_MAX)),
             long: Arc::new(Semaphore::new(1)),
         };
-        self.host = Some(Host {
+        self.host = Some(ConnectedHost {
             joined: joined.clone(),
             frames: VecDeque::new(),
             sent: greeting.heard,
@@ -161,30 +161,30 @@ impl State {
             left_out: 0,
             refused: false,
         });
-        self.committed(greeting.heard, &greeting.open);
+        self.release_committed(greeting.heard, &greeting.open);
         let hello = ToHost::Hello {
             version,
             agent: self.launched.clone().and_then(Result::ok),
             log: self.log.clone(),
         };
-        self.tell(joined.number, &hello, &[], None);
+        self.send_to(joined.number, &hello, &[], None);
         Ok(joined)
     }
 
     /// Whoever is the host is it no longer.
-    pub(super) fn leave_host(&mut self) {
+    pub(super) fn drop_host(&mut self) {
         if let Some(host) = self.host.take() {
             host.joined.over.cancel();
         }
-        self.alone_since = Instant::now();
-        self.alone.notify_one();
+        self.hostless_since = Instant::now();
+        self.host_lost.notify_one();
         self.room.notify_one();
     }
 
     /// A connection ended; nothing if another host came meanwhile.
-    pub(super) fn lost(&mut self, number: u64) {
+    pub(super) fn disconnect(&mut self, number: u64) {
         if self.is_host(number) {
-            self.leave_host();
+            self.drop_host();
         }
     }
 
@@ -198,7 +198,7 @@ impl State {
     }
 
     /// Queues words for that host, if it still is the host.
-    pub(super) fn tell(
+    pub(super) fn send_to(
         &mut self,
         number: u64,
         head: &ToHost,
@@ -214,23 +214,23 @@ impl State {
         };
         match encode(head, body) {
             Ok(bytes) if host.frames.len() < limits::RUNNER_FRAMES_QUEUED => {
-                host.frames.push_back(Frame { bytes, _room: room });
+                host.frames.push_back(QueuedFrame { bytes, _room: room });
                 host.joined.wake.notify_one();
             }
-            _ => self.leave_host(),
+            _ => self.drop_host(),
         }
     }
 
     /// The host of the moment is told.
-    pub(super) fn tell_host(&mut self, head: &ToHost) {
+    pub(super) fn send_to_current(&mut self, head: &ToHost) {
         if let Some(number) = self.host.as_ref().map(|host| host.joined.number) {
-            self.tell(number, head, &[], None);
+            self.send_to(number, head, &[], None);
         }
     }
 
     /// The host did what it may not; it is told and left.
     pub(super) fn refuse(&mut self, number: u64, why: String) {
-        self.tell(number, &ToHost::Refused { why }, &[], None);
+        self.send_to(number, &ToHost::Refused { why }, &[], None);
         if let Some(host) = self
             .host
             .as_mut()
@@ -241,57 +241,57 @@ impl State {
     }
 
     /// What that host is sent next.
-    pub(super) fn next(&mut self, number: u64) -> io::Result<Next> {
+    pub(super) fn next(&mut self, number: u64) -> io::Result<SendStep> {
         let Some(host) = self
             .host
             .as_mut()
             .filter(|host| host.joined.number == number)
         else {
-            return Ok(Next::Leave);
+            return Ok(SendStep::Leave);
         };
         if let Some(frame) = host.frames.pop_front() {
-            return Ok(Next::Send(frame.bytes));
+            return Ok(SendStep::Send(frame.bytes));
         }
         if host.refused {
-            return Ok(Next::Leave);
+            return Ok(SendStep::Leave);
         }
         if host.left_out > 0 {
             let text = format!("({} pieces of the log are left out here)", host.left_out);
             host.left_out = 0;
-            return encode(&ToHost::Log { text }, &[]).map(Next::Send);
+            return encode(&ToHost::Log { text }, &[]).map(SendStep::Send);
         }
         if host.sent < self.backlog.end() {
             let body = match self.backlog.read_from(host.sent, OUTPUT_CHUNK) {
                 Ok(body) => body,
-                Err(error) => return self.end_hearing(&error),
+                Err(error) => return self.break_link(&error),
             };
             let output = ToHost::Output { at: host.sent };
             host.sent += body.len() as u64;
             self.room.notify_one();
-            return encode(&output, &body).map(Next::Send);
+            return encode(&output, &body).map(SendStep::Send);
         }
         match &self.exited {
             Some((exit, why)) if !host.told_exit => {
                 host.told_exit = true;
                 let (exit, why) = (exit.clone(), why.clone());
-                encode(&ToHost::Exited { exit, why }, &[]).map(Next::Send)
+                encode(&ToHost::Exited { exit, why }, &[]).map(SendStep::Send)
             }
-            _ => Ok(Next::Wait),
+            _ => Ok(SendStep::Wait),
         }
     }
 
     /// What the agent said is not there any more: no host can go on from here.
-    fn end_hearing(&mut self, error: &io::Error) -> io::Result<Next> {
+    fn break_link(&mut self, error: &io::Error) -> io::Result<SendStep> {
         let why = format!("what the agent said cannot be read back: {error}");
         self.broken = Some(why.clone());
         if let Some(host) = &mut self.host {
             host.refused = true;
         }
-        encode(&ToHost::Refused { why }, &[]).map(Next::Send)
+        encode(&ToHost::Refused { why }, &[]).map(SendStep::Send)
     }
 
     /// The agent said something.
-    pub(super) fn said(&mut self, bytes: &[u8]) {
+    pub(super) fn append_output(&mut self, bytes: &[u8]) {
         self.backlog.append(bytes);
         self.wake_host();
     }
@@ -310,7 +310,7 @@ impl State {
     }
 
     /// The agent wrote something for its log.
-    pub(super) fn logged(&mut self, text: String) {
+    pub(super) fn append_log(&mut self, text: String) {
         keep_tail(&mut self.log, &text);
         let Some(host) = &mut self.host else {
             return;
@@ -319,7 +319,7 @@ impl State {
             host.left_out += 1;
             return;
         }
-        self.tell_host(&ToHost::Log { text });
+        self.send_to_current(&ToHost::Log { text });
     }
 
     /// The host committed everything up to there. It cannot have committed what it was not sent.
@@ -338,14 +338,14 @@ impl State {
                 Err("the host committed what it was not sent".to_owned())
             }
             Some(_) => {
-                self.committed(through, open);
+                self.release_committed(through, open);
                 Ok(())
             }
             None => Ok(()),
         }
     }
 
-    fn committed(&mut self, through: u64, open: &[u64]) {
+    fn release_committed(&mut self, through: u64, open: &[u64]) {
         self.backlog.release(through);
         self.items.forget(through, open);
         self.claimed.forget(through, open);
@@ -353,7 +353,7 @@ impl State {
     }
 
     /// Everything the agent said is known, and it is over.
-    pub(super) fn over(&mut self, exit: ProcessExit, why: Option<String>) {
+    pub(super) fn set_exited(&mut self, exit: ProcessExit, why: Option<String>) {
         self.exited = Some((exit, why));
         self.wake_host();
     }
@@ -365,7 +365,7 @@ impl State {
     }
 }
 
-fn choose_version(greeting: &Greeting) -> Result<u32, String> {
+fn choose_version(greeting: &HostHello) -> Result<u32, String> {
     let version = greeting.newest.min(VERSION);
     if version < greeting.oldest.max(VERSION_OLDEST) {
         return Err(format!(

@@ -18,7 +18,7 @@ pub(super) struct UsedIds {
 
 impl UsedIds {
     /// What was meant, if the name is taken; empty if that was forgotten.
-    pub(super) fn find(&self, name: &WriteId) -> Option<&str> {
+    pub(super) fn find_kind(&self, name: &WriteId) -> Option<&str> {
         match name {
             WriteId::Line(line) => match self.lines.get(line) {
                 Some(meaning) => Some(meaning),
@@ -36,7 +36,7 @@ impl UsedIds {
     }
 
     /// Takes a name that is free.
-    pub(super) fn take(&mut self, name: WriteId, meaning: String) {
+    pub(super) fn insert(&mut self, name: WriteId, meaning: String) {
         match name {
             WriteId::Line(line) => drop(self.lines.insert(line, meaning)),
             WriteId::Own(kind, number) => drop(self.own.insert(kind, (number, meaning))),
@@ -84,32 +84,32 @@ mod tests {
 
     fn names() -> UsedIds {
         let mut names = UsedIds::default();
-        names.take(WriteId::Line(10), "allow".to_owned());
-        names.take(WriteId::Line(20), "deny".to_owned());
-        names.take(own("prompt", 1), "one".to_owned());
-        names.take(own("prompt", 2), "two".to_owned());
+        names.insert(WriteId::Line(10), "allow".to_owned());
+        names.insert(WriteId::Line(20), "deny".to_owned());
+        names.insert(own("prompt", 1), "one".to_owned());
+        names.insert(own("prompt", 2), "two".to_owned());
         names
     }
 
     #[test]
     fn a_name_is_taken_with_its_meaning() {
         let names = names();
-        assert_eq!(names.find(&WriteId::Line(10)), Some("allow"));
-        assert_eq!(names.find(&WriteId::Line(11)), None);
-        assert_eq!(names.find(&own("prompt", 1)), Some(""));
-        assert_eq!(names.find(&own("prompt", 2)), Some("two"));
-        assert_eq!(names.find(&own("prompt", 3)), None);
-        assert_eq!(names.find(&own("mode", 0)), None);
+        assert_eq!(names.find_kind(&WriteId::Line(10)), Some("allow"));
+        assert_eq!(names.find_kind(&WriteId::Line(11)), None);
+        assert_eq!(names.find_kind(&own("prompt", 1)), Some(""));
+        assert_eq!(names.find_kind(&own("prompt", 2)), Some("two"));
+        assert_eq!(names.find_kind(&own("prompt", 3)), None);
+        assert_eq!(names.find_kind(&own("mode", 0)), None);
     }
 
     #[test]
     fn what_is_over_is_forgotten_and_stays_taken() {
         let mut names = names();
         names.forget(25, &[20, 24]);
-        assert_eq!(names.find(&WriteId::Line(10)), Some(""));
-        assert_eq!(names.find(&WriteId::Line(20)), Some("deny"));
-        assert_eq!(names.find(&WriteId::Line(24)), None);
-        assert_eq!(names.find(&WriteId::Line(26)), None);
+        assert_eq!(names.find_kind(&WriteId::Line(10)), Some(""));
+        assert_eq!(names.find_kind(&WriteId::Line(20)), Some("deny"));
+        assert_eq!(names.find_kind(&WriteId::Line(24)), None);
+        assert_eq!(names.find_kind(&WriteId::Line(26)), None);
         let kept = [
             (WriteId::Line(20), "deny".to_owned()),
             (own("prompt", 2), "two".to_owned()),

@@ -36,10 +36,10 @@ pub(super) enum ToRunner {
         open: Vec<u64>,
     },
     /// Start the agent, once.
-    Launch(Launch),
+    Launch(LaunchRequest),
     /// Write these to the agent, in order, each unless it was written before. The body holds their
     /// bytes one after the other.
-    Write { items: Vec<Item> },
+    Write { items: Vec<WriteHeader> },
     /// Everything up to there is committed and need not be kept; `open` as in `Hello`.
     Committed { through: u64, open: Vec<u64> },
     /// Something is about to be done that must not be done twice.
@@ -88,7 +88,7 @@ pub(super) enum ToHost {
     Written {
         name: WriteId,
         meaning: String,
-        outcome: Outcome,
+        outcome: WriteStatus,
     },
     Claimed {
         id: u64,
@@ -96,7 +96,7 @@ pub(super) enum ToHost {
     },
     Shell {
         id: u64,
-        result: Result<ShellDone, ShellFailure>,
+        result: Result<ShellReply, ShellFailure>,
     },
     /// The agent's process is gone, and everything it started. All it said was sent before this.
     Exited {
@@ -108,7 +108,7 @@ pub(super) enum ToHost {
 
 /// What to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Launch {
+pub(super) struct LaunchRequest {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) cwd: PathBuf,
@@ -118,7 +118,7 @@ pub(super) struct Launch {
 
 /// One thing to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Item {
+pub(super) struct WriteHeader {
     pub(super) name: WriteId,
     /// A word for whoever asks later what was written.
     pub(super) meaning: String,
@@ -129,7 +129,7 @@ pub(super) struct Item {
 /// What became of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
+pub(super) enum WriteStatus {
     /// All of it is in the pipe.
     Written,
     /// The agent went away first; some of it may be in the pipe.
@@ -167,7 +167,7 @@ pub(super) enum ShellCall {
 /// What a call came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "done", rename_all = "snake_case")]
-pub(super) enum ShellDone {
+pub(super) enum ShellReply {
     Created {
         terminal: String,
     },

@@ -5,25 +5,25 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::play::{Flow, Stage, tool_call};
 use super::script::{AskPlacement, OptionKind, ScriptedAsk, ScriptedTool};
+use super::session::{ScriptSession, TurnFlow, tool_call};
 
-impl Stage {
-    pub(super) async fn parallel(&self, asks: &[ScriptedAsk]) -> Flow {
+impl ScriptSession {
+    pub(super) async fn parallel(&self, asks: &[ScriptedAsk]) -> TurnFlow {
         let mut waits = Vec::new();
         for ask in asks {
             waits.push((ask, self.request_permission(ask).await));
         }
         for (ask, (id, response)) in waits {
             let response = response.await.unwrap_or_default();
-            if let Flow::End(answer) = self.answered(ask, &id, &response).await {
-                return Flow::End(answer);
+            if let TurnFlow::End(answer) = self.answered(ask, &id, &response).await {
+                return TurnFlow::End(answer);
             }
         }
-        Flow::Next
+        TurnFlow::Next
     }
 
-    pub(super) async fn ask(&self, ask: &ScriptedAsk) -> Flow {
+    pub(super) async fn ask(&self, ask: &ScriptedAsk) -> TurnFlow {
         let (id, mut response) = self.request_permission(ask).await;
         let response = match ask.withdraw_after_ms {
             None => response.await,
@@ -83,7 +83,7 @@ impl Stage {
         (id, response)
     }
 
-    async fn answered(&self, ask: &ScriptedAsk, id: &Value, response: &Value) -> Flow {
+    async fn answered(&self, ask: &ScriptedAsk, id: &Value, response: &Value) -> TurnFlow {
         let option = response.pointer("/result/outcome/optionId");
         let option = option.and_then(Value::as_str);
         if ask.echo {

@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Mutex, oneshot, watch};
 
-type Answers = HashMap<String, oneshot::Sender<Value>>;
+type ResponseWaiters = HashMap<String, oneshot::Sender<Value>>;
 
-pub(super) struct Wire {
+pub(super) struct ScriptedWire {
     out: Mutex<Box<dyn AsyncWrite + Send + Unpin>>,
-    answers: StdMutex<Answers>,
+    answers: StdMutex<ResponseWaiters>,
     next_id: AtomicU64,
     unasked: AtomicU64,
     string_ids: bool,
     end: watch::Sender<Option<u8>>,
 }
 
-impl Wire {
+impl ScriptedWire {
     pub(super) fn new(out: impl AsyncWrite + Send + Unpin + 'static, string_ids: bool) -> Self {
         Self {
             out: Mutex::new(Box::new(out)),
@@ -111,7 +111,7 @@ impl Wire {
         self.unasked.load(Ordering::Relaxed)
     }
 
-    fn waiting<T>(&self, act: impl FnOnce(&mut Answers) -> T) -> T {
+    fn waiting<T>(&self, act: impl FnOnce(&mut ResponseWaiters) -> T) -> T {
         act(&mut self.answers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -19,12 +19,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::output::Output;
+use super::output_tail::OutputTail;
 use super::{CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput, pty};
 use crate::adapter::ProcessExit;
-use crate::child::Child;
+use crate::child::ChildHandle;
 use crate::process::find_variable;
-use crate::stream::Source;
+use crate::stream::FdReader;
 use crate::tree::{ProcessTree, TreeError};
 
 const CHUNK: usize = 32 * 1024;
@@ -35,23 +35,23 @@ const NAME_PREFIX: &str = "term-";
 pub struct LocalShells {
     tree: ProcessTree,
     env: Vec<(OsString, OsString)>,
-    terminals: Mutex<Terminals>,
+    terminals: Mutex<TerminalTable>,
     /// The newest keys with what they gave. Held while a command is started.
     keys: Mutex<VecDeque<(u64, TerminalId)>>,
 }
 
 #[derive(Debug, Default)]
-struct Terminals {
+struct TerminalTable {
     /// How many there ever were: they are numbered from 1.
     made: u64,
-    open: HashMap<u64, Arc<Terminal>>,
+    open: HashMap<u64, Arc<LocalTerminal>>,
 }
 
 #[derive(Debug)]
-struct Terminal {
+struct LocalTerminal {
     tree: ProcessTree,
-    child: Arc<Child>,
-    output: Arc<Mutex<Output>>,
+    child: Arc<ChildHandle>,
+    output: Arc<Mutex<OutputTail>>,
     /// Known once the output up to the exit is.
     exit: watch::Receiver<Option<ProcessExit>>,
     released: CancellationToken,
@@ -92,9 +92,9 @@ impl LocalShells {
         let name = format!("{NAME_PREFIX}{number}");
         let terminal = self
             .tree
-            .branch(&name)
+            .create_inside(&name)
             .map_err(|error| failed("start the command", error))
-            .and_then(|tree| Terminal::start(tree, spec))?;
+            .and_then(|tree| LocalTerminal::start(tree, spec))?;
         self.terminals().open.insert(number, Arc::new(terminal));
         Ok(TerminalId::new(name))
     }
@@ -109,7 +109,7 @@ impl LocalShells {
         Ok(terminals.made)
     }
 
-    fn find(&self, id: &TerminalId) -> Result<Arc<Terminal>, ShellError> {
+    fn find(&self, id: &TerminalId) -> Result<Arc<LocalTerminal>, ShellError> {
         let number = parse_name(id);
         let terminals = self.terminals();
         let found = number.and_then(|number| terminals.open.get(&number));
@@ -123,7 +123,7 @@ impl LocalShells {
         parse_name(id).is_some_and(|number| (1..=made).contains(&number))
     }
 
-    fn terminals(&self) -> MutexGuard<'_, Terminals> {
+    fn terminals(&self) -> MutexGuard<'_, TerminalTable> {
         self.terminals
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -177,7 +177,7 @@ fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>
     }
 }
 
-impl Terminal {
+impl LocalTerminal {
     fn start(tree: ProcessTree, spec: &CommandSpec) -> Result<Self, ShellError> {
         let started = start(&tree, spec);
         let (child, source) = started.map_err(|source| ShellError::Failed {
@@ -185,10 +185,10 @@ impl Terminal {
             source,
         })?;
         let bytes_max = spec.output_bytes_max.min(limits::TERMINAL_OUTPUT_BYTES_MAX);
-        let output = Arc::new(Mutex::new(Output::new(bytes_max)));
+        let output = Arc::new(Mutex::new(OutputTail::new(bytes_max)));
         let (tell, exit) = watch::channel(None);
         let released = CancellationToken::new();
-        let reading = Reading {
+        let reading = TerminalReader {
             source,
             output: output.clone(),
             buffer: vec![0; CHUNK],
@@ -233,18 +233,18 @@ impl Terminal {
     }
 }
 
-fn lock(output: &Mutex<Output>) -> MutexGuard<'_, Output> {
+fn lock(output: &Mutex<OutputTail>) -> MutexGuard<'_, OutputTail> {
     output.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn start(tree: &ProcessTree, spec: &CommandSpec) -> io::Result<(Arc<Child>, Source)> {
+fn start(tree: &ProcessTree, spec: &CommandSpec) -> io::Result<(Arc<ChildHandle>, FdReader)> {
     let (ours, theirs) = match spec.pty {
         Some(size) => pty::open(size)?,
         None => io::pipe().map(|(read, write)| (OwnedFd::from(read), OwnedFd::from(write)))?,
     };
-    let source = Source::new(ours)?;
+    let source = FdReader::new(ours)?;
     let started = tree.spawn(spec.pty.is_some(), &|| build(spec, &theirs))?;
-    Ok((Arc::new(Child::watch(&started, tree.tasks())), source))
+    Ok((Arc::new(ChildHandle::watch(&started, tree.tasks())), source))
 }
 
 /// Both kinds of output go to one place, in the order they were written.
@@ -278,16 +278,16 @@ fn is_runnable(path: &Path) -> bool {
 }
 
 /// Takes what a command writes.
-struct Reading {
-    source: Source,
-    output: Arc<Mutex<Output>>,
+struct TerminalReader {
+    source: FdReader,
+    output: Arc<Mutex<OutputTail>>,
     buffer: Vec<u8>,
     open: bool,
 }
 
-impl Reading {
+impl TerminalReader {
     /// Until the end of the output. What was left running may write after the exit.
-    async fn follow(mut self, child: Arc<Child>, tell: watch::Sender<Option<ProcessExit>>) {
+    async fn follow(mut self, child: Arc<ChildHandle>, tell: watch::Sender<Option<ProcessExit>>) {
         let exit = loop {
             tokio::select! {
                 exit = child.wait() => break exit,

@@ -21,11 +21,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// One group of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cgroup {
+pub(super) struct AgentCgroup {
     path: PathBuf,
 }
 
-impl Cgroup {
+impl AgentCgroup {
     /// Below our own group: only there may we move what we start.
     pub(super) fn create(host_key: &str, name: &str) -> Result<Self, String> {
         let own = find_own().ok_or("no cgroup2 is mounted that we are in")?;
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_record_that_names_no_group_of_ours_is_not_believed() {
         assert_eq!(
-            Cgroup::from_record(Path::new("/sys/fs/cgroup/system.slice")),
+            AgentCgroup::from_record(Path::new("/sys/fs/cgroup/system.slice")),
             None
         );
     }

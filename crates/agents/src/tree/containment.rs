@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::Cgroup;
+use super::cgroup::AgentCgroup;
 use super::new_mark;
 use crate::spawn_hooks::{self, ChildSetup};
 
@@ -55,7 +55,7 @@ pub fn probe_containment() -> ContainmentMethod {
 
 fn find_cgroup() -> Result<PathBuf, String> {
     let mark = new_mark().map_err(|error| error.to_string())?;
-    let cgroup = Cgroup::create("probe", &mark)?;
+    let cgroup = AgentCgroup::create("probe", &mark)?;
     let entered = try_entering(&cgroup);
     cgroup.remove();
     entered.map_err(|error| format!("no process can be moved there: {error}"))?;
@@ -64,7 +64,7 @@ fn find_cgroup() -> Result<PathBuf, String> {
     Ok(own.unwrap_or_default())
 }
 
-fn try_entering(cgroup: &Cgroup) -> io::Result<()> {
+fn try_entering(cgroup: &AgentCgroup) -> io::Result<()> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", ":"]).env_clear();
     command
@@ -72,7 +72,7 @@ fn try_entering(cgroup: &Cgroup) -> io::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let cgroup = Some(cgroup.open_procs()?);
-    spawn_hooks::place(
+    spawn_hooks::apply(
         &mut command,
         ChildSetup {
             cgroup,

@@ -14,18 +14,18 @@ use rustix::process::{Pid, Signal};
 
 /// What is known of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stat {
+pub(crate) struct ProcessStat {
     pub(crate) zombie: bool,
     pub(crate) parent: u32,
     pub(crate) group: u32,
     pub(crate) session: u32,
     pub(crate) start_time: u64,
-    environment: Environment,
+    environment: EnvironState,
 }
 
 /// What is known of the variables a process was started with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Environment {
+enum EnvironState {
     /// It is just becoming another program, or we may not know.
     NotYet,
     Empty,
@@ -38,13 +38,13 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 const LOOKS: usize = 100;
 
 /// Nothing if there is no such process, or no `/proc`.
-pub(crate) fn read_stat(pid: u32) -> Option<Stat> {
+pub(crate) fn read_stat(pid: u32) -> Option<ProcessStat> {
     parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The second field is a name that the process chose and may hold anything, so fields are counted
 /// from its last `)`: see `proc_pid_stat(5)`.
-fn parse_stat(line: &[u8]) -> Option<Stat> {
+fn parse_stat(line: &[u8]) -> Option<ProcessStat> {
     let name_end = line.iter().rposition(|&byte| byte == b')')?;
     let rest = str::from_utf8(&line[name_end + 1..]).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -52,7 +52,7 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let pid_at = |number: usize| u32::try_from(field(number)?).ok();
     let (env_start, env_end) = (field(50)?, field(51)?);
-    Some(Stat {
+    Some(ProcessStat {
         // A first thread that ended while others go on looks like a zombie and is none.
         zombie: matches!(*fields.first()?, "Z" | "X" | "x") && field(20)? <= 1,
         parent: pid_at(4)?,
@@ -60,10 +60,10 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
         session: pid_at(6)?,
         start_time: field(22)?,
         environment: match env_end {
-            0 if field(9)? & KERNEL_THREAD != 0 => Environment::Empty,
-            0 => Environment::NotYet,
-            end if end == env_start => Environment::Empty,
-            _ => Environment::Filled,
+            0 if field(9)? & KERNEL_THREAD != 0 => EnvironState::Empty,
+            0 => EnvironState::NotYet,
+            end if end == env_start => EnvironState::Empty,
+            _ => EnvironState::Filled,
         },
     })
 }
@@ -86,7 +86,7 @@ pub(crate) fn list() -> io::Result<Vec<u32>> {
 }
 
 /// Our own children, and those that became ours.
-pub(crate) fn children() -> Vec<(u32, Stat)> {
+pub(crate) fn children() -> Vec<(u32, ProcessStat)> {
     let us = std::process::id();
     let listed = list_children().or_else(|| list().ok()).unwrap_or_default();
     let stats = listed
@@ -122,7 +122,7 @@ pub(super) fn has_variable(pid: u32, variable: &str) -> bool {
             let mut entries = environment.split(|&byte| byte == 0);
             return entries.any(|entry| entry == variable.as_bytes());
         }
-        let changing = |stat: Stat| !stat.zombie && stat.environment != Environment::Empty;
+        let changing = |stat: ProcessStat| !stat.zombie && stat.environment != EnvironState::Empty;
         if !read_stat(pid).is_some_and(changing) {
             return false;
         }
@@ -184,13 +184,13 @@ mod tests {
                 _ => " 0",
             };
         }
-        let stat = Stat {
+        let stat = ProcessStat {
             zombie: true,
             parent: 1,
             group: 2,
             session: 3,
             start_time: 4242,
-            environment: Environment::Empty,
+            environment: EnvironState::Empty,
         };
         assert_eq!(parse_stat(line.as_bytes()), Some(stat));
     }

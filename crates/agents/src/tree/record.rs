@@ -4,8 +4,8 @@ use countersign_core::event::ProcessKey;
 use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
 
-use super::cgroup::Cgroup;
-use super::members::Members;
+use super::cgroup::AgentCgroup;
+use super::marked_processes::MarkedProcesses;
 use super::{ContainmentMethod, TREE_VARIABLE, TreeError, TreeSweep, procfs};
 
 /// A tree as it is kept on the record.
@@ -23,7 +23,10 @@ impl TreeRecord {
     pub async fn sweep(&self, root: Option<ProcessKey>) -> Result<usize, TreeError> {
         let held = TreeSweep {
             cgroup: self.find_cgroup(),
-            marked: Some(Members::new(self.variable(), root.into_iter().collect())),
+            marked: Some(MarkedProcesses::new(
+                self.variable(),
+                root.into_iter().collect(),
+            )),
         };
         held.end(&TaskTracker::new()).await
     }
@@ -34,9 +37,9 @@ impl TreeRecord {
             || procfs::has_variable(pid, &self.variable())
     }
 
-    fn find_cgroup(&self) -> Option<Cgroup> {
+    fn find_cgroup(&self) -> Option<AgentCgroup> {
         match &self.containment {
-            ContainmentMethod::Cgroup { path } => Cgroup::from_record(path),
+            ContainmentMethod::Cgroup { path } => AgentCgroup::from_record(path),
             ContainmentMethod::Marks { .. } => None,
         }
     }

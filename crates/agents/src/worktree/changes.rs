@@ -10,9 +10,9 @@ use countersign_core::event::Worktree;
 use countersign_core::limits;
 
 use super::WorktreeError;
-use super::aside::Aside;
-use super::git::{Git, Repository};
+use super::git::{GitCommand, GitRepository};
 use super::include::records;
+use super::scratch_git_dir::ScratchGitDir;
 
 /// The empty file's ids, by kind of id.
 const EMPTY: [&str; 2] = [
@@ -37,20 +37,20 @@ pub struct WorktreeStatus {
 
 /// How a worktree stands.
 pub async fn status(worktree: &Worktree) -> Result<WorktreeStatus, WorktreeError> {
-    let place = Place::find(worktree).await?;
+    let place = WorktreeCheckout::find(worktree).await?;
     place.status(&worktree.base).await
 }
 
 /// A worktree that is there, and what git knows of it.
-pub(super) struct Place {
-    pub(super) repository: Repository,
+pub(super) struct WorktreeCheckout {
+    pub(super) repository: GitRepository,
     pub(super) path: PathBuf,
     pub(super) admin: PathBuf,
 }
 
-impl Place {
+impl WorktreeCheckout {
     pub(super) async fn find(worktree: &Worktree) -> Result<Self, WorktreeError> {
-        let repository = Repository::find(Path::new(&worktree.repository)).await?;
+        let repository = GitRepository::find(Path::new(&worktree.repository)).await?;
         let path = PathBuf::from(&worktree.path);
         let admin = repository.admin_folder(&path)?;
         if !path.is_dir() {
@@ -113,7 +113,7 @@ impl Place {
 
     /// Files that would be lost with the worktree: changed, unknown, or staged otherwise.
     async fn uncommitted(&self, head: &str) -> Result<(Vec<String>, bool), WorktreeError> {
-        let compared = self.compared_with(head).await?;
+        let compared = self.compare_with(head).await?;
         let call = compared.aside.git("compare the files").args(["diff"]);
         let changed = names(call, head).run().await?;
         let changed = changed.succeeded("compare the files")?;
@@ -136,7 +136,7 @@ impl Place {
     /// holds nothing that could be lost.
     async fn staged(
         &self,
-        aside: &Aside,
+        aside: &ScratchGitDir,
         commit: &str,
         filter: &str,
     ) -> Result<Vec<u8>, WorktreeError> {
@@ -152,8 +152,8 @@ impl Place {
 
     /// A git directory of our own whose index holds the commit and every other file of the worktree
     /// that git would take in.
-    pub(super) async fn compared_with(&self, commit: &str) -> Result<Compared, WorktreeError> {
-        let aside = Aside::new(&self.repository, &self.path).await?;
+    pub(super) async fn compare_with(&self, commit: &str) -> Result<FileComparison, WorktreeError> {
+        let aside = ScratchGitDir::new(&self.repository, &self.path).await?;
         aside.begin_from(commit).await?;
         let others = aside.git("look for new files");
         let others = others
@@ -163,7 +163,7 @@ impl Place {
         let others = others.succeeded("look for new files")?;
         // Files that were taken in although they are ignored.
         let staged = self.staged(&aside, commit, "--diff-filter=A").await?;
-        let mut compared = Compared {
+        let mut compared = FileComparison {
             aside,
             repositories: Vec::new(),
             cut: others.cut,
@@ -176,24 +176,30 @@ impl Place {
                 files.insert(record);
             }
         }
-        compared.take_in(&files, self.repository.sha256).await?;
+        compared
+            .add_to_index(&files, self.repository.sha256)
+            .await?;
         Ok(compared)
     }
 }
 
-/// See [`Place::compared_with`].
-pub(super) struct Compared {
-    pub(super) aside: Aside,
+/// See [`WorktreeCheckout::compare_with`].
+pub(super) struct FileComparison {
+    pub(super) aside: ScratchGitDir,
     /// Repositories of their own inside the worktree.
     pub(super) repositories: Vec<String>,
     /// Whether there are more files than were looked at.
     pub(super) cut: bool,
 }
 
-impl Compared {
+impl FileComparison {
     /// Puts names into the index, without reading the files: what is not there any more when they are
     /// compared does no harm.
-    async fn take_in(&self, files: &BTreeSet<&[u8]>, sha256: bool) -> Result<(), WorktreeError> {
+    async fn add_to_index(
+        &self,
+        files: &BTreeSet<&[u8]>,
+        sha256: bool,
+    ) -> Result<(), WorktreeError> {
         let mut lines = Vec::new();
         for file in files {
             lines
@@ -214,7 +220,7 @@ impl Compared {
 }
 
 /// The names of the files that a `diff` finds.
-fn names(call: Git, commit: &str) -> Git {
+fn names(call: GitCommand, commit: &str) -> GitCommand {
     call.args([
         "--no-ext-diff",
         "--no-textconv",

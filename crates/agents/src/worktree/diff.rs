@@ -6,8 +6,8 @@ use countersign_core::limits;
 use serde::{Deserialize, Serialize};
 
 use super::WorktreeError;
-use super::changes::{Compared, Place, lossy, whole};
-use super::git::Git;
+use super::changes::{FileComparison, WorktreeCheckout, lossy, whole};
+use super::git::GitCommand;
 
 /// What changed in a worktree since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,8 +59,8 @@ pub enum FileStatus {
 /// What changed since the worktree was made: committed, uncommitted, and files that git does not
 /// know unless they are ignored.
 pub async fn diff(worktree: &Worktree) -> Result<WorktreeDiff, WorktreeError> {
-    let place = Place::find(worktree).await?;
-    let compared = place.compared_with(&worktree.base).await?;
+    let place = WorktreeCheckout::find(worktree).await?;
+    let compared = place.compare_with(&worktree.base).await?;
     let list = call(&compared, &worktree.base, &["--raw", "--numstat", "-z"]);
     let list = list.run().await?.succeeded("compare the files")?;
     let text = call(&compared, &worktree.base, &["--patch"]);
@@ -78,7 +78,7 @@ pub async fn diff(worktree: &Worktree) -> Result<WorktreeDiff, WorktreeError> {
     })
 }
 
-fn call(compared: &Compared, base: &str, form: &[&str]) -> Git {
+fn call(compared: &FileComparison, base: &str, form: &[&str]) -> GitCommand {
     let call = compared
         .aside
         .git("compare the files")

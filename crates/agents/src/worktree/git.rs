@@ -3,7 +3,7 @@
 //! An agent can write the repository's configuration, attributes, hooks and index, and git runs
 //! programs that those name. Two means against it: every call gets the overrides of [`OVERRIDES`],
 //! and whatever compares or writes files of a worktree uses a git directory of our own
-//! ([`super::aside`]), which has none of the repository's configuration at all.
+//! ([`super::scratch_git_dir`]), which has none of the repository's configuration at all.
 //!
 //! Invariants: every call has a time limit, a bound on what it may print, and an environment that
 //! is built here; nothing is ever fetched; no prompt is ever shown.
@@ -65,7 +65,7 @@ const FIXED: &[(&str, &str)] = &[
 ];
 
 /// One call of git.
-pub(super) struct Git {
+pub(super) struct GitCommand {
     what: &'static str,
     command: Command,
     settings: Vec<(String, String)>,
@@ -74,7 +74,7 @@ pub(super) struct Git {
 }
 
 /// What a call printed.
-pub(super) struct Printed {
+pub(super) struct GitOutput {
     pub(super) bytes: Vec<u8>,
     /// Whether there was more than may be kept.
     pub(super) cut: bool,
@@ -84,7 +84,7 @@ pub(super) struct Printed {
     words: String,
 }
 
-impl Git {
+impl GitCommand {
     /// A call in `folder`; `what` completes the sentence "could not …".
     pub(super) fn new(what: &'static str, folder: &Path) -> Self {
         let mut command = Command::new("git");
@@ -157,7 +157,7 @@ impl Git {
     }
 
     /// Runs it, whatever its exit code.
-    pub(super) async fn run(mut self) -> Result<Printed, WorktreeError> {
+    pub(super) async fn run(mut self) -> Result<GitOutput, WorktreeError> {
         self.set_overrides();
         self.command
             .stdin(Stdio::piped())
@@ -198,7 +198,7 @@ impl Git {
     }
 }
 
-impl Printed {
+impl GitOutput {
     /// An error with git's own words unless it exited with 0 or was ended for printing too much.
     pub(super) fn succeeded(self, what: &'static str) -> Result<Self, WorktreeError> {
         if self.code == Some(0) || self.cut {
@@ -212,7 +212,7 @@ impl Printed {
 }
 
 /// Writes the input and reads both outputs at once, so that no side waits for the other.
-async fn exchange(child: &mut Child, input: &[u8], bytes_max: usize) -> std::io::Result<Printed> {
+async fn exchange(child: &mut Child, input: &[u8], bytes_max: usize) -> std::io::Result<GitOutput> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
         let Some(mut stdin) = stdin else { return };
@@ -236,7 +236,7 @@ async fn exchange(child: &mut Child, input: &[u8], bytes_max: usize) -> std::io:
         child.wait().await?.code()
     };
     let words = String::from_utf8_lossy(&words).trim().to_owned();
-    Ok(Printed {
+    Ok(GitOutput {
         bytes,
         cut,
         code,
@@ -271,7 +271,7 @@ async fn end(child: &mut Child) {
 }
 
 /// Where a repository is.
-pub(super) struct Repository {
+pub(super) struct GitRepository {
     /// The root of the checkout that was asked about.
     pub(super) top: PathBuf,
     /// The folder that all its worktrees share.
@@ -284,14 +284,14 @@ pub(super) struct Repository {
     pub(super) settings: Vec<(String, String)>,
 }
 
-impl Repository {
+impl GitRepository {
     /// The repository that `folder` is in.
     pub(super) async fn find(folder: &Path) -> Result<Self, WorktreeError> {
         let none = || WorktreeError::NotARepository {
             folder: folder.to_owned(),
         };
         let folder_real = std::fs::canonicalize(folder).map_err(|_| none())?;
-        let asked = Git::new("look for a repository", &folder_real)
+        let asked = GitCommand::new("look for a repository", &folder_real)
             .args(["rev-parse", "--path-format=absolute"])
             .args([
                 "--show-toplevel",
@@ -324,8 +324,8 @@ impl Repository {
     }
 
     /// A call in the repository itself, for what a git directory of our own cannot do.
-    pub(super) fn git(&self, what: &'static str) -> Git {
-        Git::new(what, &self.top).settings(&self.settings)
+    pub(super) fn git(&self, what: &'static str) -> GitCommand {
+        GitCommand::new(what, &self.top).settings(&self.settings)
     }
 
     /// Newer gits also run hooks that the configuration names, whatever `core.hooksPath` says.

@@ -14,13 +14,13 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 
 use super::WorktreeError;
-use super::aside::Aside;
-use super::git::Repository;
+use super::git::GitRepository;
+use super::scratch_git_dir::ScratchGitDir;
 
 const FILE_NAME: &str = ".worktreeinclude";
 
 /// Copies from the checkout that was asked from into the worktree at `to`.
-pub(super) async fn copy(repository: &Repository, to: &Path) -> Result<(), WorktreeError> {
+pub(super) async fn copy(repository: &GitRepository, to: &Path) -> Result<(), WorktreeError> {
     let Some(patterns) = patterns(&repository.top)? else {
         return Ok(());
     };
@@ -61,8 +61,8 @@ fn too_much(what: impl Into<String>) -> WorktreeError {
 }
 
 /// The files that the patterns name and git ignores, relative to the root.
-async fn named(repository: &Repository, patterns: &[u8]) -> Result<Vec<PathBuf>, WorktreeError> {
-    let aside = Aside::new(repository, &repository.top).await?;
+async fn named(repository: &GitRepository, patterns: &[u8]) -> Result<Vec<PathBuf>, WorktreeError> {
+    let aside = ScratchGitDir::new(repository, &repository.top).await?;
     let patterns = aside.scratch("include", patterns)?;
     let index = repository.git("find the index").args([
         "rev-parse",
@@ -159,7 +159,7 @@ fn open_folder(path: &Path) -> io::Result<OwnedFd> {
 /// A regular file below `root`, reached through real folders only, with its mode; `None` for anything
 /// else. The name is checked on the opened file, so that nothing can be put in its place.
 fn open_file(root: &OwnedFd, path: &Path) -> io::Result<Option<(File, Mode)>> {
-    let Some((folder, name)) = walk(root, path, Missing::Fails)? else {
+    let Some((folder, name)) = walk(root, path, MissingFolder::Fails)? else {
         return Ok(None);
     };
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -181,7 +181,7 @@ fn create_file(root: &OwnedFd, path: &Path, mode: Mode) -> io::Result<File> {
             "the path does not stay inside",
         )
     };
-    let (folder, name) = walk(root, path, Missing::IsMade)?.ok_or_else(refused)?;
+    let (folder, name) = walk(root, path, MissingFolder::IsMade)?.ok_or_else(refused)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let plain = Mode::RWXU | Mode::RWXG | Mode::RWXO;
     Ok(File::from(rustix::fs::openat(
@@ -193,7 +193,7 @@ fn create_file(root: &OwnedFd, path: &Path, mode: Mode) -> io::Result<File> {
 }
 
 #[derive(Clone, Copy)]
-enum Missing {
+enum MissingFolder {
     Fails,
     IsMade,
 }
@@ -203,7 +203,7 @@ enum Missing {
 fn walk<'a>(
     root: &OwnedFd,
     path: &'a Path,
-    missing: Missing,
+    missing: MissingFolder,
 ) -> io::Result<Option<(OwnedFd, &'a std::ffi::OsStr)>> {
     let mut folder = root.try_clone()?;
     let mut rest = path.components().peekable();
@@ -214,7 +214,7 @@ fn walk<'a>(
         if rest.peek().is_none() {
             return Ok(Some((folder, name)));
         }
-        if matches!(missing, Missing::IsMade) {
+        if matches!(missing, MissingFolder::IsMade) {
             match rustix::fs::mkdirat(&folder, name, Mode::RWXU | Mode::RWXG | Mode::RWXO) {
                 Ok(()) | Err(rustix::io::Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),

@@ -9,10 +9,10 @@ use std::path::Path;
 use countersign_core::event::Worktree;
 
 use super::WorktreeError;
-use super::changes::{Place, WorktreeStatus};
-use super::git::Repository;
+use super::changes::{WorktreeCheckout, WorktreeStatus};
+use super::create::{BRANCH_MADE, checked_out_at, commit};
+use super::git::GitRepository;
 use super::include::records;
-use super::make::{BRANCH_MADE, checked_out_at, commit};
 
 /// Whether uncommitted work may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,18 +54,18 @@ pub async fn remove(
     discard: DiscardWork,
 ) -> Result<RemovalOutcome, WorktreeError> {
     let path = Path::new(&worktree.path);
-    let repository = Repository::find(Path::new(&worktree.repository)).await?;
+    let repository = GitRepository::find(Path::new(&worktree.repository)).await?;
     let made = repository
         .admin_folder(path)
         .is_ok_and(|admin| admin.join(BRANCH_MADE).exists());
     if path.exists() && discard == DiscardWork::No {
-        let place = Place::find(worktree).await?;
+        let place = WorktreeCheckout::find(worktree).await?;
         if let Some(why) = reason_to_keep(&place, worktree).await? {
             return Ok(RemovalOutcome::Kept { why });
         }
     }
     if repository.admin_folder(path).is_ok() {
-        take_away(&repository, path).await?;
+        delete_worktree(&repository, path).await?;
     } else if path.exists() {
         return Err(WorktreeError::Unknown {
             path: path.to_owned(),
@@ -80,7 +80,7 @@ pub async fn remove(
 }
 
 async fn reason_to_keep(
-    place: &Place,
+    place: &WorktreeCheckout,
     worktree: &Worktree,
 ) -> Result<Option<String>, WorktreeError> {
     if let Some((_, what)) = HALF_DONE
@@ -101,7 +101,10 @@ async fn reason_to_keep(
             "it holds the submodule `{submodule}`, which may hold work of its own"
         )));
     }
-    if holders(&place.repository, &status.head).await?.is_empty() {
+    if find_refs_containing(&place.repository, &status.head)
+        .await?
+        .is_empty()
+    {
         return Ok(Some(format!(
             "commit {} is on no branch",
             short(&status.head)
@@ -123,7 +126,10 @@ fn short(id: &str) -> &str {
 }
 
 /// A submodule that was filled: what is uncommitted there is not looked at.
-async fn filled_submodule(place: &Place, head: &str) -> Result<Option<String>, WorktreeError> {
+async fn filled_submodule(
+    place: &WorktreeCheckout,
+    head: &str,
+) -> Result<Option<String>, WorktreeError> {
     let list = place.repository.git("list the submodules");
     let list = list
         .args(["ls-tree", "-r", "-z", "--full-tree", head])
@@ -146,7 +152,10 @@ async fn filled_submodule(place: &Place, head: &str) -> Result<Option<String>, W
 }
 
 /// Branches and tags that a commit is in.
-async fn holders(repository: &Repository, id: &str) -> Result<Vec<String>, WorktreeError> {
+async fn find_refs_containing(
+    repository: &GitRepository,
+    id: &str,
+) -> Result<Vec<String>, WorktreeError> {
     let contains = format!("--contains={id}");
     let list = repository.git("look where the commits are");
     let list = list
@@ -166,7 +175,10 @@ async fn holders(repository: &Repository, id: &str) -> Result<Vec<String>, Workt
 }
 
 /// Deletes the files and git's own folder of the worktree.
-pub(super) async fn take_away(repository: &Repository, path: &Path) -> Result<(), WorktreeError> {
+pub(super) async fn delete_worktree(
+    repository: &GitRepository,
+    path: &Path,
+) -> Result<(), WorktreeError> {
     // Twice: also a locked one, which whoever calls has looked at.
     let call = repository.git("remove the worktree");
     let call = call
@@ -176,12 +188,12 @@ pub(super) async fn take_away(repository: &Repository, path: &Path) -> Result<()
 }
 
 /// Deletes the branch if all it holds is held elsewhere. Whether it did.
-async fn drop_branch(repository: &Repository, branch: &str) -> Result<bool, WorktreeError> {
+async fn drop_branch(repository: &GitRepository, branch: &str) -> Result<bool, WorktreeError> {
     let full = full(branch);
     let Some(tip) = commit(repository, &full).await? else {
         return Ok(true);
     };
-    let elsewhere = holders(repository, &tip)
+    let elsewhere = find_refs_containing(repository, &tip)
         .await?
         .iter()
         .any(|holder| *holder != full);
@@ -193,7 +205,7 @@ async fn drop_branch(repository: &Repository, branch: &str) -> Result<bool, Work
 
 /// Deletes the branch if it is still where it was seen.
 pub(super) async fn delete_branch(
-    repository: &Repository,
+    repository: &GitRepository,
     branch: &str,
     tip: &str,
 ) -> Result<(), WorktreeError> {

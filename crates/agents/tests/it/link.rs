@@ -9,8 +9,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use countersign_agents::runner::{
-    LinkError, RunnerRecord, RunnerStartError, RunnerStartSpec, clear, connect, end_orphan,
-    find_orphans, start,
+    LinkError, RunnerRecord, RunnerStartError, RunnerStartSpec, connect, end_orphan, find_orphans,
+    remove_run_files, start,
 };
 use countersign_agents::{ContainmentMethod, TreeRecord};
 use countersign_core::event::ProcessKey;
@@ -102,7 +102,7 @@ async fn a_runner_is_started_alone_found_and_ended() {
     let link = guarded(connect(&record, key, 0, Vec::new())).await;
     assert!(matches!(link, Err(LinkError::Gone)));
     drop(UnixListener::bind(&record.sockets[0]).expect("a socket"));
-    clear(&record);
+    remove_run_files(&record);
     assert!(!record.folder.exists() && !record.sockets[0].exists());
     assert!(runners.exists());
 }
@@ -116,7 +116,7 @@ async fn a_runner_that_ends_at_once_says_why() {
     let error = error.expect_err("no runner");
     let words = "the agent's runner did not begin: there is no room";
     assert_eq!(error.to_string(), words);
-    clear(&record);
+    remove_run_files(&record);
     assert!(!record.folder.exists());
 }
 
@@ -174,10 +174,10 @@ async fn only_the_folder_of_the_very_run_is_removed() {
     let mut other = record(dir.path(), "other");
     other.folder.clone_from(&mine.folder);
     other.sockets = vec![mine.folder.join("record.json")];
-    clear(&other);
+    remove_run_files(&other);
     assert!(mine.folder.join("record.json").exists());
     guarded(end_orphan(&mine, None)).await.expect("all ended");
-    clear(&mine);
+    remove_run_files(&mine);
     assert!(!mine.folder.exists());
-    clear(&mine);
+    remove_run_files(&mine);
 }

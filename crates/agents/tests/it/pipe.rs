@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use countersign_agents::adapter::ProcessExit;
 use countersign_agents::{
-    LaunchError, LaunchSpec, Pipe, PipeEvent, Process, ProcessTree, WriteError, launch,
+    AgentPipe, AgentProcess, LaunchError, LaunchSpec, PipeEvent, ProcessTree, WriteError, launch,
 };
 
 use crate::support::{code, env, guarded, is_alive, key_of, signal, trees};
@@ -20,7 +20,7 @@ fn spec<'a>(tree: &'a ProcessTree, script: &str) -> LaunchSpec<'a> {
     }
 }
 
-fn start(tree: &ProcessTree, script: &str) -> (Pipe, Process) {
+fn start(tree: &ProcessTree, script: &str) -> (AgentPipe, AgentProcess) {
     launch(&spec(tree, script)).expect("it should start")
 }
 
@@ -28,12 +28,12 @@ fn marks() -> ProcessTree {
     ProcessTree::create_with_marks().expect("a tree")
 }
 
-async fn next(pipe: &mut Pipe) -> PipeEvent {
+async fn next(pipe: &mut AgentPipe) -> PipeEvent {
     guarded(pipe.events.recv()).await.expect("an event")
 }
 
 /// Everything up to the end, which must be the end.
-async fn rest(pipe: &mut Pipe) -> Vec<PipeEvent> {
+async fn rest(pipe: &mut AgentPipe) -> Vec<PipeEvent> {
     let mut events = Vec::new();
     while let Some(event) = guarded(pipe.events.recv()).await {
         events.push(event);

@@ -62,7 +62,7 @@ pub(crate) fn trees(name: &str) -> Vec<ProcessTree> {
 
 pub(crate) fn cgroup_tree(name: &str) -> Option<ProcessTree> {
     let tree = ProcessTree::create(name, "tests").expect("a tree");
-    if let ContainmentMethod::Marks { why } = tree.means() {
+    if let ContainmentMethod::Marks { why } = tree.containment() {
         println!("skipped under a cgroup: {why}");
         return None;
     }

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use countersign_agents::{
-    ContainmentMethod, LaunchSpec, Pipe, PipeEvent, Process, ProcessTree, TreeRecord, launch,
-    probe_containment,
+    AgentPipe, AgentProcess, ContainmentMethod, LaunchSpec, PipeEvent, ProcessTree, TreeRecord,
+    launch, probe_containment,
 };
 use countersign_core::event::ProcessKey;
 use tempfile::TempDir;
@@ -17,7 +17,10 @@ use crate::support::{cgroup_tree, daemonise, env, guarded, is_alive, key_of, tre
 const HOST_KIND: &str = "COUNTERSIGN_TEST_HOST";
 
 /// An agent whose first line is the number of a daemon it left, and that waits.
-async fn start_with_daemon(tree: &ProcessTree, prefix: &str) -> (Pipe, Process, ProcessKey) {
+async fn start_with_daemon(
+    tree: &ProcessTree,
+    prefix: &str,
+) -> (AgentPipe, AgentProcess, ProcessKey) {
     let dir = TempDir::new().expect("a folder");
     let script = format!(
         "cd {}; {}; cat",
@@ -48,7 +51,7 @@ async fn a_daemon_ends_with_its_agent() {
         assert!(!tree.holds(std::process::id()));
         tree.kill_all().await.expect("nothing left");
         assert_eq!((is_alive(daemon), is_alive(process.key())), (false, false));
-        if let ContainmentMethod::Cgroup { path } = tree.means() {
+        if let ContainmentMethod::Cgroup { path } = tree.containment() {
             assert!(!path.exists());
         }
         tree.kill_all().await.expect("nothing is left again");
@@ -118,7 +121,7 @@ async fn a_tree_in_which_nothing_started_leaves_nothing() {
     let Some(tree) = cgroup_tree("unused") else {
         return;
     };
-    let ContainmentMethod::Cgroup { path } = tree.means() else {
+    let ContainmentMethod::Cgroup { path } = tree.containment() else {
         panic!("it should have a cgroup")
     };
     assert!(path.exists());

@@ -102,7 +102,7 @@ async fn end_unknown_runners(
     for (record, runner) in runner::find_orphans(&settings.folder) {
         if !kept.contains(&runner) {
             end_runner(&record, Some(runner), "nobody").await;
-            runner::clear(&record);
+            runner::remove_run_files(&record);
         }
     }
     let records: Vec<_> = adopted.values().map(|one| &one.record).collect();
@@ -162,7 +162,7 @@ impl LeftRun {
                 end_runner(record, Some(runner), self.id.as_str()).await;
                 let left = self.end_of(&error, why, checkpoint);
                 if left.is_none() {
-                    runner::clear(record);
+                    runner::remove_run_files(record);
                 }
                 left
             }

@@ -151,7 +151,7 @@ impl AgentConnection {
 
     fn write(&self, lines: Vec<AgentWrite>) -> SentLines {
         SentLines {
-            names: lines.iter().map(|line| line.name.clone()).collect(),
+            names: lines.iter().map(|line| line.id.clone()).collect(),
             written: self.link.write(lines),
         }
     }
@@ -163,13 +163,13 @@ impl AgentConnection {
 
     /// Says one line again, if it may not be written yet.
     pub(super) fn resend_line(&self, name: &WriteId) -> Option<SentLines> {
-        let line = self.unwritten.iter().find(|line| line.name == *name)?;
+        let line = self.unwritten.iter().find(|line| line.id == *name)?;
         Some(self.write(vec![line.clone()]))
     }
 
     /// These are in the pipe, or never will be.
     pub(super) fn confirm(&mut self, names: &[WriteId]) {
-        self.unwritten.retain(|line| !names.contains(&line.name));
+        self.unwritten.retain(|line| !names.contains(&line.id));
     }
 
     /// Keeps a request until it is known what comes of it.
@@ -238,7 +238,7 @@ impl AgentConnection {
 
     fn record_sent_answer(&mut self, opened: Seq, line: u64) {
         let name = WriteId::Line(line);
-        let said = self.unwritten.iter().find(|line| line.name == name);
+        let said = self.unwritten.iter().find(|line| line.id == name);
         let meaning = said.map(|line| line.meaning.clone()).unwrap_or_default();
         self.performed
             .answers
@@ -346,7 +346,7 @@ pub(super) fn open_request_lines(protocol: Protocol, kept: &ConnectionState) -> 
 
 /// The line that something is said about.
 fn line_answered(line: &AgentWrite) -> Option<u64> {
-    match line.name {
+    match line.id {
         WriteId::Line(number) => Some(number),
         WriteId::Own(..) => None,
     }

@@ -97,7 +97,7 @@ impl AgentLoop<'_> {
             }
             let _link = self.record_end(over).await;
             line.bye().await;
-            runner::clear(&record);
+            runner::remove_run_files(&record);
             return true;
         }
     }

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_read_as_it_was() {
         let line = AgentWrite {
-            name: WriteId::Line(7),
+            id: WriteId::Line(7),
             meaning: "allow".to_owned(),
             bytes: b"{\"id\":1}\n".to_vec(),
         };

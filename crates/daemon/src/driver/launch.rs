@@ -68,7 +68,7 @@ pub(super) async fn launch_agent(
         Ok(connected) => Ok((connected, managed)),
         Err(error) => {
             adoption::end_runner(&record, Some(runner), agent.as_str()).await;
-            runner::clear(&record);
+            runner::remove_run_files(&record);
             Err(error)
         }
     }
@@ -131,7 +131,7 @@ impl AgentLaunch<'_> {
         let started = match runner::start(&spec).await {
             Ok(started) => started.key(),
             Err(error) => {
-                runner::clear(record);
+                runner::remove_run_files(record);
                 return Err(launch_failure(&error));
             }
         };
@@ -196,7 +196,7 @@ pub(super) fn session_start(
         session,
         fork,
         // The folder's name is of this run alone, and on the record before the agent is started.
-        new_session: Some(claude::new_session(&record.folder.to_string_lossy())),
+        new_session: Some(claude::new_session_id(&record.folder.to_string_lossy())),
         mode: options.mode.clone(),
         model: options.model.clone(),
         system_prompt: options.system_prompt.clone(),
@@ -245,7 +245,7 @@ fn find_command(
         found.map(|(_, value)| value.clone())
     };
     let find = |name: &str| own(name).or_else(|| std::env::var_os(name));
-    match catalog::resolve(entry, &catalog::AgentSearchPaths::of(entry, find)) {
+    match catalog::resolve(entry, &catalog::AgentSearchPaths::for_agent(entry, find)) {
         ResolvedAgent::Found { command } => Ok(command),
         ResolvedAgent::Missing { advice } => {
             let name = entry.name;

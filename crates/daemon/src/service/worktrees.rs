@@ -81,7 +81,7 @@ impl Service {
         let look = |name: &str| std::env::var_os(name);
         let entries = catalog::all().iter().map(|entry| CatalogEntry {
             entry,
-            resolved: catalog::resolve(entry, &AgentSearchPaths::of(entry, look)),
+            resolved: catalog::resolve(entry, &AgentSearchPaths::for_agent(entry, look)),
         });
         entries.collect()
     }

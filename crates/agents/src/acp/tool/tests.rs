@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::super::call::Calls;
+use super::super::call::ToolCallTable;
 use super::*;
 
 /// What a call that was told so is named, in folder `/p`.
@@ -8,8 +8,8 @@ fn named(call: &Value) -> (Option<String>, Option<Value>, Vec<BoundAction>) {
     let mut call = call.clone();
     call["toolCallId"] = json!("c");
     let text = call.to_string();
-    let mut calls = Calls::default();
-    let named = name(calls.begin(&serde_json::from_str(&text).unwrap()), "/p");
+    let mut calls = ToolCallTable::default();
+    let named = name_tool_call(calls.begin(&serde_json::from_str(&text).unwrap()), "/p");
     let input = named
         .input
         .map(|input| serde_json::from_str(input.text()).unwrap());
@@ -256,7 +256,7 @@ fn several_files_moves_and_deletions_are_no_plain_edits() {
 fn a_field_sent_twice_is_no_input() {
     let text =
         r#"{"toolCallId":"c","kind":"execute","rawInput":{"command":"ls","command":"rm -rf x"}}"#;
-    let mut calls = Calls::default();
-    let named = name(calls.begin(&serde_json::from_str(text).unwrap()), "/p");
+    let mut calls = ToolCallTable::default();
+    let named = name_tool_call(calls.begin(&serde_json::from_str(text).unwrap()), "/p");
     assert_eq!((named.tool.as_deref(), named.input), (Some("Bash"), None));
 }

@@ -6,16 +6,16 @@ use tempfile::TempDir;
 
 use super::*;
 
-const BOUNDS: Bounds = Bounds {
+const BOUNDS: BacklogBounds = BacklogBounds {
     memory: 16,
     file: 64,
 };
 
-fn backlog(folder: &Path) -> Backlog {
-    Backlog::new(folder.join("spill"), BOUNDS)
+fn backlog(folder: &Path) -> OutputBacklog {
+    OutputBacklog::new(folder.join("spill"), BOUNDS)
 }
 
-fn rest(backlog: &Backlog, mut offset: u64, piece: usize) -> Vec<u8> {
+fn rest(backlog: &OutputBacklog, mut offset: u64, piece: usize) -> Vec<u8> {
     let mut all = Vec::new();
     loop {
         let read = backlog.read_from(offset, piece).unwrap();
@@ -113,7 +113,7 @@ fn the_file_stays_within_its_bound_however_long_it_is_in_use() {
 #[test]
 fn without_a_file_there_is_no_room_and_no_loss() {
     let folder = TempDir::new().unwrap();
-    let mut backlog = Backlog::new(folder.path().join("absent/spill"), BOUNDS);
+    let mut backlog = OutputBacklog::new(folder.path().join("absent/spill"), BOUNDS);
     assert_eq!(backlog.room(70), 70);
     backlog.append(&[1; 30]);
     assert_eq!((backlog.room(70), backlog.end()), (0, 30));

@@ -38,7 +38,7 @@ impl ExitReport {
         TaskTracker::new().spawn(async move { hearing.send_all(&tell).await });
         let mut written = UsedIds::default();
         for (name, meaning) in self.written {
-            written.take(name, meaning);
+            written.insert(name, meaning);
         }
         Link {
             events,
@@ -58,8 +58,8 @@ fn skip(mut output: Vec<u8>, heard: u64, from: u64) -> Vec<u8> {
 impl EndedLink {
     pub(super) fn write(&self, lines: Vec<AgentWrite>) -> Result<Vec<WriteReceipt>, WriteError> {
         let receipts = lines.into_iter().map(|line| {
-            let meaning = self.written.find(&line.name)?.to_owned();
-            let name = line.name;
+            let meaning = self.written.find_kind(&line.id)?.to_owned();
+            let name = line.id;
             Some(WriteReceipt { name, meaning })
         });
         receipts.collect::<Option<_>>().ok_or(WriteError::Gone)

@@ -11,7 +11,7 @@ use countersign_core::limits;
 use tokio::sync::mpsc;
 
 use super::LinkEvent;
-use crate::lines::Splitter;
+use crate::lines::LineSplitter;
 use crate::pipe::PipeEvent;
 
 /// What one thing that waits costs besides its bytes.
@@ -19,7 +19,7 @@ const OVERHEAD: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct LineQueue {
-    splitter: Splitter,
+    splitter: LineSplitter,
     /// How much of what the agent said was made into lines, and how much came.
     split: u64,
     received: u64,
@@ -111,7 +111,7 @@ impl LineQueue {
     fn advance(&mut self) -> Option<()> {
         if let QueuedInput::Output { bytes, taken } = self.waiting.front_mut()? {
             let mut rest = &bytes[*taken..];
-            let event = self.splitter.take(&mut rest);
+            let event = self.splitter.next_line(&mut rest);
             let now = bytes.len() - rest.len();
             self.split += (now - *taken) as u64;
             self.waiting_bytes -= now - *taken;
@@ -155,8 +155,8 @@ impl LineQueue {
     }
 }
 
-fn new_splitter() -> Splitter {
-    Splitter::new(limits::AGENT_LINE_BYTES_MAX)
+fn new_splitter() -> LineSplitter {
+    LineSplitter::new(limits::AGENT_LINE_BYTES_MAX)
 }
 
 fn to_link_event(event: PipeEvent, number: u64) -> Option<LinkEvent> {

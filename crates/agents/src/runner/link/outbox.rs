@@ -16,7 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use super::{LaunchRefused, WriteError, WriteReceipt};
 use crate::adapter::{AgentWrite, WriteId};
 use crate::runner::frame::encode;
-use crate::runner::wire::{Item, Outcome, ToHost, ToRunner};
+use crate::runner::wire::{ToHost, ToRunner, WriteHeader, WriteStatus};
 
 pub(super) type WriteWaiter = oneshot::Sender<Result<Vec<WriteReceipt>, WriteError>>;
 pub(super) type ReplyWaiter = oneshot::Sender<(ToHost, Vec<u8>)>;
@@ -191,7 +191,7 @@ impl LinkOutbox {
         &self,
         name: &WriteId,
         meaning: String,
-        outcome: Outcome,
+        outcome: WriteStatus,
     ) -> io::Result<()> {
         self.state().confirm(name, meaning, outcome)
     }
@@ -300,13 +300,13 @@ impl OutboxState {
         self.queued_bytes = 0;
     }
 
-    fn confirm(&mut self, name: &WriteId, meaning: String, outcome: Outcome) -> io::Result<()> {
+    fn confirm(&mut self, name: &WriteId, meaning: String, outcome: WriteStatus) -> io::Result<()> {
         let first = self.writes.front_mut();
         let Some(write) = first.filter(|write| write.names.front() == Some(name)) else {
             let words = format!("the runner confirms {name:?}, which is not its turn");
             return Err(io::Error::new(io::ErrorKind::InvalidData, words));
         };
-        write.gone |= outcome == Outcome::Gone;
+        write.gone |= outcome == WriteStatus::Gone;
         write.receipts.extend(
             write
                 .names
@@ -344,12 +344,12 @@ impl UnconfirmedWrite {
 }
 
 fn to_write(lines: Vec<AgentWrite>) -> (ToRunner, Vec<u8>, VecDeque<WriteId>) {
-    let names = lines.iter().map(|line| line.name.clone()).collect();
+    let names = lines.iter().map(|line| line.id.clone()).collect();
     let mut body = Vec::with_capacity(lines.iter().map(|line| line.bytes.len()).sum());
     let items = lines.into_iter().map(|line| {
         body.extend_from_slice(&line.bytes);
-        Item {
-            name: line.name,
+        WriteHeader {
+            name: line.id,
             meaning: line.meaning,
             bytes: line.bytes.len(),
         }

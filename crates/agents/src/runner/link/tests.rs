@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::runner::frame::{read_frame, write_frame};
-use crate::runner::wire::{Item, Outcome, ShellDone, VERSION, VERSION_OLDEST};
+use crate::runner::wire::{ShellReply, VERSION, VERSION_OLDEST, WriteHeader, WriteStatus};
 use crate::runner::{ExitReport, RunnerRecord};
 use crate::tree::{ContainmentMethod, TreeRecord, read_stat};
 
@@ -48,7 +48,7 @@ impl Runner {
         self.say(&ToHost::Output { at }, body.as_bytes()).await;
     }
 
-    async fn written(&mut self, name: WriteId, meaning: &str, outcome: Outcome) {
+    async fn written(&mut self, name: WriteId, meaning: &str, outcome: WriteStatus) {
         let meaning = meaning.to_owned();
         let written = ToHost::Written {
             name,
@@ -115,7 +115,7 @@ fn exit() -> ProcessExit {
 
 fn to_write(number: u64, meaning: &str, text: &str) -> AgentWrite {
     AgentWrite {
-        name: WriteId::Line(number),
+        id: WriteId::Line(number),
         meaning: meaning.to_owned(),
         bytes: text.into(),
     }
@@ -207,7 +207,7 @@ async fn lines_are_written_in_order_and_receipts_say_what_was() {
     let first = vec![to_write(5, "allow", "yes\n"), to_write(9, "", "more\n")];
     let first = ends.line.write(first);
     let second = ends.line.write(vec![to_write(7, "deny", "no\n")]);
-    let item = |number, meaning: &str, bytes| Item {
+    let item = |number, meaning: &str, bytes| WriteHeader {
         name: WriteId::Line(number),
         meaning: meaning.to_owned(),
         bytes,
@@ -221,7 +221,9 @@ async fn lines_are_written_in_order_and_receipts_say_what_was() {
     let names = [(5, "deny"), (9, ""), (7, "deny")];
     for (number, meaning) in names {
         let name = WriteId::Line(number);
-        ends.runner.written(name, meaning, Outcome::Written).await;
+        ends.runner
+            .written(name, meaning, WriteStatus::Written)
+            .await;
     }
     let receipts = vec![receipt(5, "deny"), receipt(9, "")];
     assert_eq!(guarded(first).await, Ok(receipts));
@@ -234,10 +236,10 @@ async fn a_write_is_gone_with_the_agent_and_lost_with_the_link() {
     let mut ends = open(0);
     let both = vec![to_write(1, "", "a\n"), to_write(2, "", "b\n")];
     let gone = ends.line.write(both);
-    let written = Outcome::Written;
+    let written = WriteStatus::Written;
     ends.runner.written(WriteId::Line(1), "", written).await;
     ends.runner
-        .written(WriteId::Line(2), "", Outcome::Gone)
+        .written(WriteId::Line(2), "", WriteStatus::Gone)
         .await;
     assert_eq!(guarded(gone).await, Err(WriteError::Gone));
     let lost = ends.line.write(vec![to_write(3, "", "c\n")]);
@@ -255,7 +257,7 @@ async fn a_write_is_gone_with_the_agent_and_lost_with_the_link() {
 async fn a_confirmation_of_what_was_not_said_cuts_the_link() {
     let mut ends = open(0);
     let written = ends.line.write(vec![to_write(1, "", "a\n")]);
-    let outcome = Outcome::Written;
+    let outcome = WriteStatus::Written;
     ends.runner.written(WriteId::Line(2), "", outcome).await;
     assert_eq!(guarded(written).await, Err(WriteError::Lost));
     assert_eq!(rest(ends.events).await, [LinkEvent::Lost]);
@@ -273,13 +275,13 @@ async fn what_waits_to_be_confirmed_is_bounded() {
         let (_, body) = ends.runner.hear().await.expect("a write");
         assert!(body == half.as_bytes());
         let name = WriteId::Line(number);
-        ends.runner.written(name, "", Outcome::Written).await;
+        ends.runner.written(name, "", WriteStatus::Written).await;
     }
     assert_eq!(guarded(first).await, Ok(vec![receipt(1, "")]));
     assert_eq!(guarded(second).await, Ok(vec![receipt(2, "")]));
     let third = ends.line.write(vec![to_write(3, "", "x")]);
     ends.runner
-        .written(WriteId::Line(3), "", Outcome::Written)
+        .written(WriteId::Line(3), "", WriteStatus::Written)
         .await;
     assert_eq!(guarded(third).await, Ok(vec![receipt(3, "")]));
 }
@@ -313,7 +315,7 @@ async fn answers_come_while_nobody_takes_what_the_agent_says() {
     let text = "x\n".repeat(lines);
     ends.runner.output(0, &text).await;
     let written = ends.line.write(vec![to_write(1, "", "a\n")]);
-    let outcome = Outcome::Written;
+    let outcome = WriteStatus::Written;
     ends.runner.written(WriteId::Line(1), "ok", outcome).await;
     assert_eq!(guarded(written).await, Ok(vec![receipt(1, "ok")]));
     drop(ends.runner);
@@ -358,7 +360,7 @@ async fn a_launch_a_claim_and_calls_are_answered() {
         .line
         .launch("a".into(), Vec::new(), "/".into(), Vec::new());
     let play = async {
-        let launch = ToRunner::Launch(Launch {
+        let launch = ToRunner::Launch(LaunchRequest {
             program: "a".into(),
             args: Vec::new(),
             cwd: PathBuf::from("/"),
@@ -397,8 +399,8 @@ async fn a_launch_a_claim_and_calls_are_answered() {
     assert_eq!(called, Ok((output(), b"text".to_vec())));
 }
 
-fn output() -> ShellDone {
-    ShellDone::Output {
+fn output() -> ShellReply {
+    ShellReply::Output {
         truncated: false,
         exit: None,
     }
@@ -457,7 +459,7 @@ async fn last_words_are_heard_as_if_the_runner_lived() {
     let gone = vec![to_write(4, "allow", "yes\n"), to_write(5, "allow", "yes\n")];
     assert_eq!(link.sender.write(gone).await, Err(WriteError::Gone));
     let prompt = |number| AgentWrite {
-        name: own(number),
+        id: own(number),
         meaning: String::new(),
         bytes: b"go\n".to_vec(),
     };

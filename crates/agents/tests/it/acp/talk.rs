@@ -10,7 +10,7 @@ use countersign_agents::adapter::{
     Adapter as _, AgentCommand, AgentEvent, PermissionAnswer, PermissionAsk, ProcessExit,
     RequestId, Serves, SessionReady, SessionSpec, TurnEnd,
 };
-use countersign_agents::{LaunchSpec, Pipe, PipeEvent, Process, ProcessTree, launch};
+use countersign_agents::{AgentPipe, AgentProcess, LaunchSpec, PipeEvent, ProcessTree, launch};
 use countersign_core::event::TranscriptEntry;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -32,8 +32,8 @@ pub(crate) enum Came {
 
 pub(crate) struct Talk {
     pub(crate) acp: AcpAdapter,
-    pub(crate) pipe: Pipe,
-    pub(crate) process: Process,
+    pub(crate) pipe: AgentPipe,
+    pub(crate) process: AgentProcess,
     pub(crate) folder: TempDir,
     came: VecDeque<Came>,
     turns: u32,

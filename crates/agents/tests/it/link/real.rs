@@ -86,7 +86,7 @@ impl Run {
 
 fn to_write(name: WriteId, meaning: &str, text: &str) -> AgentWrite {
     AgentWrite {
-        name,
+        id: name,
         meaning: meaning.to_owned(),
         bytes: format!("{text}\n").into(),
     }

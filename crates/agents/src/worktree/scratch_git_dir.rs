@@ -14,20 +14,23 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::WorktreeError;
-use super::git::{Git, Repository};
+use super::git::{GitCommand, GitRepository};
 
 /// Settings that say how files lie on the disk.
 const TAKEN_OVER: &str = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode)$";
 
 /// See the module.
-pub(super) struct Aside {
+pub(super) struct ScratchGitDir {
     folder: PathBuf,
     tree: PathBuf,
 }
 
-impl Aside {
+impl ScratchGitDir {
     /// One for the files under `tree`.
-    pub(super) async fn new(repository: &Repository, tree: &Path) -> Result<Self, WorktreeError> {
+    pub(super) async fn new(
+        repository: &GitRepository,
+        tree: &Path,
+    ) -> Result<Self, WorktreeError> {
         let settings = repository
             .git("read the configuration")
             .args(["config", "-z", "--get-regexp", TAKEN_OVER])
@@ -46,7 +49,7 @@ impl Aside {
         write().map_err(|source| WorktreeError::io("make a git directory of our own", source))
     }
 
-    fn fill(&self, repository: &Repository, config: &str) -> std::io::Result<()> {
+    fn fill(&self, repository: &GitRepository, config: &str) -> std::io::Result<()> {
         let objects = repository.common.join("objects");
         fs::create_dir_all(self.folder.join("objects/info"))?;
         fs::create_dir_all(self.folder.join("refs"))?;
@@ -62,15 +65,15 @@ impl Aside {
     }
 
     /// A call that sees the files with an index of our own.
-    pub(super) fn git(&self, what: &'static str) -> Git {
-        Git::new(what, &self.tree)
+    pub(super) fn git(&self, what: &'static str) -> GitCommand {
+        GitCommand::new(what, &self.tree)
             .env("GIT_DIR", &self.folder)
             .env("GIT_WORK_TREE", &self.tree)
             .env("GIT_ATTR_NOSYSTEM", "1")
     }
 
     /// A call that reads or writes the index of a real worktree.
-    pub(super) fn git_with_index(&self, what: &'static str, index: &Path) -> Git {
+    pub(super) fn git_with_index(&self, what: &'static str, index: &Path) -> GitCommand {
         self.git(what).env("GIT_INDEX_FILE", index)
     }
 
@@ -92,7 +95,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for ScratchGitDir {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.folder).ok();
     }

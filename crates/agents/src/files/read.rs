@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use countersign_core::limits;
 use rustix::fs::{FileType, OFlags};
 
-use super::place::Place;
+use super::path_handle::PathHandle;
 use super::{FileError, FileRoots};
 
 /// A file that may be read.
@@ -29,7 +29,7 @@ pub fn open_for_read(path: &Path, roots: &FileRoots) -> Result<ReadTarget, FileE
     if !path.is_absolute() {
         return Err(FileError::BadPath { path: path.into() });
     }
-    let place = Place::find(path)?.ok_or_else(|| FileError::NotFound { path: path.into() })?;
+    let place = PathHandle::find(path)?.ok_or_else(|| FileError::NotFound { path: path.into() })?;
     roots.check(&place.real)?;
     if place.kind() != FileType::RegularFile {
         return Err(FileError::NotRegular { path: path.into() });

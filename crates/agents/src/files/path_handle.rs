@@ -13,16 +13,16 @@ use super::FileError;
 
 /// A name that was resolved, links followed.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct PathHandle {
     pub(super) handle: OwnedFd,
     pub(super) real: PathBuf,
     pub(super) stat: Stat,
 }
 
-impl Place {
+impl PathHandle {
     /// Nothing if there is no such thing.
     pub(super) fn find(path: &Path) -> Result<Option<Self>, FileError> {
-        let resolved = match look(path) {
+        let resolved = match open_handle(path) {
             Err(Errno::NOENT) => return Ok(None),
             // A part of the path is a file, or goes in circles.
             Err(Errno::NOTDIR | Errno::LOOP) => {
@@ -61,7 +61,7 @@ impl Place {
 
 /// Links of `/proc` that lead to what another process has open are not followed.
 #[cfg(target_os = "linux")]
-fn look(path: &Path) -> rustix::io::Result<OwnedFd> {
+fn open_handle(path: &Path) -> rustix::io::Result<OwnedFd> {
     use rustix::fs::{ResolveFlags, openat2};
 
     let flags = OFlags::PATH | OFlags::CLOEXEC;

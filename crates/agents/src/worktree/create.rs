@@ -6,8 +6,8 @@ use countersign_core::event::Worktree;
 use countersign_core::limits;
 
 use super::WorktreeError;
-use super::aside::Aside;
-use super::git::Repository;
+use super::git::GitRepository;
+use super::scratch_git_dir::ScratchGitDir;
 use super::{include, remove};
 
 /// Branches that are named after an agent begin with this.
@@ -28,13 +28,13 @@ pub async fn create(
     name: &str,
     branch: Option<&str>,
 ) -> Result<Worktree, WorktreeError> {
-    let repository = Repository::find(folder).await?;
+    let repository = GitRepository::find(folder).await?;
     let head = commit(&repository, "HEAD")
         .await?
         .ok_or_else(|| WorktreeError::NoCommit {
             repository: repository.main.clone(),
         })?;
-    let word = word(name);
+    let word = to_branch_word(name);
     let chosen = match branch {
         Some(branch) => named_branch(&repository, branch, head).await?,
         None => free_branch(&repository, &word, head).await?,
@@ -46,20 +46,24 @@ pub async fn create(
         base: chosen.base.clone(),
         repository: text(&repository.main)?,
     };
-    if let Err(error) = fill(&repository, &path, &chosen).await {
-        clear(&repository, &worktree, &path, &chosen).await;
+    if let Err(error) = check_out(&repository, &path, &chosen).await {
+        undo(&repository, &worktree, &path, &chosen).await;
         return Err(error);
     }
     Ok(worktree)
 }
 
-struct Chosen {
+struct BranchChoice {
     name: String,
     base: String,
     is_new: bool,
 }
 
-async fn fill(repository: &Repository, path: &Path, chosen: &Chosen) -> Result<(), WorktreeError> {
+async fn check_out(
+    repository: &GitRepository,
+    path: &Path,
+    chosen: &BranchChoice,
+) -> Result<(), WorktreeError> {
     // Without a checkout of git's own: it would run the filters of the repository's configuration.
     let mut args = vec!["worktree", "add", "--quiet", "--no-checkout"];
     if chosen.is_new {
@@ -82,7 +86,7 @@ async fn fill(repository: &Repository, path: &Path, chosen: &Chosen) -> Result<(
         std::fs::write(admin.join(BRANCH_MADE), "")
             .map_err(|source| WorktreeError::io("write to the worktree's folder in git", source))?;
     }
-    let aside = Aside::new(repository, path).await?;
+    let aside = ScratchGitDir::new(repository, path).await?;
     aside
         .git_with_index("check out the files", &admin.join("index"))
         .args(["read-tree", "--reset", "-u", &chosen.base])
@@ -92,8 +96,8 @@ async fn fill(repository: &Repository, path: &Path, chosen: &Chosen) -> Result<(
 }
 
 /// Best effort: the error that led here is what counts.
-async fn clear(repository: &Repository, worktree: &Worktree, path: &Path, chosen: &Chosen) {
-    let gone = remove::take_away(repository, path).await.is_ok();
+async fn undo(repository: &GitRepository, worktree: &Worktree, path: &Path, chosen: &BranchChoice) {
+    let gone = remove::delete_worktree(repository, path).await.is_ok();
     if gone && chosen.is_new {
         remove::delete_branch(repository, &worktree.branch, &worktree.base)
             .await
@@ -104,7 +108,7 @@ async fn clear(repository: &Repository, worktree: &Worktree, path: &Path, chosen
 
 /// The commit that a revision stands for, if there is one.
 pub(super) async fn commit(
-    repository: &Repository,
+    repository: &GitRepository,
     revision: &str,
 ) -> Result<Option<String>, WorktreeError> {
     let revision = format!("{revision}^{{commit}}");
@@ -126,10 +130,10 @@ pub(super) async fn commit(
 }
 
 async fn named_branch(
-    repository: &Repository,
+    repository: &GitRepository,
     branch: &str,
     head: String,
-) -> Result<Chosen, WorktreeError> {
+) -> Result<BranchChoice, WorktreeError> {
     let name = branch
         .strip_prefix("refs/heads/")
         .unwrap_or(branch)
@@ -147,7 +151,7 @@ async fn named_branch(
         return Err(WorktreeError::BranchInUse { branch: name, at });
     }
     let tip = commit(repository, &full).await?;
-    Ok(Chosen {
+    Ok(BranchChoice {
         is_new: tip.is_none(),
         base: tip.unwrap_or(head),
         name,
@@ -156,7 +160,7 @@ async fn named_branch(
 
 /// Where a branch is checked out now.
 pub(super) async fn checked_out_at(
-    repository: &Repository,
+    repository: &GitRepository,
     full: &str,
 ) -> Result<Option<String>, WorktreeError> {
     let list = repository
@@ -177,15 +181,15 @@ pub(super) async fn checked_out_at(
 }
 
 async fn free_branch(
-    repository: &Repository,
+    repository: &GitRepository,
     word: &str,
     head: String,
-) -> Result<Chosen, WorktreeError> {
+) -> Result<BranchChoice, WorktreeError> {
     for number in 1..=NAMES_MAX {
         let name = format!("{BRANCH_PREFIX}{}", numbered(word, number));
         let full = format!("refs/heads/{name}");
         if commit(repository, &full).await?.is_none() {
-            return Ok(Chosen {
+            return Ok(BranchChoice {
                 name,
                 base: head,
                 is_new: true,
@@ -199,7 +203,7 @@ async fn free_branch(
 }
 
 /// Makes the folder, so that nobody else gets it.
-fn make_place(repository: &Repository, word: &str) -> Result<PathBuf, WorktreeError> {
+fn make_place(repository: &GitRepository, word: &str) -> Result<PathBuf, WorktreeError> {
     let io = |source| WorktreeError::io("make a folder beside the repository", source);
     let mut name = repository.main.file_name().unwrap_or_default().to_owned();
     name.push(".worktrees");
@@ -225,7 +229,7 @@ fn numbered(word: &str, number: usize) -> String {
 }
 
 /// A name as a folder and a branch can have it.
-fn word(name: &str) -> String {
+fn to_branch_word(name: &str) -> String {
     let mut word = String::new();
     for c in name.chars().take(limits::WORKTREE_NAME_CHARS_MAX) {
         let plain = c.is_ascii_alphanumeric() || c == '_';
@@ -252,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_name_becomes_a_word_for_folders_and_branches() {
-        let words = ["Builder 2", "../../etc", "日本", "-x.lock", "a_b"].map(word);
+        let words = ["Builder 2", "../../etc", "日本", "-x.lock", "a_b"].map(to_branch_word);
         assert_eq!(words, ["builder-2", "etc", "agent", "x-lock", "a_b"]);
     }
 }

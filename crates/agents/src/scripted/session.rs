@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::script::{AgentScript, ScriptStep, ScriptedTool};
-use super::wire::Wire;
+use super::wire::ScriptedWire;
 
 /// What is written at a time when updates are streamed: as much as a pipe holds.
 const FLOOD_WRITE_BYTES: usize = 64 * 1024;
 
 /// What the prompt is answered with.
-type Answer = Result<Value, (i64, String)>;
+type PromptAnswer = Result<Value, (i64, String)>;
 
 /// Whether the turn goes on. An end without an answer is silence.
-pub(super) enum Flow {
+pub(super) enum TurnFlow {
     Next,
-    End(Option<Answer>),
+    End(Option<PromptAnswer>),
 }
 
-pub(super) struct Stage {
-    pub(super) wire: Arc<Wire>,
+pub(super) struct ScriptSession {
+    pub(super) wire: Arc<ScriptedWire>,
     pub(super) session: String,
     pub(super) cwd: String,
     script: AgentScript,
@@ -34,8 +34,13 @@ pub(super) struct Stage {
     prompt: Mutex<Option<Value>>,
 }
 
-impl Stage {
-    pub(super) fn new(wire: Arc<Wire>, session: String, cwd: String, script: AgentScript) -> Self {
+impl ScriptSession {
+    pub(super) fn new(
+        wire: Arc<ScriptedWire>,
+        session: String,
+        cwd: String,
+        script: AgentScript,
+    ) -> Self {
         Self {
             wire,
             session,
@@ -68,7 +73,7 @@ impl Stage {
     }
 
     /// Answers the prompt, once. The next one may come before this answer is written.
-    async fn answer(&self, answer: Answer) {
+    async fn answer(&self, answer: PromptAnswer) {
         let prompt = self
             .prompt
             .lock()
@@ -89,31 +94,31 @@ impl Stage {
         self.remember(Some(&text)).await;
         let flow = match steps_of(&self.script, &text) {
             Ok(steps) => self.steps(&steps).await,
-            Err(error) => Flow::End(Some(Err((-32602, format!("bad script: {error}"))))),
+            Err(error) => TurnFlow::End(Some(Err((-32602, format!("bad script: {error}"))))),
         };
         match flow {
-            Flow::End(None) => {}
-            Flow::End(Some(answer)) => self.answer(answer).await,
-            Flow::Next if self.is_cancelled() => self.answer(Ok(stop("cancelled"))).await,
-            Flow::Next => self.answer(Ok(stop("end_turn"))).await,
+            TurnFlow::End(None) => {}
+            TurnFlow::End(Some(answer)) => self.answer(answer).await,
+            TurnFlow::Next if self.is_cancelled() => self.answer(Ok(stop("cancelled"))).await,
+            TurnFlow::Next => self.answer(Ok(stop("end_turn"))).await,
         }
     }
 
     pub(super) fn steps<'a>(
         &'a self,
         steps: &'a [ScriptStep],
-    ) -> Pin<Box<dyn Future<Output = Flow> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = TurnFlow> + Send + 'a>> {
         Box::pin(async move {
             for step in steps {
-                if let Flow::End(answer) = self.step(step).await {
-                    return Flow::End(answer);
+                if let TurnFlow::End(answer) = self.step(step).await {
+                    return TurnFlow::End(answer);
                 }
             }
-            Flow::Next
+            TurnFlow::Next
         })
     }
 
-    async fn step(&self, step: &ScriptStep) -> Flow {
+    async fn step(&self, step: &ScriptStep) -> TurnFlow {
         match step {
             ScriptStep::Say(text) => self.say(text).await,
             ScriptStep::Think(text) => self.chunk("agent_thought_chunk", text).await,
@@ -147,10 +152,10 @@ impl Stage {
             } => self.call(method, params, *notification).await,
             rude => return self.rude(rude).await,
         }
-        Flow::Next
+        TurnFlow::Next
     }
 
-    async fn rude(&self, step: &ScriptStep) -> Flow {
+    async fn rude(&self, step: &ScriptStep) -> TurnFlow {
         match step {
             ScriptStep::Raw(text) => {
                 let text = text.replace("{session}", &self.session);
@@ -172,34 +177,34 @@ impl Stage {
             }
             ScriptStep::Silence => return self.silence().await,
             ScriptStep::Error { code, message } => {
-                return Flow::End(Some(Err((*code, message.clone()))));
+                return TurnFlow::End(Some(Err((*code, message.clone()))));
             }
-            ScriptStep::Stop(reason) => return Flow::End(Some(Ok(stop(reason)))),
+            ScriptStep::Stop(reason) => return TurnFlow::End(Some(Ok(stop(reason)))),
             ScriptStep::StopEarly(reason) => self.answer(Ok(stop(reason))).await,
             _ => {}
         }
-        Flow::Next
+        TurnFlow::Next
     }
 
     /// Nothing more comes of the turn: the whole agent ends.
-    async fn exit(&self, code: u8) -> Flow {
+    async fn exit(&self, code: u8) -> TurnFlow {
         self.wire.end(code);
         std::future::pending().await
     }
 
     /// Until the turn is cancelled, if ever.
-    async fn silence(&self) -> Flow {
+    async fn silence(&self) -> TurnFlow {
         let mut cancelled = self.cancelled.subscribe();
         match cancelled.wait_for(|cancelled| *cancelled).await {
-            Ok(_) => Flow::End(Some(Ok(stop("cancelled")))),
-            Err(_) => Flow::End(None),
+            Ok(_) => TurnFlow::End(Some(Ok(stop("cancelled")))),
+            Err(_) => TurnFlow::End(None),
         }
     }
 
-    pub(super) async fn sleep(&self, time: Duration) -> Flow {
+    pub(super) async fn sleep(&self, time: Duration) -> TurnFlow {
         tokio::select! {
             flow = self.silence() => flow,
-            () = tokio::time::sleep(time) => Flow::Next,
+            () = tokio::time::sleep(time) => TurnFlow::Next,
         }
     }
 

@@ -15,9 +15,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::frame::{read_frame, write_frame};
-use super::state::{Greeting, Joined, Next};
-use super::wire::{Launch, ToHost, ToRunner};
-use super::{Runner, calls};
+use super::state::{HostHandle, HostHello, SendStep};
+use super::wire::{LaunchRequest, ToHost, ToRunner};
+use super::{Runner, shell_calls};
 use crate::adapter::WriteId;
 
 /// Serves one caller that may be served, until it goes or another takes its place.
@@ -26,7 +26,7 @@ pub(super) async fn serve(runner: Arc<Runner>, stream: UnixStream, turn: OwnedSe
     let (from, mut to) = stream.into_split();
     let mut from = BufReader::new(from);
     let patience = Duration::from_millis(limits::LINK_CONNECT_MS);
-    let Ok(greeted) = timeout(patience, hear_greeting(&mut from)).await else {
+    let Ok(greeted) = timeout(patience, read_hello(&mut from)).await else {
         return;
     };
     drop(turn);
@@ -37,14 +37,14 @@ pub(super) async fn serve(runner: Arc<Runner>, stream: UnixStream, turn: OwnedSe
     };
     tokio::select! {
         () = joined.over.cancelled() => {}
-        told = tell_all(&runner, &joined, to) => {
+        told = send_all(&runner, &joined, to) => {
             if let Err(error) = told {
                 tracing::debug!(%error, "a host could not be told");
             }
         }
-        () = obey_all(&runner, &joined, from) => {}
+        () = perform_all(&runner, &joined, from) => {}
     }
-    runner.state().lost(joined.number);
+    runner.state().disconnect(joined.number);
 }
 
 /// Says why, and nothing else.
@@ -55,7 +55,7 @@ pub(super) async fn refuse(to: &mut OwnedWriteHalf, why: String) {
     drop(timeout(patience, write_frame(to, &refused, &[])).await);
 }
 
-async fn hear_greeting(from: &mut BufReader<OwnedReadHalf>) -> Result<Greeting, String> {
+async fn read_hello(from: &mut BufReader<OwnedReadHalf>) -> Result<HostHello, String> {
     match read_frame(from).await {
         Ok(Some((
             ToRunner::Hello {
@@ -65,7 +65,7 @@ async fn hear_greeting(from: &mut BufReader<OwnedReadHalf>) -> Result<Greeting, 
                 open,
             },
             _,
-        ))) => Ok(Greeting {
+        ))) => Ok(HostHello {
             oldest,
             newest,
             heard,
@@ -76,22 +76,26 @@ async fn hear_greeting(from: &mut BufReader<OwnedReadHalf>) -> Result<Greeting, 
     }
 }
 
-async fn tell_all(runner: &Runner, joined: &Joined, mut to: OwnedWriteHalf) -> io::Result<()> {
+async fn send_all(runner: &Runner, joined: &HostHandle, mut to: OwnedWriteHalf) -> io::Result<()> {
     loop {
         let next = runner.state().next(joined.number)?;
         match next {
-            Next::Send(bytes) => to.write_all(&bytes).await?,
-            Next::Wait => joined.wake.notified().await,
-            Next::Leave => return Ok(()),
+            SendStep::Send(bytes) => to.write_all(&bytes).await?,
+            SendStep::Wait => joined.wake.notified().await,
+            SendStep::Leave => return Ok(()),
         }
     }
 }
 
 /// Until the host goes. After a word that cannot be obeyed it is only waited for that it is told.
-async fn obey_all(runner: &Arc<Runner>, joined: &Joined, mut from: BufReader<OwnedReadHalf>) {
+async fn perform_all(
+    runner: &Arc<Runner>,
+    joined: &HostHandle,
+    mut from: BufReader<OwnedReadHalf>,
+) {
     loop {
         let why = match read_frame(&mut from).await {
-            Ok(Some((order, body))) => match obey(runner, joined, order, &body) {
+            Ok(Some((order, body))) => match perform(runner, joined, order, &body) {
                 Ok(()) => continue,
                 Err(why) => why,
             },
@@ -103,7 +107,12 @@ async fn obey_all(runner: &Arc<Runner>, joined: &Joined, mut from: BufReader<Own
     }
 }
 
-fn obey(runner: &Arc<Runner>, joined: &Joined, order: ToRunner, body: &[u8]) -> Result<(), String> {
+fn perform(
+    runner: &Arc<Runner>,
+    joined: &HostHandle,
+    order: ToRunner,
+    body: &[u8],
+) -> Result<(), String> {
     let number = joined.number;
     match order {
         ToRunner::Hello { .. } => return Err("a host says hello once".to_owned()),
@@ -113,30 +122,30 @@ fn obey(runner: &Arc<Runner>, joined: &Joined, order: ToRunner, body: &[u8]) -> 
             return runner.state().host_committed(number, through, &open);
         }
         ToRunner::Claim { id, name } => return claim(runner, number, id, name),
-        ToRunner::Shell { id, call } => calls::call(runner, joined, id, call),
+        ToRunner::Shell { id, call } => shell_calls::call(runner, joined, id, call),
         ToRunner::Stop { grace_ms } => runner.stop(Duration::from_millis(grace_ms)),
         ToRunner::Bye => runner.bye.cancel(),
     }
     Ok(())
 }
 
-fn launch_once(runner: &Arc<Runner>, host: u64, launch: Launch) {
+fn launch_once(runner: &Arc<Runner>, host: u64, launch: LaunchRequest) {
     let told = match runner.launch_once(launch) {
         Ok(process) => ToHost::Launched { process },
         Err(why) => ToHost::NotLaunched { why },
     };
-    runner.state().tell(host, &told, &[], None);
+    runner.state().send_to(host, &told, &[], None);
 }
 
 fn claim(runner: &Runner, host: u64, id: u64, name: WriteId) -> Result<(), String> {
     let mut state = runner.state();
-    let fresh = state.claimed.find(&name).is_none();
-    if fresh && state.claimed.len() >= limits::RUNNER_NAMES_MAX {
+    let fresh = state.claimed.find_kind(&name).is_none();
+    if fresh && state.claimed.len() >= limits::RUNNER_USED_IDS_MAX {
         return Err("too much is claimed".to_owned());
     }
     if fresh {
-        state.claimed.take(name, String::new());
+        state.claimed.insert(name, String::new());
     }
-    state.tell(host, &ToHost::Claimed { id, fresh }, &[], None);
+    state.send_to(host, &ToHost::Claimed { id, fresh }, &[], None);
     Ok(())
 }

@@ -6,14 +6,14 @@
 use std::collections::VecDeque;
 
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct OutputTail {
     bytes_max: usize,
     kept: VecDeque<u8>,
     truncated: bool,
     ended: bool,
 }
 
-impl Output {
+impl OutputTail {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn read(bytes_max: usize, chunks: &[&[u8]]) -> (String, bool) {
-        let mut output = Output::new(bytes_max);
+        let mut output = OutputTail::new(bytes_max);
         for chunk in chunks {
             output.push(chunk);
         }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn half_a_character_waits_for_its_rest_until_the_end() {
-        let mut output = Output::new(9);
+        let mut output = OutputTail::new(9);
         output.push(b"a\xe2\x82");
         assert_eq!(output.read(), ("a".into(), false));
         output.push(b"\xac");

@@ -12,24 +12,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::play::{Flow, Stage};
 use super::script::{AskMany, ScriptedAsk, ScriptedTerminal, ScriptedTool};
+use super::session::{ScriptSession, TurnFlow};
 
 /// An ask that waits for its answer.
-struct Open {
+struct OpenAsk {
     number: u64,
     began: Duration,
     since: Instant,
     answer: oneshot::Receiver<Value>,
 }
 
-impl Stage {
-    pub(super) async fn ask_many(&self, many: &AskMany) -> Flow {
+impl ScriptSession {
+    pub(super) async fn ask_many(&self, many: &AskMany) -> TurnFlow {
         let file = Path::new(&self.cwd).join(&many.ledger);
         let opened = File::options().create(true).append(true).open(&file);
         let mut ledger = match opened {
             Ok(ledger) => ledger,
-            Err(error) => return Flow::End(Some(Err((-32603, format!("no ledger: {error}"))))),
+            Err(error) => return TurnFlow::End(Some(Err((-32603, format!("no ledger: {error}"))))),
         };
         let at_once = many.at_once.max(1);
         let mut number = 0;
@@ -49,13 +49,13 @@ impl Stage {
                 }
             }
             if many.pause_us > 0
-                && let Flow::End(answer) = self.sleep(pause(many.pause_us, number)).await
+                && let TurnFlow::End(answer) = self.sleep(pause(many.pause_us, number)).await
             {
-                return Flow::End(answer);
+                return TurnFlow::End(answer);
             }
         }
         note(&mut ledger, &format!("unasked {}\n", self.wire.unasked()));
-        Flow::Next
+        TurnFlow::Next
     }
 
     async fn say_lines(&self, many: &AskMany, number: u64) {
@@ -72,7 +72,7 @@ impl Stage {
         self.terminal(&terminal).await;
     }
 
-    async fn open_one(&self, many: &AskMany, number: u64) -> Open {
+    async fn open_one(&self, many: &AskMany, number: u64) -> OpenAsk {
         let command = command_of(many, number);
         let ask = ScriptedAsk {
             tool: ScriptedTool {
@@ -86,7 +86,7 @@ impl Stage {
         let began = SystemTime::now().duration_since(UNIX_EPOCH);
         let since = Instant::now();
         let (_, answer) = self.request_permission(&ask).await;
-        Open {
+        OpenAsk {
             number,
             began: began.unwrap_or_default(),
             since,
@@ -95,7 +95,7 @@ impl Stage {
     }
 }
 
-impl Open {
+impl OpenAsk {
     /// What came of it: in a word, and as a line.
     async fn answered(self) -> (&'static str, String) {
         let response = self.answer.await.unwrap_or_default();

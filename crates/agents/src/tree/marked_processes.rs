@@ -14,7 +14,7 @@ use countersign_core::event::ProcessKey;
 use rustix::process::Signal;
 
 use super::TreeError;
-use super::procfs::{self, Stat};
+use super::procfs::{self, ProcessStat};
 
 /// Rounds of stopping before killing begins: each catches what the last one's members forked.
 const STOP_ROUNDS: usize = 16;
@@ -26,14 +26,14 @@ const LOOK_ROUNDS: usize = 64;
 
 /// What one look saw.
 #[derive(Debug, Default)]
-struct Look {
+struct ProcessScan {
     seen: HashSet<u32>,
-    all: HashMap<u32, Stat>,
+    all: HashMap<u32, ProcessStat>,
     ours: HashSet<u32>,
 }
 
 #[derive(Debug)]
-pub(super) struct Members {
+pub(super) struct MarkedProcesses {
     /// `NAME=value`, as it stands in the environment.
     variable: String,
     roots: Vec<ProcessKey>,
@@ -42,7 +42,7 @@ pub(super) struct Members {
     known: HashSet<ProcessKey>,
 }
 
-impl Members {
+impl MarkedProcesses {
     pub(super) fn new(variable: String, roots: Vec<ProcessKey>) -> Self {
         Self {
             variable,
@@ -110,7 +110,7 @@ impl Members {
     /// The living members, and whether no process came about unseen meanwhile. Refuses if we are a
     /// member.
     fn find(&mut self) -> Result<(Vec<ProcessKey>, bool), TreeError> {
-        let mut look = Look::default();
+        let mut look = ProcessScan::default();
         let mut whole = false;
         for _ in 0..LOOK_ROUNDS {
             whole = !self.look_at_new(&mut look)?;
@@ -118,7 +118,7 @@ impl Members {
                 break;
             }
         }
-        let Look { all, mut ours, .. } = look;
+        let ProcessScan { all, mut ours, .. } = look;
         let led = all
             .iter()
             .filter(|(pid, stat)| self.is_led(**pid, stat, &all));
@@ -142,7 +142,7 @@ impl Members {
     }
 
     /// False if there is no process that was not looked at.
-    fn look_at_new(&self, look: &mut Look) -> Result<bool, TreeError> {
+    fn look_at_new(&self, look: &mut ProcessScan) -> Result<bool, TreeError> {
         let mut pids = procfs::list().map_err(|error| TreeError::Refused(error.to_string()))?;
         pids.retain(|pid| look.seen.insert(*pid));
         for &pid in &pids {
@@ -167,7 +167,7 @@ impl Members {
     }
 
     /// Only while a root is there, be it as a zombie, is its number certainly its own.
-    fn is_led(&self, pid: u32, stat: &Stat, all: &HashMap<u32, Stat>) -> bool {
+    fn is_led(&self, pid: u32, stat: &ProcessStat, all: &HashMap<u32, ProcessStat>) -> bool {
         self.roots.iter().any(|root| {
             let there = all
                 .get(&root.pid)
@@ -177,7 +177,7 @@ impl Members {
     }
 }
 
-fn to_key(pid: u32, stat: &Stat) -> ProcessKey {
+fn to_key(pid: u32, stat: &ProcessStat) -> ProcessKey {
     ProcessKey {
         pid,
         start_time: stat.start_time,
@@ -186,8 +186,8 @@ fn to_key(pid: u32, stat: &Stat) -> ProcessKey {
 
 /// A child cannot be older than its parent: if it seems so, the parent's number was reused between
 /// two of our looks.
-fn add_children(all: &HashMap<u32, Stat>, ours: &mut HashSet<u32>) -> bool {
-    let born_later = |stat: &Stat| {
+fn add_children(all: &HashMap<u32, ProcessStat>, ours: &mut HashSet<u32>) -> bool {
+    let born_later = |stat: &ProcessStat| {
         let parent = all.get(&stat.parent);
         parent.is_some_and(|parent| parent.start_time <= stat.start_time)
     };

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
 use super::Runner;
-use super::agent::{Agent, in_words};
-use super::state::Joined;
-use super::wire::{ShellCall, ShellDone, ShellFailure, ToHost};
+use super::agent::{LaunchedAgent, describe_error};
+use super::state::HostHandle;
+use super::wire::{ShellCall, ShellFailure, ShellReply, ToHost};
 use crate::shells::{CommandSpec, PtySize, ShellBackend as _, ShellError, TerminalId};
 
-type Outcome = Result<(ShellDone, String), ShellFailure>;
+type CallOutcome = Result<(ShellReply, String), ShellFailure>;
 
-pub(super) fn call(runner: &Arc<Runner>, host: &Joined, id: u64, call: ShellCall) {
+pub(super) fn call(runner: &Arc<Runner>, host: &HostHandle, id: u64, call: ShellCall) {
     let slot = host.calls.clone().try_acquire_owned();
     match (begin(runner), slot) {
         (Err(why), _) => answer(runner, host, id, Err(ShellFailure::Failed(why)), None),
@@ -36,7 +36,7 @@ pub(super) fn call(runner: &Arc<Runner>, host: &Joined, id: u64, call: ShellCall
     }
 }
 
-fn begin(runner: &Runner) -> Result<Arc<Agent>, String> {
+fn begin(runner: &Runner) -> Result<Arc<LaunchedAgent>, String> {
     let state = runner.state();
     match &state.agent {
         Some(agent) => Ok(agent.clone()),
@@ -46,8 +46,8 @@ fn begin(runner: &Runner) -> Result<Arc<Agent>, String> {
 
 async fn perform_and_answer(
     runner: &Runner,
-    host: &Joined,
-    agent: &Agent,
+    host: &HostHandle,
+    agent: &LaunchedAgent,
     id: u64,
     call: ShellCall,
 ) {
@@ -62,9 +62,9 @@ async fn perform_and_answer(
 
 fn answer(
     runner: &Runner,
-    host: &Joined,
+    host: &HostHandle,
     id: u64,
-    outcome: Outcome,
+    outcome: CallOutcome,
     room: Option<OwnedSemaphorePermit>,
 ) {
     let (result, body) = match outcome {
@@ -73,10 +73,10 @@ fn answer(
     };
     let told = ToHost::Shell { id, result };
     let mut state = runner.state();
-    state.tell(host.number, &told, body.as_bytes(), room);
+    state.send_to(host.number, &told, body.as_bytes(), room);
 }
 
-async fn perform(runner: &Runner, agent: &Agent, call: ShellCall) -> Outcome {
+async fn perform(runner: &Runner, agent: &LaunchedAgent, call: ShellCall) -> CallOutcome {
     let shells = &agent.shells;
     let done = match call {
         ShellCall::Create { .. } if runner.state().stopped => {
@@ -105,15 +105,15 @@ async fn perform(runner: &Runner, agent: &Agent, call: ShellCall) -> Outcome {
         ShellCall::Output { terminal } => return read(agent, terminal).await,
         ShellCall::WaitForExit { terminal } => {
             let exit = shells.wait_for_exit(&TerminalId::new(terminal)).await;
-            exit.map(|exit| ShellDone::Exited { exit })
+            exit.map(|exit| ShellReply::Exited { exit })
         }
         ShellCall::Kill { terminal } => {
             let killed = shells.kill(&TerminalId::new(terminal)).await;
-            killed.map(|()| ShellDone::Done)
+            killed.map(|()| ShellReply::Done)
         }
         ShellCall::Release { terminal } => {
             let released = shells.release(&TerminalId::new(terminal)).await;
-            released.map(|()| ShellDone::Done)
+            released.map(|()| ShellReply::Done)
         }
     };
     match done {
@@ -122,16 +122,16 @@ async fn perform(runner: &Runner, agent: &Agent, call: ShellCall) -> Outcome {
     }
 }
 
-fn created_as(id: &TerminalId) -> ShellDone {
-    ShellDone::Created {
+fn created_as(id: &TerminalId) -> ShellReply {
+    ShellReply::Created {
         terminal: id.as_str().to_owned(),
     }
 }
 
-async fn read(agent: &Agent, terminal: String) -> Outcome {
+async fn read(agent: &LaunchedAgent, terminal: String) -> CallOutcome {
     let output = agent.shells.output(&TerminalId::new(terminal)).await;
     let output = output.map_err(|error| to_failure(&error))?;
-    let done = ShellDone::Output {
+    let done = ShellReply::Output {
         truncated: output.truncated,
         exit: output.exit,
     };
@@ -142,6 +142,6 @@ fn to_failure(error: &ShellError) -> ShellFailure {
     match error {
         ShellError::NotFound(id) => ShellFailure::NotFound(id.as_str().to_owned()),
         ShellError::NotPermitted(words) => ShellFailure::NotPermitted(words.clone()),
-        ShellError::Failed { .. } => ShellFailure::Failed(in_words(error)),
+        ShellError::Failed { .. } => ShellFailure::Failed(describe_error(error)),
     }
 }

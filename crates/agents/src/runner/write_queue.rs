@@ -10,13 +10,13 @@ use countersign_core::limits;
 use tokio::sync::Notify;
 
 use super::used_ids::UsedIds;
-use super::wire::{Item, Outcome, ToHost};
+use super::wire::{ToHost, WriteHeader, WriteStatus};
 use crate::adapter::WriteId;
 
 #[derive(Debug, Default)]
-pub(super) struct Items {
+pub(super) struct WriteQueue {
     names: UsedIds,
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueuedWrite>,
     /// Names whose bytes are queued or on their way.
     pending: HashSet<WriteId>,
     bytes: usize,
@@ -28,7 +28,7 @@ pub(super) struct Items {
 
 /// One item on its way to the agent.
 #[derive(Debug)]
-pub(super) struct Queued {
+pub(super) struct QueuedWrite {
     host: u64,
     name: WriteId,
     meaning: String,
@@ -36,11 +36,16 @@ pub(super) struct Queued {
 }
 
 /// An answer, and the host it is for.
-pub(super) type Answer = (u64, ToHost);
+pub(super) type QueuedReply = (u64, ToHost);
 
-impl Items {
+impl WriteQueue {
     /// Refuses, in words, more than may wait.
-    pub(super) fn queue(&mut self, host: u64, items: Vec<Item>, body: &[u8]) -> Result<(), String> {
+    pub(super) fn queue(
+        &mut self,
+        host: u64,
+        items: Vec<WriteHeader>,
+        body: &[u8],
+    ) -> Result<(), String> {
         let mut rest = body;
         for item in items {
             let Some((bytes, after)) = rest.split_at_checked(item.bytes) else {
@@ -53,12 +58,13 @@ impl Items {
         Ok(())
     }
 
-    fn queue_one(&mut self, host: u64, item: Item, bytes: &[u8]) -> Result<(), String> {
-        let fresh = self.names.find(&item.name).is_none() && !self.pending.contains(&item.name);
+    fn queue_one(&mut self, host: u64, item: WriteHeader, bytes: &[u8]) -> Result<(), String> {
+        let fresh =
+            self.names.find_kind(&item.name).is_none() && !self.pending.contains(&item.name);
         let bytes = if fresh && !self.gone { bytes } else { &[] };
         let is_full = self.bytes + bytes.len() > limits::AGENT_WRITE_BYTES_QUEUED
             || self.queue.len() >= limits::RUNNER_FRAMES_QUEUED
-            || self.names.len() >= limits::RUNNER_NAMES_MAX;
+            || self.names.len() >= limits::RUNNER_USED_IDS_MAX;
         if is_full {
             return Err("too much waits to be written to the agent".to_owned());
         }
@@ -66,7 +72,7 @@ impl Items {
             self.pending.insert(item.name.clone());
         }
         self.bytes += bytes.len();
-        self.queue.push_back(Queued {
+        self.queue.push_back(QueuedWrite {
             host,
             name: item.name,
             meaning: item.meaning,
@@ -76,9 +82,9 @@ impl Items {
     }
 
     /// Gives the next item that is to be written, and the answers that come before it.
-    pub(super) fn next(&mut self, answers: &mut Vec<Answer>) -> Option<Queued> {
+    pub(super) fn next(&mut self, answers: &mut Vec<QueuedReply>) -> Option<QueuedWrite> {
         while let Some(item) = self.queue.pop_front() {
-            if self.names.find(&item.name).is_none() && !self.gone {
+            if self.names.find_kind(&item.name).is_none() && !self.gone {
                 return Some(item);
             }
             answers.push(self.answer(item));
@@ -87,17 +93,17 @@ impl Items {
     }
 
     /// An item is in the pipe, or never will be as a whole.
-    pub(super) fn written(&mut self, item: Queued, whole: bool) -> Answer {
+    pub(super) fn written(&mut self, item: QueuedWrite, whole: bool) -> QueuedReply {
         self.bytes = self.bytes.saturating_sub(item.bytes.len());
         self.pending.remove(&item.name);
         if whole {
-            self.names.take(item.name.clone(), item.meaning.clone());
+            self.names.insert(item.name.clone(), item.meaning.clone());
         }
         self.answer(item)
     }
 
     /// Nothing can be written any more; gives the answers to everything that waits.
-    pub(super) fn end(&mut self) -> Vec<Answer> {
+    pub(super) fn end(&mut self) -> Vec<QueuedReply> {
         self.gone = true;
         self.bytes = 0;
         let waiting = std::mem::take(&mut self.queue);
@@ -116,10 +122,10 @@ impl Items {
         self.names.list()
     }
 
-    fn answer(&self, item: Queued) -> Answer {
-        let (meaning, outcome) = match self.names.find(&item.name) {
-            Some(meaning) => (meaning.to_owned(), Outcome::Written),
-            None => (item.meaning, Outcome::Gone),
+    fn answer(&self, item: QueuedWrite) -> QueuedReply {
+        let (meaning, outcome) = match self.names.find_kind(&item.name) {
+            Some(meaning) => (meaning.to_owned(), WriteStatus::Written),
+            None => (item.meaning, WriteStatus::Gone),
         };
         let name = item.name;
         let written = ToHost::Written {
@@ -135,15 +141,15 @@ impl Items {
 mod tests {
     use super::*;
 
-    fn item(line: u64, meaning: &str, bytes: usize) -> Item {
-        Item {
+    fn item(line: u64, meaning: &str, bytes: usize) -> WriteHeader {
+        WriteHeader {
             name: WriteId::Line(line),
             meaning: meaning.to_owned(),
             bytes,
         }
     }
 
-    fn told(host: u64, line: u64, meaning: &str, outcome: Outcome) -> Answer {
+    fn told(host: u64, line: u64, meaning: &str, outcome: WriteStatus) -> QueuedReply {
         let written = ToHost::Written {
             name: WriteId::Line(line),
             meaning: meaning.to_owned(),
@@ -154,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_repeated_item_is_answered_when_the_first_is_written() {
-        let mut items = Items::default();
+        let mut items = WriteQueue::default();
         let mut answers = Vec::new();
         items.queue(1, vec![item(7, "allow", 2)], b"ab").unwrap();
         let first = items.next(&mut answers).unwrap();
@@ -166,9 +172,9 @@ mod tests {
         assert_eq!(second.bytes, b"z");
         answers.push(items.written(second, true));
         let expected = [
-            told(1, 7, "allow", Outcome::Written),
-            told(2, 7, "allow", Outcome::Written),
-            told(2, 8, "deny", Outcome::Written),
+            told(1, 7, "allow", WriteStatus::Written),
+            told(2, 7, "allow", WriteStatus::Written),
+            told(2, 8, "deny", WriteStatus::Written),
         ];
         assert_eq!(answers, expected);
         assert!(items.next(&mut answers).is_none());
@@ -176,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_never_was_written_whole_is_gone() {
-        let mut items = Items::default();
+        let mut items = WriteQueue::default();
         let mut answers = Vec::new();
         let wanted = vec![item(1, "a", 1), item(2, "b", 1), item(3, "c", 1)];
         items.queue(1, wanted, b"123").unwrap();
@@ -189,18 +195,18 @@ mod tests {
         items.queue(2, late, b"12").unwrap();
         assert!(items.next(&mut answers).is_none());
         let expected = [
-            told(1, 1, "a", Outcome::Written),
-            told(1, 2, "b", Outcome::Gone),
-            told(1, 3, "c", Outcome::Gone),
-            told(2, 1, "a", Outcome::Written),
-            told(2, 4, "d", Outcome::Gone),
+            told(1, 1, "a", WriteStatus::Written),
+            told(1, 2, "b", WriteStatus::Gone),
+            told(1, 3, "c", WriteStatus::Gone),
+            told(2, 1, "a", WriteStatus::Written),
+            told(2, 4, "d", WriteStatus::Gone),
         ];
         assert_eq!(answers, expected);
     }
 
     #[test]
     fn more_than_may_wait_is_refused() {
-        let mut items = Items::default();
+        let mut items = WriteQueue::default();
         let body = vec![0; limits::AGENT_WRITE_BYTES_QUEUED];
         items
             .queue(1, vec![item(1, "", body.len())], &body)

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::play::Stage;
 use super::script::ScriptedTerminal;
+use super::session::ScriptSession;
 
-impl Stage {
+impl ScriptSession {
     async fn send(&self, method: &str, mut params: Value) -> Value {
         params["sessionId"] = json!(self.session);
         let id = self.wire.next_id();

@@ -2,7 +2,7 @@
 #![no_main]
 
 use countersign_rules::{
-    Action, Allows, Effect, Entry, Floor, Layer, NoFacts, Origin, Place, Request, RuleSet, assess,
+    ToolAction, LayerAllows, Effect, RuleEntry, Floor, LayerView, NoFacts, RuleOrigin, RequestPlace, ToolRequest, RuleSet, assess,
     judge, suggest,
 };
 use libfuzzer_sys::fuzz_target;
@@ -10,28 +10,28 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some((rule, subject)) = text.split_once('\n') else { return };
-    let place = Place {
+    let place = RequestPlace {
         cwd: "/home/dev/proj".into(),
         project: "/home/dev/proj".into(),
         home: "/home/dev".into(),
         ignores_case: rule.len() % 2 == 1,
     };
     let actions = [
-        Action::Shell { command: subject.into() },
-        Action::Read { path: subject.into() },
-        Action::Edit { path: subject.into() },
-        Action::Fetch { url: subject.into() },
-        Action::Mcp { server: subject.into(), tool: "x".into() },
+        ToolAction::Shell { command: subject.into() },
+        ToolAction::Read { path: subject.into() },
+        ToolAction::Edit { path: subject.into() },
+        ToolAction::Fetch { url: subject.into() },
+        ToolAction::Mcp { server: subject.into(), tool: "x".into() },
     ];
     for action in actions {
-        let request = Request { tool: "Bash".into(), action, place: place.clone() };
+        let request = ToolRequest { tool: "Bash".into(), action, place: place.clone() };
         let assessment = assess(&request, &NoFacts);
         let said = |effects: &[Effect]| {
             let mut set = RuleSet::default();
             for effect in effects {
-                set.insert(Entry::parse(*effect, rule, Origin::file("rules.toml", 1)).ok()?);
+                set.insert(RuleEntry::parse(*effect, rule, RuleOrigin::file("rules.toml", 1)).ok()?);
             }
-            let layer = Layer { rules: &set, admits: &|_| true, allows: Allows::Count };
+            let layer = LayerView { rules: &set, admits: &|_| true, allows: &LayerAllows::Count };
             Some(judge(&assessment, &Floor::default(), &[layer]).effect)
         };
         // What a rule allows, the same rule denies: a deny never matches less.

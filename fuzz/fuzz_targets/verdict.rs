@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use countersign_rules::{
-    Action, Allows, Effect, Entry, Floor, Layer, NoFacts, Origin, Place, Request, RuleSet, assess,
+    ToolAction, LayerAllows, Effect, RuleEntry, Floor, LayerView, NoFacts, RuleOrigin, RequestPlace, ToolRequest, RuleSet, assess,
     judge,
 };
 use libfuzzer_sys::fuzz_target;
@@ -39,22 +39,22 @@ fn rules(profile: usize, deny: bool) -> &'static RuleSet {
     &sets[profile * 2 + usize::from(deny)]
 }
 
-fn entry(effect: Effect, rule: &str) -> Entry {
-    Entry::parse(effect, rule, Origin::file("rules.toml", 1)).expect("a rule")
+fn entry(effect: Effect, rule: &str) -> RuleEntry {
+    RuleEntry::parse(effect, rule, RuleOrigin::file("rules.toml", 1)).expect("a rule")
 }
 
 fn verdict(command: &str, cwd: &str, rules: &RuleSet) -> Effect {
-    let request = Request {
+    let request = ToolRequest {
         tool: "Bash".into(),
-        action: Action::Shell { command: command.into() },
-        place: Place {
+        action: ToolAction::Shell { command: command.into() },
+        place: RequestPlace {
             cwd: cwd.into(),
             project: "/home/dev/proj".into(),
             home: "/home/dev".into(),
             ignores_case: false,
         },
     };
-    let layer = Layer { rules, admits: &|_| true, allows: Allows::Count };
+    let layer = LayerView { rules, admits: &|_| true, allows: &LayerAllows::Count };
     judge(&assess(&request, &NoFacts), &Floor::default(), &[layer]).effect
 }
 

@@ -15,7 +15,9 @@ use countersign_core::event::{Effect, Grant};
 use countersign_core::{
     AgentId, AskJudgment, AskerScope, DelegationVerdict, Event, GrantId, State, Timestamp,
 };
-use countersign_rules::{Allows, Entry, EntryKey, Layer, Origin, RuleSet, Verdict};
+use countersign_rules::{
+    EntryKey, LayerAllows, LayerView, RuleEntry, RuleOrigin, RuleSet, Verdict,
+};
 
 use crate::rulebook::DirRules;
 
@@ -67,7 +69,7 @@ impl Gate {
 
     fn insert(&mut self, grant: &Grant) {
         let id = grant.id.clone();
-        match Entry::parse(grant.effect, &grant.rule, Origin::grant(id.clone())) {
+        match RuleEntry::parse(grant.effect, &grant.rule, RuleOrigin::grant(id.clone())) {
             Ok(entry) => {
                 let key = self.rules.insert(entry);
                 self.keys.insert(id.clone(), key);
@@ -151,17 +153,17 @@ impl Gate {
         };
         let mut names = names_of(state, asking.agent, now);
         names.extend(names_of(state, Some(&ancestor.agent), now));
-        let is_for = |entry: &Entry| is_for(entry, &names);
-        let counts = |entry: &Entry| {
+        let is_for = |entry: &RuleEntry| is_for(entry, &names);
+        let counts = |entry: &RuleEntry| {
             let grant = entry.origin.grant.as_ref();
             grant.is_some_and(|id| {
                 state.grant_counts(id, asking, now) || state.grant_counts(id, parent, now)
             })
         };
-        let grants = Layer {
+        let grants = LayerView {
             rules: &self.rules,
             admits: &counts,
-            allows: self.grants_allow(&ancestor.rules),
+            allows: &self.grants_allow(&ancestor.rules),
         };
         ancestor.judge_ask(assessed, &is_for, grants)
     }
@@ -183,7 +185,7 @@ impl Gate {
         let readable = rules
             .into_iter()
             .flatten()
-            .filter_map(|rule| Entry::parse(Effect::Allow, rule, Origin::ceiling()).ok());
+            .filter_map(|rule| RuleEntry::parse(Effect::Allow, rule, RuleOrigin::ceiling()).ok());
         for entry in readable {
             held.insert(entry);
         }
@@ -200,20 +202,23 @@ impl Gate {
         names: &[String],
         assessed: &AssessedAsk,
     ) -> Verdict {
-        let is_for = |entry: &Entry| is_for(entry, names);
-        let counts = |entry: &Entry| entry.origin.grant.as_ref().is_some_and(counts);
-        let grants = Layer {
+        let is_for = |entry: &RuleEntry| is_for(entry, names);
+        let counts = |entry: &RuleEntry| entry.origin.grant.as_ref().is_some_and(counts);
+        let grants = LayerView {
             rules: &self.rules,
             admits: &counts,
-            allows: self.grants_allow(&assessed.rules),
+            allows: &self.grants_allow(&assessed.rules),
         };
         assessed.judge_layers(&assessed.layers(&is_for, grants))
     }
 
-    fn grants_allow<'a>(&'a self, rules: &'a DirRules) -> Allows<'a> {
+    fn grants_allow(&self, rules: &DirRules) -> LayerAllows {
         let unreadable = self.unreadable.values().next();
         let reason = rules.suspended.as_ref().or(unreadable);
-        reason.map_or(Allows::Count, |reason| Allows::Suspended(reason))
+        match reason {
+            Some(reason) => LayerAllows::Suspended(reason.clone()),
+            None => LayerAllows::Count,
+        }
     }
 }
 

@@ -28,7 +28,7 @@ pub use countersign_agents::worktree::{
     DiffFile, DiscardWork, FileStatus, RemovalOutcome as WorktreeOutcome, WorktreeDiff,
 };
 pub use countersign_core::{GrantDraft, GrantState};
-pub use countersign_rules::{Candidate, explain};
+pub use countersign_rules::{SuggestedRule, explain};
 pub use countersign_store::{
     ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, RescuedRecord, StatusFilter,
     StoreError,
@@ -38,8 +38,8 @@ pub use feed::{Feed, FeedEntry};
 pub use ids::{new_secret, random_hex};
 pub use reply::{CommandReply, ServiceError};
 pub use rulebook::{
-    DirRules, LayerAllows, ListedRule, RuleFileProblem, RuleLayer, Rulebook, RulebookConfig,
-    RulebookError, foreign_policy,
+    DirRules, ListedRule, RuleFileProblem, RuleLayer, Rulebook, RulebookConfig, RulebookError,
+    foreign_policy,
 };
 pub use service::{
     BacktestContradiction, BacktestReport, CatalogEntry, CgroupAgent, CheckRequest, GrantAdded,

@@ -18,10 +18,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use countersign_rules::{Facts, FileProblems};
+use countersign_rules::{FileFacts, FileProblems};
 use tokio::sync::watch;
 
-pub use dir_rules::{DirRules, LayerAllows, ListedRule, RuleFileProblem, RuleLayer};
+pub use dir_rules::{DirRules, ListedRule, RuleFileProblem, RuleLayer};
 use disk::DiskFacts;
 pub use foreign::foreign_policy;
 use rule_cache::RuleCache;
@@ -122,7 +122,7 @@ impl Rulebook {
     }
 
     /// The file system as it is.
-    pub fn facts(&self) -> &(dyn Facts + Send + Sync) {
+    pub fn facts(&self) -> &(dyn FileFacts + Send + Sync) {
         &DiskFacts
     }
 

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use countersign_core::event::PartKind;
 
 use crate::expand::expand;
-use crate::facts::Facts;
-use crate::host::{self, Target};
-use crate::locate::{At, Locator, Touch};
-use crate::path::{Spot, below, is_standard_stream, resolve};
-use crate::remade::{Remade, runs_at_once};
-use crate::request::{Action, Place, Request};
+use crate::facts::FileFacts;
+use crate::folder_tree::{TreeNames, walk_tree};
+use crate::host::{self, FetchTarget};
+use crate::locate::{AccessedPath, PathAccess, PathLocator};
+use crate::path::{ResolvedPath, below, is_standard_stream, resolve};
+use crate::replaced_path::{ReplacedPath, runs_at_once};
+use crate::request::{RequestPlace, ToolAction, ToolRequest};
 use crate::shell::{
-    self, AllowForm, CommandFacts, DenyForm, Hazard, RedirectKind, Step, Touched, Touches, Walk,
-    What, Word,
+    self, AllowForm, ArgumentHazard, CommandFacts, DenyForm, FileUse, FolderWalk, PathArgument,
+    RedirectKind, ShellStep, ShellWord, StepKind,
 };
 use crate::spawn;
-use crate::tree::{TreeNames, walk_tree};
 
 /// Longer subjects are shown by their beginning.
 const SUBJECT_BYTES_MAX: usize = 2_000;
@@ -25,16 +25,16 @@ const SUBJECT_BYTES_MAX: usize = 2_000;
 #[derive(Clone, Debug)]
 pub struct Assessment {
     pub(crate) tool: String,
-    pub(crate) place: Place,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) place: RequestPlace,
+    pub(crate) parts: Vec<RequestPart>,
 }
 
 /// One thing a request would do.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct RequestPart {
     pub(crate) kind: PartKind,
     pub(crate) subject: String,
-    pub(crate) body: Body,
+    pub(crate) body: PartBody,
     /// The names below its path, if everything there is looked at too.
     pub(crate) below: Option<Arc<TreeNames>>,
     /// Why no rule can allow it, if none can.
@@ -46,20 +46,20 @@ pub(crate) struct Part {
 /// A hazard, and what people are told of it.
 #[derive(Clone, Debug)]
 pub(crate) struct PartHazard {
-    pub(crate) hazard: Hazard,
+    pub(crate) hazard: ArgumentHazard,
     pub(crate) reason: String,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Body {
+pub(crate) enum PartBody {
     Command {
         allow: Vec<AllowForm>,
         deny: Vec<DenyForm>,
-        touched: Vec<Touch>,
+        touched: Vec<PathAccess>,
     },
     /// A file that is read or written: every place it may be.
-    Path(Vec<Spot>),
-    Fetch(Option<Target>),
+    Path(Vec<ResolvedPath>),
+    Fetch(Option<FetchTarget>),
     Mcp {
         server: String,
         tool: String,
@@ -74,8 +74,8 @@ pub(crate) enum Body {
 }
 
 /// Takes a request apart.
-pub fn assess(request: &Request, facts: &dyn Facts) -> Assessment {
-    let mut assessor = Assessor {
+pub fn assess(request: &ToolRequest, facts: &dyn FileFacts) -> Assessment {
+    let mut assessor = RequestAssessor {
         request,
         facts,
         parts: Vec::new(),
@@ -93,30 +93,30 @@ pub fn assess(request: &Request, facts: &dyn Facts) -> Assessment {
     }
 }
 
-struct Assessor<'r> {
-    request: &'r Request,
-    facts: &'r dyn Facts,
-    parts: Vec<Part>,
+struct RequestAssessor<'r> {
+    request: &'r ToolRequest,
+    facts: &'r dyn FileFacts,
+    parts: Vec<RequestPart>,
     /// The directories in which it may start; none where that is not known.
     start: Vec<String>,
     /// Where other parts of the same command may leave links.
-    remade: Vec<Remade>,
+    remade: Vec<ReplacedPath>,
 }
 
-impl Assessor<'_> {
-    fn place(&self) -> &Place {
+impl RequestAssessor<'_> {
+    fn place(&self) -> &RequestPlace {
         &self.request.place
     }
 
-    fn locator(&self) -> Locator<'_> {
-        Locator {
+    fn locator(&self) -> PathLocator<'_> {
+        PathLocator {
             place: &self.request.place,
             facts: self.facts,
         }
     }
 
-    fn add(&mut self, kind: PartKind, subject: &str, body: Body, doubt: Option<String>) {
-        self.parts.push(Part {
+    fn add(&mut self, kind: PartKind, subject: &str, body: PartBody, doubt: Option<String>) {
+        self.parts.push(RequestPart {
             kind,
             subject: subject.to_owned(),
             body,
@@ -130,24 +130,29 @@ impl Assessor<'_> {
         self.add(
             PartKind::Tool,
             subject,
-            Body::Nothing,
+            PartBody::Nothing,
             Some(reason.to_owned()),
         );
     }
 
-    fn action(&mut self, action: &Action) {
+    fn action(&mut self, action: &ToolAction) {
         match action {
-            Action::Shell { command } => self.shell(command),
-            Action::Read { path } => self.path(PartKind::Read, path),
-            Action::Search { path } => self.search(path),
-            Action::Edit { path } => self.path(PartKind::Write, path),
-            Action::Fetch { url } => self.fetch(url),
-            Action::Mcp { server, tool } => self.mcp(server, tool),
-            Action::Spawn { names, beyond } => self.spawn(names, beyond.as_ref()),
-            Action::In { directory, action } => self.starting_in(directory, action),
-            Action::Other => self.add(PartKind::Tool, &self.request.tool.clone(), Body::Tool, None),
-            Action::All(actions) => actions.iter().for_each(|action| self.action(action)),
-            Action::Unclear { known, reason } => {
+            ToolAction::Shell { command } => self.shell(command),
+            ToolAction::Read { path } => self.path(PartKind::Read, path),
+            ToolAction::Search { path } => self.search(path),
+            ToolAction::Edit { path } => self.path(PartKind::Write, path),
+            ToolAction::Fetch { url } => self.fetch(url),
+            ToolAction::Mcp { server, tool } => self.mcp(server, tool),
+            ToolAction::Spawn { names, beyond } => self.spawn(names, beyond.as_ref()),
+            ToolAction::In { directory, action } => self.starting_in(directory, action),
+            ToolAction::Other => self.add(
+                PartKind::Tool,
+                &self.request.tool.clone(),
+                PartBody::Tool,
+                None,
+            ),
+            ToolAction::All(actions) => actions.iter().for_each(|action| self.action(action)),
+            ToolAction::Unclear { known, reason } => {
                 self.action(known);
                 self.doubt(&self.request.tool.clone(), reason);
             }
@@ -155,7 +160,7 @@ impl Assessor<'_> {
     }
 
     /// Rules stay where they are anchored; only what runs begins elsewhere.
-    fn starting_in(&mut self, directory: &str, action: &Action) {
+    fn starting_in(&mut self, directory: &str, action: &ToolAction) {
         let place = self.place();
         let start = resolve(directory, &place.cwd, place, self.facts);
         let before = std::mem::replace(
@@ -172,12 +177,12 @@ impl Assessor<'_> {
             Ok(spot) => {
                 let doubt = other_names(kind, &spot);
                 let subject = spot.lexical.clone();
-                self.add(kind, &subject, Body::Path(vec![spot]), doubt);
+                self.add(kind, &subject, PartBody::Path(vec![spot]), doubt);
             }
             Err(doubt) => self.add(
                 kind,
                 path,
-                Body::Path(Vec::new()),
+                PartBody::Path(Vec::new()),
                 Some(doubt.as_str().to_owned()),
             ),
         }
@@ -187,10 +192,10 @@ impl Assessor<'_> {
     fn search(&mut self, path: &str) {
         self.path(PartKind::Read, path);
         if let Some(part) = self.parts.last_mut()
-            && let Body::Path(spots) = &part.body
+            && let PartBody::Path(spots) = &part.body
         {
-            let root = spots.first().map_or("/", Spot::real_path);
-            let tree = walk_tree(root, Walk::All, &self.request.place, self.facts);
+            let root = spots.first().map_or("/", ResolvedPath::real_path);
+            let tree = walk_tree(root, FolderWalk::All, &self.request.place, self.facts);
             part.below = Some(Arc::new(tree.names));
         }
     }
@@ -204,7 +209,7 @@ impl Assessor<'_> {
         self.add(
             PartKind::Fetch,
             &subject,
-            Body::Fetch(target),
+            PartBody::Fetch(target),
             doubt.map(str::to_owned),
         );
     }
@@ -221,7 +226,7 @@ impl Assessor<'_> {
         } else {
             None
         };
-        let body = Body::Mcp {
+        let body = PartBody::Mcp {
             server: server.to_owned(),
             tool: tool.to_owned(),
         };
@@ -238,7 +243,7 @@ impl Assessor<'_> {
             [] => spawn::NAME.to_owned(),
             names => format!("{}({})", spawn::NAME, names.join(", ")),
         };
-        let body = Body::Spawn {
+        let body = PartBody::Spawn {
             names: names.to_vec(),
             beyond: beyond.cloned(),
         };
@@ -252,8 +257,9 @@ impl Assessor<'_> {
             let spot = resolve(to, from, &place, facts).ok()?;
             Some(spot.forms().map(str::to_owned).collect())
         };
-        let taken = shell::take_apart(command, &self.start, &go);
-        let moves = |step: &Step| matches!(&step.what, What::Run(facts) if facts.moves.is_some());
+        let taken = shell::analyze(command, &self.start, &go);
+        let moves =
+            |step: &ShellStep| matches!(&step.what, StepKind::Run(facts) if facts.moves.is_some());
         if self.start.is_empty() && taken.steps.iter().any(moves) {
             self.doubt(command, "it changes a directory that is not known");
         }
@@ -261,11 +267,12 @@ impl Assessor<'_> {
             self.add(
                 PartKind::Command,
                 &shortened(command),
-                Body::Nothing,
+                PartBody::Nothing,
                 Some(reason.clone()),
             );
         }
-        let remade: Vec<Vec<Remade>> = taken.steps.iter().map(|step| self.remakes(step)).collect();
+        let remade: Vec<Vec<ReplacedPath>> =
+            taken.steps.iter().map(|step| self.remakes(step)).collect();
         let in_order = !runs_at_once(command);
         for (at, step) in taken.steps.iter().enumerate() {
             let others = remade.iter().enumerate();
@@ -277,8 +284,8 @@ impl Assessor<'_> {
     }
 
     /// The paths at or below which there may be other files once a step has run.
-    fn remakes(&self, step: &Step) -> Vec<Remade> {
-        let What::Run(facts) = &step.what else {
+    fn remakes(&self, step: &ShellStep) -> Vec<ReplacedPath> {
+        let StepKind::Run(facts) = &step.what else {
             return Vec::new();
         };
         let directories = step.directories.as_deref();
@@ -286,7 +293,7 @@ impl Assessor<'_> {
         if facts.unpacks {
             let root = ["/".to_owned()];
             let folders = directories.unwrap_or(&root).iter().cloned();
-            remade.extend(folders.map(Remade::Below));
+            remade.extend(folders.map(ReplacedPath::Below));
         }
         for touched in facts
             .touched
@@ -295,11 +302,13 @@ impl Assessor<'_> {
         {
             for touch in self.locator().locate(touched, directories).touches {
                 match touch.at {
-                    At::Spot(spot) | At::Tree(spot, _) | At::Copied(spot, _) => {
-                        remade.extend(spot.forms().map(|path| Remade::At(path.to_owned())));
+                    AccessedPath::Spot(spot)
+                    | AccessedPath::Tree(spot, _)
+                    | AccessedPath::Copied(spot, _) => {
+                        remade.extend(spot.forms().map(|path| ReplacedPath::At(path.to_owned())));
                     }
                     // A wildcard names what is there now, not what will be.
-                    At::Glob(_) => remade.push(Remade::At("/".to_owned())),
+                    AccessedPath::Glob(_) => remade.push(ReplacedPath::At("/".to_owned())),
                 }
             }
         }
@@ -307,8 +316,12 @@ impl Assessor<'_> {
     }
 
     /// Whether another part of the command may have put something else where this one looks.
-    fn doubt_of_links(&self, touched: &[Touch], directories: Option<&[String]>) -> Option<String> {
-        let meets = |remade: &&Remade| {
+    fn doubt_of_links(
+        &self,
+        touched: &[PathAccess],
+        directories: Option<&[String]>,
+    ) -> Option<String> {
+        let meets = |remade: &&ReplacedPath| {
             let inside = |path: &String| remade.holds(path);
             directories.unwrap_or_default().iter().any(inside)
                 || touched.iter().any(|touch| remade.meets(&touch.at))
@@ -319,27 +332,27 @@ impl Assessor<'_> {
         ))
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &ShellStep) {
         match &step.what {
-            What::Run(facts) => self.run(facts, step.directories.as_deref()),
-            What::Redirect(RedirectKind::Read, target) => {
+            StepKind::Run(facts) => self.run(facts, step.directories.as_deref()),
+            StepKind::Redirect(RedirectKind::Read, target) => {
                 self.redirect(&[PartKind::Read], target, step.directories.as_deref());
             }
-            What::Redirect(RedirectKind::Write, target) => {
+            StepKind::Redirect(RedirectKind::Write, target) => {
                 self.redirect(&[PartKind::Write], target, step.directories.as_deref());
             }
-            What::Redirect(RedirectKind::ReadWrite, target) => {
+            StepKind::Redirect(RedirectKind::ReadWrite, target) => {
                 self.redirect(
                     &[PartKind::Read, PartKind::Write],
                     target,
                     step.directories.as_deref(),
                 );
             }
-            What::Redirect(RedirectKind::Text | RedirectKind::Free, _) => {}
+            StepKind::Redirect(RedirectKind::Text | RedirectKind::Free, _) => {}
         }
     }
 
-    fn redirect(&mut self, kinds: &[PartKind], target: &Word, directories: Option<&[String]>) {
+    fn redirect(&mut self, kinds: &[PartKind], target: &ShellWord, directories: Option<&[String]>) {
         if target.literal().is_some_and(is_standard_stream) {
             return;
         }
@@ -358,26 +371,30 @@ impl Assessor<'_> {
         if target.literal().is_none() {
             doubt = Some("the file is named only when it runs".to_owned());
         }
-        let touched: Vec<Touch> = spots.iter().cloned().map(Touch::read).collect();
+        let touched: Vec<PathAccess> = spots.iter().cloned().map(PathAccess::read).collect();
         let doubt = doubt.or_else(|| self.doubt_of_links(&touched, directories));
         for kind in kinds {
             let subject = spots.first().map_or(&path, |spot| &spot.lexical).clone();
             let doubt = doubt
                 .clone()
                 .or_else(|| spots.iter().find_map(|spot| other_names(*kind, spot)));
-            self.add(*kind, &subject, Body::Path(spots.clone()), doubt);
+            self.add(*kind, &subject, PartBody::Path(spots.clone()), doubt);
         }
     }
 
     /// Every place that a path with wildcards may name.
-    fn expanded(&self, path: &str, directories: Option<&[String]>) -> Vec<Spot> {
+    fn expanded(&self, path: &str, directories: Option<&[String]>) -> Vec<ResolvedPath> {
         let bases = directories.unwrap_or_default().iter();
         let found = bases.map(|base| expand(path, base, self.place(), self.facts));
         found.flat_map(|found| found.matches).collect()
     }
 
     /// Every place a path may be, from every directory.
-    fn spots(&self, path: &str, directories: Option<&[String]>) -> (Vec<Spot>, Option<String>) {
+    fn spots(
+        &self,
+        path: &str,
+        directories: Option<&[String]>,
+    ) -> (Vec<ResolvedPath>, Option<String>) {
         let nowhere = [String::new()];
         let mut spots = Vec::new();
         let mut doubt = None;
@@ -411,7 +428,7 @@ impl Assessor<'_> {
         if doubt.is_none() && !shell::stays_in_index(facts) {
             doubt = self.doubt_of_links(&touched, directories);
         }
-        let body = Body::Command {
+        let body = PartBody::Command {
             allow: facts.allow.clone(),
             deny: facts.deny.clone(),
             touched,
@@ -432,8 +449,8 @@ impl Assessor<'_> {
         directories: Option<&[String]>,
     ) -> Option<String> {
         // Words of other programs are rarely paths; where they might be, rules still see them.
-        let is_file = |touch: &&Touched| {
-            matches!(touch.touches, Touches::Reads | Touches::Writes) && facts.program != "git"
+        let is_file = |touch: &&PathArgument| {
+            matches!(touch.touches, FileUse::Reads | FileUse::Writes) && facts.program != "git"
         };
         let unknown = directories.is_none();
         let mut named = facts
@@ -491,13 +508,13 @@ fn shortened(text: &str) -> String {
     format!("{}…", &text[..end.unwrap_or(0)])
 }
 
-fn other_names(kind: PartKind, spot: &Spot) -> Option<String> {
+fn other_names(kind: PartKind, spot: &ResolvedPath) -> Option<String> {
     (kind == PartKind::Write && spot.has_other_names)
         .then(|| "the file has another name elsewhere, which would change too".to_owned())
 }
 
 /// Bash opens these as connections, whatever files there are.
-fn is_connection(spot: &Spot) -> bool {
+fn is_connection(spot: &ResolvedPath) -> bool {
     ["/dev/tcp", "/dev/udp"]
         .iter()
         .any(|folder| below(&spot.lexical, folder, false).is_some())

@@ -8,16 +8,16 @@ use countersign_core::event::{Effect, PartKind, Verdict, VerdictPart};
 use serde::Deserialize;
 
 use crate::assess::assess;
-use crate::facts::{EntryKind, Facts, FolderEntry};
+use crate::facts::{EntryKind, FileFacts, FolderEntry};
 use crate::floor::Floor;
-use crate::judge::{Allows, Layer, judge};
+use crate::judge::{LayerAllows, LayerView, judge};
 use crate::language::RuleError;
-use crate::request::{Action, Place, Request};
-use crate::ruleset::{Entry, Origin, RuleSet};
+use crate::request::{RequestPlace, ToolAction, ToolRequest};
+use crate::ruleset::{RuleEntry, RuleOrigin, RuleSet};
 
 /// One labelled case.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct CorpusCase {
     /// Its name.
     pub id: String,
     /// What it is about.
@@ -25,7 +25,7 @@ pub struct Case {
     /// The rules that count.
     pub rules: CaseRules,
     /// What is asked.
-    pub request: Request,
+    pub request: ToolRequest,
     /// The right answer.
     pub expect: Effect,
     /// Every answer that passes.
@@ -71,27 +71,27 @@ pub enum CaseError {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct CaseLine {
     id: String,
     #[serde(default)]
     family: String,
     rules: CaseRules,
-    request: Asked,
+    request: CaseAsk,
     expect: Effect,
     #[serde(default)]
     accept: Option<Vec<Effect>>,
     #[serde(default)]
-    fs: Disk,
+    fs: CaseFiles,
 }
 
 #[derive(Default, Deserialize)]
-struct Disk {
+struct CaseFiles {
     #[serde(default)]
     symlinks: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct CaseAsk {
     tool: String,
     command: Option<String>,
     path: Option<String>,
@@ -107,10 +107,10 @@ struct Asked {
     platform: Option<String>,
 }
 
-impl Case {
+impl CorpusCase {
     /// Reads one line.
     pub fn parse(line: &str) -> Result<Self, CaseError> {
-        let line: Line =
+        let line: CaseLine =
             serde_json::from_str(line).map_err(|error| CaseError::Shape(error.to_string()))?;
         let accept = line.accept.unwrap_or_else(|| vec![line.expect]);
         if line.expect != Effect::Allow && accept.contains(&Effect::Allow) {
@@ -135,12 +135,12 @@ impl Case {
             Ok(rules) => rules,
             Err(error) => return asks_because(&self.request.tool, &error),
         };
-        let layer = Layer {
+        let layer = LayerView {
             rules: &rules,
             admits: &|_| true,
-            allows: Allows::Count,
+            allows: &LayerAllows::Count,
         };
-        let assessment = assess(&self.request, &Links(&self.links));
+        let assessment = assess(&self.request, &CaseLinks(&self.links));
         judge(&assessment, &Floor::default(), &[layer])
     }
 
@@ -152,16 +152,17 @@ impl Case {
     /// What is asked, in one line.
     pub fn subject(&self) -> String {
         match &self.request.action {
-            Action::Shell { command } => command.clone(),
-            Action::Read { path } => format!("read {path}"),
-            Action::Search { path } => format!("search {path}"),
-            Action::Edit { path } => format!("edit {path}"),
-            Action::Fetch { url } => format!("fetch {url}"),
-            Action::Mcp { server, tool } => format!("mcp {server} {tool}"),
-            Action::Spawn { names, .. } => format!("spawn {}", names.join(" ")),
-            Action::Other | Action::All(_) | Action::In { .. } | Action::Unclear { .. } => {
-                self.request.tool.clone()
-            }
+            ToolAction::Shell { command } => command.clone(),
+            ToolAction::Read { path } => format!("read {path}"),
+            ToolAction::Search { path } => format!("search {path}"),
+            ToolAction::Edit { path } => format!("edit {path}"),
+            ToolAction::Fetch { url } => format!("fetch {url}"),
+            ToolAction::Mcp { server, tool } => format!("mcp {server} {tool}"),
+            ToolAction::Spawn { names, .. } => format!("spawn {}", names.join(" ")),
+            ToolAction::Other
+            | ToolAction::All(_)
+            | ToolAction::In { .. }
+            | ToolAction::Unclear { .. } => self.request.tool.clone(),
         }
     }
 }
@@ -176,8 +177,8 @@ impl CaseRules {
         ];
         for (effect, list) in lists {
             for (line, text) in (1..).zip(list) {
-                let origin = Origin::file(format!("case:{}", effect.as_str()), line);
-                match Entry::parse(effect, text, origin) {
+                let origin = RuleOrigin::file(format!("case:{}", effect.as_str()), line);
+                match RuleEntry::parse(effect, text, origin) {
                     Ok(entry) => drop(set.insert(entry)),
                     Err(_) if effect == Effect::Allow => {}
                     Err(error) => return Err(error),
@@ -202,8 +203,8 @@ fn asks_because(tool: &str, error: &RuleError) -> Verdict {
     }
 }
 
-impl Asked {
-    fn into_request(self) -> Result<Request, CaseError> {
+impl CaseAsk {
+    fn into_request(self) -> Result<ToolRequest, CaseError> {
         let missing = |field| CaseError::Missing {
             tool: self.tool.clone(),
             field,
@@ -211,35 +212,35 @@ impl Asked {
         let (tool, action) = match self.tool.as_str() {
             "shell" => {
                 let command = self.command.ok_or_else(|| missing("command"))?;
-                ("Bash".to_owned(), Action::Shell { command })
+                ("Bash".to_owned(), ToolAction::Shell { command })
             }
             "read" => {
                 let path = self.path.ok_or_else(|| missing("path"))?;
-                ("Read".to_owned(), Action::Read { path })
+                ("Read".to_owned(), ToolAction::Read { path })
             }
             "edit" => {
                 let path = self.path.ok_or_else(|| missing("path"))?;
-                ("Edit".to_owned(), Action::Edit { path })
+                ("Edit".to_owned(), ToolAction::Edit { path })
             }
             "fetch" => {
                 let url = self.url.ok_or_else(|| missing("url"))?;
-                ("WebFetch".to_owned(), Action::Fetch { url })
+                ("WebFetch".to_owned(), ToolAction::Fetch { url })
             }
             "mcp" => {
                 let server = self.server.ok_or_else(|| missing("server"))?;
                 let tool = self.name.ok_or_else(|| missing("name"))?;
                 let joined = format!("mcp__{server}__{tool}");
-                (joined, Action::Mcp { server, tool })
+                (joined, ToolAction::Mcp { server, tool })
             }
             _ => return Err(CaseError::Tool(self.tool)),
         };
-        let place = Place {
+        let place = RequestPlace {
             project: self.project.unwrap_or_else(|| self.cwd.clone()),
             cwd: self.cwd,
             home: self.home,
             ignores_case: self.platform.as_deref() == Some("darwin"),
         };
-        Ok(Request {
+        Ok(ToolRequest {
             tool,
             action,
             place,
@@ -247,9 +248,9 @@ impl Asked {
     }
 }
 
-struct Links<'a>(&'a BTreeMap<String, String>);
+struct CaseLinks<'a>(&'a BTreeMap<String, String>);
 
-impl Facts for Links<'_> {
+impl FileFacts for CaseLinks<'_> {
     fn read_link(&self, path: &str) -> Option<String> {
         self.0.get(path).cloned()
     }
@@ -284,16 +285,16 @@ mod tests {
 
     #[test]
     fn a_line_is_read_whole() {
-        let case = Case::parse(LINE).unwrap();
-        let place = Place {
+        let case = CorpusCase::parse(LINE).unwrap();
+        let place = RequestPlace {
             cwd: "/p".into(),
             project: "/p".into(),
             home: "/h".into(),
             ignores_case: true,
         };
-        let request = Request {
+        let request = ToolRequest {
             tool: "Bash".into(),
-            action: Action::Shell {
+            action: ToolAction::Shell {
                 command: "ls -l".into(),
             },
             place,
@@ -301,12 +302,12 @@ mod tests {
         assert_eq!(case.request, request);
         assert_eq!(case.rules.allow, ["Bash(ls:*)"]);
         assert_eq!(case.accept, [Effect::Ask, Effect::Deny]);
-        assert_eq!(Links(&case.links).read_link("/p/a"), Some("/b".into()));
+        assert_eq!(CaseLinks(&case.links).read_link("/p/a"), Some("/b".into()));
     }
 
     #[test]
     fn a_line_that_is_not_understood_is_an_error() {
-        let wrong = |from, to| Case::parse(&LINE.replace(from, to)).unwrap_err();
+        let wrong = |from, to| CorpusCase::parse(&LINE.replace(from, to)).unwrap_err();
         assert_eq!(wrong("shell", "telnet"), CaseError::Tool("telnet".into()));
         let missing = CaseError::Missing {
             tool: "fetch".into(),
@@ -326,6 +327,9 @@ mod tests {
     #[test]
     fn a_deny_that_is_not_understood_asks() {
         let line = LINE.replace(r#""deny":[]"#, r#""deny":[""]"#);
-        assert_eq!(Case::parse(&line).unwrap().judge().effect, Effect::Ask);
+        assert_eq!(
+            CorpusCase::parse(&line).unwrap().judge().effect,
+            Effect::Ask
+        );
     }
 }

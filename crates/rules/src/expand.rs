@@ -3,10 +3,10 @@
 //! Invariant: an expansion that carries no doubt holds every path that bash could name with the
 //! same word and the same files. It may hold more: what is between `[` and `]` counts as any text.
 
-use crate::facts::{Facts, FolderEntry};
-use crate::glob::{Token, name_fits, shell_tokens};
-use crate::path::{Spot, is_magic, is_of_processes, resolve};
-use crate::request::Place;
+use crate::facts::{FileFacts, FolderEntry};
+use crate::glob::{GlobToken, name_fits, shell_tokens};
+use crate::path::{ResolvedPath, is_magic, is_of_processes, resolve};
+use crate::request::RequestPlace;
 
 /// A word that names more paths than this is doubt.
 const MATCHES_MAX: usize = 512;
@@ -15,27 +15,32 @@ const FOLDERS_MAX: usize = 256;
 
 /// What a word with wildcards may name.
 #[derive(Debug, Default)]
-pub(crate) struct Expansion {
+pub(crate) struct GlobExpansion {
     /// Every path it may name.
-    pub(crate) matches: Vec<Spot>,
+    pub(crate) matches: Vec<ResolvedPath>,
     /// The folders whose entries the shell reads to find them.
-    pub(crate) listed: Vec<Spot>,
+    pub(crate) listed: Vec<ResolvedPath>,
     /// Why there may be more, if there may.
     pub(crate) doubt: Option<&'static str>,
 }
 
 /// One name of a path with wildcards.
-enum Segment {
+enum GlobSegment {
     Name(String),
-    Wild(Vec<Token>),
+    Wild(Vec<GlobToken>),
 }
 
 /// Expands `pattern`, in which a quoted wildcard stands behind a backslash, from the folder `base`.
-pub(crate) fn expand(pattern: &str, base: &str, place: &Place, facts: &dyn Facts) -> Expansion {
-    let mut expander = Expander {
+pub(crate) fn expand(
+    pattern: &str,
+    base: &str,
+    place: &RequestPlace,
+    facts: &dyn FileFacts,
+) -> GlobExpansion {
+    let mut expander = GlobExpander {
         place,
         facts,
-        found: Expansion::default(),
+        found: GlobExpansion::default(),
     };
     match start(pattern, base, place) {
         Some((folder, rest)) => expander.run(&folder, rest),
@@ -45,7 +50,7 @@ pub(crate) fn expand(pattern: &str, base: &str, place: &Place, facts: &dyn Facts
 }
 
 /// The folder that the names of `pattern` are counted from, and those names.
-fn start<'p>(pattern: &'p str, base: &str, place: &Place) -> Option<(String, &'p str)> {
+fn start<'p>(pattern: &'p str, base: &str, place: &RequestPlace) -> Option<(String, &'p str)> {
     if let Some(rest) = pattern.strip_prefix('/') {
         return Some((String::new(), rest));
     }
@@ -56,13 +61,13 @@ fn start<'p>(pattern: &'p str, base: &str, place: &Place) -> Option<(String, &'p
     (!folder.is_empty()).then(|| (folder.to_owned(), rest))
 }
 
-struct Expander<'f> {
-    place: &'f Place,
-    facts: &'f dyn Facts,
-    found: Expansion,
+struct GlobExpander<'f> {
+    place: &'f RequestPlace,
+    facts: &'f dyn FileFacts,
+    found: GlobExpansion,
 }
 
-impl Expander<'_> {
+impl GlobExpander<'_> {
     fn doubts(&mut self, reason: &'static str) {
         self.found.doubt.get_or_insert(reason);
     }
@@ -72,9 +77,9 @@ impl Expander<'_> {
         let mut wild = false;
         for name in names.split('/').filter(|name| !name.is_empty()) {
             paths = match segment(name) {
-                Segment::Name(name) if wild => self.with_name(&paths, &name),
-                Segment::Name(name) => vec![format!("{}/{name}", paths[0])],
-                Segment::Wild(tokens) => {
+                GlobSegment::Name(name) if wild => self.with_name(&paths, &name),
+                GlobSegment::Name(name) => vec![format!("{}/{name}", paths[0])],
+                GlobSegment::Wild(tokens) => {
                     wild = true;
                     self.with_matches(&paths, &tokens)
                 }
@@ -128,7 +133,7 @@ impl Expander<'_> {
             || self.place.ignores_case && entry.name.to_lowercase() == name.to_lowercase()
     }
 
-    fn with_matches(&mut self, folders: &[String], tokens: &[Token]) -> Vec<String> {
+    fn with_matches(&mut self, folders: &[String], tokens: &[GlobToken]) -> Vec<String> {
         let mut paths = Vec::new();
         for folder in folders {
             let Some(entries) = self.list(folder) else {
@@ -161,7 +166,7 @@ impl Expander<'_> {
     }
 
     /// Nothing where the path means something else in every process.
-    fn spot(&self, folder: &str) -> Option<Spot> {
+    fn spot(&self, folder: &str) -> Option<ResolvedPath> {
         let folder = if folder.is_empty() { "/" } else { folder };
         let spot = resolve(folder, "", self.place, self.facts).ok()?;
         let is_known = !spot
@@ -171,10 +176,10 @@ impl Expander<'_> {
     }
 }
 
-fn segment(name: &str) -> Segment {
+fn segment(name: &str) -> GlobSegment {
     let tokens = shell_tokens(name);
-    let plain: Option<String> = tokens.iter().map(Token::as_char).collect();
-    plain.map_or(Segment::Wild(tokens), Segment::Name)
+    let plain: Option<String> = tokens.iter().map(GlobToken::as_char).collect();
+    plain.map_or(GlobSegment::Wild(tokens), GlobSegment::Name)
 }
 
 /// The word as a program gets it where nothing fits.
@@ -202,7 +207,7 @@ pub(crate) mod tests {
         links: Vec<(&'static str, &'static str)>,
     }
 
-    impl Facts for Files {
+    impl FileFacts for Files {
         fn read_link(&self, path: &str) -> Option<String> {
             let found = self.links.iter().find(|(link, _)| *link == path)?;
             Some(found.1.to_owned())
@@ -245,8 +250,8 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn place() -> Place {
-        Place {
+    pub(crate) fn place() -> RequestPlace {
+        RequestPlace {
             cwd: "/p".into(),
             project: "/p".into(),
             home: "/h".into(),
@@ -278,7 +283,7 @@ pub(crate) mod tests {
     #[test]
     fn a_word_that_fits_nothing_is_handed_over_as_it_is() {
         let found = expand("no*/x\\*", "/p", &place(), &files());
-        let paths: Vec<&str> = found.matches.iter().map(Spot::real_path).collect();
+        let paths: Vec<&str> = found.matches.iter().map(ResolvedPath::real_path).collect();
         assert_eq!((paths, found.doubt), (vec!["/p/no*/x*"], None));
     }
 

@@ -1,7 +1,7 @@
 //! What the file system says, handed in by whoever may look.
 
 /// Answers about the file system as it is now.
-pub trait Facts {
+pub trait FileFacts {
     /// Where the symbolic link at this absolute path points, as it is stored; nothing if there is
     /// no link there.
     fn read_link(&self, path: &str) -> Option<String>;
@@ -41,7 +41,7 @@ pub enum EntryKind {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFacts;
 
-impl Facts for NoFacts {
+impl FileFacts for NoFacts {
     fn read_link(&self, _path: &str) -> Option<String> {
         None
     }

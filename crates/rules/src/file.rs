@@ -17,10 +17,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::foreign::ForeignTool;
-use crate::ruleset::{Entry, Origin};
+use crate::ruleset::{RuleEntry, RuleOrigin};
 pub use anchor::anchor_rule;
-use examples::Examples;
-use table::{Lines, Table};
+use examples::RuleExamples;
+use table::{LineIndex, TableReader};
 
 /// Whose file it is: some settings belong to the user alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,9 @@ pub enum FileKind {
 #[derive(Clone, Debug, Default)]
 pub struct RuleFile {
     /// Its rules in the order of their lines.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RuleEntry>,
     /// Whose rules count beside ours.
-    pub others: Others,
+    pub others: ForeignSwitches,
     /// Allows that were left out, and rules that likely do not say what was meant.
     pub warnings: Vec<FileProblem>,
 }
@@ -48,7 +48,7 @@ pub struct RuleFile {
     clippy::struct_excessive_bools,
     reason = "it is a list of switches that people set one by one"
 )]
-pub struct Others {
+pub struct ForeignSwitches {
     /// Claude Code.
     pub claude: bool,
     /// opencode.
@@ -61,7 +61,7 @@ pub struct Others {
     pub goose: bool,
 }
 
-impl Others {
+impl ForeignSwitches {
     /// Whether the rules of this tool count.
     pub fn has(self, tool: ForeignTool) -> bool {
         match tool {
@@ -109,8 +109,8 @@ impl std::error::Error for FileProblems {}
 
 /// Reads a rule file. `source` is how verdicts and problems name it.
 pub fn parse_file(text: &str, source: &str, kind: FileKind) -> Result<RuleFile, FileProblems> {
-    let mut reader = Reader {
-        lines: Lines::of(text),
+    let mut reader = RuleFileReader {
+        lines: LineIndex::of(text),
         source: source.into(),
         kind,
         file: RuleFile::default(),
@@ -130,8 +130,8 @@ pub fn parse_file(text: &str, source: &str, kind: FileKind) -> Result<RuleFile, 
 }
 
 /// What collects while a file is read.
-struct Reader {
-    lines: Lines,
+struct RuleFileReader {
+    lines: LineIndex,
     source: Arc<str>,
     kind: FileKind,
     file: RuleFile,
@@ -141,15 +141,15 @@ struct Reader {
 }
 
 /// A rule as it stands in the file.
-struct Draft<'a> {
+struct RuleDraft<'a> {
     effect: Effect,
     rule: &'a Spanned<DeValue<'a>>,
     agent: Option<Arc<str>>,
     reason: Option<Arc<str>>,
-    examples: Examples,
+    examples: RuleExamples,
 }
 
-impl Reader {
+impl RuleFileReader {
     fn problem(&mut self, line: Option<u32>, message: String) {
         self.problems.push(FileProblem { line, message });
     }
@@ -183,12 +183,12 @@ impl Reader {
             return self.problem(Some(line), message);
         };
         for rule in rules {
-            self.rule(&Draft {
+            self.rule(&RuleDraft {
                 effect,
                 rule,
                 agent: None,
                 reason: None,
-                examples: Examples::default(),
+                examples: RuleExamples::default(),
             });
         }
     }
@@ -205,7 +205,7 @@ impl Reader {
     }
 
     fn long_rule(&mut self, value: &Spanned<DeValue<'_>>) {
-        let Some(mut table) = Table::of(value, &self.lines) else {
+        let Some(mut table) = TableReader::of(value, &self.lines) else {
             let line = self.lines.at(value.span().start);
             return self.problem(Some(line), "`rule` must be a table: `[[rule]]`".into());
         };
@@ -215,9 +215,9 @@ impl Reader {
             .collect();
         let agent = table.take_text("agent");
         let reason = table.take_text("reason");
-        let examples = Examples::read(&mut table);
+        let examples = RuleExamples::read(&mut table);
         table.finish(RULE_KEYS);
-        let Table { line, problems, .. } = table;
+        let TableReader { line, problems, .. } = table;
         self.problems.extend(problems);
         if agent.as_deref().is_some_and(|name| name.trim().is_empty()) {
             self.problem(Some(line), "`agent` is empty".into());
@@ -235,7 +235,7 @@ impl Reader {
             let message = "a rule needs one of `allow`, `ask` and `deny`";
             return self.problem(Some(line), message.into());
         };
-        self.rule(&Draft {
+        self.rule(&RuleDraft {
             effect,
             rule,
             agent,
@@ -244,7 +244,7 @@ impl Reader {
         });
     }
 
-    fn rule(&mut self, draft: &Draft<'_>) {
+    fn rule(&mut self, draft: &RuleDraft<'_>) {
         let line = self.lines.at(draft.rule.span().start);
         let Some(text) = draft.rule.get_ref().as_str() else {
             let message = format!(
@@ -271,14 +271,14 @@ impl Reader {
         }
     }
 
-    fn entry(&mut self, draft: &Draft<'_>, text: &str, line: u32) -> Result<Entry, String> {
+    fn entry(&mut self, draft: &RuleDraft<'_>, text: &str, line: u32) -> Result<RuleEntry, String> {
         self.examples += draft.examples.len();
         if self.examples > FILE_EXAMPLES_MAX {
             return Err(format!("a file has at most {FILE_EXAMPLES_MAX} examples"));
         }
-        let origin = Origin::file(Arc::clone(&self.source), line);
+        let origin = RuleOrigin::file(Arc::clone(&self.source), line);
         let mut entry =
-            Entry::parse(draft.effect, text, origin).map_err(|error| error.to_string())?;
+            RuleEntry::parse(draft.effect, text, origin).map_err(|error| error.to_string())?;
         entry.agent.clone_from(&draft.agent);
         entry.reason.clone_from(&draft.reason);
         draft.examples.check(&entry)?;
@@ -294,10 +294,10 @@ impl Reader {
                 "`others` belongs into the user's own file".into(),
             );
         }
-        let Some(mut table) = Table::of(value, &self.lines) else {
+        let Some(mut table) = TableReader::of(value, &self.lines) else {
             return self.problem(Some(line), "`others` must be a table".into());
         };
-        self.file.others = Others {
+        self.file.others = ForeignSwitches {
             claude: table.take_switch("claude"),
             opencode: table.take_switch("opencode"),
             codex: table.take_switch("codex"),

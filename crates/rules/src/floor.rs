@@ -6,11 +6,11 @@
 
 use countersign_core::event::Effect;
 
-use crate::assess::{Assessment, Body, Part};
-use crate::glob::{Segment, Token, may_be_name, path_meets};
-use crate::locate::At;
-use crate::path::{Spot, below, is_standard_stream};
-use crate::shell::Touches;
+use crate::assess::{Assessment, PartBody, RequestPart};
+use crate::glob::{GlobToken, PathSegment, may_be_name, path_meets};
+use crate::locate::AccessedPath;
+use crate::path::{ResolvedPath, below, is_standard_stream};
+use crate::shell::FileUse;
 use countersign_core::event::PartKind;
 
 /// The host's own files, which are denied to agents.
@@ -93,39 +93,44 @@ const GUARDED_PATHS: [&str; 8] = [
 
 impl Floor {
     /// What the floor says of a part, if it says anything, and why.
-    pub(crate) fn says(&self, assessment: &Assessment, part: &Part) -> Option<(Effect, String)> {
+    pub(crate) fn says(
+        &self,
+        assessment: &Assessment,
+        part: &RequestPart,
+    ) -> Option<(Effect, String)> {
         let home = assessment.place.home.as_str();
         match &part.body {
-            Body::Path(spots) => {
+            PartBody::Path(spots) => {
                 let writes = part.kind == PartKind::Write;
-                let walked = |spot: &Spot| part.below.as_ref().and(self.of_tree(spot, false));
+                let walked =
+                    |spot: &ResolvedPath| part.below.as_ref().and(self.of_tree(spot, false));
                 spots
                     .iter()
                     .find_map(|spot| self.of_spot(spot, writes, home).or_else(|| walked(spot)))
             }
-            Body::Command { touched, .. } => {
+            PartBody::Command { touched, .. } => {
                 let said = touched.iter().filter_map(|touch| {
-                    let writes = matches!(touch.touches, Touches::Writes | Touches::Unknown);
+                    let writes = matches!(touch.touches, FileUse::Writes | FileUse::Unknown);
                     match &touch.at {
-                        At::Spot(spot) => self.of_spot(spot, writes, home),
-                        At::Glob(globs) => self.of_globs(globs, writes),
-                        At::Tree(root, names) => {
+                        AccessedPath::Spot(spot) => self.of_spot(spot, writes, home),
+                        AccessedPath::Glob(globs) => self.of_globs(globs, writes),
+                        AccessedPath::Tree(root, names) => {
                             let guarded = writes && guarded_names().any(|name| names.holds(name));
                             self.of_tree(root, guarded)
                         }
-                        At::Copied(root, names) => self
+                        AccessedPath::Copied(root, names) => self
                             .of_tree(root, guarded_names().any(|name| names.may_hold_name(name))),
                     }
                 });
                 said.max_by_key(|(effect, _)| *effect)
             }
             // A person decides about whatever reaches further than its orchestrator does.
-            Body::Spawn { beyond, .. } => beyond.clone().map(|reason| (Effect::Ask, reason)),
-            Body::Fetch(_) | Body::Mcp { .. } | Body::Tool | Body::Nothing => None,
+            PartBody::Spawn { beyond, .. } => beyond.clone().map(|reason| (Effect::Ask, reason)),
+            PartBody::Fetch(_) | PartBody::Mcp { .. } | PartBody::Tool | PartBody::Nothing => None,
         }
     }
 
-    fn of_spot(&self, spot: &Spot, writes: bool, home: &str) -> Option<(Effect, String)> {
+    fn of_spot(&self, spot: &ResolvedPath, writes: bool, home: &str) -> Option<(Effect, String)> {
         if spot.forms().any(|path| self.is_hosts(path)) {
             return Some((
                 Effect::Deny,
@@ -156,7 +161,7 @@ impl Floor {
     }
 
     /// A program that walks a folder reads or changes what is below it.
-    fn of_tree(&self, root: &Spot, changes_guarded: bool) -> Option<(Effect, String)> {
+    fn of_tree(&self, root: &ResolvedPath, changes_guarded: bool) -> Option<(Effect, String)> {
         let ask = |why: &str| Some((Effect::Ask, format!("`{}` {why}", root.lexical)));
         if root.forms().any(|path| self.holds_hosts(path)) {
             ask("holds files of the host")
@@ -167,14 +172,14 @@ impl Floor {
         }
     }
 
-    fn of_globs(&self, globs: &[Vec<Token>], writes: bool) -> Option<(Effect, String)> {
+    fn of_globs(&self, globs: &[Vec<GlobToken>], writes: bool) -> Option<(Effect, String)> {
         let meets = |own: &String| {
-            let mut pattern: Vec<Segment> = own
+            let mut pattern: Vec<PathSegment> = own
                 .split('/')
                 .filter(|name| !name.is_empty())
-                .map(|name| Segment::Name(name.to_owned()))
+                .map(|name| PathSegment::Name(name.to_owned()))
                 .collect();
-            pattern.push(Segment::Any);
+            pattern.push(PathSegment::Any);
             path_meets(&pattern, globs, true)
         };
         if self.host_paths.iter().any(meets) {

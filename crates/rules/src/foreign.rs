@@ -19,9 +19,9 @@ use std::sync::Arc;
 use countersign_core::event::Effect;
 use countersign_core::limits::RULE_FILE_RULES_MAX;
 
-use crate::ruleset::{Entry, Origin};
+use crate::ruleset::{RuleEntry, RuleOrigin};
 
-pub use import::{Imported, import};
+pub use import::{ImportedRules, import};
 
 /// A tool whose rules we read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,18 +88,18 @@ pub struct ForeignPolicy {
     /// The tool.
     pub tool: &'static str,
     /// Its rules, ranked by its own precedence.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RuleEntry>,
     /// What stands for denies and asks that could not be said exactly. It is a layer of its own.
-    pub widened: Vec<Entry>,
+    pub widened: Vec<RuleEntry>,
     /// What was not carried over as it stands.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedRule>,
     /// Why nothing may be allowed where it counts.
     pub broken: Option<String>,
 }
 
 /// Something that was not carried over as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedRule {
     /// The file.
     pub source: Arc<str>,
     /// The line in it.
@@ -114,7 +114,7 @@ pub struct Dropped {
 
 /// Reads the files of one tool that count together in one place.
 pub fn read_foreign(tool: ForeignTool, files: &[ForeignFile<'_>]) -> ForeignPolicy {
-    let mut reading = Reading::new(tool);
+    let mut reading = PolicyReader::new(tool);
     match tool {
         ForeignTool::Claude => claude::read(&mut reading, files),
         ForeignTool::Opencode => opencode::read(&mut reading, files),
@@ -130,18 +130,18 @@ const ANY_TOOL: &str = "*";
 
 /// A place in a foreign file, with what stands there.
 #[derive(Clone, Debug)]
-struct Spot {
+struct RuleSource {
     source: Arc<str>,
     line: u32,
     text: String,
 }
 
 /// A policy while it is read.
-struct Reading {
+struct PolicyReader {
     policy: ForeignPolicy,
 }
 
-impl Reading {
+impl PolicyReader {
     fn new(tool: ForeignTool) -> Self {
         Self {
             policy: ForeignPolicy {
@@ -155,14 +155,14 @@ impl Reading {
     }
 
     /// A rule that says what the foreign one says, or less if it is an allow.
-    fn rule(&mut self, effect: Effect, rule: &str, rank: i64, spot: &Spot) {
+    fn rule(&mut self, effect: Effect, rule: &str, rank: i64, spot: &RuleSource) {
         if self.policy.entries.len() >= RULE_FILE_RULES_MAX {
             let why = format!("there are more than {RULE_FILE_RULES_MAX} rules");
             return self.broke(&spot.source, Some(spot.line), &why);
         }
-        let origin = Origin::file(Arc::clone(&spot.source), spot.line);
-        match Entry::parse(effect, rule, origin) {
-            Ok(entry) => self.policy.entries.push(Entry { rank, ..entry }),
+        let origin = RuleOrigin::file(Arc::clone(&spot.source), spot.line);
+        match RuleEntry::parse(effect, rule, origin) {
+            Ok(entry) => self.policy.entries.push(RuleEntry { rank, ..entry }),
             Err(error) => {
                 let tool = rule.split('(').next().unwrap_or(rule).trim();
                 self.inexact(effect, tool, spot, &error.to_string());
@@ -171,12 +171,12 @@ impl Reading {
     }
 
     /// A rule that cannot be said as it stands.
-    fn inexact(&mut self, effect: Effect, tool: &str, spot: &Spot, why: &str) {
+    fn inexact(&mut self, effect: Effect, tool: &str, spot: &RuleSource, why: &str) {
         if effect == Effect::Allow {
             return self.drop(spot, Effect::Allow, format!("left out: {why}"));
         }
-        let origin = Origin::file(Arc::clone(&spot.source), spot.line);
-        match Entry::parse(Effect::Ask, tool, origin) {
+        let origin = RuleOrigin::file(Arc::clone(&spot.source), spot.line);
+        match RuleEntry::parse(Effect::Ask, tool, origin) {
             Ok(entry) => {
                 self.policy.widened.push(entry);
                 self.drop(spot, effect, format!("asks for all of `{tool}`: {why}"));
@@ -190,12 +190,12 @@ impl Reading {
     }
 
     /// A deny or an ask for one of several tools behind one of our words: it holds for all of them.
-    fn widened(&mut self, effect: Effect, tool: &str, spot: &Spot) {
+    fn widened(&mut self, effect: Effect, tool: &str, spot: &RuleSource) {
         if effect == Effect::Allow {
             return self.inexact(effect, tool, spot, "our word for it covers more");
         }
-        let origin = Origin::file(Arc::clone(&spot.source), spot.line);
-        match Entry::parse(effect, tool, origin) {
+        let origin = RuleOrigin::file(Arc::clone(&spot.source), spot.line);
+        match RuleEntry::parse(effect, tool, origin) {
             Ok(entry) => {
                 self.policy.widened.push(entry);
                 self.drop(spot, effect, format!("holds for all of `{tool}`"));
@@ -205,8 +205,8 @@ impl Reading {
     }
 
     /// Something that is not carried over.
-    fn drop(&mut self, spot: &Spot, effect: Effect, reason: String) {
-        let dropped = Dropped {
+    fn drop(&mut self, spot: &RuleSource, effect: Effect, reason: String) {
+        let dropped = DroppedRule {
             source: Arc::clone(&spot.source),
             line: Some(spot.line),
             text: spot.text.clone(),

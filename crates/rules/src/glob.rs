@@ -61,18 +61,18 @@ fn push(pieces: &mut [String], c: char) {
 
 /// One segment of a path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Segment {
+pub(crate) enum PathSegment {
     /// `**`: any number of segments.
     Any,
     /// A name without wildcards.
     Name(String),
     /// A name with `*`, `?` or `[…]`.
-    Glob(Vec<Token>),
+    Glob(Vec<GlobToken>),
 }
 
 /// One element of a segment with wildcards.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Token {
+pub(crate) enum GlobToken {
     Char(char),
     One,
     Many,
@@ -82,7 +82,7 @@ pub(crate) enum Token {
     },
 }
 
-impl Token {
+impl GlobToken {
     /// The character, where it stands for exactly one.
     pub(crate) fn as_char(&self) -> Option<char> {
         match self {
@@ -95,7 +95,7 @@ impl Token {
 /// Reads the wildcards of one name of a shell's word. What stands between the first `[` and the
 /// last `]` counts as any text: where a bracket ends, and what quotes, classes and the locale make
 /// of it, is not certain.
-pub(crate) fn shell_tokens(text: &str) -> Vec<Token> {
+pub(crate) fn shell_tokens(text: &str) -> Vec<GlobToken> {
     let chars: Vec<char> = text.chars().collect();
     let last = chars.iter().rposition(|c| *c == ']');
     let mut tokens = Vec::with_capacity(chars.len());
@@ -103,16 +103,16 @@ pub(crate) fn shell_tokens(text: &str) -> Vec<Token> {
     while at < chars.len() {
         match (chars[at], last) {
             ('[', Some(last)) if at < last => {
-                tokens.push(Token::Many);
+                tokens.push(GlobToken::Many);
                 at = last;
             }
-            ('*', _) => tokens.push(Token::Many),
-            ('?', _) => tokens.push(Token::One),
+            ('*', _) => tokens.push(GlobToken::Many),
+            ('?', _) => tokens.push(GlobToken::One),
             ('\\', _) if at + 1 < chars.len() => {
                 at += 1;
-                tokens.push(Token::Char(chars[at]));
+                tokens.push(GlobToken::Char(chars[at]));
             }
-            (c, _) => tokens.push(Token::Char(c)),
+            (c, _) => tokens.push(GlobToken::Char(c)),
         }
         at += 1;
     }
@@ -120,23 +120,23 @@ pub(crate) fn shell_tokens(text: &str) -> Vec<Token> {
 }
 
 /// Whether a shell takes `name` for the wildcards: a dot at the beginning must be written out.
-pub(crate) fn name_fits(tokens: &[Token], name: &str, fold: bool) -> bool {
-    let hidden = name.starts_with('.') && tokens.first() != Some(&Token::Char('.'));
+pub(crate) fn name_fits(tokens: &[GlobToken], name: &str, fold: bool) -> bool {
+    let hidden = name.starts_with('.') && tokens.first() != Some(&GlobToken::Char('.'));
     !hidden && glob_matches(tokens, &folded(name, fold), fold)
 }
 
 /// Whether some name that a shell takes for the wildcards is `name`, whatever its case.
-pub(crate) fn may_be_name(tokens: &[Token], name: &str) -> bool {
+pub(crate) fn may_be_name(tokens: &[GlobToken], name: &str) -> bool {
     name_fits(tokens, name, true)
 }
 
-impl Segment {
+impl PathSegment {
     pub(crate) fn parse(text: &str) -> Self {
         if text == "**" {
             return Self::Any;
         }
         let tokens = tokens(text);
-        let literal: Option<String> = tokens.iter().map(Token::as_char).collect();
+        let literal: Option<String> = tokens.iter().map(GlobToken::as_char).collect();
         literal.map_or(Self::Glob(tokens), Self::Name)
     }
 
@@ -153,12 +153,12 @@ impl Segment {
     }
 
     /// Whether some name fits both this segment and the wildcards of `tokens`.
-    fn meets(&self, tokens: &[Token], fold: bool) -> bool {
+    fn meets(&self, tokens: &[GlobToken], fold: bool) -> bool {
         match self {
             Self::Any => true,
             // A wildcard at the beginning does not stand for a dot.
             Self::Name(own)
-                if own.starts_with('.') && tokens.first() != Some(&Token::Char('.')) =>
+                if own.starts_with('.') && tokens.first() != Some(&GlobToken::Char('.')) =>
             {
                 false
             }
@@ -177,31 +177,31 @@ fn folded(name: &str, fold: bool) -> Vec<char> {
 }
 
 /// Reads the wildcards of one segment; a backslash takes the next character as it is.
-pub(crate) fn tokens(text: &str) -> Vec<Token> {
+pub(crate) fn tokens(text: &str) -> Vec<GlobToken> {
     let chars: Vec<char> = text.chars().collect();
     let mut tokens = Vec::with_capacity(chars.len());
     let mut at = 0;
     while at < chars.len() {
         match chars[at] {
             '\\' if at + 1 < chars.len() => {
-                tokens.push(Token::Char(chars[at + 1]));
+                tokens.push(GlobToken::Char(chars[at + 1]));
                 at += 2;
             }
             '*' => {
-                tokens.push(Token::Many);
+                tokens.push(GlobToken::Many);
                 at += 1;
             }
             '?' => {
-                tokens.push(Token::One);
+                tokens.push(GlobToken::One);
                 at += 1;
             }
             '[' => {
-                let (token, next) = class(&chars, at).unwrap_or((Token::Char('['), at + 1));
+                let (token, next) = class(&chars, at).unwrap_or((GlobToken::Char('['), at + 1));
                 tokens.push(token);
                 at = next;
             }
             c => {
-                tokens.push(Token::Char(c));
+                tokens.push(GlobToken::Char(c));
                 at += 1;
             }
         }
@@ -209,7 +209,7 @@ pub(crate) fn tokens(text: &str) -> Vec<Token> {
     tokens
 }
 
-fn class(chars: &[char], open: usize) -> Option<(Token, usize)> {
+fn class(chars: &[char], open: usize) -> Option<(GlobToken, usize)> {
     let mut at = open + 1;
     let negated = matches!(chars.get(at), Some('!' | '^'));
     at += usize::from(negated);
@@ -218,7 +218,7 @@ fn class(chars: &[char], open: usize) -> Option<(Token, usize)> {
     loop {
         let c = *chars.get(at)?;
         if c == ']' && at > first {
-            return Some((Token::Class { negated, ranges }, at + 1));
+            return Some((GlobToken::Class { negated, ranges }, at + 1));
         }
         let end = chars.get(at + 2).copied().filter(|end| *end != ']');
         if let (Some('-'), Some(end)) = (chars.get(at + 1), end) {
@@ -231,12 +231,12 @@ fn class(chars: &[char], open: usize) -> Option<(Token, usize)> {
     }
 }
 
-fn token_matches(token: &Token, c: char, fold: bool) -> bool {
+fn token_matches(token: &GlobToken, c: char, fold: bool) -> bool {
     match token {
-        Token::Char(own) if fold => own.to_lowercase().eq(c.to_lowercase()),
-        Token::Char(own) => *own == c,
-        Token::One | Token::Many => true,
-        Token::Class { negated, ranges } => {
+        GlobToken::Char(own) if fold => own.to_lowercase().eq(c.to_lowercase()),
+        GlobToken::Char(own) => *own == c,
+        GlobToken::One | GlobToken::Many => true,
+        GlobToken::Class { negated, ranges } => {
             let within = ranges.iter().any(|(from, to)| (*from..=*to).contains(&c));
             within != *negated
         }
@@ -244,12 +244,12 @@ fn token_matches(token: &Token, c: char, fold: bool) -> bool {
 }
 
 /// Linear in the product of both lengths, whatever the pattern.
-fn glob_matches(tokens: &[Token], name: &[char], fold: bool) -> bool {
+fn glob_matches(tokens: &[GlobToken], name: &[char], fold: bool) -> bool {
     let (mut t, mut n) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     while n < name.len() {
         match tokens.get(t) {
-            Some(Token::Many) => {
+            Some(GlobToken::Many) => {
                 retry = Some((t + 1, n));
                 t += 1;
             }
@@ -267,11 +267,11 @@ fn glob_matches(tokens: &[Token], name: &[char], fold: bool) -> bool {
             },
         }
     }
-    tokens[t..].iter().all(|token| *token == Token::Many)
+    tokens[t..].iter().all(|token| *token == GlobToken::Many)
 }
 
 /// Whether some text fits both patterns. Says yes where it cannot tell.
-fn globs_meet(left: &[Token], right: &[Token]) -> bool {
+fn globs_meet(left: &[GlobToken], right: &[GlobToken]) -> bool {
     let width = right.len() + 1;
     let mut reachable = vec![false; (left.len() + 1) * width];
     reachable[0] = true;
@@ -281,13 +281,13 @@ fn globs_meet(left: &[Token], right: &[Token]) -> bool {
                 continue;
             }
             let (a, b) = (left.get(l), right.get(r));
-            if a == Some(&Token::Many) {
+            if a == Some(&GlobToken::Many) {
                 reachable[(l + 1) * width + r] = true;
                 if b.is_some() {
                     reachable[l * width + r + 1] = true;
                 }
             }
-            if b == Some(&Token::Many) {
+            if b == Some(&GlobToken::Many) {
                 reachable[l * width + r + 1] = true;
                 if a.is_some() {
                     reachable[(l + 1) * width + r] = true;
@@ -303,33 +303,33 @@ fn globs_meet(left: &[Token], right: &[Token]) -> bool {
     reachable[left.len() * width + right.len()]
 }
 
-fn tokens_meet(left: &Token, right: &Token) -> bool {
+fn tokens_meet(left: &GlobToken, right: &GlobToken) -> bool {
     match (left, right) {
-        (Token::Char(a), token) | (token, Token::Char(a)) => token_matches(token, *a, true),
+        (GlobToken::Char(a), token) | (token, GlobToken::Char(a)) => token_matches(token, *a, true),
         _ => true,
     }
 }
 
 /// A pattern of segments against the names of a path.
-pub(crate) fn path_matches(pattern: &[Segment], names: &[&str], fold: bool) -> bool {
+pub(crate) fn path_matches(pattern: &[PathSegment], names: &[&str], fold: bool) -> bool {
     walk(pattern, names.len(), |segment, n| {
         segment.matches(names[n], fold)
     })
 }
 
 /// Whether some path fits both `pattern` and the segments of a word with wildcards.
-pub(crate) fn path_meets(pattern: &[Segment], globs: &[Vec<Token>], fold: bool) -> bool {
+pub(crate) fn path_meets(pattern: &[PathSegment], globs: &[Vec<GlobToken>], fold: bool) -> bool {
     walk(pattern, globs.len(), |segment, n| {
         segment.meets(&globs[n], fold)
     })
 }
 
-fn walk(pattern: &[Segment], names: usize, fits: impl Fn(&Segment, usize) -> bool) -> bool {
+fn walk(pattern: &[PathSegment], names: usize, fits: impl Fn(&PathSegment, usize) -> bool) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     while n < names {
         match pattern.get(p) {
-            Some(Segment::Any) => {
+            Some(PathSegment::Any) => {
                 retry = Some((p + 1, n));
                 p += 1;
             }
@@ -347,7 +347,9 @@ fn walk(pattern: &[Segment], names: usize, fits: impl Fn(&Segment, usize) -> boo
             },
         }
     }
-    pattern[p..].iter().all(|segment| *segment == Segment::Any)
+    pattern[p..]
+        .iter()
+        .all(|segment| *segment == PathSegment::Any)
 }
 
 #[cfg(test)]
@@ -367,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_star_in_a_path_stays_in_its_segment() {
-        let pattern: Vec<Segment> = ["src", "**", "*.ts"].map(Segment::parse).into();
+        let pattern: Vec<PathSegment> = ["src", "**", "*.ts"].map(PathSegment::parse).into();
         let fits = |path: &str| path_matches(&pattern, &path.split('/').collect::<Vec<_>>(), false);
         assert!(fits("src/a.ts"));
         assert!(fits("src/a/b/c.ts"));
@@ -378,7 +380,7 @@ mod tests {
     #[test]
     fn wildcards_meet_where_a_name_fits_both() {
         let meets = |rule: &str, word: &str| {
-            let rule: Vec<Segment> = rule.split('/').map(Segment::parse).collect();
+            let rule: Vec<PathSegment> = rule.split('/').map(PathSegment::parse).collect();
             let word: Vec<_> = word.split('/').map(tokens).collect();
             path_meets(&rule, &word, false)
         };

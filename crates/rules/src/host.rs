@@ -4,7 +4,7 @@ use url::{Host, Url};
 
 /// Where a fetch would go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct FetchTarget {
     /// The host: lower case, in its ASCII form, without a final dot.
     pub(crate) host: String,
     /// Whether it is a number or this machine: never covered by a rule for names.
@@ -12,7 +12,7 @@ pub(crate) struct Target {
 }
 
 /// Reads an address. The second value says why it cannot be allowed, if it cannot.
-pub(crate) fn read(address: &str) -> (Option<Target>, Option<&'static str>) {
+pub(crate) fn read(address: &str) -> (Option<FetchTarget>, Option<&'static str>) {
     let Ok(url) = Url::parse(address) else {
         return (None, Some("the address cannot be read"));
     };
@@ -33,21 +33,21 @@ pub(crate) fn read(address: &str) -> (Option<Target>, Option<&'static str>) {
     (target, doubt)
 }
 
-fn target(host: &Host<&str>) -> Target {
+fn target(host: &Host<&str>) -> FetchTarget {
     match host {
         Host::Domain(name) => {
             let name = name.strip_suffix('.').unwrap_or(name).to_lowercase();
             let local = name == "localhost" || name.ends_with(".localhost") || name.is_empty();
-            Target {
+            FetchTarget {
                 is_numeric_or_local: local,
                 host: name,
             }
         }
-        Host::Ipv4(address) => Target {
+        Host::Ipv4(address) => FetchTarget {
             host: address.to_string(),
             is_numeric_or_local: true,
         },
-        Host::Ipv6(address) => Target {
+        Host::Ipv6(address) => FetchTarget {
             host: address
                 .to_ipv4_mapped()
                 .map_or_else(|| format!("[{address}]"), |mapped| mapped.to_string()),
@@ -66,12 +66,12 @@ pub(crate) enum HostPattern {
     /// Whatever lies below a name, not the name itself.
     Below(String),
     /// One label after the other.
-    Labels(Vec<Label>),
+    Labels(Vec<HostLabel>),
 }
 
 /// One label of a host in a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Label {
+pub(crate) enum HostLabel {
     Any,
     Name(String),
 }
@@ -95,7 +95,7 @@ impl HostPattern {
         Some(Self::Labels(labels))
     }
 
-    pub(crate) fn matches(&self, target: &Target) -> bool {
+    pub(crate) fn matches(&self, target: &FetchTarget) -> bool {
         let host = target.host.as_str();
         match self {
             Self::One(own) => own == host,
@@ -107,8 +107,8 @@ impl HostPattern {
             Self::Labels(labels) => {
                 let mut names = host.split('.');
                 labels.iter().all(|label| match (label, names.next()) {
-                    (Label::Any, Some(name)) => !name.is_empty(),
-                    (Label::Name(own), Some(name)) => own == name,
+                    (HostLabel::Any, Some(name)) => !name.is_empty(),
+                    (HostLabel::Name(own), Some(name)) => own == name,
                     (_, None) => false,
                 }) && names.next().is_none()
             }
@@ -116,7 +116,7 @@ impl HostPattern {
     }
 
     /// As `matches`, and a wildcard covers numbers and this machine too: for denies and asks.
-    pub(crate) fn covers(&self, target: &Target) -> bool {
+    pub(crate) fn covers(&self, target: &FetchTarget) -> bool {
         *self == Self::Every || self.matches(target)
     }
 }
@@ -131,12 +131,12 @@ fn plain(text: &str) -> Option<String> {
     Some(target(&host).host).filter(|host| !host.is_empty())
 }
 
-fn label(text: &str) -> Option<Label> {
+fn label(text: &str) -> Option<HostLabel> {
     match text {
-        "*" => Some(Label::Any),
+        "*" => Some(HostLabel::Any),
         "" => None,
         text if text.contains('*') => None,
-        text => Some(Label::Name(text.to_owned())),
+        text => Some(HostLabel::Name(text.to_owned())),
     }
 }
 

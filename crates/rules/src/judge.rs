@@ -5,45 +5,46 @@
 
 use countersign_core::event::{Effect, PartKind, Verdict, VerdictPart};
 
-use crate::assess::{Assessment, Body, Part};
+use crate::assess::{Assessment, PartBody, RequestPart};
 use crate::floor::Floor;
 use crate::glob::TextGlob;
-use crate::language::{PathPattern, Pattern, ShellForm, host_matches};
-use crate::locate::{At, Touch};
-use crate::path::Spot;
-use crate::request::Place;
-use crate::ruleset::{Entry, RuleSet};
-use crate::shell::{Hazard, HazardKind, Touches};
+use crate::language::{PathPattern, RulePattern, ShellForm, host_matches};
+use crate::locate::{AccessedPath, PathAccess};
+use crate::path::ResolvedPath;
+use crate::request::RequestPlace;
+use crate::ruleset::{RuleEntry, RuleSet};
+use crate::shell::{ArgumentHazard, FileUse, HazardKind};
 use crate::spawn;
 
 /// One source of rules. In each, the highest rank that matches counts; between layers the
 /// strictest does, and a layer that says nothing does not count.
 #[derive(Clone, Copy)]
-pub struct Layer<'a> {
+pub struct LayerView<'a> {
     /// Its rules.
     pub rules: &'a RuleSet,
     /// Which of them count for this request.
-    pub admits: &'a dyn Fn(&Entry) -> bool,
+    pub admits: &'a dyn Fn(&RuleEntry) -> bool,
     /// Whether its allows count.
-    pub allows: Allows<'a>,
+    pub allows: &'a LayerAllows,
 }
 
 /// Whether the allows of a layer count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allows<'a> {
-    /// They do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayerAllows {
+    /// Its allows count.
     Count,
-    /// They do not, and nothing else is allowed either, for this reason.
-    Suspended(&'a str),
-    /// They do not: nobody has trusted them yet.
+    /// Its allows do not count, because nobody has trusted them yet.
     Untrusted,
+    /// No layer allows anything while this one is broken, for this reason: the broken part may have
+    /// been a deny.
+    Suspended(String),
 }
 
 /// Says what follows for a request, part by part.
-pub fn judge(assessment: &Assessment, floor: &Floor, layers: &[Layer<'_>]) -> Verdict {
+pub fn judge(assessment: &Assessment, floor: &Floor, layers: &[LayerView<'_>]) -> Verdict {
     let suspended = layers.iter().find_map(|layer| match layer.allows {
-        Allows::Suspended(reason) => Some(reason),
-        Allows::Count | Allows::Untrusted => None,
+        LayerAllows::Suspended(reason) => Some(reason.as_str()),
+        LayerAllows::Count | LayerAllows::Untrusted => None,
     });
     let mut parts: Vec<VerdictPart> = Vec::with_capacity(assessment.parts.len());
     for part in &assessment.parts {
@@ -63,9 +64,9 @@ pub fn judge(assessment: &Assessment, floor: &Floor, layers: &[Layer<'_>]) -> Ve
 
 fn judge_part(
     assessment: &Assessment,
-    part: &Part,
+    part: &RequestPart,
     floor: &Floor,
-    layers: &[Layer<'_>],
+    layers: &[LayerView<'_>],
     suspended: Option<&str>,
 ) -> VerdictPart {
     let mut said = VerdictPart {
@@ -78,7 +79,7 @@ fn judge_part(
     };
     let strictest = layers
         .iter()
-        .filter_map(|layer| speak(assessment, part, layer))
+        .filter_map(|layer| find_layer_rule(assessment, part, layer))
         .max_by(|one, other| {
             one.strictness()
                 .cmp(&other.strictness())
@@ -90,7 +91,7 @@ fn judge_part(
         let own = found.entry.reason.as_deref();
         said.reason = found.reason.or(own).map(str::to_owned);
     }
-    let covered = |hazard: &Hazard| {
+    let covered = |hazard: &ArgumentHazard| {
         let entry = strictest.as_ref().map(|found| found.entry);
         entry.is_some_and(|entry| covers_hazard(entry, hazard))
     };
@@ -116,8 +117,8 @@ fn judge_part(
 }
 
 /// Whether a rule means a command although it has such an argument.
-fn covers_hazard(entry: &Entry, hazard: &Hazard) -> bool {
-    let Pattern::Shell(shell) = &entry.rule.pattern else {
+fn covers_hazard(entry: &RuleEntry, hazard: &ArgumentHazard) -> bool {
+    let RulePattern::Shell(shell) = &entry.rule.pattern else {
         return false;
     };
     match (&shell.form, hazard.kind) {
@@ -134,26 +135,26 @@ fn covers_hazard(entry: &Entry, hazard: &Hazard) -> bool {
 }
 
 /// How many words of a command a rule names: of two allows the narrower one is told.
-fn named_words(entry: &Entry) -> usize {
+fn named_words(entry: &RuleEntry) -> usize {
     match &entry.rule.pattern {
-        Pattern::Shell(shell) => shell.literal_words(),
+        RulePattern::Shell(shell) => shell.literal_words(),
         _ => 0,
     }
 }
 
 /// Whether a rule names one command, dangerous arguments and all.
-fn is_exact(entry: &Entry) -> bool {
-    matches!(&entry.rule.pattern, Pattern::Shell(shell) if shell.form == ShellForm::Exact)
+fn is_exact(entry: &RuleEntry) -> bool {
+    matches!(&entry.rule.pattern, RulePattern::Shell(shell) if shell.form == ShellForm::Exact)
 }
 
 /// What a layer says of a part.
-struct Said<'l> {
-    entry: &'l Entry,
+struct LayerFinding<'l> {
+    entry: &'l RuleEntry,
     effect: Effect,
     reason: Option<&'static str>,
 }
 
-impl Said<'_> {
+impl LayerFinding<'_> {
     fn strictness(&self) -> Effect {
         self.effect
     }
@@ -169,11 +170,15 @@ impl Said<'_> {
 
 /// What a rule certainly speaks of hides what lower ranks say. A rule that matched by what a part
 /// may stand for hides nothing: it counts beside, or it would lift a deny below it.
-fn speak<'l>(assessment: &Assessment, part: &Part, layer: &Layer<'l>) -> Option<Said<'l>> {
-    let mut certain: Option<Said<'l>> = None;
-    let mut beside: Vec<Said<'l>> = Vec::new();
+fn find_layer_rule<'l>(
+    assessment: &Assessment,
+    part: &RequestPart,
+    layer: &LayerView<'l>,
+) -> Option<LayerFinding<'l>> {
+    let mut certain: Option<LayerFinding<'l>> = None;
+    let mut beside: Vec<LayerFinding<'l>> = Vec::new();
     layer.rules.for_candidates(assessment, part, |entry| {
-        if entry.effect == Effect::Allow && layer.allows == Allows::Untrusted {
+        if entry.effect == Effect::Allow && *layer.allows == LayerAllows::Untrusted {
             return;
         }
         let Some(matched) = matches(entry, assessment, part) else {
@@ -182,12 +187,12 @@ fn speak<'l>(assessment: &Assessment, part: &Part, layer: &Layer<'l>) -> Option<
         if !(layer.admits)(entry) {
             return;
         }
-        let said = Said {
+        let said = LayerFinding {
             effect: matched.effect(entry.effect),
             reason: matched.reason(),
             entry,
         };
-        if matched == Matched::Maybe || !is_certain(entry, assessment, part) {
+        if matched == MatchCertainty::Maybe || !is_certain(entry, assessment, part) {
             beside.push(said);
         } else if said.is_above(certain.as_ref()) {
             certain = Some(said);
@@ -205,34 +210,34 @@ fn speak<'l>(assessment: &Assessment, part: &Part, layer: &Layer<'l>) -> Option<
 }
 
 /// Whether a rule names this very part as it was written.
-fn is_certain(entry: &Entry, assessment: &Assessment, part: &Part) -> bool {
+fn is_certain(entry: &RuleEntry, assessment: &Assessment, part: &RequestPart) -> bool {
     let place = &assessment.place;
     match (&entry.rule.pattern, &part.body) {
-        (Pattern::Shell(shell), Body::Command { allow, .. }) => {
+        (RulePattern::Shell(shell), PartBody::Command { allow, .. }) => {
             // The last form is the whole command, with whatever wraps it.
             let whole = allow.last().is_some_and(|form| shell.allows(&form.words));
             shell.form == ShellForm::Every || whole
         }
-        (Pattern::Read(path), Body::Path(spots)) => {
+        (RulePattern::Read(path), PartBody::Path(spots)) => {
             part.kind == PartKind::Read && all_allowed(path.as_ref(), spots, place, true)
         }
-        (Pattern::Edit(path, _), Body::Path(spots)) => {
+        (RulePattern::Edit(path, _), PartBody::Path(spots)) => {
             all_allowed(path.as_ref(), spots, place, false)
         }
-        (Pattern::Read(_) | Pattern::Edit(..), _) => false,
+        (RulePattern::Read(_) | RulePattern::Edit(..), _) => false,
         _ => true,
     }
 }
 
 /// How a rule matched.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Matched {
+enum MatchCertainty {
     Surely,
     /// It may touch what the rule speaks of.
     Maybe,
 }
 
-impl Matched {
+impl MatchCertainty {
     fn effect(self, effect: Effect) -> Effect {
         match self {
             Self::Surely => effect,
@@ -248,18 +253,22 @@ impl Matched {
     }
 }
 
-fn matches(entry: &Entry, assessment: &Assessment, part: &Part) -> Option<Matched> {
+fn matches(
+    entry: &RuleEntry,
+    assessment: &Assessment,
+    part: &RequestPart,
+) -> Option<MatchCertainty> {
     if entry.effect == Effect::Allow {
-        allows(&entry.rule.pattern, assessment, part).then_some(Matched::Surely)
+        allows(&entry.rule.pattern, assessment, part).then_some(MatchCertainty::Surely)
     } else {
         covers(&entry.rule.pattern, assessment, part)
     }
 }
 
-fn allows(pattern: &Pattern, assessment: &Assessment, part: &Part) -> bool {
+fn allows(pattern: &RulePattern, assessment: &Assessment, part: &RequestPart) -> bool {
     let place = &assessment.place;
     match (pattern, &part.body) {
-        (Pattern::Shell(shell), Body::Command { allow, .. }) => allow.iter().any(|form| {
+        (RulePattern::Shell(shell), PartBody::Command { allow, .. }) => allow.iter().any(|form| {
             let named = match (&shell.form, form.named) {
                 (ShellForm::Exact, _) => true,
                 (_, Some(named)) => shell.literal_words() >= named,
@@ -267,26 +276,32 @@ fn allows(pattern: &Pattern, assessment: &Assessment, part: &Part) -> bool {
             };
             named && shell.allows(&form.words)
         }),
-        (Pattern::Read(path), Body::Path(spots)) if part.kind == PartKind::Read => {
+        (RulePattern::Read(path), PartBody::Path(spots)) if part.kind == PartKind::Read => {
             all_allowed(path.as_ref(), spots, place, true)
         }
-        (Pattern::Edit(path, tool), Body::Path(spots)) if part.kind == PartKind::Write => {
+        (RulePattern::Edit(path, tool), PartBody::Path(spots)) if part.kind == PartKind::Write => {
             (tool.is_empty() || *tool == assessment.tool)
                 && all_allowed(path.as_ref(), spots, place, false)
         }
-        (Pattern::Fetch(host), Body::Fetch(target)) => {
+        (RulePattern::Fetch(host), PartBody::Fetch(target)) => {
             host_matches(host.as_ref(), target.as_ref(), Effect::Allow)
         }
-        (Pattern::Mcp { server, tool }, body) => is_tool_of(server, tool, body),
-        (Pattern::Spawn(kind), Body::Spawn { names, .. }) => kind.allows(names),
-        (Pattern::Tool(name), Body::Tool | Body::Mcp { .. } | Body::Spawn { .. }) => {
-            name.is_literal() && name.matches(&assessment.tool)
-        }
+        (RulePattern::Mcp { server, tool }, body) => is_tool_of(server, tool, body),
+        (RulePattern::Spawn(kind), PartBody::Spawn { names, .. }) => kind.allows(names),
+        (
+            RulePattern::Tool(name),
+            PartBody::Tool | PartBody::Mcp { .. } | PartBody::Spawn { .. },
+        ) => name.is_literal() && name.matches(&assessment.tool),
         _ => false,
     }
 }
 
-fn all_allowed(pattern: Option<&PathPattern>, spots: &[Spot], place: &Place, whole: bool) -> bool {
+fn all_allowed(
+    pattern: Option<&PathPattern>,
+    spots: &[ResolvedPath],
+    place: &RequestPlace,
+    whole: bool,
+) -> bool {
     !spots.is_empty()
         && spots.iter().all(|spot| {
             pattern
@@ -294,45 +309,51 @@ fn all_allowed(pattern: Option<&PathPattern>, spots: &[Spot], place: &Place, who
         })
 }
 
-fn covers(pattern: &Pattern, assessment: &Assessment, part: &Part) -> Option<Matched> {
-    let sure = |yes: bool| yes.then_some(Matched::Surely);
+fn covers(
+    pattern: &RulePattern,
+    assessment: &Assessment,
+    part: &RequestPart,
+) -> Option<MatchCertainty> {
+    let sure = |yes: bool| yes.then_some(MatchCertainty::Surely);
     match (pattern, &part.body) {
-        (Pattern::Tool(name), _) => sure(name.matches(&assessment.tool) || is_alias(name, part)),
-        (Pattern::Shell(shell), Body::Command { deny, .. }) => {
+        (RulePattern::Tool(name), _) => {
+            sure(name.matches(&assessment.tool) || is_alias(name, part))
+        }
+        (RulePattern::Shell(shell), PartBody::Command { deny, .. }) => {
             sure(deny.iter().any(|form| shell.covers(form)))
         }
-        (Pattern::Shell(shell), Body::Nothing) if part.kind == PartKind::Command => {
+        (RulePattern::Shell(shell), PartBody::Nothing) if part.kind == PartKind::Command => {
             sure(shell.form == ShellForm::Every)
         }
-        (Pattern::Read(path), Body::Path(spots)) => {
+        (RulePattern::Read(path), PartBody::Path(spots)) => {
             let covered = any_covered(path.as_ref(), spots, &assessment.place);
             sure(covered).or_else(|| covers_below(path.as_ref(), part, spots, &assessment.place))
         }
-        (Pattern::Edit(path, _), Body::Path(spots)) if part.kind == PartKind::Write => {
+        (RulePattern::Edit(path, _), PartBody::Path(spots)) if part.kind == PartKind::Write => {
             sure(any_covered(path.as_ref(), spots, &assessment.place))
         }
-        (Pattern::Read(Some(path)), Body::Command { touched, .. }) => most(
+        (RulePattern::Read(Some(path)), PartBody::Command { touched, .. }) => most(
             touched
                 .iter()
                 .filter_map(|touch| covers_touch(path, touch, &assessment.place)),
         ),
-        (Pattern::Edit(Some(path), _), Body::Command { touched, .. }) => most(
+        (RulePattern::Edit(Some(path), _), PartBody::Command { touched, .. }) => most(
             touched
                 .iter()
-                .filter(|touch| matches!(touch.touches, Touches::Writes | Touches::Unknown))
+                .filter(|touch| matches!(touch.touches, FileUse::Writes | FileUse::Unknown))
                 .filter_map(|touch| covers_touch(path, touch, &assessment.place)),
         ),
-        (pattern, Body::Tool) => sure(is_whole_tool(pattern, &assessment.tool)),
-        (Pattern::Fetch(host), Body::Fetch(target)) => {
+        (pattern, PartBody::Tool) => sure(is_whole_tool(pattern, &assessment.tool)),
+        (RulePattern::Fetch(host), PartBody::Fetch(target)) => {
             sure(host_matches(host.as_ref(), target.as_ref(), Effect::Deny))
         }
-        (Pattern::Mcp { server, tool }, body) => sure(is_tool_of(server, tool, body)),
-        (Pattern::Spawn(kind), Body::Spawn { names, .. }) => match kind.covers(names) {
+        (RulePattern::Mcp { server, tool }, body) => sure(is_tool_of(server, tool, body)),
+        (RulePattern::Spawn(kind), PartBody::Spawn { names, .. }) => match kind.covers(names) {
             // What does not say what it would start may start anything.
-            false if names.is_empty() => Some(Matched::Maybe),
+            false if names.is_empty() => Some(MatchCertainty::Maybe),
             covered => sure(covered),
         },
-        (Pattern::AnyMcp(name), body) => {
+        (RulePattern::AnyMcp(name), body) => {
             let called = names_of_tool(body);
             sure(
                 called
@@ -344,46 +365,52 @@ fn covers(pattern: &Pattern, assessment: &Assessment, part: &Part) -> Option<Mat
 }
 
 /// The server and the tool that a part would call.
-fn names_of_tool(body: &Body) -> Option<(&str, &str)> {
+fn names_of_tool(body: &PartBody) -> Option<(&str, &str)> {
     match body {
-        Body::Mcp { server, tool } => Some((server, tool)),
-        Body::Spawn { .. } => Some((spawn::SERVER, spawn::TOOL)),
+        PartBody::Mcp { server, tool } => Some((server, tool)),
+        PartBody::Spawn { .. } => Some((spawn::SERVER, spawn::TOOL)),
         _ => None,
     }
 }
 
-fn is_tool_of(server: &str, tool: &TextGlob, body: &Body) -> bool {
+fn is_tool_of(server: &str, tool: &TextGlob, body: &PartBody) -> bool {
     names_of_tool(body).is_some_and(|(own, name)| server == own && tool.matches(name))
 }
 
 /// Whether a rule means every use of a tool, so that it needs no input to match.
-fn is_whole_tool(pattern: &Pattern, tool: &str) -> bool {
+fn is_whole_tool(pattern: &RulePattern, tool: &str) -> bool {
     match pattern {
-        Pattern::Shell(shell) => tool == "Bash" && shell.form == ShellForm::Every,
-        Pattern::Read(None) => matches!(
+        RulePattern::Shell(shell) => tool == "Bash" && shell.form == ShellForm::Every,
+        RulePattern::Read(None) => matches!(
             tool,
             "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit"
         ),
-        Pattern::Edit(None, _) => matches!(tool, "Edit" | "Write" | "MultiEdit" | "NotebookEdit"),
-        Pattern::Fetch(None) => tool == "WebFetch",
+        RulePattern::Edit(None, _) => {
+            matches!(tool, "Edit" | "Write" | "MultiEdit" | "NotebookEdit")
+        }
+        RulePattern::Fetch(None) => tool == "WebFetch",
         _ => false,
     }
 }
 
 /// A deny of a tool by name also means what the tool does under another name.
-fn is_alias(name: &TextGlob, part: &Part) -> bool {
+fn is_alias(name: &TextGlob, part: &RequestPart) -> bool {
     let tool = match part.kind {
         PartKind::Command => "Bash",
         PartKind::Read => "Read",
         PartKind::Write => "Edit",
         PartKind::Fetch => "WebFetch",
-        PartKind::Tool if matches!(part.body, Body::Spawn { .. }) => spawn::NAME,
+        PartKind::Tool if matches!(part.body, PartBody::Spawn { .. }) => spawn::NAME,
         PartKind::Tool => return false,
     };
     name.matches(tool)
 }
 
-fn any_covered(pattern: Option<&PathPattern>, spots: &[Spot], place: &Place) -> bool {
+fn any_covered(
+    pattern: Option<&PathPattern>,
+    spots: &[ResolvedPath],
+    place: &RequestPlace,
+) -> bool {
     let Some(pattern) = pattern else {
         return true;
     };
@@ -395,43 +422,49 @@ fn any_covered(pattern: Option<&PathPattern>, spots: &[Spot], place: &Place) -> 
 /// Whether a rule speaks of something that is looked at below a folder.
 fn covers_below(
     pattern: Option<&PathPattern>,
-    part: &Part,
-    spots: &[Spot],
-    place: &Place,
-) -> Option<Matched> {
+    part: &RequestPart,
+    spots: &[ResolvedPath],
+    place: &RequestPlace,
+) -> Option<MatchCertainty> {
     let (pattern, names) = (pattern?, part.below.as_ref()?);
-    let mut roots = spots.iter().flat_map(Spot::forms);
+    let mut roots = spots.iter().flat_map(ResolvedPath::forms);
     let covered = roots.any(|root| pattern.could_cover_below(root, names, place));
-    covered.then_some(Matched::Maybe)
+    covered.then_some(MatchCertainty::Maybe)
 }
 
-fn covers_touch(pattern: &PathPattern, touch: &Touch, place: &Place) -> Option<Matched> {
-    let known = touch.touches != Touches::Unknown;
+fn covers_touch(
+    pattern: &PathPattern,
+    touch: &PathAccess,
+    place: &RequestPlace,
+) -> Option<MatchCertainty> {
+    let known = touch.touches != FileUse::Unknown;
     match &touch.at {
-        At::Spot(spot) => {
+        AccessedPath::Spot(spot) => {
             let covered = spot.forms().any(|path| pattern.covers(path, place));
             let matched = if known {
-                Matched::Surely
+                MatchCertainty::Surely
             } else {
-                Matched::Maybe
+                MatchCertainty::Maybe
             };
             covered.then_some(matched)
         }
-        At::Glob(globs) => pattern.could_cover(globs, place).then_some(Matched::Maybe),
-        At::Tree(root, names) | At::Copied(root, names) => {
+        AccessedPath::Glob(globs) => pattern
+            .could_cover(globs, place)
+            .then_some(MatchCertainty::Maybe),
+        AccessedPath::Tree(root, names) | AccessedPath::Copied(root, names) => {
             let mut roots = root.forms();
             let covered = roots.any(|root| pattern.could_cover_below(root, names, place));
-            covered.then_some(Matched::Maybe)
+            covered.then_some(MatchCertainty::Maybe)
         }
     }
 }
 
-fn most(found: impl Iterator<Item = Matched>) -> Option<Matched> {
+fn most(found: impl Iterator<Item = MatchCertainty>) -> Option<MatchCertainty> {
     let mut best = None;
     for matched in found {
         match matched {
-            Matched::Surely => return Some(Matched::Surely),
-            Matched::Maybe => best = Some(Matched::Maybe),
+            MatchCertainty::Surely => return Some(MatchCertainty::Surely),
+            MatchCertainty::Maybe => best = Some(MatchCertainty::Maybe),
         }
     }
     best

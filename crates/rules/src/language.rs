@@ -4,13 +4,13 @@
 
 use countersign_core::event::Effect;
 
-use crate::glob::{Segment, TextGlob, Token, path_matches, path_meets};
-use crate::host::{HostPattern, Target};
+use crate::folder_tree::TreeNames;
+use crate::glob::{GlobToken, PathSegment, TextGlob, path_matches, path_meets};
+use crate::host::{FetchTarget, HostPattern};
 use crate::path::{below, clean};
-use crate::request::Place;
+use crate::request::RequestPlace;
 use crate::shell::DenyForm;
 use crate::spawn::{self, KindPattern};
-use crate::tree::TreeNames;
 
 /// Longer rules than this are refused.
 const RULE_BYTES_MAX: usize = 4096;
@@ -19,7 +19,7 @@ const RULE_BYTES_MAX: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     text: String,
-    pub(crate) pattern: Pattern,
+    pub(crate) pattern: RulePattern,
 }
 
 /// Why a rule was not understood.
@@ -68,7 +68,7 @@ pub enum RuleError {
 
 /// What a rule speaks of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Pattern {
+pub(crate) enum RulePattern {
     /// Tools by name, whatever they do.
     Tool(TextGlob),
     /// Simple commands.
@@ -112,7 +112,7 @@ impl Rule {
     /// What a person should know before relying on it.
     pub fn warnings(&self) -> Vec<String> {
         match &self.pattern {
-            Pattern::Shell(shell) => shell.warnings(),
+            RulePattern::Shell(shell) => shell.warnings(),
             _ => Vec::new(),
         }
     }
@@ -149,7 +149,7 @@ fn split(text: &str) -> Result<(&str, Option<&str>), RuleError> {
     }
 }
 
-fn parse_mcp(effect: Effect, text: &str, rest: &str) -> Result<Pattern, RuleError> {
+fn parse_mcp(effect: Effect, text: &str, rest: &str) -> Result<RulePattern, RuleError> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '.');
     if rest.is_empty() || !rest.chars().all(is_name) {
         return Err(RuleError::Shape(text.to_owned()));
@@ -159,32 +159,32 @@ fn parse_mcp(effect: Effect, text: &str, rest: &str) -> Result<Pattern, RuleErro
         return if effect == Effect::Allow {
             Err(RuleError::AnyServer)
         } else {
-            Ok(Pattern::AnyMcp(TextGlob::new(text)))
+            Ok(RulePattern::AnyMcp(TextGlob::new(text)))
         };
     }
-    Ok(Pattern::Mcp {
+    Ok(RulePattern::Mcp {
         server: server.to_owned(),
         tool: TextGlob::new(tool),
     })
 }
 
-fn parse_tool(effect: Effect, name: &str, spec: Option<&str>) -> Result<Pattern, RuleError> {
+fn parse_tool(effect: Effect, name: &str, spec: Option<&str>) -> Result<RulePattern, RuleError> {
     match (name, spec) {
-        ("Bash", spec) => ShellPattern::parse(spec.unwrap_or("*")).map(Pattern::Shell),
-        ("Read", spec) => path(spec).map(Pattern::Read),
-        ("Edit", spec) => path(spec).map(|path| Pattern::Edit(path, "")),
-        ("Write", spec) => path(spec).map(|path| Pattern::Edit(path, "Write")),
-        ("MultiEdit", spec) => path(spec).map(|path| Pattern::Edit(path, "MultiEdit")),
-        ("NotebookEdit", spec) => path(spec).map(|path| Pattern::Edit(path, "NotebookEdit")),
-        ("WebFetch", None) => Ok(Pattern::Fetch(None)),
-        ("WebFetch", Some(spec)) => domain(spec).map(|host| Pattern::Fetch(Some(host))),
-        (spawn::NAME, spec) => KindPattern::parse(spec).map(Pattern::Spawn),
+        ("Bash", spec) => ShellPattern::parse(spec.unwrap_or("*")).map(RulePattern::Shell),
+        ("Read", spec) => path(spec).map(RulePattern::Read),
+        ("Edit", spec) => path(spec).map(|path| RulePattern::Edit(path, "")),
+        ("Write", spec) => path(spec).map(|path| RulePattern::Edit(path, "Write")),
+        ("MultiEdit", spec) => path(spec).map(|path| RulePattern::Edit(path, "MultiEdit")),
+        ("NotebookEdit", spec) => path(spec).map(|path| RulePattern::Edit(path, "NotebookEdit")),
+        ("WebFetch", None) => Ok(RulePattern::Fetch(None)),
+        ("WebFetch", Some(spec)) => domain(spec).map(|host| RulePattern::Fetch(Some(host))),
+        (spawn::NAME, spec) => KindPattern::parse(spec).map(RulePattern::Spawn),
         (name, Some(_)) => Err(RuleError::NoPattern(name.to_owned())),
         ("*", None) if effect == Effect::Allow => Err(RuleError::AllowsEverything),
         (name, None) if effect == Effect::Allow && name.starts_with('*') => {
             Err(RuleError::AllowsEverything)
         }
-        (name, None) => Ok(Pattern::Tool(TextGlob::new(name))),
+        (name, None) => Ok(RulePattern::Tool(TextGlob::new(name))),
     }
 }
 
@@ -392,17 +392,17 @@ fn in_any_order(rule: &[String], words: &[String]) -> bool {
 /// What a rule says of paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PathPattern {
-    pub(crate) anchor: Anchor,
+    pub(crate) anchor: PathAnchor,
     /// Steps up from the anchor before the segments begin.
     up: usize,
-    pub(crate) segments: Vec<Segment>,
+    pub(crate) segments: Vec<PathSegment>,
     /// Whether a deny or ask means any depth below the anchor.
-    pub(crate) floats: Floats,
+    pub(crate) floats: DepthScope,
 }
 
 /// Where a path pattern begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Anchor {
+pub(crate) enum PathAnchor {
     Root,
     Home,
     Project,
@@ -411,7 +411,7 @@ pub(crate) enum Anchor {
 
 /// Whether a pattern counts at any depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Floats {
+pub(crate) enum DepthScope {
     Never,
     /// For denies and asks alone.
     Strict,
@@ -422,36 +422,40 @@ impl PathPattern {
     pub(crate) fn parse(spec: &str) -> Result<Self, RuleError> {
         let spec = spec.trim();
         let (anchor, rest) = if let Some(rest) = spec.strip_prefix("//") {
-            (Anchor::Root, rest)
+            (PathAnchor::Root, rest)
         } else if spec == "~" {
-            (Anchor::Home, "")
+            (PathAnchor::Home, "")
         } else if let Some(rest) = spec.strip_prefix("~/") {
-            (Anchor::Home, rest)
+            (PathAnchor::Home, rest)
         } else if spec.starts_with('~') {
             return Err(RuleError::OtherHome);
         } else if let Some(rest) = spec.strip_prefix('/') {
-            (Anchor::Project, rest)
+            (PathAnchor::Project, rest)
         } else {
-            (Anchor::Cwd, spec)
+            (PathAnchor::Cwd, spec)
         };
         let names: Vec<&str> = rest
             .split('/')
             .filter(|name| !matches!(*name, "" | "."))
             .collect();
         let up = names.iter().take_while(|name| **name == "..").count();
-        let mut segments: Vec<Segment> = names[up..]
+        let mut segments: Vec<PathSegment> = names[up..]
             .iter()
-            .map(|name| Segment::parse(name))
+            .map(|name| PathSegment::parse(name))
             .collect();
         if rest.ends_with('/') {
-            segments.push(Segment::Any);
+            segments.push(PathSegment::Any);
         }
         let floats = match (anchor, spec.starts_with("./"), up, segments.as_slice()) {
-            (Anchor::Cwd, false, 0, [single]) if *single != Segment::Any => Floats::Always,
-            (Anchor::Cwd, false, 0, [first, Segment::Any]) if *first != Segment::Any => {
-                Floats::Strict
+            (PathAnchor::Cwd, false, 0, [single]) if *single != PathSegment::Any => {
+                DepthScope::Always
             }
-            _ => Floats::Never,
+            (PathAnchor::Cwd, false, 0, [first, PathSegment::Any])
+                if *first != PathSegment::Any =>
+            {
+                DepthScope::Strict
+            }
+            _ => DepthScope::Never,
         };
         Ok(Self {
             anchor,
@@ -467,12 +471,12 @@ impl PathPattern {
     }
 
     /// The folder the segments are counted from.
-    pub(crate) fn base(&self, place: &Place) -> Option<String> {
+    pub(crate) fn base(&self, place: &RequestPlace) -> Option<String> {
         let base = match self.anchor {
-            Anchor::Root => "/",
-            Anchor::Home => place.home.as_str(),
-            Anchor::Project => place.project.as_str(),
-            Anchor::Cwd => place.cwd.as_str(),
+            PathAnchor::Root => "/",
+            PathAnchor::Home => place.home.as_str(),
+            PathAnchor::Project => place.project.as_str(),
+            PathAnchor::Cwd => place.cwd.as_str(),
         };
         if base.is_empty() {
             return None;
@@ -482,7 +486,7 @@ impl PathPattern {
 
     /// Whether an allow covers exactly this path. A folder is covered with all below it only
     /// where its pattern says so; `whole` says that the folder itself may be meant too.
-    pub(crate) fn allows(&self, path: &str, place: &Place, whole: bool) -> bool {
+    pub(crate) fn allows(&self, path: &str, place: &RequestPlace, whole: bool) -> bool {
         let Some(base) = self.base(place) else {
             return false;
         };
@@ -490,18 +494,18 @@ impl PathPattern {
             return false;
         };
         let fits = |names: &[&str]| {
-            let last_is_any = self.segments.last() == Some(&Segment::Any);
+            let last_is_any = self.segments.last() == Some(&PathSegment::Any);
             let enough = whole || !last_is_any || names.len() >= self.segments.len();
             path_matches(&self.segments, names, false) && enough
         };
         match self.floats {
-            Floats::Always => names.last().is_some_and(|name| fits(&[*name])),
-            Floats::Never | Floats::Strict => fits(&names),
+            DepthScope::Always => names.last().is_some_and(|name| fits(&[*name])),
+            DepthScope::Never | DepthScope::Strict => fits(&names),
         }
     }
 
     /// Whether a deny or ask covers this path: it, or a folder it lies in, fits.
-    pub(crate) fn covers(&self, path: &str, place: &Place) -> bool {
+    pub(crate) fn covers(&self, path: &str, place: &RequestPlace) -> bool {
         let Some(base) = self.base(place) else {
             return false;
         };
@@ -513,21 +517,23 @@ impl PathPattern {
                 .any(|end| path_matches(&self.segments, &names[..end], place.ignores_case))
         };
         match self.floats {
-            Floats::Never => fits(&names),
-            Floats::Strict | Floats::Always => (0..=names.len()).any(|start| fits(&names[start..])),
+            DepthScope::Never => fits(&names),
+            DepthScope::Strict | DepthScope::Always => {
+                (0..=names.len()).any(|start| fits(&names[start..]))
+            }
         }
     }
 
     /// Its segments from the root on, as a deny or ask reads them.
-    fn anchored(&self, place: &Place) -> Option<Vec<Segment>> {
+    fn anchored(&self, place: &RequestPlace) -> Option<Vec<PathSegment>> {
         let base = self.base(place)?;
-        let mut anchored: Vec<Segment> = base
+        let mut anchored: Vec<PathSegment> = base
             .split('/')
             .filter(|name| !name.is_empty())
-            .map(|name| Segment::Name(name.to_owned()))
+            .map(|name| PathSegment::Name(name.to_owned()))
             .collect();
-        if self.floats != Floats::Never {
-            anchored.push(Segment::Any);
+        if self.floats != DepthScope::Never {
+            anchored.push(PathSegment::Any);
         }
         anchored.extend(self.segments.iter().cloned());
         Some(anchored)
@@ -535,15 +541,20 @@ impl PathPattern {
 
     /// Whether a deny or ask could cover something below the folder `root`, where only `names`
     /// occur.
-    pub(crate) fn could_cover_below(&self, root: &str, names: &TreeNames, place: &Place) -> bool {
+    pub(crate) fn could_cover_below(
+        &self,
+        root: &str,
+        names: &TreeNames,
+        place: &RequestPlace,
+    ) -> bool {
         let Some(anchored) = self.anchored(place) else {
             return false;
         };
         let above: Vec<&str> = root.split('/').filter(|name| !name.is_empty()).collect();
-        let may_occur = |segment: &Segment| match segment {
-            Segment::Any => true,
-            Segment::Name(own) => names.may_hold_name(&own.to_lowercase()),
-            Segment::Glob(_) => names.may_hold(|name| segment.matches(name, true)),
+        let may_occur = |segment: &PathSegment| match segment {
+            PathSegment::Any => true,
+            PathSegment::Name(own) => names.may_hold_name(&own.to_lowercase()),
+            PathSegment::Glob(_) => names.may_hold(|name| segment.matches(name, true)),
         };
         // However many segments the root itself takes up, the others must be found below it.
         (0..=anchored.len()).any(|taken| {
@@ -553,13 +564,13 @@ impl PathPattern {
     }
 
     /// Whether a deny or ask could cover what a path with wildcards stands for.
-    pub(crate) fn could_cover(&self, globs: &[Vec<Token>], place: &Place) -> bool {
+    pub(crate) fn could_cover(&self, globs: &[Vec<GlobToken>], place: &RequestPlace) -> bool {
         let Some(mut anchored) = self.anchored(place) else {
             return false;
         };
-        if anchored.last() == Some(&Segment::Any) {
+        if anchored.last() == Some(&PathSegment::Any) {
             // A name that stands for the folder itself shows no more than its name.
-            anchored.insert(anchored.len() - 1, Segment::Glob(vec![Token::Many]));
+            anchored.insert(anchored.len() - 1, PathSegment::Glob(vec![GlobToken::Many]));
         }
         // A folder that fits covers what is below it, and a wildcard may stand for that folder.
         (0..=globs.len()).any(|end| path_meets(&anchored, &globs[..end], place.ignores_case))
@@ -569,7 +580,7 @@ impl PathPattern {
 /// What a rule says of pages.
 pub(crate) fn host_matches(
     pattern: Option<&HostPattern>,
-    target: Option<&Target>,
+    target: Option<&FetchTarget>,
     effect: Effect,
 ) -> bool {
     match (pattern, target) {

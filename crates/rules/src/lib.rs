@@ -14,6 +14,7 @@ mod explain;
 mod facts;
 mod file;
 mod floor;
+mod folder_tree;
 mod foreign;
 mod glob;
 mod host;
@@ -21,26 +22,28 @@ mod judge;
 mod language;
 mod locate;
 mod path;
-mod remade;
+mod replaced_path;
 mod request;
 mod ruleset;
 mod shell;
 mod spawn;
 mod suggest;
-mod tree;
 
 pub use assess::{Assessment, assess};
-pub use corpus::{Case, CaseError, CaseRules};
+pub use corpus::{CaseError, CaseRules, CorpusCase};
 pub use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};
 pub use explain::{deciding, explain, explain_part, name_rule};
-pub use facts::{EntryKind, Facts, FolderEntry, NoFacts};
-pub use file::{FileKind, FileProblem, FileProblems, Others, RuleFile, anchor_rule, parse_file};
+pub use facts::{EntryKind, FileFacts, FolderEntry, NoFacts};
+pub use file::{
+    FileKind, FileProblem, FileProblems, ForeignSwitches, RuleFile, anchor_rule, parse_file,
+};
 pub use floor::Floor;
 pub use foreign::{
-    Dropped, ForeignFile, ForeignPolicy, ForeignScope, ForeignTool, Imported, import, read_foreign,
+    DroppedRule, ForeignFile, ForeignPolicy, ForeignScope, ForeignTool, ImportedRules, import,
+    read_foreign,
 };
-pub use judge::{Allows, Layer, judge};
+pub use judge::{LayerAllows, LayerView, judge};
 pub use language::{Rule, RuleError};
-pub use request::{Action, Place, Request};
-pub use ruleset::{Entry, EntryKey, Origin, RuleSet};
-pub use suggest::{Candidate, suggest};
+pub use request::{RequestPlace, ToolAction, ToolRequest};
+pub use ruleset::{EntryKey, RuleEntry, RuleOrigin, RuleSet};
+pub use suggest::{SuggestedRule, suggest};

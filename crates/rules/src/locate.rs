@@ -6,51 +6,55 @@
 use std::sync::Arc;
 
 use crate::expand::expand;
-use crate::facts::Facts;
-use crate::glob::{Token, shell_tokens};
-use crate::path::{Spot, clean, resolve};
-use crate::request::Place;
-use crate::shell::{Touched, Touches, Walk};
-use crate::tree::{TreeNames, walk_tree};
+use crate::facts::FileFacts;
+use crate::folder_tree::{TreeNames, walk_tree};
+use crate::glob::{GlobToken, shell_tokens};
+use crate::path::{ResolvedPath, clean, resolve};
+use crate::request::RequestPlace;
+use crate::shell::{FileUse, FolderWalk, PathArgument};
 
 /// A path that a command may touch.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Touch {
-    pub(crate) touches: Touches,
-    pub(crate) at: At,
+pub(crate) struct PathAccess {
+    pub(crate) touches: FileUse,
+    pub(crate) at: AccessedPath,
 }
 
-impl Touch {
-    pub(crate) fn read(spot: Spot) -> Self {
+impl PathAccess {
+    pub(crate) fn read(spot: ResolvedPath) -> Self {
         Self {
-            touches: Touches::Reads,
-            at: At::Spot(spot),
+            touches: FileUse::Reads,
+            at: AccessedPath::Spot(spot),
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum At {
-    Spot(Spot),
+pub(crate) enum AccessedPath {
+    Spot(ResolvedPath),
     /// Wildcards, one entry for each segment of the absolute path.
-    Glob(Vec<Vec<Token>>),
+    Glob(Vec<Vec<GlobToken>>),
     /// A folder with everything below it, where these names occur.
-    Tree(Spot, Arc<TreeNames>),
+    Tree(ResolvedPath, Arc<TreeNames>),
     /// A folder into which files with these names are written.
-    Copied(Spot, Arc<TreeNames>),
+    Copied(ResolvedPath, Arc<TreeNames>),
 }
 
 /// Finds paths, seen from one place.
 #[derive(Clone, Copy)]
-pub(crate) struct Locator<'r> {
-    pub(crate) place: &'r Place,
-    pub(crate) facts: &'r dyn Facts,
+pub(crate) struct PathLocator<'r> {
+    pub(crate) place: &'r RequestPlace,
+    pub(crate) facts: &'r dyn FileFacts,
 }
 
-impl Locator<'_> {
+impl PathLocator<'_> {
     /// Every place that a path of a command may stand for.
-    pub(crate) fn locate(&self, touched: &Touched, directories: Option<&[String]>) -> Located {
-        let mut located = Located::default();
+    pub(crate) fn locate(
+        &self,
+        touched: &PathArgument,
+        directories: Option<&[String]>,
+    ) -> LocatedPaths {
+        let mut located = LocatedPaths::default();
         for base in self.bases(touched, directories) {
             self.locate_from(touched, &base, &mut located);
         }
@@ -58,7 +62,7 @@ impl Locator<'_> {
     }
 
     /// The directories that a path may be counted from.
-    fn bases(&self, touched: &Touched, directories: Option<&[String]>) -> Vec<String> {
+    fn bases(&self, touched: &PathArgument, directories: Option<&[String]>) -> Vec<String> {
         let nowhere = [String::new()];
         let mut bases = directories.unwrap_or(&nowhere).to_vec();
         for folder in &touched.folders {
@@ -73,14 +77,17 @@ impl Locator<'_> {
         bases
     }
 
-    fn locate_from(&self, touched: &Touched, base: &str, located: &mut Located) {
+    fn locate_from(&self, touched: &PathArgument, base: &str, located: &mut LocatedPaths) {
         let mut spots = Vec::new();
         if touched.glob {
             let found = expand(&touched.path, base, self.place, self.facts);
             located.doubt = located.doubt.or(found.doubt);
-            located.add_spots(Touches::Lists, found.listed);
-            if touched.touches != Touches::Lists {
-                located.add(touched.touches, At::Glob(self.glob(&touched.path, base)));
+            located.add_spots(FileUse::Lists, found.listed);
+            if touched.touches != FileUse::Lists {
+                located.add(
+                    touched.touches,
+                    AccessedPath::Glob(self.glob(&touched.path, base)),
+                );
                 spots = found.matches;
             }
         } else if let Ok(spot) = resolve(&touched.path, base, self.place, self.facts) {
@@ -90,14 +97,17 @@ impl Locator<'_> {
             let names = Arc::new(self.names_below(source, *glob, base));
             for spot in &spots {
                 // A link that is there already takes what is written through it.
-                let tree = walk_tree(spot.real_path(), Walk::Follow, self.place, self.facts);
+                let tree = walk_tree(spot.real_path(), FolderWalk::Follow, self.place, self.facts);
                 located.doubt = located.doubt.or(tree.doubt);
                 located.add_spots(touched.touches, tree.links);
-                located.add(touched.touches, At::Copied(spot.clone(), names.clone()));
+                located.add(
+                    touched.touches,
+                    AccessedPath::Copied(spot.clone(), names.clone()),
+                );
             }
             return;
         }
-        if touched.walk != Walk::No {
+        if touched.walk != FolderWalk::No {
             for spot in &spots {
                 self.locate_tree(touched, spot, located);
             }
@@ -105,13 +115,13 @@ impl Locator<'_> {
         located.add_spots(touched.touches, spots);
     }
 
-    fn locate_tree(&self, touched: &Touched, spot: &Spot, located: &mut Located) {
+    fn locate_tree(&self, touched: &PathArgument, spot: &ResolvedPath, located: &mut LocatedPaths) {
         let tree = walk_tree(spot.real_path(), touched.walk, self.place, self.facts);
         located.doubt = located.doubt.or(tree.doubt);
-        located.add_spots(Touches::Reads, tree.links);
+        located.add_spots(FileUse::Reads, tree.links);
         located.add(
             touched.touches,
-            At::Tree(spot.clone(), Arc::new(tree.names)),
+            AccessedPath::Tree(spot.clone(), Arc::new(tree.names)),
         );
     }
 
@@ -119,14 +129,14 @@ impl Locator<'_> {
     fn names_below(&self, source: &str, glob: bool, base: &str) -> TreeNames {
         match resolve(source, base, self.place, self.facts) {
             Ok(spot) if !glob => {
-                walk_tree(spot.real_path(), Walk::All, self.place, self.facts).names
+                walk_tree(spot.real_path(), FolderWalk::All, self.place, self.facts).names
             }
             _ => TreeNames::unknown(),
         }
     }
 
     /// The segments of an absolute path with wildcards.
-    fn glob(&self, pattern: &str, base: &str) -> Vec<Vec<Token>> {
+    fn glob(&self, pattern: &str, base: &str) -> Vec<Vec<GlobToken>> {
         let (folder, rest) = match pattern.strip_prefix("~/") {
             Some(rest) => (self.place.home.as_str(), rest),
             None if pattern.starts_with('/') => ("", pattern),
@@ -134,8 +144,8 @@ impl Locator<'_> {
         };
         let folder = clean(folder);
         let plain = folder.split('/').filter(|name| !name.is_empty());
-        let mut segments: Vec<Vec<Token>> = plain
-            .map(|name| name.chars().map(Token::Char).collect())
+        let mut segments: Vec<Vec<GlobToken>> = plain
+            .map(|name| name.chars().map(GlobToken::Char).collect())
             .collect();
         for name in rest.split('/') {
             match name {
@@ -152,20 +162,20 @@ impl Locator<'_> {
 
 /// Where the paths of a command are.
 #[derive(Default)]
-pub(crate) struct Located {
-    pub(crate) touches: Vec<Touch>,
+pub(crate) struct LocatedPaths {
+    pub(crate) touches: Vec<PathAccess>,
     /// Why there may be others, if there may.
     pub(crate) doubt: Option<&'static str>,
 }
 
-impl Located {
-    fn add(&mut self, touches: Touches, at: At) {
-        self.touches.push(Touch { touches, at });
+impl LocatedPaths {
+    fn add(&mut self, touches: FileUse, at: AccessedPath) {
+        self.touches.push(PathAccess { touches, at });
     }
 
-    fn add_spots(&mut self, touches: Touches, spots: Vec<Spot>) {
+    fn add_spots(&mut self, touches: FileUse, spots: Vec<ResolvedPath>) {
         for spot in spots {
-            self.add(touches, At::Spot(spot));
+            self.add(touches, AccessedPath::Spot(spot));
         }
     }
 }

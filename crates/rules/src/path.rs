@@ -1,7 +1,7 @@
 //! Paths: made absolute, cleaned by name and followed through links, before anything is compared.
 
-use crate::facts::Facts;
-use crate::request::Place;
+use crate::facts::FileFacts;
+use crate::request::RequestPlace;
 use crate::shell::is_invisible;
 
 /// Longer chains of links than this are not followed.
@@ -11,7 +11,7 @@ const PATH_BYTES_MAX: usize = 4096;
 
 /// A path in the forms that matter: as its name reads, and where it really leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct ResolvedPath {
     /// Absolute, without `.`, `..` or doubled slashes.
     pub(crate) lexical: String,
     /// Where it leads after following every link, by the kernel's way with `..` and by its name;
@@ -23,7 +23,7 @@ pub(crate) struct Spot {
     pub(crate) has_other_names: bool,
 }
 
-impl Spot {
+impl ResolvedPath {
     /// Its forms: an allow needs all of them, a deny any.
     pub(crate) fn forms(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.lexical)
@@ -74,13 +74,13 @@ impl PathDoubt {
 pub(crate) fn resolve(
     path: &str,
     base: &str,
-    place: &Place,
-    facts: &dyn Facts,
-) -> Result<Spot, PathDoubt> {
+    place: &RequestPlace,
+    facts: &dyn FileFacts,
+) -> Result<ResolvedPath, PathDoubt> {
     let absolute = absolute(path, base, place)?;
     let lexical = clean(&absolute);
     if is_standard_stream(&lexical) {
-        return Ok(Spot {
+        return Ok(ResolvedPath {
             leads_to: lexical.clone(),
             lexical,
             real: Vec::new(),
@@ -95,7 +95,7 @@ pub(crate) fn resolve(
     real.dedup();
     real.retain(|path| *path != lexical);
     let has_other_names = facts.has_other_names(&leads_to);
-    Ok(Spot {
+    Ok(ResolvedPath {
         lexical,
         real,
         leads_to,
@@ -103,7 +103,7 @@ pub(crate) fn resolve(
     })
 }
 
-fn absolute(path: &str, base: &str, place: &Place) -> Result<String, PathDoubt> {
+fn absolute(path: &str, base: &str, place: &RequestPlace) -> Result<String, PathDoubt> {
     if path.is_empty() {
         return Err(PathDoubt::Empty);
     }
@@ -202,7 +202,7 @@ pub(crate) fn clean(path: &str) -> String {
 }
 
 /// Follows links name by name; `..` leaves where the link led, as the kernel does it.
-fn follow(path: &str, facts: &dyn Facts) -> Result<String, PathDoubt> {
+fn follow(path: &str, facts: &dyn FileFacts) -> Result<String, PathDoubt> {
     let mut todo: Vec<String> = names_reversed(path);
     let mut done = String::new();
     let mut links = 0;
@@ -274,7 +274,7 @@ mod tests {
 
     struct Links(HashMap<&'static str, &'static str>);
 
-    impl Facts for Links {
+    impl FileFacts for Links {
         fn read_link(&self, path: &str) -> Option<String> {
             self.0.get(path).map(|target| (*target).to_owned())
         }
@@ -284,8 +284,8 @@ mod tests {
         }
     }
 
-    fn place() -> Place {
-        Place {
+    fn place() -> RequestPlace {
+        RequestPlace {
             cwd: "/p".into(),
             project: "/p".into(),
             home: "/h".into(),

@@ -9,18 +9,18 @@ use crate::spawn;
 
 /// What is to be judged, and where it would happen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub struct ToolRequest {
     /// The tool, by the name its agent has for it.
     pub tool: String,
     /// What it would do.
-    pub action: Action,
+    pub action: ToolAction,
     /// Where.
-    pub place: Place,
+    pub place: RequestPlace,
 }
 
 /// Where a request would run: absolute paths. An empty one is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct RequestPlace {
     /// The working directory.
     pub cwd: String,
     /// The root of the project; rules that begin with `/` start here.
@@ -33,7 +33,7 @@ pub struct Place {
 
 /// What a request would do.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum ToolAction {
     /// Runs text in bash.
     Shell {
         /// The text.
@@ -78,16 +78,16 @@ pub enum Action {
         /// The directory, as it was given.
         directory: String,
         /// What it does there.
-        action: Box<Action>,
+        action: Box<ToolAction>,
     },
     /// Anything else: only its name is known.
     Other,
     /// Several things, all of which must be allowed.
-    All(Vec<Action>),
+    All(Vec<ToolAction>),
     /// Something of which a part was not understood: it asks, unless it is denied.
     Unclear {
         /// What was understood.
-        known: Box<Action>,
+        known: Box<ToolAction>,
         /// What was not.
         reason: String,
     },
@@ -95,7 +95,7 @@ pub enum Action {
 
 /// The shapes of tools that are known under several names.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum ToolShape {
     Shell,
     Read,
     /// Shows the names of one folder.
@@ -183,21 +183,21 @@ const HARMLESS_FOR_EDIT: [&str; 18] = [
 ];
 const HARMLESS_FOR_FETCH: [&str; 4] = ["prompt", "format", "timeout", "max_length"];
 
-impl Request {
+impl ToolRequest {
     /// Reads a tool's name and input as agents send them.
-    pub fn from_tool(tool: &str, input: Option<&Value>, place: Place) -> Self {
+    pub fn from_tool(tool: &str, input: Option<&Value>, place: RequestPlace) -> Self {
         let action = if tool == SPAWN_TOOL {
             spawn::read(input)
         } else if let Some((server, name)) = mcp_names(tool) {
-            Action::Mcp {
+            ToolAction::Mcp {
                 server: server.to_owned(),
                 tool: name.to_owned(),
             }
         } else {
             match (shape(tool), input) {
                 (Some(shape), Some(Value::Object(fields))) => read(shape, fields, &place),
-                (Some(_), _) => unclear(Action::Other, "the tool's input is not an object"),
-                (None, _) => Action::Other,
+                (Some(_), _) => unclear(ToolAction::Other, "the tool's input is not an object"),
+                (None, _) => ToolAction::Other,
             }
         };
         Self {
@@ -208,16 +208,16 @@ impl Request {
     }
 }
 
-impl Request {
+impl ToolRequest {
     /// The call of an MCP server's tool, whatever it is given: for a server that itself asks about what
     /// it is to do.
-    pub fn from_call(tool: &str, place: Place) -> Self {
+    pub fn from_call(tool: &str, place: RequestPlace) -> Self {
         let action = match mcp_names(tool) {
-            Some((server, name)) => Action::Mcp {
+            Some((server, name)) => ToolAction::Mcp {
                 server: server.to_owned(),
                 tool: name.to_owned(),
             },
-            None => Action::Other,
+            None => ToolAction::Other,
         };
         Self {
             tool: tool.to_owned(),
@@ -232,60 +232,60 @@ fn mcp_names(tool: &str) -> Option<(&str, &str)> {
     tool.strip_prefix("mcp__")?.split_once("__")
 }
 
-fn shape(tool: &str) -> Option<Shape> {
+fn shape(tool: &str) -> Option<ToolShape> {
     let shape = match tool {
         "Bash" | "bash" | "shell" | "Shell" | "execute" | "terminal" | "run_shell_command"
-        | "local_shell" | "exec_command" | "run_terminal_cmd" | "run_command" => Shape::Shell,
-        "Read" | "read" | "read_file" | "NotebookRead" | "view" | "View" => Shape::Read,
-        "LS" | "ls" | "list_directory" => Shape::List,
-        "Grep" | "Glob" | "grep" | "glob" => Shape::Search,
+        | "local_shell" | "exec_command" | "run_terminal_cmd" | "run_command" => ToolShape::Shell,
+        "Read" | "read" | "read_file" | "NotebookRead" | "view" | "View" => ToolShape::Read,
+        "LS" | "ls" | "list_directory" => ToolShape::List,
+        "Grep" | "Glob" | "grep" | "glob" => ToolShape::Search,
         "Edit" | "Write" | "MultiEdit" | "NotebookEdit" | "edit" | "write" | "write_file"
-        | "replace" | "edit_file" | "create_file" => Shape::Edit,
-        "WebFetch" | "webfetch" | "web_fetch" | "fetch" => Shape::Fetch,
+        | "replace" | "edit_file" | "create_file" => ToolShape::Edit,
+        "WebFetch" | "webfetch" | "web_fetch" | "fetch" => ToolShape::Fetch,
         _ => return None,
     };
     Some(shape)
 }
 
 /// The name that rules know a tool by: other names of the same shape count as it.
-fn canonical(tool: &str, action: &Action) -> String {
+fn canonical(tool: &str, action: &ToolAction) -> String {
     let name = match (tool, action) {
         ("Write" | "write" | "write_file" | "create_file", _) => "Write",
         ("MultiEdit" | "NotebookEdit", _) => tool,
-        (_, Action::Shell { .. } | Action::In { .. }) => "Bash",
-        (_, Action::Edit { .. }) => "Edit",
-        (_, Action::Fetch { .. }) => "WebFetch",
+        (_, ToolAction::Shell { .. } | ToolAction::In { .. }) => "Bash",
+        (_, ToolAction::Edit { .. }) => "Edit",
+        (_, ToolAction::Fetch { .. }) => "WebFetch",
         _ => match shape(tool) {
-            Some(Shape::Shell) => "Bash",
-            Some(Shape::Read) => "Read",
-            Some(Shape::Edit) => "Edit",
-            Some(Shape::Fetch) => "WebFetch",
-            Some(Shape::List | Shape::Search) | None => tool,
+            Some(ToolShape::Shell) => "Bash",
+            Some(ToolShape::Read) => "Read",
+            Some(ToolShape::Edit) => "Edit",
+            Some(ToolShape::Fetch) => "WebFetch",
+            Some(ToolShape::List | ToolShape::Search) | None => tool,
         },
     };
     name.to_owned()
 }
 
-fn read(shape: Shape, fields: &Map<String, Value>, place: &Place) -> Action {
+fn read(shape: ToolShape, fields: &Map<String, Value>, place: &RequestPlace) -> ToolAction {
     match shape {
-        Shape::Shell => read_shell(fields),
-        Shape::Read => read_path(fields, &HARMLESS_FOR_READ, |path| Action::Read { path }),
-        Shape::List => read_search(fields, place, |path| Action::Read { path }),
-        Shape::Search => read_search(fields, place, |path| Action::Search { path }),
-        Shape::Edit => {
-            let known = read_path(fields, &HARMLESS_FOR_EDIT, |path| Action::Edit { path });
+        ToolShape::Shell => read_shell(fields),
+        ToolShape::Read => read_path(fields, &HARMLESS_FOR_READ, |path| ToolAction::Read { path }),
+        ToolShape::List => read_search(fields, place, |path| ToolAction::Read { path }),
+        ToolShape::Search => read_search(fields, place, |path| ToolAction::Search { path }),
+        ToolShape::Edit => {
+            let known = read_path(fields, &HARMLESS_FOR_EDIT, |path| ToolAction::Edit { path });
             if edits_are_text(fields) {
                 known
             } else {
                 unclear(known, "an edit names more than text")
             }
         }
-        Shape::Fetch => match one(fields, &["url"]) {
+        ToolShape::Fetch => match one(fields, &["url"]) {
             Some(Value::String(url)) => {
-                let known = Action::Fetch { url: url.clone() };
+                let known = ToolAction::Fetch { url: url.clone() };
                 check_fields(known, fields, &[&["url"], &HARMLESS_FOR_FETCH])
             }
-            _ => unclear(Action::Other, "the address is missing"),
+            _ => unclear(ToolAction::Other, "the address is missing"),
         },
     }
 }
@@ -297,21 +297,21 @@ fn one<'f>(fields: &'f Map<String, Value>, names: &[&str]) -> Option<&'f Value> 
     found.next().is_none().then_some(first)
 }
 
-fn read_shell(fields: &Map<String, Value>) -> Action {
+fn read_shell(fields: &Map<String, Value>) -> ToolAction {
     let command = match one(fields, &COMMAND) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(words)) => match join_words(words) {
             Some(text) => text,
-            None => return unclear(Action::Other, "the command's words are not text"),
+            None => return unclear(ToolAction::Other, "the command's words are not text"),
         },
-        _ => return unclear(Action::Other, "the command is missing"),
+        _ => return unclear(ToolAction::Other, "the command is missing"),
     };
-    let known = Action::Shell { command };
+    let known = ToolAction::Shell { command };
     let given = DIRECTORY.iter().filter_map(|name| fields.get(*name));
     let given: Vec<&Value> = given.filter(|value| !value.is_null()).collect();
     let known = match given.as_slice() {
         [] => known,
-        [Value::String(directory)] => Action::In {
+        [Value::String(directory)] => ToolAction::In {
             directory: directory.clone(),
             action: Box::new(known),
         },
@@ -348,24 +348,24 @@ pub(crate) fn quote(word: &str) -> String {
 fn read_path(
     fields: &Map<String, Value>,
     harmless: &[&str],
-    action: impl Fn(String) -> Action,
-) -> Action {
+    action: impl Fn(String) -> ToolAction,
+) -> ToolAction {
     match one(fields, &PATH) {
         Some(Value::String(path)) => check_fields(action(path.clone()), fields, &[&PATH, harmless]),
-        _ => unclear(Action::Other, "the path is missing or given twice"),
+        _ => unclear(ToolAction::Other, "the path is missing or given twice"),
     }
 }
 
 /// Searches read the folder they are given, or the working directory.
 fn read_search(
     fields: &Map<String, Value>,
-    place: &Place,
-    action: impl Fn(String) -> Action,
-) -> Action {
+    place: &RequestPlace,
+    action: impl Fn(String) -> ToolAction,
+) -> ToolAction {
     let path = match one(fields, &PATH) {
         Some(Value::String(path)) => path.clone(),
         Some(Value::Null) | None if !place.cwd.is_empty() => place.cwd.clone(),
-        _ => return unclear(Action::Other, "the folder is missing or given twice"),
+        _ => return unclear(ToolAction::Other, "the folder is missing or given twice"),
     };
     let known = action(path);
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -401,7 +401,7 @@ fn edits_are_text(fields: &Map<String, Value>) -> bool {
     })
 }
 
-fn check_fields(known: Action, fields: &Map<String, Value>, names: &[&[&str]]) -> Action {
+fn check_fields(known: ToolAction, fields: &Map<String, Value>, names: &[&[&str]]) -> ToolAction {
     let unknown = fields.iter().find(|(name, value)| {
         !value.is_null() && !names.iter().any(|list| list.contains(&name.as_str()))
     });
@@ -411,8 +411,8 @@ fn check_fields(known: Action, fields: &Map<String, Value>, names: &[&[&str]]) -
     }
 }
 
-fn unclear(known: Action, reason: &str) -> Action {
-    Action::Unclear {
+fn unclear(known: ToolAction, reason: &str) -> ToolAction {
+    ToolAction::Unclear {
         known: Box::new(known),
         reason: reason.to_owned(),
     }
@@ -424,8 +424,8 @@ mod tests {
 
     use super::*;
 
-    fn place() -> Place {
-        Place {
+    fn place() -> RequestPlace {
+        RequestPlace {
             cwd: "/p".into(),
             project: "/p".into(),
             home: "/h".into(),
@@ -433,13 +433,13 @@ mod tests {
         }
     }
 
-    fn action(tool: &str, input: &Value) -> Action {
-        Request::from_tool(tool, Some(input), place()).action
+    fn action(tool: &str, input: &Value) -> ToolAction {
+        ToolRequest::from_tool(tool, Some(input), place()).action
     }
 
     #[test]
     fn tools_are_read_by_their_shape() {
-        let command = Action::Shell {
+        let command = ToolAction::Shell {
             command: "ls -la".into(),
         };
         assert_eq!(
@@ -452,26 +452,26 @@ mod tests {
         );
         assert_eq!(
             action("shell", &json!({"cmd": ["echo", "a b"]})),
-            Action::Shell {
+            ToolAction::Shell {
                 command: "echo 'a b'".into()
             }
         );
         assert_eq!(
             action("Write", &json!({"file_path": "a", "content": "x"})),
-            Action::Edit { path: "a".into() }
+            ToolAction::Edit { path: "a".into() }
         );
         assert_eq!(
             action("Grep", &json!({"pattern": "x"})),
-            Action::Search { path: "/p".into() }
+            ToolAction::Search { path: "/p".into() }
         );
         assert_eq!(
             action("mcp__a__b__c", &json!({})),
-            Action::Mcp {
+            ToolAction::Mcp {
                 server: "a".into(),
                 tool: "b__c".into()
             }
         );
-        assert_eq!(action("Task", &json!({"prompt": "x"})), Action::Other);
+        assert_eq!(action("Task", &json!({"prompt": "x"})), ToolAction::Other);
     }
 
     #[test]
@@ -481,8 +481,8 @@ mod tests {
                 "Bash",
                 &json!({"command": "ls", "env": {"LD_PRELOAD": "x"}})
             ),
-            Action::Unclear {
-                known: Box::new(Action::Shell {
+            ToolAction::Unclear {
+                known: Box::new(ToolAction::Shell {
                     command: "ls".into()
                 }),
                 reason: "the field `env` is not known".into(),
@@ -490,22 +490,22 @@ mod tests {
         );
         assert!(matches!(
             action("Read", &json!({"path": "a", "file_path": "b"})),
-            Action::Unclear { .. }
+            ToolAction::Unclear { .. }
         ));
         assert!(matches!(
             action("Bash", &json!("ls")),
-            Action::Unclear { .. }
+            ToolAction::Unclear { .. }
         ));
         assert!(matches!(
             action("Glob", &json!({"pattern": "../../**"})),
-            Action::Unclear { .. }
+            ToolAction::Unclear { .. }
         ));
     }
 
     #[test]
     fn a_directory_in_the_input_is_where_it_runs() {
         let ls = || {
-            Box::new(Action::Shell {
+            Box::new(ToolAction::Shell {
                 command: "ls".into(),
             })
         };
@@ -514,7 +514,7 @@ mod tests {
                 "Bash",
                 &json!({"command": "ls", "cwd": null, "workdir": "/etc"})
             ),
-            Action::In {
+            ToolAction::In {
                 directory: "/etc".into(),
                 action: ls(),
             }
@@ -524,7 +524,7 @@ mod tests {
                 "Bash",
                 &json!({"command": "ls", "cwd": "/a", "workdir": "/b"})
             ),
-            Action::Unclear {
+            ToolAction::Unclear {
                 known: ls(),
                 reason: "the working directory is given twice or is not text".into(),
             }
@@ -543,11 +543,14 @@ mod tests {
             ),
         ] {
             assert!(
-                matches!(action(tool, &input), Action::Unclear { .. }),
+                matches!(action(tool, &input), ToolAction::Unclear { .. }),
                 "{input}"
             );
         }
         let grep = json!({"pattern": "x", "glob": "**/*.rs"});
-        assert_eq!(action("Grep", &grep), Action::Search { path: "/p".into() });
+        assert_eq!(
+            action("Grep", &grep),
+            ToolAction::Search { path: "/p".into() }
+        );
     }
 }

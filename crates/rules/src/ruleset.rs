@@ -6,18 +6,18 @@ use std::sync::Arc;
 use countersign_core::GrantId;
 use countersign_core::event::{Effect, PartKind, RuleRef};
 
-use crate::assess::{Assessment, Body, Part};
-use crate::glob::Segment;
-use crate::language::{Anchor, Floats, PathPattern, Pattern, Rule, RuleError};
-use crate::locate::At;
-use crate::path::{Spot, below, clean};
-use crate::request::Place;
+use crate::assess::{Assessment, PartBody, RequestPart};
+use crate::glob::PathSegment;
+use crate::language::{DepthScope, PathAnchor, PathPattern, Rule, RuleError, RulePattern};
+use crate::locate::AccessedPath;
+use crate::path::{ResolvedPath, below, clean};
+use crate::request::RequestPlace;
 use crate::shell::{AllowForm, DenyForm};
 use crate::spawn;
 
 /// Where a rule stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct RuleOrigin {
     /// The file, or `grant`.
     pub source: Arc<str>,
     /// The line in it.
@@ -26,7 +26,7 @@ pub struct Origin {
     pub grant: Option<GrantId>,
 }
 
-impl Origin {
+impl RuleOrigin {
     /// A line of a file.
     pub fn file(source: impl Into<Arc<str>>, line: u32) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Origin {
 
 /// A rule in a set.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct RuleEntry {
     /// The rule.
     pub rule: Rule,
     /// What it says.
@@ -66,7 +66,7 @@ pub struct Entry {
     /// ranks the strictest wins. Ours all have rank zero.
     pub rank: i64,
     /// Where it stands.
-    pub origin: Origin,
+    pub origin: RuleOrigin,
     /// The only agents it is for: those an operator gave this name. Whoever judges leaves the
     /// others out, see [`Entry::is_for`].
     pub agent: Option<Arc<str>>,
@@ -74,9 +74,9 @@ pub struct Entry {
     pub reason: Option<Arc<str>>,
 }
 
-impl Entry {
+impl RuleEntry {
     /// Reads a rule of rank zero.
-    pub fn parse(effect: Effect, text: &str, origin: Origin) -> Result<Self, RuleError> {
+    pub fn parse(effect: Effect, text: &str, origin: RuleOrigin) -> Result<Self, RuleError> {
         Ok(Self {
             rule: Rule::parse(effect, text)?,
             effect,
@@ -111,14 +111,14 @@ pub struct EntryKey(usize);
 /// Rules that are judged together.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<RuleEntry>>,
     free: Vec<usize>,
-    index: HashMap<Key, Vec<usize>>,
+    index: HashMap<LookupKey, Vec<usize>>,
 }
 
 /// What a rule can be found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Key {
+enum LookupKey {
     /// Commands that begin with this word.
     Program(String),
     /// Commands that begin with these two words.
@@ -126,7 +126,7 @@ enum Key {
     /// Commands of any name.
     AnyProgram,
     /// Paths whose first name below an anchor is this.
-    Below(Anchor, String),
+    Below(PathAnchor, String),
     /// Paths with this name anywhere.
     Named(String),
     /// Any path.
@@ -140,7 +140,7 @@ enum Key {
 
 impl RuleSet {
     /// Adds a rule.
-    pub fn insert(&mut self, entry: Entry) -> EntryKey {
+    pub fn insert(&mut self, entry: RuleEntry) -> EntryKey {
         let key = key_of(&entry);
         let at = self.free.pop().unwrap_or(self.entries.len());
         if at == self.entries.len() {
@@ -153,7 +153,7 @@ impl RuleSet {
     }
 
     /// Takes a rule out.
-    pub fn remove(&mut self, key: EntryKey) -> Option<Entry> {
+    pub fn remove(&mut self, key: EntryKey) -> Option<RuleEntry> {
         let entry = self.entries.get_mut(key.0)?.take()?;
         let found_by = key_of(&entry);
         if let Some(list) = self.index.get_mut(&found_by) {
@@ -167,7 +167,7 @@ impl RuleSet {
     }
 
     /// All rules.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &RuleEntry> {
         self.entries.iter().flatten()
     }
 
@@ -175,62 +175,70 @@ impl RuleSet {
     pub(crate) fn for_candidates<'s>(
         &'s self,
         assessment: &Assessment,
-        part: &Part,
-        mut take: impl FnMut(&'s Entry),
+        part: &RequestPart,
+        mut take: impl FnMut(&'s RuleEntry),
     ) {
-        let mut look = |key: &Key| {
+        let mut look = |key: &LookupKey| {
             for at in self.index.get(key).into_iter().flatten() {
                 if let Some(Some(entry)) = self.entries.get(*at) {
                     take(entry);
                 }
             }
         };
-        look(&Key::Tool);
+        look(&LookupKey::Tool);
         match &part.body {
-            Body::Command {
+            PartBody::Command {
                 deny,
                 touched,
                 allow,
             } => {
-                look(&Key::AnyProgram);
+                look(&LookupKey::AnyProgram);
                 for key in command_keys(deny, allow) {
                     look(&key);
                 }
-                if touched.iter().any(|touch| !matches!(touch.at, At::Spot(_))) {
+                if touched
+                    .iter()
+                    .any(|touch| !matches!(touch.at, AccessedPath::Spot(_)))
+                {
                     self.all_paths(&mut look);
                 } else {
                     let spots = touched.iter().filter_map(|touch| match &touch.at {
-                        At::Spot(spot) => Some(spot),
-                        At::Glob(_) | At::Tree(..) | At::Copied(..) => None,
+                        AccessedPath::Spot(spot) => Some(spot),
+                        AccessedPath::Glob(_)
+                        | AccessedPath::Tree(..)
+                        | AccessedPath::Copied(..) => None,
                     });
                     paths(spots, &assessment.place, &mut look);
                 }
             }
-            Body::Path(_) if part.below.is_some() => self.all_paths(&mut look),
-            Body::Path(spots) => paths(spots.iter(), &assessment.place, &mut look),
-            Body::Fetch(_) => look(&Key::Fetch),
-            Body::Mcp { server, .. } => {
-                look(&Key::Server(server.clone()));
-                look(&Key::AnyServer);
+            PartBody::Path(_) if part.below.is_some() => self.all_paths(&mut look),
+            PartBody::Path(spots) => paths(spots.iter(), &assessment.place, &mut look),
+            PartBody::Fetch(_) => look(&LookupKey::Fetch),
+            PartBody::Mcp { server, .. } => {
+                look(&LookupKey::Server(server.clone()));
+                look(&LookupKey::AnyServer);
             }
-            Body::Spawn { .. } => {
-                look(&Key::Server(spawn::SERVER.to_owned()));
-                look(&Key::AnyServer);
+            PartBody::Spawn { .. } => {
+                look(&LookupKey::Server(spawn::SERVER.to_owned()));
+                look(&LookupKey::AnyServer);
             }
-            Body::Nothing if part.kind == PartKind::Command => look(&Key::AnyProgram),
-            Body::Tool => {
-                look(&Key::AnyProgram);
-                look(&Key::AnyPath);
-                look(&Key::Fetch);
+            PartBody::Nothing if part.kind == PartKind::Command => look(&LookupKey::AnyProgram),
+            PartBody::Tool => {
+                look(&LookupKey::AnyProgram);
+                look(&LookupKey::AnyPath);
+                look(&LookupKey::Fetch);
             }
-            Body::Nothing => {}
+            PartBody::Nothing => {}
         }
     }
 
     /// A path with wildcards, or a folder with all below it, may meet any rule for paths.
-    fn all_paths(&self, look: &mut impl FnMut(&Key)) {
+    fn all_paths(&self, look: &mut impl FnMut(&LookupKey)) {
         for key in self.index.keys() {
-            if matches!(key, Key::Below(..) | Key::Named(_) | Key::AnyPath) {
+            if matches!(
+                key,
+                LookupKey::Below(..) | LookupKey::Named(_) | LookupKey::AnyPath
+            ) {
                 look(key);
             }
         }
@@ -239,7 +247,7 @@ impl RuleSet {
 
 /// Every key under which a rule for one of these forms could lie: by their words, by the words of
 /// their text, and by the first words after options.
-fn command_keys(deny: &[DenyForm], allow: &[AllowForm]) -> HashSet<Key> {
+fn command_keys(deny: &[DenyForm], allow: &[AllowForm]) -> HashSet<LookupKey> {
     let mut keys = HashSet::new();
     for form in deny {
         for (name, text) in [(form.name(), form.text()), (form.base(), form.base_text())] {
@@ -259,11 +267,11 @@ fn command_keys(deny: &[DenyForm], allow: &[AllowForm]) -> HashSet<Key> {
 }
 
 /// A rule names the word after the program, or one that options stand before.
-fn add_keys(keys: &mut HashSet<Key>, name: &str, rest: &[String]) {
-    keys.insert(Key::Program(name.to_owned()));
+fn add_keys(keys: &mut HashSet<LookupKey>, name: &str, rest: &[String]) {
+    keys.insert(LookupKey::Program(name.to_owned()));
     let mut behind_option = false;
     for word in rest {
-        keys.insert(Key::Subcommand(name.to_owned(), word.clone()));
+        keys.insert(LookupKey::Subcommand(name.to_owned(), word.clone()));
         let is_option = word.starts_with('-');
         if !is_option && !behind_option {
             return;
@@ -272,43 +280,47 @@ fn add_keys(keys: &mut HashSet<Key>, name: &str, rest: &[String]) {
     }
 }
 
-fn key_of(entry: &Entry) -> Key {
+fn key_of(entry: &RuleEntry) -> LookupKey {
     match &entry.rule.pattern {
-        Pattern::Tool(_) => Key::Tool,
-        Pattern::Shell(shell) => match (shell.first_word(), shell.second_word()) {
-            (Some(name), Some(sub)) => Key::Subcommand(name.to_owned(), sub.to_owned()),
-            (Some(name), None) => Key::Program(name.to_owned()),
-            (None, _) => Key::AnyProgram,
+        RulePattern::Tool(_) => LookupKey::Tool,
+        RulePattern::Shell(shell) => match (shell.first_word(), shell.second_word()) {
+            (Some(name), Some(sub)) => LookupKey::Subcommand(name.to_owned(), sub.to_owned()),
+            (Some(name), None) => LookupKey::Program(name.to_owned()),
+            (None, _) => LookupKey::AnyProgram,
         },
-        Pattern::Read(None) | Pattern::Edit(None, _) => Key::AnyPath,
-        Pattern::Read(Some(path)) | Pattern::Edit(Some(path), _) => path_key(path),
-        Pattern::Fetch(_) => Key::Fetch,
-        Pattern::Mcp { server, .. } => Key::Server(server.clone()),
-        Pattern::Spawn(_) => Key::Server(spawn::SERVER.to_owned()),
-        Pattern::AnyMcp(_) => Key::AnyServer,
+        RulePattern::Read(None) | RulePattern::Edit(None, _) => LookupKey::AnyPath,
+        RulePattern::Read(Some(path)) | RulePattern::Edit(Some(path), _) => path_key(path),
+        RulePattern::Fetch(_) => LookupKey::Fetch,
+        RulePattern::Mcp { server, .. } => LookupKey::Server(server.clone()),
+        RulePattern::Spawn(_) => LookupKey::Server(spawn::SERVER.to_owned()),
+        RulePattern::AnyMcp(_) => LookupKey::AnyServer,
     }
 }
 
-fn path_key(path: &PathPattern) -> Key {
+fn path_key(path: &PathPattern) -> LookupKey {
     match (path.floats, path.goes_up(), path.segments.first()) {
-        (Floats::Never, false, Some(Segment::Name(name))) => {
-            Key::Below(path.anchor, name.to_lowercase())
+        (DepthScope::Never, false, Some(PathSegment::Name(name))) => {
+            LookupKey::Below(path.anchor, name.to_lowercase())
         }
-        (Floats::Strict | Floats::Always, _, Some(Segment::Name(name))) => {
-            Key::Named(name.to_lowercase())
+        (DepthScope::Strict | DepthScope::Always, _, Some(PathSegment::Name(name))) => {
+            LookupKey::Named(name.to_lowercase())
         }
-        _ => Key::AnyPath,
+        _ => LookupKey::AnyPath,
     }
 }
 
 /// Looks up every key under which a rule for one of these paths could lie.
-fn paths<'s>(spots: impl Iterator<Item = &'s Spot>, place: &Place, look: &mut impl FnMut(&Key)) {
-    let mut keys = vec![Key::AnyPath];
+fn paths<'s>(
+    spots: impl Iterator<Item = &'s ResolvedPath>,
+    place: &RequestPlace,
+    look: &mut impl FnMut(&LookupKey),
+) {
+    let mut keys = vec![LookupKey::AnyPath];
     let anchors = [
-        (Anchor::Root, "/"),
-        (Anchor::Home, place.home.as_str()),
-        (Anchor::Project, place.project.as_str()),
-        (Anchor::Cwd, place.cwd.as_str()),
+        (PathAnchor::Root, "/"),
+        (PathAnchor::Home, place.home.as_str()),
+        (PathAnchor::Project, place.project.as_str()),
+        (PathAnchor::Cwd, place.cwd.as_str()),
     ];
     // As rules read them: the asker may write its folder in any way.
     let anchors = anchors
@@ -321,11 +333,11 @@ fn paths<'s>(spots: impl Iterator<Item = &'s Spot>, place: &Place, look: &mut im
             for (anchor, base) in &anchors {
                 let first = below(path, base, true);
                 if let Some(name) = first.and_then(|names| names.first().copied()) {
-                    keys.push(Key::Below(*anchor, name.to_lowercase()));
+                    keys.push(LookupKey::Below(*anchor, name.to_lowercase()));
                 }
             }
             let names = path.split('/').filter(|name| !name.is_empty());
-            keys.extend(names.map(|name| Key::Named(name.to_lowercase())));
+            keys.extend(names.map(|name| LookupKey::Named(name.to_lowercase())));
         }
     }
     let mut seen = HashSet::with_capacity(keys.len());

@@ -5,8 +5,8 @@
 
 mod arguments;
 mod awk;
+mod brush_script;
 mod command;
-mod first;
 mod git;
 mod hazards;
 mod lint;
@@ -14,22 +14,22 @@ mod program_table;
 mod programs;
 mod reach;
 mod script;
-mod second;
 mod sed;
+mod tree_sitter_script;
 mod word;
 
-pub(crate) use arguments::Walk;
-use command::Move;
-pub(crate) use command::{AllowForm, Facts as CommandFacts};
-pub(crate) use hazards::{Hazard, HazardKind};
+pub(crate) use arguments::FolderWalk;
+use command::DirectoryChange;
+pub(crate) use command::{AllowForm, CommandFacts};
+pub(crate) use hazards::{ArgumentHazard, HazardKind};
 pub(crate) use lint::is_invisible;
-pub(crate) use programs::{Touches, is_interpreter, is_wrapper};
-pub(crate) use reach::{DenyForm, Touched};
+pub(crate) use programs::{FileUse, is_interpreter, is_wrapper};
+pub(crate) use reach::{DenyForm, PathArgument};
 pub(crate) use script::RedirectKind;
-pub(crate) use word::{Word, plain_words};
+pub(crate) use word::{ShellWord, plain_words};
 
-use reach::Reach;
-use script::{Item, Script};
+use reach::ReachBudget;
+use script::{ParsedScript, ScriptItem};
 
 /// Directories a command may run in; more possibilities than this are as good as none.
 const DIRECTORIES_MAX: usize = 8;
@@ -40,8 +40,8 @@ const STEPS_MAX: usize = 400;
 
 /// A shell command taken apart.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
-    pub(crate) steps: Vec<Step>,
+pub(crate) struct ShellAnalysis {
+    pub(crate) steps: Vec<ShellStep>,
     /// Why the whole cannot be allowed, if it cannot.
     pub(crate) doubt: Option<String>,
     /// What is beyond the steps that are told apart.
@@ -50,34 +50,34 @@ pub(crate) struct Taken {
 
 /// One thing it would do, and the directories in which it may happen.
 #[derive(Debug)]
-pub(crate) struct Step {
-    pub(crate) what: What,
+pub(crate) struct ShellStep {
+    pub(crate) what: StepKind,
     /// Absent where it is not known.
     pub(crate) directories: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum StepKind {
     Run(CommandFacts),
-    Redirect(RedirectKind, Word),
+    Redirect(RedirectKind, ShellWord),
 }
 
 /// Takes `text` apart, run in one of the directories of `start`. `go` says where a change of
 /// directory leads.
-pub(crate) fn take_apart(
+pub(crate) fn analyze(
     text: &str,
     start: &[String],
     go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
-) -> Taken {
+) -> ShellAnalysis {
     let lint = lint::doubt(text);
     let script = if text.len() > lint::COMMAND_BYTES_MAX {
         // A parser's way back from errors can take quadratic time.
-        Script::cut()
+        ParsedScript::cut()
     } else {
-        first::read(text)
+        tree_sitter_script::read(text)
     };
     let mut doubt = lint.map(str::to_owned).or_else(|| script.doubt.clone());
-    if doubt.is_none() && !script.agrees_with(&second::read(text)) {
+    if doubt.is_none() && !script.agrees_with(&brush_script::read(text)) {
         doubt = Some("two readings of the command differ".to_owned());
     }
     if doubt.is_none() && script.simples().next().is_none() {
@@ -86,12 +86,12 @@ pub(crate) fn take_apart(
     if doubt.is_none() && script.simples().count() > COMMANDS_MAX {
         doubt = Some("there are too many commands in it".to_owned());
     }
-    let mut taken = Taken {
+    let mut taken = ShellAnalysis {
         steps: Vec::new(),
         doubt,
         rest: CommandFacts::default(),
     };
-    let mut reach = Reach::new(text.len());
+    let mut reach = ReachBudget::new(text.len());
     reach.is_exhausted = script.is_cut;
     // After `! cd x &&` it is where it was.
     let negates = text.split_whitespace().any(|word| word.starts_with('!'));
@@ -106,19 +106,19 @@ pub(crate) fn take_apart(
     taken
 }
 
-impl Taken {
+impl ShellAnalysis {
     /// Beyond what is shown one by one, the rest is one thing: a deny still sees all of it.
-    fn push(&mut self, step: Step) {
+    fn push(&mut self, step: ShellStep) {
         if self.steps.len() < STEPS_MAX {
             self.steps.push(step);
             return;
         }
         match step.what {
-            What::Run(facts) => {
+            StepKind::Run(facts) => {
                 self.rest.deny.extend(facts.deny);
                 self.rest.touched.extend(facts.touched);
             }
-            What::Redirect(kind, target) => {
+            StepKind::Redirect(kind, target) => {
                 self.rest.touched.push(reach::redirected(kind, &target));
             }
         }
@@ -131,8 +131,8 @@ impl Taken {
         let mut rest = std::mem::take(&mut self.rest);
         rest.doubt = Some("there are too many commands in it".to_owned());
         self.doubt.clone_from(&rest.doubt);
-        self.steps.push(Step {
-            what: What::Run(rest),
+        self.steps.push(ShellStep {
+            what: StepKind::Run(rest),
             directories: None,
         });
     }
@@ -141,8 +141,8 @@ impl Taken {
     fn take_every_word(&mut self, text: &str) {
         let reason = "it is too much to be read to the end".to_owned();
         self.doubt.get_or_insert_with(|| reason.clone());
-        self.steps.push(Step {
-            what: What::Run(CommandFacts {
+        self.steps.push(ShellStep {
+            what: StepKind::Run(CommandFacts {
                 deny: reach::every_word(text),
                 doubt: Some(reason),
                 ..CommandFacts::default()
@@ -154,42 +154,42 @@ impl Taken {
 
 /// Follows a script in order, keeping track of where it is.
 fn walk(
-    script: &Script,
+    script: &ParsedScript,
     start: &[String],
     go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
     negates: bool,
-    reach: &mut Reach,
-    taken: &mut Taken,
+    reach: &mut ReachBudget,
+    taken: &mut ShellAnalysis,
 ) {
-    let mut here = Whereabouts::new(start);
+    let mut here = WorkingDirectories::new(start);
     let mut outer = Vec::new();
     for (at, item) in script.items.iter().enumerate() {
         match item {
-            Item::Simple(simple) => {
-                let facts = command::look(simple, reach);
+            ScriptItem::Simple(simple) => {
+                let facts = command::examine(simple, reach);
                 for redirect in &simple.redirects {
-                    taken.push(Step {
-                        what: What::Redirect(redirect.kind, redirect.target.clone()),
+                    taken.push(ShellStep {
+                        what: StepKind::Redirect(redirect.kind, redirect.target.clone()),
                         directories: here.now.clone(),
                     });
                 }
                 let moves = facts.moves.clone();
-                taken.push(Step {
-                    what: What::Run(facts),
+                taken.push(ShellStep {
+                    what: StepKind::Run(facts),
                     directories: here.now.clone(),
                 });
                 if let Some(to) = moves {
                     here.go(&to, is_certain(script, at) && !negates, go);
                 }
             }
-            Item::Redirect(redirect) => taken.push(Step {
-                what: What::Redirect(redirect.kind, redirect.target.clone()),
+            ScriptItem::Redirect(redirect) => taken.push(ShellStep {
+                what: StepKind::Redirect(redirect.kind, redirect.target.clone()),
                 directories: here.either(),
             }),
-            Item::And => {}
-            Item::Or | Item::Next | Item::Pipe => here.settle(),
-            Item::Open => outer.push(here.clone()),
-            Item::Close => {
+            ScriptItem::And => {}
+            ScriptItem::Or | ScriptItem::Next | ScriptItem::Pipe => here.settle(),
+            ScriptItem::Open => outer.push(here.clone()),
+            ScriptItem::Close => {
                 if let Some(before) = outer.pop() {
                     here = before;
                 }
@@ -199,20 +199,20 @@ fn walk(
 }
 
 /// Whether what follows a command runs only if it worked: joined by `&&`, and not in a pipe.
-fn is_certain(script: &Script, at: usize) -> bool {
+fn is_certain(script: &ParsedScript, at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|at| script.items.get(at));
-    before != Some(&Item::Pipe) && script.items.get(at + 1) == Some(&Item::And)
+    before != Some(&ScriptItem::Pipe) && script.items.get(at + 1) == Some(&ScriptItem::And)
 }
 
 /// Where a script may be at one point.
 #[derive(Clone)]
-struct Whereabouts {
+struct WorkingDirectories {
     now: Option<Vec<String>>,
     /// Where it may be as well, once a chain of `&&` has ended.
     otherwise: Option<Vec<String>>,
 }
 
-impl Whereabouts {
+impl WorkingDirectories {
     fn new(start: &[String]) -> Self {
         let now = (!start.is_empty()).then(|| start.to_vec());
         Self {
@@ -221,10 +221,17 @@ impl Whereabouts {
         }
     }
 
-    fn go(&mut self, to: &Move, certain: bool, go: &dyn Fn(&str, &str) -> Option<Vec<String>>) {
+    fn go(
+        &mut self,
+        to: &DirectoryChange,
+        certain: bool,
+        go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
+    ) {
         let from = self.now.take();
         let arrived = from.as_ref().and_then(|from| {
-            let Move::To(to) = to else { return None };
+            let DirectoryChange::To(to) = to else {
+                return None;
+            };
             let mut arrived = Vec::new();
             for from in from {
                 arrived.extend(go(to, from)?);
@@ -261,7 +268,7 @@ fn join(left: Option<Vec<String>>, right: Option<Vec<String>>) -> Option<Vec<Str
 
 /// Where there is doubt, whatever looks like a substitution is read on its own, quoted or not,
 /// and lines are joined as bash would: more than may run, so that no deny is missed.
-fn look_again(text: &str, reach: &mut Reach, taken: &mut Taken) {
+fn look_again(text: &str, reach: &mut ReachBudget, taken: &mut ShellAnalysis) {
     let joined = text.replace("\\\n", "");
     let whole = (joined.len() != text.len()).then_some(joined.as_str());
     let openings = ["$(", "<(", ">("].into_iter();
@@ -272,13 +279,13 @@ fn look_again(text: &str, reach: &mut Reach, taken: &mut Taken) {
         if !reach.spend(text) {
             return;
         }
-        for simple in first::read(text).simples() {
-            let mut facts = command::look(simple, reach);
+        for simple in tree_sitter_script::read(text).simples() {
+            let mut facts = command::examine(simple, reach);
             facts
                 .doubt
                 .get_or_insert("it may run inside another".to_owned());
-            taken.push(Step {
-                what: What::Run(facts),
+            taken.push(ShellStep {
+                what: StepKind::Run(facts),
                 directories: None,
             });
         }
@@ -304,7 +311,7 @@ fn up_to_closing(text: &str) -> &str {
 /// Whether a program only reads what it is given, so that it may run in a directory outside the
 /// project: the settings and scripts of that directory mean nothing to it.
 pub(crate) fn only_reads(facts: &CommandFacts) -> bool {
-    let reads = |touched: &Touched| matches!(touched.touches, Touches::Reads | Touches::Lists);
+    let reads = |touched: &PathArgument| matches!(touched.touches, FileUse::Reads | FileUse::Lists);
     programs::ignores_its_directory(&facts.program)
         && facts.hazard.is_none()
         && facts.touched.iter().all(reads)

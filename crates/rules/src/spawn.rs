@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::language::RuleError;
-use crate::request::Action;
+use crate::request::ToolAction;
 
 /// The server whose tool starts agents, and the tool.
 pub(crate) const SERVER: &str = "countersign";
@@ -69,13 +69,13 @@ impl KindPattern {
 }
 
 /// Reads the tool's input.
-pub(crate) fn read(input: Option<&Value>) -> Action {
+pub(crate) fn read(input: Option<&Value>) -> ToolAction {
     match input {
-        Some(Value::Object(fields)) => Action::Spawn {
+        Some(Value::Object(fields)) => ToolAction::Spawn {
             names: names(fields),
             beyond: beyond(fields),
         },
-        _ => Action::Spawn {
+        _ => ToolAction::Spawn {
             names: Vec::new(),
             beyond: Some("it does not say what it would start".to_owned()),
         },

@@ -5,13 +5,13 @@
 
 use countersign_core::event::{Effect, PartKind, Verdict};
 
-use crate::assess::{Assessment, Body, Part, assess};
-use crate::facts::{Facts, NoFacts};
+use crate::assess::{Assessment, PartBody, RequestPart, assess};
+use crate::facts::{FileFacts, NoFacts};
 use crate::floor::Floor;
-use crate::judge::{Allows, Layer, judge};
+use crate::judge::{LayerAllows, LayerView, judge};
 use crate::path::below;
-use crate::request::{Action, Place, Request, quote};
-use crate::ruleset::{Entry, Origin, RuleSet};
+use crate::request::{RequestPlace, ToolAction, ToolRequest, quote};
+use crate::ruleset::{RuleEntry, RuleOrigin, RuleSet};
 use crate::shell::{is_interpreter, is_wrapper};
 use crate::spawn;
 
@@ -20,7 +20,7 @@ const CANDIDATES_MAX: usize = 5;
 
 /// A rule that would allow a part of an ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct SuggestedRule {
     /// The rule.
     pub rule: String,
     /// The part of the verdict that it covers.
@@ -32,25 +32,25 @@ pub struct Candidate {
 /// Offers rules for an ask that nothing settles: narrowest first, at most five, one for each part
 /// that no rule covers and then wider ones. Nothing where no rule could allow it.
 pub fn suggest(
-    request: &Request,
-    facts: &dyn Facts,
+    request: &ToolRequest,
+    facts: &dyn FileFacts,
     floor: &Floor,
-    layers: &[Layer<'_>],
-) -> Vec<Candidate> {
+    layers: &[LayerView<'_>],
+) -> Vec<SuggestedRule> {
     let assessment = assess(request, facts);
     let verdict = judge(&assessment, floor, layers);
     let Some(uncovered) = uncovered(&assessment, &verdict) else {
         return Vec::new();
     };
-    let offers: Vec<(usize, Vec<Offer>)> = uncovered
+    let offers: Vec<(usize, Vec<RuleOffer>)> = uncovered
         .iter()
         .map(|(at, part)| (*at, safe_offers(request, part)))
         .collect();
-    let narrowest: Option<Vec<&Offer>> = offers.iter().map(|(_, list)| list.first()).collect();
+    let narrowest: Option<Vec<&RuleOffer>> = offers.iter().map(|(_, list)| list.first()).collect();
     let Some(narrowest) = narrowest else {
         return Vec::new();
     };
-    let settles = |replaced: usize, offer: &Offer| {
+    let settles = |replaced: usize, offer: &RuleOffer| {
         let rules = narrowest.iter().enumerate().map(|(at, own)| {
             if at == replaced {
                 offer.rule.as_str()
@@ -61,7 +61,7 @@ pub fn suggest(
         allowed_with(&assessment, floor, layers, rules)
     };
     let widths = offers.iter().map(|(_, list)| list.len()).max().unwrap_or(0);
-    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut candidates: Vec<SuggestedRule> = Vec::new();
     for width in 0..widths {
         for (at, (part, list)) in offers.iter().enumerate() {
             let Some(offer) = list.get(width).filter(|offer| settles(at, offer)) else {
@@ -78,7 +78,10 @@ pub fn suggest(
 }
 
 /// The parts that wait for a rule; nothing if something else stands in the way, or too many do.
-fn uncovered<'a>(assessment: &'a Assessment, verdict: &Verdict) -> Option<Vec<(usize, &'a Part)>> {
+fn uncovered<'a>(
+    assessment: &'a Assessment,
+    verdict: &Verdict,
+) -> Option<Vec<(usize, &'a RequestPart)>> {
     if verdict.effect != Effect::Ask {
         return None;
     }
@@ -90,7 +93,7 @@ fn uncovered<'a>(assessment: &'a Assessment, verdict: &Verdict) -> Option<Vec<(u
         if said.rule.is_some() || said.reason.is_some() || said.floor {
             return None;
         }
-        let same = |part: &&Part| part.kind == said.kind && part.subject == said.subject;
+        let same = |part: &&RequestPart| part.kind == said.kind && part.subject == said.subject;
         found.push((at, assessment.parts.iter().find(same)?));
     }
     (!found.is_empty() && found.len() <= CANDIDATES_MAX).then_some(found)
@@ -99,39 +102,39 @@ fn uncovered<'a>(assessment: &'a Assessment, verdict: &Verdict) -> Option<Vec<(u
 fn allowed_with<'r>(
     assessment: &Assessment,
     floor: &Floor,
-    layers: &[Layer<'_>],
+    layers: &[LayerView<'_>],
     rules: impl Iterator<Item = &'r str>,
 ) -> bool {
     let mut set = RuleSet::default();
     for rule in rules {
-        let origin = Origin {
+        let origin = RuleOrigin {
             source: "suggestion".into(),
             line: None,
             grant: None,
         };
-        let Ok(entry) = Entry::parse(Effect::Allow, rule, origin) else {
+        let Ok(entry) = RuleEntry::parse(Effect::Allow, rule, origin) else {
             return false;
         };
         set.insert(entry);
     }
     let mut layers = layers.to_vec();
-    layers.push(Layer {
+    layers.push(LayerView {
         rules: &set,
         admits: &|_| true,
-        allows: Allows::Count,
+        allows: &LayerAllows::Count,
     });
     judge(assessment, floor, &layers).effect == Effect::Allow
 }
 
 /// A rule for one part, before it was tried.
-struct Offer {
+struct RuleOffer {
     rule: String,
     note: String,
 }
 
-impl Offer {
-    fn to_candidate(&self, part: usize) -> Candidate {
-        Candidate {
+impl RuleOffer {
+    fn to_candidate(&self, part: usize) -> SuggestedRule {
+        SuggestedRule {
             rule: self.rule.clone(),
             part,
             note: self.note.clone(),
@@ -139,15 +142,15 @@ impl Offer {
     }
 }
 
-fn offer(rule: String, note: impl Into<String>) -> Offer {
-    Offer {
+fn offer(rule: String, note: impl Into<String>) -> RuleOffer {
+    RuleOffer {
         rule,
         note: note.into(),
     }
 }
 
 /// Rules for a part that let no attack through, narrowest first.
-fn safe_offers(request: &Request, part: &Part) -> Vec<Offer> {
+fn safe_offers(request: &ToolRequest, part: &RequestPart) -> Vec<RuleOffer> {
     let mut offers = offers(request, part);
     let probes = probes(request, part);
     offers.retain(|offer| {
@@ -159,41 +162,41 @@ fn safe_offers(request: &Request, part: &Part) -> Vec<Offer> {
     offers
 }
 
-fn offers(request: &Request, part: &Part) -> Vec<Offer> {
+fn offers(request: &ToolRequest, part: &RequestPart) -> Vec<RuleOffer> {
     match &part.body {
         // What runs anything it is given is allowed once, never by rule.
-        Body::Command { allow, .. } => allow
+        PartBody::Command { allow, .. } => allow
             .first()
             .filter(|form| form.named.is_some())
             .map_or(Vec::new(), |form| commands(&form.words)),
-        Body::Path(spots) => match spots.as_slice() {
+        PartBody::Path(spots) => match spots.as_slice() {
             [spot] => files(request, part.kind, &spot.lexical),
             _ => Vec::new(),
         },
-        Body::Fetch(Some(target)) => vec![offer(
+        PartBody::Fetch(Some(target)) => vec![offer(
             format!("WebFetch(domain:{})", target.host),
             format!("any page of {}", target.host),
         )],
-        Body::Mcp { server, tool } => vec![offer(
+        PartBody::Mcp { server, tool } => vec![offer(
             format!("mcp__{server}__{tool}"),
             "this tool, whatever it is given",
         )],
-        Body::Spawn { names, .. } => match names.as_slice() {
+        PartBody::Spawn { names, .. } => match names.as_slice() {
             [kind] => vec![offer(
                 format!("{}({kind})", spawn::NAME),
                 format!("any agent of the kind `{kind}` that it starts below itself"),
             )],
             _ => Vec::new(),
         },
-        Body::Tool => vec![offer(
+        PartBody::Tool => vec![offer(
             request.tool.clone(),
             "this tool, whatever it is given",
         )],
-        Body::Fetch(None) | Body::Nothing => Vec::new(),
+        PartBody::Fetch(None) | PartBody::Nothing => Vec::new(),
     }
 }
 
-fn commands(words: &[String]) -> Vec<Offer> {
+fn commands(words: &[String]) -> Vec<RuleOffer> {
     let Some(name) = words.first() else {
         return Vec::new();
     };
@@ -270,7 +273,7 @@ fn useful_words(words: &[String]) -> Option<usize> {
 }
 
 /// The file, then its folder; from the project's root where it lies in the project.
-fn files(request: &Request, kind: PartKind, path: &str) -> Vec<Offer> {
+fn files(request: &ToolRequest, kind: PartKind, path: &str) -> Vec<RuleOffer> {
     let tool = if kind == PartKind::Read {
         "Read"
     } else {
@@ -357,18 +360,18 @@ const ATTACKS: [&str; 40] = [
 ];
 
 /// The attacks, and more made from the ask itself.
-fn probes(request: &Request, part: &Part) -> Vec<Assessment> {
+fn probes(request: &ToolRequest, part: &RequestPart) -> Vec<Assessment> {
     let mut probes = Vec::new();
     let mut shell = |command: String| {
-        let request = Request {
+        let request = ToolRequest {
             tool: "Bash".to_owned(),
-            action: Action::Shell { command },
+            action: ToolAction::Shell { command },
             place: request.place.clone(),
         };
         probes.push(assess(&request, &NoFacts));
     };
     match &part.body {
-        Body::Command { allow, .. } => {
+        PartBody::Command { allow, .. } => {
             for attack in ATTACKS {
                 shell(attack.to_owned());
             }
@@ -388,13 +391,17 @@ fn probes(request: &Request, part: &Part) -> Vec<Assessment> {
                 shell(attack);
             }
         }
-        Body::Path(_) => probes.extend(path_probes(&request.place)),
-        Body::Fetch(_) | Body::Mcp { .. } | Body::Spawn { .. } | Body::Tool | Body::Nothing => {}
+        PartBody::Path(_) => probes.extend(path_probes(&request.place)),
+        PartBody::Fetch(_)
+        | PartBody::Mcp { .. }
+        | PartBody::Spawn { .. }
+        | PartBody::Tool
+        | PartBody::Nothing => {}
     }
     probes
 }
 
-fn path_probes(place: &Place) -> impl Iterator<Item = Assessment> {
+fn path_probes(place: &RequestPlace) -> impl Iterator<Item = Assessment> {
     let paths = [
         "~/.ssh/id_rsa",
         "~/.bashrc",
@@ -406,8 +413,12 @@ fn path_probes(place: &Place) -> impl Iterator<Item = Assessment> {
     ];
     paths.into_iter().flat_map(move |path| {
         let path = path.to_owned();
-        [Action::Read { path: path.clone() }, Action::Edit { path }].map(|action| {
-            let request = Request {
+        [
+            ToolAction::Read { path: path.clone() },
+            ToolAction::Edit { path },
+        ]
+        .map(|action| {
+            let request = ToolRequest {
                 tool: "Read".to_owned(),
                 action,
                 place: place.clone(),
@@ -421,11 +432,11 @@ fn path_probes(place: &Place) -> impl Iterator<Item = Assessment> {
 mod tests {
     use super::*;
 
-    fn rules(action: Action) -> Vec<String> {
-        let request = Request {
+    fn rules(action: ToolAction) -> Vec<String> {
+        let request = ToolRequest {
             tool: "Bash".into(),
             action,
-            place: Place {
+            place: RequestPlace {
                 cwd: "/p".into(),
                 project: "/p".into(),
                 home: "/h".into(),
@@ -437,7 +448,7 @@ mod tests {
     }
 
     fn shell(command: &str) -> Vec<String> {
-        rules(Action::Shell {
+        rules(ToolAction::Shell {
             command: command.into(),
         })
     }
@@ -453,19 +464,19 @@ mod tests {
             [r"Bash(git commit -m 'a \* b')", "Bash(git commit:*)"]
         );
         assert_eq!(
-            rules(Action::Edit {
+            rules(ToolAction::Edit {
                 path: "src/a[1].ts".into()
             }),
             [r"Edit(/src/a\[1].ts)", "Edit(/src/**)"]
         );
         assert_eq!(
-            rules(Action::Read {
+            rules(ToolAction::Read {
                 path: "/var/log/x".into()
             }),
             ["Read(//var/log/x)", "Read(//var/log/**)"]
         );
         assert_eq!(
-            rules(Action::Fetch {
+            rules(ToolAction::Fetch {
                 url: "https://Docs.RS/x".into()
             }),
             ["WebFetch(domain:docs.rs)"]
@@ -505,7 +516,7 @@ mod tests {
         }
         assert_eq!(shell("python3 x.py"), ["Bash(python3 x.py)"]);
         assert_eq!(
-            rules(Action::Edit {
+            rules(ToolAction::Edit {
                 path: ".git/config".into()
             }),
             Vec::<String>::new()

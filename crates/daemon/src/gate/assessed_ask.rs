@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock};
 use countersign_core::event::Effect;
 use countersign_core::{AgentId, Json, OWN_TOOLS, own_tool_name};
 use countersign_rules::{
-    Action, Allows, Assessment, Candidate, Entry, Layer, Origin, PartKind, Place, Request, RuleSet,
-    Verdict, VerdictPart, assess, judge, suggest,
+    Assessment, LayerAllows, LayerView, PartKind, RequestPlace, RuleEntry, RuleOrigin, RuleSet,
+    SuggestedRule, ToolAction, ToolRequest, Verdict, VerdictPart, assess, judge, suggest,
 };
 
 use crate::rulebook::{DirRules, RuleLayer, Rulebook};
@@ -22,12 +22,12 @@ const OWN_LAYER: &str = "the host's own tools";
 static OWN_RULES: LazyLock<RuleSet> = LazyLock::new(|| {
     let mut rules = RuleSet::default();
     for tool in OWN_TOOLS {
-        let origin = Origin {
+        let origin = RuleOrigin {
             source: OWN_LAYER.into(),
             line: None,
             grant: None,
         };
-        if let Ok(entry) = Entry::parse(Effect::Allow, &own_tool_name(tool), origin) {
+        if let Ok(entry) = RuleEntry::parse(Effect::Allow, &own_tool_name(tool), origin) {
             rules.insert(entry);
         }
     }
@@ -36,7 +36,7 @@ static OWN_RULES: LazyLock<RuleSet> = LazyLock::new(|| {
 
 /// An ask taken apart, with the rules that count where it would run.
 pub(crate) struct AssessedAsk {
-    request: Request,
+    request: ToolRequest,
     assessment: Assessment,
     pub(super) rules: Arc<DirRules>,
     pub(super) cwd: Option<String>,
@@ -96,9 +96,9 @@ impl AssessedAsk {
         let rules = rulebook.rules_for(cwd);
         let place = rules.place.clone();
         let request = if facts.own_tool {
-            Request::from_call(&facts.tool, place)
+            ToolRequest::from_call(&facts.tool, place)
         } else {
-            Request::from_tool(&facts.tool, input.as_ref(), place)
+            ToolRequest::from_tool(&facts.tool, input.as_ref(), place)
         };
         Self {
             assessment: assess(&request, rulebook.facts()),
@@ -124,23 +124,23 @@ impl AssessedAsk {
         rulebook: &Rulebook,
         grants: &RuleSet,
         names: &[String],
-    ) -> Vec<Candidate> {
-        let is_for = |entry: &Entry| is_for(entry, names);
-        let grants = Layer {
+    ) -> Vec<SuggestedRule> {
+        let is_for = |entry: &RuleEntry| is_for(entry, names);
+        let grants = LayerView {
             rules: grants,
             admits: &|_| true,
-            allows: Allows::Count,
+            allows: &LayerAllows::Count,
         };
         let layers = self.layers(&is_for, grants);
         self.suggest_beside(rulebook, &layers)
     }
 
     /// Rules that would allow it if there were no others, the narrowest first.
-    pub(crate) fn suggest_alone(&self, rulebook: &Rulebook) -> Vec<Candidate> {
+    pub(crate) fn suggest_alone(&self, rulebook: &Rulebook) -> Vec<SuggestedRule> {
         self.suggest_beside(rulebook, &[])
     }
 
-    fn suggest_beside(&self, rulebook: &Rulebook, layers: &[Layer<'_>]) -> Vec<Candidate> {
+    fn suggest_beside(&self, rulebook: &Rulebook, layers: &[LayerView<'_>]) -> Vec<SuggestedRule> {
         if self.ambiguous || self.other_project.is_some() {
             return Vec::new();
         }
@@ -148,7 +148,7 @@ impl AssessedAsk {
     }
 
     /// What layers of rules say of it.
-    pub(super) fn judge_layers(&self, layers: &[Layer<'_>]) -> Verdict {
+    pub(super) fn judge_layers(&self, layers: &[LayerView<'_>]) -> Verdict {
         let mut verdict = judge(&self.assessment, &self.rules.floor, layers);
         if let Some(elsewhere) = &self.other_project {
             verdict = elsewhere.tighten(verdict);
@@ -178,9 +178,9 @@ impl AssessedAsk {
     /// Files come first: where both allow, no use of a grant is spent.
     pub(super) fn layers<'a>(
         &'a self,
-        is_for: &'a dyn Fn(&Entry) -> bool,
-        grants: Layer<'a>,
-    ) -> Vec<Layer<'a>> {
+        is_for: &'a dyn Fn(&RuleEntry) -> bool,
+        grants: LayerView<'a>,
+    ) -> Vec<LayerView<'a>> {
         let files = self.rules.layers.iter();
         let files = files.map(|layer| file_layer(layer, is_for));
         files.chain([grants]).chain(own_layer(self)).collect()
@@ -188,10 +188,10 @@ impl AssessedAsk {
 
     /// What one rule, and nothing but the floor beside it, says.
     pub(crate) fn judge_by(&self, rules: &RuleSet) -> Verdict {
-        let layer = Layer {
+        let layer = LayerView {
             rules,
             admits: &|_| true,
-            allows: Allows::Count,
+            allows: &LayerAllows::Count,
         };
         self.judge_layers(&[layer])
     }
@@ -201,16 +201,16 @@ impl AncestorAssessment {
     /// Rules count where they stand; what the request names counts from where it would run.
     fn find_all(
         rulebook: &Rulebook,
-        request: &Request,
+        request: &ToolRequest,
         ancestors: &[(AgentId, String)],
     ) -> Vec<Self> {
         let assessments = ancestors.iter().map(|(agent, folder)| {
             let rules = rulebook.rules_for(Some(folder));
-            let place = Place {
+            let place = RequestPlace {
                 cwd: request.place.cwd.clone(),
                 ..rules.place.clone()
             };
-            let request = Request {
+            let request = ToolRequest {
                 place,
                 ..request.clone()
             };
@@ -227,8 +227,8 @@ impl AncestorAssessment {
     pub(super) fn judge_ask(
         &self,
         assessed: &AssessedAsk,
-        is_for: &dyn Fn(&Entry) -> bool,
-        grants: Layer<'_>,
+        is_for: &dyn Fn(&RuleEntry) -> bool,
+        grants: LayerView<'_>,
     ) -> Verdict {
         let files = self.rules.layers.iter();
         let files = files.map(|layer| file_layer(layer, is_for));
@@ -239,12 +239,12 @@ impl AncestorAssessment {
 
 impl OtherProjectAssessment {
     /// The folder that a request names for itself, if that lies in another project than its agent's.
-    fn find(rulebook: &Rulebook, request: &Request, own: &DirRules) -> Option<Self> {
+    fn find(rulebook: &Rulebook, request: &ToolRequest, own: &DirRules) -> Option<Self> {
         let action = match &request.action {
-            Action::Unclear { known, .. } => known,
+            ToolAction::Unclear { known, .. } => known,
             action => action,
         };
-        let Action::In { directory, action } = action else {
+        let ToolAction::In { directory, action } = action else {
             return None;
         };
         let folder = resolve_folder(directory, &request.place)?;
@@ -257,7 +257,7 @@ impl OtherProjectAssessment {
         if root(&rules) == root(own) {
             return None;
         }
-        let there = Request {
+        let there = ToolRequest {
             tool: request.tool.clone(),
             action: action.as_ref().clone(),
             place: rules.place.clone(),
@@ -271,7 +271,7 @@ impl OtherProjectAssessment {
 
     /// That project's denies hold, and what its agent's rules allow is not theirs to allow there.
     fn tighten(&self, mut verdict: Verdict) -> Verdict {
-        let is_for = |entry: &Entry| entry.is_for(None);
+        let is_for = |entry: &RuleEntry| entry.is_for(None);
         let layers = self.rules.layers.iter();
         let layers: Vec<_> = layers.map(|layer| file_layer(layer, &is_for)).collect();
         let there = judge(&self.assessment, &self.rules.floor, &layers);
@@ -287,7 +287,7 @@ impl OtherProjectAssessment {
 }
 
 /// Where a folder leads that an input names, if that is known.
-fn resolve_folder(directory: &str, place: &Place) -> Option<String> {
+fn resolve_folder(directory: &str, place: &RequestPlace) -> Option<String> {
     match directory.strip_prefix('~') {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => {
             Some(format!("{}{rest}", place.home))
@@ -310,23 +310,23 @@ fn in_another_project(folder: &str) -> VerdictPart {
 }
 
 /// Whether a rule of a file is for everybody, or for an agent with one of these names.
-pub(super) fn is_for(entry: &Entry, names: &[String]) -> bool {
+pub(super) fn is_for(entry: &RuleEntry, names: &[String]) -> bool {
     entry.is_for(None) || names.iter().any(|name| entry.is_for(Some(name)))
 }
 
 /// The host's own layer, where it counts.
-fn own_layer(assessed: &AssessedAsk) -> Option<Layer<'static>> {
-    assessed.own_layer.then(|| Layer {
+fn own_layer(assessed: &AssessedAsk) -> Option<LayerView<'static>> {
+    assessed.own_layer.then(|| LayerView {
         rules: &OWN_RULES,
         admits: &|_| true,
-        allows: Allows::Count,
+        allows: &LayerAllows::Count,
     })
 }
 
-fn file_layer<'a>(layer: &'a RuleLayer, admits: &'a dyn Fn(&Entry) -> bool) -> Layer<'a> {
-    Layer {
+fn file_layer<'a>(layer: &'a RuleLayer, admits: &'a dyn Fn(&RuleEntry) -> bool) -> LayerView<'a> {
+    LayerView {
         rules: &layer.rules,
         admits,
-        allows: layer.allows.as_allows(),
+        allows: &layer.allows,
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use countersign_rules::{Allows, Effect, Floor, Layer, Place, RuleRef, RuleSet};
+use countersign_rules::{Effect, Floor, LayerAllows, LayerView, RequestPlace, RuleRef, RuleSet};
 
 /// Everything that rule files say about one working directory.
 #[derive(Clone, Debug)]
 pub struct DirRules {
     /// Where it is.
-    pub place: Place,
+    pub place: RequestPlace,
     /// What stands for the project: the same for all worktrees of one repository.
     pub project: Option<String>,
     /// Its rules, one layer for each source.
@@ -31,27 +31,6 @@ pub struct RuleLayer {
     pub allows: LayerAllows,
 }
 
-/// Whether the allows of a layer count.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LayerAllows {
-    Count,
-    /// They do not count: nobody has trusted the file yet.
-    Untrusted,
-    /// They do not count, and no other rule allows anything here either, for this reason.
-    Suspended(String),
-}
-
-impl LayerAllows {
-    /// The same for a [`Layer`].
-    pub fn as_allows(&self) -> Allows<'_> {
-        match self {
-            Self::Count => Allows::Count,
-            Self::Untrusted => Allows::Untrusted,
-            Self::Suspended(why) => Allows::Suspended(why),
-        }
-    }
-}
-
 impl DirRules {
     /// Its rules one by one, each with whether it counts now.
     pub fn list_rules(&self) -> Vec<ListedRule> {
@@ -71,16 +50,16 @@ impl DirRules {
     pub fn with_layers<T>(
         &self,
         operator_name: Option<&str>,
-        judge: impl FnOnce(&[Layer<'_>]) -> T,
+        judge: impl FnOnce(&[LayerView<'_>]) -> T,
     ) -> T {
-        let admits = |entry: &countersign_rules::Entry| entry.is_for(operator_name);
+        let admits = |entry: &countersign_rules::RuleEntry| entry.is_for(operator_name);
         let layers: Vec<_> = self
             .layers
             .iter()
-            .map(|layer| Layer {
+            .map(|layer| LayerView {
                 rules: &layer.rules,
                 admits: &admits,
-                allows: layer.allows.as_allows(),
+                allows: &layer.allows,
             })
             .collect();
         judge(&layers)

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use countersign_core::hex;
 use countersign_core::limits::RULE_FILE_BYTES_MAX;
-use countersign_rules::{EntryKind, Facts, FolderEntry};
+use countersign_rules::{EntryKind, FileFacts, FolderEntry};
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
@@ -222,7 +222,7 @@ fn digest(bytes: &[u8]) -> String {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DiskFacts;
 
-impl Facts for DiskFacts {
+impl FileFacts for DiskFacts {
     fn read_link(&self, path: &str) -> Option<String> {
         let target = std::fs::read_link(path).ok()?;
         // A target that is no text cannot be followed further: it is given as a place that no

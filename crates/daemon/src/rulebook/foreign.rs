@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use countersign_core::limits::RULE_FOLDER_FILES_MAX;
 use countersign_rules::{
-    Effect, Entry, ForeignFile, ForeignPolicy, ForeignScope, ForeignTool, Others, RuleSet,
-    read_foreign,
+    Effect, ForeignFile, ForeignPolicy, ForeignScope, ForeignSwitches, ForeignTool, LayerAllows,
+    RuleEntry, RuleSet, read_foreign,
 };
 
 use super::RulebookConfig;
-use super::dir_rules::{LayerAllows, RuleFileProblem, RuleLayer};
+use super::dir_rules::{RuleFileProblem, RuleLayer};
 use super::disk::{FileContent, WatchedFile};
 use super::search_paths::{PolicyFile, SearchPaths};
 
@@ -80,7 +80,7 @@ impl ForeignFiles {
     }
 
     /// Looks at every file that counts for a project; says whether anything changed.
-    pub(super) fn refresh(&mut self, others: Others, root: Option<&Path>) -> bool {
+    pub(super) fn refresh(&mut self, others: ForeignSwitches, root: Option<&Path>) -> bool {
         if self.files.len() > WATCHED_MAX {
             self.files.clear();
             self.last_good.clear();
@@ -108,7 +108,7 @@ impl ForeignFiles {
     /// What the files, as they were last read, add for a project.
     pub(super) fn layers_for(
         &mut self,
-        others: Others,
+        others: ForeignSwitches,
         root: Option<&Path>,
         trusted: &HashSet<(String, String)>,
     ) -> PolicyLayers {
@@ -271,7 +271,7 @@ impl PolicySource {
 
 impl ParsedPolicy {
     fn from_foreign(read: &ForeignPolicy) -> Self {
-        let is_allow = |entry: &&Entry| entry.effect == Effect::Allow;
+        let is_allow = |entry: &&RuleEntry| entry.effect == Effect::Allow;
         let strict = read.entries.iter().filter(|entry| !is_allow(entry));
         let allows = read.entries.iter().filter(is_allow);
         let dropped = read.dropped.iter().take(PROBLEMS_MAX);
@@ -334,7 +334,7 @@ impl PolicyLayers {
     }
 }
 
-fn to_rule_set<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Arc<RuleSet> {
+fn to_rule_set<'e>(entries: impl IntoIterator<Item = &'e RuleEntry>) -> Arc<RuleSet> {
     let mut rules = RuleSet::default();
     for entry in entries {
         rules.insert(entry.clone());

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_rules::{
-    Effect, Entry, FileKind, FileProblem, FileProblems, Others, RuleFile, RuleSet, anchor_rule,
-    parse_file,
+    Effect, FileKind, FileProblem, FileProblems, ForeignSwitches, LayerAllows, RuleEntry, RuleFile,
+    RuleSet, anchor_rule, parse_file,
 };
 
-use super::dir_rules::{LayerAllows, RuleFileProblem, RuleLayer};
+use super::dir_rules::{RuleFileProblem, RuleLayer};
 use super::disk::{FileContent, WatchedFile};
 
 /// A rule file, as it was last read and as it was last understood.
@@ -31,7 +31,7 @@ struct ParsedRules {
     /// Its denies and asks alone.
     strict: Arc<RuleSet>,
     digest: Arc<str>,
-    others: Others,
+    others: ForeignSwitches,
     warnings: Vec<FileProblem>,
 }
 
@@ -135,7 +135,7 @@ impl OwnFile {
         ))
     }
 
-    pub(super) fn foreign_tools(&self) -> Others {
+    pub(super) fn foreign_tools(&self) -> ForeignSwitches {
         // A file that broke still says whose rules are to be heeded: they can only tighten now.
         self.parsed
             .as_ref()
@@ -253,6 +253,6 @@ impl ParsedRules {
     }
 }
 
-fn tightens(entry: &Entry) -> bool {
+fn tightens(entry: &RuleEntry) -> bool {
     entry.effect != Effect::Allow
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use countersign_core::limits::{RULE_FILES_KEPT, RULE_PLACES_KEPT, RULE_PROBLEMS_MAX};
-use countersign_rules::{FileKind, Floor, Place};
+use countersign_rules::{FileKind, Floor, LayerAllows, RequestPlace};
 
 use super::RulebookConfig;
-use super::dir_rules::{DirRules, LayerAllows, RuleFileProblem, RuleLayer};
+use super::dir_rules::{DirRules, RuleFileProblem, RuleLayer};
 use super::disk::is_absent;
 use super::foreign::ForeignFiles;
 use super::own_file::OwnFile;
@@ -237,10 +237,10 @@ impl RuleCache {
             .outer_layer(&root.to_string_lossy())
     }
 
-    fn place(&self, cwd: &str, project: Option<&ProjectRoot>) -> Place {
+    fn place(&self, cwd: &str, project: Option<&ProjectRoot>) -> RequestPlace {
         let cwd = if cwd.starts_with('/') { cwd } else { "" };
         let root = project.and_then(|project| to_text(&project.root));
-        Place {
+        RequestPlace {
             cwd: cwd.to_owned(),
             // A folder that belongs to no project is one.
             project: root.unwrap_or_else(|| cwd.to_owned()),

@@ -10,7 +10,7 @@ use countersign_core::{
     Agent, AgentId, Approval, ApprovalId, AskerScope, Caller, CreateGrant, GrantDraft, GrantId,
     GrantState, Input, Json, Rejection, Timestamp,
 };
-use countersign_rules::{Candidate, Entry, Origin, Rule};
+use countersign_rules::{Rule, RuleEntry, RuleOrigin, SuggestedRule};
 use tokio_util::task::TaskTracker;
 
 use crate::gate::{AskFacts, AssessedAsk, Gate, names_of};
@@ -76,7 +76,7 @@ pub struct RuleCheck {
     /// What they say.
     pub verdict: Verdict,
     /// Rules that would allow it, the narrowest first.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<SuggestedRule>,
 }
 
 /// Rules and grants.
@@ -220,7 +220,7 @@ impl Service {
     async fn suggest(
         &self,
         (assessed, grants, names): (Box<AssessedAsk>, Vec<Arc<Grant>>, Vec<String>),
-    ) -> Vec<Candidate> {
+    ) -> Vec<SuggestedRule> {
         let rulebook = self.shared.rulebook.clone();
         let trying = tokio::task::spawn_blocking(move || {
             assessed.suggest(&rulebook, &Gate::rules_of(&grants), &names)
@@ -236,7 +236,7 @@ impl Service {
         &self,
         caller: &Caller,
         approval: ApprovalId,
-    ) -> ServiceResult<Vec<Candidate>> {
+    ) -> ServiceResult<Vec<SuggestedRule>> {
         refuse_agents(caller)?;
         let found = self.load_approval(caller, approval).await?;
         let Some(tool) = found.ask.tool.clone() else {
@@ -347,8 +347,8 @@ pub(super) fn warnings_of(effect: Effect, rule: &str) -> ServiceResult<Vec<Strin
 }
 
 /// A rule on its own.
-pub(super) fn parse_rule(effect: Effect, rule: &str) -> ServiceResult<Entry> {
-    let entry = Entry::parse(effect, rule, Origin::file("rule", 1));
+pub(super) fn parse_rule(effect: Effect, rule: &str) -> ServiceResult<RuleEntry> {
+    let entry = RuleEntry::parse(effect, rule, RuleOrigin::file("rule", 1));
     Ok(entry.map_err(|error| Rejection::BadGrant(error.to_string()))?)
 }
 

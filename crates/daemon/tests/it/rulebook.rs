@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use countersign_daemon::{
-    DirRules, LayerAllows, ListedRule, RuleFileProblem, Rulebook, RulebookConfig, RulebookError,
-    foreign_policy,
+    DirRules, ListedRule, RuleFileProblem, Rulebook, RulebookConfig, RulebookError, foreign_policy,
 };
-use countersign_rules::{Effect, ForeignTool, Request, assess, judge};
+use countersign_rules::{Effect, ForeignTool, LayerAllows, ToolRequest, assess, judge};
 use tempfile::TempDir;
 
 /// A home with a project in it.
@@ -616,7 +615,7 @@ fn says(book: &Rulebook, cwd: &Path, agent: Option<&str>, command: &str) -> Effe
     book.refresh();
     let chapter = book.rules_for(cwd.to_str());
     let input = serde_json::json!({ "command": command });
-    let request = Request::from_tool("Bash", Some(&input), chapter.place.clone());
+    let request = ToolRequest::from_tool("Bash", Some(&input), chapter.place.clone());
     let assessed = assess(&request, book.facts());
     let verdict = chapter.with_layers(agent, |layers| judge(&assessed, &chapter.floor, layers));
     verdict.effect

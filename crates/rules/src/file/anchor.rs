@@ -2,7 +2,7 @@
 
 use countersign_core::event::Effect;
 
-use crate::ruleset::Entry;
+use crate::ruleset::RuleEntry;
 
 /// The tools whose rules name paths.
 const PATH_TOOLS: &[&str] = &[
@@ -22,7 +22,7 @@ const SPECIAL: &[char] = &['*', '?', '[', ']', '{', '}', '(', ')', '!', '#', '\\
 
 /// The same rule for a place outside of the project whose root is given: `Read(/secret/**)` becomes
 /// `Read(//root/secret/**)`. Where the root cannot be written down, the whole tool asks instead.
-pub fn anchor_rule(entry: &Entry, root: &str) -> Entry {
+pub fn anchor_rule(entry: &RuleEntry, root: &str) -> RuleEntry {
     let text = entry.rule.text().trim();
     let Some((tool, rest)) = text.split_once('(') else {
         return entry.clone();
@@ -34,13 +34,13 @@ pub fn anchor_rule(entry: &Entry, root: &str) -> Entry {
     }
     let root = root.trim_end_matches('/');
     let absolute = format!("{tool}(/{root}{rest}");
-    let exact = Entry::parse(entry.effect, &absolute, entry.origin.clone());
+    let exact = RuleEntry::parse(entry.effect, &absolute, entry.origin.clone());
     let anchored = match exact {
         Ok(anchored) if !root.contains(SPECIAL) => Some(anchored),
-        _ => Entry::parse(Effect::Ask, tool, entry.origin.clone()).ok(),
+        _ => RuleEntry::parse(Effect::Ask, tool, entry.origin.clone()).ok(),
     };
     match anchored {
-        Some(anchored) => Entry {
+        Some(anchored) => RuleEntry {
             rank: entry.rank,
             agent: entry.agent.clone(),
             reason: entry.reason.clone(),
@@ -53,10 +53,10 @@ pub fn anchor_rule(entry: &Entry, root: &str) -> Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ruleset::Origin;
+    use crate::ruleset::RuleOrigin;
 
     fn check(effect: Effect, rule: &str, root: &str) -> String {
-        let entry = Entry::parse(effect, rule, Origin::file("f", 1)).unwrap();
+        let entry = RuleEntry::parse(effect, rule, RuleOrigin::file("f", 1)).unwrap();
         let anchored = anchor_rule(&entry, root);
         format!("{} {}", anchored.effect.as_str(), anchored.rule.text())
     }

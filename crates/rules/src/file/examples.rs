@@ -2,29 +2,29 @@
 
 use countersign_core::event::Effect;
 
-use super::table::Table;
+use super::table::TableReader;
 use crate::assess::assess;
 use crate::facts::NoFacts;
 use crate::floor::Floor;
-use crate::judge::{Allows, Layer, judge};
-use crate::request::{Action, Place, Request};
-use crate::ruleset::{Entry, RuleSet};
+use crate::judge::{LayerAllows, LayerView, judge};
+use crate::request::{RequestPlace, ToolAction, ToolRequest};
+use crate::ruleset::{RuleEntry, RuleSet};
 
 /// Examples of one rule.
 const EXAMPLES_MAX: usize = 32;
 
 /// Commands, paths, addresses or tool names, by what a rule must say of them.
 #[derive(Debug, Default)]
-pub(crate) struct Examples {
+pub(crate) struct RuleExamples {
     /// These it must match.
     pub(crate) matching: Vec<String>,
     /// These it must not.
     pub(crate) other: Vec<String>,
 }
 
-impl Examples {
+impl RuleExamples {
     /// Takes `examples = { match = […], no_match = […] }` out of a rule's table.
-    pub(super) fn read(rule: &mut Table<'_, '_>) -> Self {
+    pub(super) fn read(rule: &mut TableReader<'_, '_>) -> Self {
         let Some(mut table) = rule.take_table("examples") else {
             return Self::default();
         };
@@ -47,7 +47,7 @@ impl Examples {
     }
 
     /// Refuses a rule that does not do what its examples say.
-    pub(crate) fn check(&self, entry: &Entry) -> Result<(), String> {
+    pub(crate) fn check(&self, entry: &RuleEntry) -> Result<(), String> {
         if self.len() == 0 {
             return Ok(());
         }
@@ -69,12 +69,12 @@ impl Examples {
 
 /// Whether a rule alone settles an example. An allow matches if everything in it is allowed, the
 /// others if any part is caught.
-fn matches(rules: &RuleSet, entry: &Entry, example: &str) -> bool {
+fn matches(rules: &RuleSet, entry: &RuleEntry, example: &str) -> bool {
     let request = request(entry.rule.text(), example);
-    let layer = Layer {
+    let layer = LayerView {
         rules,
         admits: &|_| true,
-        allows: Allows::Count,
+        allows: &LayerAllows::Count,
     };
     let verdict = judge(&assess(&request, &NoFacts), &Floor::default(), &[layer]);
     match entry.effect {
@@ -84,25 +84,25 @@ fn matches(rules: &RuleSet, entry: &Entry, example: &str) -> bool {
 }
 
 /// An example in the shape that the rule speaks of, in a project of its own.
-fn request(rule: &str, example: &str) -> Request {
+fn request(rule: &str, example: &str) -> ToolRequest {
     let tool = rule.split('(').next().unwrap_or_default().trim();
     let text = example.to_owned();
     let action = match tool {
-        "Bash" => Action::Shell { command: text },
-        "Read" => Action::Read { path: text },
-        "Edit" | "Write" => Action::Edit { path: text },
-        "WebFetch" => Action::Fetch { url: text },
-        _ => return Request::from_tool(example, None, place()),
+        "Bash" => ToolAction::Shell { command: text },
+        "Read" => ToolAction::Read { path: text },
+        "Edit" | "Write" => ToolAction::Edit { path: text },
+        "WebFetch" => ToolAction::Fetch { url: text },
+        _ => return ToolRequest::from_tool(example, None, place()),
     };
-    Request {
+    ToolRequest {
         tool: tool.to_owned(),
         action,
         place: place(),
     }
 }
 
-fn place() -> Place {
-    Place {
+fn place() -> RequestPlace {
+    RequestPlace {
         cwd: "/project".into(),
         project: "/project".into(),
         home: "/home".into(),

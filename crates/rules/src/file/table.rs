@@ -9,11 +9,11 @@ use toml::de::DeValue;
 use super::{FileProblem, unknown_key};
 
 /// Where each line of a text begins.
-pub(crate) struct Lines {
+pub(crate) struct LineIndex {
     starts: Vec<usize>,
 }
 
-impl Lines {
+impl LineIndex {
     pub(crate) fn of(text: &str) -> Self {
         let after = text.match_indices('\n').map(|(at, _)| at + 1);
         Self {
@@ -29,18 +29,18 @@ impl Lines {
 }
 
 /// A table whose keys are taken out one after the other.
-pub(crate) struct Table<'a, 'l> {
+pub(crate) struct TableReader<'a, 'l> {
     /// Where it begins.
     pub(crate) line: u32,
     /// What was wrong so far.
     pub(crate) problems: Vec<FileProblem>,
-    lines: &'l Lines,
+    lines: &'l LineIndex,
     keys: BTreeMap<&'a str, (u32, &'a Spanned<DeValue<'a>>)>,
 }
 
-impl<'a, 'l> Table<'a, 'l> {
+impl<'a, 'l> TableReader<'a, 'l> {
     /// Nothing, if the value is no table.
-    pub(crate) fn of(value: &'a Spanned<DeValue<'a>>, lines: &'l Lines) -> Option<Self> {
+    pub(crate) fn of(value: &'a Spanned<DeValue<'a>>, lines: &'l LineIndex) -> Option<Self> {
         let table = value.get_ref().as_table()?;
         let keys = table
             .iter()

@@ -6,7 +6,7 @@ fn read(text: &str) -> Result<Vec<String>, String> {
         .map_err(|problems| problems.to_string())
 }
 
-fn shown(entry: &Entry) -> String {
+fn shown(entry: &RuleEntry) -> String {
     let line = entry.origin.line.unwrap_or_default();
     let effect = entry.effect.as_str();
     let mut text = format!("{line} {effect} {}", entry.rule.text());
@@ -129,9 +129,9 @@ fn others_are_the_users_choice() {
     let file = parse_file(text, "rules.toml", FileKind::User).unwrap();
     assert_eq!(
         file.others,
-        Others {
+        ForeignSwitches {
             claude: true,
-            ..Others::default()
+            ..ForeignSwitches::default()
         }
     );
     let refused = parse_file(text, "p/rules.toml", FileKind::Project).unwrap_err();

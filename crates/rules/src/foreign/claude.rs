@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use countersign_core::event::Effect;
 
-use super::json::{self, Dialect, Node, Value};
-use super::{ANY_TOOL, ForeignFile, ForeignScope, Reading, Spot, parse_effect};
+use super::json::{self, JsonDialect, JsonNode, JsonValue};
+use super::{ANY_TOOL, ForeignFile, ForeignScope, PolicyReader, RuleSource, parse_effect};
 
 /// Tools in whose rules it accepts a path and never looks at it.
 const PATHS_NOT_READ: &[&str] = &[
@@ -24,10 +24,10 @@ const PATHS_NOT_READ: &[&str] = &[
 /// Below every rule: what holds where none matches.
 const DEFAULT_RANK: i64 = -1;
 
-pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
+pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
     let mut parsed = Vec::new();
     for file in files {
-        match json::parse(file.text, Dialect::Json) {
+        match json::parse(file.text, JsonDialect::Json) {
             Ok(node) => parsed.push((file, node)),
             Err(error) => reading.broke(file.source, Some(error.line), &error.message),
         }
@@ -35,10 +35,10 @@ pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
     let managed_only = parsed.iter().any(|(file, node)| {
         let only = node.get("allowManagedPermissionRulesOnly");
         file.scope == ForeignScope::Managed
-            && only.is_some_and(|node| node.value != Value::Bool(false))
+            && only.is_some_and(|node| node.value != JsonValue::Bool(false))
     });
     for (file, node) in &parsed {
-        Settings {
+        ClaudePermissions {
             reading,
             source: file.source.into(),
             allows: !managed_only || file.scope == ForeignScope::Managed,
@@ -48,22 +48,22 @@ pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
 }
 
 /// One file of settings.
-struct Settings<'a> {
-    reading: &'a mut Reading,
+struct ClaudePermissions<'a> {
+    reading: &'a mut PolicyReader,
     source: Arc<str>,
     /// Whether an administrator lets its allows count.
     allows: bool,
 }
 
-impl Settings<'_> {
-    fn read(&mut self, settings: &Node) {
-        let Value::Object(_) = settings.value else {
+impl ClaudePermissions<'_> {
+    fn read(&mut self, settings: &JsonNode) {
+        let JsonValue::Object(_) = settings.value else {
             return self.broke(settings, "the settings are no object");
         };
         let Some(permissions) = settings.get("permissions") else {
             return;
         };
-        let Value::Object(members) = &permissions.value else {
+        let JsonValue::Object(members) = &permissions.value else {
             return self.broke(permissions, "`permissions` is no object");
         };
         for (key, node) in members {
@@ -75,20 +75,20 @@ impl Settings<'_> {
         }
     }
 
-    fn broke(&mut self, node: &Node, why: &str) {
+    fn broke(&mut self, node: &JsonNode, why: &str) {
         self.reading.broke(&self.source, Some(node.line), why);
     }
 
-    fn spot(&self, node: &Node, text: impl Into<String>) -> Spot {
-        Spot {
+    fn spot(&self, node: &JsonNode, text: impl Into<String>) -> RuleSource {
+        RuleSource {
             source: Arc::clone(&self.source),
             line: node.line,
             text: text.into(),
         }
     }
 
-    fn rules(&mut self, key: &str, node: &Node) {
-        let Value::List(rules) = &node.value else {
+    fn rules(&mut self, key: &str, node: &JsonNode) {
+        let JsonValue::List(rules) = &node.value else {
             return self.broke(node, &format!("`{key}` is no list"));
         };
         let Some(effect) = parse_effect(key) else {
@@ -102,7 +102,7 @@ impl Settings<'_> {
         }
     }
 
-    fn rule(&mut self, effect: Effect, text: &str, node: &Node) {
+    fn rule(&mut self, effect: Effect, text: &str, node: &JsonNode) {
         let spot = self.spot(node, text);
         let tool = text.split('(').next().unwrap_or(text).trim();
         if effect == Effect::Allow && !self.allows {
@@ -117,7 +117,7 @@ impl Settings<'_> {
     }
 
     /// Modes that loosen are not carried over, those that tighten ask.
-    fn mode(&mut self, node: &Node) {
+    fn mode(&mut self, node: &JsonNode) {
         let mode = node.as_text().unwrap_or_default();
         let spot = self.spot(node, format!("defaultMode = {mode}"));
         match mode {
@@ -138,7 +138,7 @@ impl Settings<'_> {
         }
     }
 
-    fn other(&mut self, key: &str, node: &Node) {
+    fn other(&mut self, key: &str, node: &JsonNode) {
         let (effect, why) = match key {
             "additionalDirectories" => (Effect::Allow, "left out: reading there asks"),
             "disableBypassPermissionsMode" => {

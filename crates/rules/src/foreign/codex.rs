@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use countersign_core::event::Effect;
 
-use super::starlark::{self, Argument, Call};
-use super::{ForeignFile, Reading, Spot, is_plain_word};
+use super::starlark::{self, StarlarkCall, StarlarkValue};
+use super::{ForeignFile, PolicyReader, RuleSource, is_plain_word};
 
 /// How many commands the alternatives of one rule may stand for.
 const ALTERNATIVES_MAX: usize = 256;
 
-pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
+pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
     for file in files {
         let source: Arc<str> = file.source.into();
         match starlark::parse(file.text) {
@@ -24,8 +24,8 @@ pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
     }
 }
 
-fn read_call(reading: &mut Reading, source: &Arc<str>, call: &Call) {
-    let spot = |text: String| Spot {
+fn read_call(reading: &mut PolicyReader, source: &Arc<str>, call: &StarlarkCall) {
+    let spot = |text: String| RuleSource {
         source: Arc::clone(source),
         line: call.line,
         text,
@@ -59,7 +59,7 @@ struct PrefixRule {
 }
 
 impl PrefixRule {
-    fn read(call: &Call) -> Result<Self, String> {
+    fn read(call: &StarlarkCall) -> Result<Self, String> {
         let mut rule = Self {
             pattern: Vec::new(),
             effect: Effect::Allow,
@@ -68,13 +68,15 @@ impl PrefixRule {
         let (mut matching, mut other) = (Vec::new(), Vec::new());
         for (key, value) in &call.arguments {
             match (key.as_str(), value) {
-                ("pattern", Argument::List(words)) => {
+                ("pattern", StarlarkValue::List(words)) => {
                     rule.pattern = words.iter().map(alternatives).collect::<Result<_, _>>()?;
                 }
-                ("decision", Argument::Text(word)) => rule.effect = decision(word)?,
-                ("justification", Argument::Text(text)) => rule.reason = Some(text.as_str().into()),
-                ("match", Argument::List(found)) => matching = examples(found)?,
-                ("not_match", Argument::List(found)) => other = examples(found)?,
+                ("decision", StarlarkValue::Text(word)) => rule.effect = decision(word)?,
+                ("justification", StarlarkValue::Text(text)) => {
+                    rule.reason = Some(text.as_str().into());
+                }
+                ("match", StarlarkValue::List(found)) => matching = examples(found)?,
+                ("not_match", StarlarkValue::List(found)) => other = examples(found)?,
                 _ => return Err(format!("not understood: `{key}`")),
             }
         }
@@ -110,7 +112,7 @@ impl PrefixRule {
         format!("{} {word}", words.collect::<Vec<_>>().join(" "))
     }
 
-    fn translate(&self, reading: &mut Reading, spot: &Spot) {
+    fn translate(&self, reading: &mut PolicyReader, spot: &RuleSource) {
         let count = self.pattern.iter().map(Vec::len).product::<usize>();
         let plain = self
             .pattern
@@ -154,31 +156,31 @@ fn decision(word: &str) -> Result<Effect, String> {
     }
 }
 
-fn alternatives(argument: &Argument) -> Result<Vec<String>, String> {
+fn alternatives(argument: &StarlarkValue) -> Result<Vec<String>, String> {
     match argument {
-        Argument::Text(word) => Ok(vec![word.clone()]),
-        Argument::List(words) if !words.is_empty() => words.iter().map(text).collect(),
-        Argument::List(_) => Err("an empty list stands in a pattern".into()),
+        StarlarkValue::Text(word) => Ok(vec![word.clone()]),
+        StarlarkValue::List(words) if !words.is_empty() => words.iter().map(text).collect(),
+        StarlarkValue::List(_) => Err("an empty list stands in a pattern".into()),
     }
 }
 
-fn text(argument: &Argument) -> Result<String, String> {
+fn text(argument: &StarlarkValue) -> Result<String, String> {
     match argument {
-        Argument::Text(word) => Ok(word.clone()),
-        Argument::List(_) => Err("not understood: a list was not expected".into()),
+        StarlarkValue::Text(word) => Ok(word.clone()),
+        StarlarkValue::List(_) => Err("not understood: a list was not expected".into()),
     }
 }
 
 /// Examples as words. Those with quotes would have to be split as a shell does, and are passed over.
-fn examples(arguments: &[Argument]) -> Result<Vec<Vec<String>>, String> {
+fn examples(arguments: &[StarlarkValue]) -> Result<Vec<Vec<String>>, String> {
     let mut examples = Vec::new();
     for argument in arguments {
         match argument {
-            Argument::List(words) => {
+            StarlarkValue::List(words) => {
                 examples.push(words.iter().map(text).collect::<Result<_, _>>()?);
             }
-            Argument::Text(line) if line.contains(['"', '\'', '\\']) => {}
-            Argument::Text(line) => {
+            StarlarkValue::Text(line) if line.contains(['"', '\'', '\\']) => {}
+            StarlarkValue::Text(line) => {
                 examples.push(line.split_whitespace().map(str::to_owned).collect());
             }
         }

@@ -9,8 +9,8 @@ use countersign_core::event::Effect;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{ANY_TOOL, ForeignFile, ForeignScope, Reading, Spot, is_plain_word};
-use crate::file::table::{Lines, Table};
+use super::{ANY_TOOL, ForeignFile, ForeignScope, PolicyReader, RuleSource, is_plain_word};
+use crate::file::table::{LineIndex, TableReader};
 
 /// The tool that runs commands.
 const SHELL: &str = "run_shell_command";
@@ -18,9 +18,9 @@ const SHELL: &str = "run_shell_command";
 /// The mode in which it asks, which is the one we stand in for.
 const USUAL_MODE: &str = "default";
 
-pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
+pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
     for file in files {
-        let lines = Lines::of(file.text);
+        let lines = LineIndex::of(file.text);
         let (document, errors) = DeTable::parse_recoverable(file.text);
         if let Some(error) = errors.first() {
             let line = error.span().map(|span| lines.at(span.start));
@@ -32,16 +32,16 @@ pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
 }
 
 fn read_document(
-    reading: &mut Reading,
+    reading: &mut PolicyReader,
     file: &ForeignFile<'_>,
-    lines: &Lines,
+    lines: &LineIndex,
     document: &DeTable<'_>,
 ) {
     let source: Arc<str> = file.source.into();
     for (key, value) in document {
         let line = lines.at(key.span().start);
         if key.get_ref() != "rule" {
-            let spot = Spot {
+            let spot = RuleSource {
                 source: Arc::clone(&source),
                 line,
                 text: key.get_ref().to_string(),
@@ -54,7 +54,7 @@ fn read_document(
             continue;
         };
         for rule in rules {
-            let read = Conditions::read(rule, lines, file.scope);
+            let read = GeminiRule::read(rule, lines, file.scope);
             match read {
                 Ok((conditions, line)) => conditions.translate(reading, &source, line),
                 Err((line, why)) => reading.broke(&source, Some(line), &why),
@@ -64,7 +64,7 @@ fn read_document(
 }
 
 /// A rule of its, taken apart.
-struct Conditions {
+struct GeminiRule {
     tools: Vec<String>,
     server: Option<String>,
     prefixes: Vec<String>,
@@ -77,15 +77,15 @@ struct Conditions {
     regex: bool,
 }
 
-impl Conditions {
+impl GeminiRule {
     fn read(
         rule: &Spanned<DeValue<'_>>,
-        lines: &Lines,
+        lines: &LineIndex,
         scope: ForeignScope,
     ) -> Result<(Self, u32), (u32, String)> {
         let line = lines.at(rule.span().start);
         let fail = |why: &str| (line, why.to_owned());
-        let mut table = Table::of(rule, lines).ok_or_else(|| fail("a rule is no table"))?;
+        let mut table = TableReader::of(rule, lines).ok_or_else(|| fail("a rule is no table"))?;
         let decision = table.take_text("decision").unwrap_or_default();
         let effect = match decision.as_ref() {
             "allow" => Effect::Allow,
@@ -125,8 +125,8 @@ impl Conditions {
         Ok((conditions, line))
     }
 
-    fn translate(&self, reading: &mut Reading, source: &Arc<str>, line: u32) {
-        let spot = Spot {
+    fn translate(&self, reading: &mut PolicyReader, source: &Arc<str>, line: u32) {
+        let spot = RuleSource {
             source: Arc::clone(source),
             line,
             text: self.shown(),
@@ -166,14 +166,14 @@ impl Conditions {
     }
 
     /// A rule for one of ours, exact unless the whole is not.
-    fn say(&self, reading: &mut Reading, rule: &str, class: &str, spot: &Spot) {
+    fn say(&self, reading: &mut PolicyReader, rule: &str, class: &str, spot: &RuleSource) {
         match self.doubt() {
             Some(why) => reading.inexact(self.effect, class, spot, why),
             None => reading.rule(self.effect, rule, self.rank, spot),
         }
     }
 
-    fn prefix_rule(&self, reading: &mut Reading, prefix: &str, spot: &Spot) {
+    fn prefix_rule(&self, reading: &mut PolicyReader, prefix: &str, spot: &RuleSource) {
         let plain = !prefix.is_empty() && prefix.split(' ').all(is_plain_word);
         if !plain {
             let why = "it cannot be said exactly";
@@ -182,7 +182,7 @@ impl Conditions {
         self.say(reading, &format!("Bash({prefix}:*)"), "Bash", spot);
     }
 
-    fn tool_rules(&self, reading: &mut Reading, spot: &Spot) {
+    fn tool_rules(&self, reading: &mut PolicyReader, spot: &RuleSource) {
         let has = |tool: &str| self.tools.iter().any(|name| name == tool);
         // One of our words covers both, so an allow must have named both.
         let edits = has("write_file") && has("replace");
@@ -208,7 +208,7 @@ impl Conditions {
 
     /// A tool that is one of several behind one of our words; `whole` says that the rule names
     /// all of them.
-    fn class_rule(&self, reading: &mut Reading, class: &str, whole: bool, spot: &Spot) {
+    fn class_rule(&self, reading: &mut PolicyReader, class: &str, whole: bool, spot: &RuleSource) {
         match self.doubt() {
             Some(why) => reading.inexact(self.effect, class, spot, why),
             None if whole => reading.rule(self.effect, class, self.rank, spot),
@@ -216,7 +216,7 @@ impl Conditions {
         }
     }
 
-    fn server_rules(&self, reading: &mut Reading, server: &str, spot: &Spot) {
+    fn server_rules(&self, reading: &mut PolicyReader, server: &str, spot: &RuleSource) {
         let whole = ["*".to_owned()];
         let tools = if self.tools.is_empty() {
             whole.as_slice()
@@ -228,7 +228,7 @@ impl Conditions {
         }
     }
 
-    fn server_rule(&self, reading: &mut Reading, server: &str, tool: &str, spot: &Spot) {
+    fn server_rule(&self, reading: &mut PolicyReader, server: &str, tool: &str, spot: &RuleSource) {
         let named = is_plain_word(server) && !server.contains("__");
         let exact = named && (tool == "*" || is_plain_word(tool));
         let class = if named {
@@ -256,7 +256,7 @@ impl Conditions {
     }
 
     /// `mcp_server_tool`, which it splits at the first underscore.
-    fn full_name(&self, reading: &mut Reading, rest: &str, spot: &Spot) {
+    fn full_name(&self, reading: &mut PolicyReader, rest: &str, spot: &RuleSource) {
         match rest.split_once('_') {
             Some((server, tool)) => self.server_rule(reading, server, tool, spot),
             None => self.server_rule(reading, "*", "*", spot),
@@ -274,7 +274,7 @@ fn tier(scope: ForeignScope) -> i64 {
 }
 
 /// A text, or a list of them.
-fn one_or_many(table: &mut Table<'_, '_>, key: &str) -> Vec<String> {
+fn one_or_many(table: &mut TableReader<'_, '_>, key: &str) -> Vec<String> {
     let Some(value) = table.take(key) else {
         return Vec::new();
     };

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use countersign_core::event::Effect;
 
-use super::{ForeignFile, Reading, Spot, is_plain_word};
+use super::{ForeignFile, PolicyReader, RuleSource, is_plain_word};
 
-pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
+pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
     for file in files {
         let source: Arc<str> = file.source.into();
         match parse(file.text) {
@@ -24,7 +24,7 @@ pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
 
 /// One tool in one of the lists.
 #[derive(Debug, PartialEq, Eq)]
-struct Item {
+struct GooseTool {
     line: u32,
     section: String,
     list: String,
@@ -32,7 +32,7 @@ struct Item {
 }
 
 /// Reads sections, their lists and the names in them.
-fn parse(text: &str) -> Result<Vec<Item>, (u32, String)> {
+fn parse(text: &str) -> Result<Vec<GooseTool>, (u32, String)> {
     let mut items = Vec::new();
     let (mut section, mut list) = (None::<String>, None::<String>);
     for (number, raw) in (1..).zip(text.lines()) {
@@ -46,7 +46,7 @@ fn parse(text: &str) -> Result<Vec<Item>, (u32, String)> {
             let (Some(section), Some(list)) = (&section, &list) else {
                 return Err(unknown());
             };
-            items.push(Item {
+            items.push(GooseTool {
                 line: number,
                 section: section.clone(),
                 list: list.clone(),
@@ -76,8 +76,8 @@ fn scalar(text: &str) -> Option<String> {
     is_plain_word(bare).then(|| bare.to_owned())
 }
 
-fn translate(reading: &mut Reading, source: &Arc<str>, item: &Item) {
-    let spot = Spot {
+fn translate(reading: &mut PolicyReader, source: &Arc<str>, item: &GooseTool) {
+    let spot = RuleSource {
         source: Arc::clone(source),
         line: item.line,
         text: format!("{}.{}: {}", item.section, item.list, item.tool),
@@ -124,7 +124,7 @@ mod tests {
     fn the_shape_that_goose_writes_is_read() {
         let text =
             "user:\n  always_allow:\n  - a__b\n  ask_before: []\n  never_allow:\n    - 'c'\n";
-        let item = |line, list: &str, tool: &str| Item {
+        let item = |line, list: &str, tool: &str| GooseTool {
             line,
             section: "user".into(),
             list: list.into(),

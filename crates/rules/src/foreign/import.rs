@@ -8,22 +8,22 @@ use std::fmt::Write as _;
 
 use countersign_core::event::Effect;
 
-use super::{Dropped, ForeignPolicy};
-use crate::ruleset::Entry;
+use super::{DroppedRule, ForeignPolicy};
+use crate::ruleset::RuleEntry;
 
 /// Rules of others in our form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedRules {
     /// A rule file.
     pub toml: String,
     /// What is not in it as it stood, and why.
-    pub not_carried: Vec<Dropped>,
+    pub not_carried: Vec<DroppedRule>,
 }
 
 /// Turns policies into one rule file of ours.
-pub fn import(policies: &[ForeignPolicy]) -> Imported {
+pub fn import(policies: &[ForeignPolicy]) -> ImportedRules {
     let mut not_carried = Vec::new();
-    let mut kept: Vec<&Entry> = Vec::new();
+    let mut kept: Vec<&RuleEntry> = Vec::new();
     for policy in policies {
         not_carried.extend(policy.dropped.iter().cloned());
         for entry in &policy.entries {
@@ -38,7 +38,7 @@ pub fn import(policies: &[ForeignPolicy]) -> Imported {
         }
         kept.extend(&policy.widened);
     }
-    Imported {
+    ImportedRules {
         toml: written(&kept),
         not_carried,
     }
@@ -46,7 +46,7 @@ pub fn import(policies: &[ForeignPolicy]) -> Imported {
 
 /// Whether an ask for a whole tool only says what holds below its allows. What no rule allows asks
 /// here too, so it is not written down: it would beat those allows.
-fn is_default(ask: &Entry, policy: &ForeignPolicy) -> bool {
+fn is_default(ask: &RuleEntry, policy: &ForeignPolicy) -> bool {
     let whole = matches!(ask.rule.text(), "*" | "Bash" | "Read" | "Edit" | "WebFetch");
     let mut allows = policy
         .entries
@@ -59,7 +59,7 @@ fn is_default(ask: &Entry, policy: &ForeignPolicy) -> bool {
 
 /// Why nothing is left of an allow, if so: in one of the policies something stricter speaks of all
 /// that it names.
-fn beaten(allow: &Entry, policies: &[ForeignPolicy]) -> Option<String> {
+fn beaten(allow: &RuleEntry, policies: &[ForeignPolicy]) -> Option<String> {
     let broken = policies.iter().find_map(|policy| policy.broken.as_ref());
     if let Some(why) = broken {
         return Some(format!("left out while a policy is not understood: {why}"));
@@ -83,14 +83,14 @@ fn beaten(allow: &Entry, policies: &[ForeignPolicy]) -> Option<String> {
 }
 
 /// Whether, by the other tool's order, something above a stricter rule allows all of this.
-fn is_lifted(allow: &Entry, strict: &Entry, policy: &ForeignPolicy) -> bool {
+fn is_lifted(allow: &RuleEntry, strict: &RuleEntry, policy: &ForeignPolicy) -> bool {
     policy.entries.iter().any(|entry| {
         entry.effect == Effect::Allow && entry.rank > strict.rank && covers(entry, allow)
     })
 }
 
 /// Whether everything that `inner` names is named by `outer` too, as far as their texts show it.
-fn covers(outer: &Entry, inner: &Entry) -> bool {
+fn covers(outer: &RuleEntry, inner: &RuleEntry) -> bool {
     let (outer, inner) = (outer.rule.text(), inner.rule.text());
     let tool = |text: &str| text.split('(').next().unwrap_or_default().to_owned();
     let inner_tool = tool(inner);
@@ -119,8 +119,8 @@ fn covers(outer: &Entry, inner: &Entry) -> bool {
     }
 }
 
-fn left(entry: &Entry, reason: String) -> Dropped {
-    Dropped {
+fn left(entry: &RuleEntry, reason: String) -> DroppedRule {
+    DroppedRule {
         source: entry.origin.source.clone(),
         line: entry.origin.line,
         text: entry.rule.text().to_owned(),
@@ -130,7 +130,7 @@ fn left(entry: &Entry, reason: String) -> Dropped {
 }
 
 /// A rule file with each rule once, and where it came from beside it.
-fn written(kept: &[&Entry]) -> String {
+fn written(kept: &[&RuleEntry]) -> String {
     let mut text = String::new();
     for effect in [Effect::Allow, Effect::Ask, Effect::Deny] {
         let mut seen: Vec<&str> = Vec::new();

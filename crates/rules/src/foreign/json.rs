@@ -14,25 +14,25 @@ const VALUES_MAX: usize = 10_000;
 
 /// A value and the line it begins on.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
+pub(super) struct JsonNode {
     pub(super) line: u32,
-    pub(super) value: Value,
+    pub(super) value: JsonValue,
 }
 
 /// A JSON value whose objects keep their order.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum JsonValue {
     Null,
     Bool(bool),
     Number,
     Text(String),
-    List(Vec<Node>),
-    Object(Vec<(String, Node)>),
+    List(Vec<JsonNode>),
+    Object(Vec<(String, JsonNode)>),
 }
 
 /// Whether comments and commas at the end are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum JsonDialect {
     Json,
     WithComments,
 }
@@ -44,10 +44,10 @@ pub(super) struct JsonError {
     pub(super) message: String,
 }
 
-impl Node {
+impl JsonNode {
     /// The value of a key of an object.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
-        let Value::Object(members) = &self.value else {
+        let JsonValue::Object(members) = &self.value else {
             return None;
         };
         let found = members.iter().find(|(name, _)| name == key)?;
@@ -56,15 +56,15 @@ impl Node {
 
     pub(super) fn as_text(&self) -> Option<&str> {
         match &self.value {
-            Value::Text(text) => Some(text),
+            JsonValue::Text(text) => Some(text),
             _ => None,
         }
     }
 }
 
 /// Reads one value and nothing after it.
-pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Node, JsonError> {
-    let mut parser = Parser {
+pub(super) fn parse(text: &str, dialect: JsonDialect) -> Result<JsonNode, JsonError> {
+    let mut parser = JsonParser {
         rest: text.chars().peekable(),
         line: 1,
         left: VALUES_MAX,
@@ -78,14 +78,14 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Node, JsonError> {
     }
 }
 
-struct Parser<'a> {
+struct JsonParser<'a> {
     rest: Peekable<Chars<'a>>,
     line: u32,
     left: usize,
-    dialect: Dialect,
+    dialect: JsonDialect,
 }
 
-impl Parser<'_> {
+impl JsonParser<'_> {
     fn fail<T>(&self, message: &str) -> Result<T, JsonError> {
         Err(JsonError {
             line: self.line,
@@ -115,7 +115,7 @@ impl Parser<'_> {
                 Some(' ' | '\t' | '\r' | '\n') => {
                     self.next();
                 }
-                Some('/') if self.dialect == Dialect::WithComments => self.comment()?,
+                Some('/') if self.dialect == JsonDialect::WithComments => self.comment()?,
                 _ => return Ok(()),
             }
         }
@@ -144,7 +144,7 @@ impl Parser<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<Node, JsonError> {
+    fn value(&mut self, depth: usize) -> Result<JsonNode, JsonError> {
         self.blank()?;
         if depth > DEPTH_MAX {
             return self.fail("it is nested too deep");
@@ -157,15 +157,15 @@ impl Parser<'_> {
         let value = match self.rest.peek() {
             Some('{') => self.object(depth)?,
             Some('[') => self.list(depth)?,
-            Some('"') => Value::Text(self.text()?),
+            Some('"') => JsonValue::Text(self.text()?),
             Some(_) => self.word()?,
             None => return self.fail("it ends too early"),
         };
-        Ok(Node { line, value })
+        Ok(JsonNode { line, value })
     }
 
-    fn object(&mut self, depth: usize) -> Result<Value, JsonError> {
-        let mut members: Vec<(String, Node)> = Vec::new();
+    fn object(&mut self, depth: usize) -> Result<JsonValue, JsonError> {
+        let mut members: Vec<(String, JsonNode)> = Vec::new();
         let mut known = HashSet::new();
         self.next();
         while !self.closes('}', members.is_empty())? {
@@ -181,16 +181,16 @@ impl Parser<'_> {
             let node = self.value(depth + 1)?;
             members.push((key, node));
         }
-        Ok(Value::Object(members))
+        Ok(JsonValue::Object(members))
     }
 
-    fn list(&mut self, depth: usize) -> Result<Value, JsonError> {
+    fn list(&mut self, depth: usize) -> Result<JsonValue, JsonError> {
         let mut items = Vec::new();
         self.next();
         while !self.closes(']', items.is_empty())? {
             items.push(self.value(depth + 1)?);
         }
-        Ok(Value::List(items))
+        Ok(JsonValue::List(items))
     }
 
     /// Passes what stands between two members; says whether the end was reached instead.
@@ -208,7 +208,7 @@ impl Parser<'_> {
         if self.rest.peek() != Some(&end) {
             return Ok(false);
         }
-        if self.dialect == Dialect::Json {
+        if self.dialect == JsonDialect::Json {
             return self.fail("a comma stands before the end");
         }
         self.next();
@@ -234,7 +234,7 @@ impl Parser<'_> {
         serde_json::from_str(&quoted).or_else(|_| self.fail("a text is not understood"))
     }
 
-    fn word(&mut self) -> Result<Value, JsonError> {
+    fn word(&mut self) -> Result<JsonValue, JsonError> {
         let mut word = String::new();
         while let Some(c) = self.rest.peek() {
             if !c.is_ascii_alphanumeric() && !"+-.".contains(*c) {
@@ -243,11 +243,11 @@ impl Parser<'_> {
             word.extend(self.next());
         }
         match word.as_str() {
-            "null" => Ok(Value::Null),
-            "true" => Ok(Value::Bool(true)),
-            "false" => Ok(Value::Bool(false)),
+            "null" => Ok(JsonValue::Null),
+            "true" => Ok(JsonValue::Bool(true)),
+            "false" => Ok(JsonValue::Bool(false)),
             number if serde_json::from_str::<serde_json::Number>(number).is_ok() => {
-                Ok(Value::Number)
+                Ok(JsonValue::Number)
             }
             _ => self.fail("a value was expected"),
         }
@@ -259,8 +259,8 @@ mod tests {
     use super::*;
 
     fn lines(text: &str) -> Result<Vec<(String, u32)>, JsonError> {
-        let node = parse(text, Dialect::WithComments)?;
-        let Value::Object(members) = node.value else {
+        let node = parse(text, JsonDialect::WithComments)?;
+        let JsonValue::Object(members) = node.value else {
             return Ok(Vec::new());
         };
         Ok(members
@@ -286,18 +286,18 @@ mod tests {
             ("\"a\nb\"", 2),
             ("/* x", 1),
         ] {
-            let found = parse(text, Dialect::WithComments).map_err(|error| error.line);
+            let found = parse(text, JsonDialect::WithComments).map_err(|error| error.line);
             assert_eq!(found, Err(line), "{text}");
         }
-        assert!(parse(&"[".repeat(100), Dialect::Json).is_err());
-        assert!(parse(&format!("[{}1]", "1,".repeat(20_000)), Dialect::Json).is_err());
-        assert!(parse("[1,]", Dialect::Json).is_err());
-        assert!(parse("// x\n1", Dialect::Json).is_err());
+        assert!(parse(&"[".repeat(100), JsonDialect::Json).is_err());
+        assert!(parse(&format!("[{}1]", "1,".repeat(20_000)), JsonDialect::Json).is_err());
+        assert!(parse("[1,]", JsonDialect::Json).is_err());
+        assert!(parse("// x\n1", JsonDialect::Json).is_err());
     }
 
     #[test]
     fn escapes_are_read() {
-        let node = parse(r#""a\"\u00e9\ud83d\ude00""#, Dialect::Json).unwrap();
-        assert_eq!(node.value, Value::Text("a\"é😀".into()));
+        let node = parse(r#""a\"\u00e9\ud83d\ude00""#, JsonDialect::Json).unwrap();
+        assert_eq!(node.value, JsonValue::Text("a\"é😀".into()));
     }
 }

@@ -7,23 +7,23 @@ use std::sync::Arc;
 
 use countersign_core::event::Effect;
 
-use super::json::{self, Dialect, Node, Value};
-use super::{ANY_TOOL, ForeignFile, Reading, Spot, parse_effect};
+use super::json::{self, JsonDialect, JsonNode, JsonValue};
+use super::{ANY_TOOL, ForeignFile, PolicyReader, RuleSource, parse_effect};
 
 /// What one file says, in order.
-type Permissions = Vec<(String, Said)>;
+type OpencodePermissions = Vec<(String, PermissionEffect)>;
 
 /// What is said of one permission.
 #[derive(Clone, Debug)]
-enum Said {
+enum PermissionEffect {
     /// Of all of it.
-    Whole(Spot, Effect),
+    Whole(RuleSource, Effect),
     /// Pattern by pattern.
-    Patterns(Vec<(String, Spot, Effect)>),
+    Patterns(Vec<(String, RuleSource, Effect)>),
 }
 
-pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
-    let mut merged = Permissions::new();
+pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
+    let mut merged = OpencodePermissions::new();
     // The administrator's file comes last, so that it wins; within a scope the order is kept.
     let mut files: Vec<_> = files.iter().collect();
     files.sort_by_key(|file| match file.scope {
@@ -32,7 +32,7 @@ pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
         super::ForeignScope::Managed => 2,
     });
     for file in files {
-        match json::parse(file.text, Dialect::WithComments) {
+        match json::parse(file.text, JsonDialect::WithComments) {
             Ok(node) => read_file(reading, file.source, &node, &mut merged),
             Err(error) => reading.broke(file.source, Some(error.line), &error.message),
         }
@@ -40,8 +40,8 @@ pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
     let mut rank = 0;
     for (permission, said) in merged {
         let patterns = match said {
-            Said::Whole(spot, effect) => vec![("*".to_owned(), spot, effect)],
-            Said::Patterns(patterns) => patterns,
+            PermissionEffect::Whole(spot, effect) => vec![("*".to_owned(), spot, effect)],
+            PermissionEffect::Patterns(patterns) => patterns,
         };
         for (pattern, spot, effect) in patterns {
             rank += 1;
@@ -50,9 +50,14 @@ pub(super) fn read(reading: &mut Reading, files: &[ForeignFile<'_>]) {
     }
 }
 
-fn read_file(reading: &mut Reading, source: &str, node: &Node, merged: &mut Permissions) {
+fn read_file(
+    reading: &mut PolicyReader,
+    source: &str,
+    node: &JsonNode,
+    merged: &mut OpencodePermissions,
+) {
     let source: Arc<str> = source.into();
-    let Value::Object(members) = &node.value else {
+    let JsonValue::Object(members) = &node.value else {
         return reading.broke(&source, Some(node.line), "the configuration is no object");
     };
     for (key, value) in members {
@@ -70,16 +75,20 @@ fn read_file(reading: &mut Reading, source: &str, node: &Node, merged: &mut Perm
 }
 
 /// `permission`: one word for everything, or words and patterns for each.
-fn permissions(reading: &mut Reading, source: &Arc<str>, node: &Node) -> Permissions {
+fn permissions(
+    reading: &mut PolicyReader,
+    source: &Arc<str>,
+    node: &JsonNode,
+) -> OpencodePermissions {
     let members = match &node.value {
-        Value::Text(_) => vec![("*".to_owned(), node.clone())],
-        Value::Object(members) => members.clone(),
+        JsonValue::Text(_) => vec![("*".to_owned(), node.clone())],
+        JsonValue::Object(members) => members.clone(),
         _ => {
             reading.broke(source, Some(node.line), "`permission` is no object");
             return Vec::new();
         }
     };
-    let mut found = Permissions::new();
+    let mut found = OpencodePermissions::new();
     for (name, value) in &members {
         if let Some(said) = said(reading, source, name, value) {
             found.push((name.clone(), said));
@@ -88,32 +97,37 @@ fn permissions(reading: &mut Reading, source: &Arc<str>, node: &Node) -> Permiss
     found
 }
 
-fn said(reading: &mut Reading, source: &Arc<str>, name: &str, node: &Node) -> Option<Said> {
-    if let Value::Object(members) = &node.value {
+fn said(
+    reading: &mut PolicyReader,
+    source: &Arc<str>,
+    name: &str,
+    node: &JsonNode,
+) -> Option<PermissionEffect> {
+    if let JsonValue::Object(members) = &node.value {
         let mut patterns = Vec::new();
         for (pattern, value) in members {
             let (spot, effect) = word(reading, source, &format!("{name} {pattern}"), value)?;
             patterns.push((pattern.clone(), spot, effect));
         }
-        return Some(Said::Patterns(patterns));
+        return Some(PermissionEffect::Patterns(patterns));
     }
     let (spot, effect) = word(reading, source, name, node)?;
-    Some(Said::Whole(spot, effect))
+    Some(PermissionEffect::Whole(spot, effect))
 }
 
 fn word(
-    reading: &mut Reading,
+    reading: &mut PolicyReader,
     source: &Arc<str>,
     text: &str,
-    node: &Node,
-) -> Option<(Spot, Effect)> {
+    node: &JsonNode,
+) -> Option<(RuleSource, Effect)> {
     let effect = node.as_text().and_then(parse_effect);
     let Some(effect) = effect else {
         let why = format!("`{text}` is neither allow, ask nor deny");
         reading.broke(source, Some(node.line), &why);
         return None;
     };
-    let spot = Spot {
+    let spot = RuleSource {
         source: Arc::clone(source),
         line: node.line,
         text: format!("{text}: {}", effect.as_str()),
@@ -122,12 +136,12 @@ fn word(
 }
 
 /// A key keeps its place and takes the later value; patterns are laid over pattern by pattern.
-fn lay_over(merged: &mut Permissions, name: String, said: Said) {
+fn lay_over(merged: &mut OpencodePermissions, name: String, said: PermissionEffect) {
     let Some((_, known)) = merged.iter_mut().find(|(known, _)| *known == name) else {
         return merged.push((name, said));
     };
     match (known, said) {
-        (Said::Patterns(known), Said::Patterns(later)) => {
+        (PermissionEffect::Patterns(known), PermissionEffect::Patterns(later)) => {
             for (pattern, spot, effect) in later {
                 match known.iter_mut().find(|(known, ..)| *known == pattern) {
                     Some(place) => *place = (pattern, spot, effect),
@@ -140,15 +154,20 @@ fn lay_over(merged: &mut Permissions, name: String, said: Said) {
 }
 
 /// `tools`, the older form: what is switched off is denied, unless `permission` says otherwise.
-fn tools(reading: &mut Reading, source: &Arc<str>, node: &Node, merged: &mut Permissions) {
-    let Value::Object(members) = &node.value else {
+fn tools(
+    reading: &mut PolicyReader,
+    source: &Arc<str>,
+    node: &JsonNode,
+    merged: &mut OpencodePermissions,
+) {
+    let JsonValue::Object(members) = &node.value else {
         return reading.broke(source, Some(node.line), "`tools` is no object");
     };
     for (tool, value) in members {
-        if value.value != Value::Bool(false) {
+        if value.value != JsonValue::Bool(false) {
             continue;
         }
-        let spot = Spot {
+        let spot = RuleSource {
             source: Arc::clone(source),
             line: value.line,
             text: format!("tools.{tool}: false"),
@@ -159,15 +178,18 @@ fn tools(reading: &mut Reading, source: &Arc<str>, node: &Node, merged: &mut Per
         };
         // It may come before or after `permission`; what that says stands.
         if !merged.iter().any(|(known, _)| known == name) {
-            merged.insert(0, (name.to_owned(), Said::Whole(spot, Effect::Deny)));
+            merged.insert(
+                0,
+                (name.to_owned(), PermissionEffect::Whole(spot, Effect::Deny)),
+            );
         }
     }
 }
 
 /// What holds for one of its agents alone: we do not know which one asks, so denies and asks hold
 /// for all and allows for none.
-fn agents(reading: &mut Reading, source: &Arc<str>, node: &Node) {
-    let Value::Object(agents) = &node.value else {
+fn agents(reading: &mut PolicyReader, source: &Arc<str>, node: &JsonNode) {
+    let JsonValue::Object(agents) = &node.value else {
         return;
     };
     for (agent, settings) in agents {
@@ -176,8 +198,10 @@ fn agents(reading: &mut Reading, source: &Arc<str>, node: &Node) {
         };
         for (permission, said) in permissions(reading, source, node) {
             let said = match said {
-                Said::Whole(spot, effect) => vec![(spot, effect)],
-                Said::Patterns(all) => all.into_iter().map(|(_, spot, e)| (spot, e)).collect(),
+                PermissionEffect::Whole(spot, effect) => vec![(spot, effect)],
+                PermissionEffect::Patterns(all) => {
+                    all.into_iter().map(|(_, spot, e)| (spot, e)).collect()
+                }
             };
             for (spot, effect) in said {
                 let why = format!("it is for opencode's agent `{agent}` alone");
@@ -204,12 +228,12 @@ fn rule_tools(permission: &str) -> Vec<&str> {
 }
 
 fn translate(
-    reading: &mut Reading,
+    reading: &mut PolicyReader,
     permission: &str,
     pattern: &str,
     effect: Effect,
     rank: i64,
-    spot: &Spot,
+    spot: &RuleSource,
 ) {
     let allow = effect == Effect::Allow;
     let rule = match (permission, pattern) {

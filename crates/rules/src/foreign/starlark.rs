@@ -3,17 +3,17 @@
 
 /// A call at the top of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Call {
+pub(super) struct StarlarkCall {
     pub(super) line: u32,
     pub(super) name: String,
-    pub(super) arguments: Vec<(String, Argument)>,
+    pub(super) arguments: Vec<(String, StarlarkValue)>,
 }
 
 /// What an argument can be.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Argument {
+pub(super) enum StarlarkValue {
     Text(String),
-    List(Vec<Argument>),
+    List(Vec<StarlarkValue>),
 }
 
 /// What is wrong, and on which line.
@@ -27,8 +27,8 @@ pub(super) struct StarlarkError {
 const DEPTH_MAX: usize = 4;
 
 /// Reads a file that is nothing but calls.
-pub(super) fn parse(text: &str) -> Result<Vec<Call>, StarlarkError> {
-    let mut parser = Parser {
+pub(super) fn parse(text: &str) -> Result<Vec<StarlarkCall>, StarlarkError> {
+    let mut parser = StarlarkParser {
         rest: text.chars().peekable(),
         line: 1,
     };
@@ -42,12 +42,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<Call>, StarlarkError> {
     }
 }
 
-struct Parser<'a> {
+struct StarlarkParser<'a> {
     rest: std::iter::Peekable<std::str::Chars<'a>>,
     line: u32,
 }
 
-impl Parser<'_> {
+impl StarlarkParser<'_> {
     fn fail<T>(&self, message: &str) -> Result<T, StarlarkError> {
         Err(StarlarkError {
             line: self.line,
@@ -103,11 +103,11 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    fn call(&mut self) -> Result<Call, StarlarkError> {
+    fn call(&mut self) -> Result<StarlarkCall, StarlarkError> {
         let line = self.line;
         let name = self.name()?;
         self.expect('(')?;
-        let mut arguments: Vec<(String, Argument)> = Vec::new();
+        let mut arguments: Vec<(String, StarlarkValue)> = Vec::new();
         while !self.closes(')', arguments.is_empty())? {
             let key = self.name()?;
             self.expect('=')?;
@@ -116,7 +116,7 @@ impl Parser<'_> {
             }
             arguments.push((key, self.argument(0)?));
         }
-        Ok(Call {
+        Ok(StarlarkCall {
             line,
             name,
             arguments,
@@ -137,17 +137,17 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    fn argument(&mut self, depth: usize) -> Result<Argument, StarlarkError> {
+    fn argument(&mut self, depth: usize) -> Result<StarlarkValue, StarlarkError> {
         self.blank();
         match self.rest.peek() {
-            Some('"' | '\'') => Ok(Argument::Text(self.text()?)),
+            Some('"' | '\'') => Ok(StarlarkValue::Text(self.text()?)),
             Some('[') if depth < DEPTH_MAX => {
                 self.next();
                 let mut items = Vec::new();
                 while !self.closes(']', items.is_empty())? {
                     items.push(self.argument(depth + 1)?);
                 }
-                Ok(Argument::List(items))
+                Ok(StarlarkValue::List(items))
             }
             _ => self.fail("not understood: a text or a list was expected"),
         }
@@ -184,20 +184,25 @@ mod tests {
     #[test]
     fn calls_are_read_with_their_lines() {
         let text = "# c\nf(\n  a = [\"x\", ['y', \"z\\\"\"],], # d\n)\ng()\n";
-        let texts = |items: &[&str]| items.iter().map(|t| Argument::Text((*t).into())).collect();
+        let texts = |items: &[&str]| {
+            items
+                .iter()
+                .map(|t| StarlarkValue::Text((*t).into()))
+                .collect()
+        };
         let list = vec![
-            Argument::Text("x".into()),
-            Argument::List(texts(&["y", "z\""])),
+            StarlarkValue::Text("x".into()),
+            StarlarkValue::List(texts(&["y", "z\""])),
         ];
         assert_eq!(
             parse(text),
             Ok(vec![
-                Call {
+                StarlarkCall {
                     line: 2,
                     name: "f".into(),
-                    arguments: vec![("a".into(), Argument::List(list))],
+                    arguments: vec![("a".into(), StarlarkValue::List(list))],
                 },
-                Call {
+                StarlarkCall {
                     line: 5,
                     name: "g".into(),
                     arguments: vec![],

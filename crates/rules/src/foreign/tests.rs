@@ -2,8 +2,8 @@ use super::*;
 use crate::assess::{Assessment, assess};
 use crate::facts::NoFacts;
 use crate::floor::Floor;
-use crate::judge::{Allows, Layer, judge};
-use crate::request::{Action, Place, Request};
+use crate::judge::{LayerAllows, LayerView, judge};
+use crate::request::{RequestPlace, ToolAction, ToolRequest};
 use crate::ruleset::RuleSet;
 
 fn file<'a>(source: &'a str, scope: ForeignScope, text: &'a str) -> ForeignFile<'a> {
@@ -20,13 +20,13 @@ fn user(tool: ForeignTool, text: &str) -> ForeignPolicy {
 
 /// Rules with rank and line, then what stands for more than it was, then what was not carried.
 fn shown(policy: &ForeignPolicy) -> Vec<String> {
-    let entry = |mark: &str, entry: &Entry| {
+    let entry = |mark: &str, entry: &RuleEntry| {
         let line = entry.origin.line.unwrap_or_default();
         let effect = entry.effect.as_str();
         let text = entry.rule.text();
         format!("{mark}{line} {effect} {text} @{}", entry.rank)
     };
-    let dropped = |found: &Dropped| {
+    let dropped = |found: &DroppedRule| {
         let line = found.line.unwrap_or_default();
         let strict = if found.strict { "!" } else { "" };
         format!("-{line} {strict}{}: {}", found.text, found.reason)
@@ -38,7 +38,7 @@ fn shown(policy: &ForeignPolicy) -> Vec<String> {
     lines
 }
 
-fn set(entries: &[Entry]) -> RuleSet {
+fn set(entries: &[RuleEntry]) -> RuleSet {
     let mut rules = RuleSet::default();
     for entry in entries {
         rules.insert(entry.clone());
@@ -55,12 +55,12 @@ fn says_of(policy: &ForeignPolicy, assessed: &Assessment) -> Effect {
     let (ranked, widened) = (set(&policy.entries), set(&policy.widened));
     let allows = policy
         .broken
-        .as_deref()
-        .map_or(Allows::Count, Allows::Suspended);
-    let layer = |rules| Layer {
+        .clone()
+        .map_or(LayerAllows::Count, LayerAllows::Suspended);
+    let layer = |rules| LayerView {
         rules,
         admits: &|_| true,
-        allows,
+        allows: &allows,
     };
     judge(
         assessed,
@@ -71,12 +71,12 @@ fn says_of(policy: &ForeignPolicy, assessed: &Assessment) -> Effect {
 }
 
 fn assessed(command: &str) -> Assessment {
-    let request = Request {
+    let request = ToolRequest {
         tool: "Bash".into(),
-        action: Action::Shell {
+        action: ToolAction::Shell {
             command: command.into(),
         },
-        place: Place {
+        place: RequestPlace {
             cwd: "/p".into(),
             project: "/p".into(),
             home: "/h".into(),
@@ -766,7 +766,7 @@ mod never_wider {
                     format!("{head}\u{0}{tail}"),
                 ] {
                     let policy = user(tool, &changed);
-                    let allows = |entry: &Entry| entry.effect == Effect::Allow;
+                    let allows = |entry: &RuleEntry| entry.effect == Effect::Allow;
                     assert!(!policy.entries.iter().any(allows), "{changed}");
                     drop(import(&[policy]));
                 }

@@ -1,24 +1,24 @@
 //! The arguments of one program, read by the program table: which words are paths and what happens
 //! to them, and which words make the program do something else than a rule for it means.
 
-use super::hazards::{Hazard, HazardKind};
+use super::hazards::{ArgumentHazard, HazardKind};
 use super::program_table::{
-    OperandKind, Operands, OptionClass, OptionStyle, ProgramEntry, find_program,
+    OperandKind, OperandLayout, OptionClass, OptionStyle, ProgramEntry, find_program,
 };
-use super::programs::Touches;
-use super::word::Word;
+use super::programs::FileUse;
+use super::word::ShellWord;
 use crate::glob::TextGlob;
 
 /// What the table says of a command.
 #[derive(Debug, Default)]
-pub(crate) struct Arguments {
+pub(crate) struct ArgumentFacts {
     /// Every path among the words.
     pub(crate) paths: Vec<ArgumentPath>,
     /// Folders in which the program would work instead of its own.
     pub(crate) folders: Vec<String>,
-    pub(crate) walk: Walk,
+    pub(crate) walk: FolderWalk,
     /// The argument because of which a rule with a wildcard does not cover it.
-    pub(crate) hazard: Option<Hazard>,
+    pub(crate) hazard: Option<ArgumentHazard>,
 }
 
 /// A word, or a part of one, that is a path.
@@ -27,14 +27,14 @@ pub(crate) struct ArgumentPath {
     /// Which word it is in.
     pub(crate) word: usize,
     pub(crate) path: String,
-    pub(crate) touches: Touches,
+    pub(crate) touches: FileUse,
     /// Whether it is where the words before it are copied or moved to.
     pub(crate) is_destination: bool,
 }
 
 /// Whether a program walks the folders it is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Walk {
+pub(crate) enum FolderWalk {
     #[default]
     No,
     /// Leaving hidden files out.
@@ -57,7 +57,7 @@ const SELECTS_FILES: [&str; 7] = [
 
 /// Reads the arguments of the program `words[0]`; nothing for a program that is not in the table.
 /// `sources` are the same words with what is known of their expansion.
-pub(crate) fn read_arguments(words: &[String], sources: &[Word]) -> Option<Arguments> {
+pub(crate) fn read_arguments(words: &[String], sources: &[ShellWord]) -> Option<ArgumentFacts> {
     let name = words.first()?;
     let entry = find_program(super::reach::base(name))?;
     let mut reader = ArgumentReader::new(entry, words, sources);
@@ -72,10 +72,10 @@ pub(crate) fn read_arguments(words: &[String], sources: &[Word]) -> Option<Argum
 struct ArgumentReader<'w> {
     entry: &'static ProgramEntry,
     words: &'w [String],
-    sources: &'w [Word],
+    sources: &'w [ShellWord],
     /// Which words are plain.
     operands: Vec<usize>,
-    found: Arguments,
+    found: ArgumentFacts,
     pattern_given: bool,
     shows_hidden: bool,
     only_reads: bool,
@@ -86,13 +86,13 @@ struct ArgumentReader<'w> {
 }
 
 impl<'w> ArgumentReader<'w> {
-    fn new(entry: &'static ProgramEntry, words: &'w [String], sources: &'w [Word]) -> Self {
+    fn new(entry: &'static ProgramEntry, words: &'w [String], sources: &'w [ShellWord]) -> Self {
         Self {
             entry,
             words,
             sources,
             operands: Vec::new(),
-            found: Arguments::default(),
+            found: ArgumentFacts::default(),
             pattern_given: false,
             shows_hidden: false,
             only_reads: false,
@@ -140,7 +140,7 @@ impl<'w> ArgumentReader<'w> {
     fn read_script(&mut self, from: usize) {
         self.script_from = Some(from);
         for at in from..self.words.len() {
-            self.add(at, &self.words[at].clone(), Touches::Unknown);
+            self.add(at, &self.words[at].clone(), FileUse::Unknown);
         }
     }
 
@@ -296,8 +296,8 @@ impl<'w> ArgumentReader<'w> {
 
     fn flag(&mut self, class: OptionClass) {
         match class {
-            OptionClass::Recurse => self.walks(Walk::All),
-            OptionClass::Follow => self.walks(Walk::Follow),
+            OptionClass::Recurse => self.walks(FolderWalk::All),
+            OptionClass::Follow => self.walks(FolderWalk::Follow),
             OptionClass::Hidden => self.shows_hidden = true,
             OptionClass::Reading => self.only_reads = true,
             OptionClass::PatternNone => self.pattern_given = true,
@@ -305,7 +305,7 @@ impl<'w> ArgumentReader<'w> {
         }
     }
 
-    fn walks(&mut self, walk: Walk) {
+    fn walks(&mut self, walk: FolderWalk) {
         self.found.walk = self.found.walk.max(walk);
     }
 
@@ -314,19 +314,19 @@ impl<'w> ArgumentReader<'w> {
             OptionClass::Pattern => self.pattern_given = true,
             OptionClass::PatternFile => {
                 self.pattern_given = true;
-                self.add(word, value, Touches::Reads);
+                self.add(word, value, FileUse::Reads);
             }
             OptionClass::Name if value.contains(['/', '.', '@', '\\']) => {
                 self.dangerous(value);
-                self.add(word, value, Touches::Unknown);
+                self.add(word, value, FileUse::Unknown);
             }
-            OptionClass::Read => self.add(word, value, Touches::Reads),
-            OptionClass::Write => self.add(word, value, Touches::Writes),
+            OptionClass::Read => self.add(word, value, FileUse::Reads),
+            OptionClass::Write => self.add(word, value, FileUse::Writes),
             OptionClass::Folder => {
-                self.add(word, value, Touches::Reads);
+                self.add(word, value, FileUse::Reads);
                 self.found.folders.push(value.to_owned());
             }
-            OptionClass::Run => self.add(word, value, Touches::Unknown),
+            OptionClass::Run => self.add(word, value, FileUse::Unknown),
             _ => {}
         }
         // A wildcard may become several words, and all but the first are plain ones.
@@ -335,7 +335,7 @@ impl<'w> ArgumentReader<'w> {
         }
     }
 
-    fn add(&mut self, word: usize, path: &str, touches: Touches) {
+    fn add(&mut self, word: usize, path: &str, touches: FileUse) {
         self.found.paths.push(ArgumentPath {
             word,
             path: path.to_owned(),
@@ -348,7 +348,7 @@ impl<'w> ArgumentReader<'w> {
     fn dangerous(&mut self, argument: &str) {
         let known = self.found.hazard.as_ref().map(|hazard| hazard.kind);
         if known != Some(HazardKind::Dangerous) {
-            self.found.hazard = Some(Hazard::dangerous(argument));
+            self.found.hazard = Some(ArgumentHazard::dangerous(argument));
         }
     }
 
@@ -358,7 +358,7 @@ impl<'w> ArgumentReader<'w> {
                 hazard.arguments.push(argument.to_owned());
             }
             Some(_) => {}
-            None => self.found.hazard = Some(Hazard::unknown(argument)),
+            None => self.found.hazard = Some(ArgumentHazard::unknown(argument)),
         }
     }
 
@@ -375,18 +375,24 @@ impl<'w> ArgumentReader<'w> {
         }
     }
 
-    fn finish(mut self) -> Arguments {
+    fn finish(mut self) -> ArgumentFacts {
         self.find_danger_words();
         if !self.entry.needed_options.is_empty() && !self.says_what_to_do {
-            self.found.hazard.get_or_insert_with(Hazard::undirected);
+            self.found
+                .hazard
+                .get_or_insert_with(ArgumentHazard::undirected);
         }
         if self.entry.walks {
             let hidden = self.shows_hidden || !self.entry.skips_hidden;
-            self.walks(if hidden { Walk::All } else { Walk::Visible });
+            self.walks(if hidden {
+                FolderWalk::All
+            } else {
+                FolderWalk::Visible
+            });
         }
-        let any = Operands {
+        let any = OperandLayout {
             repeated: Some(OperandKind::Any),
-            ..Operands::default()
+            ..OperandLayout::default()
         };
         let operands = self.entry.operands.as_ref().unwrap_or(&any);
         let plain = std::mem::take(&mut self.operands);
@@ -414,17 +420,17 @@ impl<'w> ArgumentReader<'w> {
             // `ln TARGET` makes a link of the same name where it runs.
             let text = self.words[*word].clone();
             let name = super::reach::base(text.trim_end_matches('/'));
-            self.add(*word, &format!("./{name}"), Touches::Writes);
+            self.add(*word, &format!("./{name}"), FileUse::Writes);
         }
-        if self.found.walk != Walk::No && plain.len() <= self.pattern_words(operands) {
+        if self.found.walk != FolderWalk::No && plain.len() <= self.pattern_words(operands) {
             // Without a folder it walks the one it is in.
-            self.add(0, ".", Touches::Reads);
+            self.add(0, ".", FileUse::Reads);
         }
         self.found
     }
 
     /// How many plain words come before the first that is a path.
-    fn pattern_words(&self, operands: &Operands) -> usize {
+    fn pattern_words(&self, operands: &OperandLayout) -> usize {
         let is_path = |kind: &OperandKind| *kind > OperandKind::Pattern;
         let words = operands.first.iter().take_while(|kind| !is_path(kind));
         let given = words.filter(|kind| !(self.pattern_given && **kind == OperandKind::Pattern));
@@ -432,7 +438,7 @@ impl<'w> ArgumentReader<'w> {
     }
 
     /// Wildcards may stand for several words, so that the position of the others is not certain.
-    fn kinds(&self, operands: &Operands, plain: &[usize]) -> Vec<Option<OperandKind>> {
+    fn kinds(&self, operands: &OperandLayout, plain: &[usize]) -> Vec<Option<OperandKind>> {
         let is_glob = |word: &usize| self.sources.get(*word).is_some_and(|source| source.glob);
         let kinds = operands.kinds(plain.len(), self.pattern_given);
         let last_is_certain = operands.first.is_empty()
@@ -456,20 +462,20 @@ impl<'w> ArgumentReader<'w> {
             && kind.is_none_or(|kind| kind >= OperandKind::Read)
         {
             // `dd if=PATH` and the like.
-            self.add(word, value, Touches::Unknown);
+            self.add(word, value, FileUse::Unknown);
         }
         match kind {
             Some(OperandKind::NoPath | OperandKind::Pattern) => {}
-            Some(OperandKind::Read) => self.add(word, text, Touches::Reads),
-            Some(OperandKind::Any) => self.add(word, text, Touches::Unknown),
-            Some(OperandKind::Write) => self.add(word, text, Touches::Writes),
+            Some(OperandKind::Read) => self.add(word, text, FileUse::Reads),
+            Some(OperandKind::Any) => self.add(word, text, FileUse::Unknown),
+            Some(OperandKind::Write) => self.add(word, text, FileUse::Writes),
             Some(OperandKind::Danger) => {
                 self.dangerous(text);
-                self.add(word, text, Touches::Writes);
+                self.add(word, text, FileUse::Writes);
             }
             None => {
                 self.unknown(text);
-                self.add(word, text, Touches::Unknown);
+                self.add(word, text, FileUse::Unknown);
             }
         }
     }
@@ -481,8 +487,8 @@ mod tests {
     use super::*;
 
     /// The paths of a command with what happens to them, and whether it is dangerous.
-    fn read(command: &str) -> (Vec<(String, Touches)>, bool) {
-        let sources: Vec<Word> = command.split(' ').map(dequote).collect();
+    fn read(command: &str) -> (Vec<(String, FileUse)>, bool) {
+        let sources: Vec<ShellWord> = command.split(' ').map(dequote).collect();
         let words: Vec<String> = sources.iter().map(|word| word.text.clone()).collect();
         let found = read_arguments(&words, &sources).unwrap();
         let paths = found.paths.into_iter();
@@ -490,7 +496,7 @@ mod tests {
         (paths, found.hazard.is_some())
     }
 
-    fn paths(list: &[(&str, Touches)]) -> Vec<(String, Touches)> {
+    fn paths(list: &[(&str, FileUse)]) -> Vec<(String, FileUse)> {
         let owned = list
             .iter()
             .map(|(path, touches)| ((*path).to_owned(), *touches));
@@ -499,7 +505,7 @@ mod tests {
 
     #[test]
     fn a_pattern_is_told_from_a_file_wherever_it_is_given() {
-        use Touches::Reads;
+        use FileUse::Reads;
         for command in [
             "grep x f",
             "grep -e x f",
@@ -545,7 +551,7 @@ mod tests {
 
     #[test]
     fn the_last_word_of_a_copy_is_written() {
-        use Touches::{Reads, Writes};
+        use FileUse::{Reads, Writes};
         let expected = paths(&[("a", Reads), ("b", Reads), ("d", Writes)]);
         assert_eq!(read("cp a b d"), (expected, false));
         assert_eq!(read("cp a* d").0, paths(&[("a*", Reads), ("d", Writes)]));
@@ -555,7 +561,7 @@ mod tests {
 
     #[test]
     fn without_a_folder_a_walk_begins_where_it_is() {
-        use Touches::Reads;
+        use FileUse::Reads;
         assert_eq!(read("grep -r x").0, paths(&[(".", Reads)]));
         assert_eq!(read("grep -r x src").0, paths(&[("src", Reads)]));
         assert_eq!(read("find").0, paths(&[(".", Reads)]));

@@ -1,13 +1,13 @@
 //! One simple command, seen twice: as little as an allow may assume, and as much as a deny must.
 
-use super::hazards::{self, Hazard};
+use super::hazards::{self, ArgumentHazard};
 use super::programs::{
     TRANSPARENT, changes_the_shell, has_no_options_that_matter, is_safe_variable, is_shell,
     launcher_words, runner, unpacks,
 };
-use super::reach::{DenyForm, Reach, Touched, base};
-use super::script::Simple;
-use super::word::Word;
+use super::reach::{DenyForm, PathArgument, ReachBudget, base};
+use super::script::ScriptCommand;
+use super::word::ShellWord;
 
 /// The words of a command as an allow may match them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,34 +19,34 @@ pub(crate) struct AllowForm {
 
 /// What is known of one simple command.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct CommandFacts {
     pub(crate) allow: Vec<AllowForm>,
     pub(crate) deny: Vec<DenyForm>,
     pub(crate) doubt: Option<String>,
     /// A dangerous argument, which only a rule for exactly this command covers.
-    pub(crate) hazard: Option<Hazard>,
+    pub(crate) hazard: Option<ArgumentHazard>,
     /// Words that may be paths.
-    pub(crate) touched: Vec<Touched>,
+    pub(crate) touched: Vec<PathArgument>,
     /// Whether it puts files in place that somebody else named: an archive, a branch.
     pub(crate) unpacks: bool,
     /// The change of directory it is, if it is one.
-    pub(crate) moves: Option<Move>,
+    pub(crate) moves: Option<DirectoryChange>,
     /// The program that would run, wrappers taken off.
     pub(crate) program: String,
 }
 
 /// A change of directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Move {
+pub(crate) enum DirectoryChange {
     To(String),
     Somewhere,
 }
 
 /// Looks at a simple command.
-pub(crate) fn look(simple: &Simple, reach: &mut Reach) -> Facts {
-    let mut facts = Facts {
+pub(crate) fn examine(simple: &ScriptCommand, reach: &mut ReachBudget) -> CommandFacts {
+    let mut facts = CommandFacts {
         doubt: doubt_of_words(simple),
-        ..Facts::default()
+        ..CommandFacts::default()
     };
     let words: Vec<String> = simple.words.iter().map(|word| word.text.clone()).collect();
     (facts.deny, facts.touched) = reach.of(simple);
@@ -64,13 +64,13 @@ pub(crate) fn look(simple: &Simple, reach: &mut Reach) -> Facts {
     let in_shell = |word: &String| matches!(word.as_str(), "command" | "time" | "--" | "-p");
     if facts.moves.is_some() && !words[..start].iter().all(in_shell) {
         // Other wrappers run a program of that name, which moves nobody.
-        facts.moves = Some(Move::Somewhere);
+        facts.moves = Some(DirectoryChange::Somewhere);
     }
     facts.allow = allow_forms(&words, &inner, start);
     facts
 }
 
-fn doubt_of_words(simple: &Simple) -> Option<String> {
+fn doubt_of_words(simple: &ScriptCommand) -> Option<String> {
     if simple.words.is_empty() {
         return Some("it sets variables or opens files without a command".to_owned());
     }
@@ -98,7 +98,7 @@ fn is_safe_assignment(name: &str, value: Option<&str>) -> bool {
 }
 
 /// Takes transparent wrappers off. Gives the words that are left and where they begin.
-fn unwrap(words: &[String], facts: &mut Facts) -> (Vec<String>, usize) {
+fn unwrap(words: &[String], facts: &mut CommandFacts) -> (Vec<String>, usize) {
     let mut start = 0;
     loop {
         let rest = &words[start..];
@@ -109,9 +109,9 @@ fn unwrap(words: &[String], facts: &mut Facts) -> (Vec<String>, usize) {
             return (rest.to_vec(), start);
         };
         match wrapped(name, &rest[1..]) {
-            Wrapped::At(offset) if start + 1 + offset < words.len() => start += 1 + offset,
-            Wrapped::Plain => return (rest.to_vec(), start),
-            Wrapped::At(_) | Wrapped::Unclear => {
+            InnerCommand::At(offset) if start + 1 + offset < words.len() => start += 1 + offset,
+            InnerCommand::Plain => return (rest.to_vec(), start),
+            InnerCommand::At(_) | InnerCommand::Unclear => {
                 facts
                     .doubt
                     .get_or_insert(format!("what `{name}` runs is not clear"));
@@ -121,7 +121,7 @@ fn unwrap(words: &[String], facts: &mut Facts) -> (Vec<String>, usize) {
     }
 }
 
-enum Wrapped {
+enum InnerCommand {
     /// The program begins so many words later.
     At(usize),
     /// It runs nothing.
@@ -129,23 +129,23 @@ enum Wrapped {
     Unclear,
 }
 
-fn wrapped(name: &str, rest: &[String]) -> Wrapped {
+fn wrapped(name: &str, rest: &[String]) -> InnerCommand {
     let first = rest.first().map_or("", String::as_str);
     match name {
-        "nohup" | "command" | "time" if first == "--" => Wrapped::At(1),
+        "nohup" | "command" | "time" if first == "--" => InnerCommand::At(1),
         "command" if first.starts_with('-') => {
             if matches!(first, "-v" | "-V") {
-                Wrapped::Plain
+                InnerCommand::Plain
             } else {
-                Wrapped::Unclear
+                InnerCommand::Unclear
             }
         }
-        "time" if first == "-p" => Wrapped::At(1),
+        "time" if first == "-p" => InnerCommand::At(1),
         "nohup" | "command" | "time" => {
             if first.starts_with('-') {
-                Wrapped::Unclear
+                InnerCommand::Unclear
             } else {
-                Wrapped::At(0)
+                InnerCommand::At(0)
             }
         }
         "nice" => options(rest, &["-n", "--adjustment"], 0),
@@ -159,7 +159,7 @@ fn wrapped(name: &str, rest: &[String]) -> Wrapped {
 }
 
 /// Skips options that are known and `plain` words after them.
-fn options(rest: &[String], valued: &[&str], plain: usize) -> Wrapped {
+fn options(rest: &[String], valued: &[&str], plain: usize) -> InnerCommand {
     let mut at = 0;
     while let Some(word) = rest.get(at).filter(|word| word.starts_with('-')) {
         let attached = |own: &&str| {
@@ -177,18 +177,18 @@ fn options(rest: &[String], valued: &[&str], plain: usize) -> Wrapped {
         } else if valued.iter().any(attached) || (number && plain == 0) || (flag && plain == 1) {
             at += 1;
         } else {
-            return Wrapped::Unclear;
+            return InnerCommand::Unclear;
         }
     }
     let duration = |word: &String| word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     if plain == 1 && !rest.get(at).is_some_and(duration) {
-        return Wrapped::Unclear;
+        return InnerCommand::Unclear;
     }
-    Wrapped::At(at + plain)
+    InnerCommand::At(at + plain)
 }
 
 /// What about the program itself cannot be allowed by a rule.
-fn judge_program(words: &[String], sources: &[Word], facts: &mut Facts) {
+fn judge_program(words: &[String], sources: &[ShellWord], facts: &mut CommandFacts) {
     let Some(name) = words.first() else { return };
     if name == "cd" || name == "pushd" {
         facts.moves = Some(destination(words, sources));
@@ -205,8 +205,8 @@ fn judge_program(words: &[String], sources: &[Word], facts: &mut Facts) {
 }
 
 /// A wildcard at the beginning of a word can turn into an option.
-fn stray_wildcard(name: &str, sources: &[Word]) -> Option<String> {
-    let stray = |word: &&Word| word.glob && word.text.starts_with(['*', '?', '[']);
+fn stray_wildcard(name: &str, sources: &[ShellWord]) -> Option<String> {
+    let stray = |word: &&ShellWord| word.glob && word.text.starts_with(['*', '?', '[']);
     if has_no_options_that_matter(name) {
         return None;
     }
@@ -215,7 +215,7 @@ fn stray_wildcard(name: &str, sources: &[Word]) -> Option<String> {
 }
 
 /// Where `cd` goes.
-fn destination(words: &[String], sources: &[Word]) -> Move {
+fn destination(words: &[String], sources: &[ShellWord]) -> DirectoryChange {
     let mut at = 1;
     while matches!(words.get(at).map(String::as_str), Some("--" | "-L" | "-P")) {
         at += 1;
@@ -223,17 +223,17 @@ fn destination(words: &[String], sources: &[Word]) -> Move {
     let certain = |at: usize| sources.get(at).is_some_and(|word| word.literal().is_some());
     match words.get(at) {
         // Without a word `pushd` goes back to where it was before.
-        None if words.first().is_some_and(|name| name == "pushd") => Move::Somewhere,
-        None => Move::To("~".to_owned()),
+        None if words.first().is_some_and(|name| name == "pushd") => DirectoryChange::Somewhere,
+        None => DirectoryChange::To("~".to_owned()),
         Some(path) if certain(at) && !path.starts_with(['-', '+']) && at + 1 == words.len() => {
             let quoted_tilde = path.starts_with('~') && !sources[at].tilde;
-            Move::To(if quoted_tilde {
+            DirectoryChange::To(if quoted_tilde {
                 format!("./{path}")
             } else {
                 path.clone()
             })
         }
-        Some(_) => Move::Somewhere,
+        Some(_) => DirectoryChange::Somewhere,
     }
 }
 

@@ -5,12 +5,12 @@
 use super::arguments::read_arguments;
 use super::programs::launcher_words;
 use super::reach::base;
-use super::word::Word;
+use super::word::ShellWord;
 use super::{awk, sed};
 
 /// Arguments because of which a rule with a wildcard does not cover a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hazard {
+pub(crate) struct ArgumentHazard {
     /// One that is dangerous, or all of those that are not known.
     pub(crate) arguments: Vec<String>,
     pub(crate) kind: HazardKind,
@@ -26,7 +26,7 @@ pub(crate) enum HazardKind {
     Unknown,
 }
 
-impl Hazard {
+impl ArgumentHazard {
     pub(crate) fn dangerous(argument: &str) -> Self {
         Self {
             arguments: vec![argument.to_owned()],
@@ -66,7 +66,7 @@ impl Hazard {
 }
 
 /// The argument because of which a rule with a wildcard does not cover the command, if there is one.
-pub(crate) fn find(words: &[String], sources: &[Word]) -> Option<Hazard> {
+pub(crate) fn find(words: &[String], sources: &[ShellWord]) -> Option<ArgumentHazard> {
     let (name, arguments) = words.split_first()?;
     if let Some(at) = launched_at(words) {
         // A rule must name everything before the program that is launched, which is judged as itself.
@@ -82,7 +82,7 @@ pub(crate) fn find(words: &[String], sources: &[Word]) -> Option<Hazard> {
         _ => None,
     };
     argument
-        .map(|argument| Hazard::dangerous(&argument))
+        .map(|argument| ArgumentHazard::dangerous(&argument))
         .or_else(|| read_arguments(words, sources)?.hazard)
 }
 

@@ -131,7 +131,7 @@ pub(crate) enum OptionStyle {
 
 /// The plain words of a program, in order: some fixed, then one kind that repeats, then some fixed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Operands {
+pub(crate) struct OperandLayout {
     pub(crate) first: Vec<OperandKind>,
     pub(crate) repeated: Option<OperandKind>,
     pub(crate) last: Vec<OperandKind>,
@@ -145,7 +145,7 @@ pub(crate) struct Operands {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProgramEntry {
     /// Absent where the table does not say: then any word may be a path.
-    pub(crate) operands: Option<Operands>,
+    pub(crate) operands: Option<OperandLayout>,
     options: HashMap<String, OptionClass>,
     /// Those of its own block.
     own_options: HashSet<String>,
@@ -299,7 +299,7 @@ impl ProgramEntry {
     fn read_line(&mut self, word: &str, rest: &str) -> Option<()> {
         let words = || rest.split_whitespace();
         match word {
-            "operands" => self.operands = Some(Operands::parse(rest)?),
+            "operands" => self.operands = Some(OperandLayout::parse(rest)?),
             "walks" => self.walks = true,
             "skips-hidden" => self.skips_hidden = true,
             "script" => self.passes_rest = true,
@@ -331,7 +331,7 @@ impl ProgramEntry {
     }
 }
 
-impl Operands {
+impl OperandLayout {
     fn parse(text: &str) -> Option<Self> {
         let mut operands = Self::default();
         for word in text.split_whitespace() {
@@ -422,7 +422,8 @@ mod tests {
     #[test]
     fn plain_words_are_told_apart_by_position() {
         use OperandKind::{Pattern, Read, Write};
-        let kinds = |text: &str, count, given| Operands::parse(text).unwrap().kinds(count, given);
+        let kinds =
+            |text: &str, count, given| OperandLayout::parse(text).unwrap().kinds(count, given);
         assert_eq!(
             kinds("pattern read...", 3, false),
             [Some(Pattern), Some(Read), Some(Read)]

@@ -336,7 +336,7 @@ pub(crate) fn changes_the_shell(name: &str) -> bool {
 
 /// What a program does to the files its arguments name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Touches {
+pub(crate) enum FileUse {
     Nothing,
     /// A shell reads the names that a wildcard fits.
     Lists,
@@ -347,14 +347,14 @@ pub(crate) enum Touches {
 }
 
 /// What git does to the files its arguments name.
-pub(crate) fn git_touches(words: &[String]) -> Touches {
+pub(crate) fn git_touches(words: &[String]) -> FileUse {
     let sub = words.iter().skip(1).find(|word| !word.starts_with('-'));
     match sub.map(String::as_str) {
         Some(
             "status" | "diff" | "log" | "show" | "branch" | "add" | "commit" | "rev-parse"
             | "ls-files" | "blame" | "grep" | "tag" | "remote" | "describe" | "fetch",
-        ) => Touches::Reads,
-        _ => Touches::Unknown,
+        ) => FileUse::Reads,
+        _ => FileUse::Unknown,
     }
 }
 

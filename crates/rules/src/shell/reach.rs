@@ -7,14 +7,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::arguments::{Arguments, Walk, read_arguments};
-use super::first;
+use super::arguments::{ArgumentFacts, FolderWalk, read_arguments};
 use super::programs::{
-    TRANSPARENT, Touches, edits_in_place, git_touches, is_container_launcher, is_shell,
+    FileUse, TRANSPARENT, edits_in_place, git_touches, is_container_launcher, is_shell,
     launcher_words, makes_links, runner,
 };
-use super::script::{RedirectKind, Simple};
-use super::word::Word;
+use super::script::{RedirectKind, ScriptCommand};
+use super::tree_sitter_script;
+use super::word::ShellWord;
 
 /// Deeper nesting of text in text is not read.
 const DEPTH_MAX: usize = 8;
@@ -23,14 +23,14 @@ const PROGRAMS_MAX: usize = 16;
 
 /// The words of one command, and their text.
 #[derive(Debug)]
-struct Words {
+struct CommandWords {
     all: Vec<String>,
     text: String,
     /// Where each word begins in the text.
     at: Vec<usize>,
 }
 
-impl Words {
+impl CommandWords {
     fn new(all: Vec<String>) -> Self {
         let mut text = String::with_capacity(all.iter().map(|word| word.len() + 1).sum());
         let mut at = Vec::with_capacity(all.len());
@@ -48,7 +48,7 @@ impl Words {
 /// A command, or one that it would run, as a deny matches it.
 #[derive(Clone, Debug)]
 pub(crate) struct DenyForm {
-    words: Arc<Words>,
+    words: Arc<CommandWords>,
     head: usize,
 }
 
@@ -81,12 +81,12 @@ impl DenyForm {
 
 /// A word that may be a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Touched {
+pub(crate) struct PathArgument {
     pub(crate) path: String,
     pub(crate) glob: bool,
-    pub(crate) touches: Touches,
+    pub(crate) touches: FileUse,
     /// Whether it is a folder that is walked.
-    pub(crate) walk: Walk,
+    pub(crate) walk: FolderWalk,
     /// Folders that it may be counted from instead of the working directory.
     pub(crate) folders: Vec<String>,
     /// A folder whose names are written below it, and whether it has wildcards.
@@ -95,13 +95,13 @@ pub(crate) struct Touched {
     pub(crate) may_become_link: bool,
 }
 
-impl Touched {
-    fn new(path: &str, glob: bool, touches: Touches) -> Self {
+impl PathArgument {
+    fn new(path: &str, glob: bool, touches: FileUse) -> Self {
         Self {
             path: path.to_owned(),
             glob,
             touches,
-            walk: Walk::No,
+            walk: FolderWalk::No,
             folders: Vec::new(),
             copied_from: None,
             may_become_link: false,
@@ -115,14 +115,14 @@ pub(crate) fn base(word: &str) -> &str {
 }
 
 /// How much may still be read, for one whole text.
-pub(crate) struct Reach {
+pub(crate) struct ReachBudget {
     bytes: usize,
     depth: usize,
     /// Whether a limit was reached, so that words must be taken for programs.
     pub(crate) is_exhausted: bool,
 }
 
-impl Reach {
+impl ReachBudget {
     /// For a text of this length.
     pub(crate) fn new(bytes: usize) -> Self {
         Self {
@@ -144,10 +144,10 @@ impl Reach {
     }
 
     /// What a simple command reaches.
-    pub(crate) fn of(&mut self, simple: &Simple) -> (Vec<DenyForm>, Vec<Touched>) {
-        let mut found = Found::default();
+    pub(crate) fn of(&mut self, simple: &ScriptCommand) -> (Vec<DenyForm>, Vec<PathArgument>) {
+        let mut found = ReachedCommands::default();
         self.command(&simple.words, &mut found);
-        let fed = |word: &Word| is_shell(base(&word.text));
+        let fed = |word: &ShellWord| is_shell(base(&word.text));
         for redirect in &simple.redirects {
             if redirect.kind == RedirectKind::Text && simple.words.iter().any(fed) {
                 self.script(&redirect.target.text, &mut found);
@@ -156,9 +156,9 @@ impl Reach {
         (found.forms, found.touched)
     }
 
-    fn command(&mut self, words: &[Word], found: &mut Found) {
+    fn command(&mut self, words: &[ShellWord], found: &mut ReachedCommands) {
         let all: Vec<String> = words.iter().map(|word| word.text.clone()).collect();
-        let list = Arc::new(Words::new(all));
+        let list = Arc::new(CommandWords::new(all));
         let mut seen = vec![false; list.all.len()];
         let mut todo = vec![0];
         let mut programs = 0;
@@ -189,14 +189,14 @@ impl Reach {
     }
 
     /// Programs that put their words together and read them as a script.
-    fn joined_script(&mut self, words: &[String], found: &mut Found) {
+    fn joined_script(&mut self, words: &[String], found: &mut ReachedCommands) {
         if matches!(base(&words[0]), "eval" | "trap" | "watch" | "ssh") && !self.is_exhausted {
             self.script(&words[1..].join(" "), found);
         }
     }
 
     /// Words that a shell would read as a script.
-    fn scripts(&mut self, words: &[String], found: &mut Found) {
+    fn scripts(&mut self, words: &[String], found: &mut ReachedCommands) {
         let in_shell = words.iter().any(|word| is_shell(base(word)));
         let odd = [' ', ';', '|', '&', '\n', '$', '`', '('];
         for word in &words[1..] {
@@ -212,12 +212,12 @@ impl Reach {
         }
     }
 
-    fn script(&mut self, text: &str, found: &mut Found) {
+    fn script(&mut self, text: &str, found: &mut ReachedCommands) {
         if !self.spend(text) {
             return;
         }
         self.depth += 1;
-        for simple in first::read(text).simples() {
+        for simple in tree_sitter_script::read(text).simples() {
             self.command(&simple.words, found);
             for redirect in &simple.redirects {
                 let target = &redirect.target;
@@ -240,7 +240,7 @@ pub(crate) fn every_word(text: &str) -> Vec<DenyForm> {
         split_words(&bare).map(str::to_owned).collect::<Vec<_>>()
     };
     let count = all.len();
-    let words = Arc::new(Words::new(all));
+    let words = Arc::new(CommandWords::new(all));
     let form = |head| DenyForm {
         words: words.clone(),
         head,
@@ -342,38 +342,42 @@ fn candidates(words: &[String], mut at: usize, mut plain: usize) -> Vec<usize> {
 
 /// What was found so far.
 #[derive(Default)]
-struct Found {
+struct ReachedCommands {
     forms: Vec<DenyForm>,
-    touched: Vec<Touched>,
-    known: HashSet<Touched>,
+    touched: Vec<PathArgument>,
+    known: HashSet<PathArgument>,
 }
 
-impl Found {
-    fn touch(&mut self, source: &Word, path: &str, touches: Touches) {
-        self.push(Touched::new(&spelled(source, path), source.glob, touches));
+impl ReachedCommands {
+    fn touch(&mut self, source: &ShellWord, path: &str, touches: FileUse) {
+        self.push(PathArgument::new(
+            &spelled(source, path),
+            source.glob,
+            touches,
+        ));
     }
 
-    fn push(&mut self, touched: Touched) {
-        if touched.touches != Touches::Nothing && self.known.insert(touched.clone()) {
+    fn push(&mut self, touched: PathArgument) {
+        if touched.touches != FileUse::Nothing && self.known.insert(touched.clone()) {
             self.touched.push(touched);
         }
     }
 
     /// Every word that may be a path, with what the program would do to it.
-    fn paths(&mut self, words: &[String], sources: &[Word]) {
+    fn paths(&mut self, words: &[String], sources: &[ShellWord]) {
         let name = base(&words[0]);
         if name == "git" {
             self.searched_by_git(words);
             return self.every_path(words, sources, git_touches(words));
         }
         let Some(arguments) = read_arguments(words, sources) else {
-            return self.every_path(words, sources, Touches::Unknown);
+            return self.every_path(words, sources, FileUse::Unknown);
         };
         self.known_paths(words, sources, &arguments);
         self.wildcards(sources, &arguments);
         if arguments.hazard.is_some() || sources.iter().any(|source| source.dynamic) {
             // What is not understood may use any of its words as a path.
-            self.every_path(words, sources, Touches::Unknown);
+            self.every_path(words, sources, FileUse::Unknown);
         }
     }
 
@@ -388,26 +392,26 @@ impl Found {
             folders.push(".");
         }
         for folder in folders {
-            let mut touched = Touched::new(folder, false, Touches::Reads);
-            touched.walk = Walk::All;
+            let mut touched = PathArgument::new(folder, false, FileUse::Reads);
+            touched.walk = FolderWalk::All;
             self.push(touched);
         }
     }
 
-    fn every_path(&mut self, words: &[String], sources: &[Word], touches: Touches) {
+    fn every_path(&mut self, words: &[String], sources: &[ShellWord], touches: FileUse) {
         let is_git = base(&words[0]) == "git";
         for (word, source) in words.iter().zip(sources).skip(1) {
-            for path in paths_in(word, is_git || touches == Touches::Unknown) {
+            for path in paths_in(word, is_git || touches == FileUse::Unknown) {
                 // Git expands wildcards itself, quoted or not, and `HEAD:path` names a file.
                 let glob = source.glob || is_git && path.contains(['*', '?', '[']);
-                let mut touched = Touched::new(&spelled(source, path), glob, touches);
+                let mut touched = PathArgument::new(&spelled(source, path), glob, touches);
                 touched.may_become_link = makes_links(base(&words[0]), words);
                 self.push(touched);
             }
         }
     }
 
-    fn known_paths(&mut self, words: &[String], sources: &[Word], arguments: &Arguments) {
+    fn known_paths(&mut self, words: &[String], sources: &[ShellWord], arguments: &ArgumentFacts) {
         let in_place = edits_in_place(base(&words[0]), words);
         let links = makes_links(base(&words[0]), words);
         let destination = arguments.paths.iter().find(|path| path.is_destination);
@@ -415,21 +419,21 @@ impl Found {
             let source = &sources[path.word];
             // Some programs expand wildcards themselves, quoted or not.
             let glob = source.glob || path.path.contains(['*', '?', '[']);
-            let mut touched = Touched::new(&spelled(source, &path.path), glob, path.touches);
-            if in_place && touched.touches == Touches::Reads {
-                touched.touches = Touches::Writes;
+            let mut touched = PathArgument::new(&spelled(source, &path.path), glob, path.touches);
+            if in_place && touched.touches == FileUse::Reads {
+                touched.touches = FileUse::Writes;
             }
             touched.folders.clone_from(&arguments.folders);
             if !path.is_destination {
                 touched.walk = arguments.walk;
                 if base(&words[0]) == "mv" {
-                    touched.walk = touched.walk.max(Walk::All);
+                    touched.walk = touched.walk.max(FolderWalk::All);
                 }
             }
-            touched.may_become_link = links && touched.touches != Touches::Reads;
+            touched.may_become_link = links && touched.touches != FileUse::Reads;
             if let Some(to) = destination.filter(|to| to.word != path.word) {
                 let to = (spelled(&sources[to.word], &to.path), sources[to.word].glob);
-                let is_deep = arguments.walk != Walk::No || base(&words[0]) == "mv";
+                let is_deep = arguments.walk != FolderWalk::No || base(&words[0]) == "mv";
                 self.copied(&touched, &to.0, to.1, is_deep);
             }
             self.push(touched);
@@ -437,21 +441,21 @@ impl Found {
     }
 
     /// What is copied or moved into a folder keeps its name there.
-    fn copied(&mut self, from: &Touched, to: &str, to_is_glob: bool, is_deep: bool) {
+    fn copied(&mut self, from: &PathArgument, to: &str, to_is_glob: bool, is_deep: bool) {
         let name = base(from.path.trim_end_matches('/'));
         let folder = escaped_unless(to, to_is_glob || !from.glob);
         let name = escaped_unless(name, from.glob || !to_is_glob);
-        let into = Touched {
+        let into = PathArgument {
             path: format!("{folder}/{name}"),
             glob: from.glob || to_is_glob,
-            touches: Touches::Writes,
-            walk: Walk::No,
+            touches: FileUse::Writes,
+            walk: FolderWalk::No,
             may_become_link: is_deep,
             ..from.clone()
         };
         if is_deep {
             // A folder is written with all that is below it.
-            self.push(Touched {
+            self.push(PathArgument {
                 path: to.to_owned(),
                 glob: to_is_glob,
                 copied_from: Some((from.path.clone(), from.glob)),
@@ -462,17 +466,17 @@ impl Found {
     }
 
     /// A wildcard shows the names of a folder, whatever the program does with them.
-    fn wildcards(&mut self, sources: &[Word], arguments: &Arguments) {
+    fn wildcards(&mut self, sources: &[ShellWord], arguments: &ArgumentFacts) {
         for (at, source) in sources.iter().enumerate().skip(1) {
             if source.glob && !arguments.paths.iter().any(|path| path.word == at) {
-                self.touch(source, &source.text.clone(), Touches::Lists);
+                self.touch(source, &source.text.clone(), FileUse::Lists);
             }
         }
     }
 }
 
 /// A quoted `~` at the beginning is a name; behind `=` or `:` programs expand it themselves.
-fn spelled(source: &Word, path: &str) -> String {
+fn spelled(source: &ShellWord, path: &str) -> String {
     let is_name = path.starts_with('~') && path == source.text && !source.tilde && !source.dynamic;
     if is_name {
         format!("./{path}")
@@ -494,15 +498,15 @@ fn escaped_unless(text: &str, is_pattern: bool) -> String {
 }
 
 /// The file of a redirection.
-pub(crate) fn redirected(kind: RedirectKind, target: &Word) -> Touched {
-    Touched::new(&target.text, target.glob, of_redirect(kind))
+pub(crate) fn redirected(kind: RedirectKind, target: &ShellWord) -> PathArgument {
+    PathArgument::new(&target.text, target.glob, of_redirect(kind))
 }
 
-fn of_redirect(kind: RedirectKind) -> Touches {
+fn of_redirect(kind: RedirectKind) -> FileUse {
     match kind {
-        RedirectKind::Read => Touches::Reads,
-        RedirectKind::Write | RedirectKind::ReadWrite => Touches::Writes,
-        RedirectKind::Text | RedirectKind::Free => Touches::Nothing,
+        RedirectKind::Read => FileUse::Reads,
+        RedirectKind::Write | RedirectKind::ReadWrite => FileUse::Writes,
+        RedirectKind::Text | RedirectKind::Free => FileUse::Nothing,
     }
 }
 

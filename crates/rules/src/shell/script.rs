@@ -1,28 +1,28 @@
 //! Scripts: what a piece of bash would run, in the order it is written.
 
-use super::word::Word;
+use super::word::ShellWord;
 
 /// One simple command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Simple {
-    pub(crate) assigns: Vec<Assign>,
-    pub(crate) words: Vec<Word>,
-    pub(crate) redirects: Vec<Redirect>,
+pub(crate) struct ScriptCommand {
+    pub(crate) assigns: Vec<ScriptAssignment>,
+    pub(crate) words: Vec<ShellWord>,
+    pub(crate) redirects: Vec<ScriptRedirect>,
 }
 
 /// `NAME=value` before a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Assign {
+pub(crate) struct ScriptAssignment {
     pub(crate) name: String,
-    pub(crate) value: Word,
+    pub(crate) value: ShellWord,
 }
 
 /// A redirection that touches a file, or hands in text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Redirect {
+pub(crate) struct ScriptRedirect {
     pub(crate) kind: RedirectKind,
     /// The file; for a heredoc its text.
-    pub(crate) target: Word,
+    pub(crate) target: ShellWord,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +38,10 @@ pub(crate) enum RedirectKind {
 
 /// A piece of a script in source order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Item {
-    Simple(Simple),
+pub(crate) enum ScriptItem {
+    Simple(ScriptCommand),
     /// A redirection of a whole group.
-    Redirect(Redirect),
+    Redirect(ScriptRedirect),
     And,
     Or,
     /// `;`, a line's end, or `&`.
@@ -55,15 +55,15 @@ pub(crate) enum Item {
 
 /// What a parser found.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Script {
-    pub(crate) items: Vec<Item>,
+pub(crate) struct ParsedScript {
+    pub(crate) items: Vec<ScriptItem>,
     /// Why it cannot be read with certainty, if it cannot.
     pub(crate) doubt: Option<String>,
     /// Whether a limit was reached before its end.
     pub(crate) is_cut: bool,
 }
 
-impl Script {
+impl ParsedScript {
     /// Nothing was read.
     pub(crate) fn cut() -> Self {
         Self {
@@ -76,9 +76,9 @@ impl Script {
         self.doubt.get_or_insert_with(|| reason.into());
     }
 
-    pub(crate) fn simples(&self) -> impl Iterator<Item = &Simple> {
+    pub(crate) fn simples(&self) -> impl Iterator<Item = &ScriptCommand> {
         self.items.iter().filter_map(|item| match item {
-            Item::Simple(simple) => Some(simple),
+            ScriptItem::Simple(simple) => Some(simple),
             _ => None,
         })
     }
@@ -97,13 +97,13 @@ impl Script {
     }
 }
 
-fn has_words(item: &Item) -> bool {
-    matches!(item, Item::Simple(_) | Item::Redirect(_))
+fn has_words(item: &ScriptItem) -> bool {
+    matches!(item, ScriptItem::Simple(_) | ScriptItem::Redirect(_))
 }
 
-fn same(one: &Item, other: &Item) -> bool {
+fn same(one: &ScriptItem, other: &ScriptItem) -> bool {
     match (one, other) {
-        (Item::Simple(one), Item::Simple(other)) => {
+        (ScriptItem::Simple(one), ScriptItem::Simple(other)) => {
             one.words == other.words
                 && one.assigns == other.assigns
                 && one.redirects.len() == other.redirects.len()
@@ -113,14 +113,14 @@ fn same(one: &Item, other: &Item) -> bool {
                     .zip(&other.redirects)
                     .all(|(one, other)| same_redirect(one, other))
         }
-        (Item::Redirect(one), Item::Redirect(other)) => same_redirect(one, other),
+        (ScriptItem::Redirect(one), ScriptItem::Redirect(other)) => same_redirect(one, other),
         _ => false,
     }
 }
 
 /// Text that is handed in is compared without the line ends around it, which parsers keep differently.
-fn same_redirect(one: &Redirect, other: &Redirect) -> bool {
-    let text = |redirect: &Redirect| redirect.target.text.trim_matches('\n').to_owned();
+fn same_redirect(one: &ScriptRedirect, other: &ScriptRedirect) -> bool {
+    let text = |redirect: &ScriptRedirect| redirect.target.text.trim_matches('\n').to_owned();
     match (one.kind, other.kind) {
         (RedirectKind::Text, RedirectKind::Text) => {
             text(one) == text(other) && one.target.dynamic == other.target.dynamic

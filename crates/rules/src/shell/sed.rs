@@ -28,9 +28,9 @@ pub(crate) fn hazard(arguments: &[String]) -> Option<String> {
         }
         if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
             match short(letters) {
-                Short::Harmless => {}
-                Short::Dangerous => return Some(word.clone()),
-                Short::Script(attached) => {
+                ShortOption::Harmless => {}
+                ShortOption::Dangerous => return Some(word.clone()),
+                ShortOption::Script(attached) => {
                     script_given = true;
                     let script = if attached.is_empty() {
                         words.next()?
@@ -54,41 +54,41 @@ pub(crate) fn hazard(arguments: &[String]) -> Option<String> {
     None
 }
 
-enum Short<'w> {
+enum ShortOption<'w> {
     Harmless,
     Dangerous,
     Script(&'w str),
 }
 
-fn short(letters: &str) -> Short<'_> {
+fn short(letters: &str) -> ShortOption<'_> {
     for (at, letter) in letters.char_indices() {
         match letter {
             'n' | 'E' | 'r' | 's' | 'u' | 'z' => {}
-            'e' => return Short::Script(&letters[at + 1..]),
+            'e' => return ShortOption::Script(&letters[at + 1..]),
             // The length may be the next word.
-            'l' if at + 1 == letters.len() => return Short::Dangerous,
-            'l' => return Short::Harmless,
-            _ => return Short::Dangerous,
+            'l' if at + 1 == letters.len() => return ShortOption::Dangerous,
+            'l' => return ShortOption::Harmless,
+            _ => return ShortOption::Dangerous,
         }
     }
-    Short::Harmless
+    ShortOption::Harmless
 }
 
 /// Whether a script is understood and neither runs, reads nor writes anything.
 fn only_prints(script: &str) -> bool {
-    let mut reader = Reader {
+    let mut reader = SedReader {
         chars: script.chars().collect(),
         at: 0,
     };
     reader.script().is_some()
 }
 
-struct Reader {
+struct SedReader {
     chars: Vec<char>,
     at: usize,
 }
 
-impl Reader {
+impl SedReader {
     fn peek(&self) -> Option<char> {
         self.chars.get(self.at).copied()
     }

@@ -6,7 +6,7 @@
     reason = "each is a fact of its own that parsers must agree on"
 )]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct ShellWord {
     /// Its text. What is expanded at run time is left out, save the home and working directory.
     pub(crate) text: String,
     /// Whether something in it is expanded at run time.
@@ -20,7 +20,7 @@ pub(crate) struct Word {
     pub(crate) quoted: bool,
 }
 
-impl Word {
+impl ShellWord {
     /// The text as the program would get it, where that is certain.
     pub(crate) fn literal(&self) -> Option<&str> {
         (!self.dynamic && !self.glob).then_some(self.text.as_str())
@@ -29,7 +29,7 @@ impl Word {
 
 /// Builds a word piece by piece, whichever parser found the pieces.
 #[derive(Default)]
-pub(crate) struct Builder {
+pub(crate) struct WordBuilder {
     text: String,
     /// For each character of the text, whether it was quoted.
     quoted: Vec<bool>,
@@ -37,7 +37,7 @@ pub(crate) struct Builder {
     any_quoted: bool,
 }
 
-impl Builder {
+impl WordBuilder {
     pub(crate) fn bare(&mut self, c: char) {
         self.text.push(c);
         self.quoted.push(false);
@@ -63,7 +63,7 @@ impl Builder {
         self.dynamic = true;
     }
 
-    pub(crate) fn finish(self) -> Word {
+    pub(crate) fn finish(self) -> ShellWord {
         let chars: Vec<char> = self.text.chars().collect();
         let bare = |at: usize| !self.quoted[at];
         let glob = chars
@@ -77,7 +77,7 @@ impl Builder {
         } else {
             self.text
         };
-        Word {
+        ShellWord {
             text,
             dynamic,
             glob,
@@ -120,23 +120,23 @@ fn expands_braces(chars: &[char], quoted: &[bool]) -> bool {
 }
 
 /// Takes the quotes off one word of source text. A word whose quotes do not close is dynamic.
-pub(crate) fn dequote(source: &str) -> Word {
-    let mut reader = Reader {
+pub(crate) fn dequote(source: &str) -> ShellWord {
+    let mut reader = WordReader {
         chars: source.chars().collect(),
         at: 0,
-        out: Builder::default(),
+        out: WordBuilder::default(),
     };
     reader.read();
     reader.out.finish()
 }
 
-struct Reader {
+struct WordReader {
     chars: Vec<char>,
     at: usize,
-    out: Builder,
+    out: WordBuilder,
 }
 
-impl Reader {
+impl WordReader {
     fn peek(&self) -> Option<char> {
         self.chars.get(self.at).copied()
     }

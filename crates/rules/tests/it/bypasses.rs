@@ -2,22 +2,24 @@
 
 use std::collections::HashMap;
 
-use countersign_rules::{Action, Allows, Effect, Floor, Layer, NoFacts, Request, assess, judge};
+use countersign_rules::{
+    Effect, Floor, LayerAllows, LayerView, NoFacts, ToolAction, ToolRequest, assess, judge,
+};
 
 use crate::support::{Links, action, place, rules, shell, verdict_at};
 
 use Effect::{Allow, Ask, Deny};
 
-fn read(path: &str) -> Action {
-    Action::Read { path: path.into() }
+fn read(path: &str) -> ToolAction {
+    ToolAction::Read { path: path.into() }
 }
 
-fn edit(path: &str) -> Action {
-    Action::Edit { path: path.into() }
+fn edit(path: &str) -> ToolAction {
+    ToolAction::Edit { path: path.into() }
 }
 
-fn fetch(url: &str) -> Action {
-    Action::Fetch { url: url.into() }
+fn fetch(url: &str) -> ToolAction {
+    ToolAction::Fetch { url: url.into() }
 }
 
 #[test]
@@ -160,7 +162,7 @@ fn cve_2026_25724_a_deny_holds_through_a_link() {
     let said = |action| verdict_at(action, place(), &links, &Floor::default(), &lines).effect;
     assert_eq!(said(read("a")), Deny);
     assert_eq!(
-        said(Action::Shell {
+        said(ToolAction::Shell {
             command: "cat a".into()
         }),
         Deny
@@ -177,7 +179,7 @@ fn cve_2026_39861_a_write_through_a_link_does_not_leave_the_tree() {
     let said = |action| verdict_at(action, place(), &links, &Floor::default(), &lines).effect;
     assert_eq!(said(edit("src/out")), Ask);
     assert_eq!(
-        said(Action::Shell {
+        said(ToolAction::Shell {
             command: "echo x > src/out".into()
         }),
         Ask
@@ -322,25 +324,25 @@ fn codex_pr_20113_a_heredoc_keeps_its_redirection_and_assignments() {
 
 #[test]
 fn cve_2025_61260_a_projects_file_loosens_nothing_by_itself() {
-    let request = Request {
+    let request = ToolRequest {
         tool: "Bash".into(),
-        action: Action::Shell {
+        action: ToolAction::Shell {
             command: "node evil.js".into(),
         },
         place: place(),
     };
     let set = rules(&["+Bash(node:*)", "-Bash(rm:*)"]);
-    let said = |allows| {
-        let layer = Layer {
+    let judge_with = |allows: &LayerAllows| {
+        let layer = LayerView {
             rules: &set,
             admits: &|_| true,
             allows,
         };
         judge(&assess(&request, &NoFacts), &Floor::default(), &[layer]).effect
     };
-    assert_eq!(said(Allows::Untrusted), Ask);
-    assert_eq!(said(Allows::Suspended("broken")), Ask);
-    assert_eq!(said(Allows::Count), Allow);
+    assert_eq!(judge_with(&LayerAllows::Untrusted), Ask);
+    assert_eq!(judge_with(&LayerAllows::Suspended("broken".into())), Ask);
+    assert_eq!(judge_with(&LayerAllows::Count), Allow);
 }
 
 #[test]
@@ -608,7 +610,7 @@ fn opencode_issues_5330_32628_39931_31485_options_and_dashes_hide_no_command() {
 #[test]
 fn gemini_an_allow_never_outranks_a_deny() {
     assert_eq!(shell("rm x", &["+Bash(rm x)", "-Bash(rm:*)"]), Deny);
-    let mcp = || Action::Mcp {
+    let mcp = || ToolAction::Mcp {
         server: "a".into(),
         tool: "b".into(),
     };

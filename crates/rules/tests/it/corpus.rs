@@ -1,6 +1,6 @@
 //! The labelled cases: nothing wrong is allowed, and nearly everything right is.
 
-use countersign_rules::{Case, Effect};
+use countersign_rules::{CorpusCase, Effect};
 
 const CORPUS: &str = include_str!("../../corpus/corpus.jsonl");
 /// What attacks on the engine added to it: every one is answered rightly.
@@ -10,7 +10,7 @@ const MORE: &str = include_str!("../../corpus/more.jsonl");
 #[expect(clippy::unwrap_used, reason = "a case that cannot be read has failed")]
 fn wrong(corpus: &str) -> Vec<(Effect, Effect, String)> {
     let judged = corpus.lines().map(|line| {
-        let case = Case::parse(line).unwrap();
+        let case = CorpusCase::parse(line).unwrap();
         let got = case.judge().effect;
         (
             case.accepts(got),

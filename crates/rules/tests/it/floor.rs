@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use countersign_rules::{Action, Effect, Floor, Verdict};
+use countersign_rules::{Effect, Floor, ToolAction, Verdict};
 
 use crate::support::{Links, place, verdict_at};
 
@@ -20,7 +20,7 @@ fn floor() -> Floor {
     }
 }
 
-fn said(action: Action) -> (Effect, bool) {
+fn said(action: ToolAction) -> (Effect, bool) {
     let links = Links(HashMap::from([(
         "/home/dev/proj/db",
         "/home/dev/.local/share/countersign",
@@ -30,7 +30,7 @@ fn said(action: Action) -> (Effect, bool) {
 }
 
 fn shell(command: &str) -> (Effect, bool) {
-    said(Action::Shell {
+    said(ToolAction::Shell {
         command: command.into(),
     })
 }
@@ -46,12 +46,12 @@ fn the_hosts_files_are_denied() {
         "db/countersign.db",
     ] {
         assert_eq!(
-            said(Action::Read { path: path.into() }),
+            said(ToolAction::Read { path: path.into() }),
             (Effect::Deny, true),
             "{path}"
         );
         assert_eq!(
-            said(Action::Edit { path: path.into() }),
+            said(ToolAction::Edit { path: path.into() }),
             (Effect::Deny, true),
             "{path}"
         );
@@ -94,7 +94,7 @@ fn what_decides_later_at_least_asks_before_it_changes() {
         "sub/.GIT/config",
     ] {
         assert_eq!(
-            said(Action::Edit { path: path.into() }),
+            said(ToolAction::Edit { path: path.into() }),
             (Effect::Ask, true),
             "{path}"
         );
@@ -116,7 +116,7 @@ fn what_decides_later_at_least_asks_before_it_changes() {
 fn reading_them_is_a_matter_of_rules() {
     for path in [".git/config", "~/.bashrc", ".claude/settings.json"] {
         assert_eq!(
-            said(Action::Read { path: path.into() }),
+            said(ToolAction::Read { path: path.into() }),
             (Effect::Allow, false),
             "{path}"
         );

@@ -1,6 +1,8 @@
 //! Verdicts as whole values: what decided about each part, and how it reads.
 
-use countersign_rules::{Action, Effect, Floor, PartKind, RuleRef, Verdict, VerdictPart, explain};
+use countersign_rules::{
+    Effect, Floor, PartKind, RuleRef, ToolAction, Verdict, VerdictPart, explain,
+};
 
 use crate::support::{Links, place, shell, verdict_at};
 
@@ -25,7 +27,7 @@ fn part(subject: &str, effect: Effect, rule: Option<(&str, Effect, u32)>) -> Ver
 fn each_part_names_what_decided() {
     let lines = ["+Bash(git status:*)", "?Bash(git push:*)", "-Bash(rm:*)"];
     let command = "git status && git push origin; rm -rf 'a b'; make";
-    let action = Action::Shell {
+    let action = ToolAction::Shell {
         command: command.into(),
     };
     let verdict = verdict_at(
@@ -154,7 +156,7 @@ fn a_long_text_that_nothing_runs_is_no_command() {
 #[test]
 fn many_parts_are_told_as_one() {
     let command = "make x; ".repeat(1_200);
-    let action = Action::Shell { command };
+    let action = ToolAction::Shell { command };
     let verdict = verdict_at(
         action,
         place(),
@@ -171,7 +173,7 @@ fn a_folder_written_in_another_way_escapes_no_deny() {
     for cwd in ["/home/dev/proj/.", "/home/dev//proj", "/home/dev/proj/a/.."] {
         let mut place = place();
         place.cwd = cwd.into();
-        let action = Action::Read {
+        let action = ToolAction::Read {
             path: "/home/dev/proj/secret/key".into(),
         };
         let rules = ["+Read(//home/**)", "-Read(./secret/**)"];

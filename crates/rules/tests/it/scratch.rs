@@ -20,8 +20,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use countersign_rules::{
-    Action, Allows, Effect, Entry, EntryKind, Facts, Floor, FolderEntry, Layer, Origin, Place,
-    Request, RuleSet, Verdict, assess, judge,
+    Effect, EntryKind, FileFacts, Floor, FolderEntry, LayerAllows, LayerView, RequestPlace,
+    RuleEntry, RuleOrigin, RuleSet, ToolAction, ToolRequest, Verdict, assess, judge,
 };
 use rustix::fs::inotify;
 
@@ -248,22 +248,22 @@ impl ScratchTree {
     /// What the rules of the tree say of a command.
     pub(crate) fn judge(&self, command: &str) -> Verdict {
         let project = self.project().display().to_string();
-        let request = Request {
+        let request = ToolRequest {
             tool: "Bash".into(),
-            action: Action::Shell {
+            action: ToolAction::Shell {
                 command: command.into(),
             },
-            place: Place {
+            place: RequestPlace {
                 cwd: project.clone(),
                 project,
                 home: self.home.display().to_string(),
                 ignores_case: false,
             },
         };
-        let layer = Layer {
+        let layer = LayerView {
             rules: &self.rules,
             admits: &|_| true,
-            allows: Allows::Count,
+            allows: &LayerAllows::Count,
         };
         judge(&assess(&request, &RealFiles), &self.floor, &[layer])
     }
@@ -413,7 +413,7 @@ fn rules() -> RuleSet {
         .map(|rule| (Effect::Allow, rule));
     let denies = DENIES.map(|rule| (Effect::Deny, rule.to_owned()));
     for (effect, rule) in allows.chain(denies) {
-        set.insert(Entry::parse(effect, &rule, Origin::file("rules.toml", 1)).unwrap());
+        set.insert(RuleEntry::parse(effect, &rule, RuleOrigin::file("rules.toml", 1)).unwrap());
     }
     set
 }
@@ -421,7 +421,7 @@ fn rules() -> RuleSet {
 /// The file system as it is.
 struct RealFiles;
 
-impl Facts for RealFiles {
+impl FileFacts for RealFiles {
     fn read_link(&self, path: &str) -> Option<String> {
         Some(fs::read_link(path).ok()?.to_str()?.to_owned())
     }

@@ -2,23 +2,23 @@
 
 use countersign_core::SPAWN_TOOL;
 use countersign_rules::{
-    Allows, Effect, Floor, Layer, NoFacts, Request, Rule, RuleError, Verdict, assess, explain,
-    judge, suggest,
+    Effect, Floor, LayerAllows, LayerView, NoFacts, Rule, RuleError, ToolRequest, Verdict, assess,
+    explain, judge, suggest,
 };
 use serde_json::{Value, json};
 
 use crate::support::{place, rules};
 
-fn request(input: &Value) -> Request {
-    Request::from_tool(SPAWN_TOOL, Some(input), place())
+fn request(input: &Value) -> ToolRequest {
+    ToolRequest::from_tool(SPAWN_TOOL, Some(input), place())
 }
 
 fn verdict(input: &Value, lines: &[&str]) -> Verdict {
     let set = rules(lines);
-    let layer = Layer {
+    let layer = LayerView {
         rules: &set,
         admits: &|_| true,
-        allows: Allows::Count,
+        allows: &LayerAllows::Count,
     };
     judge(
         &assess(&request(input), &NoFacts),
@@ -145,12 +145,12 @@ fn a_verdict_says_why_and_a_suggestion_is_narrow() {
 #[test]
 fn the_call_alone_is_known_by_its_name() {
     let set = rules(&["+mcp__countersign__spawn_agent", "-SpawnAgent(codex)"]);
-    let layer = Layer {
+    let layer = LayerView {
         rules: &set,
         admits: &|_| true,
-        allows: Allows::Count,
+        allows: &LayerAllows::Count,
     };
-    let call = Request::from_call(SPAWN_TOOL, place());
+    let call = ToolRequest::from_call(SPAWN_TOOL, place());
     let verdict = judge(&assess(&call, &NoFacts), &Floor::default(), &[layer]);
     assert_eq!(verdict.effect, Effect::Allow);
 }

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 
 use countersign_rules::{
-    Action, Allows, Effect, Entry, EntryKind, Facts, Floor, FolderEntry, Layer, Origin, Place,
-    Request, RuleSet, Verdict, assess, judge,
+    Effect, EntryKind, FileFacts, Floor, FolderEntry, LayerAllows, LayerView, RequestPlace,
+    RuleEntry, RuleOrigin, RuleSet, ToolAction, ToolRequest, Verdict, assess, judge,
 };
 
 /// Links by absolute path.
 #[derive(Default)]
 pub(crate) struct Links(pub(crate) HashMap<&'static str, &'static str>);
 
-impl Facts for Links {
+impl FileFacts for Links {
     fn read_link(&self, path: &str) -> Option<String> {
         self.0.get(path).map(|target| (*target).to_owned())
     }
@@ -32,8 +32,8 @@ impl Facts for Links {
     }
 }
 
-pub(crate) fn place() -> Place {
-    Place {
+pub(crate) fn place() -> RequestPlace {
+    RequestPlace {
         cwd: "/home/dev/proj".into(),
         project: "/home/dev/proj".into(),
         home: "/home/dev".into(),
@@ -51,7 +51,7 @@ pub(crate) fn rules(lines: &[&str]) -> RuleSet {
             ("-", rule) => (Effect::Deny, rule),
             _ => panic!("`{text}` has no effect"),
         };
-        match Entry::parse(effect, rule, Origin::file("rules.toml", line)) {
+        match RuleEntry::parse(effect, rule, RuleOrigin::file("rules.toml", line)) {
             Ok(entry) => set.insert(entry),
             Err(error) => panic!("`{rule}`: {error}"),
         };
@@ -60,40 +60,40 @@ pub(crate) fn rules(lines: &[&str]) -> RuleSet {
 }
 
 pub(crate) fn verdict_at(
-    action: Action,
-    place: Place,
+    action: ToolAction,
+    place: RequestPlace,
     links: &Links,
     floor: &Floor,
     lines: &[&str],
 ) -> Verdict {
     let tool = match &action {
-        Action::Shell { .. } => "Bash",
-        Action::Read { .. } => "Read",
-        Action::Edit { .. } => "Edit",
-        Action::Fetch { .. } => "WebFetch",
+        ToolAction::Shell { .. } => "Bash",
+        ToolAction::Read { .. } => "Read",
+        ToolAction::Edit { .. } => "Edit",
+        ToolAction::Fetch { .. } => "WebFetch",
         _ => "tool",
     };
-    let request = Request {
+    let request = ToolRequest {
         tool: tool.into(),
         action,
         place,
     };
     let set = rules(lines);
-    let layer = Layer {
+    let layer = LayerView {
         rules: &set,
         admits: &|_| true,
-        allows: Allows::Count,
+        allows: &LayerAllows::Count,
     };
     judge(&assess(&request, links), floor, &[layer])
 }
 
 pub(crate) fn shell(command: &str, lines: &[&str]) -> Effect {
-    let action = Action::Shell {
+    let action = ToolAction::Shell {
         command: command.into(),
     };
     verdict_at(action, place(), &Links::default(), &Floor::default(), lines).effect
 }
 
-pub(crate) fn action(action: Action, lines: &[&str]) -> Effect {
+pub(crate) fn action(action: ToolAction, lines: &[&str]) -> Effect {
     verdict_at(action, place(), &Links::default(), &Floor::default(), lines).effect
 }

@@ -3,8 +3,8 @@
 use countersign_core::GrantState;
 use countersign_core::event::{GrantScope, PartKind, RuleRef, Verdict, VerdictPart};
 use countersign_daemon::{
-    BacktestContradiction, BacktestReport, Candidate, ListedRule, RuleFileProblem, RuleProposal,
-    RulesOverview,
+    BacktestContradiction, BacktestReport, ListedRule, RuleFileProblem, RuleProposal,
+    RulesOverview, SuggestedRule,
 };
 use countersign_protocol::{
     BacktestResult, FileRule, GrantRow, HostRule, HostVerdict, HostVerdictPart, MinedRule,
@@ -116,7 +116,7 @@ pub(crate) fn problem(problem: RuleFileProblem) -> RuleProblem {
     }
 }
 
-pub(crate) fn candidate(candidate: Candidate) -> RuleCandidate {
+pub(crate) fn candidate(candidate: SuggestedRule) -> RuleCandidate {
     RuleCandidate {
         note: candidate.note,
         part: candidate.part,

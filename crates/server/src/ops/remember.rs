@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use countersign_core::event::{Effect, GrantScope};
 use countersign_core::{Approval, ApprovalId, Caller, GrantDraft, Role};
-use countersign_daemon::{Candidate, Service};
+use countersign_daemon::{Service, SuggestedRule};
 use countersign_protocol as wire;
 use countersign_protocol::{Reason, Remember, RememberBody, RememberScope};
 
@@ -76,7 +76,7 @@ fn named(body: RememberBody) -> Vec<GrantDraft> {
 }
 
 /// The first candidate of each part.
-fn narrowest(candidates: Vec<Candidate>) -> Result<Vec<String>> {
+fn narrowest(candidates: Vec<SuggestedRule>) -> Result<Vec<String>> {
     let mut parts = BTreeSet::new();
     let mut rules: Vec<String> = Vec::new();
     for candidate in candidates {

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use countersign_rules::{
-    Action, Allows, Effect, Entry, Floor, Layer, NoFacts, Origin, Place, Request, RuleSet, assess,
-    judge,
+    Effect, Floor, LayerAllows, LayerView, NoFacts, RequestPlace, RuleEntry, RuleOrigin, RuleSet,
+    ToolAction, ToolRequest, assess, judge,
 };
 
 use super::report::{Metric, Row};
@@ -62,22 +62,22 @@ fn micros(time: Duration) -> f64 {
 }
 
 fn verdict(command: &str, rules: &RuleSet) -> Effect {
-    let request = Request {
+    let request = ToolRequest {
         tool: "Bash".to_owned(),
-        action: Action::Shell {
+        action: ToolAction::Shell {
             command: command.to_owned(),
         },
-        place: Place {
+        place: RequestPlace {
             cwd: "/home/dev/proj".to_owned(),
             project: "/home/dev/proj".to_owned(),
             home: "/home/dev".to_owned(),
             ignores_case: false,
         },
     };
-    let layer = Layer {
+    let layer = LayerView {
         rules,
         admits: &|_| true,
-        allows: Allows::Count,
+        allows: &LayerAllows::Count,
     };
     judge(&assess(&request, &NoFacts), &Floor::default(), &[layer]).effect
 }
@@ -110,10 +110,10 @@ fn rules(count: usize) -> Result<RuleSet> {
     let mut set = RuleSet::default();
     let mut add = |effect, rule: &str| -> Result<()> {
         let line = u32::try_from(set.entries().count() + 1)?;
-        set.insert(Entry::parse(
+        set.insert(RuleEntry::parse(
             effect,
             rule,
-            Origin::file("rules.toml", line),
+            RuleOrigin::file("rules.toml", line),
         )?);
         Ok(())
     };

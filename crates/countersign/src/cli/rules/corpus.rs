@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use countersign_rules::{Case, Effect, Verdict};
+use countersign_rules::{CorpusCase, Effect, Verdict};
 use serde::Serialize;
 
 use super::CommonArgs;
@@ -64,7 +64,7 @@ fn judge_all(bytes: &[u8]) -> (Vec<JudgedCase>, Vec<BadCorpusLine>) {
         }
         let case = std::str::from_utf8(text)
             .map_err(|error| error.to_string())
-            .and_then(|text| Case::parse(text).map_err(|error| error.to_string()));
+            .and_then(|text| CorpusCase::parse(text).map_err(|error| error.to_string()));
         match case {
             Ok(case) => judged.push(JudgedCase::new(&case, &case.judge())),
             Err(error) => bad.push(BadCorpusLine { line, error }),
@@ -74,7 +74,7 @@ fn judge_all(bytes: &[u8]) -> (Vec<JudgedCase>, Vec<BadCorpusLine>) {
 }
 
 impl JudgedCase {
-    fn new(case: &Case, verdict: &Verdict) -> Self {
+    fn new(case: &CorpusCase, verdict: &Verdict) -> Self {
         let right = case.accepts(verdict.effect);
         Self {
             id: case.id.clone(),

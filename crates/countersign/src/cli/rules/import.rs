@@ -9,8 +9,8 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use countersign_daemon::foreign_policy;
 use countersign_rules::{
-    Dropped, Entry, FileKind, ForeignPolicy, ForeignTool, Imported, import as carry_over,
-    parse_file,
+    DroppedRule, FileKind, ForeignPolicy, ForeignTool, ImportedRules, RuleEntry,
+    import as carry_over, parse_file,
 };
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -121,7 +121,7 @@ fn report_broken(policies: &[ForeignPolicy]) -> bool {
     any
 }
 
-fn show(common: &CommonArgs, imported: &Imported) -> Result<(), CliError> {
+fn show(common: &CommonArgs, imported: &ImportedRules) -> Result<(), CliError> {
     if common.json {
         let left: Vec<_> = imported.not_carried.iter().map(left_out_json).collect();
         return output::print_json(&json!({ "toml": imported.toml, "not_carried": left }));
@@ -136,14 +136,14 @@ fn show(common: &CommonArgs, imported: &Imported) -> Result<(), CliError> {
     Ok(())
 }
 
-fn left_out_json(dropped: &Dropped) -> serde_json::Value {
+fn left_out_json(dropped: &DroppedRule) -> serde_json::Value {
     json!({
         "source": *dropped.source, "line": dropped.line, "text": dropped.text,
         "reason": dropped.reason, "strict": dropped.strict,
     })
 }
 
-fn left_out(dropped: &Dropped) -> String {
+fn left_out(dropped: &DroppedRule) -> String {
     let line = dropped
         .line
         .map_or_else(String::new, |line| format!(":{line}"));
@@ -155,7 +155,7 @@ fn left_out(dropped: &Dropped) -> String {
     )
 }
 
-fn write(file: &Path, imported: &Imported) -> Result<(), CliError> {
+fn write(file: &Path, imported: &ImportedRules) -> Result<(), CliError> {
     let old = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -188,7 +188,7 @@ fn append_rules(
         })
     };
     let known = read(old, name)?.entries;
-    let is_known = |entry: &Entry| {
+    let is_known = |entry: &RuleEntry| {
         known.iter().any(|known| {
             known.agent.is_none()
                 && (known.effect, known.rule.text()) == (entry.effect, entry.rule.text())

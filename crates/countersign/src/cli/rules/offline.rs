@@ -2,7 +2,7 @@
 
 use countersign_daemon::{Rulebook, RulebookError};
 use countersign_protocol::{CheckRulesParams, CheckedRules, HostVerdict};
-use countersign_rules::{Request, Verdict, assess, explain as in_words, judge};
+use countersign_rules::{ToolRequest, Verdict, assess, explain as in_words, judge};
 use serde_json::Value;
 
 use crate::error::CliError;
@@ -25,7 +25,7 @@ pub(super) fn explain(params: &CheckRulesParams) -> Result<CheckedRules, CliErro
         .input
         .as_ref()
         .and_then(|raw| serde_json::from_str(raw.text()).ok());
-    let request = Request::from_tool(&params.tool, input.as_ref(), rules.place.clone());
+    let request = ToolRequest::from_tool(&params.tool, input.as_ref(), rules.place.clone());
     let assessment = assess(&request, book.facts());
     let verdict = rules.with_layers(None, |layers| judge(&assessment, &rules.floor, layers));
     Ok(CheckedRules {

@@ -8,13 +8,15 @@ use brush_parser::ast::{
 use brush_parser::word::{TildeExpr, WordPiece, WordPieceWithSource};
 use brush_parser::{Parser, ParserOptions};
 
-use super::first::settle;
-use super::script::{Assign, Item, Redirect, RedirectKind, Script, Simple};
-use super::word::{Builder, Word, decode_ansi};
+use super::script::{
+    ParsedScript, RedirectKind, ScriptAssignment, ScriptCommand, ScriptItem, ScriptRedirect,
+};
+use super::tree_sitter_script::settle;
+use super::word::{ShellWord, WordBuilder, decode_ansi};
 
 /// Reads `text`. Anything but lists, pipelines and groups of simple commands is doubt.
-pub(crate) fn read(text: &str) -> Script {
-    let mut script = Script::default();
+pub(crate) fn read(text: &str) -> ParsedScript {
+    let mut script = ParsedScript::default();
     // A panic in the parser is doubt like any other; nothing of it is kept.
     let parsed = std::panic::catch_unwind(|| {
         let options = ParserOptions::default();
@@ -31,36 +33,36 @@ pub(crate) fn read(text: &str) -> Script {
     script
 }
 
-fn read_list(list: &CompoundList, script: &mut Script) {
+fn read_list(list: &CompoundList, script: &mut ParsedScript) {
     for item in &list.0 {
-        script.items.push(Item::Next);
+        script.items.push(ScriptItem::Next);
         read_pipeline(&item.0.first, script);
         for more in &item.0.additional {
             match more {
                 AndOr::And(pipeline) => {
-                    script.items.push(Item::And);
+                    script.items.push(ScriptItem::And);
                     read_pipeline(pipeline, script);
                 }
                 AndOr::Or(pipeline) => {
-                    script.items.push(Item::Or);
+                    script.items.push(ScriptItem::Or);
                     read_pipeline(pipeline, script);
                 }
             }
         }
-        script.items.push(Item::Next);
+        script.items.push(ScriptItem::Next);
     }
 }
 
-fn read_pipeline(pipeline: &Pipeline, script: &mut Script) {
+fn read_pipeline(pipeline: &Pipeline, script: &mut ParsedScript) {
     for (at, command) in pipeline.seq.iter().enumerate() {
         if at > 0 {
-            script.items.push(Item::Pipe);
+            script.items.push(ScriptItem::Pipe);
         }
         let before = script.items.len();
         read_command(command, script);
         // `time` is a word of the grammar here and a command to the first opinion.
         if let (0, Some(timed)) = (at, &pipeline.timed)
-            && let Some(Item::Simple(simple)) = script.items.get_mut(before)
+            && let Some(ScriptItem::Simple(simple)) = script.items.get_mut(before)
         {
             if timed.is_posix_output() {
                 simple.words.insert(0, bare("-p"));
@@ -72,27 +74,27 @@ fn read_pipeline(pipeline: &Pipeline, script: &mut Script) {
     }
 }
 
-fn bare(text: &str) -> Word {
-    Word {
+fn bare(text: &str) -> ShellWord {
+    ShellWord {
         text: text.to_owned(),
-        ..Word::default()
+        ..ShellWord::default()
     }
 }
 
-fn read_command(command: &Command, script: &mut Script) {
+fn read_command(command: &Command, script: &mut ParsedScript) {
     match command {
         Command::Simple(simple) => {
             let simple = read_simple(simple, script);
-            script.items.push(Item::Simple(simple));
+            script.items.push(ScriptItem::Simple(simple));
         }
         Command::Compound(CompoundCommand::BraceGroup(group), redirects) => {
             read_list(&group.list, script);
             read_redirects(redirects.as_ref().map(|list| &list.0), script);
         }
         Command::Compound(CompoundCommand::Subshell(group), redirects) => {
-            script.items.push(Item::Open);
+            script.items.push(ScriptItem::Open);
             read_list(&group.list, script);
-            script.items.push(Item::Close);
+            script.items.push(ScriptItem::Close);
             read_redirects(redirects.as_ref().map(|list| &list.0), script);
         }
         Command::Compound(..) | Command::Function(_) | Command::ExtendedTest(..) => {
@@ -101,17 +103,17 @@ fn read_command(command: &Command, script: &mut Script) {
     }
 }
 
-fn read_redirects(redirects: Option<&Vec<IoRedirect>>, script: &mut Script) {
+fn read_redirects(redirects: Option<&Vec<IoRedirect>>, script: &mut ParsedScript) {
     for redirect in redirects.into_iter().flatten() {
         let redirect = read_redirect(redirect, script);
         if redirect.kind != RedirectKind::Free {
-            script.items.push(Item::Redirect(redirect));
+            script.items.push(ScriptItem::Redirect(redirect));
         }
     }
 }
 
-fn read_simple(command: &SimpleCommand, script: &mut Script) -> Simple {
-    let mut simple = Simple::default();
+fn read_simple(command: &SimpleCommand, script: &mut ParsedScript) -> ScriptCommand {
+    let mut simple = ScriptCommand::default();
     for item in command.prefix.iter().flat_map(|prefix| &prefix.0) {
         read_item(item, &mut simple, true, script);
     }
@@ -126,9 +128,9 @@ fn read_simple(command: &SimpleCommand, script: &mut Script) -> Simple {
 
 fn read_item(
     item: &CommandPrefixOrSuffixItem,
-    simple: &mut Simple,
+    simple: &mut ScriptCommand,
     in_prefix: bool,
-    script: &mut Script,
+    script: &mut ParsedScript,
 ) {
     match item {
         CommandPrefixOrSuffixItem::IoRedirect(redirect) => {
@@ -145,7 +147,7 @@ fn read_item(
                 (AssignmentName::VariableName(name), AssignmentValue::Scalar(value))
                     if in_prefix =>
                 {
-                    Some(Assign {
+                    Some(ScriptAssignment {
                         name: name.clone(),
                         value: read_word(&value.value, script),
                     })
@@ -163,27 +165,27 @@ fn read_item(
     }
 }
 
-fn read_redirect(redirect: &IoRedirect, script: &mut Script) -> Redirect {
+fn read_redirect(redirect: &IoRedirect, script: &mut ParsedScript) -> ScriptRedirect {
     match redirect {
         IoRedirect::File(_, kind, target) => read_file(kind, target, script),
-        IoRedirect::OutputAndError(word, _) => Redirect {
+        IoRedirect::OutputAndError(word, _) => ScriptRedirect {
             kind: RedirectKind::Write,
             target: read_word(&word.value, script),
         },
-        IoRedirect::HereString(_, word) => Redirect {
+        IoRedirect::HereString(_, word) => ScriptRedirect {
             kind: RedirectKind::Text,
             target: read_word(&word.value, script),
         },
         IoRedirect::HereDocument(_, document) => {
             let dynamic =
                 document.requires_expansion && document.doc.value.contains(['$', '`', '\\']);
-            Redirect {
+            ScriptRedirect {
                 kind: RedirectKind::Text,
-                target: Word {
+                target: ShellWord {
                     text: document.doc.value.clone(),
                     dynamic,
                     quoted: true,
-                    ..Word::default()
+                    ..ShellWord::default()
                 },
             }
         }
@@ -193,8 +195,8 @@ fn read_redirect(redirect: &IoRedirect, script: &mut Script) -> Redirect {
 fn read_file(
     duplicated: &IoFileRedirectKind,
     target: &IoFileRedirectTarget,
-    script: &mut Script,
-) -> Redirect {
+    script: &mut ParsedScript,
+) -> ScriptRedirect {
     let kind = match duplicated {
         IoFileRedirectKind::Read => RedirectKind::Read,
         IoFileRedirectKind::Write | IoFileRedirectKind::Append | IoFileRedirectKind::Clobber => {
@@ -214,24 +216,24 @@ fn read_file(
         IoFileRedirectTarget::Filename(word) | IoFileRedirectTarget::Duplicate(word) => {
             settle(source, kind, read_word(&word.value, script))
         }
-        IoFileRedirectTarget::Fd(_) => Redirect {
+        IoFileRedirectTarget::Fd(_) => ScriptRedirect {
             kind: RedirectKind::Free,
-            target: Word::default(),
+            target: ShellWord::default(),
         },
         IoFileRedirectTarget::ProcessSubstitution(..) => {
             script.doubts("a command runs behind a file name");
-            Redirect {
+            ScriptRedirect {
                 kind,
-                target: Word::default(),
+                target: ShellWord::default(),
             }
         }
     }
 }
 
-fn read_word(source: &str, script: &mut Script) -> Word {
+fn read_word(source: &str, script: &mut ParsedScript) -> ShellWord {
     let options = ParserOptions::default();
     let pieces = std::panic::catch_unwind(|| brush_parser::word::parse(source, &options));
-    let mut builder = Builder::default();
+    let mut builder = WordBuilder::default();
     if let Ok(Ok(pieces)) = pieces {
         for piece in &pieces {
             read_piece(piece, false, &mut builder);
@@ -243,7 +245,7 @@ fn read_word(source: &str, script: &mut Script) -> Word {
     builder.finish()
 }
 
-fn read_piece(piece: &WordPieceWithSource, in_double: bool, out: &mut Builder) {
+fn read_piece(piece: &WordPieceWithSource, in_double: bool, out: &mut WordBuilder) {
     match &piece.piece {
         WordPiece::Text(text) if in_double => out.quote_all(text),
         WordPiece::Text(text) => text.chars().for_each(|c| out.bare(c)),
@@ -269,7 +271,7 @@ fn read_piece(piece: &WordPieceWithSource, in_double: bool, out: &mut Builder) {
     }
 }
 
-fn read_escape(text: &str, in_double: bool, out: &mut Builder) {
+fn read_escape(text: &str, in_double: bool, out: &mut WordBuilder) {
     let mut chars = text.chars();
     match (chars.next(), chars.next(), chars.next()) {
         (Some('\\'), Some('\n'), None) => {}

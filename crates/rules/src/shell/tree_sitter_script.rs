@@ -8,8 +8,10 @@ use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
-use super::script::{Assign, Item, Redirect, RedirectKind, Script, Simple};
-use super::word::{Word, dequote};
+use super::script::{
+    ParsedScript, RedirectKind, ScriptAssignment, ScriptCommand, ScriptItem, ScriptRedirect,
+};
+use super::word::{ShellWord, dequote};
 
 /// How often the parser may report progress before it is stopped: far above any real command.
 const PROGRESS_MAX: usize = 20_000;
@@ -21,17 +23,17 @@ thread_local! {
 }
 
 /// Reads `text`; a script with nothing in it but doubt if the parser gave up.
-pub(crate) fn read(text: &str) -> Script {
+pub(crate) fn read(text: &str) -> ParsedScript {
     let Some(tree) = parse(text) else {
-        return Script {
+        return ParsedScript {
             items: Vec::new(),
             doubt: Some("the command takes too long to parse".to_owned()),
             is_cut: true,
         };
     };
-    let mut walk = Walk {
+    let mut walk = ScriptWalk {
         text,
-        script: Script::default(),
+        script: ParsedScript::default(),
         bytes: text.len() * 8 + 4096,
     };
     if tree.root_node().has_error() {
@@ -73,22 +75,22 @@ fn parse(text: &str) -> Option<Tree> {
     })
 }
 
-enum Step<'t> {
+enum WalkStep<'t> {
     Visit(Node<'t>),
-    Emit(Item),
-    Attach(Vec<Redirect>, bool),
+    Emit(ScriptItem),
+    Attach(Vec<ScriptRedirect>, bool),
 }
 
-struct Walk<'s> {
+struct ScriptWalk<'s> {
     text: &'s str,
-    script: Script,
+    script: ParsedScript,
     /// How many bytes of words may still be read: nested words are read once for each level.
     bytes: usize,
 }
 
-impl Walk<'_> {
+impl ScriptWalk<'_> {
     fn run(&mut self, root: Node<'_>) {
-        let mut todo = vec![Step::Visit(root)];
+        let mut todo = vec![WalkStep::Visit(root)];
         let mut seen = 0;
         while let Some(step) = todo.pop() {
             seen += 1;
@@ -97,9 +99,9 @@ impl Walk<'_> {
                 return self.script.doubts("the command has too many parts");
             }
             match step {
-                Step::Emit(item) => self.script.items.push(item),
-                Step::Attach(redirects, lone_dash) => self.attach(redirects, lone_dash),
-                Step::Visit(node) => self.visit(node, &mut todo),
+                WalkStep::Emit(item) => self.script.items.push(item),
+                WalkStep::Attach(redirects, lone_dash) => self.attach(redirects, lone_dash),
+                WalkStep::Visit(node) => self.visit(node, &mut todo),
             }
         }
     }
@@ -108,21 +110,21 @@ impl Walk<'_> {
         self.text.get(node.byte_range()).unwrap_or_default()
     }
 
-    fn word(&mut self, node: Node<'_>) -> Word {
+    fn word(&mut self, node: Node<'_>) -> ShellWord {
         let source = self.text.get(node.byte_range()).unwrap_or_default();
         let Some(left) = self.bytes.checked_sub(source.len()) else {
             self.script.is_cut = true;
             self.script.doubts("the command nests too deeply");
-            return Word {
+            return ShellWord {
                 dynamic: true,
-                ..Word::default()
+                ..ShellWord::default()
             };
         };
         self.bytes = left;
         dequote(source)
     }
 
-    fn visit<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {
+    fn visit<'t>(&mut self, node: Node<'t>, todo: &mut Vec<WalkStep<'t>>) {
         self.check_kind(node);
         match node.kind() {
             "command" => self.command(node, todo),
@@ -134,12 +136,12 @@ impl Walk<'_> {
                 let redirects = self.redirects(node, todo);
                 self.script
                     .items
-                    .extend(redirects.into_iter().map(Item::Redirect));
+                    .extend(redirects.into_iter().map(ScriptItem::Redirect));
             }
             "subshell" => {
-                todo.push(Step::Emit(Item::Close));
+                todo.push(WalkStep::Emit(ScriptItem::Close));
                 self.children(node, todo);
-                todo.push(Step::Emit(Item::Open));
+                todo.push(WalkStep::Emit(ScriptItem::Open));
             }
             _ => self.children(node, todo),
         }
@@ -203,7 +205,7 @@ impl Walk<'_> {
         }
     }
 
-    fn children<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {
+    fn children<'t>(&mut self, node: Node<'t>, todo: &mut Vec<WalkStep<'t>>) {
         let is_sequence = matches!(
             node.kind(),
             "program" | "subshell" | "compound_statement" | "list" | "pipeline"
@@ -215,12 +217,12 @@ impl Walk<'_> {
         let mut cursor = node.walk();
         for child in node.children(&mut cursor) {
             if let Some(item) = operator(child) {
-                todo.push(Step::Emit(item));
+                todo.push(WalkStep::Emit(item));
             } else {
                 if matches!(node.kind(), "program" | "compound_statement" | "subshell") {
-                    todo.push(Step::Emit(Item::Next));
+                    todo.push(WalkStep::Emit(ScriptItem::Next));
                 }
-                todo.push(Step::Visit(child));
+                todo.push(WalkStep::Visit(child));
             }
         }
         todo[begin..].reverse();
@@ -247,9 +249,9 @@ impl Walk<'_> {
             .all(|c| matches!(c, ' ' | '\t' | '\n'))
     }
 
-    fn command<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {
+    fn command<'t>(&mut self, node: Node<'t>, todo: &mut Vec<WalkStep<'t>>) {
         self.check_gaps(node);
-        let mut simple = Simple::default();
+        let mut simple = ScriptCommand::default();
         let mut end_of_last = None;
         let mut later = Vec::new();
         let mut cursor = node.walk();
@@ -276,19 +278,19 @@ impl Walk<'_> {
                 "comment" => {}
                 _ => simple.words.push(self.word(child)),
             }
-            later.push(Step::Visit(child));
+            later.push(WalkStep::Visit(child));
         }
         // What is nested in the words comes after the command itself; their order does not matter.
         later.retain(
-            |step| matches!(step, Step::Visit(node) if node.child_count() > 0 || !node.is_named()),
+            |step| matches!(step, WalkStep::Visit(node) if node.child_count() > 0 || !node.is_named()),
         );
         todo.extend(later);
-        self.script.items.push(Item::Simple(simple));
+        self.script.items.push(ScriptItem::Simple(simple));
     }
 
     /// Commands of the shell with a syntax of their own, and words in a tree with errors.
-    fn loose_command<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {
-        let mut simple = Simple::default();
+    fn loose_command<'t>(&mut self, node: Node<'t>, todo: &mut Vec<WalkStep<'t>>) {
+        let mut simple = ScriptCommand::default();
         let mut cursor = node.walk();
         for child in node.children(&mut cursor) {
             let wordy = matches!(
@@ -310,31 +312,33 @@ impl Walk<'_> {
             } else {
                 self.flush(&mut simple);
             }
-            todo.push(Step::Visit(child));
+            todo.push(WalkStep::Visit(child));
         }
         self.flush(&mut simple);
     }
 
-    fn flush(&mut self, simple: &mut Simple) {
+    fn flush(&mut self, simple: &mut ScriptCommand) {
         if !simple.words.is_empty() {
-            self.script.items.push(Item::Simple(std::mem::take(simple)));
+            self.script
+                .items
+                .push(ScriptItem::Simple(std::mem::take(simple)));
         }
     }
 
-    fn assign(&mut self, node: Node<'_>) -> Assign {
+    fn assign(&mut self, node: Node<'_>) -> ScriptAssignment {
         let source = self.source(node).to_owned();
         let (name, value) = source.split_once('=').unwrap_or((source.as_str(), ""));
         let plain = name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
         if !plain || value.starts_with('(') {
             self.script.doubts("a variable is set in an unusual way");
         }
-        Assign {
+        ScriptAssignment {
             name: name.trim_end_matches('+').to_owned(),
             value: dequote(value),
         }
     }
 
-    fn redirected<'t>(&mut self, node: Node<'t>, todo: &mut Vec<Step<'t>>) {
+    fn redirected<'t>(&mut self, node: Node<'t>, todo: &mut Vec<WalkStep<'t>>) {
         let body = node.child_by_field_name("body");
         let mut redirects = Vec::new();
         let mut cursor = node.walk();
@@ -346,7 +350,7 @@ impl Walk<'_> {
             ) {
                 redirects.extend(self.redirects(child, &mut later));
             } else if Some(child) != body {
-                later.push(Step::Visit(child));
+                later.push(WalkStep::Visit(child));
             }
         }
         later.reverse();
@@ -355,14 +359,14 @@ impl Walk<'_> {
             self.check_gaps(node);
         }
         todo.extend(later);
-        todo.push(Step::Attach(redirects, lone_dash));
-        todo.extend(body.map(Step::Visit));
+        todo.push(WalkStep::Attach(redirects, lone_dash));
+        todo.extend(body.map(WalkStep::Visit));
     }
 
     /// A redirection behind a list or pipeline is one of its last command; only behind a group is
     /// it one of the whole.
-    fn attach(&mut self, redirects: Vec<Redirect>, lone_dash: bool) {
-        if let Some(Item::Simple(simple)) = self.script.items.last_mut() {
+    fn attach(&mut self, redirects: Vec<ScriptRedirect>, lone_dash: bool) {
+        if let Some(ScriptItem::Simple(simple)) = self.script.items.last_mut() {
             simple.redirects.extend(redirects);
             if lone_dash {
                 simple.words.push(dequote("-"));
@@ -372,7 +376,7 @@ impl Walk<'_> {
         if lone_dash {
             self.script.doubts("part of the command was not understood");
         }
-        let redirects = redirects.into_iter().map(Item::Redirect);
+        let redirects = redirects.into_iter().map(ScriptItem::Redirect);
         self.script.items.extend(redirects);
     }
 
@@ -389,7 +393,11 @@ impl Walk<'_> {
     }
 
     /// The redirections of one node; whatever else it holds is visited later.
-    fn redirects<'t>(&mut self, node: Node<'t>, later: &mut Vec<Step<'t>>) -> Vec<Redirect> {
+    fn redirects<'t>(
+        &mut self,
+        node: Node<'t>,
+        later: &mut Vec<WalkStep<'t>>,
+    ) -> Vec<ScriptRedirect> {
         self.check_kind(node);
         match node.kind() {
             "file_redirect" => self.file_redirect(node, later),
@@ -400,8 +408,8 @@ impl Walk<'_> {
                     .into_iter()
                     .filter(|child| child.kind() != "file_descriptor")
                     .map(|child| {
-                        later.push(Step::Visit(child));
-                        Redirect {
+                        later.push(WalkStep::Visit(child));
+                        ScriptRedirect {
                             kind: RedirectKind::Text,
                             target: self.word(child),
                         }
@@ -412,7 +420,11 @@ impl Walk<'_> {
         }
     }
 
-    fn file_redirect<'t>(&mut self, node: Node<'t>, later: &mut Vec<Step<'t>>) -> Vec<Redirect> {
+    fn file_redirect<'t>(
+        &mut self,
+        node: Node<'t>,
+        later: &mut Vec<WalkStep<'t>>,
+    ) -> Vec<ScriptRedirect> {
         let mut cursor = node.walk();
         let mut kind = None;
         let mut targets = Vec::new();
@@ -421,7 +433,7 @@ impl Walk<'_> {
                 "file_descriptor" => {}
                 operator if !child.is_named() => kind = Some(redirect_kind(operator)),
                 _ => {
-                    later.push(Step::Visit(child));
+                    later.push(WalkStep::Visit(child));
                     targets.push(self.word(child));
                 }
             }
@@ -431,9 +443,9 @@ impl Walk<'_> {
             self.script
                 .doubts("a redirection stands before its command");
             let words = targets.split_off(1);
-            self.script.items.push(Item::Simple(Simple {
+            self.script.items.push(ScriptItem::Simple(ScriptCommand {
                 words,
-                ..Simple::default()
+                ..ScriptCommand::default()
             }));
         }
         let Some(target) = targets.pop() else {
@@ -443,7 +455,11 @@ impl Walk<'_> {
         Vec::from_iter((redirect.kind != RedirectKind::Free).then_some(redirect))
     }
 
-    fn heredoc<'t>(&mut self, node: Node<'t>, later: &mut Vec<Step<'t>>) -> Vec<Redirect> {
+    fn heredoc<'t>(
+        &mut self,
+        node: Node<'t>,
+        later: &mut Vec<WalkStep<'t>>,
+    ) -> Vec<ScriptRedirect> {
         let mut redirects = Vec::new();
         let (mut quoted, mut strips_tabs) = (false, false);
         let mut body = String::new();
@@ -459,21 +475,21 @@ impl Walk<'_> {
                 }
                 "heredoc_body" => {
                     self.source(child).clone_into(&mut body);
-                    later.push(Step::Visit(child));
+                    later.push(WalkStep::Visit(child));
                 }
                 "file_redirect" => redirects.extend(self.file_redirect(child, later)),
                 "<<-" => strips_tabs = true,
                 "<<" | "\n" | "file_descriptor" | "heredoc_end" => {}
                 "pipeline" | "command" | "list" | "redirected_statement" => {
-                    later.push(Step::Visit(child));
+                    later.push(WalkStep::Visit(child));
                 }
                 _ => {
                     if let Some(item) = operator(child) {
-                        later.push(Step::Emit(item));
+                        later.push(WalkStep::Emit(item));
                         continue;
                     }
                     self.script.doubts("more stands behind a heredoc");
-                    later.push(Step::Visit(child));
+                    later.push(WalkStep::Visit(child));
                 }
             }
         }
@@ -484,15 +500,15 @@ impl Walk<'_> {
             self.script
                 .doubts("part of a heredoc is expanded only when it runs");
         }
-        let mut target = Word {
+        let mut target = ShellWord {
             text: body,
             quoted: true,
-            ..Word::default()
+            ..ShellWord::default()
         };
         target.dynamic = !quoted && target.text.contains(['$', '`', '\\']);
         redirects.insert(
             0,
-            Redirect {
+            ScriptRedirect {
                 kind: RedirectKind::Text,
                 target,
             },
@@ -519,15 +535,15 @@ fn is_word(source: &str) -> bool {
         .is_some_and(|c| c.is_alphanumeric() || c == '[')
 }
 
-fn operator(node: Node<'_>) -> Option<Item> {
+fn operator(node: Node<'_>) -> Option<ScriptItem> {
     if node.is_named() {
         return None;
     }
     match node.kind() {
-        "&&" => Some(Item::And),
-        "||" => Some(Item::Or),
-        "|" | "|&" => Some(Item::Pipe),
-        ";" | "&" | "\n" | ";;" | "{" | "}" => Some(Item::Next),
+        "&&" => Some(ScriptItem::And),
+        "||" => Some(ScriptItem::Or),
+        "|" | "|&" => Some(ScriptItem::Pipe),
+        ";" | "&" | "\n" | ";;" | "{" | "}" => Some(ScriptItem::Next),
         _ => None,
     }
 }
@@ -543,18 +559,18 @@ fn redirect_kind(operator: &str) -> RedirectKind {
 
 /// `>&` with a name instead of a number is a file after all. Bash expands that name twice and
 /// takes a leading `-` for a token of its own, so only a bare one is certain.
-pub(super) fn settle(source: &str, kind: RedirectKind, mut target: Word) -> Redirect {
+pub(super) fn settle(source: &str, kind: RedirectKind, mut target: ShellWord) -> ScriptRedirect {
     let is_number = |text: &str| {
         let digits = text.strip_suffix('-').unwrap_or(text);
         text == "-" || (!digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
     };
     if kind != RedirectKind::Free {
-        return Redirect { kind, target };
+        return ScriptRedirect { kind, target };
     }
     if target.literal().is_some_and(is_number) && !target.quoted {
-        return Redirect {
+        return ScriptRedirect {
             kind: RedirectKind::Free,
-            target: Word::default(),
+            target: ShellWord::default(),
         };
     }
     let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-');
@@ -568,5 +584,5 @@ pub(super) fn settle(source: &str, kind: RedirectKind, mut target: Word) -> Redi
     } else {
         RedirectKind::ReadWrite
     };
-    Redirect { kind, target }
+    ScriptRedirect { kind, target }
 }

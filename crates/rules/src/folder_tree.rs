@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::facts::{EntryKind, Facts, FolderEntry};
-use crate::path::{Spot, is_of_processes, resolve};
-use crate::request::Place;
-use crate::shell::Walk;
+use crate::facts::{EntryKind, FileFacts, FolderEntry};
+use crate::path::{ResolvedPath, is_of_processes, resolve};
+use crate::request::RequestPlace;
+use crate::shell::FolderWalk;
 
 /// The names below a folder, whatever their depth.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,10 +45,10 @@ impl TreeNames {
 
 /// What a program finds that walks a folder.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct FolderTree {
     pub(crate) names: TreeNames,
     /// Where the links below it lead, if the program follows them.
-    pub(crate) links: Vec<Spot>,
+    pub(crate) links: Vec<ResolvedPath>,
     pub(crate) doubt: Option<&'static str>,
 }
 
@@ -56,9 +56,14 @@ pub(crate) struct Tree {
 const TREE_ENTRIES_MAX: usize = 20_000;
 
 /// Walks the folder at `root`, which is absolute, as a recursive program does.
-pub(crate) fn walk_tree(root: &str, walk: Walk, place: &Place, facts: &dyn Facts) -> Tree {
-    let follow = walk == Walk::Follow;
-    let mut tree = Tree {
+pub(crate) fn walk_tree(
+    root: &str,
+    walk: FolderWalk,
+    place: &RequestPlace,
+    facts: &dyn FileFacts,
+) -> FolderTree {
+    let follow = walk == FolderWalk::Follow;
+    let mut tree = FolderTree {
         names: TreeNames {
             names: BTreeSet::new(),
             is_cut: false,
@@ -88,7 +93,7 @@ pub(crate) fn walk_tree(root: &str, walk: Walk, place: &Place, facts: &dyn Facts
         };
         left -= entries.len();
         for entry in entries {
-            if walk == Walk::Visible && entry.name.starts_with('.') {
+            if walk == FolderWalk::Visible && entry.name.starts_with('.') {
                 continue;
             }
             let path = format!("{}/{}", folder.trim_end_matches('/'), entry.name);
@@ -110,7 +115,7 @@ pub(crate) fn walk_tree(root: &str, walk: Walk, place: &Place, facts: &dyn Facts
 }
 
 /// Nothing where a folder cannot be listed, is a view of processes, or holds more than `left`.
-fn list_within(folder: &str, left: usize, facts: &dyn Facts) -> Option<Vec<FolderEntry>> {
+fn list_within(folder: &str, left: usize, facts: &dyn FileFacts) -> Option<Vec<FolderEntry>> {
     let entries = facts.list_folder(folder);
     let entries = entries.filter(|_| !is_of_processes(folder))?;
     (entries.len() <= left).then_some(entries)
@@ -123,21 +128,21 @@ mod tests {
 
     #[test]
     fn a_walk_finds_names_and_follows_links_only_if_the_program_does() {
-        let names = |tree: Tree| tree.names.names.into_iter().collect::<Vec<_>>();
-        let tree = walk_tree("/p/src", Walk::All, &place(), &files());
+        let names = |tree: FolderTree| tree.names.names.into_iter().collect::<Vec<_>>();
+        let tree = walk_tree("/p/src", FolderWalk::All, &place(), &files());
         assert!(tree.links.is_empty());
         assert_eq!(names(tree), ["deep", "l", "m.rs"]);
-        let tree = walk_tree("/p/src", Walk::Follow, &place(), &files());
-        let links: Vec<&str> = tree.links.iter().map(Spot::real_path).collect();
+        let tree = walk_tree("/p/src", FolderWalk::Follow, &place(), &files());
+        let links: Vec<&str> = tree.links.iter().map(ResolvedPath::real_path).collect();
         assert_eq!(links, ["/h/.ssh"]);
         assert_eq!(names(tree), ["deep", "id", "known", "l", "m.rs"]);
-        let visible = walk_tree("/h", Walk::Visible, &place(), &files());
+        let visible = walk_tree("/h", FolderWalk::Visible, &place(), &files());
         assert_eq!(names(visible), ["p"]);
     }
 
     #[test]
     fn a_folder_that_cannot_be_listed_may_hold_any_name() {
-        let tree = walk_tree("/closed", Walk::All, &place(), &files());
+        let tree = walk_tree("/closed", FolderWalk::All, &place(), &files());
         assert_eq!(tree.names, TreeNames::unknown());
         assert!(tree.names.may_hold_name("anything"));
         assert!(!tree.names.holds("anything"));

@@ -1,8 +1,8 @@
 //! What one part of a command leaves behind for the others: after it has linked, moved, copied or
 //! unpacked something, a path may lead elsewhere than it does now.
 
-use crate::glob::{Segment, Token, path_meets};
-use crate::locate::At;
+use crate::glob::{GlobToken, PathSegment, path_meets};
+use crate::locate::AccessedPath;
 use crate::path::below;
 
 /// Whether parts of a command may run side by side: in a pipe or in the background.
@@ -12,14 +12,14 @@ pub(crate) fn runs_at_once(command: &str) -> bool {
 
 /// Where other files may be once a part of a command has run.
 #[derive(Clone, Debug)]
-pub(crate) enum Remade {
+pub(crate) enum ReplacedPath {
     /// At this path and below it.
     At(String),
     /// Below this folder, which itself stays what it is.
     Below(String),
 }
 
-impl Remade {
+impl ReplacedPath {
     pub(crate) fn path(&self) -> &str {
         match self {
             Self::At(path) | Self::Below(path) => path,
@@ -32,22 +32,24 @@ impl Remade {
         names.is_some_and(|names| matches!(self, Self::At(_)) || !names.is_empty())
     }
 
-    pub(crate) fn meets(&self, at: &At) -> bool {
+    pub(crate) fn meets(&self, at: &AccessedPath) -> bool {
         match at {
-            At::Spot(spot) => spot.forms().any(|path| self.holds(path)),
-            At::Tree(spot, _) | At::Copied(spot, _) => {
+            AccessedPath::Spot(spot) => spot.forms().any(|path| self.holds(path)),
+            AccessedPath::Tree(spot, _) | AccessedPath::Copied(spot, _) => {
                 let around = |path: &str| below(self.path(), path, true).is_some();
                 spot.forms().any(|path| self.holds(path) || around(path))
             }
-            At::Glob(globs) => could_pass_through(globs, self.path()),
+            AccessedPath::Glob(globs) => could_pass_through(globs, self.path()),
         }
     }
 }
 
 /// Whether a path with wildcards could be `path` or lie below it.
-fn could_pass_through(globs: &[Vec<Token>], path: &str) -> bool {
+fn could_pass_through(globs: &[Vec<GlobToken>], path: &str) -> bool {
     let names = path.split('/').filter(|name| !name.is_empty());
-    let names: Vec<Segment> = names.map(|name| Segment::Name(name.to_owned())).collect();
+    let names: Vec<PathSegment> = names
+        .map(|name| PathSegment::Name(name.to_owned()))
+        .collect();
     globs
         .get(..names.len())
         .is_some_and(|head| path_meets(&names, head, true))
@@ -59,8 +61,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_unpacked_into_stays_what_it_is() {
-        let at = Remade::At("/p/z".to_owned());
-        let below = Remade::Below("/p".to_owned());
+        let at = ReplacedPath::At("/p/z".to_owned());
+        let below = ReplacedPath::Below("/p".to_owned());
         assert_eq!(
             ["/p", "/p/z", "/p/z/a", "/p/zz"].map(|path| (at.holds(path), below.holds(path))),
             [(false, false), (true, true), (true, true), (false, true)]

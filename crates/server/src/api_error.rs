@@ -9,6 +9,7 @@ use countersign_protocol::{ErrorBody, ErrorCode, ErrorDetail, ErrorObject, Raw, 
 use serde_json::{Map, Value};
 
 use crate::convert;
+use crate::request_log;
 
 /// What went wrong: a code for the host wire, a reason for programs, words for people.
 #[derive(Clone, Debug)]
@@ -70,8 +71,16 @@ impl ApiError {
         self
     }
 
+    /// Whatever the caller is told is in the log too, and the caller is told where.
+    fn note_in_log(&mut self) {
+        if let Some(request) = request_log::note_error(self.reason, &self.message) {
+            self.data.insert("request_id".to_owned(), request.into());
+        }
+    }
+
     /// As a JSON-RPC error.
-    pub(crate) fn into_error(self) -> ErrorObject {
+    pub(crate) fn into_error(mut self) -> ErrorObject {
+        self.note_in_log();
         let mut data = self.data;
         data.insert("reason".to_owned(), self.reason.as_str().into());
         let data = serde_json::value::to_raw_value(&data)
@@ -198,7 +207,8 @@ fn already_resolved(approval: &Approval, words: String) -> ApiError {
 
 /// As an HTTP answer: the reason's status and the same words and data.
 impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
+    fn into_response(mut self) -> Response {
+        self.note_in_log();
         let status = StatusCode::from_u16(self.reason.http_status())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let error = ErrorDetail {

@@ -16,6 +16,7 @@ use countersign_protocol::{ErrorCode, Reason};
 
 use crate::api_error::ApiError;
 use crate::peer::{TcpPeers, find_root, identify};
+use crate::request_log;
 
 pub(crate) use connection::{CallerConnection, ConnectionPeer};
 pub(crate) use find_peer::{FoundPeer, PeerLineage};
@@ -75,6 +76,7 @@ impl Authenticator {
             }
             (FoundPeer::Other(_), None) => (self.owner_principal(), None),
         };
+        request_log::note_principal(&principal);
         Ok(CallerIdentity {
             principal,
             expires_at,

@@ -19,6 +19,7 @@ mod origin_guard;
 mod peer;
 mod recheck_caller;
 mod request_length;
+mod request_log;
 mod rest;
 mod rpc;
 mod server_state;

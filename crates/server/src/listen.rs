@@ -36,6 +36,7 @@ use crate::origin_guard::OriginGuard;
 use crate::peer::{TcpEnds, TcpPeers, identify};
 use crate::recheck_caller::recheck_caller;
 use crate::request_length::{LengthLines, WatchedStream};
+use crate::request_log::log_request;
 use crate::{Server, ServerOpenError, ServerOptions, ServerState, mcp, rest, session, web};
 
 /// What is read from a WebSocket at a time: most frames fit.
@@ -142,6 +143,8 @@ fn router(state: &Arc<ServerState>) -> Router {
         ))
         .layer(DefaultBodyLimit::max(FRAME_BYTES_MAX))
         .layer(middleware::from_fn_with_state(state.clone(), guard_request))
+        // The outermost layer, so that what the guard refuses has its line too.
+        .layer(middleware::from_fn(log_request))
         .with_state(state.clone())
 }
 
@@ -318,6 +321,7 @@ async fn accept_unix(listener: UnixListener, door: ConnectionServer) {
         };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         let Some(share) = door.shares.take(pid) else {
+            tracing::info!(pid, "refused a connection: its process has too many");
             // A peer that does not take even this is gone.
             drop(stream.try_write(TOO_MANY));
             continue;

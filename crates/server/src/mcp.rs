@@ -187,9 +187,12 @@ impl ServerHandler for Tools {
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = call::caller(&context)?;
         let steers = self.is_orchestrator(&caller).await;
+        let log = call::request_log(&context, &request.name);
+        log.note_principal(&caller.principal);
         let call = Call::new(&self.0, caller, steers, &context);
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = tools::perform(&call, &request.name, arguments).await;
-        reply::response(outcome)
+        let serving =
+            async { reply::response(tools::perform(&call, &request.name, arguments).await) };
+        Box::pin(log.serve(serving)).await
     }
 }

@@ -29,6 +29,7 @@ use countersign_protocol::{HostAgent, HostApproval, HostDevice, HostEvent, HostQ
 use crate::api_error::ApiError;
 use crate::convert;
 use crate::events;
+use crate::request_log;
 
 type Result<T> = std::result::Result<T, ApiError>;
 
@@ -228,6 +229,7 @@ pub(crate) async fn request_approval(
         managed: None,
     };
     let approval = service.request_approval(request).await?;
+    request_log::note_ask(&approval);
     let mut row = convert::approval(&approval);
     row.subscribed = subscribed;
     row.answerable =
@@ -260,6 +262,7 @@ pub(crate) async fn resolve_approval(
         .transpose()
         .map_err(|error| ApiError::invalid(&error))?;
     let id = ApprovalId::new(id);
+    request_log::note_approval(&id);
     let as_asked = edited_input.is_none();
     let remember = remember::drafts(service, &caller, &id, body.remember, as_asked).await?;
     let answer = ApprovalAnswer {
@@ -271,6 +274,7 @@ pub(crate) async fn resolve_approval(
     };
     let remembers = !answer.remember.is_empty();
     let (approval, passed) = service.resolve_approval(caller, id.clone(), answer).await?;
+    request_log::note_ask(&approval);
     let mut row = convert::approval(&approval);
     row.passed_to_owner = passed.then_some(true);
     if remembers && !passed {
@@ -285,11 +289,10 @@ pub(crate) async fn cancel_approval(
     id: String,
     message: Option<String>,
 ) -> Result<HostApproval> {
-    Ok(convert::approval(
-        &service
-            .cancel_approval(caller, ApprovalId::new(id), message)
-            .await?,
-    ))
+    let id = ApprovalId::new(id);
+    request_log::note_approval(&id);
+    let approval = service.cancel_approval(caller, id, message).await?;
+    Ok(convert::approval(&approval))
 }
 
 pub(crate) async fn dismiss_approval(
@@ -297,10 +300,10 @@ pub(crate) async fn dismiss_approval(
     caller: Caller,
     id: String,
 ) -> Result<HostApproval> {
-    let dismissed = service
-        .dismiss_approval(caller, ApprovalId::new(id))
-        .await
-        .map_err(ApiError::from);
+    let id = ApprovalId::new(id);
+    request_log::note_approval(&id);
+    let dismissed = service.dismiss_approval(caller, id).await;
+    let dismissed = dismissed.map_err(ApiError::from);
     // The host wire refuses here with a code of its own.
     let approval = dismissed.map_err(ApiError::into_refusal)?;
     Ok(convert::approval(&approval))
@@ -312,9 +315,10 @@ pub(crate) async fn wait_approval(
     id: String,
     limit: Option<Duration>,
 ) -> Result<HostApproval> {
-    let approval = service
-        .wait_approval(caller, ApprovalId::new(id), limit)
-        .await?;
+    let id = ApprovalId::new(id);
+    request_log::note_approval(&id);
+    let approval = service.wait_approval(caller, id, limit).await?;
+    request_log::note_ask(&approval);
     let row = convert::approval(&approval);
     settle_told(service, &approval).await;
     Ok(row)

@@ -15,7 +15,7 @@ use countersign_core::limits::{
     AUTH_MS, CONNECTION_BYTES_MAX, CONNECTION_REQUESTS_MAX, CONNECTION_WAITS_MAX, PING_MS,
     SILENCE_MS, SLOW_READER_MS, WAIT_FRAME_BYTES_MAX,
 };
-use countersign_core::{ClientId, Rejection, Seq};
+use countersign_core::{Caller, ClientId, Rejection, Seq};
 use countersign_daemon::{EventFilter, Subscription};
 use countersign_protocol as wire;
 use countersign_protocol::{ErrorCode, PROTOCOL_VERSION, Reason, Request};
@@ -29,6 +29,7 @@ use crate::api_error::ApiError;
 use crate::auth::{CallerConnection, CallerIdentity, auth_required};
 use crate::events;
 use crate::ops;
+use crate::request_log::RequestLog;
 use crate::rpc::{Call, failure, serve, serve_hook};
 
 type Serving = Pin<Box<dyn Future<Output = String> + Send>>;
@@ -113,6 +114,7 @@ impl Session {
                 Some(reply) = self.waiting.next(), if !self.waiting.is_empty() => self.send_waited(reply).await?,
                 _ = ping.tick() => self.ping().await?,
                 () = &mut auth_limit, if self.identity.is_none() => {
+                    tracing::info!("closed a connection that did not say in time who is calling");
                     return Err(End::Close(1008, "nobody said who is calling"));
                 }
                 message = self.socket.recv(), if room => self.hear(message).await?,
@@ -138,21 +140,23 @@ impl Session {
         let Some(frame) = Frame::parse(text) else {
             let words = "parse error: not a JSON-RPC request";
             let error = ApiError::new(ErrorCode::Parse, Reason::InvalidParams, words);
-            return self.send(failure("null", error)).await;
+            let log = RequestLog::begin("(not a request)");
+            return self.refuse(log, "null", error).await;
         };
+        let log = RequestLog::begin(&frame.method);
         match frame.method.as_str() {
             "session.auth" => {
-                let reply = self.authenticate(&frame.call(false)).await;
+                let reply = log.serve(self.authenticate(&frame.call(false))).await;
                 self.send(reply).await
             }
-            _ => self.take_authenticated(frame).await,
+            _ => self.take_authenticated(frame, log).await,
         }
     }
 
-    async fn take_authenticated(&mut self, frame: Frame) -> Result<(), End> {
+    async fn take_authenticated(&mut self, frame: Frame, log: RequestLog) -> Result<(), End> {
         let subscribed = self.subscription.is_some();
         let Some(identity) = &mut self.identity else {
-            self.send(failure(frame.call(false).id, auth_required()))
+            self.refuse(log, frame.call(false).id, auth_required())
                 .await?;
             return Err(End::Close(1008, "auth required"));
         };
@@ -162,20 +166,15 @@ impl Session {
             .refresh_identity(&self.connection, identity)
             .await;
         let caller = ops::caller(&identity.principal, Some(&self.client));
+        log.note_principal(&caller.principal);
         if let Err(error) = refreshed {
-            self.send(failure(frame.call(subscribed).id, error)).await?;
+            self.refuse(log, frame.call(subscribed).id, error).await?;
             return Err(End::Close(1008, "auth failed"));
         }
         let call = frame.call(subscribed);
-        let inline = match call.method {
-            "server.handshake" => Some(shake_hands(&call)),
-            "host.subscribe" => Some(self.subscribe(&caller, &call).await),
-            _ => None,
-        };
-        if let Some(reply) = inline {
-            return self
-                .send(reply.unwrap_or_else(|error| failure(call.id, error)))
-                .await;
+        if matches!(call.method, "server.handshake" | "host.subscribe") {
+            let reply = log.serve(self.serve_in_order(&caller, &call)).await;
+            return self.send(reply).await;
         }
         let waits = matches!(
             call.method,
@@ -190,14 +189,14 @@ impl Session {
                 what: "a request that waits",
                 limit: WAIT_FRAME_BYTES_MAX,
             };
-            return self.send(failure(call.id, rejection.into())).await;
+            return self.refuse(log, call.id, rejection.into()).await;
         }
         if waits && self.waiting.len() >= CONNECTION_WAITS_MAX {
             let rejection = Rejection::TooMany {
                 what: "waits on this connection",
                 limit: CONNECTION_WAITS_MAX,
             };
-            return self.send(failure(call.id, rejection.into())).await;
+            return self.refuse(log, call.id, rejection.into()).await;
         }
         if !waits {
             self.served_bytes += frame.text.len();
@@ -205,9 +204,11 @@ impl Session {
         let state = self.state.clone();
         let serving: Serving = if call.method == "host.hook" {
             let connection = self.connection.clone();
-            Box::pin(async move { serve_hook(&state, &connection, frame.call(false)).await })
+            Box::pin(
+                log.serve(async move { serve_hook(&state, &connection, frame.call(false)).await }),
+            )
         } else {
-            Box::pin(async move { serve(&state, caller, frame.call(subscribed)).await })
+            Box::pin(log.serve(async move { serve(&state, caller, frame.call(subscribed)).await }))
         };
         if waits {
             self.waiting.push(serving);
@@ -215,6 +216,21 @@ impl Session {
             self.serving.push(serving);
         }
         Ok(())
+    }
+
+    async fn refuse(&mut self, log: RequestLog, id: &str, error: ApiError) -> Result<(), End> {
+        let reply = log.serve(async { failure(id, error) }).await;
+        self.send(reply).await
+    }
+
+    /// Serves a method that changes the connection itself.
+    async fn serve_in_order(&mut self, caller: &Caller, call: &Call<'_>) -> String {
+        let served = if call.method == "host.subscribe" {
+            self.subscribe(caller, call).await
+        } else {
+            shake_hands(call)
+        };
+        served.unwrap_or_else(|error| failure(call.id, error))
     }
 
     async fn authenticate(&mut self, call: &Call<'_>) -> String {
@@ -261,11 +277,7 @@ impl Session {
         call.reply(result)
     }
 
-    async fn subscribe(
-        &mut self,
-        caller: &countersign_core::Caller,
-        call: &Call<'_>,
-    ) -> Result<String, ApiError> {
+    async fn subscribe(&mut self, caller: &Caller, call: &Call<'_>) -> Result<String, ApiError> {
         ops::refuse_agents(caller)?;
         let params: wire::SubscribeParams = call.optional()?;
         let filter = EventFilter {

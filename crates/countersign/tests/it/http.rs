@@ -6,6 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
 use crate::host::PATIENCE;
+use crate::shape::take_request_id;
 
 /// What came back.
 #[derive(Debug)]
@@ -16,8 +17,14 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// The body, without the id of the request that an error carries.
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
+        let mut body: Value =
+            serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"));
+        if let Some(error) = body.get_mut("error").filter(|error| error.is_object()) {
+            take_request_id(error);
+        }
+        body
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

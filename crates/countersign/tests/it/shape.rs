@@ -94,6 +94,15 @@ impl Names {
     }
 }
 
+/// Takes the id of the request out of an error. Every error has one, and it is never the same.
+pub(crate) fn take_request_id(error: &mut Value) {
+    let id = error
+        .as_object_mut()
+        .and_then(|fields| fields.remove("request_id"));
+    let id = id.as_ref().and_then(Value::as_str).unwrap_or_default();
+    assert_eq!(id.len(), 16, "an id of the request in {error}");
+}
+
 /// RFC 3339 in UTC, as `2026-11-15T18:31:53.936151Z`.
 fn is_time(value: &Value) -> bool {
     value.as_str().is_some_and(|text| {

@@ -12,6 +12,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::host::{Host, PATIENCE};
+use crate::shape::take_request_id;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -108,9 +109,13 @@ impl Wire {
         self.send_text(frame.to_string()).await;
     }
 
-    /// The very next frame.
+    /// The very next frame, without the id of the request that an error carries.
     pub(crate) async fn next(&mut self) -> Value {
-        serde_json::from_str(&self.next_text().await).unwrap()
+        let mut frame: Value = serde_json::from_str(&self.next_text().await).unwrap();
+        if let Some(error) = frame.get_mut("error") {
+            take_request_id(&mut error["data"]);
+        }
+        frame
     }
 
     /// The very next frame, as it was sent.

@@ -14,6 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::reply::Stop;
 use crate::ServerState;
 use crate::api_error::ApiError;
+use crate::request_log::RequestLog;
 
 /// The header under which a call that is repeated is known to be the same.
 const KEY_HEADER: &str = "idempotency-key";
@@ -33,6 +34,16 @@ pub(super) fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, Err
     let caller = parts.and_then(|parts| parts.extensions.get::<Caller>());
     let caller = caller.cloned();
     caller.ok_or_else(|| ErrorData::internal_error("the caller is not known", None))
+}
+
+/// The log of a tool call. It is performed by another task than the one that serves the HTTP request around it.
+pub(super) fn request_log(context: &RequestContext<RoleServer>, tool: &str) -> RequestLog {
+    let method = format!("tools/call {tool}");
+    let parts = context.extensions.get::<Parts>();
+    match parts.and_then(|parts| parts.extensions.get::<RequestLog>()) {
+        Some(outer) => outer.begin_inner(&method),
+        None => RequestLog::begin(&method),
+    }
 }
 
 impl<'a> Call<'a> {

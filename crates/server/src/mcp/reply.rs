@@ -81,8 +81,10 @@ fn refusal(error: ApiError) -> CallToolResult {
         .data
         .and_then(|data| serde_json::from_str::<Value>(data.0.get()).ok());
     let mut result = CallToolResult::error(vec![ContentBlock::text(words)]);
-    let reason = data.as_ref().and_then(|data| data.get("reason")).cloned();
-    result.structured_content = Some(json!({"error": error.message, "reason": reason}));
+    let data = data.unwrap_or_default();
+    result.structured_content = Some(json!({
+        "error": error.message, "reason": data["reason"], "request_id": data["request_id"],
+    }));
     result
 }
 

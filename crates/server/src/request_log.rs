@@ -1,0 +1,233 @@
+//! The log of requests: one span and one access line for each, whichever door it came through.
+//!
+//! The span has the fields `request`, `method`, `principal`, `agent` and `approval`. The access line is written inside
+//! it when the request ends, with the outcome and the milliseconds it took. A caller that is refused gets the value of
+//! `request` as `request_id`, so that an error report leads to the line.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use countersign_core::{Approval, ApprovalId, Principal};
+use countersign_daemon::random_hex;
+use countersign_protocol::Reason;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
+
+const REQUEST_HEADER: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Characters of a method, path or message that a line shows: callers choose how long those are.
+const TEXT_CHARS_MAX: usize = 300;
+
+/// What an access line says of a request that ended before it was answered, as when its connection was closed.
+const ABANDONED: &str = "abandoned";
+
+tokio::task_local! {
+    static CURRENT: RequestLog;
+}
+
+/// One request while it is served.
+#[derive(Clone)]
+pub(crate) struct RequestLog(Arc<LoggedRequest>);
+
+struct LoggedRequest {
+    id: String,
+    span: Span,
+    began: Instant,
+    /// Whether a success is not worth a line, because what it carries has lines of its own.
+    is_carrier: bool,
+    findings: Mutex<RequestFindings>,
+}
+
+/// What became known while the request was served.
+#[derive(Default)]
+struct RequestFindings {
+    has_principal: bool,
+    has_approval: bool,
+    ask_state: Option<String>,
+    status: Option<StatusCode>,
+    error: Option<(Reason, String)>,
+}
+
+impl RequestLog {
+    /// Begins a request. `method` is the method of the wire, or the HTTP method and its route.
+    pub(crate) fn begin(method: &str) -> Self {
+        Self::with_id(random_hex::<8>(), method, false)
+    }
+
+    /// A request that came inside of this one, as a tool call does in MCP. It has the same id.
+    pub(crate) fn begin_inner(&self, method: &str) -> Self {
+        Self::with_id(self.0.id.clone(), method, false)
+    }
+
+    fn with_id(id: String, method: &str, is_carrier: bool) -> Self {
+        // As text, which is printed with what could forge a line escaped: callers choose methods and ids.
+        let method = truncate(method);
+        let span = tracing::info_span!(
+            "request",
+            request = %id,
+            method = method.as_str(),
+            principal = Empty,
+            agent = Empty,
+            approval = Empty,
+        );
+        Self(Arc::new(LoggedRequest {
+            id,
+            span,
+            began: Instant::now(),
+            is_carrier,
+            findings: Mutex::default(),
+        }))
+    }
+
+    /// Serves the request inside its span, and writes its access line when it ends, however it does.
+    pub(crate) async fn serve<T>(self, serving: impl Future<Output = T>) -> T {
+        let mut line = AccessLine {
+            request: self.clone(),
+            is_answered: false,
+        };
+        let span = self.0.span.clone();
+        let served = CURRENT.scope(self, serving).instrument(span).await;
+        line.is_answered = true;
+        served
+    }
+
+    pub(crate) fn note_principal(&self, principal: &Principal) {
+        let mut findings = self.findings();
+        // A field that is recorded twice is printed twice, and REST finds out who calls before and after the body.
+        if findings.has_principal {
+            return;
+        }
+        findings.has_principal = true;
+        self.0.span.record("principal", principal.name.as_ref());
+        if let Some(agent) = principal.agent() {
+            self.0.span.record("agent", agent.as_str());
+        }
+    }
+
+    fn note_approval(&self, approval: &ApprovalId) {
+        let mut findings = self.findings();
+        if !findings.has_approval {
+            findings.has_approval = true;
+            let id = truncate(approval.as_str());
+            self.0.span.record("approval", id.as_str());
+        }
+    }
+
+    fn findings(&self) -> MutexGuard<'_, RequestFindings> {
+        self.0
+            .findings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says who calls, once that is known.
+pub(crate) fn note_principal(principal: &Principal) {
+    with_current(|request| request.note_principal(principal));
+}
+
+/// Says which approval the request is about, whatever comes of it.
+pub(crate) fn note_approval(approval: &ApprovalId) {
+    with_current(|request| request.note_approval(approval));
+}
+
+/// Says what state the ask is in that the caller is told of.
+pub(crate) fn note_ask(approval: &Approval) {
+    with_current(|request| {
+        request.note_approval(&approval.ask.id);
+        let state = match &approval.ended {
+            None => "pending".to_owned(),
+            Some(ended) => format!("{:?}", ended.ending.outcome).to_lowercase(),
+        };
+        request.findings().ask_state = Some(state);
+    });
+}
+
+/// Says that the caller is told no, and why. Gives the id by which the request is found in the log.
+pub(crate) fn note_error(reason: Reason, message: &str) -> Option<String> {
+    with_current(|request| {
+        request.findings().error = Some((reason, truncate(message)));
+        request.0.id.clone()
+    })
+}
+
+fn with_current<T>(note: impl FnOnce(&RequestLog) -> T) -> Option<T> {
+    CURRENT.try_with(note).ok()
+}
+
+fn truncate(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}
+
+/// The layer around every HTTP request.
+pub(crate) async fn log_request(mut request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    // A route has no ids or tickets in it, the path of one does.
+    let path = route.map_or_else(|| request.uri().path(), MatchedPath::as_str);
+    let method = format!("{} {path}", request.method());
+    let log = RequestLog::with_id(random_hex::<8>(), &method, path == "/mcp");
+    request.extensions_mut().insert(log.clone());
+    let id = HeaderValue::from_str(&log.0.id);
+    let serving = async move {
+        let response = next.run(request).await;
+        with_current(|request| request.findings().status = Some(response.status()));
+        response
+    };
+    let mut response = log.serve(serving).await;
+    if let Ok(id) = id {
+        response.headers_mut().insert(REQUEST_HEADER, id);
+    }
+    response
+}
+
+/// Written when it is dropped, because the future of a request whose caller goes away is dropped too.
+struct AccessLine {
+    request: RequestLog,
+    is_answered: bool,
+}
+
+impl Drop for AccessLine {
+    fn drop(&mut self) {
+        let LoggedRequest {
+            span,
+            began,
+            is_carrier,
+            ..
+        } = &*self.request.0;
+        let _inside = span.enter();
+        let findings = self.request.findings();
+        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let ask = findings.ask_state.as_deref();
+        match (&findings.error, findings.status) {
+            _ if !self.is_answered => tracing::info!(outcome = ABANDONED, ms, ask, "access"),
+            (Some((reason, error)), _) if is_worth_a_warning(*reason) => {
+                tracing::warn!(outcome = reason.as_str(), ms, ask, error, "access");
+            }
+            (Some((reason, error)), _) => {
+                tracing::info!(outcome = reason.as_str(), ms, ask, error, "access");
+            }
+            (None, Some(status)) if status.as_u16() >= 400 => {
+                tracing::info!(outcome = status.as_str(), ms, "access");
+            }
+            (None, _) if *is_carrier => tracing::debug!(outcome = "ok", ms, "access"),
+            (None, _) => tracing::info!(outcome = "ok", ms, ask, "access"),
+        }
+    }
+}
+
+/// Somebody tries to get in who may not, or the host cannot do its work.
+fn is_worth_a_warning(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::AuthRequired
+            | Reason::AuthFailed
+            | Reason::WrongOrigin
+            | Reason::AgentsCannotAnswer
+            | Reason::StoreUnavailable
+            | Reason::Failed
+    )
+}

@@ -9,9 +9,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use countersign_protocol::{AuthParams, ErrorObject, HostEvent, Reason};
+use countersign_protocol::{
+    AuthParams, EVENT_NOTIFICATION, ErrorObject, HostEvent, Method, Reason, method,
+};
 use futures_util::{SinkExt as _, StreamExt as _};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -93,10 +94,10 @@ pub(crate) enum CallError {
     #[error("the connection was lost")]
     Lost(#[source] Box<tungstenite::Error>),
     #[error("no answer to `{method}`")]
-    Slow { method: String },
+    Slow { method: &'static str },
     #[error("an answer to `{method}` that does not fit")]
     Unexpected {
-        method: String,
+        method: &'static str,
         #[source]
         source: serde_json::Error,
     },
@@ -237,40 +238,34 @@ impl HostClient {
                 agent_id: endpoint.agent_id.clone(),
                 ..AuthParams::default()
             };
-            client.call::<_, Value>("session.auth", &params).await?;
+            client.call::<method::Authenticate>(&params).await?;
         }
         Ok(client)
     }
 
     /// Sends a request and waits for its reply.
-    pub(crate) async fn call<P: Serialize, R: DeserializeOwned>(
+    pub(crate) async fn call<M: Method>(
         &mut self,
-        method: &str,
-        params: &P,
-    ) -> Result<R, CallError> {
-        self.call_within(CALL, method, params).await
+        params: &M::Params,
+    ) -> Result<M::Result, CallError> {
+        self.call_within::<M>(CALL, params).await
     }
 
     /// The same for a call that the host holds for a while on purpose.
-    pub(crate) async fn call_within<P: Serialize, R: DeserializeOwned>(
+    pub(crate) async fn call_within<M: Method>(
         &mut self,
         limit: Duration,
-        method: &str,
-        params: &P,
-    ) -> Result<R, CallError> {
-        let unexpected = |source| CallError::Unexpected {
-            method: method.to_owned(),
-            source,
-        };
+        params: &M::Params,
+    ) -> Result<M::Result, CallError> {
         let id = self.next_id;
         self.next_id += 1;
         let request = OutgoingRequest {
             jsonrpc: "2.0",
             id,
-            method,
+            method: M::NAME,
             params,
         };
-        let text = serde_json::to_string(&request).map_err(unexpected)?;
+        let text = serde_json::to_string(&request).map_err(|error| unexpected(M::NAME, error))?;
         let exchange = async {
             self.socket
                 .send(Message::text(text))
@@ -278,11 +273,10 @@ impl HostClient {
                 .map_err(|error| CallError::Lost(Box::new(error)))?;
             self.reply(id).await
         };
-        let slow = |_| CallError::Slow {
-            method: method.to_owned(),
-        };
-        let reply = timeout(limit, exchange).await.map_err(slow)??;
-        serde_json::from_str(&reply).map_err(unexpected)
+        let reply = timeout(limit, exchange)
+            .await
+            .map_err(|_| CallError::Slow { method: M::NAME })??;
+        serde_json::from_str(&reply).map_err(|error| unexpected(M::NAME, error))
     }
 
     /// The next event of a subscription. Dropping the future loses nothing.
@@ -299,11 +293,8 @@ impl HostClient {
     async fn reply(&mut self, id: u64) -> Result<String, CallError> {
         loop {
             let text = self.next_text().await?;
-            let unexpected = |source| CallError::Unexpected {
-                method: "a request".into(),
-                source,
-            };
-            let frame: IncomingMessage<'_> = serde_json::from_str(&text).map_err(unexpected)?;
+            let frame: IncomingMessage<'_> =
+                serde_json::from_str(&text).map_err(|error| unexpected("a request", error))?;
             if frame.method.is_some() {
                 self.keep_event(&text)?;
             } else if frame.id.as_u64() == Some(id) || (frame.id.is_null() && frame.error.is_some())
@@ -314,19 +305,18 @@ impl HostClient {
     }
 
     fn keep_event(&mut self, text: &str) -> Result<(), CallError> {
-        let unexpected = |source| CallError::Unexpected {
-            method: "host.event".into(),
-            source,
-        };
-        let frame: IncomingMessage<'_> = serde_json::from_str(text).map_err(unexpected)?;
-        let (Some("host.event"), Some(params)) = (frame.method.as_deref(), frame.params) else {
+        let frame: IncomingMessage<'_> =
+            serde_json::from_str(text).map_err(|error| unexpected(EVENT_NOTIFICATION, error))?;
+        let (Some(EVENT_NOTIFICATION), Some(params)) = (frame.method.as_deref(), frame.params)
+        else {
             return Ok(());
         };
         if self.events.len() >= EVENTS_KEPT_MAX {
             return Err(CallError::closed());
         }
-        self.events
-            .push_back(serde_json::from_str(params.get()).map_err(unexpected)?);
+        let event = serde_json::from_str(params.get())
+            .map_err(|error| unexpected(EVENT_NOTIFICATION, error))?;
+        self.events.push_back(event);
         Ok(())
     }
 
@@ -340,6 +330,10 @@ impl HostClient {
             }
         }
     }
+}
+
+fn unexpected(method: &'static str, source: serde_json::Error) -> CallError {
+    CallError::Unexpected { method, source }
 }
 
 fn finish(frame: &IncomingMessage<'_>) -> Result<String, CallError> {

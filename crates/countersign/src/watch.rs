@@ -19,9 +19,8 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use countersign_protocol::{
-    AnswerQuestionParams, BypassRow, HostApproval, HostEvent, HostQuestion, HostSnapshot,
-    HostStatus, Reason, Remember, RememberBody, ResolutionBody, ResolveApprovalParams,
-    RuleSuggestions, SubscribeParams, SuggestRulesParams,
+    AnswerBody, ApprovalTarget, BypassRow, HostEvent, NoParams, QuestionTarget, Reason, Remember,
+    RememberBody, ResolutionBody, SubscribeParams, SuggestRulesParams, method,
 };
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::FutureExt as _;
@@ -223,8 +222,7 @@ impl WatchLoop {
         let WatchConnection::Up(client) = &mut self.wire else {
             return;
         };
-        let status: Result<HostStatus, _> =
-            client.call("host.status", &serde_json::json!({})).await;
+        let status = client.call::<method::Status>(&NoParams {}).await;
         match status {
             Ok(status) => {
                 self.screen.warnings = HostWarnings {
@@ -291,11 +289,11 @@ impl WatchLoop {
         let WatchConnection::Up(client) = &mut self.wire else {
             return;
         };
-        let params = ResolveApprovalParams {
+        let params = ApprovalTarget {
             approval_id: id,
             body,
         };
-        let result: Result<HostApproval, _> = client.call("host.resolve_approval", &params).await;
+        let result = client.call::<method::ResolveApproval>(&params).await;
         match result {
             Ok(row) if row.passed_to_owner == Some(true) => {
                 self.screen.note = format!(
@@ -325,7 +323,7 @@ impl WatchLoop {
         let params = SuggestRulesParams {
             approval_id: Some(id.clone()),
         };
-        let found: Result<RuleSuggestions, _> = client.call("host.suggest_rules", &params).await;
+        let found = client.call::<method::SuggestRules>(&params).await;
         match found.map(|found| rules::narrowest(&found.candidates)) {
             Ok(rules) if rules.is_empty() => {
                 self.screen.note =
@@ -343,11 +341,11 @@ impl WatchLoop {
         let WatchConnection::Up(client) = &mut self.wire else {
             return;
         };
-        let params = AnswerQuestionParams {
+        let params = QuestionTarget {
             question_id,
-            answer,
+            body: AnswerBody { answer },
         };
-        let result: Result<HostQuestion, _> = client.call("host.answer_question", &params).await;
+        let result = client.call::<method::AnswerQuestion>(&params).await;
         match result {
             Ok(row) => {
                 let note = format!("{} answered", approvals::short_id(&row.id));
@@ -393,8 +391,8 @@ fn remember_rules(rules: Vec<String>) -> Option<Remember> {
 
 /// Subscribes, and returns everything that is open and what must be known.
 async fn subscribe(client: &mut HostClient) -> Result<InboxSnapshot, CallError> {
-    let mut snapshot: HostSnapshot = client
-        .call("host.subscribe", &SubscribeParams::default())
+    let mut snapshot = client
+        .call::<method::Subscribe>(&SubscribeParams::default())
         .await?;
     let bypassed = snapshot.agents.iter().filter_map(|agent| {
         Some(BypassRow {

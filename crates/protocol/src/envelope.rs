@@ -30,13 +30,8 @@ pub struct ErrorObject {
     pub data: Option<Raw>,
 }
 
-/// A message from the host that answers no request.
-#[derive(Serialize)]
-pub struct Notification<'a, T> {
-    /// Always "2.0".
-    pub jsonrpc: &'static str,
-    /// What kind of message it is.
-    pub method: &'a str,
-    /// Its content.
-    pub params: T,
-}
+/// The method of the notification that carries an event to a subscriber.
+pub const EVENT_NOTIFICATION: &str = "host.event";
+
+/// How the frame of such a notification begins; the event and a closing brace follow.
+pub const EVENT_FRAME_START: &str = r#"{"jsonrpc":"2.0","method":"host.event","params":"#;

@@ -39,6 +39,10 @@ pub enum HookEnd {
 /// which process it comes from.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HookParams {
+    /// The tool whose hook it is; `claude` if absent. REST has it in the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
+    pub hook: Option<String>,
     /// What happened.
     pub event: HookEvent,
     /// The session, by its tool's own id.

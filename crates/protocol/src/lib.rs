@@ -10,21 +10,28 @@ mod envelope;
 mod error;
 mod hooks;
 mod managed;
+pub mod method;
 mod params;
 mod rows;
 mod rules;
 mod scalar;
+mod target;
 mod transcript;
 
-pub use envelope::{ErrorObject, Notification, Request};
+pub use envelope::{EVENT_FRAME_START, EVENT_NOTIFICATION, ErrorObject, Request};
 pub use error::{ErrorBody, ErrorCode, ErrorDetail, Reason};
 pub use hooks::*;
 pub use managed::*;
+pub use method::{Method, MethodName};
 pub use params::*;
 pub use rows::*;
 pub use rules::*;
 pub use scalar::{Raw, Time};
+pub use target::{AgentTarget, ApprovalTarget, QuestionTarget};
 pub use transcript::*;
+
+/// The kind of an event sent with `host.notify` that names none.
+pub const NOTIFICATION_KIND_DEFAULT: &str = "host.notification";
 
 /// The host wire's protocol version that this crate speaks.
 pub const PROTOCOL_VERSION: u64 = 3;

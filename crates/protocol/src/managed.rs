@@ -96,41 +96,11 @@ pub struct WorktreeParams {
 
 read_from_object_only!(EnvVariable, WorktreeParams);
 
-/// `host.prompt_agent`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PromptAgentParams {
-    /// The agent.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub body: PromptBody,
-}
-
 /// A message to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PromptBody {
     /// The words. They wait while a turn runs, and wake an agent that ended.
     pub message: String,
-}
-
-/// `host.interrupt_agent`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct InterruptAgentParams {
-    /// The agent.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub body: InterruptBody,
-}
-
-/// `host.kill_agent`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct KillAgentParams {
-    /// The agent.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub body: KillBody,
 }
 
 /// How an agent ends.
@@ -149,16 +119,6 @@ pub enum ChildrenFate {
     End,
     /// They go on; what they ask is for people.
     Keep,
-}
-
-/// `host.set_ceiling`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SetCeilingParams {
-    /// The orchestrator.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub body: CeilingBody,
 }
 
 /// What an orchestrator may settle for those below it.
@@ -191,16 +151,6 @@ pub struct InterruptBody {
     pub reason: Option<String>,
 }
 
-/// `host.fork_agent`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ForkAgentParams {
-    /// The agent whose session the new one begins from.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub body: ForkBody,
-}
-
 /// A second agent that goes on from where another stands, which stays as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct ForkBody {
@@ -210,16 +160,6 @@ pub struct ForkBody {
     /// What it is to do first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-}
-
-/// `host.archive_agent`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ArchiveAgentParams {
-    /// The agent.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub body: ArchiveBody,
 }
 
 /// Whether an agent is put away.
@@ -234,31 +174,11 @@ fn yes() -> bool {
     true
 }
 
-/// `host.rename_agent`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RenameAgentParams {
-    /// The agent.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub body: RenameBody,
-}
-
 /// A new name.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct RenameBody {
     /// Its name from now on.
     pub name: String,
-}
-
-/// `host.configure_agent`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ConfigureAgentParams {
-    /// The agent.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub body: ConfigureBody,
 }
 
 /// What an agent is to use from now on. What is absent stays as it is.
@@ -455,16 +375,6 @@ pub struct DiffFileRow {
     pub removed: u64,
     /// `added`, `modified`, `deleted`, `renamed`, `type_changed` or `repository`.
     pub status: String,
-}
-
-/// `host.remove_worktree`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RemoveWorktreeParams {
-    /// The agent.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub query: RemoveWorktreeQuery,
 }
 
 /// Whether uncommitted work may be lost.

@@ -7,6 +7,10 @@ use crate::rows::HostAgentDisplay;
 use crate::rules::Remember;
 use crate::scalar::Raw;
 
+/// The parameters of methods that take none.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct NoParams {}
+
 /// `session.auth`: one of the forms of the host wire.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuthParams {
@@ -169,16 +173,6 @@ pub struct AgentParams {
     pub agent_id: String,
 }
 
-/// `host.set_status`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SetStatusParams {
-    /// The agent.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub status: StatusBody,
-}
-
 /// A new status for an agent.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StatusBody {
@@ -325,16 +319,6 @@ pub struct WaitApprovalParams {
     pub timeout_ms: Option<u64>,
 }
 
-/// `host.resolve_approval`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ResolveApprovalParams {
-    /// The approval.
-    pub approval_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub body: ResolutionBody,
-}
-
 /// An answer to an ask.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct ResolutionBody {
@@ -406,15 +390,6 @@ pub struct WaitQuestionParams {
     /// How long this call waits; the question itself goes on.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
-}
-
-/// `host.answer_question`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct AnswerQuestionParams {
-    /// The question.
-    pub question_id: String,
-    /// The words.
-    pub answer: String,
 }
 
 /// The words for a question.

@@ -9,6 +9,85 @@ use crate::managed::ManagedRow;
 use crate::rules::{BypassRow, GrantRow, HostVerdict, RuleProblem};
 use crate::scalar::{Raw, Time, read_from_object_only};
 
+/// The reply to a method whose success says everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OkResult {
+    /// Always true.
+    pub ok: bool,
+}
+
+impl From<()> for OkResult {
+    fn from((): ()) -> Self {
+        Self { ok: true }
+    }
+}
+
+/// The reply to `session.auth`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AuthResult {
+    /// The agent that the caller is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// Always true.
+    pub auth_enabled: bool,
+    /// As it was sent.
+    pub memory_namespace: Option<String>,
+    /// Always true.
+    pub ok: bool,
+    /// Kept for the host wire; always null, and only there for operators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parslee: Option<Raw>,
+    /// `host` for a caller that showed a host token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Kept for the host wire; always null, and only there for agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_context: Option<Raw>,
+}
+
+/// The reply to `server.handshake`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandshakeResult {
+    /// Kept for the host wire; always empty here.
+    pub assistant_aliases: Vec<String>,
+    /// What the host is called.
+    pub assistant_brand: String,
+    /// What the host is called.
+    pub assistant_name: String,
+    /// The version that the client sent.
+    pub client_protocol_version: u64,
+    /// The client's own version, as it sent it.
+    pub client_version: Option<String>,
+    /// Everything the client asked for.
+    pub negotiated_capabilities: Vec<String>,
+    /// The version that both speak.
+    pub protocol_version: u64,
+    /// The newest version that the host speaks.
+    pub server_protocol_version_max: u64,
+    /// The oldest.
+    pub server_protocol_version_min: u64,
+    /// The host's own version.
+    pub server_version: String,
+}
+
+/// The reply to `host.dismiss_approval`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DismissedApproval {
+    /// The approval.
+    pub approval: HostApproval,
+    /// Always true.
+    pub dismissed: bool,
+}
+
+impl From<HostApproval> for DismissedApproval {
+    fn from(approval: HostApproval) -> Self {
+        Self {
+            approval,
+            dismissed: true,
+        }
+    }
+}
+
 /// How an agent wants to be shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(remote = "Self")]

@@ -106,17 +106,7 @@ pub struct TrustRulesParams {
     pub digest: String,
 }
 
-/// `host.set_bypass`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SetBypassParams {
-    /// The agent.
-    pub agent_id: String,
-    /// How long its asks are let through; null ends it.
-    pub for_ms: Option<u64>,
-}
-
-/// How long an agent's asks are let through.
+/// `host.set_bypass`: how long an agent's asks are let through.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BypassBody {

@@ -6,16 +6,6 @@ use utoipa::ToSchema;
 use crate::managed::PlanStepRow;
 use crate::scalar::{Raw, Time};
 
-/// `host.transcript`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TranscriptParams {
-    /// The agent.
-    pub agent_id: String,
-    /// The rest.
-    #[serde(flatten)]
-    pub page: TranscriptQuery,
-}
-
 /// Which part of a transcript.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]

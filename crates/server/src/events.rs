@@ -13,7 +13,7 @@ use countersign_core::event::{
 use countersign_core::{
     Agent, Ask, CommittedEvent, Event, OpenCounts, PrincipalKey, Question, Seq, Timestamp,
 };
-use countersign_protocol::{HostEvent, Notification, Raw};
+use countersign_protocol::{EVENT_FRAME_START, HostEvent, Raw};
 use serde_json::json;
 
 use crate::convert::rules::new_grant;
@@ -22,21 +22,18 @@ use crate::convert::{
     time, who, wire_status,
 };
 
-const FRAME_PREFIX: &str = r#"{"jsonrpc":"2.0","method":"host.event","params":"#;
-
 /// The `host.event` notification, whole.
 pub(crate) fn event_frame(committed: &CommittedEvent) -> Bytes {
-    let frame = Notification {
-        jsonrpc: "2.0",
-        method: "host.event",
-        params: event(committed),
-    };
-    serde_json::to_vec(&frame).unwrap_or_default().into()
+    let mut frame = EVENT_FRAME_START.as_bytes().to_vec();
+    // Writing our own row into memory cannot fail.
+    drop(serde_json::to_writer(&mut frame, &event(committed)));
+    frame.push(b'}');
+    frame.into()
 }
 
 /// The event alone, cut out of its notification.
 pub(crate) fn event_json(frame: &Bytes) -> Bytes {
-    frame.slice(FRAME_PREFIX.len().min(frame.len())..frame.len().saturating_sub(1))
+    frame.slice(EVENT_FRAME_START.len()..frame.len() - 1)
 }
 
 /// The event as a row.

@@ -137,7 +137,8 @@ pub(crate) async fn set_status(
     Ok(convert::agent(&service.set_status(input).await?))
 }
 
-pub(crate) async fn devices(service: &Service) -> Result<Vec<HostDevice>> {
+pub(crate) async fn devices(service: &Service, caller: &Caller) -> Result<Vec<HostDevice>> {
+    refuse_agents(caller)?;
     Ok(service
         .devices()
         .await?
@@ -193,7 +194,7 @@ pub(crate) async fn notify(
         caller,
         kind: params
             .kind
-            .unwrap_or_else(|| "host.notification".to_owned()),
+            .unwrap_or_else(|| wire::NOTIFICATION_KIND_DEFAULT.to_owned()),
         agent: params.agent_id.map(AgentId::new),
         message: params.message,
         payload: convert::json(params.payload),

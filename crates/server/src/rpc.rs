@@ -1,52 +1,22 @@
 //! JSON-RPC: one line per method, each calling the operation it is named for.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::Caller;
-use countersign_protocol as wire;
-use countersign_protocol::{ErrorCode, Reason};
+use countersign_protocol::{ErrorCode, Method, MethodName, NoParams, Reason, method};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
 use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::auth::CallerConnection;
 use crate::ops;
-use crate::ops::hook;
-use crate::ops::{managed, rules};
+use crate::ops::{hook, managed, rules};
 use crate::strict;
-
-/// The host wire's own methods: clients in the field may send fields that ours does not know, and
-/// parameters that are no object. All other methods refuse both.
-const LENIENT_METHODS: [&str; 16] = [
-    "session.auth",
-    "server.handshake",
-    "host.subscribe",
-    "host.agents",
-    "host.events",
-    "host.approvals",
-    "host.register_agent",
-    "host.unregister_agent",
-    "host.set_status",
-    "host.register_device",
-    "host.update_device",
-    "host.devices",
-    "host.notify",
-    "host.request_approval",
-    "host.resolve_approval",
-    "host.dismiss_approval",
-];
-
-/// The parameters of a method that takes none.
-#[derive(serde::Deserialize)]
-struct NoParams {}
 
 /// One request, taken apart.
 pub(crate) struct Call<'a> {
-    pub(crate) method: &'a str,
+    pub(crate) method: MethodName,
     /// Its parameters as JSON text.
     pub(crate) params: Option<&'a str>,
     /// Its id as JSON text, given back as it came.
@@ -56,397 +26,145 @@ pub(crate) struct Call<'a> {
 }
 
 /// Serves one request and gives back the reply's frame. Every request gets one.
-pub(crate) async fn serve(state: &ServerState, caller: Caller, call: Call<'_>) -> String {
-    dispatch(state, caller, &call)
+pub(crate) async fn serve(
+    state: &Arc<ServerState>,
+    connection: &Arc<CallerConnection>,
+    caller: Caller,
+    call: Call<'_>,
+) -> String {
+    dispatch(state, connection, caller, &call)
         .await
         .unwrap_or_else(|error| failure(call.id, error))
 }
 
-/// Serves a hook: the one method that needs to know the process at the other end.
-pub(crate) async fn serve_hook(
+/// A `match` over all methods. A row is `Method(params) => operation`: the parameters are read as that
+/// method's type, and the operation's result must be, or become, the method's result.
+macro_rules! dispatch {
+    ($call:ident, except [$($other:ident),*], $($method:ident($params:pat) => $operation:expr,)*) => {
+        match $call.method {
+            $(MethodName::$method => {
+                let $params = $call.params::<method::$method>()?;
+                // Boxed one by one: together they would make every request as large as the largest.
+                let result = Box::pin($operation).await?;
+                $call.reply::<method::$method>(result.into())
+            })*
+            $(MethodName::$other)|* => Err(unknown_method($call.method.name())),
+        }
+    };
+}
+
+async fn dispatch(
     state: &Arc<ServerState>,
     connection: &Arc<CallerConnection>,
-    call: Call<'_>,
-) -> String {
-    let served = async {
-        let (tool, params) = call.split_optional("hook")?;
-        let tool = tool.as_deref().unwrap_or(hook::USUAL_TOOL);
-        call.reply(hook::hook(state, connection, tool, params).await?)
-    };
-    served.await.unwrap_or_else(|error| failure(call.id, error))
-}
-
-/// The few methods that agents and their answers live by; the rest is one allocation further.
-async fn dispatch(
-    state: &ServerState,
-    caller: Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    match call.method {
-        "host.request_approval" => request_approval(state, caller, call).await,
-        "host.resolve_approval" => resolve_approval(state, caller, call).await,
-        "host.notify" => notify(state, caller, call).await,
-        _ => Box::pin(dispatch_other(state, caller, call)).await,
-    }
-}
-
-async fn dispatch_other(
-    state: &ServerState,
     caller: Caller,
     call: &Call<'_>,
 ) -> Result<String, ApiError> {
     let service = &state.service;
-    match call.method {
-        "host.agents" => call.reply(ops::agents(service, &caller).await?),
-        "host.events" => call.reply(ops::events(service, &caller, call.optional()?).await?),
-        "host.approvals" => call.reply(ops::approvals(service, &caller, call.optional()?).await?),
-        "host.approval" => call.reply(ops::approval(service, &caller, call.approval_id()?).await?),
-        "host.register_agent" => {
-            call.reply(ops::register_agent(service, caller, call.params()?).await?)
-        }
-        "host.unregister_agent" => {
-            call.done(ops::unregister_agent(service, caller, call.agent_id()?).await?)
-        }
-        "host.set_status" => set_status(state, caller, call).await,
-        "host.register_device" => {
-            call.reply(ops::register_device(service, caller, call.params()?).await?)
-        }
-        "host.update_device" => {
-            call.reply(ops::update_device(service, caller, call.params()?).await?)
-        }
-        "host.devices" => devices(state, &caller, call).await,
-        "host.cancel_approval" => cancel_approval(state, caller, call).await,
-        "host.wait_approval" => wait_approval(state, &caller, call).await,
-        "host.dismiss_approval" => dismiss_approval(state, caller, call).await,
-        "host.questions" => call.reply(ops::questions(service, &caller, call.optional()?).await?),
-        "host.question" => call.reply(ops::question(service, &caller, call.question_id()?).await?),
-        "host.ask_question" => {
-            call.reply(ops::ask_question(service, caller, call.params()?).await?)
-        }
-        "host.answer_question" => answer_question(state, caller, call).await,
-        "host.wait_question" => wait_question(state, &caller, call).await,
-        "host.stop_all" => {
-            call.take_nothing()?;
-            call.reply(ops::stop_all(service, caller).await?)
-        }
-        "host.create_token" => {
-            call.reply(ops::create_token(service, caller, call.params()?).await?)
-        }
-        "host.create_endless_token" => {
-            call.reply(ops::create_endless_token(service, caller, call.params()?).await?)
-        }
-        "host.tokens" => {
-            call.take_nothing()?;
-            call.reply(ops::tokens(service, &caller).await?)
-        }
-        "host.revoke_token" => {
-            call.done(ops::revoke_token(service, caller, call.token_id()?).await?)
-        }
-        "host.create_ticket" => {
-            call.take_nothing()?;
-            call.reply(state.create_ticket(&caller)?)
-        }
-        "host.redact_event" => call.reply(ops::redact(service, caller, call.params()?).await?),
-        "host.prune_events" => call.reply(ops::prune(service, caller, call.params()?).await?),
-        "host.rescue_record" => call.reply(state.rescue_record(&caller, call.params()?).await?),
-        "host.status" => {
-            call.take_nothing()?;
-            call.reply(state.status(&caller).await?)
-        }
-        "host.shutdown" => call.done(state.shut_down(&caller, call.optional()?).await?),
-        _ => dispatch_rules(state, caller, call).await,
+    // The exceptions change the connection itself: the session serves them, in order.
+    dispatch! { call, except [Authenticate, Handshake, Subscribe],
+        Agents(NoParams {}) => ops::agents(service, &caller),
+        Events(params) => ops::events(service, &caller, params),
+        Approvals(params) => ops::approvals(service, &caller, params),
+        RegisterAgent(params) => ops::register_agent(service, caller, params),
+        UnregisterAgent(params) => ops::unregister_agent(service, caller, params.agent_id),
+        SetStatus(params) => ops::set_status(service, caller, params.agent_id, params.body),
+        RegisterDevice(params) => ops::register_device(service, caller, params),
+        UpdateDevice(params) => ops::update_device(service, caller, params),
+        Devices(NoParams {}) => ops::devices(service, &caller),
+        Notify(params) => ops::notify(service, caller, params),
+        RequestApproval(params) => ops::request_approval(service, caller, Some(call.subscribed), params),
+        ResolveApproval(params) => ops::resolve_approval(service, caller, params.approval_id, params.body),
+        DismissApproval(params) => ops::dismiss_approval(service, caller, params.approval_id),
+        Approval(params) => ops::approval(service, &caller, params.approval_id),
+        CancelApproval(params) => ops::cancel_approval(service, caller, params.approval_id, params.message),
+        WaitApproval(params) => {
+            ops::wait_approval(service, &caller, params.approval_id, duration(params.timeout_ms))
+        },
+        Questions(params) => ops::questions(service, &caller, params),
+        Question(params) => ops::question(service, &caller, params.question_id),
+        AskQuestion(params) => ops::ask_question(service, caller, params),
+        AnswerQuestion(params) => ops::answer_question(service, caller, params.question_id, params.body.answer),
+        WaitQuestion(params) => {
+            ops::wait_question(service, &caller, params.question_id, duration(params.timeout_ms))
+        },
+        NotifyParent(params) => ops::notify_parent(service, caller, params),
+        SpawnAgent(params) => managed::spawn(service, &caller, params),
+        PromptAgent(params) => managed::prompt(service, &caller, params.agent_id, params.body),
+        InterruptAgent(params) => managed::interrupt(service, &caller, params.agent_id, params.body),
+        KillAgent(params) => managed::kill(service, &caller, params.agent_id, params.body),
+        SetCeiling(params) => managed::set_ceiling(service, &caller, params.agent_id, params.body),
+        ResumeAgent(params) => managed::resume(service, &caller, params.agent_id),
+        ForkAgent(params) => managed::fork(service, &caller, params.agent_id, params.body),
+        ArchiveAgent(params) => managed::archive(service, &caller, params.agent_id, params.body),
+        RenameAgent(params) => managed::rename(service, &caller, params.agent_id, params.body),
+        ConfigureAgent(params) => managed::configure(service, &caller, params.agent_id, params.body),
+        WaitIdle(params) => managed::wait_idle(service, &caller, params),
+        Transcript(params) => managed::transcript(service, &caller, params.agent_id, params.body),
+        AgentChanges(params) => managed::diff(service, &caller, params.agent_id),
+        RemoveWorktree(params) => managed::remove_worktree(service, &caller, params.agent_id, &params.body),
+        Catalog(NoParams {}) => async { managed::catalog(service, &caller) },
+        Hook(params) => hook::hook(state, connection, params),
+        Rules(params) => rules::rules(service, &caller, params),
+        AddRule(params) => rules::add_rule(service, caller, params),
+        RemoveRule(params) => rules::remove_rule(service, caller, params.id),
+        CheckRules(params) => rules::check_rules(service, &caller, params),
+        BacktestRule(params) => rules::backtest_rule(service, &caller, params),
+        SuggestRules(params) => rules::suggest_rules(service, &caller, params),
+        TrustRules(params) => rules::trust_rules(service, caller, params),
+        SetBypass(params) => rules::set_bypass(service, caller, params.agent_id, params.body),
+        CreateToken(params) => ops::create_token(service, caller, params),
+        CreateEndlessToken(params) => ops::create_endless_token(service, caller, params),
+        Tokens(NoParams {}) => ops::tokens(service, &caller),
+        RevokeToken(params) => ops::revoke_token(service, caller, params.token_id),
+        CreateTicket(NoParams {}) => async { state.create_ticket(&caller) },
+        RedactEvent(params) => ops::redact(service, caller, params),
+        PruneEvents(params) => ops::prune(service, caller, params),
+        RescueRecord(params) => state.rescue_record(&caller, params),
+        Status(NoParams {}) => state.status(&caller),
+        StopAll(NoParams {}) => ops::stop_all(service, caller),
+        Shutdown(params) => state.shut_down(&caller, params),
     }
 }
 
-async fn dispatch_rules(
-    state: &ServerState,
-    caller: Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    let service = &state.service;
-    match call.method {
-        "host.rules" => call.reply(rules::rules(service, &caller, call.optional()?).await?),
-        "host.add_rule" => call.reply(rules::add_rule(service, caller, call.params()?).await?),
-        "host.remove_rule" => remove_rule(state, caller, call).await,
-        "host.check_rules" => {
-            call.reply(rules::check_rules(service, &caller, call.params()?).await?)
-        }
-        "host.backtest_rule" => {
-            call.reply(rules::backtest_rule(service, &caller, call.params()?).await?)
-        }
-        "host.suggest_rules" => {
-            call.reply(rules::suggest_rules(service, &caller, call.optional()?).await?)
-        }
-        "host.trust_rules" => call.done(rules::trust_rules(service, caller, call.params()?).await?),
-        "host.notify_parent" => {
-            call.done(ops::notify_parent(service, caller, call.params()?).await?)
-        }
-        "host.set_bypass" => call.reply(rules::set_bypass(service, caller, call.params()?).await?),
-        _ => dispatch_managed(state, &caller, call).await,
-    }
+/// The refusal of a method that nobody knows.
+pub(crate) fn unknown_method(name: &str) -> ApiError {
+    let start: String = name.chars().take(100).collect();
+    let message = format!("unknown method '{start}'");
+    ApiError::new(ErrorCode::UnknownMethod, Reason::InvalidParams, message)
 }
 
-async fn dispatch_managed(
-    state: &ServerState,
-    caller: &Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    let service = &state.service;
-    match call.method {
-        "host.spawn_agent" => call.reply(managed::spawn(service, caller, call.params()?).await?),
-        "host.prompt_agent" => {
-            let (agent_id, body) = call.split("agent_id")?;
-            call.reply(managed::prompt(service, caller, agent_id, body).await?)
-        }
-        "host.interrupt_agent" => {
-            let (agent_id, body) = call.split("agent_id")?;
-            call.reply(managed::interrupt(service, caller, agent_id, body).await?)
-        }
-        "host.kill_agent" => {
-            let (agent_id, body) = call.split("agent_id")?;
-            call.reply(managed::kill(service, caller, agent_id, body).await?)
-        }
-        "host.set_ceiling" => {
-            let (agent_id, body) = call.split("agent_id")?;
-            call.reply(managed::set_ceiling(service, caller, agent_id, body).await?)
-        }
-        "host.resume_agent" => {
-            call.reply(managed::resume(service, caller, call.agent_id()?).await?)
-        }
-        "host.fork_agent" => {
-            let (agent_id, body) = call.split("agent_id")?;
-            call.reply(managed::fork(service, caller, agent_id, body).await?)
-        }
-        "host.archive_agent" => {
-            let (agent_id, body) = call.split("agent_id")?;
-            call.reply(managed::archive(service, caller, agent_id, body).await?)
-        }
-        "host.rename_agent" => {
-            let (agent_id, body) = call.split("agent_id")?;
-            call.reply(managed::rename(service, caller, agent_id, body).await?)
-        }
-        "host.configure_agent" => {
-            let (agent_id, body) = call.split("agent_id")?;
-            call.reply(managed::configure(service, caller, agent_id, body).await?)
-        }
-        "host.wait_idle" => call.reply(managed::wait_idle(service, caller, call.params()?).await?),
-        "host.transcript" => {
-            let (agent_id, page) = call.split("agent_id")?;
-            call.reply(managed::transcript(service, caller, agent_id, page).await?)
-        }
-        "host.agent_diff" => call.reply(managed::diff(service, caller, call.agent_id()?).await?),
-        "host.remove_worktree" => {
-            let (agent_id, query) = call.split("agent_id")?;
-            call.reply(managed::remove_worktree(service, caller, agent_id, &query).await?)
-        }
-        "host.catalog" => {
-            call.take_nothing()?;
-            call.reply(managed::catalog(service, caller)?)
-        }
-        unknown => Err(unknown_method(unknown)),
-    }
-}
-
-fn unknown_method(method: &str) -> ApiError {
-    let start: String = method.chars().take(100).collect();
-    let words = format!("unknown method '{start}'");
-    ApiError::new(ErrorCode::UnknownMethod, Reason::InvalidParams, words)
-}
-
-async fn set_status(
-    state: &ServerState,
-    caller: Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    let params: wire::SetStatusParams = call.params()?;
-    call.reply(ops::set_status(&state.service, caller, params.agent_id, params.status).await?)
-}
-
-async fn devices(
-    state: &ServerState,
-    caller: &Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    ops::refuse_agents(caller)?;
-    call.reply(ops::devices(&state.service).await?)
-}
-
-async fn notify(state: &ServerState, caller: Caller, call: &Call<'_>) -> Result<String, ApiError> {
-    call.reply(ops::notify(&state.service, caller, call.optional()?).await?)
-}
-
-async fn request_approval(
-    state: &ServerState,
-    caller: Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    call.reply(
-        ops::request_approval(
-            &state.service,
-            caller,
-            Some(call.subscribed),
-            call.params()?,
-        )
-        .await?,
-    )
-}
-
-async fn resolve_approval(
-    state: &ServerState,
-    caller: Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    let params: wire::ResolveApprovalParams = call.params()?;
-    call.reply(
-        ops::resolve_approval(&state.service, caller, params.approval_id, params.body).await?,
-    )
-}
-
-async fn cancel_approval(
-    state: &ServerState,
-    caller: Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    let params: wire::CancelApprovalParams = call.params()?;
-    call.reply(
-        ops::cancel_approval(&state.service, caller, params.approval_id, params.message).await?,
-    )
-}
-
-async fn remove_rule(
-    state: &ServerState,
-    caller: Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    let params: wire::RemoveRuleParams = call.params()?;
-    call.reply(rules::remove_rule(&state.service, caller, params.id).await?)
-}
-
-async fn wait_approval(
-    state: &ServerState,
-    caller: &Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    let params: wire::WaitApprovalParams = call.params()?;
-    let limit = params.timeout_ms.map(Duration::from_millis);
-    call.reply(ops::wait_approval(&state.service, caller, params.approval_id, limit).await?)
-}
-
-async fn dismiss_approval(
-    state: &ServerState,
-    caller: Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    // The one method whose bad parameters have the code that JSON-RPC names for them.
-    let params: wire::ApprovalParams = call.params().map_err(ApiError::into_invalid_params)?;
-    let approval = ops::dismiss_approval(&state.service, caller, params.approval_id).await?;
-    call.reply(serde_json::json!({ "dismissed": true, "approval": approval }))
-}
-
-async fn answer_question(
-    state: &ServerState,
-    caller: Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    let params: wire::AnswerQuestionParams = call.params()?;
-    call.reply(
-        ops::answer_question(&state.service, caller, params.question_id, params.answer).await?,
-    )
-}
-
-async fn wait_question(
-    state: &ServerState,
-    caller: &Caller,
-    call: &Call<'_>,
-) -> Result<String, ApiError> {
-    let params: wire::WaitQuestionParams = call.params()?;
-    let limit = params.timeout_ms.map(Duration::from_millis);
-    call.reply(ops::wait_question(&state.service, caller, params.question_id, limit).await?)
+fn duration(millis: Option<u64>) -> Option<Duration> {
+    millis.map(Duration::from_millis)
 }
 
 impl Call<'_> {
-    fn is_lenient(&self) -> bool {
-        LENIENT_METHODS.contains(&self.method)
-    }
-
-    /// Parameters that must be there.
-    pub(crate) fn params<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
-        self.read(self.params.unwrap_or("{}"))
-    }
-
-    /// Parameters that may be missing, null, or something older clients put there to be ignored.
-    pub(crate) fn optional<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
-        let text = self.params.unwrap_or("{}");
-        let absent = text == "null" || (self.is_lenient() && !text.starts_with('{'));
-        self.read(if absent { "{}" } else { text })
-    }
-
-    /// The one place that decides whether a field that nobody reads is refused.
-    fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T, ApiError> {
-        if self.is_lenient() {
+    /// The request's parameters. They may be missing or null, and clients of the host wire put something
+    /// else there where they mean none.
+    pub(crate) fn params<M: Method>(&self) -> Result<M::Params, ApiError> {
+        let text = match self.params {
+            None | Some("null") => "{}",
+            Some(text) if M::LENIENT && !text.starts_with('{') => "{}",
+            Some(text) => text,
+        };
+        let read = if M::LENIENT {
             serde_json::from_str(text).map_err(|error| ApiError::invalid(&error))
         } else {
             strict::read_object(text.as_bytes())
-        }
-    }
-
-    /// One text field that must be there, and what the others say.
-    fn split<T: DeserializeOwned>(&self, name: &str) -> Result<(String, T), ApiError> {
-        let (first, rest) = self.split_optional(name)?;
-        let missing = || ApiError::plain(Reason::InvalidParams, format!("missing field `{name}`"));
-        Ok((first.ok_or_else(missing)?, rest))
-    }
-
-    /// One text field that may be there, and what the others say. A flattened struct would do the same, but
-    /// nobody could tell what it did not read.
-    fn split_optional<T: DeserializeOwned>(
-        &self,
-        name: &str,
-    ) -> Result<(Option<String>, T), ApiError> {
-        let mut fields: BTreeMap<String, Box<RawValue>> = self.params()?;
-        let first = fields.remove(name);
-        let first = first.map(|first| strict::read_json(first.get().as_bytes()));
-        let first = first.transpose()?;
-        let rest = serde_json::to_string(&fields).map_err(|error| ApiError::invalid(&error))?;
-        Ok((first, self.read(&rest)?))
-    }
-
-    fn take_nothing(&self) -> Result<(), ApiError> {
-        self.optional::<NoParams>().map(|NoParams {}| ())
-    }
-
-    fn approval_id(&self) -> Result<String, ApiError> {
-        self.params::<wire::ApprovalParams>()
-            .map(|params| params.approval_id)
-    }
-
-    fn question_id(&self) -> Result<String, ApiError> {
-        self.params::<wire::QuestionParams>()
-            .map(|params| params.question_id)
-    }
-
-    fn token_id(&self) -> Result<String, ApiError> {
-        self.params::<wire::TokenParams>()
-            .map(|params| params.token_id)
-    }
-
-    fn agent_id(&self) -> Result<String, ApiError> {
-        let params = self.optional::<wire::AgentParams>();
-        let params = params.map(|params| params.agent_id);
-        if self.is_lenient() {
-            params.map_err(|_| ApiError::plain(Reason::InvalidParams, "missing agent_id"))
-        } else {
-            params
-        }
+        };
+        // The host wire has an answer of its own to bad parameters of these two.
+        read.map_err(|error| match self.method {
+            MethodName::UnregisterAgent => {
+                ApiError::plain(Reason::InvalidParams, "missing agent_id")
+            }
+            MethodName::DismissApproval => error.into_invalid_params(),
+            _ => error,
+        })
     }
 
     /// A reply with a result.
-    pub(crate) fn reply(&self, result: impl Serialize) -> Result<String, ApiError> {
+    #[expect(clippy::needless_pass_by_value, reason = "the caller has just made it")]
+    pub(crate) fn reply<M: Method>(&self, result: M::Result) -> Result<String, ApiError> {
         frame("result", &result, self.id).map_err(|error| ApiError::invalid(&error))
-    }
-
-    fn done(&self, (): ()) -> Result<String, ApiError> {
-        self.reply(serde_json::json!({ "ok": true }))
     }
 }
 

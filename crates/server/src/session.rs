@@ -17,12 +17,12 @@ use countersign_core::limits::{
 };
 use countersign_core::{Caller, ClientId, Rejection, Seq};
 use countersign_daemon::{EventFilter, Subscription};
-use countersign_protocol as wire;
-use countersign_protocol::{ErrorCode, PROTOCOL_VERSION, Reason, Request};
+use countersign_protocol::{
+    AuthResult, ErrorCode, HandshakeResult, MethodName, PROTOCOL_VERSION, Raw, Reason, Request,
+    method,
+};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
-use serde_json::json;
-use serde_json::value::RawValue;
 
 use crate::ServerState;
 use crate::api_error::ApiError;
@@ -30,7 +30,7 @@ use crate::auth::{CallerConnection, CallerIdentity, auth_required};
 use crate::events;
 use crate::ops;
 use crate::request_log::RequestLog;
-use crate::rpc::{Call, failure, serve, serve_hook};
+use crate::rpc::{Call, failure, serve, unknown_method};
 
 type Serving = Pin<Box<dyn Future<Output = String> + Send>>;
 
@@ -143,10 +143,11 @@ impl Session {
             let log = RequestLog::begin("(not a request)");
             return self.refuse(log, "null", error).await;
         };
-        let log = RequestLog::begin(&frame.method);
-        match frame.method.as_str() {
-            "session.auth" => {
-                let reply = log.serve(self.authenticate(&frame.call(false))).await;
+        let log = RequestLog::begin(&frame.method_name);
+        match frame.method {
+            Some(MethodName::Authenticate) => {
+                let call = frame.call(MethodName::Authenticate, false);
+                let reply = log.serve(self.authenticate(&call)).await;
                 self.send(reply).await
             }
             _ => self.take_authenticated(frame, log).await,
@@ -154,10 +155,8 @@ impl Session {
     }
 
     async fn take_authenticated(&mut self, frame: Frame, log: RequestLog) -> Result<(), End> {
-        let subscribed = self.subscription.is_some();
         let Some(identity) = &mut self.identity else {
-            self.refuse(log, frame.call(false).id, auth_required())
-                .await?;
+            self.refuse(log, frame.id(), auth_required()).await?;
             return Err(End::Close(1008, "auth required"));
         };
         let refreshed = self
@@ -168,52 +167,51 @@ impl Session {
         let caller = ops::caller(&identity.principal, Some(&self.client));
         log.note_principal(&caller.principal);
         if let Err(error) = refreshed {
-            self.refuse(log, frame.call(subscribed).id, error).await?;
+            self.refuse(log, frame.id(), error).await?;
             return Err(End::Close(1008, "auth failed"));
         }
-        let call = frame.call(subscribed);
-        if matches!(call.method, "server.handshake" | "host.subscribe") {
+        let Some(method) = frame.method else {
+            let error = unknown_method(&frame.method_name);
+            return self.refuse(log, frame.id(), error).await;
+        };
+        let subscribed = self.subscription.is_some();
+        if matches!(method, MethodName::Handshake | MethodName::Subscribe) {
+            let call = frame.call(method, subscribed);
             let reply = log.serve(self.serve_in_order(&caller, &call)).await;
             return self.send(reply).await;
         }
-        let waits = matches!(
-            call.method,
-            "host.wait_approval"
-                | "host.wait_question"
-                | "host.wait_idle"
-                | "host.shutdown"
-                | "host.hook"
-        );
-        if waits && frame.text.len() > WAIT_FRAME_BYTES_MAX {
-            let rejection = Rejection::TooLarge {
-                what: "a request that waits",
-                limit: WAIT_FRAME_BYTES_MAX,
-            };
-            return self.refuse(log, call.id, rejection.into()).await;
+        if method.waits()
+            && let Err(rejection) = self.check_room_to_wait(frame.text.len())
+        {
+            return self.refuse(log, frame.id(), rejection.into()).await;
         }
-        if waits && self.waiting.len() >= CONNECTION_WAITS_MAX {
-            let rejection = Rejection::TooMany {
-                what: "waits on this connection",
-                limit: CONNECTION_WAITS_MAX,
-            };
-            return self.refuse(log, call.id, rejection.into()).await;
-        }
-        if !waits {
-            self.served_bytes += frame.text.len();
-        }
-        let state = self.state.clone();
-        let serving: Serving = if call.method == "host.hook" {
-            let connection = self.connection.clone();
-            Box::pin(
-                log.serve(async move { serve_hook(&state, &connection, frame.call(false)).await }),
-            )
-        } else {
-            Box::pin(log.serve(async move { serve(&state, caller, frame.call(subscribed)).await }))
-        };
-        if waits {
+        let (state, connection) = (self.state.clone(), self.connection.clone());
+        let bytes = frame.text.len();
+        let serving: Serving = Box::pin(log.serve(async move {
+            serve(&state, &connection, caller, frame.call(method, subscribed)).await
+        }));
+        if method.waits() {
             self.waiting.push(serving);
         } else {
+            self.served_bytes += bytes;
             self.serving.push(serving);
+        }
+        Ok(())
+    }
+
+    /// Requests that wait are held for as long as a person takes, so they are few and small.
+    fn check_room_to_wait(&self, bytes: usize) -> Result<(), Rejection> {
+        if bytes > WAIT_FRAME_BYTES_MAX {
+            return Err(Rejection::TooLarge {
+                what: "a request that waits",
+                limit: WAIT_FRAME_BYTES_MAX,
+            });
+        }
+        if self.waiting.len() >= CONNECTION_WAITS_MAX {
+            return Err(Rejection::TooMany {
+                what: "waits on this connection",
+                limit: CONNECTION_WAITS_MAX,
+            });
         }
         Ok(())
     }
@@ -225,7 +223,7 @@ impl Session {
 
     /// Serves a method that changes the connection itself.
     async fn serve_in_order(&mut self, caller: &Caller, call: &Call<'_>) -> String {
-        let served = if call.method == "host.subscribe" {
+        let served = if call.method == MethodName::Subscribe {
             self.subscribe(caller, call).await
         } else {
             shake_hands(call)
@@ -241,7 +239,7 @@ impl Session {
     }
 
     async fn try_authenticate(&mut self, call: &Call<'_>) -> Result<String, ApiError> {
-        let params: wire::AuthParams = call.optional()?;
+        let params = call.params::<method::Authenticate>()?;
         let for_host = params.token.is_none() && params.host_token.is_some();
         let token = params.token.or(params.host_token);
         if token.is_none() && !self.connection.is_unix() {
@@ -265,21 +263,22 @@ impl Session {
             return Err(ApiError::plain(Reason::AuthFailed, words));
         }
         self.identity = Some(identity);
-        let mut result = json!({ "ok": true, "auth_enabled": true, "memory_namespace": params.memory_namespace });
-        match principal.agent() {
-            Some(agent) => {
-                result["agent_id"] = json!(agent.as_str());
-                result["work_context"] = json!(null);
-            }
-            None if for_host => result["role"] = json!("host"),
-            None => result["parslee"] = json!(null),
-        }
-        call.reply(result)
+        let agent_id = principal.agent().map(ToString::to_string);
+        let is_agent = agent_id.is_some();
+        call.reply::<method::Authenticate>(AuthResult {
+            agent_id,
+            auth_enabled: true,
+            memory_namespace: params.memory_namespace,
+            ok: true,
+            parslee: (!is_agent && !for_host).then(Raw::null),
+            role: (!is_agent && for_host).then(|| "host".to_owned()),
+            work_context: is_agent.then(Raw::null),
+        })
     }
 
     async fn subscribe(&mut self, caller: &Caller, call: &Call<'_>) -> Result<String, ApiError> {
         ops::refuse_agents(caller)?;
-        let params: wire::SubscribeParams = call.optional()?;
+        let params = call.params::<method::Subscribe>()?;
         let filter = EventFilter {
             kinds: params.kinds,
             agent: None,
@@ -290,7 +289,8 @@ impl Session {
             .service
             .subscribe(client, params.after.map(Seq), filter)
             .await?;
-        let reply = call.reply(ops::snapshot(&self.state.service, &overview).await?)?;
+        let snapshot = ops::snapshot(&self.state.service, &overview).await?;
+        let reply = call.reply::<method::Subscribe>(snapshot)?;
         self.subscription = Some(subscription);
         Ok(reply)
     }
@@ -375,7 +375,9 @@ impl Session {
 /// One request's frame, and where in it the parts lie.
 struct Frame {
     text: Utf8Bytes,
-    method: String,
+    /// None for a name that is no method's.
+    method: Option<MethodName>,
+    method_name: String,
     params: Option<Range<usize>>,
     id: Option<Range<usize>>,
 }
@@ -383,29 +385,40 @@ struct Frame {
 impl Frame {
     fn parse(text: Utf8Bytes) -> Option<Self> {
         let request = serde_json::from_str::<Request<'_>>(text.as_str()).ok()?;
-        let place = |part: &RawValue| {
-            let start = part.get().as_ptr() as usize - text.as_str().as_ptr() as usize;
-            start..start + part.get().len()
-        };
-        let (params, id) = (request.params.map(place), request.id.map(place));
+        let params = request
+            .params
+            .map(|part| range_in(text.as_str(), part.get()));
+        let id = request.id.map(|part| range_in(text.as_str(), part.get()));
         Some(Self {
-            method: request.method,
+            method: MethodName::parse(&request.method),
+            method_name: request.method,
             params,
             id,
             text,
         })
     }
 
-    fn call(&self, subscribed: bool) -> Call<'_> {
-        let part =
-            |range: &Option<Range<usize>>| range.clone().map(|range| &self.text.as_str()[range]);
+    /// The request's id as JSON text; null where it has none.
+    fn id(&self) -> &str {
+        self.id
+            .clone()
+            .map_or("null", |range| &self.text.as_str()[range])
+    }
+
+    fn call(&self, method: MethodName, subscribed: bool) -> Call<'_> {
         Call {
-            method: &self.method,
-            params: part(&self.params),
-            id: part(&self.id).unwrap_or("null"),
+            method,
+            params: self.params.clone().map(|range| &self.text.as_str()[range]),
+            id: self.id(),
             subscribed,
         }
     }
+}
+
+/// Where `part`, which was borrowed from `whole`, lies in it.
+fn range_in(whole: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr() as usize - whole.as_ptr() as usize;
+    start..start + part.len()
 }
 
 type Events = Result<Vec<Arc<countersign_daemon::FeedEntry>>, countersign_daemon::ServiceError>;
@@ -445,7 +458,7 @@ fn host_words(error: ApiError, for_host: bool) -> ApiError {
 
 /// Protocol version and capabilities, as the host wire negotiates them.
 fn shake_hands(call: &Call<'_>) -> Result<String, ApiError> {
-    let params: wire::HandshakeParams = call.params()?;
+    let params = call.params::<method::Handshake>()?;
     let oldest = params
         .protocol_version_min
         .unwrap_or(params.protocol_version);
@@ -460,16 +473,16 @@ fn shake_hands(call: &Call<'_>) -> Result<String, ApiError> {
     // Capabilities name what a client relies on; everything on this wire is served to everybody.
     let mut negotiated = params.required_capabilities;
     negotiated.extend(params.optional_capabilities);
-    call.reply(json!({
-        "protocol_version": PROTOCOL_VERSION,
-        "server_protocol_version_min": PROTOCOL_VERSION,
-        "server_protocol_version_max": PROTOCOL_VERSION,
-        "server_version": env!("CARGO_PKG_VERSION"),
-        "client_protocol_version": params.protocol_version,
-        "client_version": params.client_version,
-        "negotiated_capabilities": negotiated,
-        "assistant_name": "Countersign",
-        "assistant_aliases": [],
-        "assistant_brand": "Countersign",
-    }))
+    call.reply::<method::Handshake>(HandshakeResult {
+        assistant_aliases: Vec::new(),
+        assistant_brand: "Countersign".to_owned(),
+        assistant_name: "Countersign".to_owned(),
+        client_protocol_version: params.protocol_version,
+        client_version: params.client_version,
+        negotiated_capabilities: negotiated,
+        protocol_version: PROTOCOL_VERSION,
+        server_protocol_version_max: PROTOCOL_VERSION,
+        server_protocol_version_min: PROTOCOL_VERSION,
+        server_version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
 }

@@ -1,7 +1,6 @@
 //! Agents as people name them: by id, or by a name that only one has.
 
-use countersign_protocol::HostAgent;
-use serde_json::json;
+use countersign_protocol::{HostAgent, NoParams, method};
 
 use crate::client::HostClient;
 use crate::error::CliError;
@@ -9,7 +8,7 @@ use crate::render::escape;
 
 /// The agent that is meant.
 pub(super) async fn find_agent(client: &mut HostClient, word: &str) -> Result<HostAgent, CliError> {
-    let agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
+    let agents = client.call::<method::Agents>(&NoParams {}).await?;
     let id = choose(&agents, word)?;
     let found = agents.into_iter().find(|agent| agent.id == id);
     found.ok_or_else(|| CliError::UnknownId {
@@ -20,7 +19,7 @@ pub(super) async fn find_agent(client: &mut HostClient, word: &str) -> Result<Ho
 
 /// The id of the agent that is meant. What fits none is left to the host to refuse.
 pub(super) async fn find_agent_id(client: &mut HostClient, word: &str) -> Result<String, CliError> {
-    let agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
+    let agents = client.call::<method::Agents>(&NoParams {}).await?;
     choose(&agents, word)
 }
 

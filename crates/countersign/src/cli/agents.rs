@@ -1,8 +1,7 @@
 //! `agents`: which agents are known, and which of them can be started here; `agents fork`.
 
 use clap::{Args, Subcommand};
-use countersign_protocol::{CatalogRow, ForkAgentParams, ForkBody, HostAgent};
-use serde_json::json;
+use countersign_protocol::{AgentTarget, CatalogRow, ForkBody, NoParams, method};
 
 use super::{CommonArgs, agent_lookup, spawn};
 use crate::error::CliError;
@@ -47,20 +46,20 @@ async fn fork(common: &CommonArgs, args: ForkArgs) -> Result<CliExit, CliError> 
     let prompt = args.prompt.map(spawn::read_text_argument).transpose()?;
     let mut client = common.connect().await?;
     let agent = agent_lookup::find_agent(&mut client, &args.agent).await?;
-    let params = ForkAgentParams {
+    let params = AgentTarget {
         agent_id: agent.id,
         body: ForkBody {
             name: args.name,
             prompt,
         },
     };
-    let agent: HostAgent = client.call("host.fork_agent", &params).await?;
+    let agent = client.call::<method::ForkAgent>(&params).await?;
     spawn::print_started(common, &agent)
 }
 
 async fn catalog(common: &CommonArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let rows: Vec<CatalogRow> = client.call("host.catalog", &json!({})).await?;
+    let rows = client.call::<method::Catalog>(&NoParams {}).await?;
     if common.json {
         output::print_json(&rows)?;
     } else {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::Args;
 use countersign_protocol::{
     CancelApprovalParams, HostApproval, Raw, Reason, RequestApprovalParams, WaitApprovalParams,
+    method,
 };
-use serde::de::IgnoredAny;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
@@ -84,7 +84,7 @@ pub(super) async fn ask(common: &CommonArgs, args: AskArgs) -> Result<CliExit, C
     let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
     let mut client = HostClient::connect(&endpoint).await?;
-    let row: HostApproval = client.call("host.request_approval", &params).await?;
+    let row = client.call::<method::RequestApproval>(&params).await?;
     if CliExit::of_ask(&row).is_none() {
         output::print_message(format_args!(
             "waiting for {} (Ctrl-C takes it back)",
@@ -174,7 +174,7 @@ async fn wait_once(client: &mut HostClient, approval_id: &str) -> Result<HostApp
         timeout_ms: Some(duration::millis(WAIT)),
     };
     client
-        .call_within(WAIT + WAIT_SLACK, "host.wait_approval", &params)
+        .call_within::<method::WaitApproval>(WAIT + WAIT_SLACK, &params)
         .await
 }
 
@@ -187,7 +187,7 @@ async fn ask_again(
     loop {
         tokio::time::sleep(RETRY).await;
         let error = match HostClient::connect(endpoint).await {
-            Ok(mut client) => match client.call("host.request_approval", params).await {
+            Ok(mut client) => match client.call::<method::RequestApproval>(params).await {
                 Ok(row) => return Ok((client, row)),
                 Err(error) => CliError::from(error),
             },
@@ -207,7 +207,7 @@ async fn cancel(endpoint: &HostEndpoint, approval_id: String) -> CliExit {
     };
     let cancelled = async {
         let mut client = HostClient::connect(endpoint).await?;
-        let _: IgnoredAny = client.call("host.cancel_approval", &params).await?;
+        client.call::<method::CancelApproval>(&params).await?;
         Ok::<_, CliError>(())
     };
     match cancelled.await {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use countersign_protocol::{
-    AuditResult, PruneParams, RedactParams, RescueRecordParams, RescueResult, Time,
+    AuditResult, PruneParams, RedactParams, RescueRecordParams, RescueResult, Time, method,
 };
 
 use super::CommonArgs;
@@ -78,10 +78,10 @@ pub(super) async fn audit(common: &CommonArgs, command: AuditCommand) -> Result<
         AuditCommand::Rescue { file } => rescue(common, &file).await,
         AuditCommand::Redact { sequence, reason } => {
             let params = RedactParams { sequence, reason };
-            let result: AuditResult = common
+            let result = common
                 .connect()
                 .await?
-                .call("host.redact_event", &params)
+                .call::<method::RedactEvent>(&params)
                 .await?;
             print_result(
                 common,
@@ -91,10 +91,10 @@ pub(super) async fn audit(common: &CommonArgs, command: AuditCommand) -> Result<
         }
         AuditCommand::Prune(args) => {
             let params = prune_params(&args.before, duration::now());
-            let result: AuditResult = common
+            let result = common
                 .connect()
                 .await?
-                .call("host.prune_events", &params)
+                .call::<method::PruneEvents>(&params)
                 .await?;
             print_result(common, &result, "old history is erased")
         }
@@ -109,10 +109,10 @@ async fn rescue(common: &CommonArgs, file: &Path) -> Result<CliExit, CliError> {
         .into_string()
         .map_err(|path| CliError::usage(format!("`{}` is not UTF-8", path.to_string_lossy())))?;
     let params = RescueRecordParams { path };
-    let rescued: RescueResult = common
+    let rescued = common
         .connect()
         .await?
-        .call_within(RESCUE_WAIT, "host.rescue_record", &params)
+        .call_within::<method::RescueRecord>(RESCUE_WAIT, &params)
         .await?;
     if common.json {
         output::print_json(&rescued)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use countersign_protocol::{HostAgent, SetBypassParams};
+use countersign_protocol::{AgentTarget, BypassBody, method};
 
 use super::{CommonArgs, agent_lookup};
 use crate::error::CliError;
@@ -32,11 +32,13 @@ pub(crate) struct BypassArgs {
 
 pub(super) async fn bypass(common: &CommonArgs, args: BypassArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let params = SetBypassParams {
+    let params = AgentTarget {
         agent_id: agent_lookup::find_agent_id(&mut client, &args.agent).await?,
-        for_ms: args.for_.filter(|_| !args.off).map(duration::millis),
+        body: BypassBody {
+            for_ms: args.for_.filter(|_| !args.off).map(duration::millis),
+        },
     };
-    let agent: HostAgent = client.call("host.set_bypass", &params).await?;
+    let agent = client.call::<method::SetBypass>(&params).await?;
     if common.json {
         output::print_json(&agent)?;
         return Ok(CliExit::Ok);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use countersign_protocol::{CeilingBody, CeilingRow, HostAgent, SetCeilingParams, Time};
+use countersign_protocol::{AgentTarget, CeilingBody, CeilingRow, HostAgent, Time, method};
 
 use super::{CommonArgs, agent_lookup};
 use crate::error::CliError;
@@ -42,8 +42,8 @@ pub(super) async fn ceiling(common: &CommonArgs, args: CeilingArgs) -> Result<Cl
             expires_in_ms: args.for_.map(duration::millis),
         };
         let agent_id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
-        let params = SetCeilingParams { agent_id, body };
-        client.call("host.set_ceiling", &params).await?
+        let params = AgentTarget { agent_id, body };
+        client.call::<method::SetCeiling>(&params).await?
     } else {
         let found = agent_lookup::find_agent(&mut client, &args.agent).await?;
         require_orchestrator(found)?

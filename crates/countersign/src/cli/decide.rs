@@ -5,8 +5,8 @@
 
 use clap::Args;
 use countersign_protocol::{
-    AnswerQuestionParams, ApprovalParams, HostApproval, HostQuestion, ResolutionBody,
-    ResolveApprovalParams,
+    AnswerBody, ApprovalParams, ApprovalTarget, HostApproval, QuestionTarget, ResolutionBody,
+    method,
 };
 use serde_json::Value;
 
@@ -130,14 +130,16 @@ pub(super) async fn deny(common: &CommonArgs, args: DenyArgs) -> Result<CliExit,
 }
 
 pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<CliExit, CliError> {
-    let params = AnswerQuestionParams {
+    let params = QuestionTarget {
         question_id: args.id,
-        answer: args.text.join(" "),
+        body: AnswerBody {
+            answer: args.text.join(" "),
+        },
     };
-    let row: HostQuestion = common
+    let row = common
         .connect()
         .await?
-        .call("host.answer_question", &params)
+        .call::<method::AnswerQuestion>(&params)
         .await?;
     if common.json {
         output::print_json(&row)?;
@@ -153,7 +155,7 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<CliE
 
 async fn load(client: &mut HostClient, approval_id: String) -> Result<HostApproval, CliError> {
     Ok(client
-        .call("host.approval", &ApprovalParams { approval_id })
+        .call::<method::Approval>(&ApprovalParams { approval_id })
         .await?)
 }
 
@@ -164,11 +166,11 @@ async fn resolve(
     body: ResolutionBody,
 ) -> Result<CliExit, CliError> {
     let remembers = body.remember.is_some();
-    let params = ResolveApprovalParams {
+    let params = ApprovalTarget {
         approval_id: id,
         body,
     };
-    let row: HostApproval = client.call("host.resolve_approval", &params).await?;
+    let row = client.call::<method::ResolveApproval>(&params).await?;
     let passed = row.passed_to_owner == Some(true);
     if common.json {
         output::print_json(&row)?;

@@ -6,8 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use countersign_protocol::HostStatus;
-use serde_json::json;
+use countersign_protocol::{HostStatus, NoParams, method};
 
 use crate::client::{HostAddress, HostClient, HostEndpoint};
 use crate::error::CliError;
@@ -67,7 +66,7 @@ pub(crate) async fn start_detached(
     };
     Ok(HostClient::connect(&endpoint)
         .await?
-        .call("host.status", &json!({}))
+        .call::<method::Status>(&NoParams {})
         .await?)
 }
 

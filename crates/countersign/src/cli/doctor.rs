@@ -6,10 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anstyle::Style;
-use countersign_protocol::{Containment, HostStatus};
+use countersign_protocol::{Containment, HostStatus, NoParams, method};
 use countersign_rules::{FileKind, parse_file};
 use serde::Serialize;
-use serde_json::json;
 
 use super::CommonArgs;
 use super::runners::runners;
@@ -91,7 +90,7 @@ pub(super) async fn doctor(common: &CommonArgs) -> Result<CliExit, CliError> {
     let status = match common.endpoint() {
         Ok(endpoint) => match HostClient::connect(&endpoint).await {
             Ok(mut client) => client
-                .call("host.status", &json!({}))
+                .call::<method::Status>(&NoParams {})
                 .await
                 .map_err(CliError::from),
             Err(error) => Err(error),

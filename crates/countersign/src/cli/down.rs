@@ -4,10 +4,9 @@
 
 use clap::Args;
 use countersign_protocol::{
-    AgentsAtShutdown, HostAgent, HostApproval, HostQuestion, HostStatus, ListParams,
+    AgentsAtShutdown, HostAgent, HostApproval, HostQuestion, ListParams, NoParams, method,
 };
 use serde::Serialize;
-use serde_json::json;
 
 use super::{CommonArgs, orphans, shutdown};
 use crate::client::{HostAddress, HostClient, HostEndpoint};
@@ -57,7 +56,7 @@ async fn keep_agents(
     endpoint: &HostEndpoint,
     mut client: HostClient,
 ) -> Result<CliExit, CliError> {
-    let status: HostStatus = client.call("host.status", &json!({})).await?;
+    let status = client.call::<method::Status>(&NoParams {}).await?;
     let kept = shutdown::running_agents(&mut client).await?;
     if !common.json && !kept.is_empty() {
         let waits = OpenWaits::load(&mut client).await?;
@@ -173,8 +172,8 @@ impl OpenWaits {
             ..ListParams::default()
         };
         Ok(Self {
-            asks: client.call("host.approvals", &params).await?,
-            questions: client.call("host.questions", &params).await?,
+            asks: client.call::<method::Approvals>(&params).await?,
+            questions: client.call::<method::Questions>(&params).await?,
         })
     }
 

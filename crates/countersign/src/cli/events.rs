@@ -1,10 +1,10 @@
 //! `events`: the record as it grows.
 
 use clap::Args;
-use countersign_protocol::{EventsParams, HostEvent, HostSnapshot, Kinds, SubscribeParams, Time};
+use countersign_protocol::{EventsParams, HostEvent, Kinds, SubscribeParams, Time, method};
 
 use super::CommonArgs;
-use crate::client::{CallError, HostClient};
+use crate::client::HostClient;
 use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::reconnect::{RetryLimit, is_lost, reconnect};
@@ -68,7 +68,7 @@ async fn recent(
         kinds: args.kinds.clone().map(Kinds),
         agent_id: args.agent.clone(),
     };
-    let mut events: Vec<HostEvent> = client.call("host.events", &params).await?;
+    let mut events = client.call::<method::Events>(&params).await?;
     events.sort_by_key(|event| event.sequence);
     let now = duration::now();
     for event in &events {
@@ -88,7 +88,7 @@ async fn follow(
         after: *cursor,
         kinds: args.kinds.clone(),
     };
-    let subscribed: Result<HostSnapshot, CallError> = client.call("host.subscribe", &params).await;
+    let subscribed = client.call::<method::Subscribe>(&params).await;
     match subscribed {
         Ok(snapshot) => *cursor = cursor.or(Some(snapshot.event_sequence)),
         Err(error) => return error.into(),

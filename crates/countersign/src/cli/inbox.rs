@@ -3,7 +3,7 @@
 use clap::Args;
 use countersign_protocol::{
     ApprovalParams, BypassRow, HostAgent, HostApproval, HostQuestion, HostStatus, HostVerdict,
-    ListParams, QuestionParams, Reason, RuleProblem, Time,
+    ListParams, NoParams, QuestionParams, Reason, RuleProblem, Time, method,
 };
 use serde::Serialize;
 
@@ -76,7 +76,7 @@ async fn load(client: &mut HostClient, agent_id: Option<String>) -> Result<Inbox
     };
     let mut approvals: Vec<HostApproval> = Vec::new();
     loop {
-        let page: Vec<HostApproval> = client.call("host.approvals", &params).await?;
+        let page = client.call::<method::Approvals>(&params).await?;
         let last = page.last().map(|row| row.id.clone());
         let whole = page.len() as u64 >= PAGE && last != params.after;
         approvals.extend(page);
@@ -91,7 +91,7 @@ async fn load(client: &mut HostClient, agent_id: Option<String>) -> Result<Inbox
         limit: None,
         after: None,
     };
-    let questions = client.call("host.questions", &params).await?;
+    let questions = client.call::<method::Questions>(&params).await?;
     let status = host_warnings(client).await?;
     let store_error = status
         .as_ref()
@@ -111,7 +111,7 @@ async fn load(client: &mut HostClient, agent_id: Option<String>) -> Result<Inbox
 /// Where broken rule files, agents in bypass and a record that cannot be written are found. Agents
 /// may list their asks, and see nothing of this.
 async fn host_warnings(client: &mut HostClient) -> Result<Option<HostStatus>, CliError> {
-    let status: Result<HostStatus, _> = client.call("host.status", &serde_json::json!({})).await;
+    let status = client.call::<method::Status>(&NoParams {}).await;
     Ok(known(status, Reason::AgentNotAllowed)?.ok())
 }
 
@@ -187,7 +187,7 @@ async fn name_orchestrators(
     if questions.iter().all(|row| row.to.is_none()) {
         return Ok(());
     }
-    let agents = client.call("host.agents", &serde_json::json!({})).await;
+    let agents = client.call::<method::Agents>(&NoParams {}).await;
     if let Ok(agents) = known::<Vec<HostAgent>>(agents, Reason::AgentNotAllowed)? {
         questions::name_orchestrators(questions, &agents);
     }
@@ -220,13 +220,13 @@ pub(super) async fn show(common: &CommonArgs, args: ShowArgs) -> Result<CliExit,
 /// Looks among both, so that an abbreviation of one never stands for the other.
 async fn find(client: &mut HostClient, id: &str) -> Result<InboxEntry, CliError> {
     let approval_id = id.to_owned();
-    let ask: Result<HostApproval, _> = client
-        .call("host.approval", &ApprovalParams { approval_id })
+    let ask = client
+        .call::<method::Approval>(&ApprovalParams { approval_id })
         .await;
     let ask = known(ask, Reason::UnknownApproval);
     let question_id = id.to_owned();
-    let question: Result<HostQuestion, _> = client
-        .call("host.question", &QuestionParams { question_id })
+    let question = client
+        .call::<method::Question>(&QuestionParams { question_id })
         .await;
     match (ask?, known(question, Reason::UnknownQuestion)?) {
         (Ok(_), Ok(_)) => Err(CliError::UnknownId {

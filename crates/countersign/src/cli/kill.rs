@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use clap::{Args, ValueEnum};
-use countersign_protocol::{ChildrenFate, HostAgent, KillAgentParams, KillBody, Reason};
+use countersign_protocol::{AgentTarget, ChildrenFate, HostAgent, KillBody, Reason, method};
 use serde_json::Value;
 
 use super::{CommonArgs, agent_lookup, args, steer};
@@ -71,8 +71,8 @@ async fn end_agent(
         children: fate.map(Into::into),
     };
     let agent_id = id.to_owned();
-    let params = KillAgentParams { agent_id, body };
-    client.call("host.kill_agent", &params).await
+    let params = AgentTarget { agent_id, body };
+    client.call::<method::KillAgent>(&params).await
 }
 
 /// The agents of which it has to be said what becomes of them.

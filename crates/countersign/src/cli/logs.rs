@@ -5,8 +5,8 @@
 
 use clap::Args;
 use countersign_protocol::{
-    HostSnapshot, Raw, SubscribeParams, TranscriptParams, TranscriptPart, TranscriptQuery,
-    TranscriptResult, TranscriptRow,
+    AgentTarget, Raw, SubscribeParams, TranscriptPart, TranscriptQuery, TranscriptResult,
+    TranscriptRow, method,
 };
 
 use super::{CommonArgs, agent_lookup};
@@ -76,7 +76,7 @@ async fn follow(
         after: None,
         kinds: Some(WAKING.map(str::to_owned).to_vec()),
     };
-    let subscribed: Result<HostSnapshot, CallError> = events.call("host.subscribe", &params).await;
+    let subscribed = events.call::<method::Subscribe>(&params).await;
     if let Err(error) = subscribed {
         return error.into();
     }
@@ -129,12 +129,11 @@ async fn read(
     agent: &str,
     after: Option<u64>,
 ) -> Result<TranscriptResult, CallError> {
-    let page = TranscriptQuery { after, limit: None };
-    let params = TranscriptParams {
+    let params = AgentTarget {
         agent_id: agent.to_owned(),
-        page,
+        body: TranscriptQuery { after, limit: None },
     };
-    client.call("host.transcript", &params).await
+    client.call::<method::Transcript>(&params).await
 }
 
 /// What the agent said in one turn, without marks: for scripts and for `--wait`.

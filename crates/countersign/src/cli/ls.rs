@@ -1,8 +1,7 @@
 //! `ls`: the agents, those that need a person on top.
 
 use clap::Args;
-use countersign_protocol::{HostAgent, Time, UsageRow};
-use serde_json::json;
+use countersign_protocol::{HostAgent, NoParams, Time, UsageRow, method};
 
 use super::{CommonArgs, agent_lookup, agent_tree};
 use crate::error::CliError;
@@ -26,7 +25,7 @@ pub(crate) struct LsArgs {
 
 pub(super) async fn ls(common: &CommonArgs, args: LsArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let mut agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
+    let mut agents = client.call::<method::Agents>(&NoParams {}).await?;
     agents.retain(|agent| args.all || !agent_lookup::is_archived(agent));
     agents.sort_by_key(|agent| (rank(agent), std::cmp::Reverse(last_seen(agent))));
     let placed = agent_tree::arrange_by_parent(agents);

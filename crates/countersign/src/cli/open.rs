@@ -1,6 +1,6 @@
 //! `open`: a way into the web page that works once.
 
-use countersign_protocol::LoginTicket;
+use countersign_protocol::{NoParams, method};
 
 use super::CommonArgs;
 use crate::error::CliError;
@@ -8,10 +8,10 @@ use crate::exit::CliExit;
 use crate::{duration, output};
 
 pub(super) async fn open(common: &CommonArgs) -> Result<CliExit, CliError> {
-    let ticket: LoginTicket = common
+    let ticket = common
         .connect()
         .await?
-        .call("host.create_ticket", &serde_json::json!({}))
+        .call::<method::CreateTicket>(&NoParams {})
         .await?;
     if common.json {
         output::print_json(&ticket)?;

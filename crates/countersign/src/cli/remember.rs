@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use countersign_protocol::{
-    HostApproval, Remember, RememberBody, RememberScope, RuleCandidate, RuleSuggestions,
-    SuggestRulesParams,
+    HostApproval, Remember, RememberBody, RememberScope, RuleCandidate, SuggestRulesParams, method,
 };
 
 use super::{CommonArgs, args};
@@ -98,7 +97,7 @@ impl RememberArgs {
             let params = SuggestRulesParams {
                 approval_id: Some(row.id.clone()),
             };
-            let found: RuleSuggestions = client.call("host.suggest_rules", &params).await?;
+            let found = client.call::<method::SuggestRules>(&params).await?;
             rules = suggested(row, &found.candidates)?;
             show(&rules, &found.candidates);
             if !self.yes && io::stdin().is_terminal() {

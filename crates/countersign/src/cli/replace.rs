@@ -8,8 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 
 use countersign_daemon::{Rulebook, audit};
-use countersign_protocol::{AgentsAtShutdown, HostStatus};
-use serde_json::json;
+use countersign_protocol::{AgentsAtShutdown, NoParams, method};
 
 use super::up::UpArgs;
 use super::{down, shutdown};
@@ -46,7 +45,7 @@ pub(super) async fn replace_host(
         }
         Err(error) => return Err(error),
     };
-    let status: HostStatus = client.call("host.status", &json!({})).await?;
+    let status = client.call::<method::Status>(&NoParams {}).await?;
     let address = status.listen.as_ref().and_then(|text| text.parse().ok());
     check_can_start(paths, args, address).map_err(|error| start_obstacle(error.as_ref()))?;
     let replaced = ReplacedHost {

@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use countersign_core::limits::AGENTS_END_MS;
-use countersign_protocol::{AgentsAtShutdown, HostAgent, HostStatus, ShutdownParams};
-use serde_json::{Value, json};
+use countersign_protocol::{
+    AgentsAtShutdown, HostAgent, NoParams, OkResult, ShutdownParams, method,
+};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::client::{CallError, HostAddress, HostClient, HostEndpoint};
@@ -28,7 +29,7 @@ pub(crate) async fn end_host(
     agents: AgentsAtShutdown,
 ) -> Result<(), CliError> {
     let mut client = HostClient::connect(endpoint).await?;
-    let status: HostStatus = client.call("host.status", &json!({})).await?;
+    let status = client.call::<method::Status>(&NoParams {}).await?;
     match request_shutdown(endpoint, &mut client, agents).await {
         Err(error) if !is_expected_at_shutdown(&error) => return Err(error.into()),
         _ => drop(client),
@@ -57,9 +58,9 @@ async fn request_shutdown(
     endpoint: &HostEndpoint,
     client: &mut HostClient,
     agents: AgentsAtShutdown,
-) -> Result<Value, CallError> {
+) -> Result<OkResult, CallError> {
     let params = ShutdownParams { agents };
-    let told = client.call_within(AGENTS_WITHIN, "host.shutdown", &params);
+    let told = client.call_within::<method::Shutdown>(AGENTS_WITHIN, &params);
     tokio::pin!(told);
     let mut progress = tokio::time::interval_at(Instant::now() + PROGRESS_EVERY, PROGRESS_EVERY);
     progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -86,7 +87,7 @@ async fn print_remaining(endpoint: &HostEndpoint) {
 
 /// The agents that the host runs now.
 pub(super) async fn running_agents(client: &mut HostClient) -> Result<Vec<HostAgent>, CallError> {
-    let mut agents: Vec<HostAgent> = client.call("host.agents", &json!({})).await?;
+    let mut agents = client.call::<method::Agents>(&NoParams {}).await?;
     agents.retain(runs);
     Ok(agents)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use countersign_protocol::{
-    AgentProtocol, EnvVariable, HostAgent, SpawnAgentParams, WorktreeParams,
+    AgentProtocol, EnvVariable, HostAgent, SpawnAgentParams, WorktreeParams, method,
 };
 
 use super::{CommonArgs, args, steer};
@@ -107,7 +107,7 @@ pub(super) async fn spawn(common: &CommonArgs, args: SpawnArgs) -> Result<CliExi
     let wait = args.wait;
     let params = params(args)?;
     let mut client = common.connect().await?;
-    let agent: HostAgent = client.call("host.spawn_agent", &params).await?;
+    let agent = client.call::<method::SpawnAgent>(&params).await?;
     if wait {
         return steer::wait_and_print(common, &mut client, &agent).await;
     }

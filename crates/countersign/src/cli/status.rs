@@ -1,7 +1,6 @@
 //! `status`: the host at a glance.
 
-use countersign_protocol::{HostStatus, Time};
-use serde_json::json;
+use countersign_protocol::{HostStatus, NoParams, Time, method};
 
 use super::CommonArgs;
 use crate::error::CliError;
@@ -10,10 +9,10 @@ use crate::render::{escape, rules};
 use crate::{duration, output};
 
 pub(super) async fn status(common: &CommonArgs) -> Result<CliExit, CliError> {
-    let status: HostStatus = common
+    let status = common
         .connect()
         .await?
-        .call("host.status", &json!({}))
+        .call::<method::Status>(&NoParams {})
         .await?;
     if common.json {
         output::print_json(&status)?;

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use countersign_protocol::{
-    AgentParams, ArchiveAgentParams, ArchiveBody, ConfigureAgentParams, ConfigureBody, HostAgent,
-    InterruptAgentParams, InterruptBody, PromptAgentParams, PromptBody, RenameAgentParams,
-    RenameBody, WaitIdleParams, WaitIdleResult,
+    AgentParams, AgentTarget, ArchiveBody, ConfigureBody, HostAgent, InterruptBody, Method,
+    PromptBody, RenameBody, WaitIdleParams, WaitIdleResult, method,
 };
-use serde::Serialize;
 
 use super::{CommonArgs, agent_lookup, logs, spawn};
 use crate::client::HostClient;
@@ -116,8 +114,8 @@ pub(super) async fn send(common: &CommonArgs, args: SendArgs) -> Result<CliExit,
     let mut client = common.connect().await?;
     let agent_id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
     let body = PromptBody { message };
-    let params = PromptAgentParams { agent_id, body };
-    let agent: HostAgent = client.call("host.prompt_agent", &params).await?;
+    let params = AgentTarget { agent_id, body };
+    let agent = client.call::<method::PromptAgent>(&params).await?;
     if args.wait {
         return wait_and_print(common, &mut client, &agent).await;
     }
@@ -137,27 +135,14 @@ pub(super) async fn interrupt(
     let body = InterruptBody {
         reason: args.reason,
     };
-    let ask = |agent_id| InterruptAgentParams { agent_id, body };
-    call_for_agent(
-        common,
-        &args.agent,
-        "host.interrupt_agent",
-        ask,
-        "was told to end its turn",
-    )
-    .await
+    let ask = |agent_id| AgentTarget { agent_id, body };
+    call_for_agent::<method::InterruptAgent>(common, &args.agent, ask, "was told to end its turn")
+        .await
 }
 
 pub(super) async fn resume(common: &CommonArgs, args: ResumeArgs) -> Result<CliExit, CliError> {
     let ask = |agent_id| AgentParams { agent_id };
-    call_for_agent(
-        common,
-        &args.agent,
-        "host.resume_agent",
-        ask,
-        "is being started again",
-    )
-    .await
+    call_for_agent::<method::ResumeAgent>(common, &args.agent, ask, "is being started again").await
 }
 
 pub(super) async fn archive(common: &CommonArgs, args: ArchiveArgs) -> Result<CliExit, CliError> {
@@ -165,15 +150,15 @@ pub(super) async fn archive(common: &CommonArgs, args: ArchiveArgs) -> Result<Cl
         archived: !args.undo,
     };
     let message = if args.undo { "is back" } else { "was put away" };
-    let ask = |agent_id| ArchiveAgentParams { agent_id, body };
-    call_for_agent(common, &args.agent, "host.archive_agent", ask, message).await
+    let ask = |agent_id| AgentTarget { agent_id, body };
+    call_for_agent::<method::ArchiveAgent>(common, &args.agent, ask, message).await
 }
 
 pub(super) async fn rename(common: &CommonArgs, args: RenameArgs) -> Result<CliExit, CliError> {
     let body = RenameBody { name: args.name };
     let message = format!("is the new name of {}", escape::line(&args.agent));
-    let ask = |agent_id| RenameAgentParams { agent_id, body };
-    call_for_agent(common, &args.agent, "host.rename_agent", ask, &message).await
+    let ask = |agent_id| AgentTarget { agent_id, body };
+    call_for_agent::<method::RenameAgent>(common, &args.agent, ask, &message).await
 }
 
 pub(super) async fn configure(
@@ -184,8 +169,8 @@ pub(super) async fn configure(
         mode: args.mode,
         model: args.model,
     };
-    let ask = |agent_id| ConfigureAgentParams { agent_id, body };
-    call_for_agent(common, &args.agent, "host.configure_agent", ask, "was told").await
+    let ask = |agent_id| AgentTarget { agent_id, body };
+    call_for_agent::<method::ConfigureAgent>(common, &args.agent, ask, "was told").await
 }
 
 pub(super) async fn wait(common: &CommonArgs, args: WaitArgs) -> Result<CliExit, CliError> {
@@ -232,7 +217,7 @@ async fn wait_for(
             agent_id: None,
         };
         let patience = step + WAIT_STEP;
-        let found = client.call_within(patience, "host.wait_idle", &params);
+        let found = client.call_within::<method::WaitIdle>(patience, &params);
         let found: WaitIdleResult = match found.await {
             Ok(found) => found,
             Err(error) if error.is_connection() => {
@@ -279,16 +264,15 @@ pub(super) async fn wait_and_print(
 }
 
 /// Calls a method about one agent and says what became of it.
-async fn call_for_agent<P: Serialize>(
+async fn call_for_agent<M: Method<Result = HostAgent>>(
     common: &CommonArgs,
     word: &str,
-    method: &str,
-    params: impl FnOnce(String) -> P,
+    params: impl FnOnce(String) -> M::Params,
     message: &str,
 ) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let agent_id = agent_lookup::find_agent_id(&mut client, word).await?;
-    let agent: HostAgent = client.call(method, &params(agent_id)).await?;
+    let agent = client.call::<M>(&params(agent_id)).await?;
     print_agent(common, &agent, message)
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use clap::Args;
-use countersign_protocol::{HostStatus, StopAllResult};
+use countersign_protocol::{NoParams, method};
 
 use super::{CommonArgs, args};
 use crate::error::CliError;
@@ -27,7 +27,7 @@ pub(super) async fn stop(common: &CommonArgs, args: StopArgs) -> Result<CliExit,
     debug_assert!(args.all);
     let mut client = common.connect().await?;
     if !args.yes && io::stdin().is_terminal() {
-        let status: HostStatus = client.call("host.status", &serde_json::json!({})).await?;
+        let status = client.call::<method::Status>(&NoParams {}).await?;
         output::print_message(format_args!(
             "This denies {} open asks and interrupts {} agents. Go on? [y/N]",
             status.pending_approvals, status.agents
@@ -39,7 +39,7 @@ pub(super) async fn stop(common: &CommonArgs, args: StopArgs) -> Result<CliExit,
         // The host may have closed a connection that was silent while the person thought.
         client = common.connect().await?;
     }
-    let result: StopAllResult = client.call("host.stop_all", &serde_json::json!({})).await?;
+    let result = client.call::<method::StopAll>(&NoParams {}).await?;
     if common.json {
         output::print_json(&result)?;
     } else {

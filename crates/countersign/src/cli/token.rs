@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use countersign_protocol::{
-    CreateEndlessTokenParams, CreateTokenParams, NewToken, Time, TokenParams, TokenRow,
+    CreateEndlessTokenParams, CreateTokenParams, NewToken, NoParams, Time, TokenParams, TokenRow,
+    method,
 };
-use serde::de::IgnoredAny;
-use serde_json::json;
 
 use super::CommonArgs;
 use crate::client::{CallError, HostClient};
@@ -136,7 +135,7 @@ async fn request_token(
                 name: args.name,
                 ttl_ms: Some(duration::millis(span)),
             };
-            client.call("host.create_token", &params).await
+            client.call::<method::CreateToken>(&params).await
         }
         TokenLifetime::Never => {
             let params = CreateEndlessTokenParams {
@@ -144,16 +143,16 @@ async fn request_token(
                 agent_id: args.agent,
                 name: args.name,
             };
-            client.call("host.create_endless_token", &params).await
+            client.call::<method::CreateEndlessToken>(&params).await
         }
     }
 }
 
 async fn list(common: &CommonArgs) -> Result<CliExit, CliError> {
-    let tokens: Vec<TokenRow> = common
+    let tokens = common
         .connect()
         .await?
-        .call("host.tokens", &json!({}))
+        .call::<method::Tokens>(&NoParams {})
         .await?;
     if common.json {
         output::print_json(&tokens)?;
@@ -188,10 +187,10 @@ fn token_list(tokens: &[TokenRow], now: Time, width: usize) -> String {
 
 async fn revoke(common: &CommonArgs, token_id: String) -> Result<CliExit, CliError> {
     let params = TokenParams { token_id };
-    let _: IgnoredAny = common
+    let _ = common
         .connect()
         .await?
-        .call("host.revoke_token", &params)
+        .call::<method::RevokeToken>(&params)
         .await?;
     output::print_message(format_args!("{} is revoked", params.token_id));
     Ok(CliExit::Ok)

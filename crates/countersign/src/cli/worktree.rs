@@ -1,9 +1,7 @@
 //! `diff` and `worktree`: what an agent changed, and clearing it away.
 
 use clap::{Args, Subcommand};
-use countersign_protocol::{
-    AgentDiff, AgentParams, DiffFileRow, RemoveWorktreeParams, RemoveWorktreeQuery, RemovedWorktree,
-};
+use countersign_protocol::{AgentParams, AgentTarget, DiffFileRow, RemoveWorktreeQuery, method};
 
 use super::{CommonArgs, agent_lookup};
 use crate::error::CliError;
@@ -48,7 +46,7 @@ pub(super) async fn diff(common: &CommonArgs, args: DiffArgs) -> Result<CliExit,
     let mut client = common.connect().await?;
     let agent_id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
     let params = AgentParams { agent_id };
-    let diff: AgentDiff = client.call("host.agent_diff", &params).await?;
+    let diff = client.call::<method::AgentChanges>(&params).await?;
     if common.json {
         output::print_json(&diff)?;
         return Ok(CliExit::Ok);
@@ -76,11 +74,11 @@ pub(super) async fn worktree(
     let WorktreeCommand::Remove(args) = command;
     let mut client = common.connect().await?;
     let agent_id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
-    let query = RemoveWorktreeQuery {
+    let body = RemoveWorktreeQuery {
         discard: args.discard,
     };
-    let params = RemoveWorktreeParams { agent_id, query };
-    let removed: RemovedWorktree = client.call("host.remove_worktree", &params).await?;
+    let params = AgentTarget { agent_id, body };
+    let removed = client.call::<method::RemoveWorktree>(&params).await?;
     if common.json {
         output::print_json(&removed)?;
     } else if removed.removed {

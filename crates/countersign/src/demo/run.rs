@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use countersign_protocol::{
-    AgentsAtShutdown, EnvVariable, HostAgent, HostStatus, PromptAgentParams, PromptBody,
-    SpawnAgentParams, WorktreeParams,
+    AgentTarget, AgentsAtShutdown, EnvVariable, HostStatus, NoParams, PromptBody, SpawnAgentParams,
+    WorktreeParams, method,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -94,7 +94,7 @@ impl DemoRun {
     async fn start_agents(&self, client: &mut HostClient) -> Result<(), CliError> {
         let (folder, has_git) = project::create_project(&self.home)?;
         make_folder(&self.home.join("sessions"))?;
-        let known: Vec<HostAgent> = client.call("host.agents", &serde_json::json!({})).await?;
+        let known = client.call::<method::Agents>(&NoParams {}).await?;
         for script in DemoScript::ALL {
             let old = known.iter().find(|agent| agent.name == script.name());
             if let Some(agent) = old {
@@ -102,15 +102,11 @@ impl DemoRun {
                     message: script.prompt().into(),
                 };
                 let agent_id = agent.id.clone();
-                let params = PromptAgentParams { agent_id, body };
-                client
-                    .call::<_, HostAgent>("host.prompt_agent", &params)
-                    .await?;
+                let params = AgentTarget { agent_id, body };
+                client.call::<method::PromptAgent>(&params).await?;
             } else {
                 let params = self.spawn_params(script, &folder, has_git)?;
-                client
-                    .call::<_, HostAgent>("host.spawn_agent", &params)
-                    .await?;
+                client.call::<method::SpawnAgent>(&params).await?;
             }
         }
         Ok(())

@@ -127,6 +127,7 @@ pub(super) fn hook_params(
     });
     let details = serde_json::value::to_raw_value(&details).ok();
     Ok(Some(HookParams {
+        hook: None,
         event: kind,
         session_id: input.session_id,
         request_id: Some(new_id()?),

@@ -38,7 +38,7 @@ struct Tool {
 }
 
 /// The tool of hooks that name none.
-pub(crate) const USUAL_TOOL: &str = "claude";
+const USUAL_TOOL: &str = "claude";
 
 const TOOLS: [Tool; 1] = [Tool {
     name: USUAL_TOOL,
@@ -49,13 +49,13 @@ const TOOLS: [Tool; 1] = [Tool {
 pub(crate) async fn hook(
     state: &Arc<ServerState>,
     connection: &Arc<CallerConnection>,
-    tool: &str,
     params: HookParams,
 ) -> Result<HookResult> {
-    let known = TOOLS.into_iter().find(|one| one.name == tool);
-    let tool = known.ok_or_else(|| {
-        let words = "hooks are known of `claude`, and of no other tool";
-        ApiError::plain(Reason::InvalidParams, words)
+    let name = params.hook.as_deref().unwrap_or(USUAL_TOOL);
+    let tool = TOOLS.into_iter().find(|tool| tool.name == name);
+    let tool = tool.ok_or_else(|| {
+        let message = format!("unknown hook `{name}`, expected `claude`");
+        ApiError::plain(Reason::InvalidParams, message)
     })?;
     match sessions::find(state, connection, tool, &params).await? {
         Known::Managed(agent) => Ok(leave_to_the_host(agent.to_string(), params.event)),

@@ -179,12 +179,13 @@ pub(crate) async fn trust_rules(
 pub(crate) async fn set_bypass(
     service: &Service,
     caller: Caller,
-    params: wire::SetBypassParams,
+    agent_id: String,
+    body: wire::BypassBody,
 ) -> Result<HostAgent> {
     require_operator(&caller)?;
-    let agent = AgentId::new(params.agent_id);
+    let agent = AgentId::new(agent_id);
     service
-        .set_bypass(caller, agent.clone(), params.for_ms)
+        .set_bypass(caller, agent.clone(), body.for_ms)
         .await?;
     Ok(convert::agent(&service.load_agent(agent).await?))
 }

@@ -14,6 +14,7 @@ use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::auth::{CallerConnection, auth_required};
 use crate::ops::hook;
+use crate::strict;
 
 /// The routes about hooks.
 pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
@@ -50,9 +51,10 @@ async fn serve_hook(
     State(state): State<Arc<ServerState>>,
     UnixConnection(connection): UnixConnection,
     PathId(tool): PathId,
-    JsonBody(params): JsonBody<wire::HookParams>,
+    JsonBody(mut params): JsonBody<wire::HookParams>,
 ) -> JsonResult<wire::HookResult> {
-    hook::hook(&state, &connection, &tool, params)
-        .await
-        .map(Json)
+    if params.hook.replace(tool).is_some() {
+        return Err(strict::unknown_field("hook"));
+    }
+    hook::hook(&state, &connection, params).await.map(Json)
 }

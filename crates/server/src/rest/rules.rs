@@ -144,14 +144,10 @@ async fn trust_rules(
 async fn set_bypass(
     State(state): State<Arc<ServerState>>,
     Authenticated(caller): Authenticated,
-    PathId(agent_id): PathId,
+    PathId(id): PathId,
     JsonBody(body): JsonBody<wire::BypassBody>,
 ) -> JsonResult<HostAgent> {
-    let params = wire::SetBypassParams {
-        agent_id,
-        for_ms: body.for_ms,
-    };
-    rules::set_bypass(&state.service, caller, params)
+    rules::set_bypass(&state.service, caller, id, body)
         .await
         .map(Json)
 }

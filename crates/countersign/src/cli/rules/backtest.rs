@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use countersign_protocol::{BacktestResult, BacktestRuleParams};
+use countersign_protocol::{BacktestResult, BacktestRuleParams, method};
 
 use super::CommonArgs;
 use crate::error::CliError;
@@ -42,10 +42,10 @@ pub(super) async fn backtest(common: &CommonArgs, args: BacktestArgs) -> Result<
         effect: Some(effect.into()),
         limit: args.limit,
     };
-    let result: BacktestResult = common
+    let result = common
         .connect()
         .await?
-        .call("host.backtest_rule", &params)
+        .call::<method::BacktestRule>(&params)
         .await?;
     if common.json {
         output::print_json(&result)?;

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use countersign_protocol::{
-    AddRuleParams, AddedRule, FileRule, GrantRow, Reason, RemoveRuleParams, RulesParams,
-    RulesResult,
+    AddRuleParams, FileRule, Reason, RemoveRuleParams, RulesParams, method,
 };
 
 use super::super::{agent_lookup, args};
 use super::CommonArgs;
-use crate::client::{CallError, HostClient};
+use crate::client::HostClient;
 use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::render::{escape, rules};
@@ -88,7 +87,7 @@ pub(super) async fn add(common: &CommonArgs, args: AddRuleArgs) -> Result<CliExi
         expires_in_ms: args.expires.map(duration::millis),
         uses: args.uses,
     };
-    let added: AddedRule = client.call("host.add_rule", &params).await?;
+    let added = client.call::<method::AddRule>(&params).await?;
     for warning in &added.warnings {
         output::print_message(format_args!("careful: {}", escape::line(warning)));
     }
@@ -107,7 +106,7 @@ pub(super) async fn add(common: &CommonArgs, args: AddRuleArgs) -> Result<CliExi
 pub(super) async fn remove(common: &CommonArgs, args: RemoveRuleArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let params = RemoveRuleParams { id: args.id };
-    let removed: Result<GrantRow, CallError> = client.call("host.remove_rule", &params).await;
+    let removed = client.call::<method::RemoveRule>(&params).await;
     match removed {
         Ok(row) if common.json => output::print_json(&row)?,
         Ok(row) => {
@@ -132,7 +131,7 @@ async fn find_in_files(client: &mut HostClient, word: &str) -> Result<Option<Cli
     let params = RulesParams {
         cwd: Some(args::absolute_folder(None)?),
     };
-    let rules: RulesResult = client.call("host.rules", &params).await?;
+    let rules = client.call::<method::Rules>(&params).await?;
     Ok(rules
         .files
         .iter()

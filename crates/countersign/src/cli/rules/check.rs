@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use countersign_protocol::{CheckRulesParams, CheckedRules, Raw};
+use countersign_protocol::{CheckRulesParams, CheckedRules, Raw, method};
 use serde_json::{Value, json};
 
 use super::super::args;
@@ -114,7 +114,7 @@ pub(super) async fn check(common: &CommonArgs, args: CheckArgs) -> Result<CliExi
     }
     let params = args.call.params(args.agent)?;
     let mut client = common.connect().await?;
-    let checked: CheckedRules = client.call("host.check_rules", &params).await?;
+    let checked = client.call::<method::CheckRules>(&params).await?;
     print(common, &checked)?;
     Ok(match checked.verdict.effect.as_str() {
         "allow" => CliExit::Ok,
@@ -126,7 +126,7 @@ pub(super) async fn check(common: &CommonArgs, args: CheckArgs) -> Result<CliExi
 pub(super) async fn explain(common: &CommonArgs, args: ExplainArgs) -> Result<CliExit, CliError> {
     let params = args.call.params(None)?;
     let checked = match common.connect().await {
-        Ok(mut client) => client.call("host.check_rules", &params).await?,
+        Ok(mut client) => client.call::<method::CheckRules>(&params).await?,
         Err(CliError::NoHost { .. }) => {
             output::print_message(
                 "no host is running: only the rule files are asked, and no grants",

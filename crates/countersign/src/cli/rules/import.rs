@@ -8,11 +8,11 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use countersign_daemon::foreign_policy;
+use countersign_protocol::{NoParams, method};
 use countersign_rules::{
     DroppedRule, FileKind, ForeignPolicy, ForeignTool, ImportedRules, RuleEntry,
     import as carry_over, parse_file,
 };
-use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::CommonArgs;
@@ -98,7 +98,7 @@ pub(super) async fn import(common: &CommonArgs, args: &ImportArgs) -> Result<Cli
 async fn refuse_agents(common: &CommonArgs) -> Result<(), CliError> {
     match common.connect().await {
         Ok(mut client) => {
-            let _: IgnoredAny = client.call("host.status", &json!({})).await?;
+            client.call::<method::Status>(&NoParams {}).await?;
             Ok(())
         }
         Err(CliError::NoHost { .. }) => Ok(()),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use countersign_protocol::{FileRule, GrantRow, RulesParams, RulesResult, Time};
+use countersign_protocol::{FileRule, GrantRow, RulesParams, RulesResult, Time, method};
 
 use super::super::args;
 use super::CommonArgs;
@@ -29,7 +29,11 @@ pub(super) async fn list(common: &CommonArgs, args: ListRulesArgs) -> Result<Cli
     let params = RulesParams {
         cwd: Some(args::absolute_folder(args.cwd.as_deref())?),
     };
-    let rules: RulesResult = common.connect().await?.call("host.rules", &params).await?;
+    let rules = common
+        .connect()
+        .await?
+        .call::<method::Rules>(&params)
+        .await?;
     if common.json {
         output::print_json(&rules)?;
         return Ok(CliExit::Ok);

@@ -1,7 +1,7 @@
 //! `rules suggest`: rules worth having.
 
 use clap::Args;
-use countersign_protocol::{MinedRule, RuleSuggestions, SuggestRulesParams, Time};
+use countersign_protocol::{MinedRule, SuggestRulesParams, Time, method};
 
 use super::CommonArgs;
 use crate::error::CliError;
@@ -24,10 +24,10 @@ pub(super) async fn suggest(common: &CommonArgs, args: SuggestArgs) -> Result<Cl
     let params = SuggestRulesParams {
         approval_id: args.approval,
     };
-    let found: RuleSuggestions = common
+    let found = common
         .connect()
         .await?
-        .call("host.suggest_rules", &params)
+        .call::<method::SuggestRules>(&params)
         .await?;
     if common.json {
         output::print_json(&found)?;

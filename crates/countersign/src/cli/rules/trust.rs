@@ -4,9 +4,8 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use countersign_protocol::{RulesParams, RulesResult, TrustRulesParams};
+use countersign_protocol::{RulesParams, TrustRulesParams, method};
 use countersign_rules::{Effect, FileKind, parse_file};
-use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
 use super::super::args;
@@ -39,7 +38,11 @@ pub(super) async fn trust(common: &CommonArgs, args: TrustArgs) -> Result<CliExi
     let params = RulesParams {
         cwd: Some(cwd.clone()),
     };
-    let rules: RulesResult = common.connect().await?.call("host.rules", &params).await?;
+    let rules = common
+        .connect()
+        .await?
+        .call::<method::Rules>(&params)
+        .await?;
     if rules.untrusted.is_empty() {
         output::print_message(format_args!("nothing in {cwd} waits to be trusted"));
         return Ok(CliExit::Ok);
@@ -61,7 +64,7 @@ pub(super) async fn trust(common: &CommonArgs, args: TrustArgs) -> Result<CliExi
             digest,
         };
         let mut client = common.connect().await?;
-        let _: IgnoredAny = client.call("host.trust_rules", &params).await?;
+        client.call::<method::TrustRules>(&params).await?;
         output::print_message(format_args!("{} is trusted as it is", escape::line(file)));
     }
     Ok(CliExit::Ok)

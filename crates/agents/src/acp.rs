@@ -47,6 +47,7 @@ use crate::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, CommandError, RequestId,
     RestoreError, TurnEnd, meaning,
 };
+use crate::protocols::AgentProtocol;
 use envelope::{AcpError, AcpMessage};
 use state::{AcpPhase, AcpState, PendingKind, PendingRequest, SentRequest};
 
@@ -54,6 +55,19 @@ use state::{AcpPhase, AcpState, PendingKind, PendingRequest, SentRequest};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AcpAdapter {
     state: AcpState,
+}
+
+/// The Agent Client Protocol, as the host has to know it.
+pub(crate) struct AcpProtocol;
+
+impl AgentProtocol for AcpProtocol {
+    fn new_adapter(&self) -> Box<dyn Adapter> {
+        Box::new(AcpAdapter::new())
+    }
+
+    fn restore_adapter(&self, state: &Json) -> Result<Box<dyn Adapter>, RestoreError> {
+        Ok(Box::new(AcpAdapter::restore(state)?))
+    }
 }
 
 impl AcpAdapter {

@@ -26,16 +26,15 @@ mod replay_tests;
 #[cfg(test)]
 mod tests;
 
-pub use arguments::arguments;
-pub use wire::new_session_id;
-
-use countersign_core::Json;
+use countersign_core::{Json, ManagedAgent};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, CommandError, RestoreError,
+    SessionSpec,
 };
+use crate::protocols::{AgentProtocol, SessionToOpen};
 use crate::truncate::truncate_noise;
 use state::ClaudeState;
 
@@ -56,6 +55,47 @@ impl ClaudeAdapter {
         Ok(Self {
             state: serde_json::from_str(state.text())?,
         })
+    }
+}
+
+/// Claude Code's own protocol, as the host has to know it.
+pub(crate) struct ClaudeProtocol;
+
+impl AgentProtocol for ClaudeProtocol {
+    fn new_adapter(&self) -> Box<dyn Adapter> {
+        Box::new(ClaudeAdapter::new())
+    }
+
+    fn restore_adapter(&self, state: &Json) -> Result<Box<dyn Adapter>, RestoreError> {
+        Ok(Box::new(ClaudeAdapter::restore(state)?))
+    }
+
+    fn arguments(&self, start: &SessionSpec) -> Vec<String> {
+        arguments::arguments(start)
+    }
+
+    fn new_session_id(&self, unique: &str) -> Option<String> {
+        Some(wire::new_session_id(unique))
+    }
+
+    fn session_to_open(&self, managed: &ManagedAgent) -> SessionToOpen {
+        // Claude Code stores no session in which nothing was said, so before the first turn there is
+        // none of this agent's own, and the one it was forked from has to be forked again.
+        if managed.turns == 0 {
+            return SessionToOpen {
+                session: managed.options.fork.clone(),
+                fork: managed.options.fork.is_some(),
+            };
+        }
+        SessionToOpen {
+            session: managed.session.clone().filter(|_| managed.resumable),
+            fork: false,
+        }
+    }
+
+    fn session_to_fork(&self, managed: &ManagedAgent) -> Result<String, &'static str> {
+        let session = managed.session.clone().filter(|_| managed.turns > 0);
+        session.ok_or("nothing was said to it yet")
     }
 }
 

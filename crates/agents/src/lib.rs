@@ -30,7 +30,7 @@ pub use files::{
 pub use pipe::{AgentPipe, PipeEvent, PipeWriter, WriteError, Written};
 pub use process::{AgentProcess, LaunchError, LaunchSpec, launch};
 pub use shells::{
-    CommandSpec, LocalShells, NoShells, PtySize, ShellBackend, ShellError, ShellFuture, TerminalId,
+    CommandSpec, LocalShells, NoShells, ShellBackend, ShellError, ShellFuture, TerminalId,
     TerminalOutput,
 };
 pub use tree::{

@@ -88,7 +88,7 @@ pub(crate) fn launch_bare(
 }
 
 fn start_bare(spec: &LaunchSpec<'_>) -> io::Result<(ChildPipes, Arc<ChildHandle>)> {
-    let mut started = spec.tree.spawn(false, &|| Ok(build(spec)))?;
+    let mut started = spec.tree.spawn(&|| Ok(build(spec)))?;
     let child = Arc::new(ChildHandle::watch(&started, spec.tree.tasks()));
     let ends = take_ends(&mut started).inspect_err(|_| child.signal_group(Signal::KILL))?;
     Ok((ends, child))

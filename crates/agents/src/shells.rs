@@ -6,7 +6,6 @@
 mod local;
 mod noop;
 mod output_tail;
-mod pty;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -54,19 +53,8 @@ pub struct CommandSpec {
     pub cwd: PathBuf,
     /// Variables that are added to the agent's environment.
     pub env: Vec<(OsString, OsString)>,
-    /// The size of its screen, if it is to have one.
-    pub pty: Option<PtySize>,
     /// How much of its output is kept: the end of it.
     pub output_bytes_max: usize,
-}
-
-/// The size of a screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PtySize {
-    /// Lines.
-    pub rows: u16,
-    /// Characters in a line.
-    pub columns: u16,
 }
 
 /// A terminal of one backend.

@@ -15,8 +15,6 @@ use rustix::process::Pid;
 pub(crate) struct ChildSetup {
     /// The list of processes of the group it enters, open for writing.
     pub(crate) cgroup: Option<OwnedFd>,
-    /// Whether its standard output becomes its controlling terminal.
-    pub(crate) terminal: bool,
     /// What it owes to the runner it is started by.
     pub(crate) runner: Option<RunnerParent>,
 }
@@ -55,9 +53,6 @@ fn enter(placement: &ChildSetup) -> io::Result<()> {
     if let Some(ward) = placement.runner {
         rustix::process::umask(ward.umask);
         die_with(ward.parent)?;
-    }
-    if placement.terminal {
-        rustix::process::ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
     Ok(())
 }

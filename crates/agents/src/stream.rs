@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
+use rustix::io::{ioctl_fionbio, retry_on_intr};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::consume_budget;
@@ -47,12 +47,8 @@ impl FdReader {
     }
 }
 
-/// A terminal whose other end was closed says that it failed, which is its way to end.
 fn read_once(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
-    match retry_on_intr(|| rustix::io::read(fd, &mut *buffer)) {
-        Err(Errno::IO) => Ok(0),
-        read => Ok(read?),
-    }
+    Ok(retry_on_intr(|| rustix::io::read(fd, &mut *buffer))?)
 }
 
 /// Where input goes.

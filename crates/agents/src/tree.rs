@@ -235,17 +235,13 @@ impl ProcessTree {
 
     /// Starts what `build` gives, in this tree and in a session of its own. `build` may be called
     /// twice: where a process cannot enter the cgroup, the mark has to do.
-    pub(crate) fn spawn(
-        &self,
-        terminal: bool,
-        build: &dyn Fn() -> io::Result<Command>,
-    ) -> io::Result<Child> {
+    pub(crate) fn spawn(&self, build: &dyn Fn() -> io::Result<Command>) -> io::Result<Child> {
         let mut above = self.0.parent.as_ref().map(Self::lock_spawns);
         let mut gate = self.lock_spawns();
         if gate.ended || above.as_ref().is_some_and(|gate| gate.ended) {
             return Err(io::Error::other("the agent is being ended"));
         }
-        let child = self.spawn_inside(terminal, build)?;
+        let child = self.spawn_inside(build)?;
         let key = ProcessKey {
             pid: child.id(),
             start_time: read_stat(child.id()).map_or(0, |stat| stat.start_time),
@@ -257,18 +253,14 @@ impl ProcessTree {
         Ok(child)
     }
 
-    fn spawn_inside(
-        &self,
-        terminal: bool,
-        build: &dyn Fn() -> io::Result<Command>,
-    ) -> io::Result<Child> {
+    fn spawn_inside(&self, build: &dyn Fn() -> io::Result<Command>) -> io::Result<Child> {
         if let Some(cgroup) = &self.0.cgroup
             && let Ok(procs) = cgroup.open_procs()
-            && let Ok(child) = self.spawn_placed(terminal, Some(procs), build)
+            && let Ok(child) = self.spawn_placed(Some(procs), build)
         {
             return Ok(child);
         }
-        let child = self.spawn_placed(terminal, None, build)?;
+        let child = self.spawn_placed(None, build)?;
         if self.0.cgroup.is_some() {
             tracing::warn!("a process could not enter its cgroup; its mark has to do");
             self.0.leaks.store(true, Ordering::Relaxed);
@@ -278,7 +270,6 @@ impl ProcessTree {
 
     fn spawn_placed(
         &self,
-        terminal: bool,
         cgroup: Option<std::os::fd::OwnedFd>,
         build: &dyn Fn() -> io::Result<Command>,
     ) -> io::Result<Child> {
@@ -289,7 +280,6 @@ impl ProcessTree {
         }
         let placement = ChildSetup {
             cgroup,
-            terminal,
             runner: self.0.runner,
         };
         spawn_hooks::apply(&mut command, placement);

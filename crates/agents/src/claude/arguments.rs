@@ -13,7 +13,7 @@ use crate::adapter::{McpServer, SessionSpec};
 pub(super) const MODES: [&str; 3] = ["default", "acceptEdits", "plan"];
 
 /// The arguments for a session that is opened so.
-pub fn arguments(start: &SessionSpec) -> Vec<String> {
+pub(super) fn arguments(start: &SessionSpec) -> Vec<String> {
     let mut all: Vec<String> = [
         "-p",
         "--input-format=stream-json",

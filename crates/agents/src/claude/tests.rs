@@ -4,7 +4,8 @@ use countersign_core::Json;
 use countersign_core::event::{TokenUsage, ToolStatus, TranscriptEntry};
 use serde_json::{Value, json};
 
-use super::{ClaudeAdapter, arguments};
+use super::ClaudeAdapter;
+use super::arguments::arguments;
 use crate::adapter::{
     Adapter as _, AdapterOutput, AgentCommand, AgentEvent, AgentReport, AgentWrite,
     ClientRequestError, CommandError, McpServer, PermissionAnswer, PermissionAsk, RequestId,

@@ -64,7 +64,7 @@ pub(super) fn prompt_id(session: &str, turn: u32) -> String {
 }
 
 /// The id of a new session, made of a text that belongs to it alone.
-pub fn new_session_id(of: &str) -> String {
+pub(super) fn new_session_id(of: &str) -> String {
     uuid(&json!(of))
 }
 

@@ -11,7 +11,7 @@ use super::Runner;
 use super::agent::{LaunchedAgent, describe_error};
 use super::state::HostHandle;
 use super::wire::{ShellCall, ShellFailure, ShellReply, ToHost};
-use crate::shells::{CommandSpec, PtySize, ShellBackend as _, ShellError, TerminalId};
+use crate::shells::{CommandSpec, ShellBackend as _, ShellError, TerminalId};
 
 type CallOutcome = Result<(ShellReply, String), ShellFailure>;
 
@@ -88,7 +88,6 @@ async fn perform(runner: &Runner, agent: &LaunchedAgent, call: ShellCall) -> Cal
             command,
             cwd,
             env,
-            pty,
             output_bytes_max,
         } => {
             let spec = CommandSpec {
@@ -96,7 +95,6 @@ async fn perform(runner: &Runner, agent: &LaunchedAgent, call: ShellCall) -> Cal
                 command,
                 cwd,
                 env,
-                pty: pty.map(|(rows, columns)| PtySize { rows, columns }),
                 output_bytes_max,
             };
             let created = shells.create(spec).await;

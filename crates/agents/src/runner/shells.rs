@@ -34,7 +34,6 @@ impl RunnerShells {
             command: spec.command,
             cwd: spec.cwd,
             env: spec.env,
-            pty: spec.pty.map(|size| (size.rows, size.columns)),
             output_bytes_max: spec.output_bytes_max,
         };
         match self.call(call, what).await? {

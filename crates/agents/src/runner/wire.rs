@@ -147,7 +147,6 @@ pub(super) enum ShellCall {
         cwd: PathBuf,
         /// Added to the agent's environment.
         env: Vec<(OsString, OsString)>,
-        pty: Option<(u16, u16)>,
         output_bytes_max: usize,
     },
     Output {

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::output_tail::OutputTail;
-use super::{CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput, pty};
+use super::{CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput};
 use crate::adapter::ProcessExit;
 use crate::child::ChildHandle;
 use crate::process::find_variable;
@@ -238,12 +238,10 @@ fn lock(output: &Mutex<OutputTail>) -> MutexGuard<'_, OutputTail> {
 }
 
 fn start(tree: &ProcessTree, spec: &CommandSpec) -> io::Result<(Arc<ChildHandle>, FdReader)> {
-    let (ours, theirs) = match spec.pty {
-        Some(size) => pty::open(size)?,
-        None => io::pipe().map(|(read, write)| (OwnedFd::from(read), OwnedFd::from(write)))?,
-    };
-    let source = FdReader::new(ours)?;
-    let started = tree.spawn(spec.pty.is_some(), &|| build(spec, &theirs))?;
+    let (ours, theirs) = io::pipe()?;
+    let source = FdReader::new(ours.into())?;
+    let theirs = OwnedFd::from(theirs);
+    let started = tree.spawn(&|| build(spec, &theirs))?;
     Ok((Arc::new(ChildHandle::watch(&started, tree.tasks())), source))
 }
 

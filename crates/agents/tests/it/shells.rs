@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_agents::{
-    CommandSpec, LocalShells, NoShells, ProcessTree, PtySize, ShellBackend, ShellError, TerminalId,
+    CommandSpec, LocalShells, NoShells, ProcessTree, ShellBackend, ShellError, TerminalId,
     TerminalOutput,
 };
 use tempfile::TempDir;
@@ -19,7 +19,6 @@ fn spec(cwd: &Path, command: &str) -> CommandSpec {
         command: command.to_owned(),
         cwd: cwd.to_owned(),
         env: Vec::new(),
-        pty: None,
         output_bytes_max: 1_000,
     }
 }
@@ -131,36 +130,6 @@ async fn invalid_text_does_not_end_the_output() {
     let room = Room::marks();
     let ran = room.run(r"printf 'a\377b\303'; printf 'end'").await;
     assert_eq!(ran, output("a\u{fffd}b\u{fffd}end", code(0)));
-}
-
-#[tokio::test]
-async fn a_screen_has_the_size_that_was_asked_for_and_no_input() {
-    let room = Room::marks();
-    let command = "stty size </dev/tty; test -t 1 && echo screen; read line || echo no input";
-    let wanted = CommandSpec {
-        pty: Some(PtySize {
-            rows: 7,
-            columns: 99,
-        }),
-        ..spec(room.dir.path(), command)
-    };
-    let ran = room.run_spec(wanted).await;
-    assert_eq!(ran, output("7 99\r\nscreen\r\nno input\r\n", code(0)));
-}
-
-#[tokio::test]
-async fn much_output_on_a_screen_is_read_to_its_end() {
-    let room = Room::marks();
-    let wanted = CommandSpec {
-        pty: Some(PtySize {
-            rows: 24,
-            columns: 80,
-        }),
-        ..spec(room.dir.path(), "seq 100000; echo done")
-    };
-    let ran = room.run_spec(wanted).await;
-    assert!(ran.truncated && ran.text.ends_with("99999\r\n100000\r\ndone\r\n"));
-    assert_eq!(ran.exit, Some(code(0)));
 }
 
 #[tokio::test]

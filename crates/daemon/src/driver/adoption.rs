@@ -7,7 +7,6 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use countersign_agents::TreeRecord;
 use countersign_agents::adapter::ProcessExit;
 use countersign_agents::runner::{self, ExitReport, Link, LinkError, RunnerRecord};
 use countersign_core::event::ProcessKey;
@@ -114,7 +113,7 @@ struct LeftRun {
     id: AgentId,
     run: u32,
     runner: Option<ProcessKey>,
-    record: Result<RunnerRecord, TreeRecord>,
+    record: RunnerRecord,
 }
 
 impl LeftRun {
@@ -124,16 +123,13 @@ impl LeftRun {
             id: agent.id().clone(),
             run: managed.run,
             runner: managed.process,
-            record: record_of(managed)?,
+            record: serde_json::from_str(managed.runner.text()).ok()?,
         })
     }
 
     /// Not, where these files are a copy of another host's: it is that host's to go on with.
     fn is_here(&self, settings: &RunnerSettings) -> bool {
-        let elsewhere = match &self.record {
-            Ok(record) => runner::belongs_to_another_host(record, &settings.folder),
-            Err(_) => false,
-        };
+        let elsewhere = runner::belongs_to_another_host(&self.record, &settings.folder);
         if elsewhere {
             tracing::warn!(agent = %self.id, "an agent is left to the host whose files these were");
         }
@@ -142,27 +138,17 @@ impl LeftRun {
 
     /// A link to it; if it cannot be gone on with, one that only says why, and nothing of it is left.
     async fn reach(&self, checkpoint: Option<Checkpoint>) -> Option<RunnerConnection> {
-        let record = match &self.record {
-            Ok(record) => record,
-            // A host before runners ran it.
-            Err(tree) => {
-                if let Err(error) = tree.sweep(self.runner).await {
-                    tracing::error!(agent = %self.id, %error, "processes of an agent may still run");
-                }
-                return None;
-            }
-        };
         let checkpoint = checkpoint.filter(|checkpoint| checkpoint.run == self.run);
         let runner = self.runner?;
-        match reach(record, runner, checkpoint.as_ref()).await {
+        match reach(&self.record, runner, checkpoint.as_ref()).await {
             Ok(connected) => Some(connected),
             Err(error) => {
                 let why = chain(&error);
                 tracing::warn!(agent = %self.id, error = why, "an agent is not taken up again");
-                end_runner(record, Some(runner), self.id.as_str()).await;
+                end_runner(&self.record, Some(runner), self.id.as_str()).await;
                 let left = self.end_of(&error, why, checkpoint);
                 if left.is_none() {
-                    runner::remove_run_files(record);
+                    runner::remove_run_files(&self.record);
                 }
                 left
             }
@@ -176,9 +162,6 @@ impl LeftRun {
         why: String,
         at: Option<Checkpoint>,
     ) -> Option<RunnerConnection> {
-        let (Ok(record), Some(runner)) = (&self.record, self.runner) else {
-            return None;
-        };
         let AdoptionError::Link(LinkError::Refused(_) | LinkError::Failed(_)) = error else {
             return None;
         };
@@ -196,18 +179,9 @@ impl LeftRun {
             link: words.into_link(heard),
             offset: heard,
             state: at.and_then(|checkpoint| ConnectionState::read(&checkpoint).ok()),
-            record: record.clone(),
-            runner,
+            record: self.record.clone(),
+            runner: self.runner?,
         })
-    }
-}
-
-/// What is known of an agent's runner; of one that a host before runners started, its tree.
-fn record_of(managed: &ManagedAgent) -> Option<Result<RunnerRecord, TreeRecord>> {
-    let text = managed.runner.text();
-    match serde_json::from_str(text) {
-        Ok(record) => Some(Ok(record)),
-        Err(_) => serde_json::from_str(text).ok().map(Err),
     }
 }
 

@@ -259,7 +259,6 @@ impl Run {
             env: env
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
-            pty: None,
             output_bytes_max,
         };
         let created = self.shells.create(spec).await;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use countersign_agents::adapter::{Serves, SessionSpec};
 use countersign_agents::catalog::{self, ResolvedAgent};
 use countersign_agents::runner::{self, RunnerRecord, RunnerStartSpec};
-use countersign_agents::{ProcessTree, claude, protocols, worktree};
+use countersign_agents::{ProcessTree, protocols, worktree};
 use countersign_core::event::{ProcessKey, Protocol, SpawnOptions};
 use countersign_core::{AgentId, Json, ManagedAgent, ManagedInput, RunEvent};
 
@@ -190,13 +190,14 @@ pub(super) fn session_start(
     record: &RunnerRecord,
 ) -> SessionSpec {
     let options = &managed.options;
-    let (session, fork) = session_of(managed, record.protocol);
+    let opened = protocols::session_to_open(record.protocol, managed);
     SessionSpec {
         cwd: work_folder(managed),
-        session,
-        fork,
-        // The folder's name is of this run alone, and on the record before the agent is started.
-        new_session: Some(claude::new_session_id(&record.folder.to_string_lossy())),
+        session: opened.session,
+        fork: opened.fork,
+        // The folder's name belongs to this run alone and was committed before the agent started, so
+        // a host that resumes the run arrives at the same id.
+        new_session: protocols::new_session_id(record.protocol, &record.folder.to_string_lossy()),
         mode: options.mode.clone(),
         model: options.model.clone(),
         system_prompt: options.system_prompt.clone(),
@@ -207,16 +208,6 @@ pub(super) fn session_start(
             terminals: true,
         },
         mcp_servers: service.runners().tools.iter().cloned().collect(),
-    }
-}
-
-/// The session to go on with, and whether a new one begins from it. Claude Code keeps no session in
-/// which nothing was said, so before the first turn there is none of its own.
-fn session_of(managed: &ManagedAgent, protocol: Protocol) -> (Option<String>, bool) {
-    let own = managed.session.clone().filter(|_| managed.resumable);
-    match (protocol, &managed.options.fork) {
-        (Protocol::Claude, fork) if managed.turns == 0 => (fork.clone(), fork.is_some()),
-        _ => (own, false),
     }
 }
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use countersign_agents::{catalog, protocols};
-use countersign_core::event::{Protocol, SpawnOptions, TranscriptAdded};
+use countersign_core::event::{SpawnOptions, TranscriptAdded};
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
-    Agent, AgentId, Caller, Checkpoint, ChildrenPolicy, CommittedEvent, Event, Input, ManagedAgent,
-    ManagedInput, OpenCounts, Rejection, Seq, SpawnAgent, State, Timestamp,
+    Agent, AgentId, Caller, Checkpoint, ChildrenPolicy, CommittedEvent, Event, Input, ManagedInput,
+    OpenCounts, Rejection, Seq, SpawnAgent, State, Timestamp,
 };
 use countersign_store::{EventHistory, EventQuery, StoreError};
 use tokio::sync::oneshot;
@@ -99,7 +99,7 @@ impl Service {
         let Some(managed) = &found.managed else {
             return Err(Rejection::NotManaged(agent).into());
         };
-        let session = session_to_fork(managed);
+        let session = protocols::session_to_fork(managed);
         let session = session.map_err(|why| Rejection::CannotFork {
             agent: agent.clone(),
             why,
@@ -427,15 +427,6 @@ fn look_at(state: &State, wanted: &[AgentId]) -> Result<Option<Agents>, Rejectio
         found.push((agent, state.open_of(id)));
     }
     Ok(rest.then_some(found))
-}
-
-/// The session that another agent can begin from.
-fn session_to_fork(managed: &ManagedAgent) -> Result<String, &'static str> {
-    if protocols::find_protocol(&managed.options) != Protocol::Claude {
-        return Err("only agents that run as Claude Code natively can be forked");
-    }
-    let session = managed.session.clone().filter(|_| managed.turns > 0);
-    session.ok_or("nothing was said to it yet")
 }
 
 /// What kind of agent it is: the catalog's name, or the program's.

@@ -191,7 +191,6 @@ async fn terminals_go_on_without_a_host() {
         command: format!("echo $ADDED; read line <{}; echo $line", fifo.display()),
         cwd: run.dir.path().to_owned(),
         env: vec![("ADDED".into(), "added".into())],
-        pty: None,
         output_bytes_max: 1_000,
     };
     let shells = RunnerShells::new(link.sender.clone());

@@ -8,7 +8,7 @@ use super::client::{Host, Running, exited};
 
 pub(crate) fn create(key: u64, command: &str, cwd: &Path) -> Value {
     let call = json!({
-        "call": "create", "key": key, "command": command, "cwd": cwd, "env": [], "pty": null,
+        "call": "create", "key": key, "command": command, "cwd": cwd, "env": [],
         "output_bytes_max": 1_000,
     });
     json!({"type": "shell", "id": key, "call": call})

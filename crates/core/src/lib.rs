@@ -25,6 +25,8 @@ mod question;
 mod rejection;
 mod snapshot;
 mod state;
+mod text;
+mod tool_input;
 mod unique_keys;
 mod visible;
 
@@ -45,11 +47,15 @@ pub use input::{
     SendNotification, SetStatus, SpawnAgent,
 };
 pub use json::{Json, hex};
-pub use managed::{AllowedActions, Duties, Duty, ManagedAgent, Pass, RunState, Turn};
+pub use managed::{AllowedActions, Duty, ManagedAgent, Pass, RunState, Turn};
 pub use own_tools::{OWN_SERVER, OWN_TOOLS, is_own_tool, own_tool_name};
 pub use principal::{Caller, Principal, RecordedActor, Role};
 pub use question::{Question, QuestionEnd};
 pub use rejection::Rejection;
 pub use snapshot::{AccessToken, AnswerChange, CommitChanges, ProcessMark, Snapshot};
 pub use state::State;
+pub use text::{
+    error_causes, error_chain, truncate_text, truncate_to_tail, truncate_with_ellipsis,
+};
+pub use tool_input::{COMMAND_FIELDS, DIRECTORY_FIELDS, PATH_FIELDS};
 pub use visible::{TextLayout, hidden_count, visible};

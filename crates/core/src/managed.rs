@@ -15,7 +15,7 @@ use crate::event::{
     AgentMessage, AgentPlan, AgentProfile, AgentRole, Ceiling, ProcessKey, SpawnOptions,
     TokenUsage, TranscriptEntry, Worktree,
 };
-use crate::ids::{AgentId, ApprovalId, Timestamp};
+use crate::ids::{ApprovalId, Timestamp};
 use crate::json::Json;
 use crate::limits::{
     AGENT_WISHES_MAX, ALLOWED_ACTIONS_SHOWN, ALLOWED_CHARS_SHOWN, TOOL_CALLS_KNOWN_MAX,
@@ -380,6 +380,3 @@ fn prompt(turn: &Turn) -> Duty {
         messages: messages.collect(),
     }
 }
-
-/// What is owed for the agents that a commit touched.
-pub type Duties = Vec<(AgentId, Vec<Duty>)>;

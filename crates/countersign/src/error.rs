@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
 
+use countersign_core::error_causes;
 use countersign_protocol::Reason;
 
 use crate::client::CallError;
@@ -116,13 +117,13 @@ impl CliError {
     /// The error, its causes, a blank line and the hint.
     pub(crate) fn report(&self) -> String {
         let mut text = format!("error: {self}\n");
-        let mut cause = match self {
-            Self::Call(error) => error.source(),
-            _ => self.source(),
+        // A failed call prints as its cause, so only what led to that is left to say.
+        let error: &(dyn Error + 'static) = match self {
+            Self::Call(error) => error,
+            _ => self,
         };
-        while let Some(error) = cause {
-            let _ = writeln!(text, "  because: {error}");
-            cause = error.source();
+        for cause in error_causes(error) {
+            let _ = writeln!(text, "  because: {cause}");
         }
         if let Some(hint) = self.hint() {
             let _ = write!(text, "\nhint: {hint}\n");

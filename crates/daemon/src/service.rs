@@ -30,7 +30,7 @@ use crate::rulebook::Rulebook;
 use crate::secrets::AgentSecrets;
 use crate::supervisor::{
     AnswerWaiters, HostCounters, ReadScope, RecordHealth, StateView, StoreOutage, Supervisor,
-    SupervisorCommand, chain,
+    SupervisorCommand,
 };
 use crate::timekeeper;
 
@@ -236,7 +236,7 @@ pub(crate) async fn read_blocking<T: Send + 'static>(
 }
 
 fn to_service_error(error: &StoreError) -> ServiceError {
-    ServiceError::Store(chain(error).into())
+    ServiceError::Store(countersign_core::error_chain(error).into())
 }
 
 /// What a fresh subscriber is shown, as of one sequence number.

@@ -577,15 +577,3 @@ fn refuse_with<T>(answer: ReplySender<T>, error: ServiceError) {
 fn may_owe(event: &Event) -> bool {
     !matches!(event, Event::TranscriptAdded(_) | Event::AgentReported(_))
 }
-
-/// An error and its causes on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}

@@ -499,13 +499,7 @@ impl RequestAssessor<'_> {
 
 /// A subject is for people: its beginning is enough, the ask has the whole.
 fn shortened(text: &str) -> String {
-    if text.len() <= SUBJECT_BYTES_MAX {
-        return text.to_owned();
-    }
-    let end = (0..=SUBJECT_BYTES_MAX)
-        .rev()
-        .find(|at| text.is_char_boundary(*at));
-    format!("{}…", &text[..end.unwrap_or(0)])
+    countersign_core::truncate_with_ellipsis(text, SUBJECT_BYTES_MAX)
 }
 
 fn other_names(kind: PartKind, spot: &ResolvedPath) -> Option<String> {

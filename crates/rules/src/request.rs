@@ -2,7 +2,7 @@
 //!
 //! Invariant: a field that is not known is doubt, never silence: it may change what the tool does.
 
-use countersign_core::SPAWN_TOOL;
+use countersign_core::{COMMAND_FIELDS, DIRECTORY_FIELDS, PATH_FIELDS, SPAWN_TOOL};
 use serde_json::{Map, Value};
 
 use crate::spawn;
@@ -105,24 +105,6 @@ enum ToolShape {
     Fetch,
 }
 
-const COMMAND: [&str; 4] = ["command", "cmd", "script", "commandLine"];
-const DIRECTORY: [&str; 5] = [
-    "cwd",
-    "workdir",
-    "working_directory",
-    "workingDirectory",
-    "dir",
-];
-const PATH: [&str; 8] = [
-    "file_path",
-    "path",
-    "notebook_path",
-    "filePath",
-    "filename",
-    "file",
-    "absolute_path",
-    "target_file",
-];
 /// Fields that change nothing about what a rule may say.
 const HARMLESS_FOR_SHELL: [&str; 7] = [
     "description",
@@ -298,7 +280,7 @@ fn one<'f>(fields: &'f Map<String, Value>, names: &[&str]) -> Option<&'f Value> 
 }
 
 fn read_shell(fields: &Map<String, Value>) -> ToolAction {
-    let command = match one(fields, &COMMAND) {
+    let command = match one(fields, &COMMAND_FIELDS) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(words)) => match join_words(words) {
             Some(text) => text,
@@ -307,7 +289,7 @@ fn read_shell(fields: &Map<String, Value>) -> ToolAction {
         _ => return unclear(ToolAction::Other, "the command is missing"),
     };
     let known = ToolAction::Shell { command };
-    let given = DIRECTORY.iter().filter_map(|name| fields.get(*name));
+    let given = DIRECTORY_FIELDS.iter().filter_map(|name| fields.get(*name));
     let given: Vec<&Value> = given.filter(|value| !value.is_null()).collect();
     let known = match given.as_slice() {
         [] => known,
@@ -317,7 +299,11 @@ fn read_shell(fields: &Map<String, Value>) -> ToolAction {
         },
         _ => return unclear(known, "the working directory is given twice or is not text"),
     };
-    check_fields(known, fields, &[&COMMAND, &DIRECTORY, &HARMLESS_FOR_SHELL])
+    check_fields(
+        known,
+        fields,
+        &[&COMMAND_FIELDS, &DIRECTORY_FIELDS, &HARMLESS_FOR_SHELL],
+    )
 }
 
 /// A list of words is a command whose words are all quoted; `["bash", "-lc", text]` is the text.
@@ -350,8 +336,10 @@ fn read_path(
     harmless: &[&str],
     action: impl Fn(String) -> ToolAction,
 ) -> ToolAction {
-    match one(fields, &PATH) {
-        Some(Value::String(path)) => check_fields(action(path.clone()), fields, &[&PATH, harmless]),
+    match one(fields, &PATH_FIELDS) {
+        Some(Value::String(path)) => {
+            check_fields(action(path.clone()), fields, &[&PATH_FIELDS, harmless])
+        }
         _ => unclear(ToolAction::Other, "the path is missing or given twice"),
     }
 }
@@ -362,7 +350,7 @@ fn read_search(
     place: &RequestPlace,
     action: impl Fn(String) -> ToolAction,
 ) -> ToolAction {
-    let path = match one(fields, &PATH) {
+    let path = match one(fields, &PATH_FIELDS) {
         Some(Value::String(path)) => path.clone(),
         Some(Value::Null) | None if !place.cwd.is_empty() => place.cwd.clone(),
         _ => return unclear(ToolAction::Other, "the folder is missing or given twice"),
@@ -375,7 +363,7 @@ fn read_search(
     if text("pattern").starts_with(['/', '~']) || text("pattern").contains("..") {
         return unclear(known, "the pattern may leave the folder");
     }
-    check_fields(known, fields, &[&PATH, &HARMLESS_FOR_SEARCH])
+    check_fields(known, fields, &[&PATH_FIELDS, &HARMLESS_FOR_SEARCH])
 }
 
 /// Whether a glob names only a kind of source file, at any depth: `**/*.rs`.

@@ -6,8 +6,8 @@
 
 use std::path::PathBuf;
 
-use countersign_core::Json;
 use countersign_core::limits::AGENT_LINE_BYTES_SHORT;
+use countersign_core::{COMMAND_FIELDS, DIRECTORY_FIELDS, Json, PATH_FIELDS};
 use serde_json::{Map, Value};
 
 use super::call::ToolCallState;
@@ -36,24 +36,6 @@ enum ToolClass {
     Other,
 }
 
-const COMMAND: [&str; 4] = ["command", "cmd", "script", "commandLine"];
-const DIRECTORY: [&str; 5] = [
-    "cwd",
-    "workdir",
-    "working_directory",
-    "workingDirectory",
-    "dir",
-];
-const PATH: [&str; 8] = [
-    "file_path",
-    "path",
-    "notebook_path",
-    "filePath",
-    "filename",
-    "file",
-    "absolute_path",
-    "target_file",
-];
 /// What codex says beside a command, none of which changes what runs.
 const CODEX_BESIDE: [&str; 10] = [
     "call_id",
@@ -134,7 +116,7 @@ fn read_fields(call: &ToolCallState) -> Result<Option<ToolFields>, &'static str>
 fn class(call: &ToolCallState, fields: Option<&ToolFields>) -> ToolClass {
     let by_name = call.name.as_deref().and_then(class_of_name);
     by_name.unwrap_or_else(|| {
-        let runs = fields.is_some_and(|fields| find_single(fields, &COMMAND).is_some());
+        let runs = fields.is_some_and(|fields| find_single(fields, &COMMAND_FIELDS).is_some());
         match call.kind.as_deref() {
             Some("execute") => ToolClass::Shell,
             // A command that only reads is still a command.
@@ -199,7 +181,7 @@ fn default_name(call: &ToolCallState, class: ToolClass) -> Option<String> {
 }
 
 fn shell(tool: Option<String>, mut fields: ToolFields, cwd: &str) -> RuleToolCall {
-    let text = match find_single(&fields, &COMMAND) {
+    let text = match find_single(&fields, &COMMAND_FIELDS) {
         Some(Value::String(text)) => Some(text.clone()),
         Some(Value::Array(words)) => {
             let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
@@ -213,10 +195,10 @@ fn shell(tool: Option<String>, mut fields: ToolFields, cwd: &str) -> RuleToolCal
     if fields.contains_key("parsed_cmd") && fields.contains_key("call_id") {
         fields.retain(|name, _| !CODEX_BESIDE.contains(&name.as_str()));
     }
-    for name in COMMAND {
+    for name in COMMAND_FIELDS {
         fields.remove(name);
     }
-    let given = match find_given(&fields, &DIRECTORY).as_slice() {
+    let given = match find_given(&fields, &DIRECTORY_FIELDS).as_slice() {
         [] => None,
         [Value::String(folder)] => Some(folder.clone()),
         _ => return doubtful(tool, "the folder is given twice or is not text"),
@@ -228,7 +210,7 @@ fn shell(tool: Option<String>, mut fields: ToolFields, cwd: &str) -> RuleToolCal
     };
     // The session's own folder is where rules take it to run anyway.
     if bound.cwd.is_none() {
-        fields.retain(|name, _| !DIRECTORY.contains(&name.as_str()));
+        fields.retain(|name, _| !DIRECTORY_FIELDS.contains(&name.as_str()));
     }
     fields.insert("command".to_owned(), Value::String(command));
     RuleToolCall {
@@ -262,7 +244,7 @@ fn file(
     let mut others: Vec<PathBuf> = others.map(|path| absolute(path, cwd)).collect();
     others.sort_unstable();
     others.dedup();
-    let path = match find_given(&fields, &PATH).as_slice() {
+    let path = match find_given(&fields, &PATH_FIELDS).as_slice() {
         [Value::String(path)] => path.clone(),
         [] => match others.as_slice() {
             [one] => one.to_string_lossy().into_owned(),
@@ -279,7 +261,7 @@ fn file(
         Ok(content) => content.filter(|_| class == ToolClass::Edit),
         Err(doubt) => return doubtful(tool, doubt),
     };
-    if find_given(&fields, &PATH).is_empty() {
+    if find_given(&fields, &PATH_FIELDS).is_empty() {
         fields.insert("file_path".to_owned(), Value::String(path.clone()));
     }
     let path = absolute(&path, cwd);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::event::ProcessKey;
-use countersign_core::limits;
+use countersign_core::{error_chain, limits};
 use rustix::process::Signal;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +41,7 @@ impl LaunchedAgent {
             env: launch.env,
             tree: &runner.tree,
         };
-        let (ends, child) = launch_bare(&spec).map_err(|error| describe_error(&error))?;
+        let (ends, child) = launch_bare(&spec).map_err(|error| error_chain(&error))?;
         let agent = Arc::new(Self {
             child,
             shells: LocalShells::new(runner.tree.clone(), spec.env),
@@ -68,7 +68,7 @@ impl LaunchedAgent {
             quiet.cancel();
             drop(hearing.await);
             drop(logging.await);
-            let why = ended.err().map(|error| describe_error(&error));
+            let why = ended.err().map(|error| error_chain(&error));
             runner.state().set_exited(exit, why);
             runner.agent_over.cancel();
         });
@@ -90,17 +90,6 @@ impl LaunchedAgent {
             self.child.signal_group(signal);
         }
     }
-}
-
-/// An error and everything that led to it.
-pub(super) fn describe_error(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        words = format!("{words}: {error}");
-        source = error.source();
-    }
-    words
 }
 
 async fn write_queued(

@@ -18,7 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::hub::Runner;
 use super::socket::{self, RunnerSocket};
-use super::{FILES, RECORD_FILE, RunnerRecord, agent, host_connection, peers};
+use super::{FILES, RECORD_FILE, RunnerRecord, host_connection, peers};
 use crate::spawn_hooks::RunnerParent;
 use crate::tree::{ProcessTree, children};
 
@@ -67,7 +67,7 @@ pub async fn run(folder: &Path) -> Result<(), RunnerFailure> {
         Ok(_) => "listening\n".to_owned(),
         Err(failure) => format!(
             "failed: {}\n",
-            agent::describe_error(failure).replace('\n', " ")
+            countersign_core::error_chain(failure).replace('\n', " ")
         ),
     };
     // Whoever started it may have gone; the next host finds it.

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
+use countersign_core::error_chain;
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
 use super::Runner;
-use super::agent::{LaunchedAgent, describe_error};
+use super::agent::LaunchedAgent;
 use super::state::HostHandle;
 use super::wire::{ShellCall, ShellFailure, ShellReply, ToHost};
 use crate::shells::{CommandSpec, ShellBackend as _, ShellError, TerminalId};
@@ -140,6 +141,6 @@ fn to_failure(error: &ShellError) -> ShellFailure {
     match error {
         ShellError::NotFound(id) => ShellFailure::NotFound(id.as_str().to_owned()),
         ShellError::NotPermitted(words) => ShellFailure::NotPermitted(words.clone()),
-        ShellError::Failed { .. } => ShellFailure::Failed(describe_error(error)),
+        ShellError::Failed { .. } => ShellFailure::Failed(error_chain(error)),
     }
 }

@@ -379,9 +379,5 @@ fn choose_version(greeting: &HostHello) -> Result<u32, String> {
 fn keep_tail(log: &mut String, text: &str) {
     log.push_str(text);
     log.push('\n');
-    let mut cut = log.len().saturating_sub(limits::AGENT_LOG_BYTES_KEPT);
-    while !log.is_char_boundary(cut) {
-        cut += 1;
-    }
-    log.drain(..cut);
+    countersign_core::truncate_to_tail(log, limits::AGENT_LOG_BYTES_KEPT);
 }

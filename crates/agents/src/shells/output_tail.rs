@@ -45,18 +45,10 @@ impl OutputTail {
         let cut = if self.truncated { count_cut(&bytes) } else { 0 };
         let mut text = String::from_utf8_lossy(&bytes[cut..]).into_owned();
         let truncated = self.truncated || text.len() > self.bytes_max;
-        drop_beginning(&mut text, self.bytes_max);
+        // A byte that was replaced is three bytes of text, so the text may be longer than the bytes.
+        countersign_core::truncate_to_tail(&mut text, self.bytes_max);
         (text, truncated)
     }
-}
-
-/// A replaced byte is three bytes of text.
-fn drop_beginning(text: &mut String, bytes_max: usize) {
-    let mut start = text.len().saturating_sub(bytes_max);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    text.drain(..start);
 }
 
 /// Bytes at the beginning that are the rest of a character.

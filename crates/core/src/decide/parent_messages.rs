@@ -19,6 +19,7 @@ use crate::managed::RunState;
 use crate::principal::{Caller, RecordedActor, Role};
 use crate::rejection::Rejection;
 use crate::state::State;
+use crate::text::truncate_text;
 
 /// An agent sends a note to its parent, or to people where no parent can read it.
 pub(super) fn notify_parent(state: &State, input: NotifyParent) -> Result<Decision, Rejection> {
@@ -212,15 +213,11 @@ fn report_finished(
 
 /// As much of the text as a parent message carries.
 fn truncate_quote(text: &str) -> String {
-    if text.len() <= PARENT_MESSAGE_BYTES_MAX {
+    let kept = truncate_text(text, PARENT_MESSAGE_BYTES_MAX);
+    if kept.len() == text.len() {
         return text.to_owned();
     }
-    let kept = text.floor_char_boundary(PARENT_MESSAGE_BYTES_MAX);
-    format!(
-        "{}\n\n(the rest of {} bytes is left out)",
-        &text[..kept],
-        text.len()
-    )
+    format!("{kept}\n\n(the rest of {} bytes is left out)", text.len())
 }
 
 fn describe_agent(state: &State, agent: &AgentId) -> String {

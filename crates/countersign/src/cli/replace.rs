@@ -7,6 +7,7 @@ use std::error::Error;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 
+use countersign_core::error_causes;
 use countersign_daemon::{Rulebook, audit};
 use countersign_protocol::{AgentsAtShutdown, NoParams, method};
 
@@ -85,12 +86,10 @@ fn check_can_start(
 }
 
 /// What was found, with its causes.
-fn start_obstacle(error: &dyn Error) -> CliError {
+fn start_obstacle(error: &(dyn Error + 'static)) -> CliError {
     let mut what = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        what = format!("{what}\n  because: {error}");
-        cause = error.source();
+    for cause in error_causes(error) {
+        what = format!("{what}\n  because: {cause}");
     }
     CliError::Failed {
         what,

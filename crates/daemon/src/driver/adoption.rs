@@ -15,7 +15,7 @@ use countersign_core::{Agent, AgentId, ApprovalId, Checkpoint, ManagedAgent, Sna
 use tokio::task::JoinSet;
 
 use crate::service::{RunnerSettings, Service};
-use crate::supervisor::{StateView, chain};
+use crate::supervisor::StateView;
 
 use super::client_requests::is_terminal_request;
 use super::connection_state::{ConnectionState, WaitingRequest};
@@ -143,7 +143,7 @@ impl LeftRun {
         match reach(&self.record, runner, checkpoint.as_ref()).await {
             Ok(connected) => Some(connected),
             Err(error) => {
-                let why = chain(&error);
+                let why = countersign_core::error_chain(&error);
                 tracing::warn!(agent = %self.id, error = why, "an agent is not taken up again");
                 end_runner(&self.record, Some(runner), self.id.as_str()).await;
                 let left = self.end_of(&error, why, checkpoint);
@@ -252,7 +252,7 @@ pub(super) async fn reconnect(
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.run == run);
     reach(record, runner, checkpoint.as_ref())
         .await
-        .map_err(|error| chain(&error))
+        .map_err(|error| countersign_core::error_chain(&error))
 }
 
 /// What the record says of an agent's requests.

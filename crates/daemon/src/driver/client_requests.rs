@@ -18,7 +18,6 @@ use countersign_core::{Approval, ApprovalId, Json};
 use serde_json::json;
 
 use crate::crash;
-use crate::supervisor::chain;
 
 use super::agent_connection::{LinkLost, OpenRequest, StartedRequest};
 use super::output_reader::OutputReader;
@@ -397,7 +396,7 @@ pub(super) async fn run_blocking<T: Send + 'static>(
     done.map_err(|_| failed())?.map_err(|error| match error {
         FileError::NotFound { .. } => ClientRequestError::NotFound(error.to_string()),
         FileError::Outside { .. } => ClientRequestError::NotPermitted(error.to_string()),
-        error => ClientRequestError::Failed(chain(&error)),
+        error => ClientRequestError::Failed(countersign_core::error_chain(&error)),
     })
 }
 
@@ -405,6 +404,8 @@ fn shell_error(error: &ShellError) -> ClientRequestError {
     match error {
         ShellError::NotFound(_) => ClientRequestError::NotFound(error.to_string()),
         ShellError::NotPermitted(words) => ClientRequestError::NotPermitted(words.clone()),
-        ShellError::Failed { .. } => ClientRequestError::Failed(chain(error)),
+        ShellError::Failed { .. } => {
+            ClientRequestError::Failed(countersign_core::error_chain(error))
+        }
     }
 }

@@ -14,7 +14,6 @@ use crate::crash;
 use crate::ids::random_hex;
 use crate::reply::ServiceError;
 use crate::service::Service;
-use crate::supervisor::chain;
 
 use super::adoption::{self, RunnerConnection};
 use super::environment;
@@ -29,7 +28,7 @@ impl From<ServiceError> for LaunchFailure {
 }
 
 fn launch_failure(error: &(dyn std::error::Error + 'static)) -> LaunchFailure {
-    LaunchFailure(chain(error))
+    LaunchFailure(countersign_core::error_chain(error))
 }
 
 /// Starts an agent in a runner of its own. What would have to be cleared away after a crash is

@@ -321,7 +321,5 @@ fn append_log_tail(log: &mut String, text: &str) {
     if !text.ends_with('\n') {
         log.push('\n');
     }
-    let surplus = log.len().saturating_sub(AGENT_LOG_BYTES_KEPT);
-    let cut = (surplus..=log.len()).find(|at| log.is_char_boundary(*at));
-    log.drain(..cut.unwrap_or(0));
+    countersign_core::truncate_to_tail(log, AGENT_LOG_BYTES_KEPT);
 }

@@ -9,7 +9,6 @@ use countersign_core::event::Worktree;
 use countersign_core::{AgentId, Caller, ManagedAgent, ManagedInput, Rejection};
 
 use crate::reply::ServiceError;
-use crate::supervisor::chain;
 
 use super::{Service, ServiceResult};
 
@@ -88,5 +87,5 @@ impl Service {
 }
 
 fn failed(error: &worktree::WorktreeError) -> ServiceError {
-    ServiceError::World(chain(error).into())
+    ServiceError::World(countersign_core::error_chain(error).into())
 }

@@ -11,7 +11,7 @@ use countersign_core::{ClientId, State};
 use countersign_store::{RescuedRecord, StoreError};
 
 use super::{
-    ReadScope, ReplySender, StateRead, StateView, Supervisor, SupervisorCommand, chain, refuse_with,
+    ReadScope, ReplySender, StateRead, StateView, Supervisor, SupervisorCommand, refuse_with,
 };
 use crate::gate::Gate;
 use crate::reply::ServiceError;
@@ -74,7 +74,10 @@ impl Supervisor {
             return Err(());
         }
         let snapshot = self.log.load().map_err(|error| {
-            tracing::error!(error = chain(&error), "the record cannot be read");
+            tracing::error!(
+                error = countersign_core::error_chain(&error),
+                "the record cannot be read"
+            );
         })?;
         self.feed.reset(snapshot.head);
         self.state = State::restore(snapshot);
@@ -91,7 +94,7 @@ impl Supervisor {
 
     fn note_failure(&mut self, error: &StoreError) -> ServiceError {
         self.record.lost |= matches!(error, StoreError::Lost { .. });
-        let mut message = chain(error);
+        let mut message = countersign_core::error_chain(error);
         if self.record.lost {
             message = format!("{message}: {LOST}");
         }
@@ -124,7 +127,8 @@ impl Supervisor {
 
     pub(super) fn rescue(&mut self, target: &Path, answer: ReplySender<RescuedRecord>) {
         let rescued = self.log.rescue(target);
-        let rescued = rescued.map_err(|error| ServiceError::World(chain(&error).into()));
+        let rescued = rescued
+            .map_err(|error| ServiceError::World(countersign_core::error_chain(&error).into()));
         // A caller that no longer listens finds the file.
         drop(answer.send(rescued));
     }

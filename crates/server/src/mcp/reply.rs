@@ -3,7 +3,7 @@
 //! Invariant: what other agents wrote is bounded and has its hidden characters made visible.
 
 use countersign_core::limits::MCP_TEXT_BYTES_MAX;
-use countersign_core::{TextLayout, visible};
+use countersign_core::{TextLayout, truncate_text, visible};
 use countersign_protocol::Reason;
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ErrorCode, ErrorData};
 use serde_json::{Value, json};
@@ -116,9 +116,9 @@ pub(super) fn named(text: &str) -> String {
 
 /// The beginning, at a boundary of characters, and how much is missing.
 pub(super) fn cut(text: &str, bytes_max: usize) -> String {
-    if text.len() <= bytes_max {
-        return text.to_owned();
+    let kept = truncate_text(text, bytes_max);
+    match text.len() - kept.len() {
+        0 => kept.to_owned(),
+        missing => format!("{kept}… ({missing} bytes left out)"),
     }
-    let end = text.floor_char_boundary(bytes_max);
-    format!("{}… ({} bytes left out)", &text[..end], text.len() - end)
 }

@@ -22,6 +22,16 @@ pub enum Role {
     Host,
 }
 
+impl Role {
+    /// The agent that a caller with this role is.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Self::Agent(agent) => Some(agent),
+            Self::Operator | Self::Observer | Self::Host => None,
+        }
+    }
+}
+
 /// Who is calling: established by a door, never by the caller's own word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
@@ -45,10 +55,7 @@ impl Principal {
 
     /// The agent this principal is bound to, if it is one.
     pub fn agent(&self) -> Option<&AgentId> {
-        match &self.role {
-            Role::Agent(agent) => Some(agent),
-            Role::Operator | Role::Observer | Role::Host => None,
-        }
+        self.role.agent()
     }
 
     /// Whether this principal may answer asks and change what others own.

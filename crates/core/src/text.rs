@@ -3,9 +3,10 @@
 use std::error::Error;
 
 /// The causes of an error, the nearest first.
-pub fn error_causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a dyn Error> {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.map(|cause| cause as &dyn Error)
+pub fn error_causes<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause| (*cause).source())
 }
 
 /// An error and its causes on one line, separated by colons.

@@ -7,9 +7,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, RwLock};
 
 use bytes::Bytes;
-use countersign_core::event::TranscriptEntry;
 use countersign_core::limits::{FEED_BYTES_KEPT, FEED_EVENTS_KEPT};
-use countersign_core::{CommittedEvent, Event, Seq};
+use countersign_core::{CommittedEvent, Seq};
 use tokio::sync::watch;
 
 /// A committed event in memory, with room for its serialised form.
@@ -153,30 +152,8 @@ impl Feed {
 
 /// Roughly what an event takes in memory, its serialised form included.
 fn weight(committed: &CommittedEvent) -> usize {
-    let ask = match &committed.event {
-        Event::ApprovalRequested(e) => Some(&e.ask),
-        _ => committed.ask.as_ref(),
-    };
-    let ask = ask.map_or(0, |ask| {
-        ask.action.len() + ask.details.text().len() + text_bytes(ask.input.as_ref())
-    });
-    let own = match &committed.event {
-        Event::NotificationSent(e) => e.message.len() + e.payload.text().len(),
-        Event::AgentStatusChanged(e) => {
-            text_bytes(e.payload.as_ref()) + e.agent.metadata.text().len()
-        }
-        Event::AgentRegistered(e) => e.agent.metadata.text().len(),
-        Event::ApprovalResolved(e) => text_bytes(e.ending.edited_input.as_ref()),
-        Event::QuestionAsked(e) => e.question.text.len(),
-        Event::TranscriptAdded(e) => e.entries.iter().map(TranscriptEntry::weight).sum(),
-        Event::MessageQueued(e) => e.message.text.len(),
-        _ => 0,
-    };
-    1024 + 2 * (ask + own)
-}
-
-fn text_bytes(json: Option<&countersign_core::Json>) -> usize {
-    json.map_or(0, |json| json.text().len())
+    let ask = committed.ask.as_ref().map_or(0, |ask| ask.bytes());
+    1024 + 2 * (ask + committed.event.text_bytes())
 }
 
 #[cfg(test)]

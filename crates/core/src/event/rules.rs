@@ -161,7 +161,7 @@ pub struct GrantScope {
     pub session: Option<AgentId>,
 }
 
-/// See [`Event::GrantCreated`](super::Event::GrantCreated).
+/// See `Event::GrantCreated`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GrantCreated {
@@ -185,7 +185,7 @@ pub enum GrantEnd {
     CeilingEnded,
 }
 
-/// See [`Event::GrantRemoved`](super::Event::GrantRemoved).
+/// See `Event::GrantRemoved`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GrantRemoved {
     /// The grant.
@@ -206,7 +206,7 @@ pub struct GrantUse {
     pub times: u32,
 }
 
-/// See [`Event::AgentBypassChanged`](super::Event::AgentBypassChanged).
+/// See `Event::AgentBypassChanged`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentBypassChanged {
     /// The agent.
@@ -218,7 +218,7 @@ pub struct AgentBypassChanged {
     pub by: RecordedActor,
 }
 
-/// See [`Event::RulesTrusted`](super::Event::RulesTrusted).
+/// See `Event::RulesTrusted`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RulesTrusted {
     /// The file.

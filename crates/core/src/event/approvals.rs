@@ -1,0 +1,284 @@
+//! Approvals: the ask, its answer, and how the answer reaches the asker.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{GrantUse, Verdict};
+use crate::ids::{AgentId, ApprovalId, ClientId, Seq, Timestamp};
+use crate::json::Json;
+use crate::principal::RecordedActor;
+
+/// What ties an ask to the connection it came through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskAttachment {
+    /// Nothing: it lives until it is answered, cancelled or out of time.
+    #[default]
+    None,
+    /// It ends when its asker is gone for good; any operator may answer it.
+    Asker,
+    /// As `Asker`, and while the connection is open only that connection answers it.
+    Owner,
+}
+
+/// One ask, exactly as it was made. Never changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    /// Its id.
+    pub id: ApprovalId,
+    /// The agent that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    /// The agent's turn, where it has turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<String>,
+    /// The agent's id for the tool call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<String>,
+    /// What it wants to do, in its words.
+    pub action: String,
+    /// The tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The tool's exact input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Json>,
+    /// Digest of the canonical input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_digest: Option<String>,
+    /// The folder it would run in, as far as the host could find out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// What the rules said when it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Arc<Verdict>>,
+    /// Anything else it said.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub details: Json,
+    /// A screen description for clients that draw one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub a2ui: Option<Json>,
+    /// What it can be answered with.
+    pub options: Vec<String>,
+    /// Which of the options count as allow.
+    pub approving: Vec<String>,
+    /// The managed agent's own id of the request that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// Whether words of a denial travel with the answer; otherwise they are a message of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_denial_message: bool,
+    /// Whether another input can be given with an allow, where a managed agent asks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_edit: bool,
+    /// Digests of what may run or be written without another ask if it is allowed, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<String>,
+    /// An earlier ask for the same thing, which may already have run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<ApprovalId>,
+    /// Who asks.
+    pub by: RecordedActor,
+    /// The connection it came through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientId>,
+    /// What ties it to that connection.
+    #[serde(default)]
+    pub attachment: AskAttachment,
+    /// The asker's own key: the same key again is the same ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// Digest of everything asked, with which a key's second use is compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_digest: Option<String>,
+    /// When it was made.
+    #[serde(default)]
+    pub asked_at: Timestamp,
+    /// When it ends as expired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+}
+
+impl Ask {
+    /// What its asker sent and what the rules said of it, in bytes: what it takes in memory and on
+    /// the wire.
+    pub fn bytes(&self) -> usize {
+        let json = |json: &Option<Json>| json.as_ref().map_or(0, |json| json.text().len());
+        let options: usize = self.options.iter().map(String::len).sum();
+        self.action.len()
+            + self.details.text().len()
+            + json(&self.input)
+            + json(&self.a2ui)
+            + options
+            + self.verdict.as_ref().map_or(0, |verdict| verdict.bytes())
+    }
+}
+
+/// See `Event::ApprovalRequested`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ApprovalRequested {
+    /// The ask.
+    pub ask: Arc<Ask>,
+}
+
+/// What the end of an ask means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalOutcome {
+    /// An approving option was chosen.
+    Allowed,
+    /// It was denied.
+    Denied,
+    /// Another option was chosen; that is not an allow.
+    Answered,
+    /// The asker, its turn or its key's next ask took it back.
+    Cancelled,
+    /// Nobody answered in time.
+    Expired,
+    /// The asker is gone.
+    Gone,
+}
+
+/// How an ask ended. The first one is final.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalEnding {
+    /// What it means.
+    pub outcome: ApprovalOutcome,
+    /// The option chosen, or the word for how it ended.
+    pub resolution: String,
+    /// Who ended it.
+    pub by: RecordedActor,
+    /// Words for the asker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The input as the person changed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited_input: Option<Json>,
+    /// Whether the asker's turn ends with a denial.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop: bool,
+    /// What the rules said, where they settled it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Arc<Verdict>>,
+}
+
+/// See `Event::ApprovalResolved`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalResolved {
+    /// The ask.
+    pub approval: ApprovalId,
+    /// The event that opened it.
+    pub opened: Seq,
+    /// The agent that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    /// How it ended.
+    pub ending: Arc<ApprovalEnding>,
+    /// What becomes of the answer from here.
+    pub delivery: AnswerDelivery,
+    /// The grants that decided, each with the number of parts it decided about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants_used: Vec<GrantUse>,
+}
+
+/// What became of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerDelivery {
+    /// Nobody has fetched it yet.
+    Waiting,
+    /// Its asker is being told.
+    Attempted,
+    /// Its asker was told.
+    Delivered,
+    /// Its asker took the ask back or left before it could be told.
+    Withdrawn,
+    /// Its asker was being told when the host or the connection ended.
+    Unknown,
+}
+
+/// See `Event::ApprovalResolveRequested`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalResolveRequested {
+    /// The ask.
+    pub approval: ApprovalId,
+    /// The agent that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    /// What it wants to do.
+    pub action: String,
+    /// The answer that was given.
+    pub resolution: String,
+    /// Who gave it.
+    pub by: RecordedActor,
+    /// Through which connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientId>,
+    /// The connection that owns the ask.
+    pub owner: ClientId,
+}
+
+/// See `Event::ApprovalResolveRefused`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalResolveRefused {
+    /// The ask.
+    pub approval: ApprovalId,
+    /// The agent that tried to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    /// What it wants to do.
+    pub action: String,
+    /// The answer that was tried.
+    pub resolution: String,
+    /// Who tried.
+    pub by: RecordedActor,
+    /// Through which connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientId>,
+    /// Why not, as the wire says it.
+    pub reason: String,
+}
+
+/// See `Event::ApprovalAttached`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalAttached {
+    /// The ask.
+    pub approval: ApprovalId,
+    /// Its asker's new connection.
+    pub client: ClientId,
+}
+
+/// See `Event::ApprovalDismissed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalDismissed {
+    /// The ask.
+    pub approval: ApprovalId,
+    /// The event that opened it.
+    pub opened: Seq,
+    /// Who took it off the list.
+    pub by: RecordedActor,
+}
+
+/// See `Event::AnswerAttempted`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnswerAttempted {
+    /// The ask.
+    pub approval: ApprovalId,
+    /// The event that opened it.
+    pub opened: Seq,
+    /// How often its asker has been told, this time included.
+    pub deliveries: u32,
+}
+
+/// See `Event::AnswerSettled`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnswerSettled {
+    /// The ask.
+    pub approval: ApprovalId,
+    /// The event that opened it.
+    pub opened: Seq,
+    /// What became of its answer.
+    pub delivery: AnswerDelivery,
+}

@@ -1,0 +1,97 @@
+//! Notifications, tokens, marks of processes, and what is erased from the record.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AgentId, Seq, Timestamp, TokenId};
+use crate::json::Json;
+use crate::principal::{RecordedActor, Role};
+
+/// See `Event::NotificationSent`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotificationSent {
+    /// The kind its sender gave it; never one of ours.
+    pub kind: String,
+    /// The agent it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    /// Words.
+    #[serde(default)]
+    pub message: String,
+    /// What its sender attached.
+    #[serde(default)]
+    pub payload: Json,
+    /// Who sent it.
+    pub by: RecordedActor,
+}
+
+/// See `Event::TokenCreated`. The token itself is nowhere; its hash lies in a table apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenCreated {
+    /// The token's public name.
+    pub token: TokenId,
+    /// What its bearer may do.
+    pub role: Role,
+    /// Who its bearer is on the record.
+    pub name: String,
+    /// When it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// SHA-256 of the token. It is random and long, so this gives nothing away.
+    pub hash: String,
+    /// Who made it.
+    pub by: RecordedActor,
+}
+
+/// See `Event::TokenRevoked`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenRevoked {
+    /// The token.
+    pub token: TokenId,
+    /// Who withdrew it.
+    pub by: RecordedActor,
+}
+
+/// See `Event::ProcessMarked`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessMarked {
+    /// The agent it is.
+    pub agent: AgentId,
+    /// The process.
+    pub process: ProcessKey,
+}
+
+/// A process, named so that a reused number is another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcessKey {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start_time: u64,
+}
+
+/// See `Event::ProcessesForgotten`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessesForgotten {
+    /// The processes that are gone.
+    pub processes: Vec<ProcessKey>,
+}
+
+/// See `Event::RecordRedacted`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordRedacted {
+    /// The event whose payload is gone.
+    pub seq: Seq,
+    /// Why.
+    pub reason: String,
+    /// Who erased it.
+    pub by: RecordedActor,
+}
+
+/// See `Event::RecordPruned`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordPruned {
+    /// The oldest event that is kept.
+    pub before: Seq,
+    /// Who erased the rest.
+    pub by: RecordedActor,
+}

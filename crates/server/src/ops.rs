@@ -331,9 +331,9 @@ pub(crate) async fn approval(
     caller: &Caller,
     id: String,
 ) -> Result<HostApproval> {
-    let exact = service
-        .fetch_approval(caller, ApprovalId::new(id.as_str()))
-        .await;
+    let whole_id = ApprovalId::new(id.as_str());
+    request_log::note_approval(&whole_id);
+    let exact = service.fetch_approval(caller, whole_id).await;
     if let Ok(approval) = &exact {
         settle_told(service, approval).await;
         return Ok(convert::approval(approval));

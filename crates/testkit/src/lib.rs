@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod crash;
+pub mod doors;
 pub mod model;
 pub mod real;
 mod tokens;

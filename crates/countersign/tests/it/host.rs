@@ -5,13 +5,13 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use countersign_testkit::doors::TestHost;
 use rustix::process::Pid;
 use tempfile::TempDir;
 
-/// How long anything may take before a test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) use countersign_testkit::doors::{PATIENCE, poll};
 
 /// What a host says on stderr, in its home.
 const LOG: &str = "stderr.log";
@@ -226,6 +226,20 @@ impl Host {
     }
 }
 
+impl TestHost for Host {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn home(&self) -> &Path {
+        self.home()
+    }
+
+    fn token(&self) -> String {
+        self.token()
+    }
+}
+
 impl Drop for Host {
     fn drop(&mut self) {
         // Both fail only for a host that has ended already.
@@ -308,16 +322,4 @@ fn spawn(
         .stderr(File::create(&log).unwrap())
         .spawn()
         .unwrap()
-}
-
-/// Looks again and again until there is something to see, within bounds.
-pub(crate) fn poll<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(seen) = look() {
-            return seen;
-        }
-        assert!(begin.elapsed() < PATIENCE, "waited too long for {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

@@ -1,5 +1,5 @@
-//! Stories told on the built binary: its command line, its doors as clients, scripts, browsers and
-//! agents meet them, and its end at any instant. Each has a host of its own.
+//! What needs the built binary: its command line, hooks, agents that it runs, and its end at any instant. Each test has
+//! a host of its own. The doors by themselves are tested in `server/tests/it`.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
@@ -7,22 +7,28 @@
     reason = "a story that cannot go on has failed"
 )]
 
-mod agent;
 mod host;
-mod http;
 mod scene;
-mod shape;
-mod wire;
+
+use countersign_testkit::doors::{http, shape, wire};
+
+mod agent {
+    pub(crate) use countersign_testkit::doors::agent::Agent;
+    use countersign_testkit::doors::agent::play_agent;
+
+    /// Not a test of its own: the process of an [`Agent`], idle unless it was started as one.
+    #[tokio::test]
+    async fn plays_an_agent() {
+        play_agent(crate::host::command).await;
+    }
+}
 
 mod agents_cannot_answer;
-mod approvals;
 mod attacks;
 mod bad_input;
-mod browsers;
 mod cli;
 mod crash;
 mod hook;
-mod host_wire;
 mod lost_record;
 mod managed;
 mod managed_attacks;
@@ -41,13 +47,9 @@ mod outlive_cli;
 mod outlive_held;
 mod outlive_load;
 mod outlive_table;
-mod owners;
 mod real_agents;
-mod replay;
-mod rest;
 mod rules;
 mod rules_cli;
 mod store_trouble;
 mod strict_http;
-mod strict_requests;
 mod tokens;

@@ -187,7 +187,7 @@ fn quoted(value: &Value) -> String {
 
 #[tokio::test]
 async fn what_an_owner_held_ends_when_it_does_not_come_back() {
-    let host = Host::start_with(&[("COUNTERSIGN_OWNER_GRACE_MS", "50")]);
+    let host = Host::start_with(|settings, _| settings.owner_grace_ms = 50);
     let mut watcher = Wire::subscriber(&host).await;
     let mut owner = Wire::operator(&host).await;
     owner
@@ -284,7 +284,10 @@ async fn register_soon(wire: &mut Wire) {
         if reply.get("result").is_some() {
             return;
         }
-        assert!(begin.elapsed() < crate::host::PATIENCE, "{reply}");
+        assert!(
+            begin.elapsed() < countersign_testkit::doors::PATIENCE,
+            "{reply}"
+        );
     }
 }
 

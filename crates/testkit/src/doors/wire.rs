@@ -11,14 +11,14 @@ use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::host::{Host, PATIENCE};
-use crate::shape::take_request_id;
+use super::shape::take_request_id;
+use super::{PATIENCE, TestHost};
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// One connection.
-pub(crate) struct Wire {
+pub struct Wire {
     socket: WebSocketStream<Box<dyn Stream>>,
     next_id: u64,
     events: VecDeque<Value>,
@@ -26,16 +26,16 @@ pub(crate) struct Wire {
 
 impl Wire {
     /// Opens a TCP connection and says nothing yet.
-    pub(crate) async fn open(host: &Host) -> Self {
-        Self::open_at(&host.address).await
+    pub async fn open(host: &impl TestHost) -> Self {
+        Self::open_at(host.address()).await
     }
 
-    pub(crate) async fn open_at(address: &str) -> Self {
+    pub async fn open_at(address: &str) -> Self {
         Self::upgrade(address, "/", &[]).await.unwrap()
     }
 
     /// Tries to open a TCP connection with headers of the caller's choice.
-    pub(crate) async fn upgrade(
+    pub async fn upgrade(
         address: &str,
         path: &str,
         headers: &[(&str, &str)],
@@ -55,14 +55,14 @@ impl Wire {
     }
 
     /// Opens the Unix socket, where nobody needs to say who they are.
-    pub(crate) async fn unix(path: &std::path::Path) -> Self {
+    pub async fn unix(path: &std::path::Path) -> Self {
         let stream: Box<dyn Stream> = Box::new(UnixStream::connect(path).await.unwrap());
         let (socket, _) = client_async("ws://localhost/", stream).await.unwrap();
         Self::over(socket)
     }
 
     /// Opens the Unix socket, if a host is there and stays.
-    pub(crate) async fn try_unix(path: &std::path::Path) -> Option<Self> {
+    pub async fn try_unix(path: &std::path::Path) -> Option<Self> {
         let stream: Box<dyn Stream> = Box::new(UnixStream::connect(path).await.ok()?);
         let (socket, _) = client_async("ws://localhost/", stream).await.ok()?;
         Some(Self::over(socket))
@@ -77,40 +77,40 @@ impl Wire {
     }
 
     /// Opens a TCP connection and shows a token, as every client of this wire begins.
-    pub(crate) async fn connect(host: &Host, token: &str) -> Self {
+    pub async fn connect(host: &impl TestHost, token: &str) -> Self {
         let mut wire = Self::open(host).await;
         wire.ok("session.auth", json!({ "token": token })).await;
         wire
     }
 
     /// With an operator's token.
-    pub(crate) async fn operator(host: &Host) -> Self {
+    pub async fn operator(host: &impl TestHost) -> Self {
         Self::connect(host, &host.token()).await
     }
 
     /// An operator that gets events.
-    pub(crate) async fn subscriber(host: &Host) -> Self {
+    pub async fn subscriber(host: &impl TestHost) -> Self {
         let mut wire = Self::operator(host).await;
         wire.ok("host.subscribe", json!({})).await;
         wire
     }
 
-    pub(crate) async fn send_text(&mut self, text: impl Into<String>) {
+    pub async fn send_text(&mut self, text: impl Into<String>) {
         self.socket.send(Message::text(text.into())).await.unwrap();
     }
 
     /// Bytes past the WebSocket's own framing.
-    pub(crate) async fn send_raw(&mut self, bytes: &[u8]) {
+    pub async fn send_raw(&mut self, bytes: &[u8]) {
         self.socket.get_mut().write_all(bytes).await.unwrap();
         self.socket.get_mut().flush().await.unwrap();
     }
 
-    pub(crate) async fn send(&mut self, frame: Value) {
+    pub async fn send(&mut self, frame: Value) {
         self.send_text(frame.to_string()).await;
     }
 
     /// The very next frame, without the id of the request that an error carries.
-    pub(crate) async fn next(&mut self) -> Value {
+    pub async fn next(&mut self) -> Value {
         let mut frame: Value = serde_json::from_str(&self.next_text().await).unwrap();
         if let Some(error) = frame.get_mut("error") {
             take_request_id(&mut error["data"]);
@@ -119,7 +119,7 @@ impl Wire {
     }
 
     /// The very next frame, as it was sent.
-    pub(crate) async fn next_text(&mut self) -> String {
+    pub async fn next_text(&mut self) -> String {
         match self.next_message().await {
             Some(Message::Text(text)) => text.to_string(),
             other => panic!("expected a text frame, got {other:?}"),
@@ -138,7 +138,7 @@ impl Wire {
     }
 
     /// Waits until the host closes, and gives the code it closes with. No frame may come before.
-    pub(crate) async fn closed(mut self) -> Option<u16> {
+    pub async fn closed(mut self) -> Option<u16> {
         match self.next_message().await {
             Some(Message::Close(frame)) => frame.map(|frame| frame.code.into()),
             None => None,
@@ -147,13 +147,13 @@ impl Wire {
     }
 
     /// The whole reply to a request; events that come before it are kept.
-    pub(crate) async fn reply(&mut self, method: &str, params: Value) -> Value {
+    pub async fn reply(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params).await;
         self.reply_to(id).await
     }
 
     /// Sends a request and does not wait.
-    pub(crate) async fn request(&mut self, method: &str, params: Value) -> u64 {
+    pub async fn request(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
@@ -161,7 +161,7 @@ impl Wire {
         id
     }
 
-    pub(crate) async fn reply_to(&mut self, id: u64) -> Value {
+    pub async fn reply_to(&mut self, id: u64) -> Value {
         loop {
             let frame = self.next().await;
             if frame["method"] == "host.event" {
@@ -174,14 +174,14 @@ impl Wire {
     }
 
     /// The result of a request that succeeds.
-    pub(crate) async fn ok(&mut self, method: &str, params: Value) -> Value {
+    pub async fn ok(&mut self, method: &str, params: Value) -> Value {
         let mut reply = self.reply(method, params).await;
         assert!(reply.get("result").is_some(), "{method}: {reply}");
         reply["result"].take()
     }
 
     /// The whole reply to a request, unless the host is gone before it comes.
-    pub(crate) async fn try_reply(&mut self, method: &str, params: Value) -> Option<Value> {
+    pub async fn try_reply(&mut self, method: &str, params: Value) -> Option<Value> {
         let id = self.next_id;
         self.next_id += 1;
         let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -200,7 +200,7 @@ impl Wire {
     }
 
     /// The next event, unless the host is gone before it comes.
-    pub(crate) async fn try_event(&mut self) -> Option<Value> {
+    pub async fn try_event(&mut self) -> Option<Value> {
         let mut frame = match self.events.pop_front() {
             Some(frame) => frame,
             None => self.try_next().await?,
@@ -216,14 +216,14 @@ impl Wire {
     }
 
     /// The error of a request that is refused.
-    pub(crate) async fn no(&mut self, method: &str, params: Value) -> Value {
+    pub async fn no(&mut self, method: &str, params: Value) -> Value {
         let mut reply = self.reply(method, params).await;
         assert!(reply.get("error").is_some(), "{method}: {reply}");
         reply["error"].take()
     }
 
     /// The next event, whole.
-    pub(crate) async fn event(&mut self) -> Value {
+    pub async fn event(&mut self) -> Value {
         let mut frame = match self.events.pop_front() {
             Some(frame) => frame,
             None => self.next().await,
@@ -233,7 +233,7 @@ impl Wire {
     }
 
     /// The next event of a kind; those before it are dropped.
-    pub(crate) async fn event_of(&mut self, kind: &str) -> Value {
+    pub async fn event_of(&mut self, kind: &str) -> Value {
         loop {
             let event = self.event().await;
             if event["kind"] == kind {
@@ -243,7 +243,7 @@ impl Wire {
     }
 
     /// The kinds of the next events.
-    pub(crate) async fn kinds(&mut self, count: usize) -> Vec<String> {
+    pub async fn kinds(&mut self, count: usize) -> Vec<String> {
         let mut kinds = Vec::new();
         for _ in 0..count {
             kinds.push(self.event().await["kind"].as_str().unwrap().to_owned());

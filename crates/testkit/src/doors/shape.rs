@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Names for ids in the order in which they are first seen: the same id always has the same name.
 #[derive(Default)]
-pub(crate) struct Names {
+pub struct Names {
     seen: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ const TIMES: [&str; 9] = [
 
 impl Names {
     /// The value with ids, times, sequence numbers and process numbers replaced.
-    pub(crate) fn plain(&mut self, value: Value) -> Value {
+    pub fn plain(&mut self, value: Value) -> Value {
         match value {
             Value::Object(fields) => fields
                 .into_iter()
@@ -95,7 +95,7 @@ impl Names {
 }
 
 /// Takes the id of the request out of an error. Every error has one, and it is never the same.
-pub(crate) fn take_request_id(error: &mut Value) {
+pub fn take_request_id(error: &mut Value) {
     let id = error
         .as_object_mut()
         .and_then(|fields| fields.remove("request_id"));

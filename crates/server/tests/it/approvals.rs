@@ -26,7 +26,7 @@ async fn a_wait_goes_on_after_a_restart_of_the_host() {
         .request("host.wait_approval", json!({ "approval_id": id }))
         .await;
     host.restart();
-    assert_eq!(asker.closed().await, None);
+    assert_eq!(asker.closed().await, Some(1001));
     let mut asker = Wire::operator(&host).await;
     let waiting = asker
         .request("host.wait_approval", json!({ "approval_id": id }))
@@ -294,7 +294,7 @@ async fn a_second_ask_for_the_same_tool_call_cancels_the_first() {
 
 #[tokio::test]
 async fn an_ask_whose_time_is_over_expires_and_is_never_an_allow() {
-    let host = Host::start_with(&[("COUNTERSIGN_EXPIRY_HOLD_MS", "0")]);
+    let host = Host::start_with(|settings, _| settings.expiry_hold_ms = 0);
     let mut wire = Wire::subscriber(&host).await;
     let id = ask(&mut wire, json!({ "action": "x", "timeout_ms": 20 })).await;
     let row = wire
@@ -326,7 +326,7 @@ async fn an_ask_whose_time_is_over_expires_and_is_never_an_allow() {
 
 #[tokio::test]
 async fn nothing_expires_right_after_the_doors_open() {
-    let host = Host::start_with(&[("COUNTERSIGN_EXPIRY_HOLD_MS", "600000")]);
+    let host = Host::start_with(|settings, _| settings.expiry_hold_ms = 600_000);
     let mut wire = Wire::operator(&host).await;
     let id = ask(&mut wire, json!({ "action": "x", "timeout_ms": 1 })).await;
     let params = json!({ "approval_id": id, "timeout_ms": 50 });

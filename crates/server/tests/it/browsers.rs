@@ -185,13 +185,7 @@ async fn links_that_were_never_made_are_refused() {
 
 #[tokio::test]
 async fn a_name_that_an_operator_allows_is_ours() {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(
-        home.path().join("config.toml"),
-        "allow_hosts = [\"desk.example\"]\n",
-    )
-    .unwrap();
-    let host = Host::start_in(home, &[]);
+    let host = Host::start_with(|_, options| options.allow_hosts = vec!["desk.example".to_owned()]);
     let token = host.token();
     let bearer = format!("Bearer {token}");
     for (name, status) in [

@@ -5,20 +5,20 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-use crate::host::PATIENCE;
-use crate::shape::take_request_id;
+use super::PATIENCE;
+use super::shape::take_request_id;
 
 /// What came back.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: String,
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
 }
 
 impl Answer {
     /// The body, without the id of the request that an error carries.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let mut body: Value =
             serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"));
         if let Some(error) = body.get_mut("error").filter(|error| error.is_object()) {
@@ -27,20 +27,20 @@ impl Answer {
         body
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
 
     /// Status and reason of a refusal.
-    pub(crate) fn refusal(&self) -> (u16, String) {
+    pub fn refusal(&self) -> (u16, String) {
         let reason = self.json()["error"]["reason"].as_str().unwrap().to_owned();
         (self.status, reason)
     }
 }
 
 /// One request on a connection of its own. Without a `host` header of the caller's, the right one is sent.
-pub(crate) async fn http(
+pub async fn http(
     address: &str,
     method: &str,
     path: &str,
@@ -51,7 +51,7 @@ pub(crate) async fn http(
     http_over(stream, address, method, path, headers, body).await
 }
 
-pub(crate) async fn http_over(
+pub async fn http_over(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     address: &str,
     method: &str,
@@ -121,13 +121,13 @@ async fn read_head(reader: &mut BufReader<impl AsyncRead + Unpin>) -> (u16, Vec<
 }
 
 /// An operator's way to REST.
-pub(crate) struct Rest<'a> {
-    pub(crate) address: &'a str,
-    pub(crate) token: &'a str,
+pub struct Rest<'a> {
+    pub address: &'a str,
+    pub token: &'a str,
 }
 
 impl Rest<'_> {
-    pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> Answer {
+    pub async fn send(&self, method: &str, path: &str, body: Value) -> Answer {
         let bearer = format!("Bearer {}", self.token);
         let body = if body.is_null() {
             String::new()
@@ -138,18 +138,18 @@ impl Rest<'_> {
         http(self.address, method, path, &headers, &body).await
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Answer {
         self.send("GET", path, Value::Null).await
     }
 }
 
 /// Events as a stream.
-pub(crate) struct EventStream {
+pub struct EventStream {
     reader: BufReader<TcpStream>,
 }
 
 impl EventStream {
-    pub(crate) async fn open(address: &str, path: &str, headers: &[(&str, &str)]) -> Self {
+    pub async fn open(address: &str, path: &str, headers: &[(&str, &str)]) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = head(address, "GET", path, headers, 0);
         stream.write_all(head.as_bytes()).await.unwrap();
@@ -161,7 +161,7 @@ impl EventStream {
 
     /// The next event's id and content, or nothing at the end. Lengths of chunks, comments and
     /// blanks are passed over.
-    pub(crate) async fn next(&mut self) -> Option<(u64, Value)> {
+    pub async fn next(&mut self) -> Option<(u64, Value)> {
         let mut id = None;
         loop {
             let mut line = String::new();

@@ -1,0 +1,32 @@
+//! The doors, each against a server in this process on a record of its own: the host wire, REST with SSE, tokens,
+//! owners, browsers and input that does not fit. Agents are processes of their own.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod host;
+
+use countersign_testkit::doors::{http, shape, wire};
+
+mod agent {
+    pub(crate) use countersign_testkit::doors::agent::Agent;
+    use countersign_testkit::doors::agent::play_agent;
+
+    /// Not a test of its own: the process of an [`Agent`], idle unless it was started as one.
+    #[tokio::test]
+    async fn plays_an_agent() {
+        play_agent(|_| panic!("the command line is tested with the built binary")).await;
+    }
+}
+
+mod approvals;
+mod browsers;
+mod host_wire;
+mod owners;
+mod replay;
+mod request_log;
+mod rest;
+mod strict_requests;

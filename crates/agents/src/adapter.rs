@@ -138,8 +138,6 @@ pub struct SessionSpec {
     pub allowed_tools: Vec<String>,
     /// Tools the agent may not use, where it can be told so.
     pub disallowed_tools: Vec<String>,
-    /// Whether the host serves the agent's terminals and files.
-    pub serves: Serves,
     /// MCP servers to hand over.
     pub mcp_servers: Vec<McpServer>,
 }
@@ -154,15 +152,6 @@ pub struct McpServer {
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-}
-
-/// What the host does for an agent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Serves {
-    /// Reads and writes of text files.
-    pub files: bool,
-    /// Terminals.
-    pub terminals: bool,
 }
 
 /// What an ask for permission is answered with.
@@ -231,14 +220,8 @@ pub enum AgentEvent {
 pub struct SessionReady {
     /// The agent's own id of the session.
     pub session: String,
-    /// Whether it goes on with an earlier session.
-    pub resumed: bool,
-    /// Whether this session can be gone on with later.
+    /// Whether this session can be resumed later.
     pub resumable: bool,
-    /// What the agent calls itself, with its version.
-    pub agent: Option<String>,
-    /// The modes it has.
-    pub modes: Vec<String>,
     /// The mode it is in.
     pub mode: Option<String>,
     /// What was asked for and could not be done (a mode or model it does not have, say), for people.
@@ -262,10 +245,6 @@ pub struct AgentReport {
 
 /// An ask for permission, joined with what is known of the tool call.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each says one thing that the agent's protocol can or cannot carry"
-)]
 pub struct PermissionAsk {
     /// The request to answer.
     pub request: RequestId,
@@ -286,8 +265,6 @@ pub struct PermissionAsk {
     pub binds: Vec<BoundAction>,
     /// Whether there is a way to say yes this once. Without one, allowing is refused.
     pub can_allow: bool,
-    /// Whether there is a way to say no that is not the end of the turn.
-    pub can_deny: bool,
     /// Whether another input can be given with a yes.
     pub can_edit: bool,
     /// Whether words travel with a no.

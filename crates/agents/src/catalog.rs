@@ -22,8 +22,6 @@ pub struct KnownAgent {
     pub executables: &'static [(&'static str, &'static [&'static str])],
     /// The npm package and the script in it that speaks it, for Node.
     pub package: Option<(&'static str, &'static str)>,
-    /// What it calls itself in the handshake.
-    pub recognised_by: &'static [&'static str],
     /// Variables of the host's environment it may need.
     pub environment: &'static [&'static str],
     /// How to install it.
@@ -39,7 +37,6 @@ const ALL: &[KnownAgent] = &[
         protocol: Protocol::Claude,
         executables: &[("claude", &[])],
         package: None,
-        recognised_by: &["claude-code"],
         environment: &[
             "ANTHROPIC_API_KEY",
             "ANTHROPIC_AUTH_TOKEN",
@@ -56,7 +53,6 @@ const ALL: &[KnownAgent] = &[
         protocol: Protocol::Acp,
         executables: &[("claude-agent-acp", &[]), ("claude-code-acp", &[])],
         package: Some(("@agentclientprotocol/claude-agent-acp", "dist/index.js")),
-        recognised_by: &["@agentclientprotocol/claude-agent-acp"],
         environment: &[
             "ANTHROPIC_API_KEY",
             "ANTHROPIC_AUTH_TOKEN",
@@ -73,7 +69,6 @@ const ALL: &[KnownAgent] = &[
         protocol: Protocol::Acp,
         executables: &[("codex-acp", &[])],
         package: Some(("@zed-industries/codex-acp", "bin/codex-acp.js")),
-        recognised_by: &["codex-acp"],
         environment: &["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"],
         install: "install it with `npm install -g @zed-industries/codex-acp` (on Linux also bubblewrap)",
         hint: "modes read-only, auto, full-access",
@@ -84,7 +79,6 @@ const ALL: &[KnownAgent] = &[
         protocol: Protocol::Acp,
         executables: &[("gemini", &["--experimental-acp"])],
         package: None,
-        recognised_by: &["gemini-cli", "gemini"],
         environment: &[
             "GEMINI_API_KEY",
             "GOOGLE_API_KEY",
@@ -100,7 +94,6 @@ const ALL: &[KnownAgent] = &[
         protocol: Protocol::Acp,
         executables: &[("opencode", &["acp"])],
         package: None,
-        recognised_by: &["OpenCode", "opencode"],
         environment: &["OPENCODE_CONFIG"],
         install: "install it with `npm install -g opencode-ai`",
         hint: "log in once with `opencode auth login`",
@@ -111,7 +104,6 @@ const ALL: &[KnownAgent] = &[
         protocol: Protocol::Acp,
         executables: &[("goose", &["acp"])],
         package: None,
-        recognised_by: &["goose"],
         environment: &["GOOSE_PROVIDER", "GOOSE_MODEL"],
         install: "install it as its project says, then choose a provider with `goose configure`",
         hint: "provider and model come from `goose configure`",
@@ -122,7 +114,6 @@ const ALL: &[KnownAgent] = &[
         protocol: Protocol::Acp,
         executables: &[("defect", &[])],
         package: None,
-        recognised_by: &["defect"],
         environment: &["XDG_CONFIG_HOME"],
         install: "install it with `cargo install defect-cli --version 0.1.0-alpha.6 --locked`",
         hint: "uses the host's terminals and files; provider and model come from its config.toml",
@@ -137,12 +128,6 @@ pub fn all() -> &'static [KnownAgent] {
 /// The agent of that name.
 pub fn find(name: &str) -> Option<&'static KnownAgent> {
     ALL.iter().find(|entry| entry.name == name)
-}
-
-/// The agent that calls itself so in the handshake.
-pub fn find_by_handshake_name(agent: &str) -> Option<&'static KnownAgent> {
-    ALL.iter()
-        .find(|entry| entry.recognised_by.contains(&agent))
 }
 
 /// Where to look.
@@ -320,12 +305,9 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_once() {
+    fn an_agent_is_found_by_its_name() {
         for entry in all() {
             assert_eq!(find(entry.name), Some(entry));
-            for agent in entry.recognised_by {
-                assert_eq!(find_by_handshake_name(agent), Some(entry));
-            }
         }
     }
 }

@@ -30,8 +30,7 @@ pub use files::{
 pub use pipe::{AgentPipe, PipeEvent, PipeWriter, WriteError, Written};
 pub use process::{AgentProcess, LaunchError, LaunchSpec, launch};
 pub use shells::{
-    CommandSpec, LocalShells, NoShells, ShellBackend, ShellError, ShellFuture, TerminalId,
-    TerminalOutput,
+    CommandSpec, LocalShells, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput,
 };
 pub use tree::{
     ContainmentMethod, ProcessTree, TreeError, TreeRecord, marks_of, marks_of_cgroup,

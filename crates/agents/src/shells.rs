@@ -1,10 +1,9 @@
 //! Shells: where the commands of an agent run.
 //!
-//! [`LocalShells`] runs them as processes of this machine, [`NoShells`] permits none. A backend that
-//! delegates to an editor has its place beside them.
+//! [`LocalShells`] runs them as processes of this machine; a runner uses it on behalf of its host, which
+//! reaches it through [`RunnerShells`](crate::runner::RunnerShells).
 
 mod local;
-mod noop;
 mod output_tail;
 
 use std::ffi::OsString;
@@ -16,7 +15,6 @@ use std::pin::Pin;
 use crate::adapter::ProcessExit;
 
 pub use local::LocalShells;
-pub use noop::NoShells;
 
 /// Where commands run. Each command has a terminal of its own.
 ///

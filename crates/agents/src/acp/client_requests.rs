@@ -1,8 +1,7 @@
-//! Files and terminals that an agent wants of us: read from its requests, and answered in the
-//! protocol's shapes.
+//! Client requests: the files and terminals that the agent asks its client for.
 //!
-//! Invariant: what is not offered is refused, and what is malformed is refused before anybody is
-//! asked about it. Nothing here orders the requests: each is answered when its turn comes.
+//! Invariants: a method that is not offered and parameters that are malformed are refused here, before
+//! any rule or person is asked; each request is answered once, in whatever order the answers come.
 
 use std::path::{Path, PathBuf};
 
@@ -22,132 +21,160 @@ use crate::adapter::{
     CommandError, ProcessExit, RequestId, meaning,
 };
 
-type ParsedRequest = (String, PendingKind, ClientRequest);
+/// A request that could be read.
+struct ParsedRequest {
+    session: String,
+    /// What is kept until it is answered.
+    kind: PendingKind,
+    request: ClientRequest,
+}
 
-/// Hands a wish up, or refuses it.
+/// Hands a request up, or refuses it.
 pub(super) fn handle_request(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     request: &AcpRequest<'_>,
 ) {
-    let method = request.method;
-    let refuse = |heard: &mut AdapterOutput, code, words: &str| {
-        heard.writes.push(encode_refusal(request, code, words));
-    };
-    if !is_offered(state, method) {
-        let words = format!("method not found: {}", envelope::truncate_noise(method));
-        return refuse(heard, envelope::METHOD_NOT_FOUND, &words);
-    }
-    match parse_request(method, request.params, &state.cwd) {
-        Ok((session, wish, _)) if state.is_ours(&session) && state.is_over_for(&wish) => {
-            let words = "the turn was interrupted";
-            refuse(heard, envelope::REQUEST_CANCELLED, words);
-        }
-        Ok((session, wish, want)) if state.is_ours(&session) => {
-            let line = request.line;
-            let theirs = PendingRequest { line, wish };
-            state.theirs.insert(request.id.clone(), theirs);
-            let request = request.id.clone();
-            let wanted = AgentEvent::ClientRequested {
-                request,
-                line,
-                want,
+    let (code, reason) = match parse_request(request.method, request.params, &state.cwd) {
+        Ok(None) => (
+            envelope::METHOD_NOT_FOUND,
+            format!(
+                "method not found: {}",
+                envelope::truncate_noise(request.method)
+            ),
+        ),
+        Ok(Some(parsed)) if !state.is_ours(&parsed.session) => (
+            envelope::INVALID_PARAMS,
+            "that session is not open".to_owned(),
+        ),
+        // The turn is ending: whatever this would begin could outlive it.
+        Ok(Some(parsed)) if state.is_over_for(&parsed.kind) => (
+            envelope::REQUEST_CANCELLED,
+            "the turn was interrupted".to_owned(),
+        ),
+        Ok(Some(parsed)) => {
+            let pending = PendingRequest {
+                line: request.line,
+                wish: parsed.kind,
             };
-            heard.events.push(wanted);
+            state.theirs.insert(request.id.clone(), pending);
+            output.events.push(AgentEvent::ClientRequested {
+                request: request.id.clone(),
+                line: request.line,
+                want: parsed.request,
+            });
+            return;
         }
-        Ok(_) => refuse(heard, envelope::INVALID_PARAMS, "that session is not open"),
-        Err(words) => refuse(heard, envelope::INVALID_PARAMS, &words),
-    }
+        Err(reason) => (envelope::INVALID_PARAMS, reason),
+    };
+    output.writes.push(encode_refusal(request, code, &reason));
 }
 
 /// The answer to a request that nobody serves.
-pub(super) fn encode_refusal(request: &AcpRequest<'_>, code: i64, words: &str) -> AgentWrite {
+pub(super) fn encode_refusal(request: &AcpRequest<'_>, code: i64, reason: &str) -> AgentWrite {
     let meaning = if code == envelope::REQUEST_CANCELLED {
         meaning::CANCELLED
     } else {
         meaning::REFUSED
     };
-    let bytes = envelope::error(&request.id, code, words);
+    let bytes = envelope::error(&request.id, code, reason);
     AgentWrite::reply_to(request.line, meaning, bytes)
 }
 
-fn is_offered(state: &AcpState, method: &str) -> bool {
-    let files = [METHODS.fs_read_text_file, METHODS.fs_write_text_file];
-    let terminals = [
-        METHODS.terminal_create,
-        METHODS.terminal_output,
-        METHODS.terminal_wait_for_exit,
-        METHODS.terminal_kill,
-        METHODS.terminal_release,
-    ];
-    (state.serves_files && files.contains(&method))
-        || (state.serves_terminals && terminals.contains(&method))
-}
-
+/// `None` for a method that is not offered; fails with what is wrong with the parameters.
 fn parse_request(
     method: &str,
     params: Option<&RawValue>,
     cwd: &str,
-) -> Result<ParsedRequest, String> {
-    if method == METHODS.fs_read_text_file {
-        let wish: ReadTextFileRequest = parse(params)?;
-        let want = ClientRequest::Read {
-            path: absolute(wish.path)?,
-            line: wish.line,
-            limit: wish.limit,
-        };
-        Ok((wish.session_id.to_string(), PendingKind::Read, want))
-    } else if method == METHODS.fs_write_text_file {
-        let wish: WriteTextFileRequest = parse(params)?;
-        let want = ClientRequest::Write {
-            path: absolute(wish.path)?,
-            content: wish.content,
-        };
-        Ok((wish.session_id.to_string(), PendingKind::Write, want))
-    } else if method == METHODS.terminal_create {
-        parse_create_terminal(params, cwd)
-    } else {
-        let wish: TerminalOutputRequest = parse(params)?;
-        let terminal = wish.terminal_id.to_string();
-        let (theirs, want) = match method {
-            "terminal/output" => (PendingKind::Output, ClientRequest::Output { terminal }),
-            "terminal/wait_for_exit" => (
-                PendingKind::WaitForExit,
-                ClientRequest::WaitForExit { terminal },
-            ),
-            "terminal/kill" => (PendingKind::Kill, ClientRequest::Kill { terminal }),
-            _ => (PendingKind::Release, ClientRequest::Release { terminal }),
-        };
-        Ok((wish.session_id.to_string(), theirs, want))
-    }
+) -> Result<Option<ParsedRequest>, String> {
+    let parsed = match method {
+        _ if method == METHODS.fs_read_text_file => {
+            let params: ReadTextFileRequest = parse(params)?;
+            ParsedRequest {
+                session: params.session_id.to_string(),
+                kind: PendingKind::Read,
+                request: ClientRequest::Read {
+                    path: absolute(params.path)?,
+                    line: params.line,
+                    limit: params.limit,
+                },
+            }
+        }
+        _ if method == METHODS.fs_write_text_file => {
+            let params: WriteTextFileRequest = parse(params)?;
+            ParsedRequest {
+                session: params.session_id.to_string(),
+                kind: PendingKind::Write,
+                request: ClientRequest::Write {
+                    path: absolute(params.path)?,
+                    content: params.content,
+                },
+            }
+        }
+        _ if method == METHODS.terminal_create => parse_create_terminal(params, cwd)?,
+        _ => return parse_terminal_request(method, params),
+    };
+    Ok(Some(parsed))
+}
+
+/// A request about a terminal that is open. All of them have the same parameters.
+fn parse_terminal_request(
+    method: &str,
+    params: Option<&RawValue>,
+) -> Result<Option<ParsedRequest>, String> {
+    let kind = match method {
+        _ if method == METHODS.terminal_output => PendingKind::Output,
+        _ if method == METHODS.terminal_wait_for_exit => PendingKind::WaitForExit,
+        _ if method == METHODS.terminal_kill => PendingKind::Kill,
+        _ if method == METHODS.terminal_release => PendingKind::Release,
+        _ => return Ok(None),
+    };
+    let params: TerminalOutputRequest = parse(params)?;
+    let terminal = params.terminal_id.to_string();
+    let request = match kind {
+        PendingKind::Output => ClientRequest::Output { terminal },
+        PendingKind::WaitForExit => ClientRequest::WaitForExit { terminal },
+        PendingKind::Kill => ClientRequest::Kill { terminal },
+        _ => ClientRequest::Release { terminal },
+    };
+    Ok(Some(ParsedRequest {
+        session: params.session_id.to_string(),
+        kind,
+        request,
+    }))
 }
 
 fn parse_create_terminal(params: Option<&RawValue>, cwd: &str) -> Result<ParsedRequest, String> {
-    let wish: CreateTerminalRequest = parse(params)?;
-    let given = wish.cwd.map(absolute).transpose()?;
+    let params: CreateTerminalRequest = parse(params)?;
+    let given = params.cwd.map(absolute).transpose()?;
     let given = given.as_deref().and_then(Path::to_str);
-    if let Some(var) = wish.env.iter().find(|var| !is_variable(var)) {
+    if let Some(var) = params.env.iter().find(|var| !is_variable(var)) {
         let name = envelope::truncate(&var.name, WORD_BYTES_MAX);
         return Err(format!("`{name}` cannot be a variable with that value"));
     }
-    let env = wish.env.into_iter().map(|var| (var.name, var.value));
-    let run = command::run_request(&wish.command, &wish.args, env.collect(), given, cwd);
-    let want = ClientRequest::CreateTerminal {
-        run: run.ok_or("there is no command")?,
-        output_bytes_max: wish.output_byte_limit,
-    };
-    Ok((
-        wish.session_id.to_string(),
-        PendingKind::CreateTerminal,
-        want,
-    ))
+    let env = params.env.into_iter().map(|var| (var.name, var.value));
+    let run = command::run_request(&params.command, &params.args, env.collect(), given, cwd);
+    Ok(ParsedRequest {
+        session: params.session_id.to_string(),
+        kind: PendingKind::CreateTerminal,
+        request: ClientRequest::CreateTerminal {
+            run: run.ok_or("there is no command")?,
+            output_bytes_max: params.output_byte_limit,
+        },
+    })
 }
 
 /// Names that a shell would not take for one could hide from rules and people what is run.
 fn is_variable(var: &EnvVariable) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let begins = |c: char| !c.is_ascii_digit();
-    var.name.chars().all(plain) && var.name.starts_with(begins) && !var.value.contains('\0')
+    let has_only_name_letters = var
+        .name
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    has_only_name_letters
+        && var
+            .name
+            .starts_with(|letter: char| !letter.is_ascii_digit())
+        && !var.value.contains('\0')
 }
 
 fn parse<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, String> {
@@ -163,7 +190,7 @@ fn absolute(path: PathBuf) -> Result<PathBuf, String> {
     }
 }
 
-/// Answers a wish with what came of it.
+/// Answers a client request with its result.
 pub(super) fn answer(
     state: &mut AcpState,
     request: &RequestId,

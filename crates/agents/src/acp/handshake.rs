@@ -31,12 +31,11 @@ pub(super) fn start(
     if state.phase == AcpPhase::New {
         begin(state, start)?;
     }
-    let files = state.serves_files;
     let params = json!({
         "protocolVersion": 1,
         "clientCapabilities": {
-            "fs": {"readTextFile": files, "writeTextFile": files},
-            "terminal": state.serves_terminals,
+            "fs": {"readTextFile": true, "writeTextFile": true},
+            "terminal": true,
             "session": {"compaction": {}, "notices": {}},
         },
         "clientInfo": {
@@ -59,8 +58,6 @@ fn begin(state: &mut AcpState, start: SessionSpec) -> Result<(), CommandError> {
         return Err(CommandError::Unsupported(words.to_owned()));
     }
     cwd.clone_into(&mut state.cwd);
-    state.serves_files = start.serves.files;
-    state.serves_terminals = start.serves.terminals;
     state.opening = SessionSetup {
         session: start.session,
         mode: start.mode,
@@ -120,8 +117,7 @@ pub(super) fn handle_initialize_response(
             .resume
             .is_some(),
         system_prompt: is_there("/agentCapabilities/sessionCapabilities/systemPrompt"),
-        name: response.agent_info.as_ref().map(|info| word(&info.name)),
-        version: response.agent_info.map(|info| word(&info.version)),
+        name: response.agent_info.map(|info| word(&info.name)),
         logins: logins(&response.auth_methods),
     };
     open_session(state, heard, line);
@@ -324,17 +320,10 @@ pub(super) fn finish_if_configured(state: &mut AcpState, heard: &mut AdapterOutp
     }
     state.phase = AcpPhase::Open;
     let abilities = std::mem::take(&mut state.abilities);
-    let agent = abilities.name.as_ref().map(|name| {
-        let version = abilities.version.as_deref().unwrap_or_default();
-        format!("{name} {version}").trim_end().to_owned()
-    });
-    let opening = std::mem::take(&mut state.opening);
+    state.opening = SessionSetup::default();
     heard.events.push(AgentEvent::Ready(SessionReady {
         session: state.session.clone().unwrap_or_default(),
-        resumed: opening.session.is_some(),
         resumable: abilities.load || abilities.resume,
-        agent,
-        modes: state.modes.values.clone(),
         mode: state.modes.current.clone(),
         warnings: std::mem::take(&mut state.warnings),
     }));

@@ -131,10 +131,10 @@ pub(super) fn ask_again_if_changed(
         let PendingKind::Permission {
             tool_call: about,
             allow,
-            deny,
             asked,
             shown,
             times,
+            ..
         } = wish
         else {
             continue;
@@ -157,7 +157,6 @@ pub(super) fn ask_again_if_changed(
             request: request.clone(),
             line: *line,
             can_allow: ask.can_allow && allow.is_some(),
-            can_deny: deny.is_some(),
             ..ask.clone()
         })));
     }
@@ -189,7 +188,6 @@ fn describe(call: &ToolCallState, tool_call: &str, cwd: &str) -> (String, Permis
         input: named.input.filter(|_| is_shown),
         binds: if is_shown { named.binds } else { Vec::new() },
         can_allow: is_shown,
-        can_deny: false,
         can_edit: false,
         takes_denial_message: false,
         details: if is_shown { details } else { too_large(call) },

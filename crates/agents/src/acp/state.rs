@@ -146,7 +146,6 @@ pub(super) struct AgentAbilities {
     pub(super) system_prompt: bool,
     /// What it calls itself.
     pub(super) name: Option<String>,
-    pub(super) version: Option<String>,
     /// Ways to log in, in its words.
     pub(super) logins: Vec<String>,
 }
@@ -174,8 +173,6 @@ pub(super) struct AcpState {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) theirs: BTreeMap<RequestId, PendingRequest>,
     pub(super) cwd: String,
-    pub(super) serves_files: bool,
-    pub(super) serves_terminals: bool,
     /// Needed until the session is open.
     #[serde(skip_serializing_if = "is_empty")]
     pub(super) opening: SessionSetup,

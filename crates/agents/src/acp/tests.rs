@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::adapter::{
     AgentReport, BoundAction, ClientRequest, ClientRequestError, ClientResponse, PermissionAnswer,
-    PermissionAsk, RunRequest, Serves, SessionReady, SessionSpec,
+    PermissionAsk, RunRequest, SessionReady, SessionSpec,
 };
 
 pub(super) fn start() -> SessionSpec {
@@ -20,10 +20,6 @@ pub(super) fn start() -> SessionSpec {
         system_prompt: None,
         allowed_tools: Vec::new(),
         disallowed_tools: Vec::new(),
-        serves: Serves {
-            files: true,
-            terminals: true,
-        },
         mcp_servers: Vec::new(),
     }
 }
@@ -120,7 +116,6 @@ fn ask(request: &str, command: &str) -> PermissionAsk {
             env: Vec::new(),
         })],
         can_allow: true,
-        can_deny: true,
         can_edit: false,
         takes_denial_message: false,
     }
@@ -176,10 +171,7 @@ fn the_handshake_opens_a_session() {
         happenings,
         [AgentEvent::Ready(SessionReady {
             session: "s".into(),
-            resumed: false,
             resumable: true,
-            agent: Some("a 2".into()),
-            modes: vec!["m".into()],
             mode: Some("m".into()),
             warnings: Vec::new(),
         })]
@@ -299,7 +291,7 @@ fn replayed_history_is_not_told_again_and_a_resume_replays_none() {
         json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t", "status": "pending"});
     assert_eq!(update(&mut acp, &old), []);
     let (happenings, _) = hear(&mut acp, &json!({"id": 1, "result": null}));
-    assert!(matches!(happenings.as_slice(), [AgentEvent::Ready(ready)] if ready.resumed));
+    assert!(matches!(happenings.as_slice(), [AgentEvent::Ready(_)]));
 
     let mut acp = AcpAdapter::new();
     let both = json!({"loadSession": true, "sessionCapabilities": {"resume": {}}});
@@ -438,7 +430,7 @@ fn an_answer_is_chosen_by_kind_and_never_always() {
         let request = id("1");
         let written = acp.apply_command(AgentCommand::Answer { request, answer });
         let written = written.map(|lines| text(&lines)[0]["result"].clone());
-        (asks[0].can_allow, asks[0].can_deny, written)
+        (asks[0].can_allow, written)
     };
     let selected = |option: &str| json!({"outcome": {"outcome": "selected", "optionId": option}});
     let told = |mut outcome: Value| {
@@ -455,25 +447,25 @@ fn an_answer_is_chosen_by_kind_and_never_always() {
     ];
     assert_eq!(
         answered(&all, PermissionAnswer::Allow { input: None }),
-        (true, true, Ok(selected("the-allow_once")))
+        (true, Ok(selected("the-allow_once")))
     );
     assert_eq!(
         answered(&all, deny()),
-        (true, true, Ok(told(selected("the-reject_once"))))
+        (true, Ok(told(selected("the-reject_once"))))
     );
-    let (can_allow, can_deny, written) = answered(
+    let (can_allow, written) = answered(
         &["allow_always", "reject_always"],
         PermissionAnswer::Allow { input: None },
     );
-    assert!(!can_allow && !can_deny && matches!(written, Err(CommandError::Unsupported(_))));
+    assert!(!can_allow && matches!(written, Err(CommandError::Unsupported(_))));
     let always = ["allow_always", "reject_always"];
     assert_eq!(
         answered(&always, deny()),
-        (false, false, Ok(told(nothing.clone())))
+        (false, Ok(told(nothing.clone())))
     );
     assert_eq!(
         answered(&[], PermissionAnswer::Cancelled),
-        (false, false, Ok(nothing))
+        (false, Ok(nothing))
     );
 }
 

@@ -112,13 +112,9 @@ fn handle_started(state: &mut ClaudeState, heard: &mut AdapterOutput, response: 
     }
     state.phase = ClaudePhase::Open;
     state.mode = response.word("current_permission_mode");
-    let version = response.word("claude_code_version").unwrap_or_default();
     heard.events.push(AgentEvent::Ready(SessionReady {
         session: state.session.clone(),
-        resumed: state.resumed,
         resumable: true,
-        agent: Some(format!("Claude Code {version}").trim_end().to_owned()),
-        modes: MODES.map(str::to_owned).into(),
         mode: state.mode.clone(),
         warnings: std::mem::take(&mut state.warnings),
     }));
@@ -295,7 +291,6 @@ fn describe(
         },
         tool: Some(truncate(&wanted.tool_name, WORD_BYTES_MAX)),
         can_allow: input.is_some(),
-        can_deny: true,
         can_edit: input.is_some(),
         takes_denial_message: true,
         input,

@@ -9,7 +9,7 @@ use super::arguments::arguments;
 use crate::adapter::{
     Adapter as _, AdapterOutput, AgentCommand, AgentEvent, AgentReport, AgentWrite,
     ClientRequestError, CommandError, McpServer, PermissionAnswer, PermissionAsk, RequestId,
-    Serves, SessionReady, SessionSpec, TurnEnd, WriteId, meaning,
+    SessionReady, SessionSpec, TurnEnd, WriteId, meaning,
 };
 
 pub(super) fn start() -> SessionSpec {
@@ -23,7 +23,6 @@ pub(super) fn start() -> SessionSpec {
         system_prompt: None,
         allowed_tools: Vec::new(),
         disallowed_tools: Vec::new(),
-        serves: Serves::default(),
         mcp_servers: Vec::new(),
     }
 }
@@ -146,10 +145,7 @@ fn a_session_is_opened_by_one_request() {
     assert_eq!(claude.apply_command(prompt(1)), Err(CommandError::NotReady));
     let ready = SessionReady {
         session: "11111111-1111-8111-a111-111111111111".into(),
-        resumed: false,
         resumable: true,
-        agent: Some("Claude Code 2.1.325".into()),
-        modes: ["default", "acceptEdits", "plan"].map(str::to_owned).into(),
         mode: Some("default".into()),
         warnings: Vec::new(),
     };
@@ -298,7 +294,6 @@ fn an_ask_is_handed_up_with_all_that_is_known() {
         .unwrap(),
         binds: Vec::new(),
         can_allow: true,
-        can_deny: true,
         can_edit: true,
         takes_denial_message: true,
     };

@@ -20,7 +20,5 @@ pub struct RunnerRecord {
     pub sockets: Vec<PathBuf>,
     /// How long it goes on without a host.
     pub patience_ms: u64,
-    /// What its agent speaks; hosts before this field started none that speak anything else.
-    #[serde(default)]
     pub protocol: Protocol,
 }

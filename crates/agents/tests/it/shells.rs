@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_agents::{
-    CommandSpec, LocalShells, NoShells, ProcessTree, ShellBackend, ShellError, TerminalId,
-    TerminalOutput,
+    CommandSpec, LocalShells, ProcessTree, ShellBackend, ShellError, TerminalId, TerminalOutput,
 };
 use tempfile::TempDir;
 
@@ -238,13 +237,6 @@ async fn nothing_starts_in_a_tree_that_was_ended() {
         let error = room.shells.create(spec(room.dir.path(), "true")).await;
         assert!(matches!(error, Err(ShellError::Failed { .. })));
     }
-}
-
-#[tokio::test]
-async fn no_shells_permit_nothing() {
-    let shells: Box<dyn ShellBackend> = Box::new(NoShells);
-    let error = shells.create(spec(Path::new("/"), "true")).await;
-    assert!(matches!(error, Err(ShellError::NotPermitted(_))));
 }
 
 #[tokio::test]

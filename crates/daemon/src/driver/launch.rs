@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use countersign_agents::adapter::{Serves, SessionSpec};
+use countersign_agents::adapter::SessionSpec;
 use countersign_agents::catalog::{self, ResolvedAgent};
 use countersign_agents::runner::{self, RunnerRecord, RunnerStartSpec};
 use countersign_agents::{ProcessTree, protocols, worktree};
@@ -202,10 +202,6 @@ pub(super) fn session_start(
         system_prompt: options.system_prompt.clone(),
         allowed_tools: options.allowed_tools.clone(),
         disallowed_tools: options.disallowed_tools.clone(),
-        serves: Serves {
-            files: true,
-            terminals: true,
-        },
         mcp_servers: service.runners().tools.iter().cloned().collect(),
     }
 }

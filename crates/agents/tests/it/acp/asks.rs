@@ -109,7 +109,7 @@ async fn an_agents_own_always_is_not_used() {
     let ask = json!({"tool": tool("x"), "options": options, "echo": true});
     talk.prompt(&json!([{"ask": ask}])).await;
     let ask = talk.asked().await;
-    assert_eq!((ask.can_allow, ask.can_deny), (false, false));
+    assert!(!ask.can_allow);
     talk.answer(&ask.request, deny("no")).await;
     let (came, _) = talk.turn_ended().await;
     assert!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use countersign_agents::acp::AcpAdapter;
 use countersign_agents::adapter::{
     Adapter as _, AgentCommand, AgentEvent, PermissionAnswer, PermissionAsk, ProcessExit,
-    RequestId, Serves, SessionReady, SessionSpec, TurnEnd,
+    RequestId, SessionReady, SessionSpec, TurnEnd,
 };
 use countersign_agents::{AgentPipe, AgentProcess, LaunchSpec, PipeEvent, ProcessTree, launch};
 use countersign_core::event::TranscriptEntry;
@@ -110,10 +110,6 @@ impl Talk {
             system_prompt: None,
             allowed_tools: Vec::new(),
             disallowed_tools: Vec::new(),
-            serves: Serves {
-                files: true,
-                terminals: true,
-            },
             mcp_servers: Vec::new(),
         }
     }

@@ -45,7 +45,7 @@ use serde_json::{Value, json};
 
 use crate::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, CommandError, RequestId,
-    RestoreError, TurnEnd, meaning,
+    RestoreError, TurnEnd, WriteKind,
 };
 use crate::protocols::AgentProtocol;
 use envelope::{AcpError, AcpMessage};
@@ -85,13 +85,13 @@ impl AcpAdapter {
 
     fn handle_request(&mut self, heard: &mut AdapterOutput, request: &AcpRequest<'_>) {
         let state = &mut self.state;
-        if state.theirs.remove(&request.id).is_some() {
+        if state.pending.remove(&request.id).is_some() {
             heard.events.push(AgentEvent::Withdrawn {
                 request: request.id.clone(),
             });
         }
         let is_permission = request.method == CLIENT_METHOD_NAMES.session_request_permission;
-        if state.theirs.len() >= AGENT_REQUESTS_MAX {
+        if state.pending.len() >= AGENT_REQUESTS_MAX {
             let refusal = if is_permission {
                 permission::encode_cancelled(&request.id, request.line)
             } else {
@@ -130,7 +130,7 @@ impl AcpAdapter {
         let Some(request) = params.and_then(cancelled_id) else {
             return;
         };
-        let Some(PendingRequest { line, wish }) = self.state.theirs.remove(&request) else {
+        let Some(PendingRequest { line, kind: wish }) = self.state.pending.remove(&request) else {
             return;
         };
         let answer = if wish.is_permission() {
@@ -138,7 +138,7 @@ impl AcpAdapter {
         } else {
             let words = "request cancelled";
             let bytes = envelope::error(&request, envelope::REQUEST_CANCELLED, words);
-            AgentWrite::reply_to(line, meaning::CANCELLED, bytes)
+            AgentWrite::reply_to(line, WriteKind::Cancelled, bytes)
         };
         heard.writes.push(answer);
         heard.events.push(AgentEvent::Withdrawn { request });
@@ -151,7 +151,7 @@ impl AcpAdapter {
         outcome: Result<&RawValue, AcpError>,
     ) {
         let ours = id.0.parse().ok();
-        let Some(ours) = ours.and_then(|id: u64| self.state.ours.remove(&id)) else {
+        let Some(ours) = ours.and_then(|id: u64| self.state.sent.remove(&id)) else {
             let words = match outcome {
                 Err(failure) => failure.describe(),
                 Ok(_) => format!("a response nobody waits for: {}", id.0),
@@ -211,8 +211,8 @@ impl AcpAdapter {
         let mut lines = vec![AgentWrite::own("interrupt", turn, bytes)];
         state.interrupted = true;
         let asks = state
-            .theirs
-            .extract_if(.., |_, theirs| theirs.wish.is_permission());
+            .pending
+            .extract_if(.., |_, theirs| theirs.kind.is_permission());
         for (request, theirs) in asks {
             lines.push(permission::encode_cancelled(&request, theirs.line));
             state.withdrawn.push(request);
@@ -282,7 +282,7 @@ impl Adapter for AcpAdapter {
     fn open_requests(&self) -> Vec<u64> {
         let mut lines: Vec<u64> = self
             .state
-            .theirs
+            .pending
             .values()
             .map(|theirs| theirs.line)
             .collect();
@@ -310,9 +310,9 @@ fn end_turn(
     turn: u32,
     outcome: Result<&RawValue, AcpError>,
 ) {
-    let left = state.theirs.extract_if(.., |_, theirs| {
+    let left = state.pending.extract_if(.., |_, theirs| {
         matches!(
-            theirs.wish,
+            theirs.kind,
             PendingKind::Permission { .. }
                 | PendingKind::Read
                 | PendingKind::Write

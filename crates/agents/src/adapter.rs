@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 mod agent_write;
 
-pub use agent_write::{AgentWrite, WriteId, meaning};
+pub use agent_write::{AgentWrite, WriteId, WriteKind};
 
 /// The agent's own id for one of its requests, as JSON text: `7` and `"7"` are two ids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -202,7 +202,7 @@ pub enum AgentEvent {
         /// The number of the request's line.
         line: u64,
         /// What it wants.
-        want: ClientRequest,
+        client_request: ClientRequest,
     },
     /// A turn is over, for whatever reason.
     TurnEnded {

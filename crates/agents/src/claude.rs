@@ -195,7 +195,12 @@ impl Adapter for ClaudeAdapter {
     }
 
     fn open_requests(&self) -> Vec<u64> {
-        let mut lines: Vec<u64> = self.state.theirs.values().map(|ask| ask.line).collect();
+        let mut lines: Vec<u64> = self
+            .state
+            .pending_asks
+            .values()
+            .map(|ask| ask.line)
+            .collect();
         lines.sort_unstable();
         lines
     }

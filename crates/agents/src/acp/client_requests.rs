@@ -18,7 +18,7 @@ use super::state::{AcpState, PendingKind, PendingRequest};
 use super::{AcpRequest, command, envelope};
 use crate::adapter::{
     AdapterOutput, AgentEvent, AgentWrite, ClientRequest, ClientRequestError, ClientResponse,
-    CommandError, ProcessExit, RequestId, meaning,
+    CommandError, ProcessExit, RequestId, WriteKind,
 };
 
 /// A request that could be read.
@@ -43,7 +43,7 @@ pub(super) fn handle_request(
                 envelope::truncate_noise(request.method)
             ),
         ),
-        Ok(Some(parsed)) if !state.is_ours(&parsed.session) => (
+        Ok(Some(parsed)) if !state.is_our_session(&parsed.session) => (
             envelope::INVALID_PARAMS,
             "that session is not open".to_owned(),
         ),
@@ -55,13 +55,13 @@ pub(super) fn handle_request(
         Ok(Some(parsed)) => {
             let pending = PendingRequest {
                 line: request.line,
-                wish: parsed.kind,
+                kind: parsed.kind,
             };
-            state.theirs.insert(request.id.clone(), pending);
+            state.pending.insert(request.id.clone(), pending);
             output.events.push(AgentEvent::ClientRequested {
                 request: request.id.clone(),
                 line: request.line,
-                want: parsed.request,
+                client_request: parsed.request,
             });
             return;
         }
@@ -72,13 +72,13 @@ pub(super) fn handle_request(
 
 /// The answer to a request that nobody serves.
 pub(super) fn encode_refusal(request: &AcpRequest<'_>, code: i64, reason: &str) -> AgentWrite {
-    let meaning = if code == envelope::REQUEST_CANCELLED {
-        meaning::CANCELLED
+    let kind = if code == envelope::REQUEST_CANCELLED {
+        WriteKind::Cancelled
     } else {
-        meaning::REFUSED
+        WriteKind::Refused
     };
     let bytes = envelope::error(&request.id, code, reason);
-    AgentWrite::reply_to(request.line, meaning, bytes)
+    AgentWrite::reply_to(request.line, kind, bytes)
 }
 
 /// `None` for a method that is not offered; fails with what is wrong with the parameters.
@@ -196,22 +196,22 @@ pub(super) fn answer(
     request: &RequestId,
     served: Result<ClientResponse, ClientRequestError>,
 ) -> Result<Vec<AgentWrite>, CommandError> {
-    let line = match state.theirs.get(request) {
-        Some(PendingRequest { line, wish }) if !wish.is_permission() => *line,
+    let line = match state.pending.get(request) {
+        Some(PendingRequest { line, kind: wish }) if !wish.is_permission() => *line,
         _ => return Err(CommandError::NotWaiting),
     };
-    state.theirs.remove(request);
-    let (meaning, bytes) = match served {
+    state.pending.remove(request);
+    let (kind, bytes) = match served {
         Ok(served) => {
             let bytes = envelope::result(request, &to_result(served));
-            (meaning::SERVED, bytes)
+            (WriteKind::Served, bytes)
         }
         Err(error) => {
             let bytes = envelope::error(request, error_code(&error), &error.to_string());
-            (meaning::REFUSED, bytes)
+            (WriteKind::Refused, bytes)
         }
     };
-    Ok(vec![AgentWrite::reply_to(line, meaning, bytes)])
+    Ok(vec![AgentWrite::reply_to(line, kind, bytes)])
 }
 
 fn error_code(error: &ClientRequestError) -> i64 {

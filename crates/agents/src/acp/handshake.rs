@@ -18,6 +18,7 @@ use super::envelope::{self, AcpError};
 use super::state::{AcpPhase, AcpState, AgentAbilities, SentRequest, SessionSetup};
 use crate::adapter::{
     AdapterOutput, AgentEvent, AgentWrite, CommandError, McpServer, SessionReady, SessionSpec,
+    WriteKind,
 };
 
 /// The one agent that is known to take tools in `_meta`.
@@ -169,7 +170,9 @@ fn open_session(state: &mut AcpState, heard: &mut AdapterOutput, line: u64) {
     };
     let id = state.record_sent(SentRequest::OpenSession);
     let bytes = envelope::request(id, method, &params);
-    heard.writes.push(AgentWrite::reply_to(line, "", bytes));
+    heard
+        .writes
+        .push(AgentWrite::reply_to(line, WriteKind::Unspecified, bytes));
 }
 
 fn add_system_prompt(state: &mut AcpState, params: &mut Value) {
@@ -278,7 +281,9 @@ pub(super) fn handle_session_response(
     // Both go out as one thing, because only one thing is said about a line.
     let bytes = choice::configure(state);
     if !bytes.is_empty() {
-        heard.writes.push(AgentWrite::reply_to(line, "", bytes));
+        heard
+            .writes
+            .push(AgentWrite::reply_to(line, WriteKind::Unspecified, bytes));
     }
     finish_if_configured(state, heard);
 }
@@ -309,7 +314,7 @@ fn refusal(state: &AcpState, failure: &AcpError) -> String {
 
 /// Everything that was asked for was done or became a warning.
 pub(super) fn finish_if_configured(state: &mut AcpState, heard: &mut AdapterOutput) {
-    let is_busy = state.ours.values().any(|ours| {
+    let is_busy = state.sent.values().any(|ours| {
         matches!(
             ours,
             SentRequest::SetMode { .. } | SentRequest::SetModel { .. }

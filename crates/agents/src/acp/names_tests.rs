@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::tests::{ONCE, call, id, in_turn, open, permission, start, text, update};
 use super::*;
 use crate::adapter::{
-    ClientRequestError, ClientResponse, PermissionAnswer, SessionSpec, WriteId, meaning,
+    ClientRequestError, ClientResponse, PermissionAnswer, SessionSpec, WriteId, WriteKind,
 };
 
 fn said(acp: &mut AcpAdapter, number: u64, message: &Value) -> AdapterOutput {
@@ -14,10 +14,8 @@ fn said(acp: &mut AcpAdapter, number: u64, message: &Value) -> AdapterOutput {
 }
 
 /// Without the bytes.
-fn named(lines: &[AgentWrite]) -> Vec<(WriteId, &str)> {
-    let names = lines
-        .iter()
-        .map(|line| (line.id.clone(), line.meaning.as_str()));
+fn named(lines: &[AgentWrite]) -> Vec<(WriteId, WriteKind)> {
+    let names = lines.iter().map(|line| (line.id.clone(), line.kind));
     names.collect()
 }
 
@@ -49,14 +47,23 @@ fn a_step_of_the_handshake_is_named_after_the_line_before_it() {
         })
     };
     let first = acp.apply_command(start()).unwrap();
-    assert_eq!(named(&first), [(WriteId::Own("start".into(), 0), "")]);
+    assert_eq!(
+        named(&first),
+        [(WriteId::Own("start".into(), 0), WriteKind::Unspecified)]
+    );
     let response = json!({"id": 0, "result": {"protocolVersion": 1}});
     let heard = said(&mut acp, 40, &response);
-    assert_eq!(named(&heard.writes), [(WriteId::Line(40), "")]);
+    assert_eq!(
+        named(&heard.writes),
+        [(WriteId::Line(40), WriteKind::Unspecified)]
+    );
     let models = json!({"currentModelId": "small", "availableModels": [{"modelId": "big"}]});
     let response = json!({"id": 1, "result": {"sessionId": "s", "models": models}});
     let heard = said(&mut acp, 90, &response);
-    assert_eq!(named(&heard.writes), [(WriteId::Line(90), "")]);
+    assert_eq!(
+        named(&heard.writes),
+        [(WriteId::Line(90), WriteKind::Unspecified)]
+    );
     let messages = heard.writes[0].bytes.split_inclusive(|byte| *byte == b'\n');
     assert_eq!(messages.count(), 2);
     for (number, request) in [(100, 2), (110, 3)] {
@@ -98,7 +105,7 @@ fn orders_are_named_and_sent_with_ids_that_only_their_numbers_decide() {
         model: "big".into(),
     };
     let lines = acp.apply_command(model).unwrap();
-    assert_eq!(named(&lines), [(own("model", 4), "")]);
+    assert_eq!(named(&lines), [(own("model", 4), WriteKind::Unspecified)]);
     assert_eq!(text(&lines)[0]["id"], json!(42));
 }
 
@@ -114,7 +121,7 @@ fn an_answer_is_named_after_the_line_of_its_request() {
         deny,
         PermissionAnswer::Cancelled,
     ];
-    let words = [meaning::ALLOW, meaning::DENY, meaning::CANCELLED];
+    let words = [WriteKind::Allow, WriteKind::Deny, WriteKind::Cancelled];
     for (number, (answer, word)) in (10..).zip(answers.into_iter().zip(words)) {
         said(&mut acp, number, &ask(number));
         assert_eq!(acp.open_requests(), [number]);
@@ -126,7 +133,7 @@ fn an_answer_is_named_after_the_line_of_its_request() {
     }
     let gone = Err(ClientRequestError::Cancelled("the turn ended".into()));
     let served = [Ok(ClientResponse::Text("x".into())), gone];
-    let words = [meaning::SERVED, meaning::REFUSED];
+    let words = [WriteKind::Served, WriteKind::Refused];
     for (number, (served, word)) in (20..).zip(served.into_iter().zip(words)) {
         let heard = said(&mut acp, number, &read(number));
         assert!(matches!(
@@ -150,13 +157,13 @@ fn what_ends_a_request_early_is_named_after_the_request() {
     assert_eq!(acp.open_requests(), [20, 30]);
     for (number, request, line) in [(40, 1, 30), (50, 2, 20)] {
         let heard = said(&mut acp, number, &cancel(request));
-        let expected = [(WriteId::Line(line), meaning::CANCELLED)];
+        let expected = [(WriteId::Line(line), WriteKind::Cancelled)];
         assert_eq!(named(&heard.writes), expected);
     }
     said(&mut acp, 60, &ask(3));
-    let interrupt = (WriteId::Own("interrupt".into(), 7), "");
+    let interrupt = (WriteId::Own("interrupt".into(), 7), WriteKind::Unspecified);
     let lines = acp.apply_command(AgentCommand::Interrupt).unwrap();
-    let withdrawn = (WriteId::Line(60), meaning::CANCELLED);
+    let withdrawn = (WriteId::Line(60), WriteKind::Cancelled);
     assert_eq!(named(&lines), [interrupt.clone(), withdrawn]);
     let before = acp.clone();
     assert_eq!(
@@ -166,7 +173,7 @@ fn what_ends_a_request_early_is_named_after_the_request() {
     assert_eq!(acp, before);
     for (number, late) in [(70, ask(4)), (80, read(5))] {
         let heard = said(&mut acp, number, &late);
-        let expected = [(WriteId::Line(number), meaning::CANCELLED)];
+        let expected = [(WriteId::Line(number), WriteKind::Cancelled)];
         assert_eq!(named(&heard.writes), expected);
     }
 }
@@ -176,7 +183,10 @@ fn a_refusal_is_named_after_what_it_refuses() {
     let mut acp = in_turn();
     let unknown = json!({"id": 1, "method": "elicitation/create"});
     let unread = json!({"id": 1, "method": "session/request_permission"});
-    let refused = [(unknown, meaning::REFUSED), (unread, meaning::CANCELLED)];
+    let refused = [
+        (unknown, WriteKind::Refused),
+        (unread, WriteKind::Cancelled),
+    ];
     for (number, (message, word)) in (10..).zip(refused) {
         let heard = said(&mut acp, number, &message);
         assert_eq!(named(&heard.writes), [(WriteId::Line(number), word)]);
@@ -184,7 +194,10 @@ fn a_refusal_is_named_after_what_it_refuses() {
     for number in (100..).take(AGENT_REQUESTS_MAX) {
         said(&mut acp, number, &read(number));
     }
-    let surplus = [(read(1), meaning::REFUSED), (ask(2), meaning::CANCELLED)];
+    let surplus = [
+        (read(1), WriteKind::Refused),
+        (ask(2), WriteKind::Cancelled),
+    ];
     for (number, (message, word)) in (1_000..).zip(surplus) {
         let heard = said(&mut acp, number, &message);
         assert_eq!(named(&heard.writes), [(WriteId::Line(number), word)]);
@@ -214,7 +227,7 @@ fn an_ask_keeps_the_number_of_its_line_while_more_becomes_known() {
     let heard = more(500, 0);
     assert_eq!(
         named(&heard.writes),
-        [(WriteId::Line(10), meaning::CANCELLED)]
+        [(WriteId::Line(10), WriteKind::Cancelled)]
     );
 }
 

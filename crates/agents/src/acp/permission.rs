@@ -20,7 +20,7 @@ use super::state::{AcpState, PendingKind, PendingRequest};
 use super::{AcpRequest, envelope, tool, translate};
 use crate::adapter::{
     AdapterOutput, AgentEvent, AgentWrite, CommandError, PermissionAnswer, PermissionAsk,
-    RequestId, meaning,
+    RequestId, WriteKind,
 };
 
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ pub(super) fn handle_request(
             "the agent asked for something that cannot be read",
         );
     };
-    if !state.is_ours(&params.session_id) {
+    if !state.is_our_session(&params.session_id) {
         return refuse(heard, request, "the agent asked for another session");
     }
     let call = params.tool_call.get();
@@ -79,8 +79,8 @@ pub(super) fn handle_request(
     }
     let wish = pending_permission(&tool_call_id, params.options);
     let line = request.line;
-    let theirs = PendingRequest { line, wish };
-    state.theirs.insert(request.id.clone(), theirs);
+    let theirs = PendingRequest { line, kind: wish };
+    state.pending.insert(request.id.clone(), theirs);
     ask_again_if_changed(state, heard, &tool_call_id);
 }
 
@@ -127,7 +127,7 @@ pub(super) fn ask_again_if_changed(
     let call = state.calls.find(tool_call).unwrap_or(&unknown);
     let mut described = None;
     let mut restless = Vec::new();
-    for (request, PendingRequest { line, wish }) in &mut state.theirs {
+    for (request, PendingRequest { line, kind: wish }) in &mut state.pending {
         let PendingKind::Permission {
             tool_call: about,
             allow,
@@ -166,7 +166,7 @@ pub(super) fn ask_again_if_changed(
 }
 
 fn give_up(state: &mut AcpState, heard: &mut AdapterOutput, request: RequestId, line: u64) {
-    state.theirs.remove(&request);
+    state.pending.remove(&request);
     heard.writes.push(encode_cancelled(&request, line));
     let text = "an ask that changed again and again was cancelled".to_owned();
     let notice = TranscriptEntry::Notice { text };
@@ -240,15 +240,15 @@ pub(super) fn answer(
 ) -> Result<Vec<AgentWrite>, CommandError> {
     let Some(PendingRequest {
         line,
-        wish: PendingKind::Permission {
+        kind: PendingKind::Permission {
             allow, deny, shown, ..
         },
-    }) = state.theirs.get(request)
+    }) = state.pending.get(request)
     else {
         return Err(CommandError::NotWaiting);
     };
     let line = *line;
-    let (meaning, option, message) = match answer {
+    let (kind, option, message) = match answer {
         PermissionAnswer::Allow { input: Some(_) } => {
             let words = "it cannot be told to run something else than it asked";
             return Err(CommandError::Unsupported(words.to_owned()));
@@ -258,21 +258,21 @@ pub(super) fn answer(
                 let words = "it offers no way to allow this once, or it could not be shown";
                 return Err(CommandError::Unsupported(words.to_owned()));
             };
-            (meaning::ALLOW, Some(option), None)
+            (WriteKind::Allow, Some(option), None)
         }
-        PermissionAnswer::Deny { message, .. } => (meaning::DENY, deny.clone(), message),
-        PermissionAnswer::Cancelled => (meaning::CANCELLED, None, None),
+        PermissionAnswer::Deny { message, .. } => (WriteKind::Deny, deny.clone(), message),
+        PermissionAnswer::Cancelled => (WriteKind::Cancelled, None, None),
     };
-    state.theirs.remove(request);
+    state.pending.remove(request);
     let bytes = encode_outcome(request, option, message);
-    Ok(vec![AgentWrite::reply_to(line, meaning, bytes)])
+    Ok(vec![AgentWrite::reply_to(line, kind, bytes)])
 }
 
 /// The answer that means neither yes nor no.
 pub(super) fn encode_cancelled(request: &RequestId, line: u64) -> AgentWrite {
     AgentWrite::reply_to(
         line,
-        meaning::CANCELLED,
+        WriteKind::Cancelled,
         encode_outcome(request, None, None),
     )
 }

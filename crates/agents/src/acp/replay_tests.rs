@@ -174,7 +174,7 @@ impl Conversation {
             {"sessionId": "s", "modes": modes, "models": models}});
         self.hear(&opened, Kind::Handshake);
         while self.acp.state.phase != AcpPhase::Open {
-            let ids: Vec<u64> = self.acp.state.ours.keys().copied().collect();
+            let ids: Vec<u64> = self.acp.state.sent.keys().copied().collect();
             let id = self.dice.pick(&ids).unwrap();
             self.hear(&json!({"id": id, "result": {}}), Kind::Handshake);
         }
@@ -299,7 +299,7 @@ impl Conversation {
 
     /// Another mode or model, or the agent's word that it took one.
     fn change(&mut self) {
-        let ours = self.acp.state.ours.iter();
+        let ours = self.acp.state.sent.iter();
         let pending = ours.filter_map(|(id, ours)| match ours {
             SentRequest::SetMode { .. } => Some((*id, Kind::ModeSet)),
             SentRequest::SetModel { .. } => Some((*id, Kind::ModelSet)),
@@ -452,7 +452,7 @@ fn whoever_goes_on_from_an_earlier_line_says_the_same_under_the_same_names() {
         let outcome = |acp: &AcpAdapter| {
             let state = &acp.state;
             let told = (state.session.clone(), state.phase, state.interrupted);
-            (acp.open_requests(), state.ours.clone(), told)
+            (acp.open_requests(), state.sent.clone(), told)
         };
         assert_eq!(outcome(&second), outcome(&first.acp), "seed {seed}");
         said += written.len();

@@ -86,7 +86,7 @@ impl SentRequest {
 pub(super) struct PendingRequest {
     /// The number of its line, which its answer is named after.
     pub(super) line: u64,
-    pub(super) wish: PendingKind,
+    pub(super) kind: PendingKind,
 }
 
 /// What a request of the agent is for, with what an answer needs.
@@ -169,9 +169,9 @@ pub(super) struct SessionChoice {
 pub(super) struct AcpState {
     pub(super) phase: AcpPhase,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) ours: BTreeMap<u64, SentRequest>,
+    pub(super) sent: BTreeMap<u64, SentRequest>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) theirs: BTreeMap<RequestId, PendingRequest>,
+    pub(super) pending: BTreeMap<RequestId, PendingRequest>,
     pub(super) cwd: String,
     /// Needed until the session is open.
     #[serde(skip_serializing_if = "is_empty")]
@@ -205,7 +205,7 @@ fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
 impl AcpState {
     /// The number of the turn that runs.
     pub(super) fn turn(&self) -> Option<u32> {
-        self.ours.values().find_map(|ours| match ours {
+        self.sent.values().find_map(|ours| match ours {
             SentRequest::Prompt { turn } => Some(*turn),
             _ => None,
         })
@@ -215,9 +215,9 @@ impl AcpState {
     /// an ask open it belongs to this turn already: the order to begin it was given again, and late.
     pub(super) fn begin_turn(&mut self) {
         if !self
-            .theirs
+            .pending
             .values()
-            .any(|theirs| theirs.wish.is_permission())
+            .any(|theirs| theirs.kind.is_permission())
         {
             self.calls.close();
         }
@@ -227,7 +227,7 @@ impl AcpState {
     /// Notes a request of ours and gives its id, which is the same whoever sends it and when.
     pub(super) fn record_sent(&mut self, ours: SentRequest) -> u64 {
         let id = ours.id();
-        self.ours.insert(id, ours);
+        self.sent.insert(id, ours);
         id
     }
 
@@ -241,7 +241,7 @@ impl AcpState {
     }
 
     /// Whether a message of the agent may be about this session. Before it is known, any may.
-    pub(super) fn is_ours(&self, session: &str) -> bool {
+    pub(super) fn is_our_session(&self, session: &str) -> bool {
         self.session.as_deref().is_none_or(|ours| ours == session)
     }
 }

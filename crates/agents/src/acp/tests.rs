@@ -592,7 +592,10 @@ fn files_and_terminals_are_handed_up_or_refused() {
         let want = happenings
             .into_iter()
             .find_map(|happening| match happening {
-                AgentEvent::ClientRequested { want, .. } => Some(want),
+                AgentEvent::ClientRequested {
+                    client_request: want,
+                    ..
+                } => Some(want),
                 _ => None,
             });
         let code = lines.first().map(|line| line["error"]["code"].clone());

@@ -45,7 +45,7 @@ pub(super) fn handle_update(
         let noise = envelope::truncate_noise(params);
         return heard.events.push(AgentEvent::Noise(noise));
     };
-    if !state.is_ours(&params.session_id) {
+    if !state.is_our_session(&params.session_id) {
         let session = envelope::truncate_noise(&params.session_id);
         let noise = format!("an update for another session, `{session}`");
         return heard.events.push(AgentEvent::Noise(noise));

@@ -23,28 +23,30 @@ impl WriteId {
     }
 }
 
-/// Words for [`AgentWrite::meaning`].
-pub mod meaning {
+/// What was written under a [`WriteId`], for whoever asks later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteKind {
+    /// Only one thing can be written under the id, or what was written is no longer known.
+    #[default]
+    Unspecified,
     /// An ask was allowed.
-    pub const ALLOW: &str = "allow";
+    Allow,
     /// An ask was denied.
-    pub const DENY: &str = "deny";
+    Deny,
     /// A request went away; that is not a denial.
-    pub const CANCELLED: &str = "cancelled";
-    /// A wish was fulfilled.
-    pub const SERVED: &str = "served";
-    /// A wish was not fulfilled.
-    pub const REFUSED: &str = "refused";
+    Cancelled,
+    /// A client request was served.
+    Served,
+    /// A client request was refused.
+    Refused,
 }
 
 /// One thing to write, with the newlines it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentWrite {
-    /// What it is said under.
     pub id: WriteId,
-    /// What it means to whoever asks later, a word of [`meaning`]; empty where only one thing can
-    /// be said under the name.
-    pub meaning: String,
+    pub kind: WriteKind,
     /// What is written, which is always text.
     #[serde(with = "text")]
     pub bytes: Vec<u8>,
@@ -52,10 +54,10 @@ pub struct AgentWrite {
 
 impl AgentWrite {
     /// Something about a line of the agent.
-    pub fn reply_to(line: u64, meaning: &str, bytes: Vec<u8>) -> Self {
+    pub fn reply_to(line: u64, kind: WriteKind, bytes: Vec<u8>) -> Self {
         Self {
             id: WriteId::Line(line),
-            meaning: meaning.to_owned(),
+            kind,
             bytes,
         }
     }
@@ -64,7 +66,7 @@ impl AgentWrite {
     pub fn own(kind: &str, number: u32, bytes: Vec<u8>) -> Self {
         Self {
             id: WriteId::own(kind, number),
-            meaning: String::new(),
+            kind: WriteKind::Unspecified,
             bytes,
         }
     }
@@ -90,11 +92,11 @@ mod tests {
 
     #[test]
     fn a_line_is_stored_as_text_and_comes_back_whole() {
-        let line = AgentWrite::reply_to(7, meaning::ALLOW, b"{\"id\":\"\xc3\xa9\"}\n".to_vec());
+        let line = AgentWrite::reply_to(7, WriteKind::Allow, b"{\"id\":\"\xc3\xa9\"}\n".to_vec());
         let stored = serde_json::to_string(&line).unwrap();
         assert_eq!(
             stored,
-            r#"{"id":{"line":7},"meaning":"allow","bytes":"{\"id\":\"é\"}\n"}"#
+            r#"{"id":{"line":7},"kind":"allow","bytes":"{\"id\":\"é\"}\n"}"#
         );
         assert_eq!(serde_json::from_str::<AgentWrite>(&stored).unwrap(), line);
         let own = AgentWrite::own("prompt", 3, b"x\n".to_vec());

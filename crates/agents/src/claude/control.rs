@@ -15,7 +15,7 @@ use super::state::{ClaudeAsk, ClaudePhase, ClaudeState};
 use super::{ClaudeMessage, messages, wire};
 use crate::adapter::{
     AdapterOutput, AgentEvent, AgentWrite, CommandError, PermissionAnswer, PermissionAsk,
-    RequestId, SessionReady, SessionSpec, meaning,
+    RequestId, SessionReady, SessionSpec, WriteKind,
 };
 use crate::truncate::{to_bounded_json, truncate, truncate_noise};
 
@@ -97,7 +97,7 @@ pub(super) fn handle_response(
     let id = response.request_id.as_str();
     if id == wire::START {
         handle_started(state, heard, &response);
-    } else if let Some(wanted) = state.ours.remove(id) {
+    } else if let Some(wanted) = state.pending_choices.remove(id) {
         handle_choice(state, heard, &response, wanted);
     }
     Some(())
@@ -172,7 +172,7 @@ fn choose(
     }
     let id = wire::id(kind, revision);
     let bytes = wire::request(&id, request);
-    state.ours.insert(id, wanted.to_owned());
+    state.pending_choices.insert(id, wanted.to_owned());
     Ok(vec![AgentWrite::own(kind, revision, bytes)])
 }
 
@@ -190,7 +190,7 @@ pub(super) fn handle_cancellation(
 ) -> Option<()> {
     let cancelled: ControlCancel<'_> = message.parse()?;
     let request = RequestId(cancelled.request_id.get().to_owned());
-    if state.theirs.remove(&request).is_some() {
+    if state.pending_asks.remove(&request).is_some() {
         heard.events.push(AgentEvent::Withdrawn { request });
     }
     Some(())
@@ -224,7 +224,7 @@ pub(super) fn handle_request(
         handle_ask(state, heard, (request, message.line), body);
     } else {
         let bytes = wire::error(&request, "nobody here serves this request");
-        let line = AgentWrite::reply_to(message.line, meaning::REFUSED, bytes);
+        let line = AgentWrite::reply_to(message.line, WriteKind::Refused, bytes);
         heard.writes.push(line);
     }
     Some(())
@@ -250,7 +250,7 @@ fn handle_ask(
     body: &str,
 ) {
     let wanted = serde_json::from_str::<ToolUseRequest<'_>>(body).ok();
-    let is_full = state.theirs.len() >= AGENT_REQUESTS_MAX;
+    let is_full = state.pending_asks.len() >= AGENT_REQUESTS_MAX;
     let Some(wanted) = wanted.filter(|_| !is_full && !state.is_interrupted()) else {
         return heard.writes.push(encode_withdrawn(&request, line));
     };
@@ -259,7 +259,7 @@ fn handle_ask(
         line,
         input: ask.input.clone(),
     };
-    if state.theirs.insert(request.clone(), asked).is_some() {
+    if state.pending_asks.insert(request.clone(), asked).is_some() {
         heard.events.push(AgentEvent::Withdrawn { request });
     }
     heard.events.push(AgentEvent::Asked(Box::new(ask)));
@@ -341,7 +341,7 @@ pub(super) fn answer(
     request: &RequestId,
     answer: PermissionAnswer,
 ) -> Result<Vec<AgentWrite>, CommandError> {
-    let Some(ClaudeAsk { line, input: asked }) = state.theirs.get(request) else {
+    let Some(ClaudeAsk { line, input: asked }) = state.pending_asks.get(request) else {
         return Err(CommandError::NotWaiting);
     };
     let line = *line;
@@ -352,16 +352,16 @@ pub(super) fn answer(
                 return Err(CommandError::Unsupported(words.to_owned()));
             };
             let bytes = encode_allow(request, input.as_ref().unwrap_or(asked))?;
-            AgentWrite::reply_to(line, meaning::ALLOW, bytes)
+            AgentWrite::reply_to(line, WriteKind::Allow, bytes)
         }
         PermissionAnswer::Deny { message, stop } => {
             let words = message.unwrap_or_else(|| "This was not allowed.".to_owned());
             let bytes = encode_deny(request, &words, stop);
-            AgentWrite::reply_to(line, meaning::DENY, bytes)
+            AgentWrite::reply_to(line, WriteKind::Deny, bytes)
         }
         PermissionAnswer::Cancelled => encode_withdrawn(request, line),
     };
-    state.theirs.remove(request);
+    state.pending_asks.remove(request);
     Ok(vec![said])
 }
 
@@ -386,5 +386,9 @@ fn encode_deny(request: &RequestId, words: &str, stop: bool) -> Vec<u8> {
 /// tried in its place.
 fn encode_withdrawn(request: &RequestId, line: u64) -> AgentWrite {
     let words = "The ask went away before anybody answered it.";
-    AgentWrite::reply_to(line, meaning::CANCELLED, encode_deny(request, words, true))
+    AgentWrite::reply_to(
+        line,
+        WriteKind::Cancelled,
+        encode_deny(request, words, true),
+    )
 }

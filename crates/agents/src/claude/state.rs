@@ -78,9 +78,9 @@ pub(super) struct ClaudeState {
     pub(super) model: Option<String>,
     /// Changes that wait for a response, by the id of the request: what was wanted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) ours: BTreeMap<String, String>,
+    pub(super) pending_choices: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) theirs: BTreeMap<RequestId, ClaudeAsk>,
+    pub(super) pending_asks: BTreeMap<RequestId, ClaudeAsk>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) turn: Option<ClaudeTurn>,
     /// Tool calls that were begun and not said to have ended.

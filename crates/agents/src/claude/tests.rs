@@ -9,7 +9,7 @@ use super::arguments::arguments;
 use crate::adapter::{
     Adapter as _, AdapterOutput, AgentCommand, AgentEvent, AgentReport, AgentWrite,
     ClientRequestError, CommandError, McpServer, PermissionAnswer, PermissionAsk, RequestId,
-    SessionReady, SessionSpec, TurnEnd, WriteId, meaning,
+    SessionReady, SessionSpec, TurnEnd, WriteId, WriteKind,
 };
 
 pub(super) fn start() -> SessionSpec {
@@ -73,14 +73,10 @@ fn said(line: &AgentWrite) -> Value {
     serde_json::from_slice(&line.bytes).unwrap()
 }
 
-fn one(lines: Result<Vec<AgentWrite>, CommandError>) -> (WriteId, String, Value) {
+fn one(lines: Result<Vec<AgentWrite>, CommandError>) -> (WriteId, WriteKind, Value) {
     let lines = lines.unwrap();
     assert_eq!(lines.len(), 1);
-    (
-        lines[0].id.clone(),
-        lines[0].meaning.clone(),
-        said(&lines[0]),
-    )
+    (lines[0].id.clone(), lines[0].kind, said(&lines[0]))
 }
 
 pub(super) fn asks(request: &str, tool: &str, input: &Value) -> Value {
@@ -270,7 +266,7 @@ fn a_prompt_is_said_with_an_id_and_the_same_whenever_it_is_said() {
     assert_eq!(line, expected);
     assert_eq!(
         one(claude.apply_command(prompt(3))),
-        (name, String::new(), line)
+        (name, WriteKind::Unspecified, line)
     );
     assert_eq!(claude.apply_command(prompt(4)), Err(CommandError::NotReady));
 }
@@ -302,7 +298,7 @@ fn an_ask_is_handed_up_with_all_that_is_known() {
     assert_eq!(claude.open_requests(), [LINE]);
 }
 
-fn answered(answer: PermissionAnswer) -> (WriteId, String, Value) {
+fn answered(answer: PermissionAnswer) -> (WriteId, WriteKind, Value) {
     let mut claude = in_turn();
     hear(&mut claude, &asks("r1", "Bash", &json!({"command": "ls"})));
     let request = id("r1");
@@ -310,7 +306,7 @@ fn answered(answer: PermissionAnswer) -> (WriteId, String, Value) {
         request: request.clone(),
         answer,
     };
-    let (name, meaning, line) = one(claude.apply_command(order.clone()));
+    let (name, kind, line) = one(claude.apply_command(order.clone()));
     assert_eq!(claude.apply_command(order), Err(CommandError::NotWaiting));
     assert_eq!(claude.open_requests(), [0; 0]);
     let response = &line["response"];
@@ -318,7 +314,7 @@ fn answered(answer: PermissionAnswer) -> (WriteId, String, Value) {
         (&line["type"], &response["subtype"], &response["request_id"]),
         (&json!("control_response"), &json!("success"), &json!("r1"))
     );
-    (name, meaning, response["response"].clone())
+    (name, kind, response["response"].clone())
 }
 
 #[test]
@@ -327,13 +323,13 @@ fn an_answer_says_what_runs_or_why_not() {
     let asked = json!({"behavior": "allow", "updatedInput": {"command": "ls"}});
     assert_eq!(
         answered(PermissionAnswer::Allow { input: None }),
-        (name.clone(), meaning::ALLOW.into(), asked)
+        (name.clone(), WriteKind::Allow, asked)
     );
     let input = Some(Json::from_value(&json!({"command": "pwd"})).unwrap());
     let edited = json!({"behavior": "allow", "updatedInput": {"command": "pwd"}});
     assert_eq!(
         answered(PermissionAnswer::Allow { input }),
-        (name.clone(), meaning::ALLOW.into(), edited)
+        (name.clone(), WriteKind::Allow, edited)
     );
     let deny = |stop| PermissionAnswer::Deny {
         message: Some("use git".into()),
@@ -342,18 +338,18 @@ fn an_answer_says_what_runs_or_why_not() {
     let denied = json!({"behavior": "deny", "message": "use git"});
     assert_eq!(
         answered(deny(false)),
-        (name.clone(), meaning::DENY.into(), denied)
+        (name.clone(), WriteKind::Deny, denied)
     );
     let stopped = json!({"behavior": "deny", "message": "use git", "interrupt": true});
     assert_eq!(
         answered(deny(true)),
-        (name.clone(), meaning::DENY.into(), stopped)
+        (name.clone(), WriteKind::Deny, stopped)
     );
     let away = json!({"behavior": "deny", "interrupt": true,
         "message": "The ask went away before anybody answered it."});
     assert_eq!(
         answered(PermissionAnswer::Cancelled),
-        (name, meaning::CANCELLED.into(), away)
+        (name, WriteKind::Cancelled, away)
     );
 }
 
@@ -401,11 +397,8 @@ fn a_request_that_nobody_serves_is_refused_at_once() {
         "request": {"subtype": "hook_callback", "callback_id": "x", "input": {}}});
     let heard = hear(&mut claude, &request);
     assert_eq!(heard.events, []);
-    let (name, meaning, line) = one(Ok(heard.writes));
-    assert_eq!(
-        (name, meaning.as_str()),
-        (WriteId::Line(LINE), meaning::REFUSED)
-    );
+    let (name, kind, line) = one(Ok(heard.writes));
+    assert_eq!((name, kind), (WriteId::Line(LINE), WriteKind::Refused));
     let response = json!({"subtype": "error", "request_id": "h",
         "error": "nobody here serves this request"});
     assert_eq!(
@@ -424,7 +417,7 @@ fn an_interrupt_withdraws_what_is_asked_and_lets_nothing_more_be_asked() {
         "request": {"subtype": "interrupt"}});
     assert_eq!(line, request);
     let again = one(claude.apply_command(AgentCommand::Interrupt));
-    assert_eq!(again, (name, String::new(), line));
+    assert_eq!(again, (name, WriteKind::Unspecified, line));
     let heard = hear(&mut claude, &asks("r2", "Bash", &json!({"command": "ls"})));
     let withdrawn = AgentEvent::Withdrawn { request: id("r1") };
     assert_eq!(heard.events, [withdrawn]);

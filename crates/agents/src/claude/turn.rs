@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::state::{ClaudePhase, ClaudeState, ClaudeTurn};
 use super::{ClaudeMessage, control, wire};
-use crate::adapter::{AdapterOutput, AgentEvent, AgentReport, AgentWrite, CommandError, TurnEnd};
+use crate::adapter::{
+    AdapterOutput, AgentEvent, AgentReport, AgentWrite, CommandError, TurnEnd, WriteKind,
+};
 use crate::truncate::{truncate, truncate_noise};
 
 /// Begins a turn, or says again what began the one that runs.
@@ -39,7 +41,7 @@ pub(super) fn interrupt(state: &mut ClaudeState) -> Vec<AgentWrite> {
     };
     turn.interrupted = true;
     let number = turn.number;
-    let asks = std::mem::take(&mut state.theirs);
+    let asks = std::mem::take(&mut state.pending_asks);
     state.withdrawn.extend(asks.into_keys());
     vec![AgentWrite::own("interrupt", number, stop(number))]
 }
@@ -73,7 +75,8 @@ pub(super) fn handle_lifecycle(
             turn.queued = false;
             // An interrupt ends what runs, and not what waits in the queue behind it.
             if turn.interrupted {
-                let line = AgentWrite::reply_to(message.line, "", stop(turn.number));
+                let line =
+                    AgentWrite::reply_to(message.line, WriteKind::Unspecified, stop(turn.number));
                 heard.writes.push(line);
             }
         }
@@ -146,7 +149,7 @@ fn end_turn(
     turn: ClaudeTurn,
     (reason, message, usage): (String, Option<String>, Option<TokenUsage>),
 ) {
-    for request in std::mem::take(&mut state.theirs).into_keys() {
+    for request in std::mem::take(&mut state.pending_asks).into_keys() {
         heard.events.push(AgentEvent::Withdrawn { request });
     }
     let calls = std::mem::take(&mut state.calls).into_iter();

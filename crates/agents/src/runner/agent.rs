@@ -98,9 +98,9 @@ async fn write_queued(
     closing: CancellationToken,
     gone: CancellationToken,
 ) {
-    let more = runner.state().items.more.clone();
+    let more = runner.state().writes.more.clone();
     loop {
-        let Some(item) = runner.next_item() else {
+        let Some(item) = runner.next_write() else {
             if closing.is_cancelled() {
                 break;
             }
@@ -115,13 +115,13 @@ async fn write_queued(
             written = stdin.write_all(&item.bytes) => written.is_ok(),
             () = gone.cancelled() => false,
         };
-        runner.item_written(item, whole);
+        runner.confirm_write(item, whole);
         if !whole {
             break;
         }
     }
     drop(stdin);
-    runner.end_items();
+    runner.end_writes();
 }
 
 async fn read_output(runner: Arc<Runner>, stdout: FdReader, quiet: CancellationToken) {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backlog::OutputBacklog;
 use super::folder::open_regular;
-use crate::adapter::{ProcessExit, WriteId};
+use crate::adapter::{ProcessExit, WriteId, WriteKind};
 
 pub(super) const FILE: &str = "exit-report";
 const UNFINISHED: &str = "exit-report.part";
@@ -33,7 +33,7 @@ pub struct ExitReport {
     /// The end of what the agent wrote for its log.
     pub log: String,
     /// What was written to the agent, and what each meant.
-    pub written: Vec<(WriteId, String)>,
+    pub written: Vec<(WriteId, WriteKind)>,
     /// What was claimed.
     pub claimed: Vec<WriteId>,
 }
@@ -46,7 +46,7 @@ pub(super) struct ExitReportHeader {
     pub(super) exit: ProcessExit,
     pub(super) why: Option<String>,
     pub(super) log: String,
-    pub(super) written: Vec<(WriteId, String)>,
+    pub(super) written: Vec<(WriteId, WriteKind)>,
     pub(super) claimed: Vec<WriteId>,
 }
 

@@ -18,7 +18,7 @@ use super::frame::{read_frame, write_frame};
 use super::state::{HostHandle, HostHello, SendStep};
 use super::wire::{LaunchRequest, ToHost, ToRunner};
 use super::{Runner, shell_calls};
-use crate::adapter::WriteId;
+use crate::adapter::{WriteId, WriteKind};
 
 /// Serves one caller that may be served, until it goes or another takes its place.
 /// `turn` is given back when it has said who it is.
@@ -117,7 +117,7 @@ fn perform(
     match order {
         ToRunner::Hello { .. } => return Err("a host says hello once".to_owned()),
         ToRunner::Launch(launch) => launch_once(runner, number, launch),
-        ToRunner::Write { items } => return runner.queue_items(number, items, body),
+        ToRunner::Write { items } => return runner.queue_writes(number, items, body),
         ToRunner::Committed { through, open } => {
             return runner.state().host_committed(number, through, &open);
         }
@@ -144,7 +144,7 @@ fn claim(runner: &Runner, host: u64, id: u64, name: WriteId) -> Result<(), Strin
         return Err("too much is claimed".to_owned());
     }
     if fresh {
-        state.claimed.insert(name, String::new());
+        state.claimed.insert(name, WriteKind::Unspecified);
     }
     state.send_to(host, &ToHost::Claimed { id, fresh }, &[], None);
     Ok(())

@@ -78,7 +78,7 @@ impl Runner {
             state.agent = launched.ok();
         }
         if failed {
-            self.end_items();
+            self.end_writes();
             self.agent_over.cancel();
         }
         came_to
@@ -119,7 +119,7 @@ impl Runner {
     }
 
     /// Refuses, in words, what cannot be queued.
-    pub(super) fn queue_items(
+    pub(super) fn queue_writes(
         &self,
         host: u64,
         items: Vec<WriteHeader>,
@@ -127,34 +127,34 @@ impl Runner {
     ) -> Result<(), String> {
         let over = {
             let mut state = self.state();
-            state.items.queue(host, items, body)?;
-            state.items.is_over()
+            state.writes.queue(host, items, body)?;
+            state.writes.is_over()
         };
         if over {
-            self.end_items();
+            self.end_writes();
         }
         Ok(())
     }
 
     /// The next item to write, after what need not be written was answered.
-    pub(super) fn next_item(&self) -> Option<QueuedWrite> {
+    pub(super) fn next_write(&self) -> Option<QueuedWrite> {
         let mut answers = Vec::new();
         let mut state = self.state();
-        let item = state.items.next(&mut answers);
+        let item = state.writes.next(&mut answers);
         answer(&mut state, answers);
         item
     }
 
-    pub(super) fn item_written(&self, item: QueuedWrite, whole: bool) {
+    pub(super) fn confirm_write(&self, item: QueuedWrite, whole: bool) {
         let mut state = self.state();
-        let told = state.items.written(item, whole);
+        let told = state.writes.written(item, whole);
         answer(&mut state, vec![told]);
     }
 
     /// Nothing can be written any more.
-    pub(super) fn end_items(&self) {
+    pub(super) fn end_writes(&self) {
         let mut state = self.state();
-        let answers = state.items.end();
+        let answers = state.writes.end();
         answer(&mut state, answers);
     }
 
@@ -183,7 +183,7 @@ impl Runner {
             exit,
             why: not_launched.or(why).or(trouble),
             log: state.log.clone(),
-            written: state.items.list(),
+            written: state.writes.list(),
             claimed: state
                 .claimed
                 .list()

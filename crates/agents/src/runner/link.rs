@@ -26,7 +26,7 @@ use countersign_core::event::ProcessKey;
 use tokio::sync::{mpsc, oneshot};
 
 use super::wire::{LaunchRequest, ShellCall, ShellFailure, ToHost, ToRunner};
-use crate::adapter::{AgentWrite, ProcessExit, WriteId};
+use crate::adapter::{AgentWrite, ProcessExit, WriteId, WriteKind};
 use ended_link::EndedLink;
 use outbox::LinkOutbox;
 
@@ -79,9 +79,9 @@ pub enum LinkEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteReceipt {
     /// The name.
-    pub name: WriteId,
-    /// The meaning of what was written under it.
-    pub meaning: String,
+    pub id: WriteId,
+    /// What was written under it, perhaps by an earlier host.
+    pub kind: WriteKind,
 }
 
 /// Why something was not written, as far as is known.

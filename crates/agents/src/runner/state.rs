@@ -29,7 +29,7 @@ const OUTPUT_CHUNK: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct RunnerState {
     pub(super) backlog: OutputBacklog,
-    pub(super) items: WriteQueue,
+    pub(super) writes: WriteQueue,
     pub(super) claimed: UsedIds,
     /// What a launch came to.
     pub(super) launched: Option<Result<ProcessKey, String>>,
@@ -109,7 +109,7 @@ impl RunnerState {
         };
         Self {
             backlog: OutputBacklog::new(spill, bounds),
-            items: WriteQueue::default(),
+            writes: WriteQueue::default(),
             claimed: UsedIds::default(),
             launched: None,
             agent: None,
@@ -347,7 +347,7 @@ impl RunnerState {
 
     fn release_committed(&mut self, through: u64, open: &[u64]) {
         self.backlog.release(through);
-        self.items.forget(through, open);
+        self.writes.forget(through, open);
         self.claimed.forget(through, open);
         self.room.notify_one();
     }

@@ -1,45 +1,45 @@
-//! What was said to the agent, by name, and what was claimed.
+//! The ids under which something was written to the agent or claimed.
 //!
-//! Invariants: a name is taken once. One that was forgotten counts as taken: a line that is
-//! committed and no longer open is not written about again, and numbers of a kind only rise.
+//! Invariants: an id is used once. Its kind may be forgotten, and it still counts as used: a line that
+//! is committed and no longer open is never answered again, and the numbers of a series only rise.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::adapter::WriteId;
+use crate::adapter::{WriteId, WriteKind};
 
-/// Names that are taken, each with what it meant.
+/// Used ids, each with the kind of what was written.
 #[derive(Debug, Default)]
 pub(super) struct UsedIds {
-    lines: BTreeMap<u64, String>,
-    own: HashMap<String, (u64, String)>,
+    lines: BTreeMap<u64, WriteKind>,
+    own: HashMap<String, (u64, WriteKind)>,
     through: u64,
     open: BTreeSet<u64>,
 }
 
 impl UsedIds {
-    /// What was meant, if the name is taken; empty if that was forgotten.
-    pub(super) fn find_kind(&self, name: &WriteId) -> Option<&str> {
-        match name {
+    /// The kind of what was written under an id; `None` if the id is free.
+    pub(super) fn find_kind(&self, id: &WriteId) -> Option<WriteKind> {
+        match id {
             WriteId::Line(line) => match self.lines.get(line) {
-                Some(meaning) => Some(meaning),
-                None => self.is_over(*line).then_some(""),
+                Some(kind) => Some(*kind),
+                None => self.is_over(*line).then_some(WriteKind::Unspecified),
             },
-            WriteId::Own(kind, number) => {
-                let (newest, meaning) = self.own.get(kind)?;
+            WriteId::Own(series, number) => {
+                let (newest, kind) = self.own.get(series)?;
                 match number.cmp(newest) {
-                    std::cmp::Ordering::Less => Some(""),
-                    std::cmp::Ordering::Equal => Some(meaning),
+                    std::cmp::Ordering::Less => Some(WriteKind::Unspecified),
+                    std::cmp::Ordering::Equal => Some(*kind),
                     std::cmp::Ordering::Greater => None,
                 }
             }
         }
     }
 
-    /// Takes a name that is free.
-    pub(super) fn insert(&mut self, name: WriteId, meaning: String) {
-        match name {
-            WriteId::Line(line) => drop(self.lines.insert(line, meaning)),
-            WriteId::Own(kind, number) => drop(self.own.insert(kind, (number, meaning))),
+    /// Uses an id that is free.
+    pub(super) fn insert(&mut self, id: WriteId, kind: WriteKind) {
+        match id {
+            WriteId::Line(line) => drop(self.lines.insert(line, kind)),
+            WriteId::Own(series, number) => drop(self.own.insert(series, (number, kind))),
         }
     }
 
@@ -56,15 +56,18 @@ impl UsedIds {
         self.lines.len() + self.own.len()
     }
 
-    /// Everything that is known, in order.
-    pub(super) fn list(&self) -> Vec<(WriteId, String)> {
-        let lines = self.lines.iter();
-        let lines = lines.map(|(line, meaning)| (WriteId::Line(*line), meaning.clone()));
-        let own = self.own.iter().map(|(kind, (number, meaning))| {
-            let name = WriteId::Own(kind.clone(), *number);
-            (name, meaning.clone())
-        });
-        let mut all: Vec<_> = lines.chain(own).collect();
+    /// Every id whose kind is still known, sorted.
+    pub(super) fn list(&self) -> Vec<(WriteId, WriteKind)> {
+        let mut all: Vec<_> = self
+            .lines
+            .iter()
+            .map(|(line, kind)| (WriteId::Line(*line), *kind))
+            .chain(
+                self.own
+                    .iter()
+                    .map(|(series, (number, kind))| (WriteId::Own(series.clone(), *number), *kind)),
+            )
+            .collect();
         all.sort();
         all
     }
@@ -82,38 +85,44 @@ mod tests {
         WriteId::Own(kind.to_owned(), number)
     }
 
-    fn names() -> UsedIds {
-        let mut names = UsedIds::default();
-        names.insert(WriteId::Line(10), "allow".to_owned());
-        names.insert(WriteId::Line(20), "deny".to_owned());
-        names.insert(own("prompt", 1), "one".to_owned());
-        names.insert(own("prompt", 2), "two".to_owned());
-        names
+    fn used_ids() -> UsedIds {
+        let mut used = UsedIds::default();
+        used.insert(WriteId::Line(10), WriteKind::Allow);
+        used.insert(WriteId::Line(20), WriteKind::Deny);
+        used.insert(own("prompt", 1), WriteKind::Served);
+        used.insert(own("prompt", 2), WriteKind::Refused);
+        used
     }
 
     #[test]
-    fn a_name_is_taken_with_its_meaning() {
-        let names = names();
-        assert_eq!(names.find_kind(&WriteId::Line(10)), Some("allow"));
-        assert_eq!(names.find_kind(&WriteId::Line(11)), None);
-        assert_eq!(names.find_kind(&own("prompt", 1)), Some(""));
-        assert_eq!(names.find_kind(&own("prompt", 2)), Some("two"));
-        assert_eq!(names.find_kind(&own("prompt", 3)), None);
-        assert_eq!(names.find_kind(&own("mode", 0)), None);
+    fn an_id_is_used_with_its_kind() {
+        let used = used_ids();
+        assert_eq!(used.find_kind(&WriteId::Line(10)), Some(WriteKind::Allow));
+        assert_eq!(used.find_kind(&WriteId::Line(11)), None);
+        assert_eq!(
+            used.find_kind(&own("prompt", 1)),
+            Some(WriteKind::Unspecified)
+        );
+        assert_eq!(used.find_kind(&own("prompt", 2)), Some(WriteKind::Refused));
+        assert_eq!(used.find_kind(&own("prompt", 3)), None);
+        assert_eq!(used.find_kind(&own("mode", 0)), None);
     }
 
     #[test]
-    fn what_is_over_is_forgotten_and_stays_taken() {
-        let mut names = names();
-        names.forget(25, &[20, 24]);
-        assert_eq!(names.find_kind(&WriteId::Line(10)), Some(""));
-        assert_eq!(names.find_kind(&WriteId::Line(20)), Some("deny"));
-        assert_eq!(names.find_kind(&WriteId::Line(24)), None);
-        assert_eq!(names.find_kind(&WriteId::Line(26)), None);
+    fn what_is_over_is_forgotten_and_stays_used() {
+        let mut used = used_ids();
+        used.forget(25, &[20, 24]);
+        assert_eq!(
+            used.find_kind(&WriteId::Line(10)),
+            Some(WriteKind::Unspecified)
+        );
+        assert_eq!(used.find_kind(&WriteId::Line(20)), Some(WriteKind::Deny));
+        assert_eq!(used.find_kind(&WriteId::Line(24)), None);
+        assert_eq!(used.find_kind(&WriteId::Line(26)), None);
         let kept = [
-            (WriteId::Line(20), "deny".to_owned()),
-            (own("prompt", 2), "two".to_owned()),
+            (WriteId::Line(20), WriteKind::Deny),
+            (own("prompt", 2), WriteKind::Refused),
         ];
-        assert_eq!(names.list(), kept);
+        assert_eq!(used.list(), kept);
     }
 }

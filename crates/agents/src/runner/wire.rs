@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use countersign_core::event::ProcessKey;
 use serde::{Deserialize, Serialize};
 
-use crate::adapter::{ProcessExit, WriteId};
+use crate::adapter::{ProcessExit, WriteId, WriteKind};
 
 /// The newest version of the link that is spoken here.
 pub(super) const VERSION: u32 = 1;
@@ -83,11 +83,11 @@ pub(super) enum ToHost {
     Log {
         text: String,
     },
-    /// What became of one item, in the order of the items: `meaning` is that of the item that was
-    /// written under this name, which may have been another host's.
+    /// What became of one item, in the order of the items: `kind` is that of the item that was
+    /// written under this id, which may have been another host's.
     Written {
-        name: WriteId,
-        meaning: String,
+        id: WriteId,
+        kind: WriteKind,
         outcome: WriteStatus,
     },
     Claimed {
@@ -119,9 +119,8 @@ pub(super) struct LaunchRequest {
 /// One thing to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WriteHeader {
-    pub(super) name: WriteId,
-    /// A word for whoever asks later what was written.
-    pub(super) meaning: String,
+    pub(super) id: WriteId,
+    pub(super) kind: WriteKind,
     /// How many bytes of the body.
     pub(super) bytes: usize,
 }

@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 
 use super::used_ids::UsedIds;
 use super::wire::{ToHost, WriteHeader, WriteStatus};
-use crate::adapter::WriteId;
+use crate::adapter::{WriteId, WriteKind};
 
 #[derive(Debug, Default)]
 pub(super) struct WriteQueue {
-    names: UsedIds,
+    used: UsedIds,
     queue: VecDeque<QueuedWrite>,
     /// Names whose bytes are queued or on their way.
     pending: HashSet<WriteId>,
@@ -30,8 +30,8 @@ pub(super) struct WriteQueue {
 #[derive(Debug)]
 pub(super) struct QueuedWrite {
     host: u64,
-    name: WriteId,
-    meaning: String,
+    id: WriteId,
+    kind: WriteKind,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -59,23 +59,22 @@ impl WriteQueue {
     }
 
     fn queue_one(&mut self, host: u64, item: WriteHeader, bytes: &[u8]) -> Result<(), String> {
-        let fresh =
-            self.names.find_kind(&item.name).is_none() && !self.pending.contains(&item.name);
+        let fresh = self.used.find_kind(&item.id).is_none() && !self.pending.contains(&item.id);
         let bytes = if fresh && !self.gone { bytes } else { &[] };
         let is_full = self.bytes + bytes.len() > limits::AGENT_WRITE_BYTES_QUEUED
             || self.queue.len() >= limits::RUNNER_FRAMES_QUEUED
-            || self.names.len() >= limits::RUNNER_USED_IDS_MAX;
+            || self.used.len() >= limits::RUNNER_USED_IDS_MAX;
         if is_full {
             return Err("too much waits to be written to the agent".to_owned());
         }
         if fresh {
-            self.pending.insert(item.name.clone());
+            self.pending.insert(item.id.clone());
         }
         self.bytes += bytes.len();
         self.queue.push_back(QueuedWrite {
             host,
-            name: item.name,
-            meaning: item.meaning,
+            id: item.id,
+            kind: item.kind,
             bytes: bytes.to_vec(),
         });
         Ok(())
@@ -84,7 +83,7 @@ impl WriteQueue {
     /// Gives the next item that is to be written, and the answers that come before it.
     pub(super) fn next(&mut self, answers: &mut Vec<QueuedReply>) -> Option<QueuedWrite> {
         while let Some(item) = self.queue.pop_front() {
-            if self.names.find_kind(&item.name).is_none() && !self.gone {
+            if self.used.find_kind(&item.id).is_none() && !self.gone {
                 return Some(item);
             }
             answers.push(self.answer(item));
@@ -95,9 +94,9 @@ impl WriteQueue {
     /// An item is in the pipe, or never will be as a whole.
     pub(super) fn written(&mut self, item: QueuedWrite, whole: bool) -> QueuedReply {
         self.bytes = self.bytes.saturating_sub(item.bytes.len());
-        self.pending.remove(&item.name);
+        self.pending.remove(&item.id);
         if whole {
-            self.names.insert(item.name.clone(), item.meaning.clone());
+            self.used.insert(item.id.clone(), item.kind);
         }
         self.answer(item)
     }
@@ -115,22 +114,22 @@ impl WriteQueue {
     }
 
     pub(super) fn forget(&mut self, through: u64, open: &[u64]) {
-        self.names.forget(through, open);
+        self.used.forget(through, open);
     }
 
-    pub(super) fn list(&self) -> Vec<(WriteId, String)> {
-        self.names.list()
+    pub(super) fn list(&self) -> Vec<(WriteId, WriteKind)> {
+        self.used.list()
     }
 
     fn answer(&self, item: QueuedWrite) -> QueuedReply {
-        let (meaning, outcome) = match self.names.find_kind(&item.name) {
-            Some(meaning) => (meaning.to_owned(), WriteStatus::Written),
-            None => (item.meaning, WriteStatus::Gone),
+        let (kind, outcome) = match self.used.find_kind(&item.id) {
+            Some(kind) => (kind, WriteStatus::Written),
+            None => (item.kind, WriteStatus::Gone),
         };
-        let name = item.name;
+        let name = item.id;
         let written = ToHost::Written {
-            name,
-            meaning,
+            id: name,
+            kind,
             outcome,
         };
         (item.host, written)
@@ -141,18 +140,18 @@ impl WriteQueue {
 mod tests {
     use super::*;
 
-    fn item(line: u64, meaning: &str, bytes: usize) -> WriteHeader {
+    fn item(line: u64, kind: WriteKind, bytes: usize) -> WriteHeader {
         WriteHeader {
-            name: WriteId::Line(line),
-            meaning: meaning.to_owned(),
+            id: WriteId::Line(line),
+            kind,
             bytes,
         }
     }
 
-    fn told(host: u64, line: u64, meaning: &str, outcome: WriteStatus) -> QueuedReply {
+    fn told(host: u64, line: u64, kind: WriteKind, outcome: WriteStatus) -> QueuedReply {
         let written = ToHost::Written {
-            name: WriteId::Line(line),
-            meaning: meaning.to_owned(),
+            id: WriteId::Line(line),
+            kind,
             outcome,
         };
         (host, written)
@@ -162,19 +161,21 @@ mod tests {
     fn a_repeated_item_is_answered_when_the_first_is_written() {
         let mut items = WriteQueue::default();
         let mut answers = Vec::new();
-        items.queue(1, vec![item(7, "allow", 2)], b"ab").unwrap();
+        items
+            .queue(1, vec![item(7, WriteKind::Allow, 2)], b"ab")
+            .unwrap();
         let first = items.next(&mut answers).unwrap();
         assert_eq!(first.bytes, b"ab");
-        let repeated = vec![item(7, "deny", 2), item(8, "deny", 1)];
+        let repeated = vec![item(7, WriteKind::Deny, 2), item(8, WriteKind::Deny, 1)];
         items.queue(2, repeated, b"xyz").unwrap();
         answers.push(items.written(first, true));
         let second = items.next(&mut answers).unwrap();
         assert_eq!(second.bytes, b"z");
         answers.push(items.written(second, true));
         let expected = [
-            told(1, 7, "allow", WriteStatus::Written),
-            told(2, 7, "allow", WriteStatus::Written),
-            told(2, 8, "deny", WriteStatus::Written),
+            told(1, 7, WriteKind::Allow, WriteStatus::Written),
+            told(2, 7, WriteKind::Allow, WriteStatus::Written),
+            told(2, 8, WriteKind::Deny, WriteStatus::Written),
         ];
         assert_eq!(answers, expected);
         assert!(items.next(&mut answers).is_none());
@@ -184,22 +185,29 @@ mod tests {
     fn what_never_was_written_whole_is_gone() {
         let mut items = WriteQueue::default();
         let mut answers = Vec::new();
-        let wanted = vec![item(1, "a", 1), item(2, "b", 1), item(3, "c", 1)];
+        let wanted = vec![
+            item(1, WriteKind::Allow, 1),
+            item(2, WriteKind::Deny, 1),
+            item(3, WriteKind::Cancelled, 1),
+        ];
         items.queue(1, wanted, b"123").unwrap();
         let first = items.next(&mut answers).unwrap();
         answers.push(items.written(first, true));
         let second = items.next(&mut answers).unwrap();
         answers.push(items.written(second, false));
         answers.extend(items.end());
-        let late = vec![item(1, "again", 1), item(4, "d", 1)];
+        let late = vec![
+            item(1, WriteKind::Refused, 1),
+            item(4, WriteKind::Served, 1),
+        ];
         items.queue(2, late, b"12").unwrap();
         assert!(items.next(&mut answers).is_none());
         let expected = [
-            told(1, 1, "a", WriteStatus::Written),
-            told(1, 2, "b", WriteStatus::Gone),
-            told(1, 3, "c", WriteStatus::Gone),
-            told(2, 1, "a", WriteStatus::Written),
-            told(2, 4, "d", WriteStatus::Gone),
+            told(1, 1, WriteKind::Allow, WriteStatus::Written),
+            told(1, 2, WriteKind::Deny, WriteStatus::Gone),
+            told(1, 3, WriteKind::Cancelled, WriteStatus::Gone),
+            told(2, 1, WriteKind::Allow, WriteStatus::Written),
+            told(2, 4, WriteKind::Served, WriteStatus::Gone),
         ];
         assert_eq!(answers, expected);
     }
@@ -209,12 +217,20 @@ mod tests {
         let mut items = WriteQueue::default();
         let body = vec![0; limits::AGENT_WRITE_BYTES_QUEUED];
         items
-            .queue(1, vec![item(1, "", body.len())], &body)
+            .queue(1, vec![item(1, WriteKind::Unspecified, body.len())], &body)
             .unwrap();
         items
-            .queue(1, vec![item(1, "", body.len())], &body)
+            .queue(1, vec![item(1, WriteKind::Unspecified, body.len())], &body)
             .unwrap();
-        assert!(items.queue(1, vec![item(2, "", 1)], b"x").is_err());
-        assert!(items.queue(1, vec![item(3, "", 9)], b"x").is_err());
+        assert!(
+            items
+                .queue(1, vec![item(2, WriteKind::Unspecified, 1)], b"x")
+                .is_err()
+        );
+        assert!(
+            items
+                .queue(1, vec![item(3, WriteKind::Unspecified, 9)], b"x")
+                .is_err()
+        );
     }
 }

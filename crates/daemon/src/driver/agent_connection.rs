@@ -10,7 +10,7 @@ use std::time::Duration;
 use countersign_agents::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, ClientRequest,
     ClientRequestError, ClientResponse, CommandError, PermissionAnswer, RequestId, RestoreError,
-    WriteId,
+    WriteId, WriteKind,
 };
 use countersign_agents::protocols;
 use countersign_agents::runner::{LinkSender, PendingWrite, WriteError};
@@ -239,10 +239,10 @@ impl AgentConnection {
     fn record_sent_answer(&mut self, opened: Seq, line: u64) {
         let name = WriteId::Line(line);
         let said = self.unwritten.iter().find(|line| line.id == name);
-        let meaning = said.map(|line| line.meaning.clone()).unwrap_or_default();
+        let kind = said.map(|line| line.kind).unwrap_or_default();
         self.performed
             .answers
-            .insert(opened, SentAnswer { line, meaning });
+            .insert(opened, SentAnswer { line, kind });
     }
 
     /// Denies or cancels a request for which nothing could be asked.
@@ -297,13 +297,13 @@ impl SentLines {
     /// link was lost.
     pub(super) async fn outcome(
         self,
-        expected: Option<(WriteId, String)>,
+        expected: Option<(WriteId, WriteKind)>,
     ) -> Result<WriteOutcome, LinkLost> {
         let delivery = match self.written.await {
             Ok(receipts) => {
-                let other = expected.is_some_and(|(name, meaning)| {
-                    let told = receipts.iter().find(|receipt| receipt.name == name);
-                    told.is_some_and(|told| told.meaning != meaning)
+                let other = expected.is_some_and(|(name, kind)| {
+                    let told = receipts.iter().find(|receipt| receipt.id == name);
+                    told.is_some_and(|told| told.kind != kind)
                 });
                 // What was told instead was told before, and it was not this.
                 if other {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign_agents::adapter::{AgentWrite, ClientRequest, RequestId};
+use countersign_agents::adapter::{AgentWrite, ClientRequest, RequestId, WriteKind};
 use countersign_core::{ApprovalId, Checkpoint, Json, ManagedAgent, Seq};
 use serde::{Deserialize, Serialize};
 
@@ -59,8 +59,7 @@ pub(super) struct PerformedDuties {
 pub(super) struct SentAnswer {
     /// The line of the request.
     pub(super) line: u64,
-    /// What was told, in one word.
-    pub(super) meaning: String,
+    pub(super) kind: WriteKind,
 }
 
 impl From<&ManagedAgent> for PerformedDuties {
@@ -93,12 +92,12 @@ mod tests {
     fn what_is_kept_is_read_as_it_was() {
         let line = AgentWrite {
             id: WriteId::Line(7),
-            meaning: "allow".to_owned(),
+            kind: WriteKind::Allow,
             bytes: b"{\"id\":1}\n".to_vec(),
         };
         let told = SentAnswer {
             line: 7,
-            meaning: "allow".to_owned(),
+            kind: WriteKind::Allow,
         };
         let run = RunRequest {
             command: "ls".to_owned(),

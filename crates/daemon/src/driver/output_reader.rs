@@ -147,7 +147,7 @@ impl Run {
             AgentEvent::ClientRequested {
                 request,
                 line,
-                want,
+                client_request: want,
             } => self.handle_request((request, line), want, reader).await?,
             AgentEvent::TurnEnded { turn, end } => self.handle_turn_end(turn, end, reader).await?,
             AgentEvent::Noise(text) => {

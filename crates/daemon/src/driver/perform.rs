@@ -202,7 +202,7 @@ impl Run {
             return self.record_delivery(approval, AnswerDelivery::Withdrawn);
         };
         let told = connection.performed.answers.get(&approval.opened);
-        let expected = told.map(|told| (WriteId::Line(told.line), told.meaning.clone()));
+        let expected = told.map(|told| (WriteId::Line(told.line), told.kind));
         let (run, approval) = (self.clone(), approval.clone());
         self.tasks.spawn(async move {
             if let Ok(outcome) = sent.outcome(expected).await {

@@ -37,8 +37,8 @@ impl ExitReport {
         // It ends with the receiver at the latest.
         TaskTracker::new().spawn(async move { hearing.send_all(&tell).await });
         let mut written = UsedIds::default();
-        for (name, meaning) in self.written {
-            written.insert(name, meaning);
+        for (id, kind) in self.written {
+            written.insert(id, kind);
         }
         Link {
             events,
@@ -58,9 +58,9 @@ fn skip(mut output: Vec<u8>, heard: u64, from: u64) -> Vec<u8> {
 impl EndedLink {
     pub(super) fn write(&self, lines: Vec<AgentWrite>) -> Result<Vec<WriteReceipt>, WriteError> {
         let receipts = lines.into_iter().map(|line| {
-            let meaning = self.written.find_kind(&line.id)?.to_owned();
+            let kind = self.written.find_kind(&line.id)?;
             let name = line.id;
-            Some(WriteReceipt { name, meaning })
+            Some(WriteReceipt { id: name, kind })
         });
         receipts.collect::<Option<_>>().ok_or(WriteError::Gone)
     }

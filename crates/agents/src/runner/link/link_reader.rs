@@ -99,10 +99,10 @@ impl LinkReader {
             ToHost::Output { at } => self.handle_output(at, body)?,
             ToHost::Log { text } => self.queue.push_log(text),
             ToHost::Written {
-                name,
-                meaning,
+                id: name,
+                kind,
                 outcome,
-            } => self.outbox.confirm(&name, meaning, outcome)?,
+            } => self.outbox.confirm(&name, kind, outcome)?,
             ToHost::Claimed { id, .. } | ToHost::Shell { id, .. } => {
                 self.outbox.reply(id, head, body);
             }

@@ -14,7 +14,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Notify, oneshot};
 
 use super::{LaunchRefused, WriteError, WriteReceipt};
-use crate::adapter::{AgentWrite, WriteId};
+use crate::adapter::{AgentWrite, WriteId, WriteKind};
 use crate::runner::frame::encode;
 use crate::runner::wire::{ToHost, ToRunner, WriteHeader, WriteStatus};
 
@@ -190,10 +190,10 @@ impl LinkOutbox {
     pub(super) fn confirm(
         &self,
         name: &WriteId,
-        meaning: String,
+        kind: WriteKind,
         outcome: WriteStatus,
     ) -> io::Result<()> {
-        self.state().confirm(name, meaning, outcome)
+        self.state().confirm(name, kind, outcome)
     }
 
     /// Whoever asked may be gone.
@@ -300,7 +300,7 @@ impl OutboxState {
         self.queued_bytes = 0;
     }
 
-    fn confirm(&mut self, name: &WriteId, meaning: String, outcome: WriteStatus) -> io::Result<()> {
+    fn confirm(&mut self, name: &WriteId, kind: WriteKind, outcome: WriteStatus) -> io::Result<()> {
         let first = self.writes.front_mut();
         let Some(write) = first.filter(|write| write.names.front() == Some(name)) else {
             let words = format!("the runner confirms {name:?}, which is not its turn");
@@ -311,7 +311,7 @@ impl OutboxState {
             write
                 .names
                 .pop_front()
-                .map(|name| WriteReceipt { name, meaning }),
+                .map(|name| WriteReceipt { id: name, kind }),
         );
         if write.names.is_empty()
             && let Some(write) = self.writes.pop_front()
@@ -349,8 +349,8 @@ fn to_write(lines: Vec<AgentWrite>) -> (ToRunner, Vec<u8>, VecDeque<WriteId>) {
     let items = lines.into_iter().map(|line| {
         body.extend_from_slice(&line.bytes);
         WriteHeader {
-            name: line.id,
-            meaning: line.meaning,
+            id: line.id,
+            kind: line.kind,
             bytes: line.bytes.len(),
         }
     });

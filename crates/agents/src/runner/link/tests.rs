@@ -48,11 +48,10 @@ impl Runner {
         self.say(&ToHost::Output { at }, body.as_bytes()).await;
     }
 
-    async fn written(&mut self, name: WriteId, meaning: &str, outcome: WriteStatus) {
-        let meaning = meaning.to_owned();
+    async fn written(&mut self, name: WriteId, kind: WriteKind, outcome: WriteStatus) {
         let written = ToHost::Written {
-            name,
-            meaning,
+            id: name,
+            kind,
             outcome,
         };
         self.say(&written, &[]).await;
@@ -113,18 +112,18 @@ fn exit() -> ProcessExit {
     }
 }
 
-fn to_write(number: u64, meaning: &str, text: &str) -> AgentWrite {
+fn to_write(number: u64, kind: WriteKind, text: &str) -> AgentWrite {
     AgentWrite {
         id: WriteId::Line(number),
-        meaning: meaning.to_owned(),
+        kind,
         bytes: text.into(),
     }
 }
 
-fn receipt(number: u64, meaning: &str) -> WriteReceipt {
+fn receipt(number: u64, kind: WriteKind) -> WriteReceipt {
     WriteReceipt {
-        name: WriteId::Line(number),
-        meaning: meaning.to_owned(),
+        id: WriteId::Line(number),
+        kind,
     }
 }
 
@@ -204,49 +203,69 @@ async fn a_half_line_is_no_line_when_the_link_is_lost() {
 #[tokio::test]
 async fn lines_are_written_in_order_and_receipts_say_what_was() {
     let mut ends = open(0);
-    let first = vec![to_write(5, "allow", "yes\n"), to_write(9, "", "more\n")];
+    let first = vec![
+        to_write(5, WriteKind::Allow, "yes\n"),
+        to_write(9, WriteKind::Unspecified, "more\n"),
+    ];
     let first = ends.line.write(first);
-    let second = ends.line.write(vec![to_write(7, "deny", "no\n")]);
-    let item = |number, meaning: &str, bytes| WriteHeader {
-        name: WriteId::Line(number),
-        meaning: meaning.to_owned(),
+    let second = ends.line.write(vec![to_write(7, WriteKind::Deny, "no\n")]);
+    let item = |number, kind: WriteKind, bytes| WriteHeader {
+        id: WriteId::Line(number),
+        kind,
         bytes,
     };
-    let items = vec![item(5, "allow", 4), item(9, "", 5)];
+    let items = vec![
+        item(5, WriteKind::Allow, 4),
+        item(9, WriteKind::Unspecified, 5),
+    ];
     let expected = (ToRunner::Write { items }, b"yes\nmore\n".to_vec());
     assert_eq!(ends.runner.hear().await, Some(expected));
-    let items = vec![item(7, "deny", 3)];
+    let items = vec![item(7, WriteKind::Deny, 3)];
     let expected = (ToRunner::Write { items }, b"no\n".to_vec());
     assert_eq!(ends.runner.hear().await, Some(expected));
-    let names = [(5, "deny"), (9, ""), (7, "deny")];
-    for (number, meaning) in names {
+    let names = [
+        (5, WriteKind::Deny),
+        (9, WriteKind::Unspecified),
+        (7, WriteKind::Deny),
+    ];
+    for (number, kind) in names {
         let name = WriteId::Line(number);
-        ends.runner
-            .written(name, meaning, WriteStatus::Written)
-            .await;
+        ends.runner.written(name, kind, WriteStatus::Written).await;
     }
-    let receipts = vec![receipt(5, "deny"), receipt(9, "")];
+    let receipts = vec![
+        receipt(5, WriteKind::Deny),
+        receipt(9, WriteKind::Unspecified),
+    ];
     assert_eq!(guarded(first).await, Ok(receipts));
-    assert_eq!(guarded(second).await, Ok(vec![receipt(7, "deny")]));
+    assert_eq!(guarded(second).await, Ok(vec![receipt(7, WriteKind::Deny)]));
     assert_eq!(guarded(ends.line.write(Vec::new())).await, Ok(Vec::new()));
 }
 
 #[tokio::test]
 async fn a_write_is_gone_with_the_agent_and_lost_with_the_link() {
     let mut ends = open(0);
-    let both = vec![to_write(1, "", "a\n"), to_write(2, "", "b\n")];
+    let both = vec![
+        to_write(1, WriteKind::Unspecified, "a\n"),
+        to_write(2, WriteKind::Unspecified, "b\n"),
+    ];
     let gone = ends.line.write(both);
     let written = WriteStatus::Written;
-    ends.runner.written(WriteId::Line(1), "", written).await;
     ends.runner
-        .written(WriteId::Line(2), "", WriteStatus::Gone)
+        .written(WriteId::Line(1), WriteKind::Unspecified, written)
+        .await;
+    ends.runner
+        .written(WriteId::Line(2), WriteKind::Unspecified, WriteStatus::Gone)
         .await;
     assert_eq!(guarded(gone).await, Err(WriteError::Gone));
-    let lost = ends.line.write(vec![to_write(3, "", "c\n")]);
+    let lost = ends
+        .line
+        .write(vec![to_write(3, WriteKind::Unspecified, "c\n")]);
     drop(ends.runner);
     assert_eq!(guarded(lost).await, Err(WriteError::Lost));
     assert_eq!(rest(ends.events).await, [LinkEvent::Lost]);
-    let late = ends.line.write(vec![to_write(4, "", "d\n")]);
+    let late = ends
+        .line
+        .write(vec![to_write(4, WriteKind::Unspecified, "d\n")]);
     assert_eq!(guarded(late).await, Err(WriteError::Lost));
     let name = WriteId::Line(4);
     assert_eq!(ends.line.claim(name).await, Err(WriteError::Lost));
@@ -256,9 +275,13 @@ async fn a_write_is_gone_with_the_agent_and_lost_with_the_link() {
 #[tokio::test]
 async fn a_confirmation_of_what_was_not_said_cuts_the_link() {
     let mut ends = open(0);
-    let written = ends.line.write(vec![to_write(1, "", "a\n")]);
+    let written = ends
+        .line
+        .write(vec![to_write(1, WriteKind::Unspecified, "a\n")]);
     let outcome = WriteStatus::Written;
-    ends.runner.written(WriteId::Line(2), "", outcome).await;
+    ends.runner
+        .written(WriteId::Line(2), WriteKind::Unspecified, outcome)
+        .await;
     assert_eq!(guarded(written).await, Err(WriteError::Lost));
     assert_eq!(rest(ends.events).await, [LinkEvent::Lost]);
 }
@@ -267,30 +290,55 @@ async fn a_confirmation_of_what_was_not_said_cuts_the_link() {
 async fn what_waits_to_be_confirmed_is_bounded() {
     let mut ends = open(0);
     let half = "x".repeat(limits::AGENT_WRITE_BYTES_QUEUED / 2);
-    let first = ends.line.write(vec![to_write(1, "", &half)]);
-    let second = ends.line.write(vec![to_write(2, "", &half)]);
-    let full = ends.line.write(vec![to_write(3, "", "x")]);
+    let first = ends
+        .line
+        .write(vec![to_write(1, WriteKind::Unspecified, &half)]);
+    let second = ends
+        .line
+        .write(vec![to_write(2, WriteKind::Unspecified, &half)]);
+    let full = ends
+        .line
+        .write(vec![to_write(3, WriteKind::Unspecified, "x")]);
     assert_eq!(guarded(full).await, Err(WriteError::Full));
     for number in [1, 2] {
         let (_, body) = ends.runner.hear().await.expect("a write");
         assert!(body == half.as_bytes());
         let name = WriteId::Line(number);
-        ends.runner.written(name, "", WriteStatus::Written).await;
+        ends.runner
+            .written(name, WriteKind::Unspecified, WriteStatus::Written)
+            .await;
     }
-    assert_eq!(guarded(first).await, Ok(vec![receipt(1, "")]));
-    assert_eq!(guarded(second).await, Ok(vec![receipt(2, "")]));
-    let third = ends.line.write(vec![to_write(3, "", "x")]);
+    assert_eq!(
+        guarded(first).await,
+        Ok(vec![receipt(1, WriteKind::Unspecified)])
+    );
+    assert_eq!(
+        guarded(second).await,
+        Ok(vec![receipt(2, WriteKind::Unspecified)])
+    );
+    let third = ends
+        .line
+        .write(vec![to_write(3, WriteKind::Unspecified, "x")]);
     ends.runner
-        .written(WriteId::Line(3), "", WriteStatus::Written)
+        .written(
+            WriteId::Line(3),
+            WriteKind::Unspecified,
+            WriteStatus::Written,
+        )
         .await;
-    assert_eq!(guarded(third).await, Ok(vec![receipt(3, "")]));
+    assert_eq!(
+        guarded(third).await,
+        Ok(vec![receipt(3, WriteKind::Unspecified)])
+    );
 }
 
 #[tokio::test]
 async fn the_newest_commit_goes_out_after_what_was_written_before() {
     let mut ends = open(0);
     let much = "x".repeat(4 * 1024 * 1024);
-    let written = ends.line.write(vec![to_write(1, "", &much)]);
+    let written = ends
+        .line
+        .write(vec![to_write(1, WriteKind::Unspecified, &much)]);
     ends.line.committed(10, vec![4]);
     ends.line.committed(20, vec![4, 12]);
     let (head, _) = ends.runner.hear().await.expect("the write");
@@ -314,10 +362,17 @@ async fn answers_come_while_nobody_takes_what_the_agent_says() {
     let lines = 4 * limits::AGENT_LINES_QUEUED;
     let text = "x\n".repeat(lines);
     ends.runner.output(0, &text).await;
-    let written = ends.line.write(vec![to_write(1, "", "a\n")]);
+    let written = ends
+        .line
+        .write(vec![to_write(1, WriteKind::Unspecified, "a\n")]);
     let outcome = WriteStatus::Written;
-    ends.runner.written(WriteId::Line(1), "ok", outcome).await;
-    assert_eq!(guarded(written).await, Ok(vec![receipt(1, "ok")]));
+    ends.runner
+        .written(WriteId::Line(1), WriteKind::Served, outcome)
+        .await;
+    assert_eq!(
+        guarded(written).await,
+        Ok(vec![receipt(1, WriteKind::Served)])
+    );
     drop(ends.runner);
     let mut expected: Vec<_> = (1..=lines as u64).map(|n| line(2 * n, "x")).collect();
     expected.push(LinkEvent::Lost);
@@ -441,8 +496,8 @@ async fn last_words_are_heard_as_if_the_runner_lived() {
         why: Some("no host came".to_owned()),
         log: "its log".to_owned(),
         written: vec![
-            (WriteId::Line(4), "deny".to_owned()),
-            (own(7), String::new()),
+            (WriteId::Line(4), WriteKind::Deny),
+            (own(7), WriteKind::Unspecified),
         ],
         claimed: vec![WriteId::Line(4)],
     };
@@ -454,19 +509,29 @@ async fn last_words_are_heard_as_if_the_runner_lived() {
     };
     let expected = [line(18, "new"), line(22, "half"), exited];
     assert_eq!(rest(link.events).await, expected);
-    let written = link.sender.write(vec![to_write(4, "allow", "yes\n")]);
-    assert_eq!(written.await, Ok(vec![receipt(4, "deny")]));
-    let gone = vec![to_write(4, "allow", "yes\n"), to_write(5, "allow", "yes\n")];
+    let written = link
+        .sender
+        .write(vec![to_write(4, WriteKind::Allow, "yes\n")]);
+    assert_eq!(written.await, Ok(vec![receipt(4, WriteKind::Deny)]));
+    let gone = vec![
+        to_write(4, WriteKind::Allow, "yes\n"),
+        to_write(5, WriteKind::Allow, "yes\n"),
+    ];
     assert_eq!(link.sender.write(gone).await, Err(WriteError::Gone));
     let prompt = |number| AgentWrite {
         id: own(number),
-        meaning: String::new(),
+        kind: WriteKind::Unspecified,
         bytes: b"go\n".to_vec(),
     };
-    let name = own(6);
-    let meaning = String::new();
+    let id = own(6);
     let earlier = link.sender.write(vec![prompt(6)]).await;
-    assert_eq!(earlier, Ok(vec![WriteReceipt { name, meaning }]));
+    assert_eq!(
+        earlier,
+        Ok(vec![WriteReceipt {
+            id,
+            kind: WriteKind::Unspecified
+        }])
+    );
     let later = link.sender.write(vec![prompt(8)]).await;
     assert_eq!(later, Err(WriteError::Gone));
     assert_eq!(link.sender.claim(WriteId::Line(9)).await, Ok(false));

@@ -23,9 +23,11 @@ impl Talk {
 
     async fn wanted(&mut self) -> (RequestId, ClientRequest) {
         let found = self.until(|came| match came {
-            Came::Happened(AgentEvent::ClientRequested { request, want, .. }) => {
-                Some((request.clone(), want.clone()))
-            }
+            Came::Happened(AgentEvent::ClientRequested {
+                request,
+                client_request: want,
+                ..
+            }) => Some((request.clone(), want.clone())),
             _ => None,
         });
         found.await.1

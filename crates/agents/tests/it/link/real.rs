@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use countersign_agents::adapter::{AgentWrite, ProcessExit, WriteId};
+use countersign_agents::adapter::{AgentWrite, ProcessExit, WriteId, WriteKind};
 use countersign_agents::runner::{
     Link, LinkError, LinkEvent, RunnerRecord, RunnerShells, RunnerStartSpec, WriteError,
     WriteReceipt, connect, end_orphan, read_exit_report, start,
@@ -84,17 +84,16 @@ impl Run {
     }
 }
 
-fn to_write(name: WriteId, meaning: &str, text: &str) -> AgentWrite {
+fn to_write(name: WriteId, kind: WriteKind, text: &str) -> AgentWrite {
     AgentWrite {
         id: name,
-        meaning: meaning.to_owned(),
+        kind,
         bytes: format!("{text}\n").into(),
     }
 }
 
-fn receipt(name: WriteId, meaning: &str) -> WriteReceipt {
-    let meaning = meaning.to_owned();
-    WriteReceipt { name, meaning }
+fn receipt(name: WriteId, kind: WriteKind) -> WriteReceipt {
+    WriteReceipt { id: name, kind }
 }
 
 fn line(number: u64, text: &str) -> LinkEvent {
@@ -124,12 +123,15 @@ async fn a_line_goes_to_the_agent_and_its_words_come_back() {
     let prompt = WriteId::Own("prompt".to_owned(), 1);
     let written = link
         .sender
-        .write(vec![to_write(prompt.clone(), "go", "one")]);
-    assert_eq!(guarded(written).await, Ok(vec![receipt(prompt, "go")]));
+        .write(vec![to_write(prompt.clone(), WriteKind::Served, "one")]);
+    assert_eq!(
+        guarded(written).await,
+        Ok(vec![receipt(prompt, WriteKind::Served)])
+    );
     assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
     link.sender.stop(Duration::from_mins(1));
     assert_eq!(next(&mut link).await, Some(exited(code(0))));
-    let late = vec![to_write(WriteId::Line(10), "", "late")];
+    let late = vec![to_write(WriteId::Line(10), WriteKind::Unspecified, "late")];
     assert_eq!(
         guarded(link.sender.write(late)).await,
         Err(WriteError::Gone)
@@ -144,10 +146,13 @@ async fn the_next_host_hears_what_was_not_committed_and_says_nothing_twice() {
     let agent = run.launch(&link, ECHO).await;
     let own = |number| WriteId::Own("prompt".to_owned(), number);
     let lines = vec![
-        to_write(own(1), "", "one"),
-        to_write(WriteId::Line(7), "allow", "two"),
+        to_write(own(1), WriteKind::Unspecified, "one"),
+        to_write(WriteId::Line(7), WriteKind::Allow, "two"),
     ];
-    let receipts = vec![receipt(own(1), ""), receipt(WriteId::Line(7), "allow")];
+    let receipts = vec![
+        receipt(own(1), WriteKind::Unspecified),
+        receipt(WriteId::Line(7), WriteKind::Allow),
+    ];
     assert_eq!(guarded(link.sender.write(lines)).await, Ok(receipts));
     assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
     assert_eq!(next(&mut link).await, Some(line(20, "heard two")));
@@ -158,12 +163,12 @@ async fn the_next_host_hears_what_was_not_committed_and_says_nothing_twice() {
     let mut link = run.connect(10, vec![7]).await;
     assert_eq!(link.agent, Some(agent));
     let lines = vec![
-        to_write(WriteId::Line(7), "deny", "never"),
-        to_write(WriteId::Line(20), "", "three"),
+        to_write(WriteId::Line(7), WriteKind::Deny, "never"),
+        to_write(WriteId::Line(20), WriteKind::Unspecified, "three"),
     ];
     let receipts = vec![
-        receipt(WriteId::Line(7), "allow"),
-        receipt(WriteId::Line(20), ""),
+        receipt(WriteId::Line(7), WriteKind::Allow),
+        receipt(WriteId::Line(20), WriteKind::Unspecified),
     ];
     assert_eq!(guarded(link.sender.write(lines)).await, Ok(receipts));
     assert_eq!(guarded(link.sender.claim(own(1))).await, Ok(false));
@@ -229,7 +234,7 @@ async fn last_words_say_what_the_next_host_did_not_hear() {
     let name = WriteId::Line(3);
     let written = link
         .sender
-        .write(vec![to_write(name.clone(), "allow", "one")]);
+        .write(vec![to_write(name.clone(), WriteKind::Allow, "one")]);
     guarded(written).await.expect("written");
     assert_eq!(next(&mut link).await, Some(line(10, "heard one")));
     drop(link);
@@ -248,8 +253,11 @@ async fn last_words_say_what_the_next_host_did_not_hear() {
     assert_eq!(next(&mut link).await, None);
     let again = link
         .sender
-        .write(vec![to_write(name.clone(), "deny", "no")]);
-    assert_eq!(guarded(again).await, Ok(vec![receipt(name, "allow")]));
+        .write(vec![to_write(name.clone(), WriteKind::Deny, "no")]);
+    assert_eq!(
+        guarded(again).await,
+        Ok(vec![receipt(name, WriteKind::Allow)])
+    );
 }
 
 #[tokio::test]

@@ -228,8 +228,8 @@ impl Host {
         serde_json::from_value(launched["process"].clone()).unwrap()
     }
 
-    pub(crate) async fn write(&mut self, name: Value, meaning: &str, text: &str) {
-        let item = json!({"name": name, "meaning": meaning, "bytes": text.len()});
+    pub(crate) async fn write(&mut self, name: Value, kind: &str, text: &str) {
+        let item = json!({"id": name, "kind": kind, "bytes": text.len()});
         self.say_with(json!({"type": "write", "items": [item]}), text.as_bytes())
             .await;
     }

@@ -1,6 +1,6 @@
 //! How runners and agents end.
 
-use countersign_agents::adapter::WriteId;
+use countersign_agents::adapter::{WriteId, WriteKind};
 use countersign_agents::runner::{ExitReport, read_exit_report};
 use rustix::process::Signal;
 use serde_json::json;
@@ -33,7 +33,7 @@ async fn without_a_host_a_runner_ends_its_agent_and_leaves_last_words() {
         exit: code(3),
         why: Some("no host came for 1 second".to_owned()),
         log: "log\n".to_owned(),
-        written: vec![(WriteId::Line(4), "allow".to_owned())],
+        written: vec![(WriteId::Line(4), WriteKind::Allow)],
         claimed: vec![WriteId::Line(8)],
     };
     let found = read_exit_report(&dir.path().join("run")).unwrap();
@@ -55,7 +55,8 @@ async fn a_runner_that_is_never_told_what_to_start_leaves_nothing() {
 async fn an_agent_that_ended_alone_is_told_of_to_the_next_host() {
     let running = Running::start();
     let (mut host, agent) = running.shell("read a; echo bye; exit 4").await;
-    host.write(json!({"own": ["prompt", 1]}), "", "go\n").await;
+    host.write(json!({"own": ["prompt", 1]}), "unspecified", "go\n")
+        .await;
     host.hear_kind("written").await;
     drop(host);
     until(|| !is_alive(agent)).await;
@@ -140,7 +141,8 @@ async fn what_an_agent_left_running_ends_with_it() {
     let script = format!("{script}; read line; exit 6");
     let (mut host, _) = running.shell(&script).await;
     let daemon = key_of(host.line().await.parse().unwrap());
-    host.write(json!({"own": ["prompt", 1]}), "", "go\n").await;
+    host.write(json!({"own": ["prompt", 1]}), "unspecified", "go\n")
+        .await;
     assert_eq!(host.hear_kind("exited").await, exited(6));
     assert!(!is_alive(daemon));
 }

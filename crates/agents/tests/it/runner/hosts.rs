@@ -11,10 +11,10 @@ async fn an_agent_is_started_heard_told_and_ended() {
     let (mut host, agent) = running
         .shell("echo log >&2; read a; echo got $a; cat")
         .await;
-    host.write(json!({"own": ["prompt", 1]}), "first", "hello\n")
+    host.write(json!({"own": ["prompt", 1]}), "served", "hello\n")
         .await;
     let written = json!({
-        "type": "written", "name": {"own": ["prompt", 1]}, "meaning": "first", "outcome": "written",
+        "type": "written", "id": {"own": ["prompt", 1]}, "kind": "served", "outcome": "written",
     });
     assert_eq!(host.hear_kind("written").await, written);
     assert_eq!(host.output(10).await, b"got hello\n");
@@ -38,9 +38,9 @@ async fn a_name_is_written_once_whoever_repeats_it() {
     assert_eq!(greeted, hello);
     next.write(json!({"line": 7}), "deny", "two\n").await;
     next.write(json!({"line": 8}), "deny", "three\n").await;
-    let written = |line: u64, meaning: &str| {
+    let written = |line: u64, kind: &str| {
         json!({
-            "type": "written", "name": {"line": line}, "meaning": meaning, "outcome": "written",
+            "type": "written", "id": {"line": line}, "kind": kind, "outcome": "written",
         })
     };
     assert_eq!(next.hear_kind("written").await, written(7, "allow"));

@@ -124,8 +124,12 @@ async fn a_line_too_long_does_not_stop_the_agent() {
 async fn an_agent_that_does_not_read_is_heard_and_can_be_stopped() {
     let running = Running::start();
     let (mut host, _) = running.shell("while :; do echo tick; done").await;
-    host.write(json!({"own": ["prompt", 1]}), "", &"x".repeat(1_000_000))
-        .await;
+    host.write(
+        json!({"own": ["prompt", 1]}),
+        "unspecified",
+        &"x".repeat(1_000_000),
+    )
+    .await;
     assert!(host.output(100_000).await.starts_with(b"tick\ntick\n"));
     host.say(json!({"type": "stop", "grace_ms": 0})).await;
     let gone = loop {

@@ -62,7 +62,7 @@ async fn a_process_of_an_agent_is_refused_whatever_it_does() {
             };
             let agents = if from_other { &mut stranger } else { &mut host };
             agents
-                .write(json!({"own": ["prompt", turn]}), "", &line)
+                .write(json!({"own": ["prompt", turn]}), "unspecified", &line)
                 .await;
             until(|| answer.exists()).await;
             let told = std::fs::read_to_string(&answer).unwrap();

@@ -31,7 +31,7 @@ fn hello(oldest: u32, newest: u32) -> Value {
 fn allow() -> Vec<u8> {
     let line =
         b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"outcome\":{\"outcome\":\"selected\"}}}\n";
-    let item = json!({ "name": { "line": 1 }, "meaning": "allow", "bytes": line.len() });
+    let item = json!({ "id": { "line": 1 }, "kind": "allow", "bytes": line.len() });
     frame(&json!({ "type": "write", "items": [item] }), line)
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use countersign_agents::adapter::AgentWrite;
+use countersign_agents::adapter::{AgentWrite, WriteKind};
 use countersign_agents::runner::{Link, LinkEvent, RunnerRecord, RunnerStartSpec, connect, start};
 use countersign_agents::{LaunchSpec, PipeEvent, ProcessTree, launch};
 
@@ -113,10 +113,11 @@ async fn answer_all(link: &mut Link) -> Result<()> {
     loop {
         match link.events.recv().await {
             Some(LinkEvent::Line { number, .. }) => {
-                drop(
-                    link.sender
-                        .write(vec![AgentWrite::reply_to(number, "allow", answer())]),
-                );
+                drop(link.sender.write(vec![AgentWrite::reply_to(
+                    number,
+                    WriteKind::Allow,
+                    answer(),
+                )]));
                 // The line stays open until its answer is written.
                 link.sender.committed(number, vec![number]);
             }

@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::adapter::ProcessExit;
-use crate::tree::read_stat;
+use crate::procfs;
 
 #[derive(Debug)]
 pub(crate) struct ChildHandle {
@@ -26,16 +26,12 @@ impl ChildHandle {
     /// Takes over a child that leads its own session.
     pub(crate) fn watch(child: &std::process::Child, tasks: &TaskTracker) -> Self {
         let pid = Pid::from_child(child);
-        // Where there is no `/proc` the number alone has to do; it is not reaped meanwhile.
-        let start_time = read_stat(child.id()).map_or(0, |stat| stat.start_time);
         let released = CancellationToken::new();
         let (tell, exit) = watch::channel(None);
         tasks.spawn(watch_until_reaped(pid, tell, released.clone()));
         Self {
-            key: ProcessKey {
-                pid: child.id(),
-                start_time,
-            },
+            // Nobody reaps the child meanwhile, so its number is still its own.
+            key: procfs::key_of(child.id()),
             pid,
             exit,
             _unreaped: released.drop_guard(),

@@ -13,6 +13,7 @@ mod files;
 mod lines;
 mod pipe;
 mod process;
+pub mod procfs;
 pub mod protocols;
 pub mod runner;
 pub mod scripted;

@@ -8,7 +8,6 @@
 //! to the agent the runner knows whether it was written.
 
 mod agent;
-mod alive;
 mod backlog;
 mod exit_report;
 mod folder;
@@ -19,6 +18,7 @@ mod link;
 mod peers;
 mod record;
 mod run;
+mod runner_processes;
 mod shell_calls;
 mod shells;
 mod socket;

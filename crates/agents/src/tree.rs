@@ -10,7 +10,6 @@
 mod cgroup;
 mod containment;
 mod marked_processes;
-mod procfs;
 mod record;
 
 use std::io;
@@ -24,11 +23,11 @@ use countersign_core::event::ProcessKey;
 use countersign_core::limits;
 use tokio_util::task::TaskTracker;
 
+use crate::procfs;
 use crate::spawn_hooks::{self, ChildSetup, RunnerParent};
 use cgroup::AgentCgroup;
 pub use containment::{ContainmentMethod, probe_containment};
 use marked_processes::MarkedProcesses;
-pub(crate) use procfs::{children, list, read_stat};
 pub use record::TreeRecord;
 
 const TREE_VARIABLE: &str = "COUNTERSIGN_TREE";
@@ -242,10 +241,7 @@ impl ProcessTree {
             return Err(io::Error::other("the agent is being ended"));
         }
         let child = self.spawn_inside(build)?;
-        let key = ProcessKey {
-            pid: child.id(),
-            start_time: read_stat(child.id()).map_or(0, |stat| stat.start_time),
-        };
+        let key = procfs::key_of(child.id());
         gate.add(key);
         if let Some(above) = &mut above {
             above.add(key);
@@ -302,7 +298,7 @@ impl ProcessTree {
 /// The marks of trees that a process is in, by what it was started with and by where it is held. They
 /// may be of any host, and of runs that are over.
 pub fn marks_of(pid: u32) -> Vec<String> {
-    let own = procfs::find_value(pid, TREE_VARIABLE);
+    let own = procfs::find_variable(pid, TREE_VARIABLE);
     let held = cgroup::find_position(pid).unwrap_or_default();
     marks_in_path(&held).chain(own).collect()
 }

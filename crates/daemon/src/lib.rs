@@ -23,10 +23,10 @@ mod timekeeper;
 pub use clock::HostClock;
 pub use countersign_agents::ContainmentMethod;
 pub use countersign_agents::adapter::McpServer;
-pub use countersign_agents::catalog;
 pub use countersign_agents::worktree::{
     DiffFile, DiscardWork, FileStatus, RemovalOutcome as WorktreeOutcome, WorktreeDiff,
 };
+pub use countersign_agents::{catalog, procfs};
 pub use countersign_core::{GrantDraft, GrantState};
 pub use countersign_rules::{SuggestedRule, explain};
 pub use countersign_store::{

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use countersign_core::event::ProcessKey;
 use countersign_core::{AgentId, Principal, PrincipalKey, Role, Timestamp};
-use countersign_daemon::{Service, TokenIdentity};
+use countersign_daemon::{Service, TokenIdentity, procfs};
 use countersign_protocol::{ErrorCode, Reason};
 
 use crate::api_error::ApiError;
-use crate::peer::{TcpPeers, find_root, identify};
+use crate::peer::{TcpPeers, find_root};
 use crate::request_log;
 
 pub(crate) use connection::{CallerConnection, ConnectionPeer};
@@ -145,9 +145,7 @@ impl Authenticator {
     /// Drops marks of processes that have ended.
     pub(crate) async fn forget_ended_processes(&self) -> Result<(), ApiError> {
         let mut marked = self.service.marked_processes().await?;
-        marked.retain(|process| {
-            identify(process.pid).is_none_or(|id| id.start_time != process.start_time)
-        });
+        marked.retain(|process| !procfs::exists(*process));
         Ok(self.service.forget_processes(marked).await?)
     }
 

@@ -16,7 +16,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use countersign_core::limits::{AUTH_MS, FRAME_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
-use countersign_daemon::Service;
+use countersign_daemon::{Service, procfs};
 use countersign_protocol::Reason;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -33,7 +33,7 @@ use crate::capacity::{ConnectionLimits, ProcessShare, ProcessShares};
 use crate::login_tickets::LoginTickets;
 use crate::ops::hook::{self, HookWaiters};
 use crate::origin_guard::OriginGuard;
-use crate::peer::{TcpEnds, TcpPeers, identify};
+use crate::peer::{TcpEnds, TcpPeers};
 use crate::recheck_caller::recheck_caller;
 use crate::request_length::{LengthLines, WatchedStream};
 use crate::request_log::log_request;
@@ -326,7 +326,7 @@ async fn accept_unix(listener: UnixListener, door: ConnectionServer) {
             drop(stream.try_write(TOO_MANY));
             continue;
         };
-        let process = pid.and_then(identify);
+        let process = pid.and_then(procfs::find_key);
         let accepted = door.look_up(ConnectionPeer::Unix {
             uid: peer.uid(),
             process,

@@ -11,7 +11,8 @@ mod socket;
 mod socket_holders;
 mod tcp;
 
-use std::fs;
+use countersign_core::event::ProcessKey;
+use countersign_daemon::procfs;
 
 pub(crate) use orphan::{OrphanOrigin, find_origin};
 pub(crate) use root::find_root;
@@ -22,18 +23,10 @@ pub(crate) use tcp::{TcpEnds, TcpPeers};
 const LINEAGE_MAX: usize = 64;
 const WALKS_MAX: usize = 4;
 
-/// A process that a later one with the same number is not mistaken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ProcessId {
-    pub pid: u32,
-    /// In clock ticks since boot.
-    pub start_time: u64,
-}
-
 /// A process and its parents, itself first.
 #[derive(Debug)]
 pub(crate) struct ProcessAncestry {
-    pub processes: Vec<ProcessId>,
+    pub processes: Vec<ProcessKey>,
     pub reach: AncestryReach,
 }
 
@@ -50,23 +43,17 @@ pub(crate) enum AncestryReach {
     TooDeep,
 }
 
-/// Nothing if there is no such process.
-pub(crate) fn identify(pid: u32) -> Option<ProcessId> {
-    let stat = read_stat(pid)?;
-    Some(stat.id(pid))
-}
-
 /// Whether the process was started with `secret` in its environment.
 pub(crate) fn was_started_with(pid: u32, secret: &str) -> bool {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment
+    procfs::read_environ(pid)
+        .unwrap_or_default()
         .windows(secret.len().max(1))
         .any(|part| part == secret.as_bytes())
 }
 
 /// The processes of [`ancestry`], for callers who do not ask whether they are all.
 #[cfg(test)]
-pub(crate) fn lineage(pid: u32) -> Vec<ProcessId> {
+pub(crate) fn lineage(pid: u32) -> Vec<ProcessKey> {
     ancestry(pid).processes
 }
 
@@ -84,82 +71,34 @@ pub(crate) fn ancestry(pid: u32) -> ProcessAncestry {
 }
 
 fn walk(pid: u32) -> ProcessAncestry {
-    let mut processes: Vec<ProcessId> = Vec::new();
+    let mut processes: Vec<ProcessKey> = Vec::new();
     let mut next = pid;
     let reach = loop {
         if processes.len() == LINEAGE_MAX {
             break AncestryReach::TooDeep;
         }
-        let Some(stat) = read_stat(next) else {
-            break if exists(next) {
+        let Some(stat) = procfs::read_stat(next) else {
+            break if procfs::has_process(next) {
                 AncestryReach::Unseen
             } else {
                 AncestryReach::Lost
             };
         };
-        let id = stat.id(next);
+        let key = stat.key(next);
         // A parent is never younger than its child: this one got the number of a parent that ended.
         if processes
             .last()
-            .is_some_and(|child| id.start_time > child.start_time)
+            .is_some_and(|child| key.start_time > child.start_time)
         {
             break AncestryReach::Lost;
         }
-        processes.push(id);
+        processes.push(key);
         if next == 1 || stat.parent == 0 {
             break AncestryReach::Root;
         }
         next = stat.parent;
     };
     ProcessAncestry { processes, reach }
-}
-
-/// Whether there is such a process, be it one that we may not read.
-fn exists(pid: u32) -> bool {
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    let tested = pid.map(rustix::process::test_kill_process);
-    matches!(tested, Some(Ok(()) | Err(rustix::io::Errno::PERM)))
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    parent: u32,
-    group: u32,
-    session: u32,
-    start_time: u64,
-}
-
-impl Stat {
-    fn id(&self, pid: u32) -> ProcessId {
-        ProcessId {
-            pid,
-            start_time: self.start_time,
-        }
-    }
-}
-
-fn read_stat(pid: u32) -> Option<Stat> {
-    if cfg!(not(target_os = "linux")) {
-        return None;
-    }
-    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// The second field is a name that the process chose, and may hold anything but a zero byte, so fields are counted from
-/// its last `)`: see `proc_pid_stat(5)`.
-fn parse_stat(line: &[u8]) -> Option<Stat> {
-    let name_end = line.iter().rposition(|&byte| byte == b')')?;
-    let mut fields = str::from_utf8(&line[name_end + 1..])
-        .ok()?
-        .split_ascii_whitespace();
-    Some(Stat {
-        parent: fields.nth(1)?.parse().ok()?,
-        group: fields.next()?.parse().ok()?,
-        session: fields.next()?.parse().ok()?,
-        start_time: fields.nth(15)?.parse().ok()?,
-    })
 }
 
 #[cfg(test)]

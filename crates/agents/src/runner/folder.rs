@@ -15,8 +15,9 @@ use rustix::fs::OFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::alive::{is_alive, list_runners};
+use super::runner_processes::list_runners;
 use super::{FILES, LOG_FILE, RECORD_FILE, RUNNER_FILE, RunnerRecord};
+use crate::procfs::is_alive;
 use crate::tree::{ContainmentMethod, TreeRecord};
 
 /// Makes the folder with the record in it.

@@ -4,8 +4,9 @@
 
 use tokio::net::UnixStream;
 
-use super::alive::find_folder;
-use crate::tree::{marks_of, read_stat};
+use super::runner_processes::find_folder;
+use crate::procfs::read_stat;
+use crate::tree::marks_of;
 
 /// Ancestors that are looked at; nobody has as many.
 const ANCESTORS_MAX: usize = 4_096;

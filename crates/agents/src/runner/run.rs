@@ -19,8 +19,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::hub::Runner;
 use super::socket::{self, RunnerSocket};
 use super::{FILES, RECORD_FILE, RunnerRecord, host_connection, peers};
+use crate::procfs;
 use crate::spawn_hooks::RunnerParent;
-use crate::tree::{ProcessTree, children};
+use crate::tree::ProcessTree;
 
 /// Why a runner could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -309,11 +310,8 @@ fn serve_caller(runner: &Arc<Runner>, stream: UnixStream) {
 ///
 /// [`ChildHandle`]: crate::child::ChildHandle
 fn reap(tree: &ProcessTree) {
-    for (pid, stat) in children() {
-        let key = countersign_core::event::ProcessKey {
-            pid,
-            start_time: stat.start_time,
-        };
+    for (pid, stat) in procfs::children() {
+        let key = stat.key(pid);
         let raw = i32::try_from(pid).ok();
         if let Some(pid) = raw.and_then(rustix::process::Pid::from_raw)
             && stat.zombie

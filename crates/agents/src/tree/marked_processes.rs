@@ -14,7 +14,7 @@ use countersign_core::event::ProcessKey;
 use rustix::process::Signal;
 
 use super::TreeError;
-use super::procfs::{self, ProcessStat};
+use crate::procfs::{self, ProcessStat};
 
 /// Rounds of stopping before killing begins: each catches what the last one's members forked.
 const STOP_ROUNDS: usize = 16;
@@ -135,7 +135,7 @@ impl MarkedProcesses {
         let found: Vec<_> = all
             .iter()
             .filter(|(pid, stat)| ours.contains(pid) && !stat.zombie)
-            .map(|(&pid, stat)| to_key(pid, stat))
+            .map(|(&pid, stat)| stat.key(pid))
             .collect();
         self.known.extend(&found);
         Ok((found, whole))
@@ -149,7 +149,7 @@ impl MarkedProcesses {
             let Some(stat) = procfs::read_stat(pid) else {
                 continue;
             };
-            if self.stop_if_marked(to_key(pid, &stat)) {
+            if self.stop_if_marked(stat.key(pid)) {
                 look.ours.insert(pid);
             }
             look.all.insert(pid, stat);
@@ -174,13 +174,6 @@ impl MarkedProcesses {
                 .is_some_and(|found| found.start_time == root.start_time);
             there && [pid, stat.session, stat.group].contains(&root.pid)
         })
-    }
-}
-
-fn to_key(pid: u32, stat: &ProcessStat) -> ProcessKey {
-    ProcessKey {
-        pid,
-        start_time: stat.start_time,
     }
 }
 

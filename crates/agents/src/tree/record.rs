@@ -6,7 +6,8 @@ use tokio_util::task::TaskTracker;
 
 use super::cgroup::AgentCgroup;
 use super::marked_processes::MarkedProcesses;
-use super::{ContainmentMethod, TREE_VARIABLE, TreeError, TreeSweep, procfs};
+use super::{ContainmentMethod, TREE_VARIABLE, TreeError, TreeSweep};
+use crate::procfs;
 
 /// A tree as it is kept on the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,12 @@
 //! What the tests share.
 
 use std::ffi::OsString;
-use std::fs;
 use std::future::Future;
 use std::time::Duration;
 
 use countersign_agents::adapter::ProcessExit;
+use countersign_agents::procfs::find_key;
+pub(crate) use countersign_agents::procfs::is_alive;
 use countersign_agents::{ContainmentMethod, ProcessTree};
 use countersign_core::event::ProcessKey;
 
@@ -36,21 +37,8 @@ pub(crate) fn signal(name: &str) -> ProcessExit {
     }
 }
 
-/// The state, and what names it.
-fn read_stat(pid: u32) -> Option<(String, ProcessKey)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let start_time = fields.get(19)?.parse().ok()?;
-    let key = ProcessKey { pid, start_time };
-    Some((fields.first()?.to_string(), key))
-}
-
 pub(crate) fn key_of(pid: u32) -> ProcessKey {
-    read_stat(pid).expect("it should run").1
-}
-
-pub(crate) fn is_alive(key: ProcessKey) -> bool {
-    read_stat(key.pid).is_some_and(|(state, found)| found == key && state != "Z" && state != "X")
+    find_key(pid).expect("it should run")
 }
 
 /// A tree of each kind that can be had here.

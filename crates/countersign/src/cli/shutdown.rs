@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use countersign_agents::procfs;
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_protocol::{
     AgentsAtShutdown, HostAgent, NoParams, OkResult, ShutdownParams, method,
@@ -108,17 +109,10 @@ async fn has_ended(endpoint: &HostEndpoint, pid: u32) -> bool {
 
 /// Whether a process still does anything: one that only waits to be collected does not.
 pub(super) fn is_running(pid: u32) -> bool {
-    if let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        let state = stat
-            .rsplit(')')
-            .next()
-            .and_then(|rest| rest.trim_start().chars().next());
-        return !matches!(state, Some('Z' | 'X'));
+    match procfs::read_stat(pid) {
+        Some(stat) => !stat.zombie,
+        None => procfs::has_process(pid),
     }
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use countersign_core::AgentId;
 use countersign_core::event::ProcessKey;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::peer::{ProcessId, SocketDescriptor, SocketFacts, TcpEnds};
+use crate::peer::{SocketDescriptor, SocketFacts, TcpEnds};
 
 /// Processes that one connection's other end may have gone through, with all above them. A connection that is
 /// passed around more than that has something to hide.
@@ -22,7 +22,7 @@ pub(crate) enum ConnectionPeer {
     /// A process on the Unix socket, as it was when it connected: its number may be another's later.
     Unix {
         uid: u32,
-        process: Option<ProcessId>,
+        process: Option<ProcessKey>,
     },
     /// A TCP connection.
     Tcp(TcpEnds),

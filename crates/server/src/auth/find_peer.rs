@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 use countersign_core::AgentId;
 use countersign_core::event::ProcessKey;
-use countersign_daemon::CgroupAgent;
+use countersign_daemon::{CgroupAgent, procfs};
 use countersign_protocol::Reason;
 
 use super::Authenticator;
 use super::connection::{CallerConnection, ConnectionPeer, PeerHolder, UnnamedReason};
 use crate::api_error::ApiError;
 use crate::peer::{
-    AncestryReach, OrphanOrigin, ProcessId, SocketDescriptor, SocketFacts, TcpEnds, ancestry,
-    find_origin, identify, was_started_with,
+    AncestryReach, OrphanOrigin, SocketDescriptor, SocketFacts, TcpEnds, ancestry, find_origin,
+    was_started_with,
 };
 
 /// Who is at the other end.
@@ -91,14 +91,13 @@ impl Authenticator {
     async fn inspect_process(
         &self,
         connection: &Arc<CallerConnection>,
-        process: Option<ProcessId>,
+        process: Option<ProcessKey>,
     ) {
         // Without /proc nobody's descent is known; SECURITY.md says so.
         if cfg!(not(target_os = "linux")) {
             return;
         }
-        let Some(process) = process.filter(|process| identify(process.pid) == Some(*process))
-        else {
+        let Some(process) = process.filter(|process| procfs::exists(*process)) else {
             return connection.record().note_unnamed(UnnamedReason::Ended);
         };
         if self.is_judged(connection) {
@@ -298,7 +297,7 @@ fn find_holder(
     uid: u32,
     known: &[PeerHolder],
 ) -> Result<Option<PeerHolder>, UnnamedReason> {
-    let process = identify(descriptor.pid).map(to_key);
+    let process = procfs::find_key(descriptor.pid);
     let same = known.iter().find(|holder| {
         holder.descriptor == Some(descriptor) && holder.chain.first().copied() == process
     });
@@ -324,14 +323,7 @@ fn find_chain(pid: u32) -> Result<Vec<ProcessKey>, UnnamedReason> {
         AncestryReach::TooDeep => Err(UnnamedReason::TooDeep),
         AncestryReach::Lost if !found.processes.is_empty() => Err(UnnamedReason::Changing),
         _ if found.processes.is_empty() => Err(UnnamedReason::Ended),
-        _ => Ok(found.processes.into_iter().map(to_key).collect()),
-    }
-}
-
-fn to_key(process: ProcessId) -> ProcessKey {
-    ProcessKey {
-        pid: process.pid,
-        start_time: process.start_time,
+        _ => Ok(found.processes),
     }
 }
 

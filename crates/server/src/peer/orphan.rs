@@ -5,11 +5,8 @@
 //! what it was given at its start, and that it is in the session of a parent that it no longer has.
 //! SECURITY.md says what this misses.
 
-use std::fs;
-
 use countersign_core::event::ProcessKey;
-
-use super::{Stat, identify, read_stat};
+use countersign_daemon::procfs::{self, ProcessStat, read_stat};
 
 /// In what Claude Code starts: the process that started it.
 const PARENT_VARIABLE: &str = "CLAUDE_PID";
@@ -36,7 +33,7 @@ pub(crate) fn find_origin(chain: &[ProcessKey], roots: &[ProcessKey]) -> OrphanO
     if let Some(root) = given {
         return OrphanOrigin::Root(root);
     }
-    let mut living = roots.iter().filter(|root| is_alive(root));
+    let mut living = roots.iter().filter(|root| procfs::exists(**root));
     let doubtful = living.any(|root| {
         // Whatever is above this one is older than the agent and was not started by it.
         let head = chain
@@ -51,18 +48,8 @@ pub(crate) fn find_origin(chain: &[ProcessKey], roots: &[ProcessKey]) -> OrphanO
     }
 }
 
-fn is_alive(process: &ProcessKey) -> bool {
-    identify(process.pid).is_some_and(|id| id.start_time == process.start_time)
-}
-
 fn read_claude_parent(pid: u32) -> Option<u32> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mut pairs = environment.split(|byte| *byte == 0);
-    let value = pairs.find_map(|pair| {
-        let rest = pair.strip_prefix(PARENT_VARIABLE.as_bytes())?;
-        rest.strip_prefix(b"=")
-    })?;
-    str::from_utf8(value).ok()?.parse().ok()
+    procfs::find_variable(pid, PARENT_VARIABLE)?.parse().ok()
 }
 
 /// The process that takes in those of a container or a machine whose parents ended.
@@ -79,7 +66,11 @@ fn is_orphan(process: ProcessKey) -> bool {
 /// leader lives elsewhere, since what a shell starts together stands below that shell.
 ///
 /// A process that leads a session is believed, and so is one whose parent is outside our view of processes (number 0).
-fn has_lost_parent(pid: u32, stat: &Stat, read: impl Fn(u32) -> Option<Stat>) -> bool {
+fn has_lost_parent(
+    pid: u32,
+    stat: &ProcessStat,
+    read: impl Fn(u32) -> Option<ProcessStat>,
+) -> bool {
     if stat.session == pid || stat.parent == 0 {
         return false;
     }
@@ -102,7 +93,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::peer::{ProcessId, ancestry};
+    use crate::peer::ancestry;
 
     struct Waiting(Child);
 
@@ -118,11 +109,7 @@ mod tests {
     }
 
     fn chain(pid: u32) -> Vec<ProcessKey> {
-        let key = |id: &ProcessId| ProcessKey {
-            pid: id.pid,
-            start_time: id.start_time,
-        };
-        ancestry(pid).processes.iter().map(key).collect()
+        ancestry(pid).processes
     }
 
     fn until(is_so: impl Fn() -> bool) {
@@ -193,7 +180,8 @@ mod tests {
 
     #[test]
     fn a_lost_parent_shows_in_session_group_and_init() {
-        let stat = |parent, group, session| Stat {
+        let stat = |parent, group, session| ProcessStat {
+            zombie: false,
             parent,
             group,
             session,

@@ -7,8 +7,7 @@
 use std::fs;
 
 use countersign_core::event::ProcessKey;
-
-use super::identify;
+use countersign_daemon::procfs;
 
 /// Shells, by the names of their programs.
 const SHELLS: [&str; 16] = [
@@ -94,7 +93,7 @@ pub(crate) fn find_root(lineage: &[ProcessKey]) -> Result<ProcessKey, String> {
         } else {
             classify_process(process.pid)
         };
-        if identify(process.pid).is_none_or(|id| id.start_time != process.start_time) {
+        if !procfs::exists(process) {
             return Err("a process above it has ended".to_owned());
         }
         match step {

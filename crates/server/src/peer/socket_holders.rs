@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat_raw};
 
-use super::read_stat;
+use countersign_daemon::procfs::read_stat;
 
 const DESCRIPTORS_MAX: usize = 16_384;
 const RECENT_MAX: usize = 16;

@@ -8,12 +8,11 @@ use std::process::{self, Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use countersign_daemon::procfs::find_key;
 use futures_util::FutureExt as _;
 
 use super::socket_holders::SocketHolders;
-use super::{
-    AncestryReach, ProcessId, Stat, TcpEnds, TcpPeers, ancestry, identify, lineage, parse_stat,
-};
+use super::{AncestryReach, TcpEnds, TcpPeers, ancestry, lineage};
 
 /// A child that another test starts holds our sockets until it runs its program, so one test runs at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -93,41 +92,10 @@ fn listen() -> TcpListener {
 }
 
 #[test]
-fn name_with_parentheses_is_not_mistaken_for_fields() {
-    let tail =
-        b" S 41 6 7 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 1 0 987654 9000000 80 18446744073709551615";
-    for name in ["cat", "a) (b", ") S 1 (", "tmux: server", "((", "))"] {
-        let line = [format!("42 ({name})").as_bytes(), tail].concat();
-        let expected = Stat {
-            parent: 41,
-            group: 6,
-            session: 7,
-            start_time: 987_654,
-        };
-        assert_eq!(parse_stat(&line), Some(expected), "{name}");
-    }
-    let line = [b"42 (\xff\xfe)".as_slice(), tail].concat();
-    assert!(parse_stat(&line).is_some());
-}
-
-#[test]
-fn short_or_strange_line_is_refused() {
-    for line in [
-        "",
-        "42 (cat",
-        "42 (cat)",
-        "42 (cat) S 41 7 7",
-        "42 (cat) S x",
-    ] {
-        assert_eq!(parse_stat(line.as_bytes()), None, "{line}");
-    }
-}
-
-#[test]
 fn own_lineage_starts_here_and_reaches_the_root() {
     let found = ancestry(process::id());
     assert_eq!(found.reach, AncestryReach::Root);
-    assert_eq!(found.processes.first().copied(), identify(process::id()));
+    assert_eq!(found.processes.first().copied(), find_key(process::id()));
     let parent = std::os::unix::process::parent_id();
     assert_eq!(found.processes.get(1).map(|one| one.pid), Some(parent));
     assert!(
@@ -152,11 +120,11 @@ fn process_that_ended_is_not_identified() {
     let _alone = alone();
     let mut child = Waiting::nested();
     let pid = child.0.id();
-    let before: Option<ProcessId> = identify(pid);
+    let before = find_key(pid);
     assert!(before.is_some());
     child.0.kill().unwrap();
     child.0.wait().unwrap();
-    assert_ne!(identify(pid), before);
+    assert_ne!(find_key(pid), before);
     assert!(!lineage(pid).contains(&before.unwrap()));
 }
 

@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Link;
 use super::link_reader::{self, SocketReader};
+use crate::procfs;
 use crate::runner::RunnerRecord;
-use crate::runner::alive::{is_alive, is_process};
 use crate::runner::frame::{read_frame, write_frame};
 use crate::runner::wire::{ToHost, ToRunner, VERSION, VERSION_OLDEST};
 
@@ -107,7 +107,7 @@ async fn try_sockets(
             Err(_) => last = io::Error::new(io::ErrorKind::TimedOut, "it does not answer"),
         }
     }
-    if is_alive(runner) {
+    if procfs::is_alive(runner) {
         Ok(Err(last))
     } else {
         Err(LinkError::Gone)
@@ -160,7 +160,7 @@ pub(super) async fn greet_runner(
 fn check_peer(stream: &UnixStream, runner: ProcessKey) -> io::Result<()> {
     let pid = stream.peer_cred()?.pid();
     let listens = pid.and_then(|pid| u32::try_from(pid).ok());
-    if listens == Some(runner.pid) && is_process(runner) {
+    if listens == Some(runner.pid) && procfs::key_of(runner.pid) == runner {
         Ok(())
     } else {
         Err(invalid("another process listens in its place"))

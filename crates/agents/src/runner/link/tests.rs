@@ -12,10 +12,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use super::*;
+use crate::procfs;
 use crate::runner::frame::{read_frame, write_frame};
 use crate::runner::wire::{ShellReply, VERSION, VERSION_OLDEST, WriteHeader, WriteStatus};
 use crate::runner::{ExitReport, RunnerRecord};
-use crate::tree::{ContainmentMethod, TreeRecord, read_stat};
+use crate::tree::{ContainmentMethod, TreeRecord};
 
 /// Far more than anything here takes, so that a test that waits in vain ends.
 const GUARD: Duration = Duration::from_mins(2);
@@ -129,7 +130,7 @@ fn receipt(number: u64, kind: WriteKind) -> WriteReceipt {
 
 fn own_key() -> ProcessKey {
     let pid = std::process::id();
-    let start_time = read_stat(pid).map_or(0, |stat| stat.start_time);
+    let start_time = procfs::read_stat(pid).map_or(0, |stat| stat.start_time);
     ProcessKey { pid, start_time }
 }
 
@@ -625,10 +626,12 @@ async fn another_process_in_the_runners_place_is_told_nothing() {
     let dir = TempDir::new().expect("a folder");
     let record = record(&dir);
     let listener = UnixListener::bind(&record.sockets[0]).expect("a socket");
-    let parent = read_stat(std::process::id()).expect("our stat").parent;
+    let parent = procfs::read_stat(std::process::id())
+        .expect("our stat")
+        .parent;
     let runner = ProcessKey {
         pid: parent,
-        start_time: read_stat(parent).expect("its stat").start_time,
+        start_time: procfs::read_stat(parent).expect("its stat").start_time,
     };
     let tried = guarded(connect::greet_runner(
         &record.sockets[0],

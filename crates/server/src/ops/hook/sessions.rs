@@ -9,7 +9,7 @@ use std::sync::Arc;
 use countersign_core::event::{AgentDisplay, AgentProfile, ProcessKey};
 use countersign_core::limits::{HOOK_TWINS_MAX, PATH_BYTES_MAX};
 use countersign_core::{Agent, AgentId, Caller, Json, RegisterAgent, Rejection};
-use countersign_daemon::ServiceError;
+use countersign_daemon::{ServiceError, procfs};
 use countersign_protocol::{HookParams, Reason};
 use serde_json::{Value, json};
 
@@ -18,7 +18,6 @@ use super::{Tool, by_the_socket_alone, watch};
 use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::auth::{CallerConnection, agent_principal};
-use crate::peer::identify;
 
 /// Characters of a session's id that its agent's id carries.
 const ID_CHARS: usize = 8;
@@ -235,5 +234,5 @@ async fn is_free(
 }
 
 pub(super) fn lives(process: ProcessKey) -> bool {
-    identify(process.pid).is_some_and(|id| id.start_time == process.start_time)
+    procfs::exists(process)
 }

@@ -7,6 +7,7 @@
 pub mod audit;
 mod clock;
 mod crash;
+mod directory;
 mod driver;
 mod duty_board;
 mod feed;
@@ -36,7 +37,7 @@ pub use countersign_store::{
 pub use crash::{AGENT_CRASH_POINTS, CRASH_POINTS, PARENT_MESSAGE_CRASH_POINTS};
 pub use feed::{Feed, FeedEntry};
 pub use ids::{new_secret, random_hex};
-pub use reply::{CommandReply, ServiceError};
+pub use reply::{CommandReply, ServiceError, StopCounts};
 pub use rulebook::{
     DirRules, ListedRule, RuleFileProblem, RuleLayer, Rulebook, RulebookConfig, RulebookError,
     foreign_policy,

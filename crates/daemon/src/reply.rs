@@ -30,8 +30,19 @@ pub enum CommandReply {
     Grant(Box<GrantState>),
     /// The earlier ask that allowed exactly what was asked now.
     Covered(ApprovalId),
+    /// What ended when everything was stopped.
+    StoppedAll(StopCounts),
     /// The last event of the decision.
     Event(Arc<FeedEntry>),
+}
+
+/// How much was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StopCounts {
+    /// Asks that were open.
+    pub denied: usize,
+    /// Agents that had not ended.
+    pub interrupted: usize,
 }
 
 /// Why a caller got nothing.

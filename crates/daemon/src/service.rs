@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::HostClock;
 use crate::crash;
+use crate::directory::AgentDirectory;
 use crate::driver::{self, AdoptedAgent, AdoptedAgents, AgentDrivers};
 use crate::duty_board::DutyBoard;
 use crate::feed::{Feed, FeedEntry};
@@ -29,7 +29,7 @@ use crate::reply::{CommandReply, ServiceError};
 use crate::rulebook::Rulebook;
 use crate::secrets::AgentSecrets;
 use crate::supervisor::{
-    AnswerWaiters, HostCounters, ReadScope, RecordHealth, StateView, StoreOutage, Supervisor,
+    AnswerWaiters, HostCounters, RecordHealth, StateView, StoreOutage, Supervisor,
     SupervisorCommand,
 };
 use crate::timekeeper;
@@ -58,6 +58,9 @@ pub use worktrees::CatalogEntry;
 
 type ServiceResult<T> = Result<T, ServiceError>;
 
+/// How long the end of the host waits for tasks that were begun.
+const TASKS_END: Duration = Duration::from_secs(2);
+
 /// The only way in. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
@@ -71,7 +74,9 @@ struct ServiceInner {
     clock: HostClock,
     counters: Arc<HostCounters>,
     outage: watch::Receiver<Option<StoreOutage>>,
-    trust: AtomicU64,
+    directory: Arc<AgentDirectory>,
+    /// Whatever runs beside its caller. All of it ends soon after the loop does.
+    tasks: TaskTracker,
     rulebook: Arc<Rulebook>,
     secrets: AgentSecrets,
     runners: RunnerSettings,
@@ -128,8 +133,8 @@ pub async fn start(
     let (service, board, stopped) = assemble((log, history), snapshot, settings, clock)?;
     service.record_start(version, adopted.agents()).await?;
     service.start_drivers(board, adopted).await?;
-    // Ends with the supervisor too.
-    TaskTracker::new().spawn(service.clone().rejudge_when_rules_change());
+    let rejudging = service.clone().rejudge_when_rules_change();
+    service.shared.tasks.spawn(rejudging);
     Ok((service, stopped))
 }
 
@@ -147,6 +152,7 @@ fn assemble(
     let feed = Arc::new(Feed::new(snapshot.head));
     let counters = Arc::new(HostCounters::default());
     let state = State::restore(snapshot);
+    let directory = Arc::new(AgentDirectory::new(&state));
     counters.note_agent_processes(&state);
     let rulebook = settings.rulebook;
     load_trusted_files(&rulebook, &state);
@@ -156,6 +162,7 @@ fn assemble(
         state,
         presence: ConnectionPresence::default(),
         feed: feed.clone(),
+        directory: directory.clone(),
         clock,
         counters: counters.clone(),
         expiry_held_until: clock.started_at().plus_ms(settings.expiry_hold_ms),
@@ -168,8 +175,8 @@ fn assemble(
         board: board.clone(),
     };
     let stopped = spawn_supervisor(supervisor, inputs)?;
-    // The timekeeper ends with the supervisor, so nobody needs to wait for it.
-    TaskTracker::new().spawn(timekeeper::run_timekeeper(
+    let tasks = TaskTracker::new();
+    tasks.spawn(timekeeper::run_timekeeper(
         clock,
         deadline_seen,
         commands.clone(),
@@ -181,7 +188,8 @@ fn assemble(
         clock,
         counters,
         outage: outage_seen,
-        trust: AtomicU64::new(0),
+        directory,
+        tasks,
         rulebook,
         secrets: AgentSecrets::default(),
         runners: settings.runners,
@@ -312,26 +320,9 @@ impl Service {
         &self,
         look: impl FnOnce(StateView<'_>) -> T + Send + 'static,
     ) -> ServiceResult<T> {
-        self.read_scope(ReadScope::State, look).await
-    }
-
-    /// A read that tells who a caller is, and nothing of what is open.
-    async fn read_identity<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(StateView<'_>) -> T + Send + 'static,
-    ) -> ServiceResult<T> {
-        self.read_scope(ReadScope::Identity, look).await
-    }
-
-    async fn read_scope<T: Send + 'static>(
-        &self,
-        scope: ReadScope,
-        look: impl FnOnce(StateView<'_>) -> T + Send + 'static,
-    ) -> ServiceResult<T> {
         let (answer, wait) = oneshot::channel();
         let read = move |view: StateView<'_>| drop(answer.send(look(view)));
-        self.send(SupervisorCommand::Read(scope, Box::new(read)))
-            .await?;
+        self.send(SupervisorCommand::Read(Box::new(read))).await?;
         wait.await.map_err(|_| self.unavailable())
     }
 
@@ -415,6 +406,9 @@ impl Service {
         }
         // A loop that is gone already has nothing left to stop.
         drop(self.send(SupervisorCommand::Stop).await);
+        self.shared.tasks.close();
+        // Something that reads a folder which never answers does not keep the host from ending.
+        with_limit(Some(TASKS_END), self.shared.tasks.wait()).await;
     }
 }
 

@@ -14,22 +14,24 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS};
 use countersign_core::{
-    Agent, AgentId, Approval, ApprovalId, Checkpoint, ClientId, CommitChanges, CommittedEvent,
-    ConnectionPresence, DecisionContext, DecisionSubject, Event, Input, Question, QuestionId,
-    Rejection, ResolveApproval, State, Timestamp, decide,
+    Agent, AgentId, Approval, ApprovalId, Caller, Checkpoint, ClientId, CommitChanges,
+    CommittedEvent, ConnectionPresence, DecisionContext, DecisionSubject, Event, Input, Question,
+    QuestionId, Rejection, ResolveApproval, State, Timestamp, decide,
 };
 use countersign_store::{EventLog, RescuedRecord};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::HostClock;
 use crate::crash;
+use crate::directory::AgentDirectory;
 use crate::duty_board::DutyBoard;
 use crate::feed::{Feed, FeedEntry};
 use crate::gate::{AssessedAsk, Gate};
-use crate::reply::{CommandReply, ServiceError};
+use crate::reply::{CommandReply, ServiceError, StopCounts};
 
 pub(crate) use checkpoints::AskCommand;
 use checkpoints::CheckpointChanges;
@@ -37,19 +39,12 @@ pub(crate) use record_health::{RecordHealth, StoreOutage};
 pub(crate) use waiters::AnswerWaiters;
 use waiters::EndedWaits;
 
+/// A commit that takes longer than this is worth a warning: agents and people wait for each one.
+const SLOW_COMMIT_MS: u64 = 250;
+
 type ReplySender<T> = oneshot::Sender<Result<T, ServiceError>>;
 /// Looks at the state and answers its caller. One that is dropped tells its caller that it could not.
 type StateRead = Box<dyn FnOnce(StateView<'_>) + Send>;
-
-/// What a read is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadScope {
-    /// What is open and what became of it.
-    State,
-    /// Who a caller is. Also found out while the state holds what was not committed, so that the
-    /// record can be rescued then.
-    Identity,
-}
 
 /// What reaches the supervisor.
 pub(crate) enum SupervisorCommand {
@@ -75,8 +70,10 @@ pub(crate) enum SupervisorCommand {
         assessed: Option<Box<AssessedAsk>>,
         answer: ReplySender<CommandReply>,
     },
+    /// Everything open is to be denied and every agent interrupted.
+    StopAll(Caller, ReplySender<CommandReply>),
     /// Something to look at, once everything that it may rest on is durable.
-    Read(ReadScope, StateRead),
+    Read(StateRead),
     /// What can still be read is to be written to another file, after the record was lost.
     Rescue {
         target: PathBuf,
@@ -118,6 +115,8 @@ pub(crate) struct StateView<'a> {
 /// Counters for whoever watches the host.
 #[derive(Debug, Default)]
 pub struct HostCounters {
+    /// Commands that passed the loop.
+    pub commands: AtomicU64,
     /// Commits that reached the disk.
     pub commits: AtomicU64,
     /// Events in them.
@@ -155,6 +154,7 @@ pub(crate) struct Supervisor {
     pub(crate) state: State,
     pub(crate) presence: ConnectionPresence,
     pub(crate) feed: Arc<Feed>,
+    pub(crate) directory: Arc<AgentDirectory>,
     pub(crate) clock: HostClock,
     pub(crate) counters: Arc<HostCounters>,
     pub(crate) expiry_held_until: Timestamp,
@@ -171,6 +171,8 @@ pub(crate) struct Supervisor {
 /// What one batch decided and whom it owes an answer.
 #[derive(Default)]
 struct CommitBatch {
+    /// How many inputs were decided.
+    inputs: usize,
     entries: Vec<CommittedEvent>,
     checkpoints: CheckpointChanges,
     ended_waits: EndedWaits,
@@ -242,6 +244,7 @@ impl Supervisor {
             | SupervisorCommand::RecordOutput { .. }
             | SupervisorCommand::Rejudge { .. }
             | SupervisorCommand::Delegate { .. }
+            | SupervisorCommand::StopAll(..)
             | SupervisorCommand::Read(..)
             | SupervisorCommand::Rescue { .. }
             | SupervisorCommand::WaitApproval { .. }
@@ -253,6 +256,7 @@ impl Supervisor {
     }
 
     fn handle(&mut self, command: SupervisorCommand, batch: &mut CommitBatch) {
+        self.counters.commands.fetch_add(1, Ordering::Relaxed);
         match command {
             SupervisorCommand::Input(input, answer) => self.decide_and_reply(input, answer, batch),
             SupervisorCommand::Ask(raised, answer) => self.decide_ask(raised, answer, batch),
@@ -271,9 +275,10 @@ impl Supervisor {
                 assessed,
                 answer,
             } => self.delegate(*input, assessed.as_deref(), answer, batch),
+            SupervisorCommand::StopAll(caller, answer) => self.stop_all(caller, answer, batch),
             // What it sees is durable, or it waits until that is.
-            SupervisorCommand::Read(_, read) if batch.decided_nothing() => self.run_read(read),
-            SupervisorCommand::Read(_, read) => batch.reads.push(read),
+            SupervisorCommand::Read(read) if batch.decided_nothing() => self.run_read(read),
+            SupervisorCommand::Read(read) => batch.reads.push(read),
             SupervisorCommand::Rescue { target, answer } => self.rescue(&target, answer),
             SupervisorCommand::WaitApproval { id, tell, answer } => {
                 self.add_approval_wait(id, tell, answer, batch);
@@ -322,6 +327,26 @@ impl Supervisor {
         self.decide_and_reply(Input::ResolveApproval(input), Some(answer), batch);
     }
 
+    /// Counts in the loop, against the very state that the input ends: whatever is asked or ends
+    /// meanwhile is not counted.
+    fn stop_all(
+        &mut self,
+        caller: Caller,
+        answer: ReplySender<CommandReply>,
+        batch: &mut CommitBatch,
+    ) {
+        let agents = self.state.agents();
+        let counts = StopCounts {
+            denied: self.state.open_approvals().len(),
+            interrupted: agents.filter(|agent| !agent.base.is_terminal()).count(),
+        };
+        let stopped = self.decide_one(Input::StopAll(caller), batch);
+        let reply = stopped.map(|_| PendingReply::Ready(CommandReply::StoppedAll(counts)));
+        batch
+            .replies
+            .push((answer, reply.map_err(ServiceError::Rejected)));
+    }
+
     fn decide_and_reply(
         &mut self,
         input: Input,
@@ -353,6 +378,7 @@ impl Supervisor {
         input: Input,
         batch: &mut CommitBatch,
     ) -> Result<PendingReply, Rejection> {
+        batch.inputs += 1;
         let now = self.clock.now();
         let context = DecisionContext {
             now,
@@ -437,12 +463,13 @@ impl Supervisor {
             ended_waits,
             reads,
             replies,
+            inputs,
             ..
         } = batch;
         let committed = if entries.is_empty() && checkpoints.is_empty() {
             Ok(Vec::new())
         } else {
-            self.commit(entries, checkpoints)
+            self.commit(entries, checkpoints, inputs)
         };
         crash::point("before_replies");
         match &committed {
@@ -504,11 +531,16 @@ impl Supervisor {
         &mut self,
         entries: Vec<CommittedEvent>,
         checkpoints: CheckpointChanges,
+        inputs: usize,
     ) -> Result<Vec<Arc<FeedEntry>>, ServiceError> {
         let changes = CommitChanges {
             checkpoints: checkpoints.into_changes(),
             ..self.state.take_changes()
         };
+        let (events, head) = (entries.len(), self.state.head().0);
+        let span = tracing::debug_span!("commit", inputs, events, seq = head);
+        let _entered = span.enter();
+        let begin = Instant::now();
         crash::committing(&entries);
         crash::point("before_append");
         crash::during("during_append");
@@ -517,10 +549,19 @@ impl Supervisor {
         }
         crash::point("after_append");
         crash::committed(&entries);
+        let elapsed_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if elapsed_ms >= SLOW_COMMIT_MS {
+            tracing::warn!(inputs, events, seq = head, elapsed_ms, "slow commit");
+        } else {
+            tracing::debug!(elapsed_ms, "committed");
+        }
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters
             .events
             .fetch_add(entries.len() as u64, Ordering::Relaxed);
+        // Before the feed wakes anybody: a reader of the event reads its effect in the directory.
+        self.directory.publish(&changes);
+        entries.iter().for_each(log_lifecycle);
         let entries: Vec<_> = entries.into_iter().map(FeedEntry::new).collect();
         // A checkpoint alone is nothing that a reader would wake for.
         if !entries.is_empty() {
@@ -571,6 +612,23 @@ fn resolve_reply(pending: PendingReply, entries: &[Arc<FeedEntry>]) -> CommandRe
 
 fn refuse_with<T>(answer: ReplySender<T>, error: ServiceError) {
     drop(answer.send(Err(error)));
+}
+
+/// The life of managed agents, for whoever reads the log of the host.
+fn log_lifecycle(committed: &CommittedEvent) {
+    match &committed.event {
+        Event::AgentRunRequested(e) => {
+            tracing::info!(agent = %e.agent, run = e.run, "agent starting");
+        }
+        Event::AgentReady(e) => tracing::info!(agent = %e.agent, run = e.run, "agent ready"),
+        Event::AgentExited(e) => {
+            tracing::info!(agent = %e.agent, run = e.run, end = ?e.end, "agent ended");
+        }
+        Event::ProcessMarked(e) => {
+            tracing::info!(agent = %e.agent, pid = e.process.pid, "process marked as an agent");
+        }
+        _ => {}
+    }
 }
 
 /// Whether an event can change what is owed to an agent; what an agent says cannot.

@@ -60,7 +60,7 @@ impl Authenticator {
             ));
         }
         // First what is cheap: who shows nothing, or nothing that is known, costs no further search of /proc.
-        let bearer = self.find_bearer(token.as_deref()).await?;
+        let bearer = self.find_bearer(token.as_deref())?;
         if bearer.is_none() && !connection.is_unix() {
             return Err(auth_required());
         }
@@ -86,12 +86,12 @@ impl Authenticator {
         })
     }
 
-    async fn find_bearer(
+    fn find_bearer(
         &self,
         token: Option<&str>,
     ) -> Result<Option<(String, TokenIdentity)>, ApiError> {
         let Some(token) = token else { return Ok(None) };
-        let bearer = self.service.identify(token).await?;
+        let bearer = self.service.identify(token);
         let bearer = bearer
             .ok_or_else(|| ApiError::plain(Reason::AuthFailed, "auth failed: token mismatch"))?;
         Ok(Some((token.to_owned(), bearer)))
@@ -144,7 +144,7 @@ impl Authenticator {
 
     /// Drops marks of processes that have ended.
     pub(crate) async fn forget_ended_processes(&self) -> Result<(), ApiError> {
-        let mut marked = self.service.marked_processes().await?;
+        let mut marked = self.service.marked_processes();
         marked.retain(|process| !procfs::exists(*process));
         Ok(self.service.forget_processes(marked).await?)
     }

@@ -208,7 +208,19 @@ pub(crate) async fn request_approval(
     subscribed: Option<bool>,
     params: wire::RequestApprovalParams,
 ) -> Result<HostApproval> {
-    let request = AskRequest {
+    let request = ask_request(caller, params);
+    let approval = service.request_approval(request).await?;
+    request_log::note_ask(&approval);
+    let mut row = convert::approval(&approval);
+    row.subscribed = subscribed;
+    row.answerable =
+        subscribed.map(|subscribed| subscribed || approval.ask.attachment != AskAttachment::Owner);
+    settle_told(service, &approval).await;
+    Ok(row)
+}
+
+fn ask_request(caller: Caller, params: wire::RequestApprovalParams) -> AskRequest {
+    AskRequest {
         caller,
         id: ApprovalId::new(format!("approval-{}", random_hex::<6>())),
         agent: params.agent_id.map(AgentId::new),
@@ -228,15 +240,7 @@ pub(crate) async fn request_approval(
         judged: None,
         keyed: None,
         managed: None,
-    };
-    let approval = service.request_approval(request).await?;
-    request_log::note_ask(&approval);
-    let mut row = convert::approval(&approval);
-    row.subscribed = subscribed;
-    row.answerable =
-        subscribed.map(|subscribed| subscribed || approval.ask.attachment != AskAttachment::Owner);
-    settle_told(service, &approval).await;
-    Ok(row)
+    }
 }
 
 /// An answer that is now handed to the asker's door counts as delivered.
@@ -597,10 +601,10 @@ fn identity() -> wire::HostIdentity {
 }
 
 pub(crate) async fn stop_all(service: &Service, caller: Caller) -> Result<wire::StopAllResult> {
-    let (denied, interrupted) = service.stop_all(caller).await?;
+    let counts = service.stop_all(caller).await?;
     Ok(wire::StopAllResult {
-        denied,
-        interrupted,
+        denied: counts.denied,
+        interrupted: counts.interrupted,
     })
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use countersign_agents::{marks_of, marks_of_cgroup};
 use countersign_core::event::ProcessKey;
 use countersign_core::{
-    AccessToken, Agent, AgentId, Caller, CreateToken, Input, Principal, PrincipalKey, Role, State,
+    AccessToken, Agent, AgentId, Caller, CreateToken, Input, Principal, PrincipalKey, Role,
     TokenId, hex,
 };
 use sha2::{Digest as _, Sha256};
@@ -16,6 +16,9 @@ use crate::ids::{new_secret, random_hex};
 use crate::reply::{CommandReply, ServiceError};
 
 use super::{Service, ServiceResult, TokenIdentity, mismatch};
+
+/// Fewer characters do not tell one run from another: a short text could be part of any record.
+const RUN_MARK_CHARS_MIN: usize = 16;
 
 /// Tokens and processes.
 impl Service {
@@ -57,9 +60,8 @@ impl Service {
 
     /// Withdraws a token. Connections it opened end with their next request.
     pub async fn revoke_token(&self, caller: Caller, token: TokenId) -> ServiceResult<()> {
-        self.submit(Input::RevokeToken { caller, token }).await?;
-        self.shared.trust.fetch_add(1, Ordering::Release);
-        Ok(())
+        let input = Input::RevokeToken { caller, token };
+        self.submit(input).await.map(drop)
     }
 
     /// Tokens that are valid, by name.
@@ -78,76 +80,74 @@ impl Service {
     }
 
     /// Who bears this token, if anybody does.
-    pub async fn identify(&self, secret: &str) -> ServiceResult<Option<TokenIdentity>> {
+    pub fn identify(&self, secret: &str) -> Option<TokenIdentity> {
         // Looking up the hash of a random secret gives no timing away that helps to guess it.
         let hash = hash_of(secret);
-        let now = self.now();
-        self.read_identity(move |view| {
-            view.state
-                .find_token_by_hash(&hash, now)
-                .map(|token| TokenIdentity {
-                    principal: Arc::new(Principal {
-                        role: token.role.clone(),
-                        name: token.name.as_str().into(),
-                        key: key_of(&token.role, &token.id),
-                    }),
-                    expires_at: token.expires_at,
-                })
+        let directory = self.shared.directory.read();
+        let token = directory.find_token_by_hash(&hash, self.now())?;
+        Some(TokenIdentity {
+            principal: Arc::new(Principal {
+                role: token.role.clone(),
+                name: token.name.as_str().into(),
+                key: key_of(&token.role, &token.id),
+            }),
+            expires_at: token.expires_at,
         })
-        .await
     }
 
     /// Records that a process is an agent: it and whatever descends from it.
     pub async fn mark_process(&self, agent: AgentId, process: ProcessKey) -> ServiceResult<()> {
-        self.submit(Input::MarkProcess { agent, process }).await?;
-        self.shared.trust.fetch_add(1, Ordering::Release);
-        Ok(())
+        let input = Input::MarkProcess { agent, process };
+        self.submit(input).await.map(drop)
     }
 
     /// Drops marks of processes that are gone.
     pub async fn forget_processes(&self, processes: Vec<ProcessKey>) -> ServiceResult<()> {
-        self.submit(Input::ForgetProcesses(processes))
-            .await
-            .map(drop)
+        let input = Input::ForgetProcesses(processes);
+        self.submit(input).await.map(drop)
+    }
+
+    /// An agent as of the newest commit.
+    pub fn find_agent(&self, id: &AgentId) -> Option<Agent> {
+        self.shared.directory.read().find_agent(id).cloned()
     }
 
     /// Processes that are agents.
-    pub async fn marked_processes(&self) -> ServiceResult<Vec<ProcessKey>> {
-        self.read_identity(|view| view.state.marks().map(|(process, _)| *process).collect())
-            .await
+    pub fn marked_processes(&self) -> Vec<ProcessKey> {
+        let directory = self.shared.directory.read();
+        directory.marks().map(|(process, _)| *process).collect()
     }
 
     /// Processes that are this agent.
-    pub async fn processes_of(&self, agent: AgentId) -> ServiceResult<Vec<ProcessKey>> {
-        self.read_identity(move |view| {
-            let own = view.state.marks().filter(|(_, marked)| **marked == agent);
-            own.map(|(process, _)| *process).collect()
-        })
-        .await
+    pub fn processes_of(&self, agent: &AgentId) -> Vec<ProcessKey> {
+        let directory = self.shared.directory.read();
+        directory
+            .marks()
+            .filter(|(_, marked)| *marked == agent)
+            .map(|(process, _)| *process)
+            .collect()
     }
 
-    /// Processes that are agents which the host does not run, and so does not hold together.
-    pub async fn outside_processes(&self) -> ServiceResult<Vec<(ProcessKey, AgentId)>> {
-        self.read_identity(|view| {
-            let runs = |id: &AgentId| {
-                let agent = view.state.find_agent(id);
-                agent.is_some_and(|agent| agent.managed.is_some())
-            };
-            let outside = view.state.marks().filter(|(_, agent)| !runs(agent));
-            outside
-                .map(|(process, agent)| (*process, agent.clone()))
-                .collect()
-        })
-        .await
+    /// Processes of agents that the host does not run, and so does not hold together.
+    pub fn outside_processes(&self) -> Vec<(ProcessKey, AgentId)> {
+        let directory = self.shared.directory.read();
+        directory
+            .marks()
+            .filter(|(_, agent)| {
+                let found = directory.find_agent(agent);
+                found.is_none_or(|agent| agent.managed.is_none())
+            })
+            .map(|(process, agent)| (*process, agent.clone()))
+            .collect()
     }
 
     /// The agent that one of these processes was marked as, whether it still lives or not.
-    pub async fn find_marked(&self, processes: Vec<ProcessKey>) -> ServiceResult<Option<AgentId>> {
-        self.read(move |view| {
-            let mut marks = processes.iter().filter_map(|one| view.state.find_mark(one));
-            marks.next().cloned()
-        })
-        .await
+    pub fn find_marked(&self, processes: &[ProcessKey]) -> Option<AgentId> {
+        let directory = self.shared.directory.read();
+        processes
+            .iter()
+            .find_map(|process| directory.find_mark(process))
+            .cloned()
     }
 
     /// The agent that one of these processes is, nearest first: by descent, or by what holds the
@@ -156,15 +156,18 @@ impl Service {
         &self,
         processes: Vec<ProcessKey>,
     ) -> ServiceResult<Option<AgentId>> {
-        let wanted = processes.clone();
-        let found = self.read_identity(move |view| {
-            let marked = wanted.iter().find_map(|one| view.state.find_mark(one));
-            (marked.cloned(), has_trees(view.state))
-        });
-        match found.await? {
-            (None, true) => self.agent_holding(processes).await,
-            (marked, _) => Ok(marked),
+        if let Some(marked) = self.find_marked(&processes) {
+            return Ok(Some(marked));
         }
+        if !self.runs_agents() {
+            return Ok(None);
+        }
+        let reading = tokio::task::spawn_blocking(move || {
+            let marks = processes.iter().map(|process| marks_of(process.pid));
+            marks.flatten().collect::<Vec<String>>()
+        });
+        let marks = reading.await.map_err(|_| ServiceError::ShuttingDown)?;
+        Ok(self.find_holder(&marks))
     }
 
     /// The agent in whose cgroup something was created, by the group's id.
@@ -173,13 +176,9 @@ impl Service {
         let Some(marks) = found.map_err(|_| ServiceError::ShuttingDown)? else {
             return Ok(CgroupAgent::Unknown);
         };
-        if marks.is_empty() {
-            return Ok(CgroupAgent::None);
-        }
-        let found =
-            self.read(move |view| marks.iter().find_map(|mark| find_holder(view.state, mark)));
         // A mark that no run of ours has is another host's, or that of a run that is over.
-        Ok(found.await?.map_or(CgroupAgent::None, CgroupAgent::Agent))
+        let found = self.find_holder(&marks);
+        Ok(found.map_or(CgroupAgent::None, CgroupAgent::Agent))
     }
 
     /// Whether some process may be an agent's: one is marked, or the host runs or ran one. Costs nothing,
@@ -189,24 +188,29 @@ impl Service {
         counters.agent_processes.load(Ordering::Acquire)
     }
 
-    async fn agent_holding(&self, processes: Vec<ProcessKey>) -> ServiceResult<Option<AgentId>> {
-        let look = move || {
-            let marks = processes.iter().map(|process| marks_of(process.pid));
-            marks.flatten().collect::<Vec<String>>()
-        };
-        let marks = tokio::task::spawn_blocking(look).await;
-        let marks = marks.map_err(|_| ServiceError::ShuttingDown)?;
-        if marks.is_empty() {
-            return Ok(None);
-        }
-        self.read_identity(move |view| marks.iter().find_map(|mark| find_holder(view.state, mark)))
-            .await
+    fn runs_agents(&self) -> bool {
+        let directory = self.shared.directory.read();
+        directory.agents().any(|agent| agent.managed.is_some())
+    }
+
+    /// The agent whose last run had one of these marks.
+    fn find_holder(&self, marks: &[String]) -> Option<AgentId> {
+        let directory = self.shared.directory.read();
+        let mut marks = marks.iter().filter(|mark| mark.len() >= RUN_MARK_CHARS_MIN);
+        marks.find_map(|mark| {
+            let mut agents = directory.agents();
+            let holder = agents.find(|agent| {
+                let managed = agent.managed.as_ref();
+                managed.is_some_and(|managed| managed.runner.text().contains(mark.as_str()))
+            })?;
+            Some(holder.id().clone())
+        })
     }
 
     /// Rises whenever a process is marked or a token withdrawn: who a caller was found to be
     /// before may no longer hold.
     pub fn trust_version(&self) -> u64 {
-        self.shared.trust.load(Ordering::Acquire)
+        self.shared.directory.trust_version()
     }
 }
 
@@ -219,21 +223,6 @@ pub enum CgroupAgent {
     None,
     /// The group was removed or cannot be seen, so that nobody can say.
     Unknown,
-}
-
-fn has_trees(state: &State) -> bool {
-    state.agents().any(|agent| agent.managed.is_some())
-}
-
-/// The agent whose last run had this mark.
-fn find_holder(state: &State, mark: &str) -> Option<AgentId> {
-    let has_it = |agent: &&Agent| {
-        let managed = agent.managed.as_ref();
-        managed.is_some_and(|managed| managed.runner.text().contains(mark))
-    };
-    let long_enough = mark.len() >= 16;
-    let found = state.agents().find(has_it).filter(|_| long_enough)?;
-    Some(found.id().clone())
 }
 
 /// An agent is one principal, whatever token it shows and however it was found out.

@@ -4,50 +4,46 @@ use std::time::Duration;
 
 use countersign_core::event::{AnswerDelivery, ApprovalOutcome, Effect};
 use countersign_core::{
-    AgentId, Approval, ApprovalAnswer, ApprovalId, AskRequest, Caller, GrantId, Input,
-    PrincipalKey, Rejection, ResolveApproval, Role, answer_again,
+    AgentId, Approval, ApprovalAnswer, ApprovalId, AskRequest, Caller, GrantId, Input, Rejection,
+    ResolveApproval, Role, answer_again,
 };
 use countersign_store::ApprovalQuery;
 use tokio::sync::oneshot;
 
 use crate::ids::random_hex;
-use crate::reply::{CommandReply, ServiceError};
-use crate::supervisor::SupervisorCommand;
+use crate::reply::{CommandReply, ServiceError, StopCounts};
+use crate::supervisor::{AskCommand, SupervisorCommand};
 
-use super::judgement::ask_facts;
 use super::rules::warnings_of;
-use super::{Service, ServiceResult, WaitGuard, approval, settled, with_limit};
+use super::{Service, ServiceResult, WaitGuard, approval, mismatch, settled, with_limit};
 
 /// Approvals.
 impl Service {
     /// Opens an ask, or finds the one its key stands for.
-    pub async fn request_approval(&self, mut request: AskRequest) -> ServiceResult<Approval> {
+    pub async fn request_approval(&self, request: AskRequest) -> ServiceResult<Approval> {
+        self.submit_ask(AskCommand::new(request)).await
+    }
+
+    /// As [`Service::request_approval`], for a tool call about which several hooks may ask: an open
+    /// ask about the same call is given back instead of a second one.
+    pub async fn request_call_approval(&self, request: AskRequest) -> ServiceResult<Approval> {
+        self.submit_ask(AskCommand {
+            joins_open_call: true,
+            ..AskCommand::new(request)
+        })
+        .await
+    }
+
+    async fn submit_ask(&self, mut command: AskCommand) -> ServiceResult<Approval> {
+        let request = &mut command.request;
         if let Some(key) = request.idempotency_key.clone() {
+            let principal = request.caller.principal.key.clone();
             request.keyed = self
-                .find_keyed(request.caller.principal.key.clone(), key)
+                .history(move |history| history.find_keyed_approval(&principal, &key))
                 .await?;
         }
-        if request.tool.is_some() {
-            self.submit_assessed(request).await
-        } else {
-            self.submit_unassessed(request).await
-        }
-    }
-
-    pub(super) async fn submit_unassessed(&self, request: AskRequest) -> ServiceResult<Approval> {
-        approval(
-            self.submit(Input::RequestApproval(Box::new(request)))
-                .await?,
-        )
-    }
-
-    async fn find_keyed(
-        &self,
-        principal: PrincipalKey,
-        key: String,
-    ) -> ServiceResult<Option<Approval>> {
-        self.history(move |history| history.find_keyed_approval(&principal, &key))
-            .await
+        let pending = self.assess_and_send(command).await?;
+        approval(pending.accepted().await?)
     }
 
     /// Answers an ask. The second value says that its owner was told and decides. What is
@@ -99,12 +95,9 @@ impl Service {
         answer: ApprovalAnswer,
     ) -> ServiceResult<(Approval, bool)> {
         let wanted = id.clone();
-        let facts = self.read(move |view| {
-            let ask = view.state.find_approval(&wanted)?.ask.clone();
-            ask.tool.is_some().then(|| ask_facts(view, &ask))
-        });
-        let assessed = match facts.await? {
-            Some(facts) => self.assess(facts).await,
+        let ask = self.read(move |view| Some(view.state.find_approval(&wanted)?.ask.clone()));
+        let assessed = match ask.await?.filter(|ask| ask.tool.is_some()) {
+            Some(ask) => self.assess(self.open_ask_facts(&ask)).await,
             None => None,
         };
         let (reply, wait) = oneshot::channel();
@@ -285,17 +278,14 @@ impl Service {
     }
 
     /// Denies everything open and interrupts every agent. Gives both numbers.
-    pub async fn stop_all(&self, caller: Caller) -> ServiceResult<(usize, usize)> {
-        let counts = self.read(|view| {
-            let live = view
-                .state
-                .agents()
-                .filter(|agent| !agent.base.is_terminal());
-            (view.state.open_approvals().len(), live.count())
-        });
-        let counts = counts.await?;
-        self.submit(Input::StopAll(caller)).await?;
-        Ok(counts)
+    pub async fn stop_all(&self, caller: Caller) -> ServiceResult<StopCounts> {
+        let (answer, wait) = oneshot::channel();
+        self.send(SupervisorCommand::StopAll(caller, answer))
+            .await?;
+        match wait.await.map_err(|_| self.unavailable())?? {
+            CommandReply::StoppedAll(counts) => Ok(counts),
+            other => Err(mismatch(&other)),
+        }
     }
 }
 

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::limits::RECOVERY_MS;
-use countersign_core::{
-    AgentId, Approval, ApprovalId, Ask, AskRequest, Checkpoint, Input, Rejection, is_own_tool,
-};
+use countersign_core::{ApprovalId, Ask, AskRequest, Checkpoint, Input, Rejection, is_own_tool};
 use tokio::sync::oneshot;
 
 use crate::gate::{AskFacts, AssessedAsk};
@@ -47,32 +45,6 @@ impl Service {
         .await
     }
 
-    /// An ask with a tool goes to the rules first; any other waits for a person.
-    pub(super) async fn submit_assessed(&self, request: AskRequest) -> ServiceResult<Approval> {
-        let seen = *self.shared.rulebook.changes().borrow();
-        let facts = self.request_facts(&request).await?;
-        let Some(assessed) = self.assess(facts).await else {
-            return self.submit_unassessed(request).await;
-        };
-        let wait = self
-            .send_ask_command(ask_command(request, Some(assessed)))
-            .await?;
-        let asked = approval(wait.await.map_err(|_| self.unavailable())??)?;
-        if asked.is_pending() && *self.shared.rulebook.changes().borrow() != seen {
-            self.shared.rejudge.notify_one();
-        }
-        Ok(asked)
-    }
-
-    async fn send_ask_command(
-        &self,
-        command: AskCommand,
-    ) -> ServiceResult<oneshot::Receiver<ServiceResult<CommandReply>>> {
-        let (answer, wait) = oneshot::channel();
-        self.send(SupervisorCommand::Ask(command, answer)).await?;
-        Ok(wait)
-    }
-
     /// An ask of a managed agent enters the loop; what follows from it is a duty, so nobody has to
     /// wait for more than its acceptance. What is sent after this is decided after it.
     ///
@@ -84,44 +56,64 @@ impl Service {
         before: Vec<Input>,
         checkpoint: Option<Checkpoint>,
     ) -> ServiceResult<PendingAsk> {
-        let seen = *self.shared.rulebook.changes().borrow();
-        let facts = self.request_facts(&request).await?;
-        let assessed = match &request.tool {
-            Some(_) => self.assess(facts).await,
-            None => None,
-        };
-        let command = AskCommand {
+        self.assess_and_send(AskCommand {
             before,
             checkpoint,
-            ..ask_command(request, assessed)
-        };
+            ..AskCommand::new(request)
+        })
+        .await
+    }
+
+    /// Assesses an ask that names a tool and sends it to the loop, its only pass there. Any other
+    /// ask, and one that cannot be assessed, waits for a person.
+    pub(super) async fn assess_and_send(
+        &self,
+        mut command: AskCommand,
+    ) -> ServiceResult<PendingAsk> {
+        let rules_revision = *self.shared.rulebook.changes().borrow();
+        if command.request.tool.is_some() {
+            let facts = self.request_facts(&command.request);
+            command.assessed = self.assess(facts).await;
+        }
+        let (answer, wait) = oneshot::channel();
+        self.send(SupervisorCommand::Ask(command, answer)).await?;
         Ok(PendingAsk {
             service: self.clone(),
-            seen,
-            wait: self.send_ask_command(command).await?,
+            rules_revision,
+            wait,
         })
     }
 
-    async fn request_facts(&self, request: &AskRequest) -> ServiceResult<AskFacts> {
-        let known = request.cwd.is_some();
-        let (project, ancestors) = match request.asking_agent().cloned() {
-            Some(agent) => {
-                self.read(move |view| {
-                    let project = project_of(view, &agent).filter(|_| !known);
-                    (project, ancestor_folders(view, Some(&agent)))
-                })
-                .await?
-            }
-            None => (None, Vec::new()),
-        };
-        Ok(AskFacts {
+    /// Project and ancestors are read from the directory: assessing takes place outside the loop in
+    /// any case, so they can be as old as the newest commit before the ask.
+    fn request_facts(&self, request: &AskRequest) -> AskFacts {
+        let directory = self.shared.directory.read();
+        let agent = request.asking_agent();
+        let project = agent.filter(|_| request.cwd.is_none());
+        AskFacts {
             tool: request.tool.clone().unwrap_or_default(),
             input: request.input.clone(),
             cwd: request.cwd.clone(),
-            project,
+            project: project.and_then(|agent| directory.project_of(agent)),
             own_tool: self.is_about_own_tool(request),
-            ancestors,
-        })
+            ancestors: agent.map_or_else(Vec::new, |agent| directory.ancestor_folders(agent)),
+        }
+    }
+
+    /// What is to be assessed about an ask that is open.
+    pub(super) fn open_ask_facts(&self, ask: &Ask) -> AskFacts {
+        let directory = self.shared.directory.read();
+        let agent = ask.agent.as_ref();
+        let project = agent.filter(|_| ask.cwd.is_none());
+        let alone = ask.request.is_some() && ask.passes.is_empty();
+        AskFacts {
+            tool: ask.tool.clone().unwrap_or_default(),
+            input: ask.input.clone(),
+            cwd: ask.cwd.clone(),
+            project: project.and_then(|agent| directory.project_of(agent)),
+            own_tool: alone && ask.tool.as_deref().is_some_and(is_own_tool),
+            ancestors: agent.map_or_else(Vec::new, |agent| directory.ancestor_folders(agent)),
+        }
     }
 
     /// Whether a managed agent asks to call what the host gave it. What the host asks on behalf of an
@@ -148,7 +140,7 @@ impl Service {
         }
     }
 
-    /// As [`Service::settle_open`], for callers whose own work is done whatever comes of it. What
+    /// As [`Service::rejudge_open`], for callers whose own work is done whatever comes of it. What
     /// could not be settled is tried again.
     pub(super) async fn rejudge_open_logged(&self) -> usize {
         self.rejudge_open().await.unwrap_or_else(|error| {
@@ -160,10 +152,11 @@ impl Service {
 
     /// Asks the rules again about everything open. Gives how many asks have ended by that.
     async fn rejudge_open(&self) -> ServiceResult<usize> {
+        // Through the loop: whatever was asked before a grant was made must be on this list.
         let open = self.read(open_asks).await?;
         let (mut settled, mut failed) = (0, 0);
         for some in open.chunks(BATCH_ASKS) {
-            let facts = some.iter().map(|(_, facts)| facts.clone()).collect();
+            let facts = some.iter().map(|ask| self.open_ask_facts(ask)).collect();
             let Some(assessed) = self.assess_all(facts).await else {
                 failed += 1;
                 if failed == FAILED_BATCHES_MAX {
@@ -172,8 +165,8 @@ impl Service {
                 continue;
             };
             let mut waits = Vec::with_capacity(some.len());
-            for ((id, _), assessed) in some.iter().zip(assessed) {
-                waits.push(self.send_rejudge(id.clone(), assessed).await?);
+            for (ask, assessed) in some.iter().zip(assessed) {
+                waits.push(self.send_rejudge(ask.id.clone(), assessed).await?);
             }
             for wait in waits {
                 match wait.await.map_err(|_| self.unavailable())? {
@@ -203,19 +196,11 @@ impl Service {
     }
 }
 
-fn ask_command(request: AskRequest, assessed: Option<Box<AssessedAsk>>) -> AskCommand {
-    AskCommand {
-        request: Box::new(request),
-        assessed,
-        before: Vec::new(),
-        checkpoint: None,
-    }
-}
-
 /// An ask that is on its way into the loop.
 pub(crate) struct PendingAsk {
     service: Service,
-    seen: u64,
+    /// The revision of the rule files that it was assessed with, or an earlier one.
+    rules_revision: u64,
     wait: oneshot::Receiver<ServiceResult<CommandReply>>,
 }
 
@@ -224,7 +209,7 @@ impl PendingAsk {
     pub(crate) async fn accepted(self) -> ServiceResult<CommandReply> {
         let service = self.service;
         let reply = self.wait.await.map_err(|_| service.unavailable())??;
-        let changed = *service.shared.rulebook.changes().borrow() != self.seen;
+        let changed = *service.shared.rulebook.changes().borrow() != self.rules_revision;
         if changed && matches!(&reply, CommandReply::Approval(asked) if asked.is_pending()) {
             service.shared.rejudge.notify_one();
         }
@@ -233,47 +218,14 @@ impl PendingAsk {
 }
 
 /// Everything open that has a tool, oldest first: what came first is first to use a grant.
-fn open_asks(view: StateView<'_>) -> Vec<(ApprovalId, AskFacts)> {
-    let open = view.state.open_approvals();
-    let mut open: Vec<_> = open
+fn open_asks(view: StateView<'_>) -> Vec<Arc<Ask>> {
+    let mut open: Vec<_> = view
+        .state
+        .open_approvals()
         .filter(|approval| approval.ask.tool.is_some())
-        .map(|approval| (approval.opened, approval.ask.clone()))
         .collect();
-    open.sort_by_key(|(opened, _)| *opened);
+    open.sort_by_key(|approval| approval.opened);
     open.into_iter()
-        .map(|(_, ask)| (ask.id.clone(), ask_facts(view, &ask)))
+        .map(|approval| approval.ask.clone())
         .collect()
-}
-
-pub(super) fn ask_facts(view: StateView<'_>, ask: &Arc<Ask>) -> AskFacts {
-    let project = ask.agent.as_ref().filter(|_| ask.cwd.is_none());
-    let alone = ask.request.is_some() && ask.passes.is_empty();
-    AskFacts {
-        tool: ask.tool.clone().unwrap_or_default(),
-        input: ask.input.clone(),
-        cwd: ask.cwd.clone(),
-        project: project.and_then(|agent| project_of(view, agent)),
-        own_tool: alone && ask.tool.as_deref().is_some_and(is_own_tool),
-        ancestors: ancestor_folders(view, ask.agent.as_ref()),
-    }
-}
-
-/// Those above an agent, each with the folder it works in.
-pub(super) fn ancestor_folders(
-    view: StateView<'_>,
-    agent: Option<&AgentId>,
-) -> Vec<(AgentId, String)> {
-    let above = agent
-        .into_iter()
-        .flat_map(|agent| view.state.ancestors_of(agent));
-    let above = above.filter_map(|id| {
-        let managed = view.state.find_agent(id)?.managed.as_ref()?;
-        Some((id.clone(), managed.folder().to_owned()))
-    });
-    above.collect()
-}
-
-pub(super) fn project_of(view: StateView<'_>, agent: &AgentId) -> Option<String> {
-    let agent = view.state.find_agent(agent)?;
-    agent.profile.project.clone()
 }

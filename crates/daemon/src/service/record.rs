@@ -104,10 +104,10 @@ impl Service {
     }
 
     /// Has the loop look whether the record is still there; what it finds is
-    /// [`Service::store_trouble`].
+    /// [`Service::store_error`].
     pub async fn check_record(&self) {
-        // An error is the trouble itself.
-        drop(self.read_identity(|_| ()).await);
+        // The loop checks the record before any command. An error of the read is the outage itself.
+        drop(self.read(|_| ()).await);
     }
 
     /// Writes what the host can still read to a file that does not exist yet, after the record was

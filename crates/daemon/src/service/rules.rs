@@ -11,7 +11,6 @@ use countersign_core::{
     GrantState, Input, Json, Rejection, Timestamp,
 };
 use countersign_rules::{Rule, RuleEntry, RuleOrigin, SuggestedRule};
-use tokio_util::task::TaskTracker;
 
 use crate::gate::{AskFacts, AssessedAsk, Gate, names_of};
 use crate::reply::ServiceError;
@@ -19,7 +18,6 @@ use crate::rulebook::{ListedRule, RuleFileProblem, Rulebook};
 use crate::supervisor::StateView;
 
 use super::approvals::new_grant_id;
-use super::judgement::{ancestor_folders, ask_facts, project_of};
 use super::{Service, ServiceResult, agent, grant};
 
 /// Why nothing can be said about rule files.
@@ -174,21 +172,7 @@ impl Service {
         check: CheckRequest,
     ) -> ServiceResult<RuleCheck> {
         refuse_agents(caller)?;
-        let agent = check.agent.clone();
-        let (project, ancestors) = self
-            .read(move |view| {
-                let project = agent.as_ref().and_then(|agent| project_of(view, agent));
-                (project, ancestor_folders(view, agent.as_ref()))
-            })
-            .await?;
-        let facts = AskFacts {
-            tool: check.tool,
-            input: check.input,
-            cwd: check.cwd,
-            project,
-            own_tool: false,
-            ancestors,
-        };
+        let facts = self.check_facts(&check);
         let Some(assessed) = self.assess(facts).await else {
             return Err(rules_unreadable());
         };
@@ -214,6 +198,19 @@ impl Service {
             verdict: Verdict::clone(&verdict),
             candidates,
         })
+    }
+
+    fn check_facts(&self, check: &CheckRequest) -> AskFacts {
+        let directory = self.shared.directory.read();
+        let agent = check.agent.as_ref();
+        AskFacts {
+            tool: check.tool.clone(),
+            input: check.input.clone(),
+            cwd: check.cwd.clone(),
+            project: agent.and_then(|agent| directory.project_of(agent)),
+            own_tool: false,
+            ancestors: agent.map_or_else(Vec::new, |agent| directory.ancestor_folders(agent)),
+        }
     }
 
     /// Trying candidates takes a while, so it is done beside the loop, on a copy of what counts.
@@ -252,11 +249,9 @@ impl Service {
     }
 
     /// What stands for the project that an ask would run in, if it is in one.
-    pub async fn project_of_ask(&self, approval: &Approval) -> ServiceResult<Option<String>> {
-        let ask = approval.ask.clone();
-        let facts = self.read(move |view| ask_facts(view, &ask)).await?;
-        let assessed = self.assess(facts).await;
-        Ok(assessed.and_then(|assessed| assessed.project()))
+    pub async fn project_of_ask(&self, approval: &Approval) -> Option<String> {
+        let assessed = self.assess(self.open_ask_facts(&approval.ask)).await;
+        assessed.and_then(|assessed| assessed.project())
     }
 
     /// Trusts a rule file as it is now.
@@ -319,7 +314,7 @@ impl Service {
         &self,
         work: impl Future<Output = ServiceResult<T>> + Send + 'static,
     ) -> ServiceResult<T> {
-        let work = TaskTracker::new().spawn(work);
+        let work = self.shared.tasks.spawn(work);
         work.await.map_err(|_| ServiceError::ShuttingDown)?
     }
 }

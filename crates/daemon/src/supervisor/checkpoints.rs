@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign_core::{AgentId, AskRequest, Checkpoint, Event, Input, Rejection};
+use countersign_core::{AgentId, Approval, AskRequest, Checkpoint, Event, Input, Json, Rejection};
 
 use super::{CommitBatch, PendingReply, ReplySender, Supervisor};
 use crate::gate::AssessedAsk;
@@ -20,6 +20,20 @@ pub(crate) struct AskCommand {
     pub(crate) before: Vec<Input>,
     /// How far its agent was heard, this ask counted in.
     pub(crate) checkpoint: Option<Checkpoint>,
+    /// Whether an open ask about the same tool call is given back instead of opening a second one.
+    pub(crate) joins_open_call: bool,
+}
+
+impl AskCommand {
+    pub(crate) fn new(request: AskRequest) -> Self {
+        Self {
+            request: Box::new(request),
+            assessed: None,
+            before: Vec::new(),
+            checkpoint: None,
+            joins_open_call: false,
+        }
+    }
 }
 
 impl Supervisor {
@@ -52,7 +66,15 @@ impl Supervisor {
         batch: &mut CommitBatch,
     ) {
         let mut request = command.request;
+        let id = request.id.clone();
         let decided = self.decide_all(command.before, batch).and_then(|()| {
+            // Two hooks of one tool call can arrive together: only the loop sees which ask was first.
+            if command.joins_open_call
+                && let Some(open) = self.find_open_call(&request)
+            {
+                let reply = CommandReply::Approval(Box::new(open.clone()));
+                return Ok(PendingReply::Ready(reply));
+            }
             if let Some(assessed) = command.assessed {
                 let now = self.clock.now();
                 let agent = request.asking_agent();
@@ -64,9 +86,27 @@ impl Supervisor {
         if let (Ok(_), Some(checkpoint)) = (&decided, command.checkpoint) {
             self.note_checkpoint(checkpoint, batch);
         }
+        if let Err(rejection) = &decided {
+            tracing::info!(approval = %id, %rejection, "ask refused");
+        }
         batch
             .replies
             .push((answer, decided.map_err(ServiceError::Rejected)));
+    }
+
+    /// The open ask of the same agent about the same tool call with the same input.
+    fn find_open_call(&self, request: &AskRequest) -> Option<&Approval> {
+        let agent = request.asking_agent()?;
+        let call = request.tool_call.as_ref()?;
+        let digest = request.input.as_ref().map(Json::canonical_digest);
+        self.state.open_approvals().find(|approval| {
+            let ask = &approval.ask;
+            ask.agent.as_ref() == Some(agent)
+                && ask.tool_call.as_ref() == Some(call)
+                && ask.turn == request.turn
+                && ask.tool == request.tool
+                && ask.input_digest == digest
+        })
     }
 
     /// Decides one after the other, and gives the first no.

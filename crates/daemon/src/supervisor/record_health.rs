@@ -10,9 +10,7 @@ use std::sync::atomic::Ordering;
 use countersign_core::{ClientId, State};
 use countersign_store::{RescuedRecord, StoreError};
 
-use super::{
-    ReadScope, ReplySender, StateRead, StateView, Supervisor, SupervisorCommand, refuse_with,
-};
+use super::{ReplySender, StateRead, StateView, Supervisor, SupervisorCommand, refuse_with};
 use crate::gate::Gate;
 use crate::reply::ServiceError;
 
@@ -81,6 +79,7 @@ impl Supervisor {
         })?;
         self.feed.reset(snapshot.head);
         self.state = State::restore(snapshot);
+        self.directory.reset(&self.state);
         self.gate = Gate::from_state(&self.state);
         self.record.ahead = false;
         Ok(())
@@ -138,6 +137,7 @@ impl Supervisor {
         match command {
             SupervisorCommand::Input(_, Some(answer))
             | SupervisorCommand::Ask(_, answer)
+            | SupervisorCommand::StopAll(_, answer)
             | SupervisorCommand::RecordOutput { answer, .. }
             | SupervisorCommand::Delegate { answer, .. }
             | SupervisorCommand::Rejudge { answer, .. } => refuse_with(answer, error.clone()),
@@ -149,7 +149,7 @@ impl Supervisor {
             }
             SupervisorCommand::WaitDropped => self.waiters.sweep(),
             SupervisorCommand::Rescue { target, answer } => self.rescue(&target, answer),
-            SupervisorCommand::Read(scope, read) if self.may_read(scope) => self.run_read(read),
+            SupervisorCommand::Read(read) if !self.record.ahead => self.run_read(read),
             // A read that is never run drops its answer, which its caller sees as unavailable.
             SupervisorCommand::Read(..)
             | SupervisorCommand::Input(_, None)
@@ -158,13 +158,6 @@ impl Supervisor {
             | SupervisorCommand::Disconnected(_)
             | SupervisorCommand::Time
             | SupervisorCommand::Stop => {}
-        }
-    }
-
-    fn may_read(&self, scope: ReadScope) -> bool {
-        match scope {
-            ReadScope::State => !self.record.ahead,
-            ReadScope::Identity => !self.record.ahead || self.record.lost,
         }
     }
 }

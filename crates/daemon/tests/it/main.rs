@@ -7,5 +7,6 @@ mod crash;
 mod files;
 mod fixture;
 mod grants;
+mod passes;
 mod replay;
 mod rulebook;

@@ -210,7 +210,7 @@ impl Authenticator {
             let chains = record.holders.iter().map(|holder| holder.chain.clone());
             (record.version, record.seen.clone(), chains.collect())
         };
-        let marked = self.service.find_marked(seen).await?;
+        let marked = self.service.find_marked(&seen);
         let agent = match marked {
             Some(agent) => Some(agent),
             None => self.find_ancestor_agent(chains).await?,
@@ -250,7 +250,7 @@ impl Authenticator {
         if let Some(agent) = self.service.find_agent_of(chains.concat()).await? {
             return Ok(Some(agent));
         }
-        let outside = self.service.outside_processes().await?;
+        let outside = self.service.outside_processes();
         if outside.is_empty() {
             return Ok(None);
         }

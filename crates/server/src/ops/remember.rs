@@ -106,13 +106,13 @@ async fn leash(
             Ok((GrantScope { agent, ..nowhere }, Some(USUAL_MS)))
         }
         Some(RememberScope::Project) => {
-            let project = service.project_of_ask(approval).await?;
+            let project = service.project_of_ask(approval).await;
             if project.is_none() {
                 return bad("where this ask would run belongs to no project");
             }
             Ok((GrantScope { project, ..nowhere }, Some(USUAL_MS)))
         }
-        None => match service.project_of_ask(approval).await? {
+        None => match service.project_of_ask(approval).await {
             None => Ok((session(approval)?, Some(USUAL_MS))),
             project => Ok((GrantScope { project, ..nowhere }, Some(USUAL_MS))),
         },

@@ -5,17 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_core::event::{ApprovalOutcome, RunEnd, SpawnOptions, TranscriptEntry};
 use countersign_core::{
-    Approval, ApprovalId, Caller, CommitChanges, CommittedEvent, ConnectionPresence, Json,
-    ManagedAsk, ManagedInput, Principal, PrincipalKey, ResolveApproval, Role, RunEvent, Seq,
-    Snapshot, SpawnAgent, State,
+    ApprovalId, Caller, CommitChanges, CommittedEvent, ConnectionPresence, ManagedAsk,
+    ManagedInput, Principal, PrincipalKey, ResolveApproval, Role, RunEvent, Seq, Snapshot,
+    SpawnAgent, State,
 };
 use countersign_store::memory::{MemoryLog, open_memory};
 use countersign_store::{EventLog, StoreError};
 use tokio::sync::{oneshot, watch};
 
-use super::super::{AnswerWaiters, ReadScope, RecordHealth, StateView, SupervisorCommand};
+use super::super::{AnswerWaiters, RecordHealth, StateView, SupervisorCommand};
 use super::*;
 use crate::clock::HostClock;
+use crate::directory::AgentDirectory;
 use crate::feed::Feed;
 use crate::gate::Gate;
 
@@ -214,6 +215,7 @@ fn ask(
         assessed: None,
         before,
         checkpoint: Some(checkpoint),
+        joins_open_call: false,
     };
     (SupervisorCommand::Ask(raised, answer), wait)
 }
@@ -246,6 +248,7 @@ impl Hand {
         let (log, _history) = open_memory();
         let state = State::default();
         let supervisor = Supervisor {
+            directory: Arc::new(AgentDirectory::new(&state)),
             log: Box::new(Watched {
                 log,
                 seen: Arc::clone(&seen),
@@ -529,10 +532,10 @@ fn waited(wait: &mut WaitingForEnd) -> String {
 }
 
 /// How many asks are open, as a caller sees it.
-fn count_open(scope: ReadScope) -> (SupervisorCommand, oneshot::Receiver<usize>) {
+fn count_open() -> (SupervisorCommand, oneshot::Receiver<usize>) {
     let (answer, wait) = oneshot::channel();
     let read = move |view: StateView<'_>| _ = answer.send(view.state.open_approvals().len());
-    (SupervisorCommand::Read(scope, Box::new(read)), wait)
+    (SupervisorCommand::Read(Box::new(read)), wait)
 }
 
 #[test]
@@ -588,9 +591,9 @@ fn a_read_beside_a_failed_commit_sees_what_was_committed() {
     let mut hand = Hand::with_agent();
     hand.take(ask(own(1, "7"), Vec::new(), checkpoint(1, 7)));
     hand.fail(Failure::Full);
-    let (before, mut seen_before) = count_open(ReadScope::State);
+    let (before, mut seen_before) = count_open();
     let (answer, lost) = submit(approve("7"));
-    let (after, mut seen_after) = count_open(ReadScope::State);
+    let (after, mut seen_after) = count_open();
     hand.turn([before, answer, after]);
     assert_eq!(answered(lost), "lost");
     assert_eq!(
@@ -605,7 +608,7 @@ fn a_lost_record_is_read_and_never_written_again() {
     hand.take(ask(own(1, "7"), Vec::new(), checkpoint(1, 7)));
     hand.fail(Failure::Lost);
     let (wait, mut waiting) = wait_for("7");
-    let (read, mut seen) = count_open(ReadScope::State);
+    let (read, mut seen) = count_open();
     let (answer, lost) = submit(approve("7"));
     assert_eq!(hand.turn([wait, answer, read]), []);
     assert_eq!(answered(lost), "lost");
@@ -629,17 +632,20 @@ fn what_a_lost_record_holds_and_nobody_was_told_is_shown_to_nobody() {
     hand.fail(Failure::LostMeanwhile);
     let (wait, mut waiting) = wait_for("7");
     let (answer, lost) = submit(approve("7"));
-    let (read, mut seen) = count_open(ReadScope::State);
+    let (read, mut seen) = count_open();
     hand.turn([wait, answer, read]);
     assert_eq!(
         (answered(lost), waited(&mut waiting)),
         ("lost".into(), "waits".into())
     );
     assert!(seen.try_recv().is_err());
-    let (state, mut of_state) = count_open(ReadScope::State);
-    let (identity, mut of_identity) = count_open(ReadScope::Identity);
-    hand.turn([state, identity]);
-    assert!(of_state.try_recv().is_err() && of_identity.try_recv().is_ok());
+    let (state, mut of_state) = count_open();
+    hand.turn([state]);
+    assert!(of_state.try_recv().is_err());
+    // Who calls can still be found out, so that the record can be rescued.
+    let directory = hand.supervisor.directory.read();
+    assert!(directory.find_agent(&id()).is_some());
+    drop(directory);
     let outage = hand.supervisor.outage.borrow().clone().unwrap();
     assert_eq!((outage.lost, outage.unreadable), (true, true));
 }

@@ -16,13 +16,14 @@ use countersign_protocol::{
     HookDecision, HookEnd, HookEvent, HookParams, HookResult, HostApproval, Raw, Reason,
 };
 
-use super::super::{Result, request_approval, wait_approval};
+use super::super::{Result, ask_request, settle_told, wait_approval};
 use super::sessions::{Session, caller_of};
 use super::waiters::{Waiter, withdraw};
 use super::{HookWaiters, nothing};
 use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::convert;
+use crate::request_log;
 
 /// Newest asks of a session among which a prompt finds its own.
 const CANDIDATES: usize = 32;
@@ -40,7 +41,11 @@ pub(super) async fn ask(
 ) -> Result<HookResult> {
     let agent_id = session.agent.id().to_string();
     let (wait_ms, end) = (params.wait_ms.min(HOOK_WAIT_MS_MAX), params.after_wait);
-    let row = match find_same_call(state, &session, &params).await? {
+    let prompted = match params.event {
+        HookEvent::Prompt => find_prompted(state, &session, &params).await?,
+        _ => None,
+    };
+    let row = match prompted {
         Some(id) => wait(state, &session, &id, wait_ms).await?,
         None => ask_anew(state, &session, &params, wait_ms).await?,
     };
@@ -50,14 +55,19 @@ pub(super) async fn ask(
     Ok(answer(agent_id, row))
 }
 
+/// A second hook for the same event, from another settings file, waits for the same answer: it is given
+/// the ask that is open. One that was answered is not given: what comes after it is another call.
 async fn ask_anew(
     state: &Arc<ServerState>,
     session: &Session,
     params: &HookParams,
     wait_ms: u64,
 ) -> Result<HostApproval> {
-    let (service, caller) = (&state.service, session.caller.clone());
-    let row = request_approval(service, caller, None, request(params, wait_ms)?).await?;
+    let ask = ask_request(session.caller.clone(), request(params, wait_ms)?);
+    let approval = state.service.request_call_approval(ask).await?;
+    request_log::note_ask(&approval);
+    let row = convert::approval(&approval);
+    settle_told(&state.service, &approval).await;
     if row.status == "pending" {
         wait(state, session, &ApprovalId::new(row.id), wait_ms).await
     } else {
@@ -116,31 +126,6 @@ fn title(tool: &str, input: Option<&Raw>) -> String {
         ("Bash", what) => what.to_owned(),
         (tool, what) => format!("{tool} {what}"),
     }
-}
-
-/// The ask that another hook of the same tool call has made.
-async fn find_same_call(
-    state: &ServerState,
-    session: &Session,
-    params: &HookParams,
-) -> Result<Option<ApprovalId>> {
-    if params.event == HookEvent::Prompt {
-        return find_prompted(state, session, params).await;
-    }
-    let Some(call) = params.tool_call_id.as_deref() else {
-        return Ok(None);
-    };
-    // A second hook for the same event, from another settings file, waits for the same answer. One that
-    // has been answered is not looked for: what comes after it is another call.
-    let open = state
-        .service
-        .open_asks_of(session.agent.id().clone())
-        .await?;
-    let same = open.into_iter().find(|approval| {
-        let ask = &approval.ask;
-        ask.tool_call.as_deref() == Some(call) && is_about(approval, params)
-    });
-    Ok(same.map(|approval| approval.ask.id.clone()))
 }
 
 /// A prompt has no id of its call: it belongs to the newest ask about the same thing that is open, or

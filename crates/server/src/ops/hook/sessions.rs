@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use countersign_core::event::{AgentDisplay, AgentProfile, ProcessKey};
 use countersign_core::limits::{HOOK_TWINS_MAX, PATH_BYTES_MAX};
-use countersign_core::{Agent, AgentId, Caller, Json, RegisterAgent, Rejection};
-use countersign_daemon::{ServiceError, procfs};
+use countersign_core::{Agent, AgentId, Caller, Json, RegisterAgent};
+use countersign_daemon::procfs;
 use countersign_protocol::{HookParams, Reason};
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ pub(super) async fn find(
         ApiError::refused(Reason::AgentNotAllowed, words)
     })?;
     watch::sweep(state).await;
-    let id = free_id(state, tool, params, root).await?;
+    let id = free_id(state, tool, params, root)?;
     state.authenticator.mark_process(&id, root).await?;
     let session = register(state, tool, params, id, root).await?;
     Ok(Known::External(Box::new(session)))
@@ -89,15 +89,11 @@ async fn find_known(
         return Ok(None);
     };
     let root = state.authenticator.find_agent_root(connection).await?;
-    let agent = match state.service.load_agent(id.clone()).await {
-        Ok((agent, _)) => agent,
+    let Some(agent) = state.service.find_agent(&id) else {
         // It used a token and never said what it is.
-        Err(ServiceError::Rejected(Rejection::UnknownAgent(_))) => {
-            let Ok(root) = root else { return Ok(None) };
-            let session = register(state, tool, params, id, root).await?;
-            return Ok(Some(Known::External(Box::new(session))));
-        }
-        Err(error) => return Err(error.into()),
+        let Ok(root) = root else { return Ok(None) };
+        let session = register(state, tool, params, id, root).await?;
+        return Ok(Some(Known::External(Box::new(session))));
     };
     if agent.managed.is_some() {
         return Ok(Some(Known::Managed(id)));
@@ -186,7 +182,7 @@ async fn register(
 }
 
 /// An id made from the session's, that no other living root has.
-async fn free_id(
+fn free_id(
     state: &ServerState,
     tool: Tool,
     params: &HookParams,
@@ -203,7 +199,7 @@ async fn free_id(
             1 => AgentId::new(first.as_str()),
             number => AgentId::new(format!("{first}-{number}")),
         };
-        if is_free(state, &id, params, root).await? {
+        if is_free(state, &id, params, root) {
             return Ok(id);
         }
     }
@@ -211,26 +207,16 @@ async fn free_id(
     Err(ApiError::refused(Reason::TooMany, words))
 }
 
-async fn is_free(
-    state: &ServerState,
-    id: &AgentId,
-    params: &HookParams,
-    root: ProcessKey,
-) -> Result<bool> {
-    let found = match state.service.load_agent(id.clone()).await {
-        Ok((agent, _)) => Some(agent),
-        Err(ServiceError::Rejected(Rejection::UnknownAgent(_))) => None,
-        Err(error) => return Err(error.into()),
-    };
+fn is_free(state: &ServerState, id: &AgentId, params: &HookParams, root: ProcessKey) -> bool {
+    let found = state.service.find_agent(id);
     // The same session in another process is the same agent; anything else under the name is not.
-    let same_session =
-        |agent: Agent| session_of(&agent).as_deref() == Some(params.session_id.as_str());
-    if found.is_some_and(|agent| !same_session(agent)) {
-        return Ok(false);
+    let session = Some(params.session_id.as_str());
+    if found.is_some_and(|agent| session_of(&agent).as_deref() != session) {
+        return false;
     }
-    let mut processes = state.service.processes_of(id.clone()).await?;
+    let mut processes = state.service.processes_of(id);
     processes.retain(|process| *process != root && lives(*process));
-    Ok(processes.is_empty())
+    processes.is_empty()
 }
 
 pub(super) fn lives(process: ProcessKey) -> bool {

@@ -38,7 +38,7 @@ async fn try_sweep(state: &ServerState) -> Result<()> {
         .filter(|agent| agent.managed.is_none() && was_found(agent))
         .collect();
     for agent in hooked.iter().filter(|agent| !agent.base.is_terminal()) {
-        let processes = state.service.processes_of(agent.id().clone()).await?;
+        let processes = state.service.processes_of(agent.id());
         if processes.into_iter().any(lives) {
             continue;
         }
@@ -55,7 +55,7 @@ async fn make_room(state: &ServerState, mut ended: Vec<Agent>) -> Result<()> {
     ended.sort_by_key(|agent| agent.updated_at);
     let surplus = ended.len().saturating_sub(GONE_AGENTS_KEPT);
     for agent in ended.into_iter().take(surplus) {
-        let processes = state.service.processes_of(agent.id().clone()).await?;
+        let processes = state.service.processes_of(agent.id());
         if !processes.into_iter().any(lives) {
             let id = agent.id().clone();
             state.service.unregister_agent(caller_of(&id), id).await?;

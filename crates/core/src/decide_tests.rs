@@ -221,27 +221,7 @@ fn caller(role: Role, name: &str) -> Caller {
 }
 
 fn request(caller: &Caller) -> AskRequest {
-    AskRequest {
-        caller: caller.clone(),
-        id: ApprovalId::new("unset"),
-        agent: None,
-        turn: None,
-        tool_call: None,
-        action: "run it".to_owned(),
-        tool: None,
-        input: None,
-        details: Json::null(),
-        a2ui: None,
-        options: Vec::new(),
-        approving: None,
-        system_level: false,
-        idempotency_key: None,
-        timeout_ms: None,
-        cwd: None,
-        judged: None,
-        keyed: None,
-        managed: None,
-    }
+    AskRequest::new(caller.clone(), ApprovalId::new("unset"), "run it")
 }
 
 fn ask_input(request: AskRequest) -> Input {
@@ -280,16 +260,7 @@ fn cancel(caller: &Caller, approval: &ApprovalId) -> Input {
 }
 
 fn profile(agent: &str) -> AgentProfile {
-    AgentProfile {
-        id: AgentId::new(agent),
-        name: format!("agent {agent}"),
-        kind: String::new(),
-        capabilities: Vec::new(),
-        project: None,
-        pid: None,
-        display: crate::event::AgentDisplay::default(),
-        metadata: Json::null(),
-    }
+    AgentProfile::new(AgentId::new(agent), format!("agent {agent}"))
 }
 
 fn register(caller: &Caller, agent: &str) -> Input {

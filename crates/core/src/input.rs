@@ -285,6 +285,31 @@ pub struct AskRequest {
 }
 
 impl AskRequest {
+    /// An ask that says nothing but what it wants to do.
+    pub fn new(caller: Caller, id: ApprovalId, action: impl Into<String>) -> Self {
+        Self {
+            caller,
+            id,
+            agent: None,
+            turn: None,
+            tool_call: None,
+            action: action.into(),
+            tool: None,
+            input: None,
+            details: Json::null(),
+            a2ui: None,
+            options: Vec::new(),
+            approving: None,
+            system_level: false,
+            idempotency_key: None,
+            timeout_ms: None,
+            cwd: None,
+            judged: None,
+            keyed: None,
+            managed: None,
+        }
+    }
+
     /// The agent that asks: an agent speaks only for itself, others name theirs.
     pub fn asking_agent(&self) -> Option<&AgentId> {
         self.caller.principal.agent().or(self.agent.as_ref())

@@ -31,73 +31,53 @@ pub struct ManagedAgent {
     /// How far that run is.
     pub run_state: RunState,
     /// Its process.
-    #[serde(default)]
     pub process: Option<ProcessKey>,
     /// What holds its processes together.
-    #[serde(default)]
     pub runner: Json,
     /// The agent's own id of its session.
-    #[serde(default)]
     pub session: Option<String>,
     /// Whether that session can be gone on with.
-    #[serde(default)]
     pub resumable: bool,
     /// Its turns so far, over all runs.
-    #[serde(default)]
     pub turns: u32,
     /// The turn that runs.
-    #[serde(default)]
     pub turn: Option<Turn>,
     /// Messages for the turns to come.
-    #[serde(default)]
     pub queue: VecDeque<AgentMessage>,
     /// What earlier runs and turns used.
-    #[serde(default)]
     pub used: TokenUsage,
     /// What its session used so far, by its own word.
-    #[serde(default)]
     pub session_usage: TokenUsage,
     /// The mode it is in.
-    #[serde(default)]
     pub mode: Option<String>,
     /// The model it uses.
-    #[serde(default)]
     pub model: Option<String>,
     /// What it plans.
-    #[serde(default)]
     pub plan: AgentPlan,
     /// A title of its session.
-    #[serde(default)]
     pub title: Option<String>,
     /// Its worktree.
-    #[serde(default)]
     pub worktree: Option<Worktree>,
     /// Whether it was put away.
-    #[serde(default)]
     pub archived: bool,
     /// When its last run ended.
-    #[serde(default)]
     pub ended_at: Option<Timestamp>,
     /// How its last run ended, in words.
-    #[serde(default)]
     pub message: Option<String>,
     /// When it was last heard of.
     pub last_activity: Timestamp,
     /// What may run or be written without another ask, each once.
-    #[serde(default)]
     pub passes: Vec<Pass>,
     /// Requests of the turn that runs which an earlier ask covers, so that they may go ahead; the
     /// newest last. A host that comes after finds here what was already said yes to.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub covered: VecDeque<ApprovalId>,
     /// How often its mode or model was changed by a person.
-    #[serde(default)]
     pub configured: u32,
     /// What it was allowed in the turn that runs.
-    #[serde(default)]
     pub allowed: AllowedActions,
     /// What it may settle for those below it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
     /// The newest keys under which it sent notes to its parent.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
@@ -169,13 +149,10 @@ pub struct Turn {
     /// When it started.
     pub started_at: Timestamp,
     /// When the host ends it.
-    #[serde(default)]
     pub deadline: Option<Timestamp>,
     /// Whether it is to be ended.
-    #[serde(default)]
     pub interrupted: bool,
     /// Tool calls whose end was not told yet, as far as they are kept.
-    #[serde(default)]
     pub calls: Vec<String>,
 }
 

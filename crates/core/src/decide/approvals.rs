@@ -153,7 +153,7 @@ impl ManagedPart {
                 agent: id.clone(),
                 approval: pass.approval.clone(),
                 digest: pass.digest.clone(),
-                covers: Some(request.id.clone()),
+                covers: request.id.clone(),
             };
             let events = said.clone().into_iter().chain([used.into()]);
             Decision::new(
@@ -322,10 +322,11 @@ fn request_digest(ask: &Ask) -> String {
         ask.details.text().to_owned(),
         ask.options.join("\n"),
         ask.approving.join("\n"),
+        ask.cwd.clone().unwrap_or_default(),
     ];
     let mut hasher = Sha256::new();
-    // Keys are older than working directories: an ask without one keeps its digest.
-    for part in parts.into_iter().chain(ask.cwd.clone()) {
+    for part in parts {
+        // With its length in front, no part can be read as the end of another.
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part.as_bytes());
     }
@@ -441,13 +442,8 @@ fn replace(earlier: &Approval, later: &Ask, caller: &Caller) -> Event {
 
 pub(super) fn cancelled(caller: &Caller, message: Option<String>) -> ApprovalEnding {
     ApprovalEnding {
-        outcome: ApprovalOutcome::Cancelled,
-        resolution: CANCELLED.to_owned(),
-        by: RecordedActor::from(caller),
         message,
-        edited_input: None,
-        stop: false,
-        verdict: None,
+        ..ApprovalEnding::new(ApprovalOutcome::Cancelled, CANCELLED, caller.into())
     }
 }
 
@@ -651,13 +647,10 @@ fn check_answer(
 
 fn ending(outcome: ApprovalOutcome, caller: &Caller, answer: ApprovalAnswer) -> ApprovalEnding {
     ApprovalEnding {
-        outcome,
-        resolution: answer.resolution,
-        by: RecordedActor::from(caller),
         message: answer.message,
         edited_input: answer.edited_input,
         stop: answer.stop,
-        verdict: None,
+        ..ApprovalEnding::new(outcome, answer.resolution, caller.into())
     }
 }
 

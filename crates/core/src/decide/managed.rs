@@ -12,10 +12,10 @@ use super::{
 };
 use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
-    AgentArchived, AgentConfigured, AgentDisplay, AgentMessage, AgentProfile, AgentRenamed,
-    AgentRunRequested, AgentSpawned, AgentStatusChanged, AgentStopRequested, AnswerDelivery,
-    BaseState, Event, MessageQueued, MessagesDropped, SpawnOptions, TranscriptAdded,
-    TranscriptEntry, TurnInterrupted, TurnStarted,
+    AgentArchived, AgentConfigured, AgentMessage, AgentProfile, AgentRenamed, AgentRunRequested,
+    AgentSpawned, AgentStatusChanged, AgentStopRequested, AnswerDelivery, BaseState, Event,
+    MessageQueued, MessagesDropped, SpawnOptions, TranscriptAdded, TranscriptEntry,
+    TurnInterrupted, TurnStarted,
 };
 use crate::ids::{AgentId, Timestamp};
 use crate::input::{ChildrenPolicy, DecisionContext, ManagedInput, SpawnAgent};
@@ -109,14 +109,9 @@ fn spawn(
     };
     let by = RecordedActor::from(&input.caller);
     let profile = Arc::new(AgentProfile {
-        id: input.id.clone(),
-        name,
         kind: input.kind,
-        capabilities: Vec::new(),
         project: Some(input.options.cwd.clone()),
-        pid: None,
-        display: AgentDisplay::default(),
-        metadata: Json::null(),
+        ..AgentProfile::new(input.id.clone(), name)
     });
     let spawned = AgentSpawned {
         agent: profile.clone(),

@@ -71,13 +71,9 @@ fn by_rules(
         return None;
     }
     let ending = ApprovalEnding {
-        outcome,
-        resolution,
-        by: RecordedActor::host_by(RULES),
-        message: Some(words(verdict)),
-        edited_input: None,
-        stop: false,
+        message: Some(describe_verdict(verdict)),
         verdict: Some(verdict.clone()),
+        ..ApprovalEnding::new(outcome, resolution, RecordedActor::host_by(RULES))
     };
     let over: Vec<Event> = used
         .iter()
@@ -171,7 +167,7 @@ fn is_used_up(state: &State, used: &GrantUse) -> bool {
 }
 
 /// Which rule decided, in a line; where several did, the first and their number.
-fn words(verdict: &Verdict) -> String {
+fn describe_verdict(verdict: &Verdict) -> String {
     let verb = match verdict.effect {
         Effect::Allow => "allowed",
         Effect::Ask => "asked",
@@ -224,14 +220,10 @@ fn by_bypass(
         Some(verdict) => verdict.effect != Effect::Deny && !verdict.is_on_the_floor(),
     };
     let resolution = allowing(ask).filter(|_| lifted)?.to_owned();
+    let by = RecordedActor::host_by(BYPASS);
     let ending = ApprovalEnding {
-        outcome: ApprovalOutcome::Allowed,
-        resolution,
-        by: RecordedActor::host_by(BYPASS),
         message: Some(format!("bypass until {}", until.to_utc())),
-        edited_input: None,
-        stop: false,
-        verdict: None,
+        ..ApprovalEnding::new(ApprovalOutcome::Allowed, resolution, by)
     };
     let event = concluded((ask, opened), ending, AnswerDelivery::Waiting, Vec::new());
     Some(event)

@@ -164,13 +164,8 @@ pub(super) fn gone() -> ApprovalEnding {
 
 fn host_ending(outcome: ApprovalOutcome, resolution: &str, message: &str) -> ApprovalEnding {
     ApprovalEnding {
-        outcome,
-        resolution: resolution.to_owned(),
-        by: RecordedActor::from(&Caller::host()),
         message: Some(message.to_owned()),
-        edited_input: None,
-        stop: false,
-        verdict: None,
+        ..ApprovalEnding::new(outcome, resolution, RecordedActor::from(&Caller::host()))
     }
 }
 

@@ -12,13 +12,13 @@ use crate::principal::RecordedActor;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentDisplay {
     /// A name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// A picture's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
     /// A colour.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub accent: Option<String>,
 }
 
@@ -50,23 +50,35 @@ pub struct AgentProfile {
     /// Its name.
     pub name: String,
     /// What kind of agent it is.
-    #[serde(default)]
     pub kind: String,
     /// What it says it can do.
-    #[serde(default)]
     pub capabilities: Vec<String>,
     /// The project it works in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Its process, by its own word.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// How it wants to be shown.
-    #[serde(default)]
     pub display: AgentDisplay,
     /// Anything else it said.
-    #[serde(default)]
     pub metadata: Json,
+}
+
+impl AgentProfile {
+    /// A profile that says nothing but the agent's id and name.
+    pub fn new(id: AgentId, name: impl Into<String>) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            kind: String::new(),
+            capabilities: Vec::new(),
+            project: None,
+            pid: None,
+            display: AgentDisplay::default(),
+            metadata: Json::null(),
+        }
+    }
 }
 
 /// See `Event::AgentRegistered`.
@@ -77,7 +89,7 @@ pub struct AgentRegistered {
     /// Who registered it.
     pub owner: PrincipalKey,
     /// The connection that owns it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientId>,
 }
 
@@ -91,16 +103,16 @@ pub struct AgentStatusChanged {
     /// The state people see, with what is open counted in.
     pub state: AgentState,
     /// What it works on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_task: Option<String>,
     /// The connection that owns it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientId>,
     /// What its owner said about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What its owner attached.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,
 }
 
@@ -156,19 +168,17 @@ pub struct Device {
     /// What it runs on.
     pub platform: String,
     /// What it says it can do.
-    #[serde(default)]
     pub capabilities: Vec<String>,
     /// What it says of itself.
     pub status: String,
     /// The connection that owns it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientId>,
     /// Who registered it.
     pub owner: PrincipalKey,
     /// When it last changed.
     pub updated_at: Timestamp,
     /// Anything else it said.
-    #[serde(default)]
     pub metadata: Json,
 }
 

@@ -28,43 +28,43 @@ pub struct Ask {
     /// Its id.
     pub id: ApprovalId,
     /// The agent that asks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// The agent's turn, where it has turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
     /// The agent's id for the tool call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<String>,
     /// What it wants to do, in its words.
     pub action: String,
     /// The tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The tool's exact input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Json>,
     /// Digest of the canonical input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input_digest: Option<String>,
     /// The folder it would run in, as far as the host could find out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// What the rules said when it was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Arc<Verdict>>,
     /// Anything else it said.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub details: Json,
     /// A screen description for clients that draw one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub a2ui: Option<Json>,
     /// What it can be answered with.
     pub options: Vec<String>,
     /// Which of the options count as allow.
     pub approving: Vec<String>,
     /// The managed agent's own id of the request that asks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
     /// Whether words of a denial travel with the answer; otherwise they are a message of their own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -76,27 +76,25 @@ pub struct Ask {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passes: Vec<String>,
     /// An earlier ask for the same thing, which may already have run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<ApprovalId>,
     /// Who asks.
     pub by: RecordedActor,
     /// The connection it came through.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientId>,
     /// What ties it to that connection.
-    #[serde(default)]
     pub attachment: AskAttachment,
     /// The asker's own key: the same key again is the same ask.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
     /// Digest of everything asked, with which a key's second use is compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_digest: Option<String>,
     /// When it was made.
-    #[serde(default)]
     pub asked_at: Timestamp,
     /// When it ends as expired.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
 }
 
@@ -151,17 +149,32 @@ pub struct ApprovalEnding {
     /// Who ended it.
     pub by: RecordedActor,
     /// Words for the asker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The input as the person changed it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub edited_input: Option<Json>,
     /// Whether the asker's turn ends with a denial.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop: bool,
     /// What the rules said, where they settled it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Arc<Verdict>>,
+}
+
+impl ApprovalEnding {
+    /// An ending without a message, an edit or a verdict.
+    pub fn new(outcome: ApprovalOutcome, resolution: impl Into<String>, by: RecordedActor) -> Self {
+        Self {
+            outcome,
+            resolution: resolution.into(),
+            by,
+            message: None,
+            edited_input: None,
+            stop: false,
+            verdict: None,
+        }
+    }
 }
 
 /// See `Event::ApprovalResolved`.
@@ -172,7 +185,7 @@ pub struct ApprovalResolved {
     /// The event that opened it.
     pub opened: Seq,
     /// The agent that asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// How it ended.
     pub ending: Arc<ApprovalEnding>,
@@ -205,7 +218,7 @@ pub struct ApprovalResolveRequested {
     /// The ask.
     pub approval: ApprovalId,
     /// The agent that asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// What it wants to do.
     pub action: String,
@@ -214,7 +227,7 @@ pub struct ApprovalResolveRequested {
     /// Who gave it.
     pub by: RecordedActor,
     /// Through which connection.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientId>,
     /// The connection that owns the ask.
     pub owner: ClientId,
@@ -226,7 +239,7 @@ pub struct ApprovalResolveRefused {
     /// The ask.
     pub approval: ApprovalId,
     /// The agent that tried to answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// What it wants to do.
     pub action: String,
@@ -235,7 +248,7 @@ pub struct ApprovalResolveRefused {
     /// Who tried.
     pub by: RecordedActor,
     /// Through which connection.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientId>,
     /// Why not, as the wire says it.
     pub reason: String,

@@ -14,7 +14,7 @@ use super::{ParentMessage, ProcessKey};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpawnOptions {
     /// The catalog's name for the agent; absent where a command was given instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The program and its arguments; empty where the catalog says it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -23,18 +23,18 @@ pub struct SpawnOptions {
     #[serde(default, skip_serializing_if = "Protocol::is_usual")]
     pub protocol: Protocol,
     /// Its own id of another agent's session, from which its first session begins.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fork: Option<String>,
     /// The folder it works in, absolute. With a worktree: the repository's folder it was asked from.
     pub cwd: String,
     /// The model, by the agent's own name for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The agent's mode.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Words before everything else.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     /// The only tools it may use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -46,22 +46,22 @@ pub struct SpawnOptions {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvVar>,
     /// Whether it works in a worktree of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<WorktreeRequest>,
     /// A turn that takes longer is interrupted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_timeout_ms: Option<u64>,
     /// How long its asks wait for an answer; 0 for as long as it takes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ask_timeout_ms: Option<u64>,
     /// What it is besides an agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<AgentRole>,
     /// The orchestrator that wanted it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<AgentId>,
     /// The ask with which its orchestrator was allowed to start it. One ask starts one agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_by: Option<ApprovalId>,
 }
 
@@ -97,7 +97,7 @@ pub struct EnvVar {
     /// Its name.
     pub name: String,
     /// Its value. Absent if it is secret or is taken from the host's environment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
@@ -105,7 +105,7 @@ pub struct EnvVar {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeRequest {
     /// The branch; one named after the agent if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
 }
 
@@ -131,7 +131,7 @@ pub enum TranscriptEntry {
         /// The words.
         text: String,
         /// The child that sent it, for a parent message.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         from: Option<AgentId>,
     },
     /// Words of the agent.
@@ -149,16 +149,16 @@ pub enum TranscriptEntry {
         /// The agent's id of the call.
         id: String,
         /// What it says it does.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
         /// The tool, by the name rules have for it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
         /// The tool's input as the agent sent it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         input: Option<Json>,
         /// How far it is.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         status: Option<ToolStatus>,
     },
     /// What came of a tool.
@@ -244,19 +244,19 @@ pub struct PlanStep {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TokenUsage {
     /// Tokens it read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_in: Option<u64>,
     /// Tokens it wrote.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_out: Option<u64>,
     /// What it cost so far, in millionths of a US dollar.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_micro_usd: Option<u64>,
     /// Tokens in its context now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context_used: Option<u64>,
     /// Tokens its context has room for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context_size: Option<u64>,
 }
 
@@ -279,7 +279,7 @@ pub struct AgentRunRequested {
     /// Which of its runs, counted from 1.
     pub run: u32,
     /// The agent's own id of the session to go on with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Who wanted it.
     pub by: RecordedActor,
@@ -293,7 +293,7 @@ pub struct AgentLaunched {
     /// Which of its runs.
     pub run: u32,
     /// Its process, once there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessKey>,
     /// What holds its processes together, as the one who made it names it.
     pub runner: Json,
@@ -387,10 +387,10 @@ pub struct AgentConfigured {
     /// The agent.
     pub agent: AgentId,
     /// The mode it is to be in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// The model it is to use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Who wants it.
     pub by: RecordedActor,
@@ -402,19 +402,19 @@ pub struct AgentReported {
     /// The agent.
     pub agent: AgentId,
     /// The mode it is in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// The model it uses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// What it plans.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<AgentPlan>,
     /// What it used in this run so far.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
     /// A title of its session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
 }
 
@@ -428,7 +428,7 @@ pub struct AgentMessage {
     /// When they were said.
     pub at: Timestamp,
     /// What it is about, if a child sent it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_message: Option<ParentMessage>,
 }
 
@@ -477,7 +477,7 @@ pub struct TurnStarted {
     /// How many of the queued messages it takes, oldest first.
     pub messages: u32,
     /// When the host ends it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
 }
 
@@ -491,10 +491,10 @@ pub struct TurnInterrupted {
     /// Who wanted it.
     pub by: RecordedActor,
     /// Why, in words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When the agent is ended if its turn has not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
 }
 
@@ -508,10 +508,10 @@ pub struct TurnEnded {
     /// Why it stopped: the agent's protocol's word, or `error`, or `exited`.
     pub reason: String,
     /// What went wrong, if something did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What it used, if the agent said so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
 }
 
@@ -521,7 +521,6 @@ pub struct TranscriptAdded {
     /// The agent.
     pub agent: AgentId,
     /// The turn it belongs to; 0 before the first.
-    #[serde(default)]
     pub turn: u32,
     /// What came, in order.
     pub entries: Vec<TranscriptEntry>,
@@ -536,10 +535,8 @@ pub struct PassUsed {
     pub approval: ApprovalId,
     /// The digest of what ran or was written.
     pub digest: String,
-    /// The request that may go ahead. Hosts before this was recorded ended with their agents, so
-    /// nobody looks for theirs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub covers: Option<ApprovalId>,
+    /// The request that may go ahead.
+    pub covers: ApprovalId,
 }
 
 #[cfg(test)]

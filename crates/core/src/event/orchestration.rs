@@ -37,11 +37,11 @@ impl ParentMessage {
 pub struct ParentNotified {
     pub agent: AgentId,
     /// The parent; absent where there is none that can read it, so that the note is for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<AgentId>,
     pub text: String,
     /// The agent's own key: a note is sent once under one key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     pub by: RecordedActor,
 }
@@ -74,7 +74,7 @@ pub struct QuestionEscalated {
     /// The event that opened it.
     pub opened: Seq,
     /// The agent that asks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
 }
 
@@ -84,7 +84,7 @@ pub struct Ceiling {
     /// What it may allow: rules as in a rule file, each an allow.
     pub rules: Arc<[String]>,
     /// When it ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
@@ -94,7 +94,7 @@ pub struct AgentCeilingChanged {
     /// The orchestrator.
     pub agent: AgentId,
     /// What it may settle from here on; absent for nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
     /// Who gave or took it, or the host where time or the agent's end did.
     pub by: RecordedActor,

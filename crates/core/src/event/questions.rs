@@ -13,23 +13,23 @@ pub struct QuestionText {
     /// Its id.
     pub id: QuestionId,
     /// The agent that asks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// What it wants to know.
     pub text: String,
     /// Who asks.
     pub by: RecordedActor,
     /// When it ends without words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// The orchestrator that is asked first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<AgentId>,
     /// When people are asked as well.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub escalates_at: Option<Timestamp>,
     /// The asker's own key: under one key something is asked once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
@@ -72,7 +72,7 @@ pub struct QuestionEnded {
     /// The event that opened it.
     pub opened: Seq,
     /// The agent that asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// How it ended.
     pub ending: Arc<QuestionEnding>,

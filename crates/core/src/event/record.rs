@@ -12,13 +12,11 @@ pub struct NotificationSent {
     /// The kind its sender gave it; never one of ours.
     pub kind: String,
     /// The agent it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// Words.
-    #[serde(default)]
     pub message: String,
     /// What its sender attached.
-    #[serde(default)]
     pub payload: Json,
     /// Who sent it.
     pub by: RecordedActor,
@@ -34,7 +32,7 @@ pub struct TokenCreated {
     /// Who its bearer is on the record.
     pub name: String,
     /// When it ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// SHA-256 of the token. It is random and long, so this gives nothing away.
     pub hash: String,

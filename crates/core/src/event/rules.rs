@@ -76,10 +76,10 @@ pub struct VerdictPart {
     /// What follows for it.
     pub effect: Effect,
     /// The rule that decided; absent for "no rule".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleRef>,
     /// Why, in words, where the rule alone does not say it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Whether nothing lifts it: no rule, grant or bypass.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -112,10 +112,10 @@ pub struct RuleRef {
     /// The file it stands in, or `grant`.
     pub source: String,
     /// The line in that file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// The grant it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantId>,
 }
 
@@ -129,21 +129,20 @@ pub struct Grant {
     /// What it says: allow, ask or deny.
     pub effect: Effect,
     /// Where it counts.
-    #[serde(default)]
     pub scope: GrantScope,
     /// Who made it.
     pub by: RecordedActor,
     /// The ask it came from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<ApprovalId>,
     /// When it ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// How many parts it may allow; without a number, any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub uses: Option<u32>,
     /// The orchestrator that made it: it ends with that one's ceiling.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<AgentId>,
 }
 
@@ -151,13 +150,13 @@ pub struct Grant {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantScope {
     /// Agents to which an operator gave this name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// One repository with all its worktrees, or one folder: the path that stands for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// One agent until it ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<AgentId>,
 }
 
@@ -193,7 +192,7 @@ pub struct GrantRemoved {
     /// Why.
     pub reason: GrantEnd,
     /// Who took it back, where somebody did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<RecordedActor>,
 }
 
@@ -212,7 +211,7 @@ pub struct AgentBypassChanged {
     /// The agent.
     pub agent: AgentId,
     /// Until when its asks are let through; absent if they are not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// Who switched it, or the host where time or the agent's end did.
     pub by: RecordedActor,

@@ -247,9 +247,7 @@ impl State {
             if let Some(used) = used {
                 managed.passes.remove(used);
             }
-            if let Some(request) = &event.covers {
-                managed.cover(request.clone());
-            }
+            managed.cover(event.covers.clone());
         });
     }
 

@@ -343,7 +343,7 @@ impl Book {
                 let place = passes.iter().position(|pass| *pass == used);
                 passes.remove(place.unwrap());
                 let covered = self.covered.entry(e.agent.clone()).or_default();
-                covered.push(e.covers.clone().unwrap());
+                covered.push(e.covers.clone());
             }
             Event::TurnInterrupted(e) => {
                 self.covered.remove(&e.agent);

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use countersign_core::event::{
-    AgentDisplay, AgentProfile, Effect, GrantScope, PartKind, ProcessKey, RuleRef, Verdict,
-    VerdictPart,
+    AgentProfile, Effect, GrantScope, PartKind, ProcessKey, RuleRef, Verdict, VerdictPart,
 };
 use countersign_core::{
     AgentId, Approval, ApprovalAnswer, ApprovalId, AskJudgment, AskQuestion, AskRequest, Caller,
@@ -460,29 +459,23 @@ impl World {
             self.models.find_keyed(principal, key).cloned()
         });
         AskRequest {
-            caller,
-            id: ApprovalId::new(self.next_id("ask")),
             agent: ask.agent.map(agent_id),
             turn: ask.call.map(|(turn, _)| format!("turn {turn}")),
             tool_call: ask.call.map(|(_, call)| format!("call {call}")),
-            action: "run it".to_owned(),
             tool: ask.tool.then(|| "tool".to_owned()),
             input: ask.input.map(number),
-            details: Json::null(),
-            a2ui: None,
             options: options.iter().map(|word| (*word).to_owned()).collect(),
             approving: approving.map(|words| words.iter().map(|word| (*word).to_owned()).collect()),
             system_level: ask.system_level,
             idempotency_key: key,
             timeout_ms: ask.timeout_s.map(|s| s * 1000),
-            cwd: None,
             judged: ask
                 .verdict
                 .as_ref()
                 .filter(|_| ask.tool)
                 .map(|verdict| self.judged(verdict)),
             keyed,
-            managed: None,
+            ..AskRequest::new(caller, ApprovalId::new(self.next_id("ask")), "run it")
         }
     }
 }
@@ -534,16 +527,7 @@ fn number(number: usize) -> Json {
 }
 
 fn profile(agent: usize) -> AgentProfile {
-    AgentProfile {
-        id: agent_id(agent),
-        name: format!("agent {agent}"),
-        kind: String::new(),
-        capabilities: Vec::new(),
-        project: None,
-        pid: None,
-        display: AgentDisplay::default(),
-        metadata: Json::null(),
-    }
+    AgentProfile::new(agent_id(agent), format!("agent {agent}"))
 }
 
 fn put_device(caller: Caller, device: usize) -> PutDevice {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_agents::adapter::{PermissionAnswer, PermissionAsk, RequestId};
 use countersign_core::limits::MANAGED_ASK_TIMEOUT_MS;
-use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk};
+use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, ManagedAsk};
 
 use crate::crash;
 use crate::ids::random_hex;
@@ -118,29 +118,20 @@ impl Run {
     ) -> AskRequest {
         let timeout = self.ask_timeout_ms.unwrap_or(MANAGED_ASK_TIMEOUT_MS);
         AskRequest {
-            caller: self.caller.clone(),
-            id: ApprovalId::new(format!("approval-{}", random_hex::<6>())),
             agent: Some(self.agent.clone()),
-            turn: None,
-            tool_call: None,
-            action,
-            tool: None,
-            input: None,
-            details: Json::null(),
-            a2ui: None,
-            options: Vec::new(),
-            approving: None,
             system_level: true,
-            idempotency_key: None,
             timeout_ms: (timeout > 0).then_some(timeout),
             cwd: Some(self.folder.to_string_lossy().into_owned()),
-            judged: None,
-            keyed: None,
             managed: Some(Box::new(ManagedAsk {
                 run: self.number,
                 entries: reader.transcript.take(),
                 ..own
             })),
+            ..AskRequest::new(
+                self.caller.clone(),
+                ApprovalId::new(format!("approval-{}", random_hex::<6>())),
+                action,
+            )
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use countersign_core::event::{AgentDisplay, AgentProfile, Effect, GrantScope};
+use countersign_core::event::{AgentProfile, Effect, GrantScope};
 use countersign_core::{
     AgentId, Approval, ApprovalAnswer, ApprovalId, AskRequest, Caller, Json, Principal,
     PrincipalKey, RegisterAgent, Role,
@@ -55,16 +55,7 @@ impl Host {
     pub(crate) async fn register(&self, agent: &str) {
         let input = RegisterAgent {
             caller: bot(agent),
-            profile: AgentProfile {
-                id: AgentId::new(agent),
-                name: agent.to_owned(),
-                kind: String::new(),
-                capabilities: Vec::new(),
-                project: None,
-                pid: None,
-                display: AgentDisplay::default(),
-                metadata: Json::null(),
-            },
+            profile: AgentProfile::new(AgentId::new(agent), agent),
         };
         self.service.register_agent(input).await.unwrap();
     }
@@ -111,25 +102,14 @@ fn caller(role: Role, name: &str) -> Caller {
 pub(crate) fn request(agent: &str, command: &str) -> AskRequest {
     let input = serde_json::json!({ "command": command });
     AskRequest {
-        caller: bot(agent),
-        id: ApprovalId::new(format!("approval-{}", random_hex::<6>())),
-        agent: None,
-        turn: None,
-        tool_call: None,
-        action: "run it".to_owned(),
         tool: Some("Bash".to_owned()),
         input: Some(Json::from_value(&input).unwrap()),
-        details: Json::null(),
-        a2ui: None,
-        options: Vec::new(),
-        approving: None,
-        system_level: false,
-        idempotency_key: None,
-        timeout_ms: None,
         cwd: Some("/srv/app".to_owned()),
-        judged: None,
-        keyed: None,
-        managed: None,
+        ..AskRequest::new(
+            bot(agent),
+            ApprovalId::new(format!("approval-{}", random_hex::<6>())),
+            "run it",
+        )
     }
 }
 

@@ -66,7 +66,9 @@ pub(crate) fn what_was_appended_is_read_back_whole(mut script: Script) {
 fn managed() -> ManagedAgent {
     let document = r#"{"options":{"agent":"codex","cwd":"/srv/app","env":[{"name":"KEY"}]},"run":2,
         "run_state":"ready","process":{"pid":9,"start_time":8},"runner":{"mark":"ab"},"session":"s1",
-        "turns":3,"turn":{"number":3,"messages":[],"started_at":5},"last_activity":6,
+        "resumable":true,"turns":3,"turn":{"number":3,"messages":[],"started_at":5,"interrupted":false,"calls":[]},
+        "queue":[],"used":{},"session_usage":{},"plan":{"steps":[]},"archived":false,"configured":0,
+        "allowed":{"count":0,"newest":[]},"last_activity":6,
         "passes":[{"approval":"a1","digest":"d1"}]}"#;
     serde_json::from_str(document).unwrap()
 }

@@ -135,13 +135,9 @@ pub(crate) fn opening(seq: Seq, ask: Ask) -> (CommittedEvent, Approval) {
 /// The event that ends an approval, and the approval as it is then.
 pub(crate) fn ending(seq: Seq, approval: &Approval) -> (CommittedEvent, Approval) {
     let ending = Arc::new(ApprovalEnding {
-        outcome: ApprovalOutcome::Allowed,
-        resolution: "approve".to_owned(),
-        by: by("person"),
         message: Some("go on".to_owned()),
-        edited_input: None,
-        stop: false,
         verdict: Some(Arc::new(verdict())),
+        ..ApprovalEnding::new(ApprovalOutcome::Allowed, "approve", by("person"))
     });
     let resolved = ApprovalResolved {
         approval: approval.ask.id.clone(),

@@ -181,26 +181,12 @@ fn heard(inputs: Vec<Input>, checkpoint: Checkpoint) -> (SupervisorCommand, Wait
 }
 
 fn request(own: ManagedAsk) -> AskRequest {
+    let approval = ApprovalId::new(format!("ask {}", own.request));
     AskRequest {
-        caller: caller(Role::Agent(id())),
-        id: ApprovalId::new(format!("ask {}", own.request)),
         agent: Some(id()),
-        turn: None,
-        tool_call: None,
-        action: "run it".to_owned(),
-        tool: None,
-        input: None,
-        details: Json::null(),
-        a2ui: None,
-        options: Vec::new(),
-        approving: None,
         system_level: true,
-        idempotency_key: None,
-        timeout_ms: None,
-        cwd: None,
-        judged: None,
-        keyed: None,
         managed: Some(Box::new(own)),
+        ..AskRequest::new(caller(Role::Agent(id())), approval, "run it")
     }
 }
 

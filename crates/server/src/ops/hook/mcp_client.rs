@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use countersign_core::event::{AgentDisplay, AgentProfile, ProcessKey};
+use countersign_core::event::{AgentProfile, ProcessKey};
 use countersign_core::limits::PATH_BYTES_MAX;
 use countersign_core::{AgentId, Caller, Json, RegisterAgent};
 use countersign_daemon::random_hex;
@@ -58,14 +58,11 @@ async fn register(state: &ServerState, id: &AgentId, root: ProcessKey) -> Result
     let name = name.map_or_else(|| KIND.into(), |name| name.to_string_lossy());
     let metadata = json!({ OUTSIDE: "mcp", "start_time": root.start_time });
     let profile = AgentProfile {
-        id: id.clone(),
-        name: name.chars().take(64).collect(),
         kind: KIND.to_owned(),
-        capabilities: Vec::new(),
         project: folder.as_ref().map(|folder| folder.display().to_string()),
         pid: Some(root.pid),
-        display: AgentDisplay::default(),
         metadata: Json::from_value(&metadata).map_err(|error| ApiError::invalid(&error))?,
+        ..AgentProfile::new(id.clone(), name.chars().take(64).collect::<String>())
     };
     let caller = caller_of(id);
     let registered = state

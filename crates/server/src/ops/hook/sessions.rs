@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use countersign_core::event::{AgentDisplay, AgentProfile, ProcessKey};
+use countersign_core::event::{AgentProfile, ProcessKey};
 use countersign_core::limits::{HOOK_TWINS_MAX, PATH_BYTES_MAX};
 use countersign_core::{Agent, AgentId, Caller, Json, RegisterAgent};
 use countersign_daemon::procfs;
@@ -159,14 +159,11 @@ async fn register(
         "start_time": root.start_time,
     });
     let profile = AgentProfile {
-        id: id.clone(),
-        name: name.chars().take(64).collect(),
         kind: tool.kind.to_owned(),
-        capabilities: Vec::new(),
         project: folder.map(str::to_owned),
         pid: Some(root.pid),
-        display: AgentDisplay::default(),
         metadata: Json::from_value(&metadata).map_err(|error| ApiError::invalid(&error))?,
+        ..AgentProfile::new(id.clone(), name.chars().take(64).collect::<String>())
     };
     let caller = caller_of(&id);
     let registered = state.service.register_agent(RegisterAgent {

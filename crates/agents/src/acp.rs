@@ -12,7 +12,7 @@
 //! Names and ids are made of what a message is about, and never counted: a second [`AcpAdapter`] that goes
 //! on from an earlier state says the same under the same names, in whatever order it is told to, and
 //! understands the responses to what the first one sent. An order must be given again before the
-//! response to it is heard again.
+//! response to it is output again.
 //!
 //! Asks that end because of [`AgentCommand::Interrupt`] are answered as cancelled at once and told as
 //! [`AgentEvent::Withdrawn`] before anything else by the next [`Adapter::handle_line`]; whoever gives the
@@ -83,12 +83,12 @@ impl AcpAdapter {
         })
     }
 
-    fn handle_request(&mut self, heard: &mut AdapterOutput, request: &AcpRequest<'_>) {
+    fn handle_request(&mut self, output: &mut AdapterOutput, request: &AcpRequest<'_>) {
         let state = &mut self.state;
+        // The agent used the id of a request that is still open. The answer would be ambiguous, so the
+        // earlier one is given up.
         if state.pending.remove(&request.id).is_some() {
-            heard.events.push(AgentEvent::Withdrawn {
-                request: request.id.clone(),
-            });
+            output.withdraw(request.id.clone());
         }
         let is_permission = request.method == CLIENT_METHOD_NAMES.session_request_permission;
         if state.pending.len() >= AGENT_REQUESTS_MAX {
@@ -101,32 +101,32 @@ impl AcpAdapter {
                     "too many requests are open",
                 )
             };
-            heard.writes.push(refusal);
+            output.writes.push(refusal);
         } else if is_permission {
-            permission::handle_request(state, heard, request);
+            permission::handle_request(state, output, request);
         } else {
-            client_requests::handle_request(state, heard, request);
+            client_requests::handle_request(state, output, request);
         }
     }
 
     fn handle_notification(
         &mut self,
-        heard: &mut AdapterOutput,
+        output: &mut AdapterOutput,
         method: &str,
         params: Option<&RawValue>,
     ) {
         if method == CLIENT_METHOD_NAMES.session_update {
-            translate::handle_update(&mut self.state, heard, params);
+            translate::handle_update(&mut self.state, output, params);
         } else if method == "$/cancel_request" {
-            self.handle_cancellation(heard, params);
+            self.handle_cancellation(output, params);
         } else if !method.starts_with("$/") && !method.starts_with('_') {
             let noise = format!("the agent sent `{}`", envelope::truncate_noise(method));
-            heard.events.push(AgentEvent::Noise(noise));
+            output.events.push(AgentEvent::Noise(noise));
         }
     }
 
     /// The agent takes a request back. Its answer says so, because a request must have one.
-    fn handle_cancellation(&mut self, heard: &mut AdapterOutput, params: Option<&RawValue>) {
+    fn handle_cancellation(&mut self, output: &mut AdapterOutput, params: Option<&RawValue>) {
         let Some(request) = params.and_then(cancelled_id) else {
             return;
         };
@@ -136,44 +136,45 @@ impl AcpAdapter {
         let answer = if wish.is_permission() {
             permission::encode_cancelled(&request, line)
         } else {
-            let words = "request cancelled";
-            let bytes = envelope::error(&request, envelope::REQUEST_CANCELLED, words);
+            let message = "request cancelled";
+            let bytes = envelope::error(&request, envelope::REQUEST_CANCELLED, message);
             AgentWrite::reply_to(line, WriteKind::Cancelled, bytes)
         };
-        heard.writes.push(answer);
-        heard.events.push(AgentEvent::Withdrawn { request });
+        output.writes.push(answer);
+        output.withdraw(request);
     }
 
     fn handle_response(
         &mut self,
-        heard: &mut AdapterOutput,
-        (id, line): (&RequestId, u64),
+        output: &mut AdapterOutput,
+        id: &RequestId,
+        line: u64,
         outcome: Result<&RawValue, AcpError>,
     ) {
         let ours = id.0.parse().ok();
         let Some(ours) = ours.and_then(|id: u64| self.state.sent.remove(&id)) else {
-            let words = match outcome {
+            let message = match outcome {
                 Err(failure) => failure.describe(),
                 Ok(_) => format!("a response nobody waits for: {}", id.0),
             };
-            heard.events.push(AgentEvent::Noise(words));
+            output.events.push(AgentEvent::Noise(message));
             return;
         };
         let state = &mut self.state;
         match ours {
             SentRequest::Initialize => {
-                handshake::handle_initialize_response(state, heard, line, outcome);
+                handshake::handle_initialize_response(state, output, line, outcome);
             }
             SentRequest::OpenSession => {
-                handshake::handle_session_response(state, heard, line, outcome);
+                handshake::handle_session_response(state, output, line, outcome);
             }
             SentRequest::SetMode { mode, .. } => {
-                choice::handle_mode_response(state, heard, mode, outcome);
+                choice::handle_mode_response(state, output, mode, outcome);
             }
             SentRequest::SetModel { model, .. } => {
-                choice::handle_model_response(state, heard, model, outcome);
+                choice::handle_model_response(state, output, model, outcome);
             }
-            SentRequest::Prompt { turn } => end_turn(state, heard, turn, outcome),
+            SentRequest::Prompt { turn } => end_turn(state, output, turn, outcome),
         }
     }
 
@@ -187,6 +188,7 @@ impl AcpAdapter {
         if state.phase != AcpPhase::Open || running.is_some_and(|running| running != turn) {
             return Err(CommandError::NotReady);
         }
+        // A repeated order must not forget what was learned since the turn began.
         if running.is_none() {
             state.begin_turn();
         }
@@ -232,9 +234,10 @@ struct AcpRequest<'a> {
 
 impl Adapter for AcpAdapter {
     fn handle_line(&mut self, line: &[u8], number: u64) -> AdapterOutput {
-        let mut heard = AdapterOutput::default();
+        let mut output = AdapterOutput::default();
+        // Before anything of this line: an ask in it may use the id of one that was withdrawn.
         for request in std::mem::take(&mut self.state.withdrawn) {
-            heard.events.push(AgentEvent::Withdrawn { request });
+            output.withdraw(request);
         }
         match envelope::parse(line) {
             Ok(AcpMessage::Request { id, method, params }) => {
@@ -244,18 +247,18 @@ impl Adapter for AcpAdapter {
                     method: &method,
                     params,
                 };
-                self.handle_request(&mut heard, &request);
+                self.handle_request(&mut output, &request);
             }
             Ok(AcpMessage::Notification { method, params }) => {
-                self.handle_notification(&mut heard, &method, params);
+                self.handle_notification(&mut output, &method, params);
             }
             Ok(AcpMessage::Response { id, outcome }) => {
-                self.handle_response(&mut heard, (&id, number), outcome);
+                self.handle_response(&mut output, &id, number, outcome);
             }
             Err(noise) if noise.trim().is_empty() => {}
-            Err(noise) => heard.events.push(AgentEvent::Noise(noise)),
+            Err(noise) => output.events.push(AgentEvent::Noise(noise)),
         }
-        heard
+        output
     }
 
     fn apply_command(&mut self, order: AgentCommand) -> Result<Vec<AgentWrite>, CommandError> {
@@ -306,7 +309,7 @@ fn cancelled_id(params: &RawValue) -> Option<RequestId> {
 /// nobody waits for them any more; terminals may outlive a turn and stay as they are.
 fn end_turn(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     turn: u32,
     outcome: Result<&RawValue, AcpError>,
 ) {
@@ -320,21 +323,20 @@ fn end_turn(
         )
     });
     for (request, _) in left {
-        heard.events.push(AgentEvent::Withdrawn { request });
+        output.withdraw(request);
     }
     state.interrupted = false;
     let left_open = state.calls.close();
-    let (reason, message, usage) = match outcome {
+    let end = match outcome {
         Ok(result) => translate::read_stop(result),
-        Err(failure) => ("error".to_owned(), Some(failure.describe()), None),
-    };
-    heard.events.push(AgentEvent::TurnEnded {
-        turn,
-        end: TurnEnd {
-            reason,
-            message,
-            usage,
-            left_open,
+        Err(error) => TurnEnd {
+            reason: "error".to_owned(),
+            message: Some(error.describe()),
+            ..TurnEnd::default()
         },
+    };
+    output.events.push(AgentEvent::TurnEnded {
+        turn,
+        end: TurnEnd { left_open, ..end },
     });
 }

@@ -14,6 +14,9 @@ use std::path::PathBuf;
 use countersign_core::Json;
 use countersign_core::event::{AgentPlan, TokenUsage, ToolStatus, TranscriptEntry};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::truncate::to_bounded_json;
 
 mod agent_write;
 
@@ -57,6 +60,50 @@ pub struct AdapterOutput {
     /// What is to be written because of it: the next step of the handshake, or the refusal of a
     /// request nobody serves.
     pub writes: Vec<AgentWrite>,
+}
+
+impl AdapterOutput {
+    pub(crate) fn record_entry(&mut self, entry: TranscriptEntry) {
+        self.events.push(AgentEvent::Transcript(entry));
+    }
+
+    pub(crate) fn record_notice(&mut self, text: String) {
+        self.record_entry(TranscriptEntry::Notice { text });
+    }
+
+    /// Records what is not understood as it came, unless it is more than the record takes.
+    pub(crate) fn record_unknown(&mut self, update: &RawValue) {
+        if let Some(update) = to_bounded_json(update) {
+            self.record_entry(TranscriptEntry::Other { update });
+        } else {
+            let bytes = update.get().len();
+            self.record_notice(format!("an update of {bytes} bytes was left out"));
+        }
+    }
+
+    pub(crate) fn report(&mut self, report: AgentReport) {
+        self.events.push(AgentEvent::Reported(report));
+    }
+
+    pub(crate) fn withdraw(&mut self, request: RequestId) {
+        self.events.push(AgentEvent::Withdrawn { request });
+    }
+}
+
+/// Whether a field of an adapter's state need not be stored.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// An amount of US dollars in millionths of one.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the amount was checked to be a positive number that fits"
+)]
+pub(crate) fn to_micro_usd(amount: f64) -> Option<u64> {
+    let micro = (amount * 1e6).round();
+    (0.0..1e18).contains(&micro).then_some(micro as u64)
 }
 
 /// Why an order could not be carried out.
@@ -396,7 +443,7 @@ pub enum ClientRequestError {
 }
 
 /// How a turn ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TurnEnd {
     /// Why it stopped: the protocol's own word (`end_turn`, `cancelled`, `refusal`, …), or `error`.
     pub reason: String,

@@ -179,6 +179,7 @@ pub fn command_variable(entry: &KnownAgent) -> String {
 
 /// Finds an agent: the person's own command, then executables, then the npm package.
 pub fn resolve(entry: &KnownAgent, environment: &AgentSearchPaths) -> ResolvedAgent {
+    // A person's own command is taken as it is, also if the agent is installed.
     if let Some(command) = &environment.command {
         return own_command(entry, command);
     }
@@ -211,13 +212,13 @@ pub fn resolve(entry: &KnownAgent, environment: &AgentSearchPaths) -> ResolvedAg
 
 /// A list of words in JSON, or words with blanks between them.
 fn own_command(entry: &KnownAgent, command: &str) -> ResolvedAgent {
-    let words = serde_json::from_str(command).unwrap_or_else(|_| {
+    let args = serde_json::from_str(command).unwrap_or_else(|_| {
         command
             .split_whitespace()
             .map(str::to_owned)
             .collect::<Vec<_>>()
     });
-    if words.is_empty() {
+    if args.is_empty() {
         ResolvedAgent::Missing {
             advice: format!(
                 "{} is empty: unset it, or name a command",
@@ -225,7 +226,7 @@ fn own_command(entry: &KnownAgent, command: &str) -> ResolvedAgent {
             ),
         }
     } else {
-        ResolvedAgent::Found { command: words }
+        ResolvedAgent::Found { command: args }
     }
 }
 

@@ -65,6 +65,8 @@ async fn watch_until_reaped(
     released: CancellationToken,
 ) {
     let status = wait_for_end(pid).await;
+    // The exit is told while the child is still a zombie, so that its number is not reused until every
+    // holder of the handle has let go.
     tell.send_replace(Some(status.as_ref().map(to_exit).unwrap_or_default()));
     released.cancelled().await;
     if let Err(error) = waitid(

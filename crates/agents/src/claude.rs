@@ -140,37 +140,37 @@ impl<'a> ClaudeMessage<'a> {
 
 impl Adapter for ClaudeAdapter {
     fn handle_line(&mut self, line: &[u8], number: u64) -> AdapterOutput {
-        let mut heard = AdapterOutput::default();
+        let mut output = AdapterOutput::default();
         let state = &mut self.state;
         for request in std::mem::take(&mut state.withdrawn) {
-            heard.events.push(AgentEvent::Withdrawn { request });
+            output.withdraw(request);
         }
         let Some(message) = ClaudeMessage::read(line, number) else {
             let noise = String::from_utf8_lossy(line);
             if !noise.trim().is_empty() {
                 let noise = truncate_noise(&noise);
-                heard.events.push(AgentEvent::Noise(noise));
+                output.events.push(AgentEvent::Noise(noise));
             }
-            return heard;
+            return output;
         };
         let understood = match message.kind.as_str() {
-            "control_request" => control::handle_request(state, &mut heard, &message),
-            "control_response" => control::handle_response(state, &mut heard, &message),
-            "control_cancel_request" => control::handle_cancellation(state, &mut heard, &message),
-            "command_lifecycle" => turn::handle_lifecycle(state, &mut heard, &message),
-            "result" => turn::handle_result(state, &mut heard, &message),
-            "stream_event" => stream::handle_piece(state, &mut heard, &message),
-            "assistant" => messages::handle_assistant(state, &mut heard, &message),
-            "user" => messages::handle_user(state, &mut heard, &message),
-            "system" => messages::handle_system(state, &mut heard, &message),
+            "control_request" => control::handle_request(state, &mut output, &message),
+            "control_response" => control::handle_response(state, &mut output, &message),
+            "control_cancel_request" => control::handle_cancellation(state, &mut output, &message),
+            "command_lifecycle" => turn::handle_lifecycle(state, &mut output, &message),
+            "result" => turn::handle_result(state, &mut output, &message),
+            "stream_event" => stream::handle_piece(state, &mut output, &message),
+            "assistant" => messages::handle_assistant(state, &mut output, &message),
+            "user" => messages::handle_user(state, &mut output, &message),
+            "system" => messages::handle_system(state, &mut output, &message),
             // How long a tool runs, that the line is in use, how much may still be used.
             "tool_progress" | "keep_alive" | "rate_limit_event" => Some(()),
             _ => None,
         };
         if understood.is_none() {
-            messages::record_unknown(&mut heard, message.raw);
+            output.record_unknown(message.raw);
         }
-        heard
+        output
     }
 
     fn apply_command(&mut self, order: AgentCommand) -> Result<Vec<AgentWrite>, CommandError> {

@@ -229,9 +229,10 @@ async fn send(
     tell: &mpsc::Sender<PipeEvent>,
     event: PipeEvent,
 ) -> Result<(), mpsc::error::SendError<()>> {
-    let is_long = |line: &Vec<u8>| line.len() > limits::AGENT_LINE_BYTES_SHORT;
     let slots = match &event {
-        PipeEvent::Line(line) if is_long(line) => limits::AGENT_LINES_QUEUED,
+        PipeEvent::Line(line) if line.len() > limits::AGENT_LINE_BYTES_SHORT => {
+            limits::AGENT_LINES_QUEUED
+        }
         _ => 1,
     };
     let mut permits = tell.reserve_many(slots).await?;

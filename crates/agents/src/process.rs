@@ -119,14 +119,17 @@ fn build(spec: &LaunchSpec<'_>) -> Command {
 }
 
 fn take_ends(started: &mut std::process::Child) -> io::Result<ChildPipes> {
-    let absent = || io::Error::other("the pipes are missing");
-    let stdin = OwnedFd::from(started.stdin.take().ok_or_else(absent)?);
-    let stdout = OwnedFd::from(started.stdout.take().ok_or_else(absent)?);
-    let stderr = OwnedFd::from(started.stderr.take().ok_or_else(absent)?);
+    let (Some(stdin), Some(stdout), Some(stderr)) = (
+        started.stdin.take(),
+        started.stdout.take(),
+        started.stderr.take(),
+    ) else {
+        return Err(io::Error::other("the pipes are missing"));
+    };
     Ok(ChildPipes {
-        stdin: FdWriter::new(stdin)?,
-        stdout: FdReader::new(stdout)?,
-        stderr: FdReader::new(stderr)?,
+        stdin: FdWriter::new(OwnedFd::from(stdin))?,
+        stdout: FdReader::new(OwnedFd::from(stdout))?,
+        stderr: FdReader::new(OwnedFd::from(stderr))?,
     })
 }
 

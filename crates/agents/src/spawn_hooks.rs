@@ -29,30 +29,30 @@ pub(crate) struct RunnerParent {
     pub(crate) umask: rustix::fs::Mode,
 }
 
-/// Makes the child enter `placement` before it runs its program. If any of it fails the program is
+/// Makes the child enter `setup` before it runs its program. If any of it fails the program is
 /// not run, and spawning fails.
 #[expect(
     unsafe_code,
     reason = "only here can a child enter its tree before it is able to fork"
 )]
-pub(crate) fn apply(command: &mut Command, placement: ChildSetup) {
-    let enter = move || enter(&placement);
+pub(crate) fn apply(command: &mut Command, setup: ChildSetup) {
     // SAFETY: `enter` makes system calls on descriptors that are open already, and nothing else: it
     // neither allocates nor takes a lock, and an `io::Error` made of a number holds just that.
     unsafe {
-        command.pre_exec(enter);
+        command.pre_exec(move || enter(&setup));
     }
 }
 
-fn enter(placement: &ChildSetup) -> io::Result<()> {
-    if let Some(cgroup) = &placement.cgroup {
+fn enter(setup: &ChildSetup) -> io::Result<()> {
+    if let Some(cgroup) = &setup.cgroup {
         // Zero stands for whoever writes it.
         rustix::io::write(cgroup, b"0")?;
     }
     rustix::process::setsid()?;
-    if let Some(ward) = placement.runner {
-        rustix::process::umask(ward.umask);
-        die_with(ward.parent)?;
+    if let Some(runner) = setup.runner {
+        // The runner's own mask is narrow; the agent's files get the one that the runner was started with.
+        rustix::process::umask(runner.umask);
+        die_with(runner.parent)?;
     }
     Ok(())
 }

@@ -119,10 +119,8 @@ impl ProcessTree {
     /// belongs to it. A cgroup that is not there any more is made do without.
     pub(crate) fn from_record(record: &TreeRecord, ward: RunnerParent) -> Self {
         let cgroup = match &record.containment {
-            ContainmentMethod::Cgroup { path } => {
-                let gone = || format!("`{}` is gone", path.display());
-                AgentCgroup::from_record(path).ok_or_else(gone)
-            }
+            ContainmentMethod::Cgroup { path } => AgentCgroup::from_record(path)
+                .ok_or_else(|| format!("`{}` is gone", path.display())),
             ContainmentMethod::Marks { why } => Err(why.clone()),
         };
         let mark = record.mark.clone();
@@ -211,6 +209,7 @@ impl ProcessTree {
     /// Ends every process of the tree and verifies that none is left. Nothing can be started in it
     /// from the moment this is called.
     pub async fn kill_all(&self) -> Result<(), TreeError> {
+        // Under the lock: a spawn that has begun adds its process before this continues, and none begins after.
         let roots = {
             let mut gate = self.lock_spawns();
             gate.ended = true;
@@ -235,6 +234,8 @@ impl ProcessTree {
     /// Starts what `build` gives, in this tree and in a session of its own. `build` may be called
     /// twice: where a process cannot enter the cgroup, the mark has to do.
     pub(crate) fn spawn(&self, build: &dyn Fn() -> io::Result<Command>) -> io::Result<Child> {
+        // The parent's lock first, always: ending an agent takes it too, and must not miss a terminal's
+        // process that is just being started.
         let mut above = self.0.parent.as_ref().map(Self::lock_spawns);
         let mut gate = self.lock_spawns();
         if gate.ended || above.as_ref().is_some_and(|gate| gate.ended) {
@@ -274,11 +275,11 @@ impl ProcessTree {
         if let Some(parent) = &self.0.parent {
             command.env(parent.0.variable, &parent.0.mark);
         }
-        let placement = ChildSetup {
+        let setup = ChildSetup {
             cgroup,
             runner: self.0.runner,
         };
-        spawn_hooks::apply(&mut command, placement);
+        spawn_hooks::apply(&mut command, setup);
         command.spawn()
     }
 
@@ -336,6 +337,7 @@ impl TreeSweep {
     fn end_now(&mut self) -> Result<usize, TreeError> {
         let deadline = Instant::now() + Duration::from_millis(limits::TREE_KILL_MS);
         let mut ended = 0;
+        // The cgroup first: it ends nearly everything at once, and what is left for marks is little.
         if let Some(cgroup) = &self.cgroup {
             ended += cgroup.kill(deadline)?;
         }
@@ -357,9 +359,11 @@ fn new_mark() -> Result<String, TreeError> {
 }
 
 fn to_file_name(text: &str) -> String {
-    let tame = |letter: char| match letter {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => letter,
-        _ => '_',
-    };
-    text.chars().map(tame).take(NAME_BYTES_MAX).collect()
+    text.chars()
+        .map(|letter| match letter {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => letter,
+            _ => '_',
+        })
+        .take(NAME_BYTES_MAX)
+        .collect()
 }

@@ -74,12 +74,12 @@ pub enum WorktreeError {
         what: &'static str,
     },
     /// Git said no.
-    #[error("could not {what}: {words}")]
+    #[error("could not {what}: {message}")]
     Git {
         /// What was tried.
         what: &'static str,
         /// Git's words.
-        words: String,
+        message: String,
     },
     /// The system said no.
     #[error("could not {what}")]
@@ -96,6 +96,12 @@ impl WorktreeError {
     fn io(what: &'static str, source: io::Error) -> Self {
         Self::Io { what, source }
     }
+
+    fn unknown(path: &Path) -> Self {
+        Self::Unknown {
+            path: path.to_owned(),
+        }
+    }
 }
 
 /// The folder inside a worktree that stands for `cwd` in its repository: an agent that was asked for
@@ -106,11 +112,9 @@ pub fn folder(worktree: &Worktree, cwd: &Path) -> PathBuf {
     let below = checkout.and_then(|checkout| cwd.strip_prefix(checkout).ok());
     let wanted = below.map(|below| root.join(below));
     let real = wanted.and_then(|folder| folder.canonicalize().ok());
-    let inside = |folder: &PathBuf| {
-        folder.is_dir()
-            && root
-                .canonicalize()
-                .is_ok_and(|root| folder.starts_with(root))
-    };
-    real.filter(inside).unwrap_or_else(|| root.to_owned())
+    match (real, root.canonicalize()) {
+        // A link in the checkout may lead out of it.
+        (Some(folder), Ok(root)) if folder.is_dir() && folder.starts_with(&root) => folder,
+        _ => root.to_owned(),
+    }
 }

@@ -34,10 +34,9 @@ mod token;
 mod up;
 pub(crate) mod worktree;
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::client::{HostAddress, HostClient, HostEndpoint};
 use crate::error::CliError;
@@ -59,12 +58,12 @@ pub(crate) struct Cli {
 #[derive(Args, Clone)]
 pub(crate) struct CommonArgs {
     /// Print JSON: one document, or one per line for events
-    #[arg(long, global = true, display_order = 900)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Connect over TCP to `ws://HOST:PORT/` (or set `COUNTERSIGN_URL`); needs a token
+    /// Reach the host over TCP: `ws://HOST:PORT/`, or `COUNTERSIGN_URL`; needs a token
     #[arg(long, global = true, value_name = "URL", help_heading = "Connection")]
     url: Option<String>,
-    /// Read the token from this file instead of `COUNTERSIGN_TOKEN`
+    /// Read the token from a file instead of `COUNTERSIGN_TOKEN`
     #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     token_file: Option<PathBuf>,
 }
@@ -73,53 +72,53 @@ pub(crate) struct CommonArgs {
 pub(crate) enum CliCommand {
     /// Start the host
     Up(up::UpArgs),
-    /// Stop the host; agents keep running, `--all` ends them too
+    /// End the host, and wait until it is gone; agents stay unless told
     Down(down::DownArgs),
-    /// Show the state of the host
+    /// Show the host at a glance
     #[command(
         after_help = "Examples:\n  countersign status\n  countersign status --json | jq .pending_approvals"
     )]
     Status,
-    /// Check the installation and suggest fixes
+    /// Check everything a host needs, and say what to do
     #[command(after_help = "Exits with 1 if any check fails; warnings alone exit with 0.")]
     Doctor,
-    /// List the agents that can be started here
+    /// List the agents that can be started here, and what to do for the others
     Agents(agents::AgentsArgs),
     /// Start an agent
     Spawn(Box<spawn::SpawnArgs>),
-    /// List agents, those that need you first
+    /// List the agents: what needs a person first
     Ls(ls::LsArgs),
-    /// Send a message to an agent
+    /// Tell an agent something; it waits while the agent works
     Send(steer::SendArgs),
-    /// Interrupt the current turn of an agent
+    /// End an agent's turn
     Interrupt(steer::InterruptArgs),
-    /// End an agent and every process it started
+    /// End an agent, with everything it started
     Kill(kill::KillArgs),
-    /// Wait until agents are idle
+    /// Wait until agents have nothing to do
     Wait(steer::WaitArgs),
-    /// Restart an agent on its session
+    /// Start an agent again where it was
     #[command(after_help = "Example:\n  countersign resume builder")]
     Resume(steer::ResumeArgs),
-    /// Archive an agent
+    /// Put an agent away
     Archive(steer::ArchiveArgs),
-    /// Rename an agent
+    /// Give an agent another name
     #[command(after_help = "Example:\n  countersign rename builder api-builder")]
     Rename(steer::RenameArgs),
-    /// Change the mode or model of an agent
+    /// Give an agent another mode or model
     Configure(steer::ConfigureArgs),
-    /// Print the transcript of an agent
+    /// Print what an agent said and did
     Logs(logs::LogsArgs),
     /// Show what an agent changed in its worktree
     Diff(worktree::DiffArgs),
-    /// Remove agents' worktrees
+    /// Clear agents' worktrees away
     #[command(subcommand)]
     Worktree(worktree::WorktreeCommand),
-    /// List open asks and questions, oldest first
+    /// List what waits for a person: asks and questions, oldest first
     #[command(
         after_help = "Examples:\n  countersign inbox\n  countersign inbox --agent builder --json"
     )]
     Inbox(inbox::InboxArgs),
-    /// Show an ask or question in full
+    /// Show one ask or question whole
     #[command(
         after_help = "Examples:\n  countersign show 1a2b3c4d\n  countersign show question-1a2b3c4d --json"
     )]
@@ -128,39 +127,39 @@ pub(crate) enum CliCommand {
     Approve(decide::ApproveArgs),
     /// Deny an ask
     Deny(decide::DenyArgs),
-    /// Answer a question
+    /// Answer a question with words
     Answer(decide::AnswerArgs),
-    /// Watch the inbox and answer with single keys
+    /// Watch the inbox live and answer by key
     #[command(after_help = watch::KEYS_HELP)]
     Watch,
-    /// Print recorded events
+    /// Print the record of what happened
     Events(events::EventsArgs),
-    /// Ask for permission from a script and wait for the answer
+    /// Ask for permission from a script, and wait for the answer
     Ask(ask::AskArgs),
-    /// Create, list and revoke tokens
+    /// Make, list and revoke tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Verify, prune and export the audit log
+    /// Prove, trim and export the record
     #[command(subcommand)]
     Audit(audit::AuditCommand),
-    /// List, add and test rules
+    /// See, make and try the rules that settle asks without a person
     #[command(subcommand)]
     Rules(rules::RulesCommand),
-    /// Allow all asks of an agent for a limited time
+    /// Let an agent's asks through without a person, for a while
     Bypass(bypass::BypassArgs),
-    /// Limit what an orchestrator may approve
+    /// Say what an orchestrator may settle for agents below it
     Ceiling(ceiling::CeilingArgs),
-    /// Connect sessions you start yourself (Claude Code hooks)
+    /// Have sessions that the host did not start ask here, through their tools' hooks
     #[command(subcommand)]
     Hook(hook::HookCommand),
-    /// Deny all open asks and interrupt all agents
+    /// Deny everything open and interrupt every agent
     Stop(stop::StopArgs),
-    /// Serve the host's tools to an agent as an MCP server on stdin and stdout
+    /// Give an agent the host's tools, as an MCP server on standard input and output
     Mcp(crate::mcp::McpArgs),
-    /// Print a one-time link to the web page
+    /// Print a link that opens the web page once
     #[command(after_help = "Example:\n  xdg-open \"$(countersign open)\"")]
     Open,
-    /// Print shell completions
+    /// Print completions for a shell
     #[command(
         after_help = "Example:\n  countersign completions bash > ~/.local/share/bash-completion/completions/countersign"
     )]
@@ -182,88 +181,7 @@ impl CliCommand {
     }
 }
 
-/// The commands as `--help` lists them.
-const COMMAND_GROUPS: [(&str, &[&str]); 6] = [
-    (
-        "Run agents",
-        &[
-            "agents",
-            "spawn",
-            "ls",
-            "send",
-            "interrupt",
-            "wait",
-            "logs",
-            "diff",
-            "kill",
-            "resume",
-            "rename",
-            "configure",
-            "archive",
-            "worktree",
-        ],
-    ),
-    (
-        "Decide",
-        &[
-            "inbox", "show", "approve", "deny", "answer", "watch", "stop",
-        ],
-    ),
-    ("Rules", &["rules", "bypass", "ceiling"]),
-    ("Record", &["events", "audit"]),
-    ("Connect", &["ask", "hook", "mcp", "token"]),
-    (
-        "Host",
-        &["up", "down", "status", "doctor", "open", "completions"],
-    ),
-];
-
-/// The command line with its commands in groups, and with help texts that only clap wraps.
-fn arranged_command() -> clap::Command {
-    let command = join_help_paragraphs(Cli::command());
-    let mut template = String::from("{about}\n\n{usage-heading} {usage}\n");
-    for (heading, names) in COMMAND_GROUPS {
-        let _ = writeln!(template, "\n{heading}:");
-        for name in names {
-            let about = command
-                .find_subcommand(name)
-                .and_then(clap::Command::get_about);
-            let about = about.cloned().unwrap_or_default();
-            let _ = writeln!(template, "  {name:<13}{about}");
-        }
-    }
-    template.push_str("\nOptions:\n{options}{after-help}");
-    command.help_template(template)
-}
-
-/// Help texts are written in source lines. Joined, their paragraphs are wrapped once, at the width of
-/// the terminal, instead of twice.
-fn join_help_paragraphs(mut command: clap::Command) -> clap::Command {
-    if let Some(text) = command.get_after_help().map(ToString::to_string) {
-        command = command.after_help(join_paragraphs(&text));
-    }
-    command.mut_subcommands(join_help_paragraphs)
-}
-
-fn join_paragraphs(text: &str) -> String {
-    let mut joined = String::new();
-    let mut in_paragraph = false;
-    for line in text.lines() {
-        let is_prose = !line.is_empty() && !line.starts_with(' ');
-        if !joined.is_empty() {
-            joined.push(if is_prose && in_paragraph { ' ' } else { '\n' });
-        }
-        joined.push_str(line);
-        in_paragraph = is_prose;
-    }
-    joined
-}
-
 impl Cli {
-    pub(crate) fn read_arguments() -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&arranged_command().try_get_matches()?)
-    }
-
     pub(crate) async fn run(self) -> Result<CliExit, CliError> {
         let common = &self.common;
         match self.command {
@@ -335,8 +253,8 @@ impl CommonArgs {
         };
         if token.is_none() {
             return Err(CliError::Usage {
-                what: "a connection over TCP needs a token".into(),
-                hint: Some("set COUNTERSIGN_TOKEN or give --token-file".into()),
+                what: "over TCP the host needs a token".into(),
+                hint: Some("put one in COUNTERSIGN_TOKEN, or give --token-file".into()),
             });
         }
         Ok(HostEndpoint {
@@ -371,13 +289,10 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent_and_every_command_explains_itself() {
-        let command = arranged_command();
+        let command = Cli::command();
         command.clone().debug_assert();
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             assert!(sub.get_about().is_some(), "{}", sub.get_name());
-            let groups = COMMAND_GROUPS.iter().flat_map(|(_, names)| names.iter());
-            let listed = groups.filter(|name| **name == sub.get_name()).count();
-            assert_eq!(listed, 1, "{} is in one group", sub.get_name());
         }
         assert!(
             command
@@ -386,23 +301,5 @@ mod tests {
                 .to_string()
                 .contains("11  no such id")
         );
-    }
-
-    #[test]
-    fn prose_is_joined_and_examples_keep_their_lines() {
-        let text = "Examples:\n  a\n  b\n\nOne\ntwo.\n\nThree.";
-        let joined = "Examples:\n  a\n  b\n\nOne two.\n\nThree.";
-        assert_eq!(join_paragraphs(text), joined);
-    }
-
-    #[test]
-    fn options_of_every_command_come_last() {
-        let mut command = arranged_command();
-        command.build();
-        let spawn = command.find_subcommand_mut("spawn").unwrap();
-        let help = spawn.render_help().to_string();
-        let at = |text: &str| help.find(text).unwrap();
-        assert!(at("--wait") < at("--json"), "{help}");
-        assert!(at("--json") < at("--help"), "{help}");
     }
 }

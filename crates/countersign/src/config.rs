@@ -16,7 +16,7 @@ use crate::error::CliError;
 
 pub(crate) use self::questions::QuestionsConfig;
 
-/// The default address of a host.
+/// Where a host listens unless told otherwise.
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7766);
 

@@ -24,6 +24,7 @@ mod watch;
 
 use std::process::ExitCode;
 
+use clap::Parser as _;
 use tokio::runtime::Builder;
 
 #[global_allocator]
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     if let Some(args) = hook::arguments(std::env::args_os().skip(1)) {
         return hook::run(&args);
     }
-    match cli::Cli::read_arguments() {
+    match cli::Cli::try_parse() {
         Ok(cli) if cli.command.needs_threads() => run(&mut Builder::new_multi_thread(), cli.run()),
         Ok(cli) => run(&mut Builder::new_current_thread(), cli.run()),
         Err(error) => {

@@ -7,7 +7,7 @@ pub(crate) fn random_id() -> Result<String, CliError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         CliError::io(
-            "no random bytes from the system",
+            "the system gives no randomness",
             std::io::Error::other(error),
         )
     })?;

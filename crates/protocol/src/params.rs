@@ -204,7 +204,7 @@ pub struct RegisterDeviceParams {
     /// What it says it can do.
     #[serde(default)]
     pub capabilities: Vec<String>,
-    /// Default: `online`.
+    /// `online` unless told.
     #[serde(default)]
     pub status: Option<String>,
     /// Anything else.
@@ -264,10 +264,10 @@ pub struct RequestApprovalParams {
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub details: Raw,
-    /// The answers to offer (default: `approve` and `deny`).
+    /// What it can be answered with; `approve` and `deny` unless told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// Options that count as an approval (default: `approve`).
+    /// Options that count as allow; `approve` unless told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approving: Option<Vec<String>>,
     /// Any operator answers, not the asking connection.
@@ -357,7 +357,7 @@ pub struct AskQuestionParams {
     /// The agent that asks.
     #[serde(default)]
     pub agent_id: Option<String>,
-    /// When the question expires (default: five minutes).
+    /// When it ends without words; five minutes unless told.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
     /// The asker's own key: under one key something is asked once.

@@ -56,13 +56,16 @@ pub fn name_rule(rule: &RuleRef) -> String {
 
 /// The part that decided: the first of the strictest.
 pub fn deciding(verdict: &Verdict) -> Option<&VerdictPart> {
-    let mut strictest = verdict
+    let strictest = |part: &&VerdictPart| part.effect == verdict.effect;
+    let by_rule = verdict
         .parts
         .iter()
-        .filter(|part| part.effect == verdict.effect);
-    let first = strictest.clone().next();
+        .filter(strictest)
+        .find(|part| part.rule.is_some());
+    let first = verdict.parts.iter().find(strictest);
     if verdict.effect == Effect::Ask {
-        return first;
+        first
+    } else {
+        by_rule.or(first)
     }
-    strictest.find(|part| part.rule.is_some()).or(first)
 }

@@ -16,6 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::envelope;
+use crate::adapter::is_default;
 use crate::truncate::to_bounded_json;
 
 /// What an agent says of a tool call in one message. Absent and `null` fields say nothing.
@@ -56,7 +57,7 @@ pub(super) struct ToolCallDiff {
 /// What is known of one tool call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct ToolCallState {
-    /// When it was first heard of, counted per connection.
+    /// When it was first output of, counted per connection.
     born: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) title: Option<String>,
@@ -74,7 +75,7 @@ pub(super) struct ToolCallState {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) locations: Vec<String>,
     /// Rises whenever something becomes known that an ask would show.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) revision: u64,
     /// Why what is known cannot be relied upon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -204,14 +205,6 @@ impl CallUpdate<'_> {
     }
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature that serde wants"
-)]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
 /// Whether that is another value than before.
 fn replace_if_changed<T: PartialEq>(place: &mut T, value: T) -> bool {
     let changed = *place != value;
@@ -275,6 +268,7 @@ impl ToolCallTable {
         });
         let others = self.bytes.saturating_sub(call.bytes());
         call.learn(update);
+        // Dropped input is never guessed later: with a doubt set the call cannot be allowed.
         if others + call.bytes() > TOOL_CALL_BYTES_KNOWN_MAX {
             call.drop_details();
             call.doubt = Some("too much is under way to remember the input".to_owned());
@@ -298,12 +292,15 @@ impl ToolCallTable {
             doubt: call.doubt.take(),
             ..ToolCallState::default()
         };
-        let over = || self.known.iter().filter(|(_, call)| call.is_over());
-        if over().count() > TOOL_CALLS_OVER_KNOWN_MAX {
-            let oldest = over().min_by_key(|(_, call)| call.born);
-            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
-                self.forget(&oldest);
-            }
+        let mut over: Vec<_> = self
+            .known
+            .iter()
+            .filter(|(_, call)| call.is_over())
+            .map(|(id, call)| (call.born, id.clone()))
+            .collect();
+        if over.len() > TOOL_CALLS_OVER_KNOWN_MAX {
+            over.sort_unstable();
+            self.forget(&over[0].1);
         }
     }
 

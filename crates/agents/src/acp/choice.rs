@@ -6,7 +6,6 @@ use agent_client_protocol_schema::v1::{
     AGENT_METHOD_NAMES as METHODS, SessionConfigKind, SessionConfigOption,
     SessionConfigOptionCategory, SessionConfigSelectOptions, SessionModeState,
 };
-use countersign_core::event::TranscriptEntry;
 use countersign_core::limits::{AGENT_CHOICES_MAX, WORD_BYTES_MAX};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use super::envelope::{self, AcpError};
 use super::handshake::{self, SessionInfo};
 use super::state::{AcpPhase, AcpState, ChoiceStage, SentRequest, SessionChoice};
-use crate::adapter::{AdapterOutput, AgentEvent, AgentReport, AgentWrite, CommandError};
+use crate::adapter::{AdapterOutput, AgentReport, AgentWrite, CommandError};
 
 /// Takes in what an open session lets be chosen.
 pub(super) fn read_choices(
@@ -42,11 +41,12 @@ pub(super) fn read_choices(
     if let Some(models) = models.filter(|_| state.models.option.is_none()) {
         let all = models.get("availableModels").and_then(Value::as_array);
         let all = all.into_iter().flatten().take(AGENT_CHOICES_MAX);
-        let id = |model: &Value| Some(word(model.get("modelId")?.as_str()?));
         let current = models.get("currentModelId").and_then(Value::as_str);
         state.models = SessionChoice {
             option: None,
-            values: all.filter_map(id).collect(),
+            values: all
+                .filter_map(|model| Some(word(model.get("modelId")?.as_str()?)))
+                .collect(),
             current: current.map(word),
         };
     }
@@ -92,13 +92,13 @@ pub(super) fn configure(state: &mut AcpState) -> Vec<u8> {
     if let Some(mode) = state.opening.mode.take() {
         match set_mode_line(state, &mode, ChoiceStage::Opening) {
             Ok(line) => bytes.extend(line.unwrap_or_default()),
-            Err(words) => state.warnings.push(words),
+            Err(reason) => state.warnings.push(reason),
         }
     }
     if let Some(model) = state.opening.model.take() {
         match set_model_line(state, &model, ChoiceStage::Opening) {
             Ok(line) => bytes.extend(line.unwrap_or_default()),
-            Err(words) => state.warnings.push(words),
+            Err(reason) => state.warnings.push(reason),
         }
     }
     bytes
@@ -123,8 +123,8 @@ fn set_mode_line(
         mode: mode.to_owned(),
         stage,
     });
-    let plain = (METHODS.session_set_mode, "modeId");
-    Ok(Some(set_line(state, id, option, plain, mode)))
+    let method = METHODS.session_set_mode;
+    Ok(Some(set_line(state, id, option, method, "modeId", mode)))
 }
 
 fn set_model_line(
@@ -145,8 +145,8 @@ fn set_model_line(
         model: model.to_owned(),
         stage,
     });
-    let plain = ("session/set_model", "modelId");
-    Ok(Some(set_line(state, id, option, plain, model)))
+    let method = "session/set_model";
+    Ok(Some(set_line(state, id, option, method, "modelId", model)))
 }
 
 fn check(choice: &SessionChoice, what: &str, value: &str) -> Result<(), String> {
@@ -162,7 +162,8 @@ fn set_line(
     state: &AcpState,
     id: u64,
     option: Option<String>,
-    (method, field): (&str, &str),
+    method: &str,
+    field: &str,
     value: &str,
 ) -> Vec<u8> {
     let session = &state.session;
@@ -204,7 +205,7 @@ pub(super) fn set_model(
 
 pub(super) fn handle_mode_response(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     mode: String,
     outcome: Result<&RawValue, AcpError>,
 ) {
@@ -216,16 +217,16 @@ pub(super) fn handle_mode_response(
                 mode: Some(mode),
                 ..AgentReport::default()
             };
-            heard.events.push(AgentEvent::Reported(report));
+            output.report(report);
         }
-        Err(failure) => warn(state, heard, "mode", &mode, &failure),
+        Err(failure) => warn(state, output, "mode", &mode, &failure),
     }
-    handshake::finish_if_configured(state, heard);
+    handshake::finish_if_configured(state, output);
 }
 
 pub(super) fn handle_model_response(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     model: String,
     outcome: Result<&RawValue, AcpError>,
 ) {
@@ -237,27 +238,26 @@ pub(super) fn handle_model_response(
                 model: Some(model),
                 ..AgentReport::default()
             };
-            heard.events.push(AgentEvent::Reported(report));
+            output.report(report);
         }
-        Err(failure) => warn(state, heard, "model", &model, &failure),
+        Err(failure) => warn(state, output, "model", &model, &failure),
     }
-    handshake::finish_if_configured(state, heard);
+    handshake::finish_if_configured(state, output);
 }
 
 fn warn(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     what: &str,
     wanted: &str,
     failure: &AcpError,
 ) {
-    let words = failure.describe();
-    let text = format!("the agent did not take the {what} `{wanted}`: {words}");
+    let reason = failure.describe();
+    let text = format!("the agent did not take the {what} `{wanted}`: {reason}");
     if state.phase == AcpPhase::Configuring {
         state.warnings.push(text);
     } else {
-        let notice = TranscriptEntry::Notice { text };
-        heard.events.push(AgentEvent::Transcript(notice));
+        output.record_notice(text);
     }
 }
 
@@ -279,23 +279,27 @@ fn read_options(state: &mut AcpState, options: Option<Vec<Value>>) {
 /// `config_option_update`.
 pub(super) fn handle_options_update(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     update: &RawValue,
 ) -> Option<()> {
     let opened: SessionInfo = serde_json::from_str(update.get()).ok()?;
     let (mode, model) = (state.modes.current.clone(), state.models.current.clone());
     read_options(state, opened.config_options);
-    let changed = |before: Option<String>, now: &SessionChoice| {
-        let now = now.current.clone();
-        now.filter(|now| before.as_ref() != Some(now))
-    };
     let report = AgentReport {
-        mode: changed(mode, &state.modes),
-        model: changed(model, &state.models),
+        mode: state
+            .modes
+            .current
+            .clone()
+            .filter(|_| state.modes.current != mode),
+        model: state
+            .models
+            .current
+            .clone()
+            .filter(|_| state.models.current != model),
         ..AgentReport::default()
     };
     if report != AgentReport::default() {
-        heard.events.push(AgentEvent::Reported(report));
+        output.report(report);
     }
     Some(())
 }

@@ -20,13 +20,12 @@ const SHELLS: [&str; 6] = [
 ];
 
 /// `["bash", "-lc", text]` is the text; any other words are quoted and joined.
-pub(super) fn text_of_words(words: &[&str]) -> Option<String> {
-    match words {
+pub(super) fn join_args(args: &[&str]) -> Option<String> {
+    match args {
         [] => None,
         [shell, "-c" | "-lc", text] if SHELLS.contains(shell) => Some((*text).to_owned()),
         _ => Some(
-            words
-                .iter()
+            args.iter()
                 .map(|word| quote(word))
                 .collect::<Vec<_>>()
                 .join(" "),
@@ -42,12 +41,12 @@ pub(super) fn run_request(
     cwd: Option<&str>,
     session_cwd: &str,
 ) -> Option<RunRequest> {
-    let words: Vec<&str> = std::iter::once(command)
+    let argv: Vec<&str> = std::iter::once(command)
         .chain(args.iter().map(String::as_str))
         .collect();
-    let command = match words.as_slice() {
+    let command = match argv.as_slice() {
         [text] => (*text).to_owned(),
-        words => text_of_words(words)?,
+        argv => join_args(argv)?,
     };
     if command.trim().is_empty() || command.contains('\0') {
         return None;
@@ -76,8 +75,10 @@ pub(super) fn absolute(path: &str, session_cwd: &str) -> PathBuf {
 }
 
 fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    let is_plain = word
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || "_-./:=@%+,".contains(letter));
+    if !word.is_empty() && is_plain {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn words_become_the_text_a_shell_would_run() {
-        for (words, text) in [
+        for (args, text) in [
             (&["bash", "-lc", "ls && id"][..], Some("ls && id")),
             (&["/bin/sh", "-c", "ls"], Some("ls")),
             (&["/tmp/bash", "-c", "ls"], Some("/tmp/bash -c ls")),
@@ -101,7 +102,7 @@ mod tests {
             (&[""], Some("''")),
             (&[], None),
         ] {
-            assert_eq!(text_of_words(words).as_deref(), text, "{words:?}");
+            assert_eq!(join_args(args).as_deref(), text, "{args:?}");
         }
     }
 

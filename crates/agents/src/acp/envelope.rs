@@ -65,13 +65,13 @@ impl AcpError {
             Some(Value::Null) | None => None,
             Some(other) => Some(other.to_string()),
         };
-        let words = match data {
+        let message = match data {
             Some(data) if !data.is_empty() && !self.message.contains(&data) => {
                 format!("{}: {data}", self.message)
             }
             _ => self.message.clone(),
         };
-        truncate_noise(&words)
+        truncate_noise(&message)
     }
 }
 
@@ -234,15 +234,18 @@ mod tests {
 
     #[test]
     fn an_errors_data_is_put_into_words() {
-        let words = |text: &str| serde_json::from_str::<AcpError>(text).unwrap().describe();
+        let describe = |text: &str| serde_json::from_str::<AcpError>(text).unwrap().describe();
         assert_eq!(
-            words(r#"{"code":-32603,"message":"Internal error","data":{"message":"no model"}}"#),
+            describe(r#"{"code":-32603,"message":"Internal error","data":{"message":"no model"}}"#),
             "Internal error: no model"
         );
         assert_eq!(
-            words(r#"{"code":1,"message":"x","data":"session/bogus"}"#),
+            describe(r#"{"code":1,"message":"x","data":"session/bogus"}"#),
             "x: session/bogus"
         );
-        assert_eq!(words(r#"{"code":1,"message":"x: y","data":"y"}"#), "x: y");
+        assert_eq!(
+            describe(r#"{"code":1,"message":"x: y","data":"y"}"#),
+            "x: y"
+        );
     }
 }

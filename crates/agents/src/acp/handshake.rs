@@ -51,12 +51,12 @@ pub(super) fn start(
 
 fn begin(state: &mut AcpState, start: SessionSpec) -> Result<(), CommandError> {
     let Some(cwd) = start.cwd.to_str().filter(|_| start.cwd.is_absolute()) else {
-        let words = "its folder is not absolute or not text";
-        return Err(CommandError::Unsupported(words.to_owned()));
+        let reason = "its folder is not absolute or not text";
+        return Err(CommandError::Unsupported(reason.to_owned()));
     };
     if start.fork {
-        let words = "a session cannot be begun from another through its protocol";
-        return Err(CommandError::Unsupported(words.to_owned()));
+        let reason = "a session cannot be begun from another through its protocol";
+        return Err(CommandError::Unsupported(reason.to_owned()));
     }
     cwd.clone_into(&mut state.cwd);
     state.opening = SessionSetup {
@@ -73,17 +73,17 @@ fn begin(state: &mut AcpState, start: SessionSpec) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn fail(state: &mut AcpState, heard: &mut AdapterOutput, message: String) {
+fn fail(state: &mut AcpState, output: &mut AdapterOutput, message: String) {
     state.phase = AcpPhase::Failed;
     state.opening = SessionSetup::default();
     state.abilities = AgentAbilities::default();
-    heard.events.push(AgentEvent::StartFailed { message });
+    output.events.push(AgentEvent::StartFailed { message });
 }
 
 /// The agent said what it can do: the session is opened.
 pub(super) fn handle_initialize_response(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     line: u64,
     outcome: Result<&RawValue, AcpError>,
 ) {
@@ -91,25 +91,27 @@ pub(super) fn handle_initialize_response(
         Ok(result) => result,
         Err(failure) => {
             let message = format!("the agent refused to begin: {}", failure.describe());
-            return fail(state, heard, message);
+            return fail(state, output, message);
         }
     };
     let Ok(response) = serde_json::from_str::<InitializeResponse>(result.get()) else {
-        let words = envelope::truncate_noise(result.get());
-        let message = format!("the agent's first answer cannot be read: {words}");
-        return fail(state, heard, message);
+        let answer = envelope::truncate_noise(result.get());
+        let message = format!("the agent's first answer cannot be read: {answer}");
+        return fail(state, output, message);
     };
     let version = response.protocol_version.as_u16();
     if version != 1 {
         let message = format!(
             "the agent speaks version {version} of the protocol, and only version 1 is supported"
         );
-        return fail(state, heard, message);
+        return fail(state, output, message);
     }
-    let is_there = |path: &str| {
-        let value: Option<Value> = serde_json::from_str(result.get()).ok();
-        value.is_some_and(|value| value.pointer(path).is_some_and(Value::is_object))
-    };
+    // The schema's type has no place for this capability yet.
+    let has_system_prompt = serde_json::from_str::<Value>(result.get()).is_ok_and(|value| {
+        value
+            .pointer("/agentCapabilities/sessionCapabilities/systemPrompt")
+            .is_some_and(Value::is_object)
+    });
     state.abilities = AgentAbilities {
         load: response.agent_capabilities.load_session,
         resume: response
@@ -117,11 +119,11 @@ pub(super) fn handle_initialize_response(
             .session_capabilities
             .resume
             .is_some(),
-        system_prompt: is_there("/agentCapabilities/sessionCapabilities/systemPrompt"),
+        system_prompt: has_system_prompt,
         name: response.agent_info.map(|info| word(&info.name)),
         logins: logins(&response.auth_methods),
     };
-    open_session(state, heard, line);
+    open_session(state, output, line);
 }
 
 fn word(text: &str) -> String {
@@ -146,7 +148,7 @@ fn servers(servers: &[McpServer]) -> Vec<Value> {
     servers.collect()
 }
 
-fn open_session(state: &mut AcpState, heard: &mut AdapterOutput, line: u64) {
+fn open_session(state: &mut AcpState, output: &mut AdapterOutput, line: u64) {
     let mut params = json!({"cwd": state.cwd, "mcpServers": servers(&state.opening.mcp_servers)});
     add_system_prompt(state, &mut params);
     add_tool_options(state, &mut params);
@@ -156,7 +158,7 @@ fn open_session(state: &mut AcpState, heard: &mut AdapterOutput, line: u64) {
         (Some(_), abilities) if abilities.load => METHODS.session_load,
         (Some(_), _) => {
             let message = "the agent cannot go on with an earlier session: start a new one";
-            return fail(state, heard, message.to_owned());
+            return fail(state, output, message.to_owned());
         }
     };
     if let Some(session) = &state.opening.session {
@@ -170,7 +172,7 @@ fn open_session(state: &mut AcpState, heard: &mut AdapterOutput, line: u64) {
     };
     let id = state.record_sent(SentRequest::OpenSession);
     let bytes = envelope::request(id, method, &params);
-    heard
+    output
         .writes
         .push(AgentWrite::reply_to(line, WriteKind::Unspecified, bytes));
 }
@@ -225,8 +227,11 @@ fn add_tool_options(state: &mut AcpState, params: &mut Value) {
     let options = &mut params["_meta"]["claudeCode"]["options"];
     // `tools` is what there is, by name. `allowedTools` would be what runs without an ask.
     if !opening.allowed_tools.is_empty() {
-        let name = |tool: &String| tool.split('(').next().unwrap_or_default().to_owned();
-        let names: BTreeSet<String> = opening.allowed_tools.iter().map(name).collect();
+        let names: BTreeSet<&str> = opening
+            .allowed_tools
+            .iter()
+            .map(|tool| tool.split('(').next().unwrap_or_default())
+            .collect();
         options["tools"] = json!(names);
     }
     if !opening.disallowed_tools.is_empty() {
@@ -251,7 +256,7 @@ pub(super) struct SessionInfo {
 /// The session is open, or is not.
 pub(super) fn handle_session_response(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     line: u64,
     outcome: Result<&RawValue, AcpError>,
 ) {
@@ -259,7 +264,7 @@ pub(super) fn handle_session_response(
         Ok(result) => result,
         Err(failure) => {
             let message = refusal(state, &failure);
-            return fail(state, heard, message);
+            return fail(state, output, message);
         }
     };
     // The response to a load may be `null`.
@@ -273,23 +278,24 @@ pub(super) fn handle_session_response(
         .is_none_or(|session| session.len() > WORD_BYTES_MAX)
     {
         let message = "the agent opened a session without an id that can be kept".to_owned();
-        return fail(state, heard, message);
+        return fail(state, output, message);
     }
+    // What was replayed belongs to earlier turns.
     state.calls.close();
     choice::read_choices(state, opened.modes, opened.models, opened.config_options);
     state.phase = AcpPhase::Configuring;
     // Both go out as one thing, because only one thing is said about a line.
     let bytes = choice::configure(state);
     if !bytes.is_empty() {
-        heard
+        output
             .writes
             .push(AgentWrite::reply_to(line, WriteKind::Unspecified, bytes));
     }
-    finish_if_configured(state, heard);
+    finish_if_configured(state, output);
 }
 
 fn refusal(state: &AcpState, failure: &AcpError) -> String {
-    let words = failure.describe();
+    let reason = failure.describe();
     let is_login = failure.code == envelope::AUTH_REQUIRED;
     match (&state.opening.session, is_login) {
         (_, true) => {
@@ -301,19 +307,19 @@ fn refusal(state: &AcpState, failure: &AcpError) -> String {
             };
             format!(
                 "the agent wants you to log in first{ways}: start it by itself in a terminal and \
-                 log in, or put its key into its environment, then start it here again; it says: {words}"
+                 log in, or put its key into its environment, then start it here again; it says: {reason}"
             )
         }
         (Some(session), _) if failure.code == envelope::RESOURCE_NOT_FOUND => {
-            format!("the agent no longer knows the session `{session}`: {words}")
+            format!("the agent no longer knows the session `{session}`: {reason}")
         }
-        (Some(_), _) => format!("the agent could not go on with its session: {words}"),
-        (None, _) => format!("the agent could not open a session: {words}"),
+        (Some(_), _) => format!("the agent could not go on with its session: {reason}"),
+        (None, _) => format!("the agent could not open a session: {reason}"),
     }
 }
 
 /// Everything that was asked for was done or became a warning.
-pub(super) fn finish_if_configured(state: &mut AcpState, heard: &mut AdapterOutput) {
+pub(super) fn finish_if_configured(state: &mut AcpState, output: &mut AdapterOutput) {
     let is_busy = state.sent.values().any(|ours| {
         matches!(
             ours,
@@ -326,7 +332,7 @@ pub(super) fn finish_if_configured(state: &mut AcpState, heard: &mut AdapterOutp
     state.phase = AcpPhase::Open;
     let abilities = std::mem::take(&mut state.abilities);
     state.opening = SessionSetup::default();
-    heard.events.push(AgentEvent::Ready(SessionReady {
+    output.events.push(AgentEvent::Ready(SessionReady {
         session: state.session.clone().unwrap_or_default(),
         resumable: abilities.load || abilities.resume,
         mode: state.modes.current.clone(),

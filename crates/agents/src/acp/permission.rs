@@ -42,29 +42,33 @@ struct ToolCallRef {
 /// Hands an ask up, unless there is nobody it could be for.
 pub(super) fn handle_request(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     request: &AcpRequest<'_>,
 ) {
     let params = request.params.map_or("null", RawValue::get);
     let Ok(params) = serde_json::from_str::<PermissionParams<'_>>(params) else {
         return refuse(
-            heard,
+            output,
             request,
             "the agent asked for something that cannot be read",
         );
     };
     if !state.is_our_session(&params.session_id) {
-        return refuse(heard, request, "the agent asked for another session");
+        return refuse(output, request, "the agent asked for another session");
     }
     let call = params.tool_call.get();
     let named = serde_json::from_str(call).ok();
     let named = named.filter(|named: &ToolCallRef| named.tool_call_id.len() <= WORD_BYTES_MAX);
     let Some(ToolCallRef { tool_call_id }) = named else {
-        return refuse(heard, request, "the agent asked without naming a tool call");
+        return refuse(
+            output,
+            request,
+            "the agent asked without naming a tool call",
+        );
     };
     if state.interrupted {
-        let words = format!("asked after the interrupt, and was told so: {tool_call_id}");
-        return refuse(heard, request, &words);
+        let reason = format!("asked after the interrupt, and was told so: {tool_call_id}");
+        return refuse(output, request, &reason);
     }
     match serde_json::from_str::<CallUpdate<'_>>(call) {
         Ok(update) => {
@@ -73,7 +77,7 @@ pub(super) fn handle_request(
                 .calls
                 .find(&tool_call_id)
                 .is_some_and(ToolCallState::is_over);
-            translate::learn_tool_call(state, heard, &update, begins);
+            translate::learn_tool_call(state, output, &update, begins);
         }
         Err(_) => state.calls.doubt(&tool_call_id),
     }
@@ -81,24 +85,25 @@ pub(super) fn handle_request(
     let line = request.line;
     let theirs = PendingRequest { line, kind: wish };
     state.pending.insert(request.id.clone(), theirs);
-    ask_again_if_changed(state, heard, &tool_call_id);
+    ask_again_if_changed(state, output, &tool_call_id);
 }
 
 /// An ask that was not handed up yet.
 fn pending_permission(tool_call: &str, offered: Vec<Value>) -> PendingKind {
     let options = options(offered);
-    let find = |kind| {
-        let found = options.iter().find(|option| option.kind == kind);
-        found.map(|option| option.option_id.0.to_string())
-    };
     PendingKind::Permission {
         tool_call: tool_call.to_owned(),
-        allow: find(PermissionOptionKind::AllowOnce),
-        deny: find(PermissionOptionKind::RejectOnce),
+        allow: find_option(&options, PermissionOptionKind::AllowOnce),
+        deny: find_option(&options, PermissionOptionKind::RejectOnce),
         asked: String::new(),
         shown: false,
         times: 0,
     }
+}
+
+fn find_option(options: &[PermissionOption], kind: PermissionOptionKind) -> Option<String> {
+    let found = options.iter().find(|option| option.kind == kind)?;
+    Some(found.option_id.0.to_string())
 }
 
 fn options(options: Vec<Value>) -> Vec<PermissionOption> {
@@ -108,19 +113,18 @@ fn options(options: Vec<Value>) -> Vec<PermissionOption> {
         .collect()
 }
 
-fn refuse(heard: &mut AdapterOutput, request: &AcpRequest<'_>, words: &str) {
-    heard
+fn refuse(output: &mut AdapterOutput, request: &AcpRequest<'_>, reason: &str) {
+    output
         .writes
         .push(encode_cancelled(&request.id, request.line));
-    let text = envelope::truncate_noise(words);
-    let notice = TranscriptEntry::Notice { text };
-    heard.events.push(AgentEvent::Transcript(notice));
+    let text = envelope::truncate_noise(reason);
+    output.record_notice(text);
 }
 
 /// Hands up the asks about a tool call of which more became known than was handed up before.
 pub(super) fn ask_again_if_changed(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     tool_call: &str,
 ) {
     let unknown = ToolCallState::default();
@@ -146,6 +150,7 @@ pub(super) fn ask_again_if_changed(
         if digest == asked {
             continue;
         }
+        // Each change is asked anew, because nobody judged it. An ask that keeps changing is given up.
         *times += 1;
         if *times > ASK_CHANGES_MAX {
             restless.push((request.clone(), *line));
@@ -153,25 +158,27 @@ pub(super) fn ask_again_if_changed(
         }
         asked.clone_from(digest);
         *shown = ask.can_allow;
-        heard.events.push(AgentEvent::Asked(Box::new(PermissionAsk {
-            request: request.clone(),
-            line: *line,
-            can_allow: ask.can_allow && allow.is_some(),
-            ..ask.clone()
-        })));
+        output
+            .events
+            .push(AgentEvent::Asked(Box::new(PermissionAsk {
+                request: request.clone(),
+                line: *line,
+                can_allow: ask.can_allow && allow.is_some(),
+                ..ask.clone()
+            })));
     }
     for (request, line) in restless {
-        give_up(state, heard, request, line);
+        give_up(state, output, request, line);
     }
 }
 
-fn give_up(state: &mut AcpState, heard: &mut AdapterOutput, request: RequestId, line: u64) {
+fn give_up(state: &mut AcpState, output: &mut AdapterOutput, request: RequestId, line: u64) {
     state.pending.remove(&request);
-    heard.writes.push(encode_cancelled(&request, line));
+    output.writes.push(encode_cancelled(&request, line));
     let text = "an ask that changed again and again was cancelled".to_owned();
     let notice = TranscriptEntry::Notice { text };
-    heard.events.push(AgentEvent::Withdrawn { request });
-    heard.events.push(AgentEvent::Transcript(notice));
+    output.withdraw(request);
+    output.record_entry(notice);
 }
 
 /// An ask without its request, and the digest by which a change is seen.
@@ -198,28 +205,30 @@ fn describe(call: &ToolCallState, tool_call: &str, cwd: &str) -> (String, Permis
 
 fn details(call: &ToolCallState, doubt: Option<&str>) -> Json {
     let mut details = serde_json::Map::new();
-    let mut add = |name: &str, value: Value| details.insert(name.to_owned(), value);
     if let Some(name) = &call.name {
-        add("name", json!(name));
+        details.insert("name".to_owned(), json!(name));
     }
     if let Some(kind) = &call.kind {
-        add("kind", json!(kind));
+        details.insert("kind".to_owned(), json!(kind));
     }
     if let Some(raw) = &call.raw_input {
         let value = serde_json::from_str(raw.text());
-        add("rawInput", value.unwrap_or_else(|_| json!(raw.text())));
+        details.insert(
+            "rawInput".to_owned(),
+            value.unwrap_or_else(|_| json!(raw.text())),
+        );
     }
     if !call.diffs.is_empty() {
-        add("diffs", json!(call.diffs));
+        details.insert("diffs".to_owned(), json!(call.diffs));
     }
     if !call.locations.is_empty() {
-        add("locations", json!(call.locations));
+        details.insert("locations".to_owned(), json!(call.locations));
     }
     if let Some(doubt) = doubt {
-        add("doubt", json!(doubt));
+        details.insert("doubt".to_owned(), json!(doubt));
         // Parsed and printed again, the second of two fields would be gone.
         if let Some(raw) = &call.raw_input {
-            add("rawText", json!(raw.text()));
+            details.insert("rawText".to_owned(), json!(raw.text()));
         }
     }
     Json::from_value(&Value::Object(details)).unwrap_or_default()
@@ -250,13 +259,13 @@ pub(super) fn answer(
     let line = *line;
     let (kind, option, message) = match answer {
         PermissionAnswer::Allow { input: Some(_) } => {
-            let words = "it cannot be told to run something else than it asked";
-            return Err(CommandError::Unsupported(words.to_owned()));
+            let reason = "it cannot be told to run something else than it asked";
+            return Err(CommandError::Unsupported(reason.to_owned()));
         }
         PermissionAnswer::Allow { input: None } => {
             let Some(option) = allow.clone().filter(|_| *shown) else {
-                let words = "it offers no way to allow this once, or it could not be shown";
-                return Err(CommandError::Unsupported(words.to_owned()));
+                let reason = "it offers no way to allow this once, or it could not be shown";
+                return Err(CommandError::Unsupported(reason.to_owned()));
             };
             (WriteKind::Allow, Some(option), None)
         }

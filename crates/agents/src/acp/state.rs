@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::call::ToolCallTable;
-use crate::adapter::{McpServer, RequestId};
+use crate::adapter::{McpServer, RequestId, is_default};
 
 /// How far the connection is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,6 @@ impl SentRequest {
     /// What it is for and nothing else says its id, so that a second process that sends it again
     /// understands the response to the first.
     pub(super) fn id(&self) -> u64 {
-        let of = |number: &u32, kind: u64| 8 * u64::from(*number) + 8 + kind;
         match self {
             Self::Initialize => 0,
             Self::OpenSession => 1,
@@ -68,17 +67,22 @@ impl SentRequest {
                 stage: ChoiceStage::Opening,
                 ..
             } => 3,
-            Self::Prompt { turn } => of(turn, 0),
+            Self::Prompt { turn } => numbered_id(*turn, 0),
             Self::SetMode {
                 stage: ChoiceStage::Revision(revision),
                 ..
-            } => of(revision, 1),
+            } => numbered_id(*revision, 1),
             Self::SetModel {
                 stage: ChoiceStage::Revision(revision),
                 ..
-            } => of(revision, 2),
+            } => numbered_id(*revision, 2),
         }
     }
+}
+
+/// Ids below 8 are those of the handshake; each number has eight of its own after them.
+fn numbered_id(number: u32, kind: u64) -> u64 {
+    8 * u64::from(number) + 8 + kind
 }
 
 /// A request of the agent that was not answered yet.
@@ -174,32 +178,27 @@ pub(super) struct AcpState {
     pub(super) pending: BTreeMap<RequestId, PendingRequest>,
     pub(super) cwd: String,
     /// Needed until the session is open.
-    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) opening: SessionSetup,
     /// Needed until the session is open.
-    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) abilities: AgentAbilities,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session: Option<String>,
-    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) modes: SessionChoice,
-    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) models: SessionChoice,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
-    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) calls: ToolCallTable,
     /// Whether the running turn was interrupted.
-    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) interrupted: bool,
     /// Asks that ended by an interrupt and were not told upwards yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) withdrawn: Vec<RequestId>,
-}
-
-/// Whether there is nothing to store.
-fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl AcpState {

@@ -11,7 +11,7 @@ use countersign_core::{COMMAND_FIELDS, DIRECTORY_FIELDS, Json, PATH_FIELDS};
 use serde_json::{Map, Value};
 
 use super::call::ToolCallState;
-use super::command::{absolute, folder, text_of_words};
+use super::command::{absolute, folder, join_args};
 use crate::adapter::{BoundAction, RunRequest};
 
 /// A call in the words of rules.
@@ -183,9 +183,9 @@ fn default_name(call: &ToolCallState, class: ToolClass) -> Option<String> {
 fn shell(tool: Option<String>, mut fields: ToolFields, cwd: &str) -> RuleToolCall {
     let text = match find_single(&fields, &COMMAND_FIELDS) {
         Some(Value::String(text)) => Some(text.clone()),
-        Some(Value::Array(words)) => {
-            let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
-            words.and_then(|words| text_of_words(&words))
+        Some(Value::Array(args)) => {
+            let args: Option<Vec<&str>> = args.iter().map(Value::as_str).collect();
+            args.and_then(|args| join_args(&args))
         }
         _ => None,
     };

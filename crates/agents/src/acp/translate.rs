@@ -17,8 +17,7 @@ use serde_json::value::RawValue;
 use super::call::{CallUpdate, ToolCallState};
 use super::state::{AcpPhase, AcpState};
 use super::{choice, envelope, permission, tool};
-use crate::adapter::{AdapterOutput, AgentEvent, AgentReport};
-use crate::truncate::to_bounded_json;
+use crate::adapter::{AdapterOutput, AgentEvent, AgentReport, TurnEnd, to_micro_usd};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,101 +36,80 @@ struct UpdateKind {
 /// Takes one update.
 pub(super) fn handle_update(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     params: Option<&RawValue>,
 ) {
     let params = params.map_or("null", RawValue::get);
     let Ok(params) = serde_json::from_str::<UpdateParams<'_>>(params) else {
         let noise = envelope::truncate_noise(params);
-        return heard.events.push(AgentEvent::Noise(noise));
+        return output.events.push(AgentEvent::Noise(noise));
     };
     if !state.is_our_session(&params.session_id) {
         let session = envelope::truncate_noise(&params.session_id);
         let noise = format!("an update for another session, `{session}`");
-        return heard.events.push(AgentEvent::Noise(noise));
+        return output.events.push(AgentEvent::Noise(noise));
     }
     if state.phase == AcpPhase::Replaying {
         let mut replayed = AdapterOutput::default();
         translate_update(state, &mut replayed, params.update);
         state.calls.close();
-        let is_new = |happening: &AgentEvent| matches!(happening, AgentEvent::Reported(_));
-        let reports = replayed.events.into_iter().filter(is_new);
-        heard.events.extend(reports);
+        // The transcript has these entries from the run that wrote them; mode and model are news.
+        let reports = replayed
+            .events
+            .into_iter()
+            .filter(|event| matches!(event, AgentEvent::Reported(_)));
+        output.events.extend(reports);
     } else {
-        translate_update(state, heard, params.update);
+        translate_update(state, output, params.update);
     }
 }
 
-fn translate_update(state: &mut AcpState, heard: &mut AdapterOutput, update: &RawValue) {
+fn translate_update(state: &mut AcpState, output: &mut AdapterOutput, update: &RawValue) {
     let kind = serde_json::from_str::<UpdateKind>(update.get()).map(|kind| kind.session_update);
     let understood = match kind.as_deref() {
         // What it was told is recorded where it is told: an agent puts no words into a person's mouth.
-        Ok("user_message_chunk") => chunk(heard, update, |text| TranscriptEntry::Notice {
+        Ok("user_message_chunk") => chunk(output, update, |text| TranscriptEntry::Notice {
             text: format!("the agent says that it was told: {text}"),
         }),
         Ok("agent_message_chunk") => {
-            chunk(heard, update, |text| TranscriptEntry::Assistant { text })
+            chunk(output, update, |text| TranscriptEntry::Assistant { text })
         }
         Ok("agent_thought_chunk") => {
-            chunk(heard, update, |text| TranscriptEntry::Thinking { text })
+            chunk(output, update, |text| TranscriptEntry::Thinking { text })
         }
-        Ok("tool_call") => tool_call(state, heard, update, true),
-        Ok("tool_call_update") => tool_call(state, heard, update, false),
-        Ok("plan") => plan(heard, update),
-        Ok("usage_update") => usage(heard, update),
-        Ok("current_mode_update") => mode(state, heard, update),
-        Ok("config_option_update") => choice::handle_options_update(state, heard, update),
-        Ok("session_info_update") => title(heard, update),
-        Ok("notice") => notice(heard, update),
-        Ok("compaction_update") => compaction(heard, update),
-        Ok("compaction_summary_chunk") => compaction_summary(heard, update),
+        Ok("tool_call") => tool_call(state, output, update, true),
+        Ok("tool_call_update") => tool_call(state, output, update, false),
+        Ok("plan") => plan(output, update),
+        Ok("usage_update") => usage(output, update),
+        Ok("current_mode_update") => mode(state, output, update),
+        Ok("config_option_update") => choice::handle_options_update(state, output, update),
+        Ok("session_info_update") => title(output, update),
+        Ok("notice") => notice(output, update),
+        Ok("compaction_update") => compaction(output, update),
+        Ok("compaction_summary_chunk") => compaction_summary(output, update),
         // A list of what a person could type, which nobody here types.
         Ok("available_commands_update") => Some(()),
         _ => None,
     };
     if understood.is_none() {
-        other(heard, update);
+        output.record_unknown(update);
     }
-}
-
-/// Kept as it came.
-fn other(heard: &mut AdapterOutput, update: &RawValue) {
-    let entry = match to_bounded_json(update) {
-        Some(update) => TranscriptEntry::Other { update },
-        None => TranscriptEntry::Notice {
-            text: format!("an update of {} bytes was left out", update.get().len()),
-        },
-    };
-    heard.events.push(AgentEvent::Transcript(entry));
 }
 
 fn parse<T: DeserializeOwned>(update: &RawValue) -> Option<T> {
     serde_json::from_str(update.get()).ok()
 }
 
-fn say(heard: &mut AdapterOutput, entry: TranscriptEntry) {
-    heard.events.push(AgentEvent::Transcript(entry));
-}
-
-fn report(heard: &mut AdapterOutput, report: AgentReport) {
-    heard.events.push(AgentEvent::Reported(report));
-}
-
 fn chunk(
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     update: &RawValue,
     entry: impl Fn(String) -> TranscriptEntry,
 ) -> Option<()> {
     let chunk: ContentChunk = parse(update)?;
     match text_of(&chunk.content) {
         Some(text) if text.is_empty() => {}
-        Some(text) => say(heard, entry(text)),
-        None => say(
-            heard,
-            TranscriptEntry::Notice {
-                text: shape_of(&chunk.content),
-            },
-        ),
+        Some(text) => output.record_entry(entry(text)),
+        None => output.record_notice(shape_of(&chunk.content)),
     }
     Some(())
 }
@@ -150,17 +128,22 @@ pub(super) fn text_of(block: &ContentBlock) -> Option<String> {
 }
 
 fn shape_of(block: &ContentBlock) -> String {
-    let word = |text: &str| envelope::truncate(text, WORD_BYTES_MAX);
     match block {
-        ContentBlock::Image(image) => format!("an image ({})", word(&image.mime_type)),
-        ContentBlock::Audio(audio) => format!("a sound ({})", word(&audio.mime_type)),
+        ContentBlock::Image(image) => {
+            let kind = envelope::truncate(&image.mime_type, WORD_BYTES_MAX);
+            format!("an image ({kind})")
+        }
+        ContentBlock::Audio(audio) => {
+            let kind = envelope::truncate(&audio.mime_type, WORD_BYTES_MAX);
+            format!("a sound ({kind})")
+        }
         _ => "something that is not text".to_owned(),
     }
 }
 
 fn tool_call(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     update: &RawValue,
     begins: bool,
 ) -> Option<()> {
@@ -168,7 +151,7 @@ fn tool_call(
     if update.tool_call_id.len() > WORD_BYTES_MAX {
         return None;
     }
-    learn_tool_call(state, heard, &update, begins);
+    learn_tool_call(state, output, &update, begins);
     Some(())
 }
 
@@ -184,7 +167,7 @@ fn shown(call: &ToolCallState, cwd: &str) -> (Option<String>, Option<String>, Op
 /// Takes in what is said of a tool call: for the transcript, and for the asks about it.
 pub(super) fn learn_tool_call(
     state: &mut AcpState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     update: &CallUpdate<'_>,
     begins: bool,
 ) {
@@ -220,19 +203,19 @@ pub(super) fn learn_tool_call(
             input,
             status,
         };
-        say(heard, entry);
+        output.record_entry(entry);
     }
     if is_news {
-        permission::ask_again_if_changed(state, heard, &id);
+        permission::ask_again_if_changed(state, output, &id);
     }
     state.calls.settle(&id);
     if let (Some(status), true, false) = (update.status(), is_over, was_over) {
         let text = envelope::truncate(&update.output(), TOOL_RESULT_BYTES_MAX);
-        say(heard, TranscriptEntry::ToolResult { id, status, text });
+        output.record_entry(TranscriptEntry::ToolResult { id, status, text });
     }
 }
 
-fn plan(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
+fn plan(output: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let plan: WirePlan = parse(update)?;
     let surplus = plan.entries.len().saturating_sub(PLAN_STEPS_MAX);
     let steps = plan.entries.into_iter().take(PLAN_STEPS_MAX);
@@ -250,102 +233,80 @@ fn plan(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let plan = AgentPlan {
         steps: steps.chain(more).collect(),
     };
-    report(
-        heard,
-        AgentReport {
-            plan: Some(plan.clone()),
-            ..AgentReport::default()
-        },
-    );
-    say(heard, TranscriptEntry::Plan { plan });
+    output.report(AgentReport {
+        plan: Some(plan.clone()),
+        ..AgentReport::default()
+    });
+    output.record_entry(TranscriptEntry::Plan { plan });
     Some(())
 }
 
-fn usage(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
+fn usage(output: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let wire: UsageUpdate = parse(update)?;
     let cost = wire.cost.filter(|cost| cost.currency == "USD");
     let usage = TokenUsage {
         context_used: Some(wire.used),
         context_size: Some(wire.size),
-        cost_micro_usd: cost.and_then(|cost| micro(cost.amount)),
+        cost_micro_usd: cost.and_then(|cost| to_micro_usd(cost.amount)),
         ..TokenUsage::default()
     };
-    report(
-        heard,
-        AgentReport {
-            usage: Some(usage),
-            ..AgentReport::default()
-        },
-    );
+    output.report(AgentReport {
+        usage: Some(usage),
+        ..AgentReport::default()
+    });
     Some(())
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the amount was checked to be a positive number that fits"
-)]
-fn micro(amount: f64) -> Option<u64> {
-    let micro = (amount * 1e6).round();
-    (0.0..1e18).contains(&micro).then_some(micro as u64)
-}
-
-fn mode(state: &mut AcpState, heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
+fn mode(state: &mut AcpState, output: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let update: CurrentModeUpdate = parse(update)?;
     let mode = envelope::truncate(&update.current_mode_id.0, WORD_BYTES_MAX);
     state.modes.current = Some(mode.clone());
-    report(
-        heard,
-        AgentReport {
-            mode: Some(mode),
-            ..AgentReport::default()
-        },
-    );
+    output.report(AgentReport {
+        mode: Some(mode),
+        ..AgentReport::default()
+    });
     Some(())
 }
 
-fn title(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
+fn title(output: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let update: Value = parse(update)?;
     if let Some(title) = update.get("title").and_then(Value::as_str) {
-        report(
-            heard,
-            AgentReport {
-                title: Some(envelope::truncate(title, WORD_BYTES_MAX)),
-                ..AgentReport::default()
-            },
-        );
+        output.report(AgentReport {
+            title: Some(envelope::truncate(title, WORD_BYTES_MAX)),
+            ..AgentReport::default()
+        });
     }
     Some(())
 }
 
-fn notice(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
+fn notice(output: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let notice: Notice = parse(update)?;
     let text = match notice.description {
         Some(description) => format!("the agent notes: {}: {description}", notice.title),
         None => format!("the agent notes: {}", notice.title),
     };
-    say(heard, TranscriptEntry::Notice { text });
+    output.record_notice(text);
     Some(())
 }
 
-fn compaction(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
+fn compaction(output: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let update: CompactionUpdate = parse(update)?;
     let status = serde_json::to_value(&update.status).ok()?;
     let status = status.as_str().unwrap_or("under way").replace('_', " ");
     let text = format!("the agent shortens its memory: {status}");
-    say(heard, TranscriptEntry::Notice { text });
+    output.record_notice(text);
     Some(())
 }
 
-fn compaction_summary(heard: &mut AdapterOutput, update: &RawValue) -> Option<()> {
+fn compaction_summary(output: &mut AdapterOutput, update: &RawValue) -> Option<()> {
     let update: CompactionSummaryChunk = parse(update)?;
     let text = format!("the agent remembers: {}", text_of(&update.content)?);
-    say(heard, TranscriptEntry::Notice { text });
+    output.record_notice(text);
     Some(())
 }
 
 /// How a turn stopped, by its response.
-pub(super) fn read_stop(result: &RawValue) -> (String, Option<String>, Option<TokenUsage>) {
+pub(super) fn read_stop(result: &RawValue) -> TurnEnd {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct PromptResult {
@@ -354,20 +315,21 @@ pub(super) fn read_stop(result: &RawValue) -> (String, Option<String>, Option<To
         usage: Option<Value>,
     }
     let Ok(stop) = serde_json::from_str::<PromptResult>(result.get()) else {
-        let words = format!(
-            "the turn ended with {}",
-            envelope::truncate_noise(result.get())
-        );
-        return ("error".to_owned(), Some(words), None);
+        let result = envelope::truncate_noise(result.get());
+        return TurnEnd {
+            reason: "error".to_owned(),
+            message: Some(format!("the turn ended with {result}")),
+            ..TurnEnd::default()
+        };
     };
-    let usage = stop.usage.map(|usage| {
-        let tokens = |name: &str| usage.get(name).and_then(Value::as_u64);
-        TokenUsage {
-            tokens_in: tokens("inputTokens"),
-            tokens_out: tokens("outputTokens"),
-            ..TokenUsage::default()
-        }
+    let usage = stop.usage.map(|usage| TokenUsage {
+        tokens_in: usage.get("inputTokens").and_then(Value::as_u64),
+        tokens_out: usage.get("outputTokens").and_then(Value::as_u64),
+        ..TokenUsage::default()
     });
-    let reason = envelope::truncate(&stop.stop_reason, WORD_BYTES_MAX);
-    (reason, None, usage)
+    TurnEnd {
+        reason: envelope::truncate(&stop.stop_reason, WORD_BYTES_MAX),
+        usage,
+        ..TurnEnd::default()
+    }
 }

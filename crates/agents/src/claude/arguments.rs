@@ -34,8 +34,8 @@ pub(super) fn arguments(start: &SessionSpec) -> Vec<String> {
     if let Some(model) = &start.model {
         add("model", model);
     }
-    if let Some(words) = &start.system_prompt {
-        add("append-system-prompt", words);
+    if let Some(prompt) = &start.system_prompt {
+        add("append-system-prompt", prompt);
     }
     // What there is, by name. `--allowedTools` would be what runs without an ask.
     if !start.allowed_tools.is_empty() {
@@ -77,8 +77,10 @@ fn servers(servers: &[McpServer]) -> Value {
 
 /// Tools of servers are not among those that can be named; they are there with their server.
 fn names(tools: &[String]) -> String {
-    let name = |tool: &String| tool.split('(').next().unwrap_or_default().to_owned();
-    let names: BTreeSet<String> = tools.iter().map(name).collect();
-    let own = names.into_iter().filter(|name| !name.starts_with("mcp__"));
-    own.collect::<Vec<_>>().join(",")
+    let names: BTreeSet<&str> = tools
+        .iter()
+        .map(|tool| tool.split('(').next().unwrap_or_default())
+        .filter(|name| !name.starts_with("mcp__"))
+        .collect();
+    names.into_iter().collect::<Vec<_>>().join(",")
 }

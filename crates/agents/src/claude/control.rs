@@ -4,7 +4,6 @@
 //! says what runs; a request that nobody serves is refused at once.
 
 use countersign_core::Json;
-use countersign_core::event::TranscriptEntry;
 use countersign_core::limits::{AGENT_REQUESTS_MAX, JSON_BYTES_MAX, WORD_BYTES_MAX};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -27,8 +26,8 @@ pub(super) fn start(
     if state.phase == ClaudePhase::New {
         let known = start.session.clone().filter(|_| !start.fork);
         let Some(session) = known.or(start.new_session.clone()) else {
-            let words = "a new session of it needs an id";
-            return Err(CommandError::Unsupported(words.to_owned()));
+            let reason = "a new session of it needs an id";
+            return Err(CommandError::Unsupported(reason.to_owned()));
         };
         state.session = session;
         state.resumed = start.session.is_some();
@@ -44,20 +43,20 @@ pub(super) fn start(
 /// Why a mode is not for us.
 fn explain_unsafe_mode(mode: &str) -> Option<String> {
     let modes = MODES.join(", ");
-    let words = format!("the agent has no mode `{mode}` in which it asks: use one of {modes}");
-    (!MODES.contains(&mode)).then_some(words)
+    let reason = format!("the agent has no mode `{mode}` in which it asks: use one of {modes}");
+    (!MODES.contains(&mode)).then_some(reason)
 }
 
 /// No session came about.
-pub(super) fn fail(state: &mut ClaudeState, heard: &mut AdapterOutput, words: &str) {
+pub(super) fn fail(state: &mut ClaudeState, output: &mut AdapterOutput, reason: &str) {
     state.phase = ClaudePhase::Failed;
     let message = if state.resumed {
         let session = &state.session;
-        format!("the agent could not go on with the session `{session}`: {words}")
+        format!("the agent could not go on with the session `{session}`: {reason}")
     } else {
-        format!("the agent could not open a session: {words}")
+        format!("the agent could not open a session: {reason}")
     };
-    heard.events.push(AgentEvent::StartFailed { message });
+    output.events.push(AgentEvent::StartFailed { message });
 }
 
 #[derive(Deserialize)]
@@ -82,37 +81,37 @@ impl ControlOutcome {
     }
 
     fn failure(&self) -> Option<String> {
-        let words = self.error.as_deref().unwrap_or("it did not say why");
-        (self.subtype != "success").then(|| truncate_noise(words))
+        let reason = self.error.as_deref().unwrap_or("it did not say why");
+        (self.subtype != "success").then(|| truncate_noise(reason))
     }
 }
 
 /// The agent did what it was asked for, or did not.
 pub(super) fn handle_response(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     message: &ClaudeMessage<'_>,
 ) -> Option<()> {
     let ControlResponse { response } = message.parse()?;
     let id = response.request_id.as_str();
     if id == wire::START {
-        handle_started(state, heard, &response);
+        handle_started(state, output, &response);
     } else if let Some(wanted) = state.pending_choices.remove(id) {
-        handle_choice(state, heard, &response, wanted);
+        handle_choice(state, output, &response, wanted);
     }
     Some(())
 }
 
-fn handle_started(state: &mut ClaudeState, heard: &mut AdapterOutput, response: &ControlOutcome) {
+fn handle_started(state: &mut ClaudeState, output: &mut AdapterOutput, response: &ControlOutcome) {
     if state.phase != ClaudePhase::Initializing {
         return;
     }
-    if let Some(words) = response.failure() {
-        return fail(state, heard, &words);
+    if let Some(reason) = response.failure() {
+        return fail(state, output, &reason);
     }
     state.phase = ClaudePhase::Open;
     state.mode = response.word("current_permission_mode");
-    heard.events.push(AgentEvent::Ready(SessionReady {
+    output.events.push(AgentEvent::Ready(SessionReady {
         session: state.session.clone(),
         resumable: true,
         mode: state.mode.clone(),
@@ -122,20 +121,19 @@ fn handle_started(state: &mut ClaudeState, heard: &mut AdapterOutput, response: 
 
 fn handle_choice(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     response: &ControlOutcome,
     wanted: String,
 ) {
     let is_mode = response.request_id.starts_with("countersign-mode-");
     let kind = if is_mode { "mode" } else { "model" };
-    if let Some(words) = response.failure() {
-        let text = format!("the agent's {kind} was not set to `{wanted}`: {words}");
-        let notice = TranscriptEntry::Notice { text };
-        return heard.events.push(AgentEvent::Transcript(notice));
+    if let Some(reason) = response.failure() {
+        let text = format!("the agent's {kind} was not set to `{wanted}`: {reason}");
+        return output.record_notice(text);
     }
     let now = Some(response.word(kind).unwrap_or(wanted));
     let (mode, model) = if is_mode { (now, None) } else { (None, now) };
-    messages::report_if_changed(state, heard, mode, model);
+    messages::report_if_changed(state, output, mode, model);
 }
 
 /// Sets the mode, unless it is one in which the agent does not ask.
@@ -144,11 +142,11 @@ pub(super) fn set_mode(
     revision: u32,
     mode: &str,
 ) -> Result<Vec<AgentWrite>, CommandError> {
-    if let Some(words) = explain_unsafe_mode(mode) {
-        return Err(CommandError::Unsupported(words));
+    if let Some(reason) = explain_unsafe_mode(mode) {
+        return Err(CommandError::Unsupported(reason));
     }
     let request = json!({"subtype": "set_permission_mode", "mode": mode});
-    choose(state, ("mode", revision), mode, &request)
+    choose(state, "mode", revision, mode, &request)
 }
 
 /// Sets the model.
@@ -158,12 +156,13 @@ pub(super) fn set_model(
     model: &str,
 ) -> Result<Vec<AgentWrite>, CommandError> {
     let request = json!({"subtype": "set_model", "model": model});
-    choose(state, ("model", revision), model, &request)
+    choose(state, "model", revision, model, &request)
 }
 
 fn choose(
     state: &mut ClaudeState,
-    (kind, revision): (&str, u32),
+    kind: &str,
+    revision: u32,
     wanted: &str,
     request: &Value,
 ) -> Result<Vec<AgentWrite>, CommandError> {
@@ -185,13 +184,13 @@ struct ControlCancel<'a> {
 /// The agent takes an ask back. It waits for no answer any more.
 pub(super) fn handle_cancellation(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     message: &ClaudeMessage<'_>,
 ) -> Option<()> {
     let cancelled: ControlCancel<'_> = message.parse()?;
     let request = RequestId(cancelled.request_id.get().to_owned());
     if state.pending_asks.remove(&request).is_some() {
-        heard.events.push(AgentEvent::Withdrawn { request });
+        output.withdraw(request);
     }
     Some(())
 }
@@ -212,7 +211,7 @@ struct RequestSubtype {
 /// The agent wants something of us.
 pub(super) fn handle_request(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     message: &ClaudeMessage<'_>,
 ) -> Option<()> {
     let requested: ControlRequest<'_> = message.parse()?;
@@ -221,11 +220,11 @@ pub(super) fn handle_request(
     let body = requested.request.get();
     let kind: Option<RequestSubtype> = serde_json::from_str(body).ok();
     if kind.is_some_and(|kind| kind.subtype == "can_use_tool") {
-        handle_ask(state, heard, (request, message.line), body);
+        handle_ask(state, output, request, message.line, body);
     } else {
         let bytes = wire::error(&request, "nobody here serves this request");
         let line = AgentWrite::reply_to(message.line, WriteKind::Refused, bytes);
-        heard.writes.push(line);
+        output.writes.push(line);
     }
     Some(())
 }
@@ -245,24 +244,26 @@ struct ToolUseRequest<'a> {
 /// Hands an ask up, unless there is nobody it could be for.
 fn handle_ask(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
-    (request, line): (RequestId, u64),
+    output: &mut AdapterOutput,
+    request: RequestId,
+    line: u64,
     body: &str,
 ) {
     let wanted = serde_json::from_str::<ToolUseRequest<'_>>(body).ok();
     let is_full = state.pending_asks.len() >= AGENT_REQUESTS_MAX;
     let Some(wanted) = wanted.filter(|_| !is_full && !state.is_interrupted()) else {
-        return heard.writes.push(encode_withdrawn(&request, line));
+        return output.writes.push(encode_withdrawn(&request, line));
     };
     let ask = describe(&request, line, &wanted, body);
     let asked = ClaudeAsk {
         line,
         input: ask.input.clone(),
     };
+    // The id of an ask that is still open was used again: the earlier ask cannot be answered any more.
     if state.pending_asks.insert(request.clone(), asked).is_some() {
-        heard.events.push(AgentEvent::Withdrawn { request });
+        output.withdraw(request);
     }
-    heard.events.push(AgentEvent::Asked(Box::new(ask)));
+    output.events.push(AgentEvent::Asked(Box::new(ask)));
 }
 
 fn describe(
@@ -275,18 +276,18 @@ fn describe(
     let input = to_bounded_json(wanted.input)
         .filter(|input| matches!(input.read_exactly(), Some(Value::Object(_))));
     let fields: Value = serde_json::from_str(wanted.input.get()).unwrap_or_default();
-    let words = wanted
+    let description = wanted
         .description
         .as_deref()
-        .filter(|words| !words.is_empty());
+        .filter(|description| !description.is_empty());
     let details = details(&wanted.tool_name, &fields, body);
     let call = wanted.tool_use_id.as_deref().unwrap_or(&request.0);
     PermissionAsk {
         request: request.clone(),
         line,
         tool_call: truncate(call, WORD_BYTES_MAX),
-        title: match words {
-            Some(words) => truncate_noise(words),
+        title: match description {
+            Some(description) => truncate_noise(description),
             None => messages::title(&wanted.tool_name, &fields),
         },
         tool: Some(truncate(&wanted.tool_name, WORD_BYTES_MAX)),
@@ -326,9 +327,10 @@ fn details(tool: &str, input: &Value, body: &str) -> Json {
 
 /// What an edit would change, if that is what it is.
 fn change(input: &Value) -> Option<Value> {
-    let text = |name: &str| input.get(name).and_then(Value::as_str);
-    let path = text("file_path")?;
-    match (text("content"), text("old_string"), text("new_string")) {
+    let path = input.get("file_path")?.as_str()?;
+    let [content, old, new] =
+        ["content", "old_string", "new_string"].map(|name| input.get(name).and_then(Value::as_str));
+    match (content, old, new) {
         (Some(content), None, None) => Some(json!({"path": path, "newText": content})),
         (None, Some(old), Some(new)) => Some(json!({"path": path, "oldText": old, "newText": new})),
         _ => None,
@@ -348,15 +350,15 @@ pub(super) fn answer(
     let said = match answer {
         PermissionAnswer::Allow { input } => {
             let Some(asked) = asked else {
-                let words = "what it asked could not be shown, so it cannot be allowed";
-                return Err(CommandError::Unsupported(words.to_owned()));
+                let reason = "what it asked could not be shown, so it cannot be allowed";
+                return Err(CommandError::Unsupported(reason.to_owned()));
             };
             let bytes = encode_allow(request, input.as_ref().unwrap_or(asked))?;
             AgentWrite::reply_to(line, WriteKind::Allow, bytes)
         }
         PermissionAnswer::Deny { message, stop } => {
-            let words = message.unwrap_or_else(|| "This was not allowed.".to_owned());
-            let bytes = encode_deny(request, &words, stop);
+            let reason = message.unwrap_or_else(|| "This was not allowed.".to_owned());
+            let bytes = encode_deny(request, &reason, stop);
             AgentWrite::reply_to(line, WriteKind::Deny, bytes)
         }
         PermissionAnswer::Cancelled => encode_withdrawn(request, line),
@@ -368,14 +370,14 @@ pub(super) fn answer(
 /// A yes names what runs, whether it was changed or not.
 fn encode_allow(request: &RequestId, input: &Json) -> Result<Vec<u8>, CommandError> {
     let input = input.read_exactly().filter(Value::is_object);
-    let words = "an input must be an object that names each field once";
-    let input = input.ok_or_else(|| CommandError::Unsupported(words.to_owned()))?;
+    let reason = "an input must be an object that names each field once";
+    let input = input.ok_or_else(|| CommandError::Unsupported(reason.to_owned()))?;
     let response = json!({"behavior": "allow", "updatedInput": input});
     Ok(wire::success(request, &response))
 }
 
-fn encode_deny(request: &RequestId, words: &str, stop: bool) -> Vec<u8> {
-    let mut response = json!({"behavior": "deny", "message": words});
+fn encode_deny(request: &RequestId, reason: &str, stop: bool) -> Vec<u8> {
+    let mut response = json!({"behavior": "deny", "message": reason});
     if stop {
         response["interrupt"] = json!(true);
     }
@@ -385,10 +387,10 @@ fn encode_deny(request: &RequestId, words: &str, stop: bool) -> Vec<u8> {
 /// The ask went away. The agent has no word for that; the turn ends with it, so that nothing else is
 /// tried in its place.
 fn encode_withdrawn(request: &RequestId, line: u64) -> AgentWrite {
-    let words = "The ask went away before anybody answered it.";
+    let reason = "The ask went away before anybody answered it.";
     AgentWrite::reply_to(
         line,
         WriteKind::Cancelled,
-        encode_deny(request, words, true),
+        encode_deny(request, reason, true),
     )
 }

@@ -16,26 +16,6 @@ use super::{ClaudeMessage, stream};
 use crate::adapter::{AdapterOutput, AgentEvent, AgentReport};
 use crate::truncate::{to_bounded_json, truncate, truncate_noise};
 
-/// Kept as it came.
-pub(super) fn record_unknown(heard: &mut AdapterOutput, update: &RawValue) {
-    let entry = match to_bounded_json(update) {
-        Some(update) => TranscriptEntry::Other { update },
-        None => TranscriptEntry::Notice {
-            text: format!("an update of {} bytes was left out", update.get().len()),
-        },
-    };
-    record_entry(heard, entry);
-}
-
-fn record_entry(heard: &mut AdapterOutput, entry: TranscriptEntry) {
-    heard.events.push(AgentEvent::Transcript(entry));
-}
-
-fn record_notice(heard: &mut AdapterOutput, text: &str) {
-    let text = truncate_noise(text);
-    record_entry(heard, TranscriptEntry::Notice { text });
-}
-
 #[derive(Deserialize)]
 struct WholeMessage<'a> {
     #[serde(borrow)]
@@ -86,7 +66,7 @@ struct ToolUseInput<'a> {
 /// A whole message of the agent.
 pub(super) fn handle_assistant(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     message: &ClaudeMessage<'_>,
 ) -> Option<()> {
     let whole: WholeMessage<'_> = message.parse()?;
@@ -96,21 +76,21 @@ pub(super) fn handle_assistant(
             Ok(MessageBlock::Text { text }) => {
                 let text = stream::untold_part(state, &whole.message.id, &text).to_owned();
                 if !text.is_empty() {
-                    record_entry(heard, TranscriptEntry::Assistant { text });
+                    output.record_entry(TranscriptEntry::Assistant { text });
                 }
             }
             Ok(MessageBlock::Thinking { thinking }) => {
                 let text = stream::untold_part(state, &whole.message.id, &thinking).to_owned();
                 if !text.is_empty() {
-                    record_entry(heard, TranscriptEntry::Thinking { text });
+                    output.record_entry(TranscriptEntry::Thinking { text });
                 }
             }
             Ok(MessageBlock::ToolUse { id, name }) if id.len() <= WORD_BYTES_MAX => {
                 let input = serde_json::from_str(raw.get());
                 let input = input.ok().map(|ToolUseInput { input }| input);
-                record_tool_use(state, heard, id, &name, input);
+                record_tool_use(state, output, id, &name, input);
             }
-            _ => record_unknown(heard, raw),
+            _ => output.record_unknown(raw),
         }
     }
     Some(())
@@ -118,7 +98,7 @@ pub(super) fn handle_assistant(
 
 fn record_tool_use(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     id: String,
     name: &str,
     input: Option<&RawValue>,
@@ -126,7 +106,7 @@ fn record_tool_use(
     let fields = input.and_then(|input| serde_json::from_str(input.get()).ok());
     let fields: Value = fields.unwrap_or_default();
     if name == "TodoWrite" {
-        plan(heard, &fields);
+        plan(output, &fields);
     }
     if state.calls.len() < TOOL_CALLS_KNOWN_MAX {
         state.calls.insert(id.clone());
@@ -138,7 +118,7 @@ fn record_tool_use(
         input: input.and_then(to_bounded_json),
         status: Some(ToolStatus::InProgress),
     };
-    record_entry(heard, entry);
+    output.record_entry(entry);
 }
 
 /// A tool and what it is about.
@@ -162,37 +142,38 @@ pub(super) fn title(tool: &str, input: &Value) -> String {
     }
 }
 
-fn plan(heard: &mut AdapterOutput, input: &Value) {
+fn plan(output: &mut AdapterOutput, input: &Value) {
     let todos = input.get("todos").and_then(Value::as_array);
     let steps = todos.into_iter().flatten().take(PLAN_STEPS_MAX);
-    let text = |todo: &Value, name: &str| {
-        let text = todo.get(name).and_then(Value::as_str);
-        truncate(text.unwrap_or_default(), WORD_BYTES_MAX)
-    };
     let steps = steps.map(|todo| PlanStep {
-        text: text(todo, "content"),
-        status: text(todo, "status"),
+        text: read_word(todo, "content"),
+        status: read_word(todo, "status"),
     });
     let plan = AgentPlan {
         steps: steps.collect(),
     };
-    heard.events.push(AgentEvent::Reported(AgentReport {
+    output.events.push(AgentEvent::Reported(AgentReport {
         plan: Some(plan.clone()),
         ..AgentReport::default()
     }));
-    record_entry(heard, TranscriptEntry::Plan { plan });
+    output.record_entry(TranscriptEntry::Plan { plan });
+}
+
+fn read_word(todo: &Value, name: &str) -> String {
+    let text = todo.get(name).and_then(Value::as_str);
+    truncate(text.unwrap_or_default(), WORD_BYTES_MAX)
 }
 
 /// What came of tools, and what the agent says that it was told.
 pub(super) fn handle_user(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     message: &ClaudeMessage<'_>,
 ) -> Option<()> {
     let whole: WholeMessage<'_> = message.parse()?;
     let content = whole.message.content.get();
     if let Ok(text) = serde_json::from_str::<String>(content) {
-        record_notice(heard, &text);
+        output.record_notice(truncate_noise(&text));
         return Some(());
     }
     let blocks: Vec<&RawValue> = serde_json::from_str(content).ok()?;
@@ -211,7 +192,7 @@ pub(super) fn handle_user(
                 };
                 let text = truncate(&text_of(&content), TOOL_RESULT_BYTES_MAX);
                 let id = tool_use_id;
-                record_entry(heard, TranscriptEntry::ToolResult { id, status, text });
+                output.record_entry(TranscriptEntry::ToolResult { id, status, text });
             }
             // What it was told is recorded where it is told, and that it was interrupted too.
             Ok(MessageBlock::Text { text })
@@ -220,9 +201,9 @@ pub(super) fn handle_user(
                     || text.starts_with("[Request interrupted") => {}
             Ok(MessageBlock::Text { text }) => {
                 let text = format!("the agent says that it was told: {text}");
-                record_notice(heard, &text);
+                output.record_notice(truncate_noise(&text));
             }
-            _ => record_unknown(heard, raw),
+            _ => output.record_unknown(raw),
         }
     }
     Some(())
@@ -262,22 +243,22 @@ struct SystemMessage {
 /// What the agent says about itself.
 pub(super) fn handle_system(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     message: &ClaudeMessage<'_>,
 ) -> Option<()> {
     let system: SystemMessage = message.parse()?;
     match message.subtype.as_deref()? {
-        "init" => report_if_changed(state, heard, system.mode, system.model),
+        "init" => report_if_changed(state, output, system.mode, system.model),
         "status" => {
-            report_if_changed(state, heard, system.mode, None);
+            report_if_changed(state, output, system.mode, None);
             if system.status.as_deref() == Some("compacting") {
-                record_notice(heard, "the agent shortens its memory");
+                output.record_notice("the agent shortens its memory".to_owned());
             }
         }
-        "compact_boundary" => record_notice(heard, "the agent shortened its memory"),
+        "compact_boundary" => output.record_notice("the agent shortened its memory".to_owned()),
         "task_notification" => {
-            let words = system.summary.unwrap_or_default();
-            record_notice(heard, &format!("the agent notes: {words}"));
+            let summary = system.summary.unwrap_or_default();
+            output.record_notice(truncate_noise(&format!("the agent notes: {summary}")));
         }
         // What its own screen draws anew, and tasks that are told of when they end.
         "ui_invalidate"
@@ -294,23 +275,22 @@ pub(super) fn handle_system(
 /// Tells of a mode or model that is another than before.
 pub(super) fn report_if_changed(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     mode: Option<String>,
     model: Option<String>,
 ) {
-    let word = |text: String| truncate(&text, WORD_BYTES_MAX);
     let mode = mode
-        .map(word)
+        .map(|mode| truncate(&mode, WORD_BYTES_MAX))
         .filter(|mode| state.mode.as_ref() != Some(mode));
     let model = model
-        .map(word)
+        .map(|model| truncate(&model, WORD_BYTES_MAX))
         .filter(|model| state.model.as_ref() != Some(model));
     if mode.is_none() && model.is_none() {
         return;
     }
     state.mode = mode.clone().or(state.mode.take());
     state.model = model.clone().or(state.model.take());
-    heard.events.push(AgentEvent::Reported(AgentReport {
+    output.events.push(AgentEvent::Reported(AgentReport {
         mode,
         model,
         ..AgentReport::default()

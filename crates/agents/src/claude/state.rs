@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use countersign_core::Json;
 use serde::{Deserialize, Serialize};
 
-use crate::adapter::RequestId;
+use crate::adapter::{RequestId, is_default};
 
 /// How far the connection is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,10 +40,10 @@ pub(super) struct ClaudeAsk {
 pub(super) struct ClaudeTurn {
     pub(super) number: u32,
     /// Whether the agent has it in a queue, behind one of its own.
-    #[serde(default, skip_serializing_if = "is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) queued: bool,
     /// Whether it was interrupted.
-    #[serde(default, skip_serializing_if = "is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) interrupted: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct StreamProgress {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) message: String,
     /// Bytes of its newest block.
-    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) bytes: usize,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct ClaudeState {
     pub(super) phase: ClaudePhase,
     pub(super) session: String,
     /// Whether the session is an earlier one.
-    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) resumed: bool,
     /// Needed until the session is open.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -86,19 +86,14 @@ pub(super) struct ClaudeState {
     /// Tool calls that were begun and not said to have ended.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) calls: BTreeSet<String>,
-    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) streamed: StreamProgress,
     /// Tokens in the context as of the newest message.
-    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) context: u64,
     /// Asks that ended by an interrupt and were not told upwards yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) withdrawn: Vec<RequestId>,
-}
-
-/// Whether there is nothing to store.
-fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl ClaudeState {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::state::{ClaudeState, StreamProgress};
 use super::{ClaudeMessage, turn};
-use crate::adapter::{AdapterOutput, AgentEvent};
+use crate::adapter::AdapterOutput;
 use crate::truncate::truncate;
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ enum BlockDelta {
 /// Takes one piece. Those of a helper of the agent's own are left out: its messages come whole.
 pub(super) fn handle_piece(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     message: &ClaudeMessage<'_>,
 ) -> Option<()> {
     let piece: StreamPiece = message.parse()?;
@@ -70,12 +70,12 @@ pub(super) fn handle_piece(
         StreamEvent::ContentBlockStart => state.streamed.bytes = 0,
         StreamEvent::ContentBlockDelta { delta } => match delta {
             BlockDelta::Text { text } => {
-                record_piece(state, heard, text, |text| TranscriptEntry::Assistant {
+                record_piece(state, output, text, |text| TranscriptEntry::Assistant {
                     text,
                 });
             }
             BlockDelta::Thinking { thinking } => {
-                record_piece(state, heard, thinking, |text| TranscriptEntry::Thinking {
+                record_piece(state, output, thinking, |text| TranscriptEntry::Thinking {
                     text,
                 });
             }
@@ -88,13 +88,13 @@ pub(super) fn handle_piece(
 
 fn record_piece(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     text: String,
     entry: impl Fn(String) -> TranscriptEntry,
 ) {
     state.streamed.bytes += text.len();
     if !text.is_empty() {
-        heard.events.push(AgentEvent::Transcript(entry(text)));
+        output.record_entry(entry(text));
     }
 }
 
@@ -103,6 +103,7 @@ pub(super) fn untold_part<'t>(state: &mut ClaudeState, message: &str, text: &'t 
     if state.streamed.message != truncate(message, WORD_BYTES_MAX) {
         return text;
     }
+    // Each block of a whole message comes right after its pieces, so the count is for this block alone.
     let told = std::mem::take(&mut state.streamed.bytes);
     text.get(told..).unwrap_or_default()
 }

@@ -11,6 +11,7 @@ use super::state::{ClaudePhase, ClaudeState, ClaudeTurn};
 use super::{ClaudeMessage, control, wire};
 use crate::adapter::{
     AdapterOutput, AgentEvent, AgentReport, AgentWrite, CommandError, TurnEnd, WriteKind,
+    to_micro_usd,
 };
 use crate::truncate::{truncate, truncate_noise};
 
@@ -60,7 +61,7 @@ struct CommandLifecycle {
 /// The agent says how far it is with a prompt.
 pub(super) fn handle_lifecycle(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     message: &ClaudeMessage<'_>,
 ) -> Option<()> {
     let of: CommandLifecycle = message.parse()?;
@@ -77,21 +78,23 @@ pub(super) fn handle_lifecycle(
             if turn.interrupted {
                 let line =
                     AgentWrite::reply_to(message.line, WriteKind::Unspecified, stop(turn.number));
-                heard.writes.push(line);
+                output.writes.push(line);
             }
         }
         // Its result comes before, unless there was nothing to run.
         "completed" | "cancelled" => {
-            let (turn, reason) = (
-                *turn,
-                if of.state == "completed" {
-                    "end_turn"
-                } else {
-                    "cancelled"
-                },
-            );
+            let reason = if of.state == "completed" {
+                "end_turn"
+            } else {
+                "cancelled"
+            };
+            let turn = *turn;
             state.turn = None;
-            end_turn(state, heard, turn, (reason.to_owned(), None, None));
+            let end = TurnEnd {
+                reason: reason.to_owned(),
+                ..TurnEnd::default()
+            };
+            end_turn(state, output, turn, end);
         }
         _ => {}
     }
@@ -123,43 +126,42 @@ struct TurnResult {
 /// A turn is over, or no session came about.
 pub(super) fn handle_result(
     state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
+    output: &mut AdapterOutput,
     message: &ClaudeMessage<'_>,
 ) -> Option<()> {
     let ended: TurnResult = message.parse()?;
     if state.phase != ClaudePhase::Open {
-        control::fail(state, heard, &describe_failure(&ended));
+        control::fail(state, output, &describe_failure(&ended));
         return Some(());
     }
-    heard.events.push(AgentEvent::Reported(AgentReport {
+    output.events.push(AgentEvent::Reported(AgentReport {
         usage: Some(session_usage(state, &ended)),
         ..AgentReport::default()
     }));
+    // While ours waits in the queue, this is the result of a turn that the agent began by itself.
     if let Some(turn) = state.turn.take_if(|turn| !turn.queued) {
         let reason = reason(turn, &ended);
-        let why = (reason == "error").then(|| describe_failure(&ended));
-        end_turn(state, heard, turn, (reason, why, Some(turn_usage(&ended))));
+        let end = TurnEnd {
+            message: (reason == "error").then(|| describe_failure(&ended)),
+            reason,
+            usage: Some(turn_usage(&ended)),
+            ..TurnEnd::default()
+        };
+        end_turn(state, output, turn, end);
     }
     Some(())
 }
 
-fn end_turn(
-    state: &mut ClaudeState,
-    heard: &mut AdapterOutput,
-    turn: ClaudeTurn,
-    (reason, message, usage): (String, Option<String>, Option<TokenUsage>),
-) {
+fn end_turn(state: &mut ClaudeState, output: &mut AdapterOutput, turn: ClaudeTurn, end: TurnEnd) {
     for request in std::mem::take(&mut state.pending_asks).into_keys() {
-        heard.events.push(AgentEvent::Withdrawn { request });
+        output.withdraw(request);
     }
     let calls = std::mem::take(&mut state.calls).into_iter();
-    heard.events.push(AgentEvent::TurnEnded {
+    output.events.push(AgentEvent::TurnEnded {
         turn: turn.number,
         end: TurnEnd {
-            reason,
-            message,
-            usage,
             left_open: calls.map(|call| (call, ToolStatus::Unknown)).collect(),
+            ..end
         },
     });
 }
@@ -180,8 +182,11 @@ fn reason(turn: ClaudeTurn, ended: &TurnResult) -> String {
 /// What went wrong.
 fn describe_failure(ended: &TurnResult) -> String {
     let errors = ended.errors.join("; ");
-    let words = ended.result.as_deref().filter(|words| !words.is_empty());
-    truncate_noise(words.unwrap_or(if errors.is_empty() {
+    let message = ended
+        .result
+        .as_deref()
+        .filter(|message| !message.is_empty());
+    truncate_noise(message.unwrap_or(if errors.is_empty() {
         "it did not say why"
     } else {
         &errors
@@ -204,7 +209,7 @@ fn session_usage(state: &ClaudeState, ended: &TurnResult) -> TokenUsage {
     let sizes = sizes.filter(|(name, _)| current.is_none_or(|model| *name == model));
     let size = sizes.map(|(_, usage)| count(usage, "contextWindow")).max();
     TokenUsage {
-        cost_micro_usd: ended.total_cost_usd.and_then(micro),
+        cost_micro_usd: ended.total_cost_usd.and_then(to_micro_usd),
         context_used: Some(state.context).filter(|used| *used > 0),
         context_size: size.filter(|size| *size > 0),
         ..TokenUsage::default()
@@ -224,14 +229,4 @@ pub(super) fn tokens_read(usage: &Value) -> u64 {
 
 fn count(of: &Value, name: &str) -> u64 {
     of.get(name).and_then(Value::as_u64).unwrap_or_default()
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the amount was checked to be a positive number that fits"
-)]
-fn micro(amount: f64) -> Option<u64> {
-    let micro = (amount * 1e6).round();
-    (0.0..1e18).contains(&micro).then_some(micro as u64)
 }

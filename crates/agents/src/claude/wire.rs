@@ -32,9 +32,9 @@ pub(super) fn success(request: &RequestId, response: &Value) -> Vec<u8> {
 }
 
 /// Refuses a request of the agent.
-pub(super) fn error(request: &RequestId, words: &str) -> Vec<u8> {
+pub(super) fn error(request: &RequestId, message: &str) -> Vec<u8> {
     let id = read(request);
-    let response = json!({"subtype": "error", "request_id": id, "error": words});
+    let response = json!({"subtype": "error", "request_id": id, "error": message});
     line(&json!({"type": "control_response", "response": response}))
 }
 

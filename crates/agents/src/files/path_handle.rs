@@ -66,6 +66,7 @@ fn open_handle(path: &Path) -> rustix::io::Result<OwnedFd> {
 
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
+        // Kernels before 5.6 do not have it, and some sandboxes forbid it.
         Err(Errno::NOSYS | Errno::PERM) => openat(CWD, path, flags, Mode::empty()),
         looked => looked,
     }

@@ -30,6 +30,7 @@ pub fn open_for_read(path: &Path, roots: &FileRoots) -> Result<ReadTarget, FileE
         return Err(FileError::BadPath { path: path.into() });
     }
     let place = PathHandle::find(path)?.ok_or_else(|| FileError::NotFound { path: path.into() })?;
+    // Judged by where the handle is, not by the name that was given: a link may lead anywhere.
     roots.check(&place.real)?;
     if place.kind() != FileType::RegularFile {
         return Err(FileError::NotRegular { path: path.into() });

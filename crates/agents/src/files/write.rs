@@ -1,4 +1,7 @@
 //! Writing text.
+//!
+//! Invariants: everything happens relative to a folder handle that was judged, so that a renamed or
+//! linked path changes nothing; a reader sees the old text or the new, never a part.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -70,6 +73,8 @@ fn target_existing(
         .map_err(|error| cannot("write", path, error))?;
     let name = name_of(&place.real)?;
     let folder = find_folder(place.real.parent().unwrap_or(Path::new("/")))?;
+    // Between resolving the file and opening its folder either may have been replaced. What is replaced
+    // below must be the very file that was judged, by device and inode.
     let found = statat(&folder.handle, &name, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|error| cannot("write", path, error))?;
     let same = (found.st_dev, found.st_ino) == (place.stat.st_dev, place.stat.st_ino);
@@ -113,6 +118,8 @@ fn target_new(path: &Path, roots: &FileRoots) -> Result<WriteTarget, FileError> 
         .iter()
         .fold(folder.real.clone(), |at, name| at.join(name));
     let real = real.join(&name);
+    // The folders between do not exist yet. If one of them becomes a link meanwhile, `enter_new` does not
+    // follow it.
     roots.check(&real)?;
     Ok(WriteTarget {
         folder: folder.handle,
@@ -139,6 +146,7 @@ fn find_folder(path: &Path) -> Result<PathHandle, FileError> {
 /// Replaces the file as a whole, durably. Keeps its mode; creates the folders that are missing.
 pub fn write_text(target: &WriteTarget, content: &str) -> Result<(), FileError> {
     check_size(&target.real, content.len() as u64)?;
+    // The handle stays valid when the folder is moved, possibly out of the agent's roots.
     let real =
         find_real_path(&target.folder).map_err(|source| failed("write", &target.real, source))?;
     if real != target.folder_real {
@@ -162,6 +170,7 @@ fn replace(target: &WriteTarget, content: &str) -> io::Result<()> {
         let _ = unlinkat(&folder, &draft, AtFlags::empty());
     }
     written?;
+    // Without it a loss of power could bring the old file back after we reported the new one.
     Ok(fsync(&folder)?)
 }
 
@@ -188,6 +197,7 @@ fn write_draft(
     let mode = if target.exists() { 0o600 } else { 0o666 };
     let mut file = File::from(openat(folder, draft, flags, Mode::from_raw_mode(mode))?);
     file.write_all(content.as_bytes())?;
+    // Rights are given only after the text is there, so that nobody new can read it half written.
     if let Some(earlier) = &target.earlier {
         keep_rights(&file, earlier)?;
     }

@@ -32,7 +32,7 @@ pub(super) struct LaunchedAgent {
 }
 
 impl LaunchedAgent {
-    /// Starts it. Fails in words.
+    /// Starts the agent. Fails with a message for a person.
     pub(super) fn launch(runner: &Arc<Runner>, launch: LaunchRequest) -> Result<Arc<Self>, String> {
         let spec = LaunchSpec {
             program: launch.program,
@@ -62,6 +62,8 @@ impl LaunchedAgent {
         let (runner, child) = (runner.clone(), agent.child.clone());
         tasks.spawn(async move {
             let exit = child.wait().await;
+            // The order matters: writing ends, then every process that could still write output, then
+            // reading. Only then is all output known, and only then may the exit be told.
             gone.cancel();
             // What it left would hold its output open, and may not outlive it.
             let ended = runner.tree.kill_all().await;

@@ -59,6 +59,7 @@ impl OutputBacklog {
 
     /// How much more may be taken while no more than `bytes_max` are to be kept.
     pub(super) fn room(&self, bytes_max: u64) -> u64 {
+        // The file could not be written. The agent waits until what was taken has found its place.
         if !self.unplaced.is_empty() {
             return 0;
         }
@@ -68,6 +69,7 @@ impl OutputBacklog {
     /// Takes all of it, whatever the room was.
     pub(super) fn append(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
+        // Memory holds the oldest bytes, so nothing new goes there while newer ones are in the file.
         if self.spill.bytes == 0 && self.unplaced.is_empty() {
             let room = self.bounds.memory.saturating_sub(self.memory.len());
             let (first, after) = rest.split_at(rest.len().min(room));

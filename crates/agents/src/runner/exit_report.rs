@@ -1,7 +1,8 @@
-//! What a runner leaves when it ends without a host: everything the next one has not heard.
+//! The exit report: what a runner that ends without a host leaves for the next one.
 //!
-//! One file: a line of JSON, then the bytes the agent said. Invariants: it is there whole or not at
-//! all, and only one that is ours is believed.
+//! It is one file: a line of JSON, then the agent's output that no host has committed.
+//!
+//! Invariants: the file is there whole or not at all, and one that others could have written is refused.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -96,6 +97,7 @@ pub fn read_exit_report(folder: &Path) -> io::Result<Option<ExitReport>> {
 }
 
 fn read_from(file: File) -> io::Result<ExitReport> {
+    // Checked on the open file: the name could lead elsewhere a moment later.
     let found = file.metadata()?;
     let ours = found.uid() == rustix::process::geteuid().as_raw();
     if !ours || found.mode() & 0o077 != 0 {
@@ -126,6 +128,6 @@ fn read_from(file: File) -> io::Result<ExitReport> {
     })
 }
 
-fn invalid(words: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, words)
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }

@@ -27,6 +27,7 @@ pub(super) fn create(record: &RunnerRecord) -> io::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
+    // Not followed: the folder may have been replaced by a link since it was made.
     let found = fs::symlink_metadata(folder)?;
     let ours = found.uid() == rustix::process::geteuid().as_raw();
     if !found.is_dir() || !ours || found.mode() & 0o077 != 0 {
@@ -48,8 +49,8 @@ pub(super) fn read_runner_key(record: &RunnerRecord) -> Option<ProcessKey> {
     read(&record.folder, RUNNER_FILE)
 }
 
-/// Where it writes about itself. A file, since whoever reads the host's own words would otherwise wait
-/// for the runner's end.
+/// Opens the log of the runner. It is a file and not the host's standard error: whoever reads that would
+/// wait until the runner ends.
 pub(super) fn open_log(record: &RunnerRecord) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
@@ -58,24 +59,25 @@ pub(super) fn open_log(record: &RunnerRecord) -> io::Result<File> {
 
 /// The end of what it wrote about itself.
 pub(super) fn read_log(record: &RunnerRecord) -> String {
-    let read = || {
-        let mut file = open_regular(&record.folder.join(LOG_FILE))?;
-        let end = file.seek(SeekFrom::End(0))?;
-        let kept = limits::AGENT_LOG_LINE_BYTES_MAX as u64;
-        file.seek(SeekFrom::Start(end.saturating_sub(kept)))?;
-        let mut bytes = Vec::new();
-        file.take(kept).read_to_end(&mut bytes)?;
-        Ok::<_, io::Error>(String::from_utf8_lossy(&bytes).trim().to_owned())
-    };
-    read().unwrap_or_default()
+    read_log_end(&record.folder.join(LOG_FILE)).unwrap_or_default()
+}
+
+fn read_log_end(path: &Path) -> io::Result<String> {
+    let mut file = open_regular(path)?;
+    let end = file.seek(SeekFrom::End(0))?;
+    let kept = limits::AGENT_LOG_LINE_BYTES_MAX as u64;
+    file.seek(SeekFrom::Start(end.saturating_sub(kept)))?;
+    let mut bytes = Vec::new();
+    file.take(kept).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
 /// Removes the folder and the sockets of a run that is over. What cannot be removed stays, and is
 /// said in the log.
 pub fn remove_run_files(record: &RunnerRecord) {
     for socket in &record.sockets {
-        let is_socket = |found: fs::Metadata| found.file_type().is_socket();
-        if fs::symlink_metadata(socket).is_ok_and(is_socket) {
+        // An agent of the same user may have put anything else in its place, and that stays.
+        if fs::symlink_metadata(socket).is_ok_and(|found| found.file_type().is_socket()) {
             log_failure(socket, fs::remove_file(socket));
         }
     }
@@ -133,6 +135,7 @@ pub fn find_orphans(folder: &Path) -> Vec<(RunnerRecord, ProcessKey)> {
         })
         .collect();
     let known: HashSet<_> = left.iter().map(|(_, runner)| *runner).collect();
+    // An agent can delete its runner's folder, but not the command line of the process.
     let others = list_runners().into_iter().filter(|(runner, path)| {
         path.parent() == Some(folder) && !known.contains(runner) && is_alive(*runner)
     });
@@ -163,12 +166,8 @@ fn record_without_file(folder: PathBuf) -> RunnerRecord {
 /// Clears away what runs that are over left in the folder of all runners and in the folders of their
 /// sockets, save what those in `kept` have. Nobody may be starting a runner meanwhile.
 pub fn clear_orphans(folder: &Path, sockets: &[PathBuf], kept: &[&RunnerRecord]) {
-    let is_kept = |path: &PathBuf| {
-        let mut kept = kept.iter();
-        kept.any(|record| record.folder == *path || record.sockets.contains(path))
-    };
     for path in sockets.iter().flat_map(|place| list_sockets(place)) {
-        if !is_kept(&path) {
+        if !is_kept(&path, kept) {
             log_failure(&path, fs::remove_file(&path));
         }
     }
@@ -176,10 +175,15 @@ pub fn clear_orphans(folder: &Path, sockets: &[PathBuf], kept: &[&RunnerRecord])
         let path = entry.path();
         let is_over = !read(&path, RUNNER_FILE).is_some_and(is_alive);
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_folder && is_over && !is_kept(&path) {
+        if is_folder && is_over && !is_kept(&path, kept) {
             remove_known_files(&path);
         }
     }
+}
+
+fn is_kept(path: &PathBuf, kept: &[&RunnerRecord]) -> bool {
+    kept.iter()
+        .any(|record| record.folder == *path || record.sockets.contains(path))
 }
 
 fn list_sockets(folder: &Path) -> Vec<PathBuf> {
@@ -190,6 +194,7 @@ fn list_sockets(folder: &Path) -> Vec<PathBuf> {
 
 /// Not flushed to the disk: after a loss of power there is no runner either.
 fn write(folder: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
+    // Renamed when it is whole: another host may be reading the folder at any moment.
     let half = temporary(folder, name);
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
@@ -214,7 +219,10 @@ pub(super) fn open_regular(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"))
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it is not a regular file",
+        ))
     }
 }
 

@@ -91,8 +91,8 @@ fn to_length(bytes: usize) -> io::Result<[u8; LENGTH]> {
         .ok_or_else(|| invalid("a frame would be too long"))
 }
 
-fn invalid(words: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, words)
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! A host's connection: its first word, what it says after it, and what it is told.
+//! A host's connection: its hello, what it asks for, and what it is sent.
 //!
-//! Invariants: nothing is served before a host was welcomed; being told never waits for being heard,
-//! nor the other way round.
+//! Invariants: nothing is served before a hello was accepted; sending never waits for reading, nor
+//! reading for sending.
 
 use std::io;
 use std::sync::Arc;
@@ -103,6 +103,7 @@ async fn perform_all(
             Ok(None) | Err(_) => return,
         };
         runner.state().refuse(joined.number, why);
+        // Returning would end the connection before the refusal is sent; `send_all` ends it instead.
         return std::future::pending().await;
     }
 }
@@ -139,6 +140,7 @@ fn launch_once(runner: &Arc<Runner>, host: u64, launch: LaunchRequest) {
 
 fn claim(runner: &Runner, host: u64, id: u64, name: WriteId) -> Result<(), String> {
     let mut state = runner.state();
+    // Looked up and recorded under one lock, so that of two hosts only one is told that it is first.
     let fresh = state.claimed.find_kind(&name).is_none();
     if fresh && state.claimed.len() >= limits::RUNNER_USED_IDS_MAX {
         return Err("too much is claimed".to_owned());

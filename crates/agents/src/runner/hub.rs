@@ -57,6 +57,7 @@ impl Runner {
         self: &Arc<Self>,
         launch: LaunchRequest,
     ) -> Result<ProcessKey, String> {
+        // A host that lost its link may ask again: the agent is started once per runner, ever.
         let (came_to, stopped) = {
             let state = self.state();
             (state.launched.clone(), state.stopped)
@@ -118,13 +119,14 @@ impl Runner {
         }
     }
 
-    /// Refuses, in words, what cannot be queued.
+    /// Fails with a message for the host if it cannot be queued.
     pub(super) fn queue_writes(
         &self,
         host: u64,
         items: Vec<WriteHeader>,
         body: &[u8],
     ) -> Result<(), String> {
+        // If nothing can be written any more, nobody else would ever answer these.
         let over = {
             let mut state = self.state();
             state.writes.queue(host, items, body)?;
@@ -173,7 +175,7 @@ impl Runner {
         let state = self.state();
         let (exit, trouble) = state.exited.clone().unwrap_or_default();
         let not_launched = match &state.launched {
-            Some(Err(words)) => Some(words.clone()),
+            Some(Err(reason)) => Some(reason.clone()),
             _ => None,
         };
         let from = state.backlog.from();

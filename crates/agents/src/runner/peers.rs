@@ -27,6 +27,7 @@ pub(super) fn check(stream: &UnixStream) -> Result<(), String> {
 }
 
 fn check_ancestors(peer: u32) -> Result<(), String> {
+    // Marks are inherited, but a process can clear its environment; its ancestors still show what it is.
     let mut pid = peer;
     for _ in 0..ANCESTORS_MAX {
         if is_agents(pid) {

@@ -113,7 +113,8 @@ fn prepare(folder: &Path) -> Result<RunnerLoop, RunnerFailure> {
         folder: folder.to_owned(),
         source,
     })?;
-    // Refused if whoever started us did so already.
+    // A session of its own, so that signals to the host's terminal do not reach it. Refused if whoever
+    // started us did so already.
     let _ = setsid();
     let ward = RunnerParent {
         parent: getpid(),
@@ -138,8 +139,8 @@ fn read_record(folder: &Path) -> io::Result<RunnerRecord> {
     let text = fs::read(folder.join(RECORD_FILE))?;
     let record: RunnerRecord = serde_json::from_slice(&text)?;
     if record.folder != folder || !folder.is_absolute() {
-        let words = format!("it is the record of `{}`", record.folder.display());
-        return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+        let reason = format!("it is the record of `{}`", record.folder.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }
     Ok(record)
 }
@@ -176,6 +177,7 @@ enum RunnerEnd {
 impl RunnerLoop {
     async fn run_to_end(mut self) -> Result<(), RunnerFailure> {
         let end = self.wait_for_end().await;
+        // First nobody can connect any more, then the host is dropped: otherwise it could come back at once.
         self.socket.remove();
         {
             let mut state = self.runner.state();
@@ -188,6 +190,7 @@ impl RunnerLoop {
                 Duration::from_millis(limits::RUNNER_GRACE_MS)
             }
         };
+        // Asked before the agent is ended: afterwards it is over in any case.
         let ended_by_us = !self.runner.agent_over.is_cancelled();
         self.end_agent(grace).await;
         match end {
@@ -246,7 +249,7 @@ impl RunnerLoop {
         }
         match RunnerSocket::bind(&self.runner.record.sockets) {
             Ok(socket) => self.socket = socket,
-            Err(words) => tracing::warn!("{words}"),
+            Err(reason) => tracing::warn!("{reason}"),
         }
     }
 

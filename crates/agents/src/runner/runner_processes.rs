@@ -10,18 +10,18 @@ use countersign_core::event::ProcessKey;
 
 use crate::procfs;
 
-/// The words after the program in the command line of a runner; its folder follows.
-const RUNNER_WORDS: [&[u8]; 2] = [b"runner", b"--folder"];
+/// The first arguments of a runner; its folder follows.
+const RUNNER_ARGS: [&[u8]; 2] = [b"runner", b"--folder"];
 
 /// The folder of a process that is a runner, by the words it was started with: the runners of another
 /// version are another program.
 pub(super) fn find_folder(pid: u32) -> Option<PathBuf> {
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = command.split(|&byte| byte == 0).skip(1);
-    if !words.by_ref().take(RUNNER_WORDS.len()).eq(RUNNER_WORDS) {
+    let mut args = command.split(|&byte| byte == 0).skip(1);
+    if !args.by_ref().take(RUNNER_ARGS.len()).eq(RUNNER_ARGS) {
         return None;
     }
-    words.next().map(|folder| OsStr::from_bytes(folder).into())
+    args.next().map(|folder| OsStr::from_bytes(folder).into())
 }
 
 /// Every runner of this user, with its folder.

@@ -21,10 +21,11 @@ pub(super) fn call(runner: &Arc<Runner>, host: &HostHandle, id: u64, call: Shell
     match (begin(runner), slot) {
         (Err(why), _) => answer(runner, host, id, Err(ShellFailure::Failed(why)), None),
         (Ok(_), Err(TryAcquireError::NoPermits | TryAcquireError::Closed)) => {
-            let words = "too many calls at once".to_owned();
-            answer(runner, host, id, Err(ShellFailure::Failed(words)), None);
+            let reason = "too many calls at once".to_owned();
+            answer(runner, host, id, Err(ShellFailure::Failed(reason)), None);
         }
         (Ok(agent), Ok(slot)) => {
+            // Each call is a task of its own: one that waits for a command's exit may take hours.
             let (runner, host) = (runner.clone(), host.clone());
             let tasks = runner.tree.tasks().clone();
             tasks.spawn(async move {
@@ -81,8 +82,8 @@ async fn perform(runner: &Runner, agent: &LaunchedAgent, call: ShellCall) -> Cal
     let shells = &agent.shells;
     let done = match call {
         ShellCall::Create { .. } if runner.state().stopped => {
-            let words = "the agent is being ended".to_owned();
-            return Err(ShellFailure::Failed(words));
+            let reason = "the agent is being ended".to_owned();
+            return Err(ShellFailure::Failed(reason));
         }
         ShellCall::Create {
             key,
@@ -140,7 +141,7 @@ async fn read(agent: &LaunchedAgent, terminal: String) -> CallOutcome {
 fn to_failure(error: &ShellError) -> ShellFailure {
     match error {
         ShellError::NotFound(id) => ShellFailure::NotFound(id.as_str().to_owned()),
-        ShellError::NotPermitted(words) => ShellFailure::NotPermitted(words.clone()),
+        ShellError::NotPermitted(reason) => ShellFailure::NotPermitted(reason.clone()),
         ShellError::Failed { .. } => ShellFailure::Failed(error_chain(error)),
     }
 }

@@ -22,8 +22,8 @@ impl RunnerShells {
     async fn call(&self, call: ShellCall, what: &str) -> Result<(ShellReply, Vec<u8>), ShellError> {
         self.0.call(call).await.map_err(|failure| match failure {
             ShellFailure::NotFound(terminal) => ShellError::NotFound(TerminalId::new(terminal)),
-            ShellFailure::NotPermitted(words) => ShellError::NotPermitted(words),
-            ShellFailure::Failed(words) => failed(what, words),
+            ShellFailure::NotPermitted(reason) => ShellError::NotPermitted(reason),
+            ShellFailure::Failed(reason) => failed(what, reason),
         })
     }
 
@@ -105,9 +105,9 @@ fn unexpected(what: &str, done: &ShellReply) -> ShellError {
     failed(what, format!("the runner answered {done:?}"))
 }
 
-fn failed(what: &str, words: String) -> ShellError {
+fn failed(what: &str, reason: String) -> ShellError {
     ShellError::Failed {
         what: what.to_owned(),
-        source: io::Error::other(words),
+        source: io::Error::other(reason),
     }
 }

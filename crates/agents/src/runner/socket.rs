@@ -20,16 +20,16 @@ pub(super) struct RunnerSocket {
 }
 
 impl RunnerSocket {
-    /// At the first path that can be had. Fails with words about each.
+    /// Binds the first path that can be bound. Fails with the reason for each.
     pub(super) fn bind(paths: &[PathBuf]) -> Result<Self, String> {
-        let mut words = Vec::new();
+        let mut reason = Vec::new();
         for path in paths {
             match Self::bind_at(path) {
                 Ok(socket) => return Ok(socket),
-                Err(error) => words.push(format!("`{}`: {error}", path.display())),
+                Err(error) => reason.push(format!("`{}`: {error}", path.display())),
             }
         }
-        Err(format!("no socket could be made: {}", words.join("; ")))
+        Err(format!("no socket could be made: {}", reason.join("; ")))
     }
 
     fn bind_at(path: &Path) -> io::Result<Self> {
@@ -38,6 +38,7 @@ impl RunnerSocket {
             .recursive(true)
             .mode(0o700)
             .create(folder)?;
+        // Whoever could write to the folder could put a socket of their own in our place.
         check_folder(folder)?;
         remove_old(path)?;
         let listener = UnixListener::bind(path)?;
@@ -82,8 +83,8 @@ pub(super) fn check_folder(folder: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(folder)?;
     let ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
     if !ours || found.mode() & 0o077 != 0 {
-        let words = format!("`{}` is not a folder for us alone", folder.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
+        let reason = format!("`{}` is not a folder for us alone", folder.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     }
     Ok(())
 }

@@ -72,12 +72,12 @@ pub enum RunnerStartError {
         source: io::Error,
     },
     /// It was started and is of no use; it was ended.
-    #[error("the agent's runner {what}: {words}")]
+    #[error("the agent's runner {what}: {reason}")]
     Useless {
         /// What it did instead of listening.
         what: &'static str,
         /// What it said, or words that say that it said nothing.
-        words: String,
+        reason: String,
     },
 }
 
@@ -109,17 +109,14 @@ pub fn default_command() -> Vec<OsString> {
 /// reached. Has to be called inside a runtime, which reaps it when it ends.
 pub async fn start(spec: &RunnerStartSpec) -> Result<RunnerProcess, RunnerStartError> {
     let record = &spec.record;
-    let in_folder = |source| RunnerStartError::Folder {
-        folder: record.folder.clone(),
-        source,
-    };
-    folder::create(record).map_err(in_folder)?;
+    folder::create(record).map_err(|source| folder_error(record, source))?;
     let (child, stdout) = spawn(spec).map_err(|source| RunnerStartError::Program {
         program: spec.command.first().map(PathBuf::from).unwrap_or_default(),
         source,
     })?;
     let key = child.key();
-    let noted = folder::write_runner_key(record, key).map_err(in_folder);
+    let noted =
+        folder::write_runner_key(record, key).map_err(|source| folder_error(record, source));
     let listens = match noted {
         Ok(()) => wait_until_listening(record, &stdout).await,
         Err(error) => Err(error),
@@ -131,14 +128,23 @@ pub async fn start(spec: &RunnerStartSpec) -> Result<RunnerProcess, RunnerStartE
     listens.map(|()| RunnerProcess { key })
 }
 
+fn folder_error(record: &RunnerRecord, source: io::Error) -> RunnerStartError {
+    RunnerStartError::Folder {
+        folder: record.folder.clone(),
+        source,
+    }
+}
+
 fn spawn(spec: &RunnerStartSpec) -> io::Result<(ChildHandle, FdReader)> {
     let mut command = build(spec)?;
     spawn_hooks::apply(&mut command, ChildSetup::default());
     let mut started = command.spawn()?;
     let child = ChildHandle::watch(&started, &TaskTracker::new());
-    let absent = || io::Error::other("its output is missing");
-    let stdout = started.stdout.take().ok_or_else(absent);
-    let source = stdout.and_then(|stdout| FdReader::new(OwnedFd::from(stdout)));
+    let source = started
+        .stdout
+        .take()
+        .ok_or_else(|| io::Error::other("its output is missing"))
+        .and_then(|stdout| FdReader::new(OwnedFd::from(stdout)));
     match source {
         Ok(source) => Ok((child, source)),
         Err(error) => {
@@ -157,12 +163,15 @@ fn build(spec: &RunnerStartSpec) -> io::Result<Command> {
     if program == OWN_PROGRAM {
         command.arg0(PROGRAM_NAME);
     }
-    let set = |name: &'static str| Some((name, std::env::var_os(name)?));
     command
         .args(args)
         .args([OsStr::new("--folder"), spec.record.folder.as_os_str()])
         .env_clear()
-        .envs(VARIABLES.into_iter().filter_map(set))
+        .envs(
+            VARIABLES
+                .into_iter()
+                .filter_map(|name| Some((name, std::env::var_os(name)?))),
+        )
         .env(ALLOCATOR_SETTING.0, ALLOCATOR_SETTING.1)
         .current_dir("/")
         .stdin(Stdio::null())
@@ -181,15 +190,15 @@ async fn wait_until_listening(
         Ok(line) => ("did not begin", line),
         Err(_) => ("did not begin in time", String::new()),
     };
-    let words = match said.strip_prefix(FAILED) {
-        Some(words) => words.to_owned(),
+    let mut reason = match said.strip_prefix(FAILED) {
+        Some(reason) => reason.to_owned(),
+        // It ended before it could say anything, so its log is all there is.
         None => folder::read_log(record),
     };
-    let words = match words {
-        none if none.is_empty() => "it did not say why".to_owned(),
-        words => words,
-    };
-    Err(RunnerStartError::Useless { what, words })
+    if reason.is_empty() {
+        "it did not say why".clone_into(&mut reason);
+    }
+    Err(RunnerStartError::Useless { what, reason })
 }
 
 /// The first line, as far as it goes.

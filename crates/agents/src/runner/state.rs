@@ -1,9 +1,9 @@
-//! What a runner knows: what the agent said, what is to be written to it, and the host of the moment.
+//! What a runner knows: the agent's output, what is to be written to it, and the current host.
 //!
-//! Nothing here waits. Whoever waits for a change holds one of the notices.
+//! Nothing here waits. Whoever waits for a change holds one of the [`Notify`]s.
 //!
-//! Invariants: one host at a time, and only it is told; items are answered in their order, each to
-//! the host that sent it; [`ToHost::Exited`] comes after everything the agent said.
+//! Invariants: there is one host at a time, and only it is sent anything; writes are answered in their
+//! order, each to the host that sent it; [`ToHost::Exited`] is sent after all output of the agent.
 
 use std::collections::VecDeque;
 use std::io;
@@ -144,6 +144,7 @@ impl RunnerState {
                 kept.end()
             ));
         }
+        // The newest host wins: the one before may be stopped or cut off, and would never say so.
         self.drop_host();
         self.hosts += 1;
         let joined = HostHandle {
@@ -197,7 +198,7 @@ impl RunnerState {
         host.is_some_and(|host| host.joined.number == number)
     }
 
-    /// Queues words for that host, if it still is the host.
+    /// Queues a message for that host, if it still is the host.
     pub(super) fn send_to(
         &mut self,
         number: u64,
@@ -217,6 +218,7 @@ impl RunnerState {
                 host.frames.push_back(QueuedFrame { bytes, _room: room });
                 host.joined.wake.notify_one();
             }
+            // A host that does not read is dropped rather than waited for: the agent must not stop with it.
             _ => self.drop_host(),
         }
     }
@@ -271,6 +273,7 @@ impl RunnerState {
             return encode(&output, &body).map(SendStep::Send);
         }
         match &self.exited {
+            // Only here, where no output is left to send.
             Some((exit, why)) if !host.told_exit => {
                 host.told_exit = true;
                 let (exit, why) = (exit.clone(), why.clone());
@@ -346,6 +349,7 @@ impl RunnerState {
     }
 
     fn release_committed(&mut self, through: u64, open: &[u64]) {
+        // The host has these bytes on its record now, so neither they nor the ids they used are needed.
         self.backlog.release(through);
         self.writes.forget(through, open);
         self.claimed.forget(through, open);

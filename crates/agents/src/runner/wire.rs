@@ -182,7 +182,7 @@ pub(super) enum ShellReply {
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "error", content = "words", rename_all = "snake_case")]
+#[serde(tag = "error", content = "message", rename_all = "snake_case")]
 pub(super) enum ShellFailure {
     NotFound(String),
     NotPermitted(String),

@@ -1,7 +1,7 @@
 //! What hosts want written to the agent, in order.
 //!
-//! Invariants: an item is written unless its name is taken; its name is taken when all of it is in
-//! the pipe; what was asked for is answered in the order it was asked.
+//! Invariants: a write is made unless its id is used; an id is used once all of its bytes are in the
+//! pipe; writes are answered in the order in which they were asked for.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::adapter::{WriteId, WriteKind};
 pub(super) struct WriteQueue {
     used: UsedIds,
     queue: VecDeque<QueuedWrite>,
-    /// Names whose bytes are queued or on their way.
+    /// Ids whose bytes are queued or on their way.
     pending: HashSet<WriteId>,
     bytes: usize,
     /// Nothing can be written any more.
@@ -60,6 +60,8 @@ impl WriteQueue {
 
     fn queue_one(&mut self, host: u64, item: WriteHeader, bytes: &[u8]) -> Result<(), String> {
         let fresh = self.used.find_kind(&item.id).is_none() && !self.pending.contains(&item.id);
+        // A repeated write keeps its place in the queue, so that it is answered in order, but not its
+        // bytes: `next` answers it once the first of its id is written.
         let bytes = if fresh && !self.gone { bytes } else { &[] };
         let is_full = self.bytes + bytes.len() > limits::AGENT_WRITE_BYTES_QUEUED
             || self.queue.len() >= limits::RUNNER_FRAMES_QUEUED
@@ -82,6 +84,7 @@ impl WriteQueue {
 
     /// Gives the next item that is to be written, and the answers that come before it.
     pub(super) fn next(&mut self, answers: &mut Vec<QueuedReply>) -> Option<QueuedWrite> {
+        // Looked up again here: an earlier write of the same id may have finished since this one was queued.
         while let Some(item) = self.queue.pop_front() {
             if self.used.find_kind(&item.id).is_none() && !self.gone {
                 return Some(item);
@@ -95,6 +98,7 @@ impl WriteQueue {
     pub(super) fn written(&mut self, item: QueuedWrite, whole: bool) -> QueuedReply {
         self.bytes = self.bytes.saturating_sub(item.bytes.len());
         self.pending.remove(&item.id);
+        // A part of it may be in the pipe. The id stays free, and the agent is gone or unusable anyway.
         if whole {
             self.used.insert(item.id.clone(), item.kind);
         }

@@ -69,6 +69,7 @@ impl LocalShells {
     }
 
     fn start_once(&self, mut spec: CommandSpec) -> Result<TerminalId, ShellError> {
+        // Held until the command is started: a second call with the same key waits and gets the same terminal.
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, id)) = keys.iter().find(|(key, _)| *key == spec.key) {
             return Ok(id.clone());
@@ -85,8 +86,8 @@ impl LocalShells {
 
     fn start(&self, spec: &CommandSpec) -> Result<TerminalId, ShellError> {
         if !spec.cwd.is_absolute() {
-            let words = format!("`{}` is not an absolute path", spec.cwd.display());
-            return Err(ShellError::NotPermitted(words));
+            let reason = format!("`{}` is not an absolute path", spec.cwd.display());
+            return Err(ShellError::NotPermitted(reason));
         }
         let number = self.number()?;
         let name = format!("{NAME_PREFIX}{number}");
@@ -102,8 +103,8 @@ impl LocalShells {
     fn number(&self) -> Result<u64, ShellError> {
         let mut terminals = self.terminals();
         if terminals.open.len() >= limits::AGENT_TERMINALS_MAX {
-            let words = "too many terminals are open; release some".to_owned();
-            return Err(ShellError::NotPermitted(words));
+            let reason = "too many terminals are open; release some".to_owned();
+            return Err(ShellError::NotPermitted(reason));
         }
         terminals.made += 1;
         Ok(terminals.made)
@@ -135,6 +136,7 @@ impl LocalShells {
             Err(_) if self.was_made(id) => return Ok(()),
             Err(error) => return Err(error),
         };
+        // Forgotten only once nothing of it runs; if killing fails, the terminal can be released again.
         terminal.kill().await?;
         terminal.released.cancel();
         if let Some(number) = parse_name(id) {

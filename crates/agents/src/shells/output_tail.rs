@@ -53,8 +53,11 @@ impl OutputTail {
 
 /// Bytes at the beginning that are the rest of a character.
 fn count_cut(bytes: &[u8]) -> usize {
-    let is_rest = |byte: &&u8| **byte & 0xc0 == 0x80;
-    bytes.iter().take(3).take_while(is_rest).count()
+    bytes
+        .iter()
+        .take(3)
+        .take_while(|byte| **byte & 0xc0 == 0x80)
+        .count()
 }
 
 /// Bytes at the end that may become a character.

@@ -2,6 +2,7 @@
 //!
 //! Invariants: only folders that we named are killed or removed; never one that we are in.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -58,10 +59,8 @@ impl AgentCgroup {
 
     /// The group that a record names. Nothing if it is none that we made.
     pub(super) fn from_record(path: &Path) -> Option<Self> {
-        let is_ours = path.components().any(|part| {
-            let name = part.as_os_str().to_str();
-            name.is_some_and(|name| name.starts_with(HOST_PREFIX))
-        });
+        // A record may have been altered, and everything in the group it names is killed.
+        let is_ours = path.components().any(|part| is_host_name(part.as_os_str()));
         let path = path.to_owned();
         (is_ours && path.join("cgroup.kill").exists()).then_some(Self { path })
     }
@@ -100,6 +99,7 @@ impl AgentCgroup {
         }
         let held = self.list().len();
         let mut pause = Duration::from_millis(1);
+        // The kernel only signals the processes; they are gone when it says that the group is empty.
         while self.is_populated() {
             self.write_kill()?;
             if Instant::now() > deadline {
@@ -159,14 +159,17 @@ impl AgentCgroup {
 
     /// It stays while another agent of the host is in it.
     fn remove_host(&self) {
-        let is_host = |path: &&Path| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.starts_with(HOST_PREFIX))
-        };
-        if let Some(host) = self.path.parent().filter(is_host) {
+        if let Some(host) = self.path.parent()
+            && host.file_name().is_some_and(is_host_name)
+        {
             drop(fs::remove_dir(host));
         }
     }
+}
+
+fn is_host_name(name: &OsStr) -> bool {
+    name.to_str()
+        .is_some_and(|name| name.starts_with(HOST_PREFIX))
 }
 
 fn cannot_make(path: &Path, error: &io::Error) -> String {
@@ -203,8 +206,9 @@ pub(super) fn find_own() -> Option<PathBuf> {
 pub(super) fn find_by_id(id: u64) -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let (_, mount) = mounts.lines().find_map(parse_mount)?;
-    let has_id = |folder: &PathBuf| fs::metadata(folder).is_ok_and(|found| found.ino() == id);
-    list_folders(Path::new(mount)).into_iter().find(has_id)
+    list_folders(Path::new(mount))
+        .into_iter()
+        .find(|folder| fs::metadata(folder).is_ok_and(|found| found.ino() == id))
 }
 
 /// The folder of the group a process is in.

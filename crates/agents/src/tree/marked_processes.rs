@@ -59,7 +59,7 @@ impl MarkedProcesses {
 
     /// Ends every member, and returns how many there were once two looks in a row found none. Blocks.
     pub(super) fn end_all(&mut self, deadline: Instant) -> Result<usize, TreeError> {
-        // Before anything is stopped.
+        // Before anything is stopped: stopping ourselves would leave nobody to continue.
         if procfs::has_variable(std::process::id(), &self.variable) {
             return Err(TreeError::Inside);
         }
@@ -100,6 +100,7 @@ impl MarkedProcesses {
             if fresh.is_empty() {
                 break;
             }
+            // Stopped and not yet killed: a killed process leaves children that no longer name their parent.
             for &&key in &fresh {
                 procfs::signal(key, Signal::STOP);
             }
@@ -180,14 +181,13 @@ impl MarkedProcesses {
 /// A child cannot be older than its parent: if it seems so, the parent's number was reused between
 /// two of our looks.
 fn add_children(all: &HashMap<u32, ProcessStat>, ours: &mut HashSet<u32>) -> bool {
-    let born_later = |stat: &ProcessStat| {
-        let parent = all.get(&stat.parent);
-        parent.is_some_and(|parent| parent.start_time <= stat.start_time)
-    };
     let fresh: Vec<u32> = all
         .iter()
         .filter(|(pid, stat)| {
-            !ours.contains(pid) && ours.contains(&stat.parent) && born_later(stat)
+            let parent = all.get(&stat.parent);
+            !ours.contains(pid)
+                && ours.contains(&stat.parent)
+                && parent.is_some_and(|parent| parent.start_time <= stat.start_time)
         })
         .map(|(pid, _)| *pid)
         .collect();

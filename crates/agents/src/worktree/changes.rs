@@ -105,10 +105,8 @@ impl WorktreeCheckout {
                 branch = Some(name.to_owned());
             }
         }
-        let unknown = || WorktreeError::Unknown {
-            path: self.path.clone(),
-        };
-        Ok((head.ok_or_else(unknown)?, branch))
+        let head = head.ok_or_else(|| WorktreeError::unknown(&self.path))?;
+        Ok((head, branch))
     }
 
     /// Files that would be lost with the worktree: changed, unknown, or staged otherwise.

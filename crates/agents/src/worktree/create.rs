@@ -39,6 +39,7 @@ pub async fn create(
         Some(branch) => named_branch(&repository, branch, head).await?,
         None => free_branch(&repository, &word, head).await?,
     };
+    // The folder is made before git is asked, so that two agents of one name get different folders.
     let path = make_place(&repository, &word)?;
     let worktree = Worktree {
         path: text(&path)?,
@@ -198,7 +199,7 @@ async fn free_branch(
     }
     Err(WorktreeError::Git {
         what: "name the branch",
-        words: format!("`{BRANCH_PREFIX}{word}` and all its numbers are taken"),
+        message: format!("`{BRANCH_PREFIX}{word}` and all its numbers are taken"),
     })
 }
 

@@ -81,7 +81,7 @@ pub(super) struct GitOutput {
     /// The exit code; `None` where the call was ended because it printed too much.
     pub(super) code: Option<i32>,
     /// The end of what it said on stderr.
-    words: String,
+    message: String,
 }
 
 impl GitCommand {
@@ -142,7 +142,7 @@ impl GitCommand {
         if printed.cut {
             return Err(WorktreeError::Git {
                 what,
-                words: "git printed more than is read of it".into(),
+                message: "git printed more than is read of it".into(),
             });
         }
         Ok(printed.bytes)
@@ -206,7 +206,7 @@ impl GitOutput {
         }
         Err(WorktreeError::Git {
             what,
-            words: self.words,
+            message: self.message,
         })
     }
 }
@@ -228,19 +228,20 @@ async fn exchange(child: &mut Child, input: &[u8], bytes_max: usize) -> std::io:
         )
     };
     let ((), out, err) = both.await;
-    let ((bytes, cut), (words, _)) = (out?, err?);
+    let ((bytes, cut), (message, _)) = (out?, err?);
     let code = if cut {
+        // It would wait for ever to print the rest.
         end(child).await;
         None
     } else {
         child.wait().await?.code()
     };
-    let words = String::from_utf8_lossy(&words).trim().to_owned();
+    let message = String::from_utf8_lossy(&message).trim().to_owned();
     Ok(GitOutput {
         bytes,
         cut,
         code,
-        words,
+        message,
     })
 }
 
@@ -306,8 +307,8 @@ impl GitRepository {
         else {
             return Err(none());
         };
-        let real = |path: &str| std::fs::canonicalize(path).map_err(|_| none());
-        let (top, common) = (real(top)?, real(common)?);
+        let top = std::fs::canonicalize(top).map_err(|_| none())?;
+        let common = std::fs::canonicalize(common).map_err(|_| none())?;
         // `core.worktree` in the configuration can point anywhere.
         if !folder_real.starts_with(&top) {
             return Err(none());
@@ -353,11 +354,9 @@ impl GitRepository {
     /// Git's own folder for the worktree at `path`. Not read from the worktree, where an agent can
     /// write another.
     pub(super) fn admin_folder(&self, path: &Path) -> Result<PathBuf, WorktreeError> {
-        let unknown = || WorktreeError::Unknown {
-            path: path.to_owned(),
-        };
         let link = path.join(".git");
-        let entries = std::fs::read_dir(self.common.join("worktrees")).map_err(|_| unknown())?;
+        let entries = std::fs::read_dir(self.common.join("worktrees"))
+            .map_err(|_| WorktreeError::unknown(path))?;
         entries
             .filter_map(Result::ok)
             .map(|entry| entry.path())
@@ -365,7 +364,7 @@ impl GitRepository {
                 std::fs::read_to_string(admin.join("gitdir"))
                     .is_ok_and(|text| Path::new(text.trim_end_matches('\n')) == link)
             })
-            .ok_or_else(unknown)
+            .ok_or_else(|| WorktreeError::unknown(path))
     }
 }
 

@@ -142,6 +142,7 @@ fn copy_one(from: &OwnedFd, to: &OwnedFd, file: &Path, left: u64) -> io::Result<
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(left)),
         Err(error) => return Err(error),
     };
+    // Created exclusively: the checkout may have a file of that name, which stays.
     let mut target = match create_file(to, file, mode) {
         Ok(target) => target,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Some(left)),
@@ -175,13 +176,9 @@ fn open_file(root: &OwnedFd, path: &Path) -> io::Result<Option<(File, Mode)>> {
 }
 
 fn create_file(root: &OwnedFd, path: &Path, mode: Mode) -> io::Result<File> {
-    let refused = || {
-        io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "the path does not stay inside",
-        )
-    };
-    let (folder, name) = walk(root, path, MissingFolder::IsMade)?.ok_or_else(refused)?;
+    // The same error as for a file that is there: neither is copied, and both are passed over.
+    let (folder, name) =
+        walk(root, path, MissingFolder::IsMade)?.ok_or(io::ErrorKind::AlreadyExists)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let plain = Mode::RWXU | Mode::RWXG | Mode::RWXO;
     Ok(File::from(rustix::fs::openat(

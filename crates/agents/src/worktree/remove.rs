@@ -71,6 +71,7 @@ pub async fn remove(
             path: path.to_owned(),
         });
     }
+    // After the worktree is gone: a branch that is checked out anywhere stays.
     let gone = made && drop_branch(&repository, &worktree.branch).await?;
     let is_there = commit(&repository, &full(&worktree.branch))
         .await?
@@ -136,19 +137,20 @@ async fn filled_submodule(
         .run()
         .await?;
     let list = list.succeeded("list the submodules")?;
-    let filled = |path: &str| {
-        std::fs::read_dir(place.path.join(path)).is_ok_and(|mut entries| entries.next().is_some())
-    };
     for record in records(&list.bytes) {
         let record = String::from_utf8_lossy(record);
         let Some((kind, path)) = record.split_once('\t') else {
             continue;
         };
-        if kind.starts_with("160000") && filled(path) {
+        if kind.starts_with("160000") && has_entries(&place.path.join(path)) {
             return Ok(Some(path.to_owned()));
         }
     }
     Ok(None)
+}
+
+fn has_entries(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Branches and tags that a commit is in.

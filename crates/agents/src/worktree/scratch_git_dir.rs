@@ -37,16 +37,17 @@ impl ScratchGitDir {
             .run()
             .await?;
         let config = config(repository.sha256, &settings.bytes);
-        let tree = tree.to_owned();
-        let write = || -> std::io::Result<Self> {
-            let aside = Self {
-                folder: make_folder()?,
-                tree,
-            };
-            aside.fill(repository, &config)?;
-            Ok(aside)
+        Self::make(repository, tree, &config)
+            .map_err(|source| WorktreeError::io("make a git directory of our own", source))
+    }
+
+    fn make(repository: &GitRepository, tree: &Path, config: &str) -> std::io::Result<Self> {
+        let made = Self {
+            folder: make_folder()?,
+            tree: tree.to_owned(),
         };
-        write().map_err(|source| WorktreeError::io("make a git directory of our own", source))
+        made.fill(repository, config)?;
+        Ok(made)
     }
 
     fn fill(&self, repository: &GitRepository, config: &str) -> std::io::Result<()> {

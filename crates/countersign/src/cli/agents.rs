@@ -20,17 +20,17 @@ pub(crate) struct AgentsArgs {
 
 #[derive(Subcommand)]
 enum AgentsCommand {
-    /// Start a second agent from a copy of an agent's session
+    /// Start a second agent that goes on from where one stands, and leave that one as it is
     Fork(ForkArgs),
 }
 
 #[derive(Args)]
 struct ForkArgs {
-    /// Name or id of the agent to copy
+    /// The agent to begin from: its name or id
     agent: String,
-    /// The task; `-` reads it from stdin
+    /// What it is to do; `-` reads it from stdin
     prompt: Option<String>,
-    /// Name of the new agent [default: generated]
+    /// What to call it; a name is made up unless told
     #[arg(long)]
     name: Option<String>,
 }

@@ -17,19 +17,19 @@ use crate::{duration, output};
   countersign ceiling boss --rule 'Bash(cargo test:*)' --rule 'Read(./**)' --for 2h
   countersign ceiling boss --clear
 
-The orchestrator may then approve asks of the agents it started that these rules cover, and deny any
-of them. It can never approve what a rule denies, what no rule can allow, an edited input, its own
-asks or those of its own orchestrator. New rules replace the previous ones and everything it remembered.")]
+An orchestrator may then allow, for agents below it, what these rules cover, and deny what it likes.
+It never allows what a rule denies it, what no rule lifts, an input it edited, or what itself or its
+own orchestrator asks. Rules given here replace those before; whatever it remembered ends with them.")]
 pub(crate) struct CeilingArgs {
-    /// Name or id of the orchestrator
+    /// The orchestrator: its name, or its id
     agent: String,
-    /// Let it approve what this rule covers; repeatable
+    /// What it may allow; can be repeated
     #[arg(long = "rule", value_name = "RULE", conflicts_with = "clear")]
     rules: Vec<String>,
-    /// How long: 90s, 30m, 2h [default: as long as it runs]
+    /// How long: 90s, 30m, 2h; as long as it runs unless told
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse, requires = "rules")]
     for_: Option<Duration>,
-    /// Remove the limit: it may approve nothing
+    /// Take it away
     #[arg(long)]
     clear: bool,
 }
@@ -75,12 +75,10 @@ fn ceiling_text(agent: &HostAgent, now: Time) -> String {
         .and_then(|managed| managed.ceiling.as_ref());
     match ceiling {
         Some(ceiling) => format!(
-            "{name} may approve, for the agents it started,\n{}",
+            "{name} may allow, for agents below it,\n{}",
             lines(ceiling, now)
         ),
-        None => {
-            format!("{name} may approve nothing: people answer the asks of the agents it started")
-        }
+        None => format!("{name} may settle nothing: people answer what agents below it ask"),
     }
 }
 
@@ -91,7 +89,7 @@ fn lines(ceiling: &CeilingRow, now: Time) -> String {
         .map(|rule| format!("  {}", escape::line(rule)));
     let end = match ceiling.until {
         Some(until) => format!("ends {}", duration::until(now, until)),
-        None => "until it ends".to_owned(),
+        None => "ends with it".to_owned(),
     };
     rules.chain([end]).collect::<Vec<_>>().join("\n")
 }
@@ -116,11 +114,11 @@ mod tests {
         let given = with(Some(CeilingRow { rules, until }));
         assert_eq!(
             ceiling_text(&given, Time(0)),
-            "builder may approve, for the agents it started,\n  Bash(ls:*)\n  Read(./a\\u{7})\nends in 2h"
+            "builder may allow, for agents below it,\n  Bash(ls:*)\n  Read(./a\\u{7})\nends in 2h"
         );
         assert_eq!(
             ceiling_text(&with(None), Time(0)),
-            "builder may approve nothing: people answer the asks of the agents it started"
+            "builder may settle nothing: people answer what agents below it ask"
         );
     }
 }

@@ -123,10 +123,7 @@ fn rules(path: &Path) -> DoctorCheck {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return ok(
-                "rules",
-                format!("no rule file at {name}: every action asks"),
-            );
+            return ok("rules", format!("none at {name}: everything asks"));
         }
         Err(error) => return fail("rules", format!("{name}: {error}"), "make it readable"),
     };
@@ -134,7 +131,7 @@ fn rules(path: &Path) -> DoctorCheck {
         Err(problems) => fail(
             "rules",
             problems.to_string().replace('\n', "; "),
-            "fix it; until then no host starts, and a running one allows nothing by rule",
+            "mend it: until then a host does not start, and one that runs allows nothing by rule",
         ),
         Ok(file) => match file.warnings.first() {
             None => ok("rules", format!("{} in {name}", file.entries.len())),
@@ -169,7 +166,7 @@ fn folder(what: &'static str, path: &Path, open: CheckGrade) -> DoctorCheck {
     let shown = path.display();
     match std::fs::symlink_metadata(path) {
         Ok(found) => match paths::private_folder(&found, paths::current_uid()) {
-            Ok(()) => ok(what, format!("`{shown}`, private")),
+            Ok(()) => ok(what, format!("`{shown}`, for you alone")),
             Err(why) => DoctorCheck {
                 grade: open,
                 what,
@@ -179,9 +176,13 @@ fn folder(what: &'static str, path: &Path, open: CheckGrade) -> DoctorCheck {
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => ok(
             what,
-            format!("`{shown}` does not exist yet; `countersign up` creates it"),
+            format!("`{shown}` is not there yet; `countersign up` makes it"),
         ),
-        Err(error) => fail(what, format!("`{shown}`: {error}"), "make it readable"),
+        Err(error) => fail(
+            what,
+            format!("`{shown}`: {error}"),
+            "make it readable for you",
+        ),
     }
 }
 
@@ -198,8 +199,8 @@ fn database(path: &Path, in_use: bool) -> DoctorCheck {
     match read {
         Ok(found) if begin != *MAGIC => fail(
             WHAT,
-            format!("`{shown}` ({} bytes) is not a database", found.len()),
-            "move it elsewhere; Countersign did not write it",
+            format!("`{shown}` ({} bytes) is no database", found.len()),
+            "move it away; it is not ours",
         ),
         Ok(found) if found.mode() & 0o077 != 0 => warn(
             WHAT,
@@ -209,23 +210,23 @@ fn database(path: &Path, in_use: bool) -> DoctorCheck {
         Ok(found) => ok(
             WHAT,
             format!(
-                "`{shown}`, {} kB; check it with `countersign audit verify`",
+                "`{shown}`, {} kB; `countersign audit verify` proves it",
                 found.len() / 1024
             ),
         ),
         Err(error) if error.kind() == io::ErrorKind::NotFound && in_use => fail(
             WHAT,
-            format!("`{shown}` was removed while a host uses it"),
+            format!("`{shown}` was removed under the host that uses it"),
             RESCUE,
         ),
         Err(error) if error.kind() == io::ErrorKind::NotFound => ok(
             WHAT,
-            format!("`{shown}` does not exist yet; `countersign up` creates it"),
+            format!("`{shown}` is not there yet; `countersign up` makes it"),
         ),
         Err(error) => fail(
             WHAT,
             format!("`{shown}`: {error}"),
-            "restore it from a backup, or move it elsewhere",
+            "restore it from a copy, or move it away",
         ),
     }
 }
@@ -245,12 +246,12 @@ fn space(folder: &Path) -> DoctorCheck {
         ..FREE_BYTES_MIN => fail(
             WHAT,
             free_text,
-            "free disk space: without it nothing can be recorded or allowed",
+            "make room: without it nothing is recorded, and nothing allowed",
         ),
         FREE_BYTES_MIN..FREE_BYTES_LOW => warn(
             WHAT,
             free_text,
-            "free disk space soon, or run `countersign audit prune`",
+            "make room soon, or `countersign audit prune`",
         ),
         _ => ok(WHAT, free_text),
     }
@@ -264,7 +265,7 @@ fn config(path: &Path) -> (HostConfig, DoctorCheck) {
             config,
             ok(
                 WHAT,
-                format!("none at `{}`; using the defaults", path.display()),
+                format!("none at `{}`; the defaults hold", path.display()),
             ),
         ),
         Err(error) => (
@@ -272,7 +273,7 @@ fn config(path: &Path) -> (HostConfig, DoctorCheck) {
             fail(
                 WHAT,
                 error.to_string(),
-                "fix that line; until then no host starts",
+                "mend that line; a host does not start with it",
             ),
         ),
     }
@@ -300,7 +301,7 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
     let mut checks = vec![ok(
         WHAT,
         format!(
-            "running, pid {}, you are {} ({})",
+            "answers, pid {}, you are {} ({})",
             status.pid, status.you.name, status.you.role
         ),
     )];
@@ -311,17 +312,17 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
         warn(
             "version",
             format!("the host is {}, this is {own}", status.version),
-            "replace it with `countersign up --replace --detach`; agents keep running",
+            "put this one in its place: `countersign up --replace --detach`; agents go on meanwhile",
         )
     });
     checks.push(match &status.listen {
         Some(listen) => ok("listen", listen),
-        None => ok("listen", "no TCP, only the Unix socket"),
+        None => ok("listen", "no TCP: only the socket"),
     });
     if status.unnamed_callers {
         checks.push(warn(
             "unnamed callers",
-            "over TCP a token is enough, even if the calling process cannot be identified",
+            "on TCP a token alone counts where the calling process cannot be named",
             "remove `unnamed_callers` under `[server]` in config.toml unless a forwarded port needs it",
         ));
     }
@@ -330,7 +331,7 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
         let advice = if status.record_lost {
             RESCUE
         } else {
-            "free disk space or make it writable; nothing is allowed until then"
+            "make room or make it writable; nothing is allowed until then"
         };
         checks.push(fail(
             "record",
@@ -343,14 +344,14 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
 
 fn containment(held: &Containment) -> DoctorCheck {
     const WHAT: &str = "agents";
-    let found = format!("contained by {}", held.means);
+    let found = format!("held by {}", held.means);
     if held.holds_detached {
         ok(WHAT, found)
     } else {
         warn(
             WHAT,
             found,
-            "start the host in its own writable cgroup, for example as a systemd user service",
+            "start the host in a cgroup of its own that it may write, such as a systemd user service",
         )
     }
 }
@@ -358,7 +359,7 @@ fn containment(held: &Containment) -> DoctorCheck {
 fn port(config: &HostConfig) -> DoctorCheck {
     const WHAT: &str = "port";
     let Some(address) = config.listen() else {
-        return ok(WHAT, "not used");
+        return ok(WHAT, "none is used");
     };
     match TcpListener::bind(address) {
         Ok(_) => ok(WHAT, format!("{address} is free")),
@@ -374,17 +375,14 @@ fn port(config: &HostConfig) -> DoctorCheck {
 fn guarantees() -> Vec<DoctorCheck> {
     let proc = Path::new("/proc/self/stat").exists();
     vec![
-        ok("socket", "callers are identified by their user"),
+        ok("socket", "callers are known by their user"),
         if proc {
-            ok(
-                "ancestry",
-                "a process that an agent starts is treated as that agent",
-            )
+            ok("ancestry", "what an agent starts counts as that agent")
         } else {
             warn(
                 "ancestry",
-                "without /proc, processes cannot be traced to the agent that started them",
-                "run agents as another user, or run the host on Linux",
+                "without /proc a process cannot be traced to the agent that started it",
+                "give agents a user of their own, or run the host on Linux",
             )
         },
         if cfg!(target_os = "linux") {
@@ -393,7 +391,7 @@ fn guarantees() -> Vec<DoctorCheck> {
             warn(
                 "system",
                 std::env::consts::OS,
-                "only Linux is tested; see SECURITY.md for what is weaker here",
+                "Linux is what we test; see SECURITY.md for what is weaker here",
             )
         },
     ]

@@ -32,38 +32,38 @@ const LONGER_SECONDS: u64 = 10;
 
 #[derive(Subcommand)]
 pub(crate) enum HookCommand {
-    /// Answer a Claude Code hook; Claude Code runs this with the event on stdin
+    /// Answer a hook of Claude Code: it runs this itself, with the event on stdin
     #[command(
-        after_help = "Always prints a decision. `[hook]` in config.toml sets how long it waits for a person\n\
-        (limit_seconds), its answer after that (on_timeout = \"deny\" or \"ask\") and its answer\n\
-        without a host (without_host, the same values)."
+        after_help = "Always prints a decision. `[hook]` in config.toml says how long it waits for a person\n\
+        (limit_seconds), what it says after that (on_timeout = \"deny\" or \"ask\") and what it says without\n\
+        a host (without_host, the same message)."
     )]
     Claude {
-        /// Seconds after which Claude Code stops waiting for its hook
+        /// The seconds after which Claude Code gives up on its hook
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u64>,
     },
-    /// Connect the Claude Code sessions that you start yourself
+    /// Have sessions that the host does not start ask here
     #[command(after_help = INSTALL_HELP)]
     Install(HookSettingsArgs),
-    /// Remove what `install` added to the settings, and nothing else
+    /// Take back what `install` put into the settings, and nothing else
     Uninstall(HookSettingsArgs),
 }
 
 const INSTALL_HELP: &str = "Examples:
-  countersign hook install claude             # all your sessions
-  countersign hook install claude --local     # this folder, only for you
-  countersign hook install claude --project   # this folder, for everyone who works in it
+  countersign hook install claude             # every session of yours
+  countersign hook install claude --local     # this folder, for you alone
+  countersign hook install claude --project   # this folder, for everybody who works in it
 
-With --project everyone who works in the folder needs countersign: without it their tools are blocked.";
+Tools that others start in a folder with --project need countersign too: without it they are blocked.";
 
 #[derive(Args)]
 pub(crate) struct HookSettingsArgs {
-    /// The tool to connect
+    /// Whose sessions
     tool: HookTool,
     #[command(flatten)]
     place: SettingsPlace,
-    /// Do not ask for confirmation
+    /// Write without asking
     #[arg(long)]
     yes: bool,
 }
@@ -71,13 +71,13 @@ pub(crate) struct HookSettingsArgs {
 /// Which settings.
 #[derive(Args)]
 struct SettingsPlace {
-    /// Use the shared settings of the current folder
+    /// The settings of the current folder, shared with whoever works in it
     #[arg(long, conflicts_with_all = ["user", "local"])]
     project: bool,
-    /// Use your own settings of the current folder
+    /// The settings of the current folder that are yours alone
     #[arg(long, conflicts_with = "user")]
     local: bool,
-    /// Use your own settings [default]
+    /// Your own settings; this is what is meant unless told
     #[arg(long)]
     user: bool,
 }
@@ -131,7 +131,7 @@ fn refused(what: String) -> CliError {
 /// The program as a shell reads it: in a file for everybody by its name, where that is this program.
 fn program(args: &HookSettingsArgs) -> Result<String, CliError> {
     let own = std::env::current_exe()
-        .map_err(|source| CliError::io("could not find the path of this program", source))?;
+        .map_err(|source| CliError::io("this program does not know where it is", source))?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut named = std::env::split_paths(&path).map(|folder| folder.join("countersign"));
     let found = named.find(|path| path.is_file());
@@ -162,7 +162,12 @@ fn change_settings(
     let old = read(&file)?;
     let new = change(args, old.as_deref()).map_err(|error| with_file_name(&shown, error))?;
     if old == new {
-        return report(common, &shown, false, &format!("already {done} in {shown}"));
+        return report(
+            common,
+            &shown,
+            false,
+            &format!("`{shown}` is as it should be"),
+        );
     }
     let diff = diff::between(
         &shown,
@@ -178,7 +183,7 @@ fn change_settings(
     }
     // The person may have thought for long.
     if read(&file)? != old {
-        let what = format!("`{shown}` was changed in the meantime");
+        let what = format!("`{shown}` was changed by somebody else meanwhile");
         return Err(CliError::Failed {
             what,
             hint: Some("try again".into()),
@@ -208,8 +213,8 @@ fn report(
 fn ask_to_write() -> Result<bool, CliError> {
     if !io::stdin().is_terminal() {
         return Err(CliError::Usage {
-            what: "not a terminal: confirm with --yes".into(),
-            hint: None,
+            what: "nobody is there to say yes to this".into(),
+            hint: Some("give --yes to write it".into()),
         });
     }
     output::print_message("Write this? [y/N]");
@@ -220,7 +225,7 @@ fn with_file_name(file: &str, error: CliError) -> CliError {
     match error {
         CliError::Failed { what, .. } => CliError::Failed {
             what: format!("`{file}` {what}"),
-            hint: Some("nothing was written; fix the file first".into()),
+            hint: Some("nothing was written; put the file in order first".into()),
         },
         other => other,
     }
@@ -261,18 +266,18 @@ fn read(file: &Path) -> Result<Option<String>, CliError> {
         };
         if found.is_symlink() {
             let what = format!("`{}` is a link", path.display());
-            let hint = "the file it points to would be replaced; nothing was written".into();
+            let hint = "what it points to would be replaced; nothing was written".into();
             return Err(CliError::Failed {
                 what,
                 hint: Some(hint),
             });
         }
         if path == file && (!found.is_file() || found.permissions().readonly()) {
-            let what = format!("`{}` is not a writable file", path.display());
+            let what = format!("`{}` is no file that may be written", path.display());
             return Err(CliError::Failed { what, hint: None });
         }
         if path == file && found.len() > RULE_FILE_BYTES_MAX as u64 {
-            let what = format!("`{}` is too large for a settings file", path.display());
+            let what = format!("`{}` is too large for settings", path.display());
             return Err(CliError::Failed { what, hint: None });
         }
     }

@@ -27,15 +27,15 @@ const WAKING: [&str; 3] = ["transcript.added", "turn.ended", "agent.exited"];
   countersign logs -f builder
   countersign logs --after 1042 --json builder | jq -c '.entries[]'
 
-Marks: `>` a message to the agent, `^` a message from a child agent, `|` its answer, `~` its thoughts,
-`*` a tool call, `=` the result, `-` its plan, `!` a notice, `?` anything else.")]
+Marks: `>` told to the agent, `^` a message from an agent that it started, `|` its text, `~` its thoughts,
+`*` a tool it uses, `=` what came of it, `-` its plan, `!` a notice, `?` something without text here.")]
 pub(crate) struct LogsArgs {
-    /// Name or id of the agent
+    /// The agent: its name, or its id
     agent: String,
-    /// Follow the agent as it works, across restarts of the host
+    /// Go on as it works, across restarts of the host
     #[arg(long, short)]
     follow: bool,
-    /// Only entries after this number
+    /// Only what came after this number
     #[arg(long, value_name = "N")]
     after: Option<u64>,
 }
@@ -188,7 +188,7 @@ fn entry(row: &TranscriptRow) -> String {
             let status = status.as_deref().unwrap_or("");
             mark_lines('*', format!("{text} {status}").trim_end())
         }
-        _ => mark_lines('?', "an entry that this version cannot show"),
+        _ => mark_lines('?', "something newer than this program"),
     }
 }
 

@@ -18,23 +18,23 @@ use crate::exit::CliExit;
 
 #[derive(Subcommand)]
 pub(crate) enum RulesCommand {
-    /// List the rules in force, from files and from answers
+    /// List every rule that counts: those in files, and those that were remembered
     List(list::ListRulesArgs),
-    /// Add a rule, with limits if you like; it also answers open asks that it covers
+    /// Add a rule with a leash; it also settles what waits in the inbox and is covered by it
     Add(change::AddRuleArgs),
-    /// Remove a rule that was added here or remembered from an answer
+    /// Take a remembered rule back, at once
     Remove(change::RemoveRuleArgs),
-    /// Check what the host would do with a tool call, or judge a file of labelled cases
+    /// Say what the host would do with a tool call, or judge a file of labelled cases
     Check(check::CheckArgs),
-    /// Explain which rule decides each part of a tool call, with or without a host
+    /// Say part by part which rule decides about a tool call, with or without a host
     Explain(check::ExplainArgs),
-    /// Suggest rules for an ask, or from what people always allowed
+    /// Suggest rules: for an ask, or from what was always allowed by hand
     Suggest(suggest::SuggestArgs),
-    /// Compare a rule with the decisions people made
+    /// Replay the decisions on the record against a rule before you trust it
     Backtest(backtest::BacktestArgs),
-    /// Import the rules of other tools, and list what cannot be imported
+    /// Turn the rules of other tools into ours, never wider, and say what could not be carried over
     Import(import::ImportArgs),
-    /// Trust what a project's rule file allows, as the file is now
+    /// Let a project's rule file loosen, exactly as it is now
     Trust(trust::TrustArgs),
 }
 

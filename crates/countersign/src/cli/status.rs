@@ -51,11 +51,10 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
     ];
     let warnings = rules::warnings(&status.rule_problems, &status.bypassed, now);
     if !warnings.is_empty() {
-        fields.push(("warning", warnings.join("\n")));
+        fields.push(("care", warnings.join("\n")));
     }
     if status.unnamed_callers {
-        let allowed =
-            "over TCP a token is enough, even if the calling process cannot be identified";
+        let allowed = "on TCP a token alone counts where the calling process cannot be named";
         fields.push(("unnamed callers", allowed.to_owned()));
     }
     fields.extend(status.store_error.as_ref().map(|error| {

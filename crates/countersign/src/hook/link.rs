@@ -32,8 +32,8 @@ pub(super) enum HookFailure {
 /// What came of one attempt.
 enum HookAttempt {
     Answered(Box<HookResult>),
-    /// No host listens on the socket.
-    Absent,
+    /// Nobody is there.
+    Absent(io::Error),
     /// Somebody was there and is gone.
     Lost,
     /// Somebody answered, and it is no answer of a host to this.
@@ -63,11 +63,12 @@ impl<'a> HostLink<'a> {
             match self.attempt(params, left) {
                 HookAttempt::Answered(result) => return Ok(*result),
                 HookAttempt::Refused(message) => return Err(HookFailure::Unjudged(message)),
-                HookAttempt::Absent if !was_there => {
-                    let message = "no Countersign host is running, so Claude asks here".to_owned();
+                HookAttempt::Absent(error) if !was_there => {
+                    let message =
+                        format!("countersign: no host is running ({error}), so the terminal asks");
                     return Err(HookFailure::Unjudged(message));
                 }
-                HookAttempt::Absent => {}
+                HookAttempt::Absent(_) => {}
                 HookAttempt::Lost => was_there = true,
             }
             thread::sleep(AGAIN.min(left));
@@ -75,8 +76,9 @@ impl<'a> HostLink<'a> {
     }
 
     fn attempt(&self, params: &HookParams, left: Duration) -> HookAttempt {
-        let Ok(mut stream) = UnixStream::connect(self.socket) else {
-            return HookAttempt::Absent;
+        let mut stream = match UnixStream::connect(self.socket) {
+            Ok(stream) => stream,
+            Err(error) => return HookAttempt::Absent(error),
         };
         match exchange(&mut stream, params, left) {
             Ok(reply) => read_reply(&reply),
@@ -106,7 +108,7 @@ fn exchange(stream: &mut UnixStream, params: &HookParams, left: Duration) -> io:
 /// Half an answer is the same as none: its host went away while it spoke.
 fn read_reply(reply: &[u8]) -> HookAttempt {
     let garbage =
-        || HookAttempt::Refused("countersign: the program on the socket is not a host".to_owned());
+        || HookAttempt::Refused("countersign: what answers on the socket is no host".to_owned());
     if reply.is_empty() {
         return HookAttempt::Lost;
     }
@@ -172,7 +174,7 @@ mod tests {
     fn kind(reply: &str) -> &'static str {
         match read_reply(reply.as_bytes()) {
             HookAttempt::Answered(_) => "told",
-            HookAttempt::Absent => "absent",
+            HookAttempt::Absent(_) => "absent",
             HookAttempt::Lost => "lost",
             HookAttempt::Refused(_) => "refused",
         }

@@ -95,9 +95,10 @@ impl OwnFile {
         }
         let suspends = self.kind == FileKind::User;
         let message = if suspends {
-            "missing: its denies still hold, no rule allows anything. Restore it, or create an empty one"
+            "it is gone; its denies and asks stay, and nothing is allowed by rule until it is back \
+             (an empty file will do)"
         } else {
-            "missing: its denies and asks still hold until it is restored or the host restarts"
+            "it is gone; its denies and asks stay until it is back or the host starts again"
         };
         self.failure = Some(RuleFileFailure {
             problems: vec![FileProblem {

@@ -60,7 +60,8 @@ fn names_a_descriptor(text: &str) -> bool {
         let before = text[..at].strip_suffix('}');
         let name = before.and_then(|before| before.rsplit_once('{'));
         name.is_some_and(|(_, name)| {
-            let rest = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+            let ident = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let rest = name.trim_start_matches(ident);
             rest.len() < name.len()
                 && (rest.is_empty() || rest.starts_with('[') && rest.ends_with(']'))
         })

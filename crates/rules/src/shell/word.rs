@@ -65,11 +65,12 @@ impl WordBuilder {
 
     pub(crate) fn finish(self) -> ShellWord {
         let chars: Vec<char> = self.text.chars().collect();
+        let bare = |at: usize| !self.quoted[at];
         let glob = chars
             .iter()
-            .zip(&self.quoted)
-            .any(|(c, quoted)| !quoted && matches!(c, '*' | '?' | '['));
-        let tilde = chars.first() == Some(&'~') && !self.quoted[0];
+            .enumerate()
+            .any(|(at, c)| bare(at) && matches!(c, '*' | '?' | '['));
+        let tilde = chars.first() == Some(&'~') && bare(0);
         let dynamic = self.dynamic || expands_braces(&chars, &self.quoted);
         let text = if glob {
             escape_quoted(&chars, &self.quoted)

@@ -12,7 +12,7 @@ use super::reply::{Outcome, Stop, Told, cut, named, quoted};
 use super::steering::find;
 use crate::ops;
 
-/// Default number of transcript entries.
+/// Entries of a transcript, unless told.
 const ENTRIES: usize = 40;
 const ENTRIES_MAX: usize = 400;
 

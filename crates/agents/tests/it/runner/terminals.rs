@@ -70,7 +70,7 @@ async fn terminals_go_on_from_host_to_host() {
         done(5, &json!({"done": "done"}))
     );
     next.say(call(6, "output", "term-1")).await;
-    let absent = json!({"Err": {"error": "not_found", "words": "term-1"}});
+    let absent = json!({"Err": {"error": "not_found", "message": "term-1"}});
     let expected = json!({"type": "shell", "id": 6, "result": absent});
     assert_eq!(next.hear_kind("shell").await, expected);
     assert_eq!(next.stop(60_000).await, exited(0));

@@ -25,7 +25,6 @@ use crate::ids::{AgentId, ApprovalId, DeviceId, GrantId, QuestionId, TokenId};
 use crate::input::{DecisionContext, Input};
 use crate::json::Json;
 use crate::limits::{JSON_BYTES_MAX, JSON_DEPTH_MAX, TEXT_BYTES_MAX, WORD_BYTES_MAX};
-use crate::principal::{Caller, Role};
 use crate::question::Question;
 use crate::rejection::Rejection;
 use crate::state::State;
@@ -213,23 +212,6 @@ fn change_of_open(event: &Event) -> Option<fn(&mut OpenCounts)> {
         Event::QuestionAsked(_) => Some(|open| open.questions += 1),
         Event::QuestionEnded(_) => Some(|open| open.questions = open.questions.saturating_sub(1)),
         _ => None,
-    }
-}
-
-/// Refuses those who may only look.
-fn refuse_observers(caller: &Caller) -> Result<(), Rejection> {
-    match caller.principal.role {
-        Role::Observer => Err(Rejection::ObserverCannotChange),
-        Role::Operator | Role::Agent(_) | Role::Host => Ok(()),
-    }
-}
-
-/// Refuses everybody but operators and the host.
-fn require_operator(caller: &Caller) -> Result<(), Rejection> {
-    match &caller.principal.role {
-        Role::Operator | Role::Host => Ok(()),
-        Role::Observer => Err(Rejection::ObserverCannotChange),
-        Role::Agent(agent) => Err(Rejection::AgentNotAllowed(agent.clone())),
     }
 }
 

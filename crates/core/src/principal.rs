@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, ClientId, PrincipalKey};
+use crate::rejection::Rejection;
 
 /// What kind of caller this is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +81,28 @@ impl Caller {
             principal: Arc::new(Principal::host()),
             client: None,
         }
+    }
+
+    /// Refuses agents: they ask, notify and report, and what others say and do is not theirs to read.
+    pub fn refuse_agents(&self) -> Result<(), Rejection> {
+        match self.principal.agent() {
+            Some(agent) => Err(Rejection::AgentNotAllowed(agent.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses observers, who may read everything and change nothing.
+    pub fn refuse_observers(&self) -> Result<(), Rejection> {
+        match self.principal.role {
+            Role::Observer => Err(Rejection::ObserverCannotChange),
+            Role::Operator | Role::Agent(_) | Role::Host => Ok(()),
+        }
+    }
+
+    /// Refuses everybody but operators and the host.
+    pub fn require_operator(&self) -> Result<(), Rejection> {
+        self.refuse_agents()?;
+        self.refuse_observers()
     }
 }
 

@@ -102,7 +102,7 @@ async fn end_file_token(service: &Service, folder: &Path) -> anyhow::Result<()> 
 async fn end_or_count_agents(service: &Service, ended_by: Option<Caller>) -> usize {
     let live = match ended_by {
         Some(caller) => service.end_agents(&caller).await,
-        None => service.live_agents().await,
+        None => service.live_agents(&Caller::host()).await,
     };
     live.map_or(0, |live| live.len())
 }

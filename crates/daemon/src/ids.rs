@@ -1,6 +1,41 @@
-//! Randomness: fresh names and secrets.
+//! Fresh ids and secrets. Every id that the host makes up is made here.
 
-use countersign_core::hex;
+use countersign_core::{
+    AgentId, ApprovalId, ClientId, DeviceId, GrantId, QuestionId, TokenId, hex,
+};
+
+pub fn new_agent_id() -> AgentId {
+    AgentId::new(format!("agent-{}", random_hex::<6>()))
+}
+
+/// The id of an agent that the host did not start and that calls its tools.
+pub fn new_mcp_agent_id() -> AgentId {
+    AgentId::new(format!("mcp-{}", random_hex::<4>()))
+}
+
+pub fn new_approval_id() -> ApprovalId {
+    ApprovalId::new(format!("approval-{}", random_hex::<6>()))
+}
+
+pub fn new_question_id() -> QuestionId {
+    QuestionId::new(format!("question-{}", random_hex::<6>()))
+}
+
+pub fn new_device_id() -> DeviceId {
+    DeviceId::new(format!("device-{}", random_hex::<6>()))
+}
+
+pub(crate) fn new_grant_id() -> GrantId {
+    GrantId::new(format!("grant-{}", random_hex::<6>()))
+}
+
+pub(crate) fn new_token_id() -> TokenId {
+    TokenId::new(format!("token-{}", random_hex::<6>()))
+}
+
+pub(crate) fn new_client_id() -> ClientId {
+    ClientId::new(random_hex::<6>())
+}
 
 /// `bytes` random bytes in hexadecimal.
 ///

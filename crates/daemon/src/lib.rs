@@ -36,7 +36,10 @@ pub use countersign_store::{
 };
 pub use crash::{AGENT_CRASH_POINTS, CRASH_POINTS, PARENT_MESSAGE_CRASH_POINTS};
 pub use feed::{Feed, FeedEntry};
-pub use ids::{new_secret, random_hex};
+pub use ids::{
+    new_agent_id, new_approval_id, new_device_id, new_mcp_agent_id, new_question_id, new_secret,
+    random_hex,
+};
 pub use reply::{CommandReply, ServiceError, StopCounts};
 pub use rulebook::{
     DirRules, ListedRule, RuleFileProblem, RuleLayer, Rulebook, RulebookConfig, RulebookError,

@@ -151,10 +151,7 @@ struct Tools(Arc<ServerState>);
 impl Tools {
     /// Whether this caller is an agent that steers others.
     async fn is_orchestrator(&self, caller: &Caller) -> bool {
-        let Some(agent) = caller.principal.agent() else {
-            return false;
-        };
-        let found = self.0.service.is_orchestrator(agent.clone()).await;
+        let found = self.0.service.is_orchestrator(caller).await;
         found.unwrap_or(false)
     }
 }

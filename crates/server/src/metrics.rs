@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use countersign_core::Caller;
+
 use crate::ServerState;
 use crate::api_error::ApiError;
 
 /// All metrics as text.
 pub(crate) async fn render(state: &ServerState) -> Result<String, ApiError> {
-    let overview = state.service.overview().await?;
+    let overview = state.service.overview(&Caller::host()).await?;
     let counters = state.service.counters();
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let pending = overview

@@ -21,7 +21,7 @@ use countersign_core::{
 };
 use countersign_daemon::{
     ApprovalQuery, EventFilter, EventQuery, HostOverview, QuestionQuery, Service, StatusFilter,
-    random_hex,
+    new_agent_id, new_approval_id, new_device_id, new_question_id,
 };
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, Reason};
@@ -33,41 +33,17 @@ use crate::request_log;
 
 type Result<T> = std::result::Result<T, ApiError>;
 
-/// Agents ask, notify and report; what others say and do is not theirs to read.
-pub(crate) fn refuse_agents(caller: &Caller) -> Result<()> {
-    match caller.principal.agent() {
-        Some(agent) => Err(countersign_core::Rejection::AgentNotAllowed(agent.clone()).into()),
-        None => Ok(()),
-    }
-}
-
-/// What only a person's tools may do.
-pub(crate) fn require_operator(caller: &Caller) -> Result<()> {
-    refuse_agents(caller)?;
-    if caller.principal.is_operator() {
-        Ok(())
-    } else {
-        Err(countersign_core::Rejection::ObserverCannotChange.into())
-    }
-}
-
 pub(crate) async fn agents(service: &Service, caller: &Caller) -> Result<Vec<HostAgent>> {
-    let agents = service.agents().await?;
-    let visible = agents.iter().filter(|(agent, _)| {
-        caller
-            .principal
-            .agent()
-            .is_none_or(|bound| bound == agent.id())
-    });
-    Ok(visible.map(convert::agent).collect())
+    let agents = service.agents(caller).await?;
+    Ok(agents.iter().map(convert::agent).collect())
 }
 
 pub(crate) async fn agent(service: &Service, caller: &Caller, id: String) -> Result<HostAgent> {
     let id = AgentId::new(id);
     if caller.principal.agent().is_some_and(|bound| *bound != id) {
-        refuse_agents(caller)?;
+        caller.refuse_agents()?;
     }
-    Ok(convert::agent(&service.load_agent(id).await?))
+    Ok(convert::agent(&service.load_agent(caller, id).await?))
 }
 
 pub(crate) async fn register_agent(
@@ -82,7 +58,7 @@ pub(crate) async fn register_agent(
         .map(AgentId::new)
         .or(bound);
     let profile = AgentProfile {
-        id: id.unwrap_or_else(|| AgentId::new(format!("agent-{}", random_hex::<6>()))),
+        id: id.unwrap_or_else(new_agent_id),
         name: params.name,
         kind: params.kind,
         capabilities: params.capabilities,
@@ -138,9 +114,9 @@ pub(crate) async fn set_status(
 }
 
 pub(crate) async fn devices(service: &Service, caller: &Caller) -> Result<Vec<HostDevice>> {
-    refuse_agents(caller)?;
+    caller.refuse_agents()?;
     Ok(service
-        .devices()
+        .devices(caller)
         .await?
         .iter()
         .map(|device| convert::device(device))
@@ -152,13 +128,10 @@ pub(crate) async fn register_device(
     caller: Caller,
     params: wire::RegisterDeviceParams,
 ) -> Result<HostDevice> {
-    let id = params
-        .id
-        .filter(|id| !id.is_empty())
-        .unwrap_or_else(|| format!("device-{}", random_hex::<6>()));
+    let id = params.id.filter(|id| !id.is_empty());
     let input = PutDevice {
         caller,
-        id: DeviceId::new(id),
+        id: id.map_or_else(new_device_id, DeviceId::new),
         name: Some(params.name),
         platform: Some(params.platform),
         capabilities: Some(params.capabilities),
@@ -222,7 +195,7 @@ pub(crate) async fn request_approval(
 fn ask_request(caller: Caller, params: wire::RequestApprovalParams) -> AskRequest {
     AskRequest {
         caller,
-        id: ApprovalId::new(format!("approval-{}", random_hex::<6>())),
+        id: new_approval_id(),
         agent: params.agent_id.map(AgentId::new),
         turn: params.turn,
         tool_call: params.tool_call_id,
@@ -278,12 +251,13 @@ pub(crate) async fn resolve_approval(
         remember,
     };
     let remembers = !answer.remember.is_empty();
-    let (approval, passed) = service.resolve_approval(caller, id.clone(), answer).await?;
+    let answered = service.resolve_approval(caller.clone(), id.clone(), answer);
+    let (approval, passed) = answered.await?;
     request_log::note_ask(&approval);
     let mut row = convert::approval(&approval);
     row.passed_to_owner = passed.then_some(true);
     if remembers && !passed {
-        row.remembered = remember::made(service, &id).await?;
+        row.remembered = remember::made(service, &caller, &id).await?;
     }
     Ok(row)
 }
@@ -342,14 +316,14 @@ pub(crate) async fn approval(
         settle_told(service, approval).await;
         return Ok(convert::approval(approval));
     }
-    refuse_agents(caller)?;
+    caller.refuse_agents()?;
     let list = ApprovalQuery {
         id_prefix: Some(prefixed("approval-", &id)),
         dismissed: true,
         limit: 2,
         ..ApprovalQuery::default()
     };
-    let found = service.approvals(list).await?;
+    let found = service.approvals(caller, list).await?;
     one_of(&found, &id, "approval", Reason::UnknownApproval).map(convert::approval)
 }
 
@@ -383,7 +357,7 @@ pub(crate) async fn approvals(
         && params.after.is_none();
     if plain && caller.principal.agent().is_none() {
         return Ok(service
-            .overview()
+            .overview(caller)
             .await?
             .approvals
             .iter()
@@ -401,17 +375,13 @@ pub(crate) async fn approvals(
     };
     let list = ApprovalQuery {
         status: status(params.status.as_deref())?,
-        agent: caller
-            .principal
-            .agent()
-            .cloned()
-            .or(params.agent_id.map(AgentId::new)),
+        agent: params.agent_id.map(AgentId::new),
         opened_before,
         limit: page(params.limit, 100),
         ..ApprovalQuery::default()
     };
     Ok(service
-        .approvals(list)
+        .approvals(caller, list)
         .await?
         .iter()
         .map(convert::approval)
@@ -445,7 +415,7 @@ pub(crate) async fn ask_question(
 ) -> Result<HostQuestion> {
     let input = AskQuestion {
         caller,
-        id: QuestionId::new(format!("question-{}", random_hex::<6>())),
+        id: new_question_id(),
         agent: params.agent_id.map(AgentId::new),
         text: params.question,
         timeout_ms: params.timeout_ms,
@@ -503,13 +473,13 @@ pub(crate) async fn question(
     {
         return Ok(convert::question(&question));
     }
-    refuse_agents(caller)?;
+    caller.refuse_agents()?;
     let query = QuestionQuery {
         id_prefix: Some(prefixed("question-", &id)),
         limit: 2,
         ..QuestionQuery::default()
     };
-    let found = service.questions(query).await?;
+    let found = service.questions(caller, query).await?;
     one_of(&found, &id, "question", Reason::UnknownQuestion).map(convert::question)
 }
 
@@ -520,16 +490,12 @@ pub(crate) async fn questions(
 ) -> Result<Vec<HostQuestion>> {
     let query = QuestionQuery {
         status: status(params.status.as_deref())?,
-        agent: caller
-            .principal
-            .agent()
-            .cloned()
-            .or(params.agent_id.map(AgentId::new)),
+        agent: params.agent_id.map(AgentId::new),
         limit: page(params.limit, 100),
         ..QuestionQuery::default()
     };
     Ok(service
-        .questions(query)
+        .questions(caller, query)
         .await?
         .iter()
         .map(convert::question)
@@ -542,7 +508,7 @@ pub(crate) async fn events(
     caller: &Caller,
     params: wire::EventsParams,
 ) -> Result<Vec<HostEvent>> {
-    refuse_agents(caller)?;
+    caller.refuse_agents()?;
     let query = EventQuery {
         after: params.after.map(Seq),
         before: params.before.map(Seq),
@@ -555,7 +521,7 @@ pub(crate) async fn events(
         kinds: params.kinds.map(|kinds| kinds.0),
         agent: params.agent_id.map(AgentId::new),
     };
-    let events = service.events(query, filter).await?;
+    let events = service.events(caller, query, filter).await?;
     let mut rows: Vec<_> = events.iter().map(events::event).collect();
     if !forward {
         rows.reverse();
@@ -566,9 +532,10 @@ pub(crate) async fn events(
 /// What a fresh subscriber is shown.
 pub(crate) async fn snapshot(
     service: &Service,
+    caller: &Caller,
     overview: &HostOverview,
 ) -> Result<wire::HostSnapshot> {
-    let events = service.newest_events(50).await?;
+    let events = service.newest_events(caller, 50).await?;
     let seen = events
         .iter()
         .filter(|entry| entry.committed.seq <= overview.head);
@@ -585,7 +552,7 @@ pub(crate) async fn snapshot(
         identity: Some(identity()),
         pending_signins: Vec::new(),
         questions: overview.questions.iter().map(convert::question).collect(),
-        rule_problems: rules::problems(service).await,
+        rule_problems: rules::problems(service, caller).await?,
         store_error: service.store_error().map(|error| error.to_string()),
         subscribed: true,
     })
@@ -626,7 +593,7 @@ pub(crate) async fn create_endless_token(
     caller: Caller,
     params: wire::CreateEndlessTokenParams,
 ) -> Result<wire::NewToken> {
-    require_operator(&caller)?;
+    caller.require_operator()?;
     if !caller.principal.key.as_str().starts_with("uid:") {
         return Err(ApiError::refused(
             Reason::InvalidParams,
@@ -641,11 +608,7 @@ fn token_role(role: &str, agent_id: Option<String>) -> Result<Role> {
     match (role, agent_id) {
         ("operator", None) => Ok(Role::Operator),
         ("observer", None) => Ok(Role::Observer),
-        ("agent", agent) => {
-            Ok(Role::Agent(AgentId::new(agent.unwrap_or_else(|| {
-                format!("agent-{}", random_hex::<6>())
-            }))))
-        }
+        ("agent", agent) => Ok(Role::Agent(agent.map_or_else(new_agent_id, AgentId::new))),
         ("operator" | "observer", Some(_)) => Err(ApiError::plain(
             Reason::InvalidParams,
             "only a token for the role `agent` names an agent",
@@ -676,8 +639,13 @@ async fn make_token(
 }
 
 pub(crate) async fn tokens(service: &Service, caller: &Caller) -> Result<Vec<wire::TokenRow>> {
-    require_operator(caller)?;
-    Ok(service.tokens().await?.iter().map(convert::token).collect())
+    caller.require_operator()?;
+    Ok(service
+        .tokens(caller)
+        .await?
+        .iter()
+        .map(convert::token)
+        .collect())
 }
 
 pub(crate) async fn revoke_token(service: &Service, caller: Caller, id: String) -> Result<()> {
@@ -700,10 +668,10 @@ pub(crate) async fn prune(
     caller: Caller,
     params: wire::PruneParams,
 ) -> Result<wire::AuditResult> {
-    require_operator(&caller)?;
+    caller.require_operator()?;
     let before = match (params.before_sequence, params.before_time) {
         (Some(seq), None) => Seq(seq),
-        (None, Some(time)) => first_since(service, &time).await?,
+        (None, Some(time)) => first_since(service, &caller, &time).await?,
         _ => {
             return Err(ApiError::plain(
                 Reason::InvalidParams,
@@ -716,11 +684,11 @@ pub(crate) async fn prune(
     })
 }
 
-async fn first_since(service: &Service, time: &str) -> Result<Seq> {
+async fn first_since(service: &Service, caller: &Caller, time: &str) -> Result<Seq> {
     let quoted = serde_json::Value::from(time);
     let at: wire::Time =
         serde_json::from_value(quoted).map_err(|error| ApiError::invalid(&error))?;
-    let first = service.first_event_since(Timestamp(at.0)).await?;
+    let first = service.first_event_since(caller, Timestamp(at.0)).await?;
     Ok(first.unwrap_or_else(|| service.head().next()))
 }
 

@@ -463,8 +463,14 @@ async fn list_events(
         .get(header::ACCEPT)
         .and_then(|accept| accept.to_str().ok());
     if streams.is_some_and(|accept| accept.contains("text/event-stream")) {
-        ops::refuse_agents(&caller)?;
-        return Ok(stream_events(state, reader, last, params).into_response());
+        let last = last.or(params.after);
+        let after = last.map_or_else(|| state.service.head(), Seq);
+        let filter = EventFilter {
+            kinds: params.kinds.map(|kinds| kinds.0),
+            agent: params.agent_id.map(AgentId::new),
+        };
+        let subscription = state.service.subscription(&caller, after, filter)?;
+        return Ok(stream_events(state, reader, subscription).into_response());
     }
     ops::events(&state.service, &caller, params)
         .await
@@ -487,16 +493,8 @@ fn last_event(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 fn stream_events(
     state: Arc<ServerState>,
     reader: AuthenticatedReader,
-    last: Option<u64>,
-    params: wire::EventsParams,
+    subscription: Subscription,
 ) -> Sse<impl futures_util::Stream<Item = Result<Event, Infallible>> + use<>> {
-    let last = last.or(params.after);
-    let after = last.map_or_else(|| state.service.head(), Seq);
-    let filter = EventFilter {
-        kinds: params.kinds.map(|kinds| kinds.0),
-        agent: params.agent_id.map(AgentId::new),
-    };
-    let subscription = state.service.subscription(after, filter);
     let shutdown = state.shutdown.clone();
     let reading = EventPages {
         state,

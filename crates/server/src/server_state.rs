@@ -55,9 +55,9 @@ impl ServerState {
     }
 
     pub(crate) async fn status(&self, caller: &Caller) -> Result<HostStatus, ApiError> {
-        ops::refuse_agents(caller)?;
-        let overview = self.service.overview().await?;
-        let rule_problems = ops::rules::problems(&self.service).await;
+        caller.refuse_agents()?;
+        let overview = self.service.overview(caller).await?;
+        let rule_problems = ops::rules::problems(&self.service, caller).await?;
         Ok(HostStatus {
             agents: overview.agents.len(),
             agents_alone_ms: Some(self.agents_alone_ms),
@@ -94,7 +94,7 @@ impl ServerState {
         caller: &Caller,
         params: RescueRecordParams,
     ) -> Result<RescueResult, ApiError> {
-        ops::require_operator(caller)?;
+        caller.require_operator()?;
         let target = PathBuf::from(&params.path);
         let invalid = |message: &str| ApiError::plain(Reason::InvalidParams, message);
         if !target.is_absolute() {
@@ -120,7 +120,7 @@ impl ServerState {
         caller: &Caller,
         params: ShutdownParams,
     ) -> Result<(), ApiError> {
-        ops::require_operator(caller)?;
+        caller.require_operator()?;
         tracing::info!(by = %caller.principal.name, agents = ?params.agents, "told to end");
         if params.agents == AgentsAtShutdown::End {
             let left = self.service.end_agents(caller).await?;
@@ -140,7 +140,7 @@ impl ServerState {
     }
 
     pub(crate) fn create_ticket(&self, caller: &Caller) -> Result<LoginTicket, ApiError> {
-        ops::require_operator(caller)?;
+        caller.require_operator()?;
         let (ticket, expires_at) = self
             .tickets
             .issue(&caller.principal.name, self.service.now())?;

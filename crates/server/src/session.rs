@@ -277,19 +277,18 @@ impl Session {
     }
 
     async fn subscribe(&mut self, caller: &Caller, call: &Call<'_>) -> Result<String, ApiError> {
-        ops::refuse_agents(caller)?;
+        caller.refuse_agents()?;
         let params = call.params::<method::Subscribe>()?;
         let filter = EventFilter {
             kinds: params.kinds,
             agent: None,
         };
-        let client = Some(self.client.clone());
         let (overview, subscription) = self
             .state
             .service
-            .subscribe(client, params.after.map(Seq), filter)
+            .subscribe(caller, params.after.map(Seq), filter)
             .await?;
-        let snapshot = ops::snapshot(&self.state.service, &overview).await?;
+        let snapshot = ops::snapshot(&self.state.service, caller, &overview).await?;
         let reply = call.reply::<method::Subscribe>(snapshot)?;
         self.subscription = Some(subscription);
         Ok(reply)

@@ -7,7 +7,6 @@ use super::questions;
 use super::time::gone;
 use super::{
     Decision, DecisionSubject, check_agent_id, check_json, check_size, check_text, check_word,
-    refuse_observers,
 };
 use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
@@ -28,7 +27,7 @@ pub(super) fn register(
     input: RegisterAgent,
 ) -> Result<Decision, Rejection> {
     let RegisterAgent { caller, profile } = input;
-    refuse_observers(&caller)?;
+    caller.refuse_observers()?;
     check_profile(&profile)?;
     if let Some(bound) = caller.principal.agent()
         && *bound != profile.id
@@ -124,7 +123,7 @@ fn owns(agent: &Agent, caller: &Caller) -> bool {
 }
 
 fn load_owned<'a>(state: &'a State, caller: &Caller, id: &AgentId) -> Result<&'a Agent, Rejection> {
-    refuse_observers(caller)?;
+    caller.refuse_observers()?;
     let agent = state
         .find_agent(id)
         .ok_or_else(|| Rejection::UnknownAgent(id.clone()))?;
@@ -181,7 +180,7 @@ pub(super) fn set_status(state: &State, input: SetStatus) -> Result<Decision, Re
 }
 
 pub(super) fn notify(input: SendNotification) -> Result<Decision, Rejection> {
-    refuse_observers(&input.caller)?;
+    input.caller.refuse_observers()?;
     check_word("the kind", &input.kind)?;
     check_agent_id(input.agent.as_ref())?;
     check_text("the message", &input.message)?;
@@ -224,7 +223,7 @@ pub(super) fn register_device(
     context: DecisionContext<'_>,
     input: PutDevice,
 ) -> Result<Decision, Rejection> {
-    refuse_agents(&input.caller)?;
+    input.caller.require_operator()?;
     let earlier = state.find_device(&input.id);
     if earlier.is_some_and(|device| device_is_held(device, context, &input.caller)) {
         return Err(Rejection::DeviceTaken(input.id));
@@ -258,7 +257,7 @@ pub(super) fn update_device(
     context: DecisionContext<'_>,
     input: PutDevice,
 ) -> Result<Decision, Rejection> {
-    refuse_agents(&input.caller)?;
+    input.caller.require_operator()?;
     let earlier = state
         .find_device(&input.id)
         .ok_or_else(|| Rejection::UnknownDevice(input.id.clone()))?;
@@ -282,13 +281,6 @@ pub(super) fn update_device(
         ],
         DecisionSubject::Device(input.id),
     ))
-}
-
-fn refuse_agents(caller: &Caller) -> Result<(), Rejection> {
-    refuse_observers(caller)?;
-    caller.principal.agent().map_or(Ok(()), |agent| {
-        Err(Rejection::AgentNotAllowed(agent.clone()))
-    })
 }
 
 fn device_is_held(device: &Device, context: DecisionContext<'_>, caller: &Caller) -> bool {

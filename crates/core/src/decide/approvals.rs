@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::time::expired;
 use super::{
     Decision, DecisionSubject, check_agent_id, check_json, check_size, check_text, check_word,
-    delegation, grants, managed, refuse_observers, running, settling,
+    delegation, grants, managed, running, settling,
 };
 use crate::approval::{APPROVE, Approval, ApprovalEnd, CANCELLED, DENY, EXPIRED, GONE};
 use crate::event::{
@@ -73,7 +73,7 @@ pub(super) fn request(
     context: DecisionContext<'_>,
     mut request: AskRequest,
 ) -> Result<Decision, Rejection> {
-    refuse_observers(&request.caller)?;
+    request.caller.refuse_observers()?;
     check_request(&request)?;
     let managed = ManagedPart::of(state, &mut request)?;
     if let Some(covered) = managed.covered {
@@ -690,7 +690,7 @@ pub(super) fn cancel(
     id: &ApprovalId,
     message: Option<String>,
 ) -> Result<Decision, Rejection> {
-    refuse_observers(caller)?;
+    caller.refuse_observers()?;
     check_text("the message", message.as_deref().unwrap_or_default())?;
     let approval = state
         .find_approval(id)
@@ -719,7 +719,7 @@ pub(super) fn cancel(
 }
 
 pub(super) fn dismiss(caller: &Caller, approval: &Approval) -> Result<Decision, Rejection> {
-    refuse_observers(caller)?;
+    caller.refuse_observers()?;
     let id = approval.ask.id.clone();
     if approval.is_pending() {
         return Err(Rejection::ApprovalPending(id));
@@ -781,7 +781,7 @@ pub(super) fn settled(approval: &ApprovalId, opened: Seq, delivery: AnswerDelive
 }
 
 pub(super) fn stop_all(state: &State, caller: &Caller) -> Result<Decision, Rejection> {
-    super::require_operator(caller)?;
+    caller.require_operator()?;
     let message = Some(format!("{} stopped everything", caller.principal.name));
     let mut open: Vec<&Approval> = state.approvals.values().collect();
     open.sort_by_key(|approval| approval.opened);

@@ -6,7 +6,7 @@
 
 use std::path::{Component, Path};
 
-use super::{Decision, DecisionSubject, check_size, require_operator};
+use super::{Decision, DecisionSubject, check_size};
 use crate::approval::Approval;
 use crate::event::{
     AgentCeilingChanged, ApprovalOutcome, Ceiling, Effect, Event, GrantEnd, SpawnOptions,
@@ -33,7 +33,7 @@ pub(super) fn may_steer(state: &State, caller: &Caller, id: &AgentId) -> Result<
         Role::Agent(agent) if state.find_orchestrator(agent).is_some() => {
             Err(Rejection::NotADescendant(id.clone()))
         }
-        Role::Agent(_) | Role::Operator | Role::Observer | Role::Host => require_operator(caller),
+        Role::Agent(_) | Role::Operator | Role::Observer | Role::Host => caller.require_operator(),
     }
 }
 
@@ -45,7 +45,7 @@ pub(super) fn set_ceiling(
     agent: AgentId,
     ceiling: Option<Ceiling>,
 ) -> Result<Decision, Rejection> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     let Some(managed) = state.find_orchestrator(&agent) else {
         return Err(Rejection::NotAnOrchestrator(agent));
     };
@@ -171,7 +171,7 @@ pub(super) fn child(
     mut options: SpawnOptions,
 ) -> Result<SpawnOptions, Rejection> {
     let Some(parent) = caller.principal.agent() else {
-        require_operator(caller)?;
+        caller.require_operator()?;
         // Only an orchestrator makes children, and only by itself.
         options.parent = None;
         options.allowed_by = None;

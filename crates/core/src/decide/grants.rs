@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Decision, DecisionSubject, check_size, check_word, require_operator, settling};
+use super::{Decision, DecisionSubject, check_size, check_word, settling};
 use crate::event::{
     AgentBypassChanged, Effect, Event, Grant, GrantCreated, GrantEnd, GrantRemoved, RulesTrusted,
 };
@@ -23,7 +23,7 @@ pub(super) fn create(
     context: DecisionContext<'_>,
     input: CreateGrant,
 ) -> Result<Decision, Rejection> {
-    require_operator(&input.caller)?;
+    input.caller.require_operator()?;
     let grant = draft(state, context, &input.caller, input.id, input.draft)?;
     if let Some(earlier) = state.find_equal_grant(&grant) {
         let id = earlier.grant.id.clone();
@@ -136,7 +136,7 @@ fn check_lives(state: &State, id: &AgentId) -> Result<(), Rejection> {
 }
 
 pub(super) fn remove(state: &State, caller: &Caller, id: GrantId) -> Result<Decision, Rejection> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     let Some(grant) = state.find_grant(&id).cloned() else {
         return Err(Rejection::UnknownGrant(id));
     };
@@ -167,7 +167,7 @@ pub(super) fn set_bypass(
     agent: AgentId,
     until: Option<Timestamp>,
 ) -> Result<Decision, Rejection> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     check_lives(state, &agent)?;
     if until.is_some() && state.parent_of(&agent).is_some() {
         return Err(Rejection::NoBypassForChildren(agent));
@@ -215,7 +215,7 @@ pub(super) fn trust(
     file: String,
     digest: String,
 ) -> Result<Decision, Rejection> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     check_size("the file's path", file.len(), PATH_BYTES_MAX)?;
     check_word("the digest", &digest)?;
     if !file.starts_with('/') {

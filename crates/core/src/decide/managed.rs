@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::approvals::{cancelled, ended};
 use super::{
     Decision, DecisionSubject, check_json, check_size, check_text, check_word, delegation,
-    parent_messages, questions, require_operator,
+    parent_messages, questions,
 };
 use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
@@ -469,7 +469,7 @@ fn rename(
     id: AgentId,
     name: String,
 ) -> Result<Decision, Rejection> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     load(state, caller, &id)?;
     let name = free_name(state, name, Some(&id))?;
     let event = AgentRenamed {
@@ -491,7 +491,7 @@ fn configure(
     model: Option<String>,
 ) -> Result<Decision, Rejection> {
     // A mode may ask less, so it is not an orchestrator's to change.
-    require_operator(caller)?;
+    caller.require_operator()?;
     load(state, caller, &id)?;
     for word in [&mode, &model].into_iter().flatten() {
         check_word("an option", word)?;

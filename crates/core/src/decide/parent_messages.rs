@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::managed::begin_turn;
-use super::{Decision, DecisionSubject, check_text, check_word, refuse_observers};
+use super::{Decision, DecisionSubject, check_text, check_word};
 use crate::event::{
     AgentMessage, Event, MessageQueued, MessageRepeated, ParentMessage, ParentMessageWithdrawn,
     ParentNotified, QuestionEnded, TurnEnded,
@@ -23,7 +23,7 @@ use crate::text::truncate_text;
 
 /// An agent sends a note to its parent, or to people where no parent can read it.
 pub(super) fn notify_parent(state: &State, input: NotifyParent) -> Result<Decision, Rejection> {
-    refuse_observers(&input.caller)?;
+    input.caller.refuse_observers()?;
     check_text("the message", &input.text)?;
     check_word("the key", input.key.as_deref().unwrap_or_default())?;
     let Some(agent) = input.caller.principal.agent().cloned() else {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::time::nobody_answered;
-use super::{Decision, DecisionSubject, check_agent_id, check_text, check_word, refuse_observers};
+use super::{Decision, DecisionSubject, check_agent_id, check_text, check_word};
 use crate::event::{
     Event, QuestionAsked, QuestionEnded, QuestionEnding, QuestionEscalated, QuestionOutcome,
     QuestionText,
@@ -24,7 +24,7 @@ pub(super) fn ask(
     context: DecisionContext<'_>,
     input: AskQuestion,
 ) -> Result<Decision, Rejection> {
-    refuse_observers(&input.caller)?;
+    input.caller.refuse_observers()?;
     check_text("the question", &input.text)?;
     check_agent_id(input.agent.as_ref())?;
     check_word("the key", input.key.as_deref().unwrap_or_default())?;
@@ -161,7 +161,7 @@ pub(super) fn answer(
     id: &QuestionId,
     answer: String,
 ) -> Result<Decision, Rejection> {
-    refuse_observers(caller)?;
+    caller.refuse_observers()?;
     check_text("the answer", &answer)?;
     let found = state.find_question(id);
     if let Some(agent) = caller.principal.agent() {

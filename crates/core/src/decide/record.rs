@@ -1,6 +1,6 @@
 //! Tokens, marks of processes, and what is erased from the record.
 
-use super::{Decision, DecisionSubject, check_agent_id, check_text, check_word, require_operator};
+use super::{Decision, DecisionSubject, check_agent_id, check_text, check_word};
 use crate::event::{
     ProcessKey, ProcessMarked, ProcessesForgotten, RecordPruned, RecordRedacted, TokenCreated,
     TokenRevoked,
@@ -18,7 +18,7 @@ pub(super) fn create_token(
     context: DecisionContext<'_>,
     input: CreateToken,
 ) -> Result<Decision, Rejection> {
-    require_operator(&input.caller)?;
+    input.caller.require_operator()?;
     check_word("the name", &input.name)?;
     check_lifetime(input.ttl_ms)?;
     if let Role::Agent(agent) = &input.role {
@@ -74,7 +74,7 @@ pub(super) fn revoke_token(
     caller: &Caller,
     token: TokenId,
 ) -> Result<Decision, Rejection> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     if state.find_token(&token).is_none() {
         return Err(Rejection::UnknownToken(token));
     }
@@ -128,7 +128,7 @@ pub(super) fn redact(
     seq: Seq,
     reason: String,
 ) -> Result<Decision, Rejection> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     check_text("the reason", &reason)?;
     if seq == Seq(0) || seq > state.head() {
         return Err(Rejection::UnknownEvent(seq));
@@ -151,7 +151,7 @@ pub(super) fn redact(
 
 /// Keeps what something open refers to, however old it is.
 pub(super) fn prune(state: &State, caller: &Caller, before: Seq) -> Result<Decision, Rejection> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     if before > state.head().next() {
         return Err(Rejection::UnknownEvent(before));
     }

@@ -115,7 +115,7 @@ impl AgentLoop<'_> {
             let reached =
                 adoption::reconnect(self.service, self.agent, (record, runner), run).await;
             // What is committed now is what it goes on from.
-            let known = self.service.load_agent(self.agent.clone()).await;
+            let known = self.service.read_agent(self.agent.clone()).await;
             match (reached, known) {
                 (Ok(connected), Ok((agent, _))) => {
                     if let Some(now) = agent.managed.filter(|now| now.run == run) {

@@ -7,7 +7,7 @@ use countersign_core::limits::MANAGED_ASK_TIMEOUT_MS;
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, ManagedAsk};
 
 use crate::crash;
-use crate::ids::random_hex;
+use crate::ids::new_approval_id;
 use crate::reply::{CommandReply, ServiceError};
 
 use super::agent_connection::{LinkLost, OpenRequest};
@@ -127,11 +127,7 @@ impl Run {
                 entries: reader.transcript.take(),
                 ..own
             })),
-            ..AskRequest::new(
-                self.caller.clone(),
-                ApprovalId::new(format!("approval-{}", random_hex::<6>())),
-                action,
-            )
+            ..AskRequest::new(self.caller.clone(), new_approval_id(), action)
         }
     }
 }

@@ -12,7 +12,7 @@ use countersign_core::{
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::ids::{new_secret, random_hex};
+use crate::ids::{new_secret, new_token_id};
 use crate::reply::{CommandReply, ServiceError};
 
 use super::{Service, ServiceResult, TokenIdentity, mismatch};
@@ -30,7 +30,7 @@ impl Service {
         name: String,
         ttl: Option<Duration>,
     ) -> ServiceResult<(String, AccessToken)> {
-        let id = TokenId::new(format!("token-{}", random_hex::<6>()));
+        let id = new_token_id();
         self.create_token_as(id, caller, role, name, ttl).await
     }
 
@@ -65,7 +65,8 @@ impl Service {
     }
 
     /// Tokens that are valid, by name.
-    pub async fn tokens(&self) -> ServiceResult<Vec<AccessToken>> {
+    pub async fn tokens(&self, caller: &Caller) -> ServiceResult<Vec<AccessToken>> {
+        caller.require_operator()?;
         let now = self.now();
         self.read(move |view| {
             let valid = view

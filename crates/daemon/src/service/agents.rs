@@ -15,13 +15,27 @@ use super::{Service, ServiceResult, agent, device, event};
 
 /// Agents, devices and notifications.
 impl Service {
-    /// Agents by name, with what each has open.
-    pub async fn agents(&self) -> ServiceResult<Vec<(Agent, OpenCounts)>> {
-        self.read(|view| sorted_agents(view.state)).await
+    /// Agents by name, with what each has open. An agent sees itself alone.
+    pub async fn agents(&self, caller: &Caller) -> ServiceResult<Vec<(Agent, OpenCounts)>> {
+        let mut agents = self.read(|view| sorted_agents(view.state)).await?;
+        if let Some(bound) = caller.principal.agent() {
+            agents.retain(|(agent, _)| agent.id() == bound);
+        }
+        Ok(agents)
     }
 
-    /// One agent.
-    pub async fn load_agent(&self, id: AgentId) -> ServiceResult<(Agent, OpenCounts)> {
+    /// One agent. An agent reaches itself and its descendants.
+    pub async fn load_agent(
+        &self,
+        caller: &Caller,
+        id: AgentId,
+    ) -> ServiceResult<(Agent, OpenCounts)> {
+        self.check_reach(caller, &id).await?;
+        self.read_agent(id).await
+    }
+
+    /// One agent, for the host itself.
+    pub(crate) async fn read_agent(&self, id: AgentId) -> ServiceResult<(Agent, OpenCounts)> {
         let found = self.read(move |view| {
             let agent = view.state.find_agent(&id).cloned();
             agent
@@ -48,8 +62,8 @@ impl Service {
         agent(self.submit(Input::SetStatus(input)).await?)
     }
 
-    /// Devices by name.
-    pub async fn devices(&self) -> ServiceResult<Vec<Arc<Device>>> {
+    /// Devices by name. They are no secret to anybody who was let in.
+    pub async fn devices(&self, _caller: &Caller) -> ServiceResult<Vec<Arc<Device>>> {
         self.read(|view| sorted_devices(view.state)).await
     }
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use countersign_core::event::{AnswerDelivery, ApprovalOutcome, Effect};
 use countersign_core::{
-    AgentId, Approval, ApprovalAnswer, ApprovalId, AskRequest, Caller, GrantId, Input, Rejection,
-    ResolveApproval, Role, answer_again,
+    Approval, ApprovalAnswer, ApprovalId, AskRequest, Caller, Input, Rejection, ResolveApproval,
+    answer_again,
 };
 use countersign_store::ApprovalQuery;
 use tokio::sync::oneshot;
 
-use crate::ids::random_hex;
+use crate::ids::new_grant_id;
 use crate::reply::{CommandReply, ServiceError, StopCounts};
 use crate::supervisor::{AskCommand, SupervisorCommand};
 
@@ -141,11 +141,11 @@ impl Service {
             .history(move |history| history.find_approval(&wanted))
             .await?;
         let found = found.ok_or(Rejection::UnknownApproval(id))?;
-        match &caller.principal.role {
-            Role::Agent(agent) => Err(Rejection::AgentsCannotAnswer(agent.clone()).into()),
-            Role::Observer => Err(Rejection::ObserverCannotChange.into()),
-            Role::Operator | Role::Host => Ok(found),
+        if let Some(agent) = caller.principal.agent() {
+            return Err(Rejection::AgentsCannotAnswer(agent.clone()).into());
         }
+        caller.refuse_observers()?;
+        Ok(found)
     }
 
     /// Takes an ask back.
@@ -260,8 +260,11 @@ impl Service {
             .await
     }
 
-    /// What an agent has open, newest first.
-    pub async fn open_asks_of(&self, agent: AgentId) -> ServiceResult<Vec<Approval>> {
+    /// What the agent that calls has open, newest first; nothing for anybody else.
+    pub async fn own_open_asks(&self, caller: &Caller) -> ServiceResult<Vec<Approval>> {
+        let Some(agent) = caller.principal.agent().cloned() else {
+            return Ok(Vec::new());
+        };
         self.read(move |view| {
             let open = view.state.open_approvals();
             let own = open.filter(|approval| approval.ask.agent.as_ref() == Some(&agent));
@@ -272,9 +275,14 @@ impl Service {
         .await
     }
 
-    /// Approvals from history, newest first.
-    pub async fn approvals(&self, list: ApprovalQuery) -> ServiceResult<Vec<Approval>> {
-        self.history(move |history| history.approvals(&list)).await
+    /// Approvals from history, newest first. An agent sees its own alone.
+    pub async fn approvals(
+        &self,
+        caller: &Caller,
+        mut query: ApprovalQuery,
+    ) -> ServiceResult<Vec<Approval>> {
+        query.agent = caller.principal.agent().cloned().or(query.agent);
+        self.history(move |history| history.approvals(&query)).await
     }
 
     /// Denies everything open and interrupts every agent. Gives both numbers.
@@ -297,11 +305,6 @@ fn resolve_input(caller: &Caller, id: &ApprovalId, answer: &ApprovalAnswer) -> R
         answer: answer.clone(),
         delegated: None,
     }
-}
-
-/// A fresh name for something to remember.
-pub(super) fn new_grant_id() -> GrantId {
-    GrantId::new(format!("grant-{}", random_hex::<6>()))
 }
 
 /// What an answer is remembered as, if it can be.

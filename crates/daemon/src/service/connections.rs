@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use countersign_core::event::Device;
 use countersign_core::limits::RECENT_ENDED_SHOWN;
-use countersign_core::{Agent, Approval, ClientId, OpenCounts, Question, Seq, State};
+use countersign_core::{Agent, Approval, Caller, ClientId, OpenCounts, Question, Seq, State};
 
-use crate::ids::random_hex;
+use crate::ids::new_client_id;
 use crate::subscription::{EventFilter, Subscription};
 use crate::supervisor::{StateView, SupervisorCommand};
 
@@ -16,7 +16,7 @@ use super::{HostOverview, Service, ServiceResult};
 impl Service {
     /// A connection opened; gives it its name.
     pub async fn connected(&self) -> ServiceResult<ClientId> {
-        let client = ClientId::new(random_hex::<6>());
+        let client = new_client_id();
         self.send(SupervisorCommand::Connected(client.clone()))
             .await?;
         Ok(client)
@@ -31,21 +31,32 @@ impl Service {
     /// from `after` if that is given.
     pub async fn subscribe(
         &self,
-        client: Option<ClientId>,
+        caller: &Caller,
         after: Option<Seq>,
         filter: EventFilter,
     ) -> ServiceResult<(HostOverview, Subscription)> {
-        if let Some(client) = client {
+        caller.refuse_agents()?;
+        if let Some(client) = caller.client.clone() {
             self.send(SupervisorCommand::Subscribed(client)).await?;
         }
-        let overview = self.overview().await?;
+        let overview = self.overview(caller).await?;
         let cursor = after.unwrap_or(overview.head);
-        Ok((overview, self.subscription(cursor, filter)))
+        Ok((overview, self.read_events_after(cursor, filter)))
     }
 
     /// A subscription from a cursor, without an overview. A cursor beyond the log, as from a record
     /// that was since replaced by an older one, goes on from its end.
-    pub fn subscription(&self, after: Seq, filter: EventFilter) -> Subscription {
+    pub fn subscription(
+        &self,
+        caller: &Caller,
+        after: Seq,
+        filter: EventFilter,
+    ) -> ServiceResult<Subscription> {
+        caller.refuse_agents()?;
+        Ok(self.read_events_after(after, filter))
+    }
+
+    pub(super) fn read_events_after(&self, after: Seq, filter: EventFilter) -> Subscription {
         let after = after.min(self.head());
         Subscription::new(
             self.shared.feed.clone(),
@@ -56,7 +67,8 @@ impl Service {
     }
 
     /// The host at a glance.
-    pub async fn overview(&self) -> ServiceResult<HostOverview> {
+    pub async fn overview(&self, caller: &Caller) -> ServiceResult<HostOverview> {
+        caller.refuse_agents()?;
         self.read(overview).await
     }
 }

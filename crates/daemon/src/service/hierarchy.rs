@@ -1,18 +1,31 @@
 //! Orchestrators and their descendants: who may see whom, parent messages, and ceilings.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::event::{Ceiling, Effect, SpawnOptions};
-use countersign_core::{Agent, AgentId, Caller, Input, NotifyParent, OpenCounts, Rejection};
+use countersign_core::{
+    Agent, AgentId, Approval, Caller, Event, Input, NotifyParent, OpenCounts, Question, Rejection,
+};
+
+use crate::subscription::EventFilter;
+use crate::supervisor::StateView;
 
 use super::rules::warnings_of;
 use super::{Service, ServiceResult, agent};
 
+/// Facts with which an agent begins to wait for an answer.
+const ASK_EVENTS: [&str; 2] = ["question.asked", "approval.requested"];
+
 impl Service {
     /// Whether a caller may see what is about an agent: its own, and what is about those below it.
-    pub async fn reaches(&self, caller: &Caller, agent: Option<&AgentId>) -> ServiceResult<bool> {
+    pub(super) async fn reaches(
+        &self,
+        caller: &Caller,
+        agent: Option<&AgentId>,
+    ) -> ServiceResult<bool> {
         let Some(bound) = caller.principal.agent().cloned() else {
             return Ok(true);
         };
@@ -27,12 +40,12 @@ impl Service {
     }
 
     /// Refuses an agent that is not above the other.
-    pub async fn check_reach(&self, caller: &Caller, agent: &AgentId) -> ServiceResult<()> {
+    pub(super) async fn check_reach(&self, caller: &Caller, agent: &AgentId) -> ServiceResult<()> {
         if self.reaches(caller, Some(agent)).await? {
             return Ok(());
         }
         let refusal = match caller.principal.agent().cloned() {
-            Some(bound) if !self.is_orchestrator(bound.clone()).await? => {
+            Some(bound) if !self.is_orchestrator(caller).await? => {
                 Rejection::AgentNotAllowed(bound)
             }
             _ => Rejection::NotADescendant(agent.clone()),
@@ -40,8 +53,9 @@ impl Service {
         Err(refusal.into())
     }
 
-    /// Everybody below an agent, by id.
-    pub async fn descendants_of(&self, agent: AgentId) -> ServiceResult<Vec<(Agent, OpenCounts)>> {
+    /// The descendants of the agent that calls, by id.
+    pub async fn descendants(&self, caller: &Caller) -> ServiceResult<Vec<(Agent, OpenCounts)>> {
+        let agent = calling_agent(caller)?;
         self.read(move |view| {
             let below = view.state.descendants_of(&agent).into_iter();
             below
@@ -51,8 +65,86 @@ impl Service {
         .await
     }
 
-    /// Whether an agent is an orchestrator.
-    pub async fn is_orchestrator(&self, agent: AgentId) -> ServiceResult<bool> {
+    /// Asks of its descendants that wait, for the agent that calls, oldest first.
+    pub async fn open_asks_below(&self, caller: &Caller) -> ServiceResult<Vec<Approval>> {
+        let bound = calling_agent(caller)?;
+        self.read(move |view| {
+            let open = view.state.open_approvals();
+            let mut below: Vec<Approval> = open
+                .filter(|open| is_below(view, &bound, open.ask.agent.as_ref()))
+                .cloned()
+                .collect();
+            below.sort_by_key(|approval| approval.opened);
+            below
+        })
+        .await
+    }
+
+    /// Questions of its descendants that wait, for the agent that calls, oldest first.
+    pub async fn open_questions_below(&self, caller: &Caller) -> ServiceResult<Vec<Question>> {
+        let bound = calling_agent(caller)?;
+        self.read(move |view| {
+            let open = view.state.open_questions();
+            let mut below: Vec<Question> = open
+                .filter(|open| is_below(view, &bound, open.text.agent.as_ref()))
+                .cloned()
+                .collect();
+            below.sort_by_key(|question| question.opened);
+            below
+        })
+        .await
+    }
+
+    /// Waits until one of these agents asks something. A question that is open counts at once; an
+    /// ask for permission only if it comes now, since its answer may be a person's alone to give.
+    pub async fn wait_asked(
+        &self,
+        caller: &Caller,
+        agents: &BTreeSet<AgentId>,
+    ) -> ServiceResult<()> {
+        for agent in agents {
+            self.check_reach(caller, agent).await?;
+        }
+        let filter = EventFilter {
+            kinds: Some(ASK_EVENTS.map(str::to_owned).to_vec()),
+            agent: None,
+        };
+        let mut events = self.read_events_after(self.head(), filter);
+        loop {
+            let wanted = agents.clone();
+            let has_question = self.read(move |view| {
+                let mut open = view.state.open_questions();
+                open.any(|open| {
+                    open.text
+                        .agent
+                        .as_ref()
+                        .is_some_and(|id| wanted.contains(id))
+                })
+            });
+            if has_question.await? {
+                return Ok(());
+            }
+            for entry in events.next().await? {
+                let Event::ApprovalRequested(asked) = &entry.committed.event else {
+                    continue;
+                };
+                let Some(agent) = asked.ask.agent.as_ref().filter(|id| agents.contains(*id)) else {
+                    continue;
+                };
+                // One that a rule settled at once waits for nobody.
+                let (_, open) = self.read_agent(agent.clone()).await?;
+                if open.approvals > 0 {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Whether the caller is an agent that steers others.
+    pub async fn is_orchestrator(&self, caller: &Caller) -> ServiceResult<bool> {
+        let Some(agent) = caller.principal.agent().cloned() else {
+            return Ok(false);
+        };
         self.read(move |view| view.state.find_orchestrator(&agent).is_some())
             .await
     }
@@ -101,7 +193,7 @@ impl Service {
         let Some(parent) = caller.principal.agent().cloned() else {
             return Ok(());
         };
-        let (folder, _) = self.load_agent(parent.clone()).await?;
+        let (folder, _) = self.read_agent(parent.clone()).await?;
         let Some(managed) = &folder.managed else {
             return Err(Rejection::AgentNotAllowed(parent).into());
         };
@@ -111,6 +203,15 @@ impl Service {
         options.cwd = inside.ok_or(Rejection::Wider("a folder"))?;
         Ok(())
     }
+}
+
+fn calling_agent(caller: &Caller) -> Result<AgentId, Rejection> {
+    let agent = caller.principal.agent().cloned();
+    agent.ok_or(Rejection::OnlyAgents)
+}
+
+fn is_below(view: StateView<'_>, ancestor: &AgentId, agent: Option<&AgentId>) -> bool {
+    agent.is_some_and(|agent| view.state.is_ancestor(ancestor, agent))
 }
 
 fn path_inside(own: &Path, wanted: &Path) -> Option<String> {

@@ -12,7 +12,7 @@ use countersign_core::{
 use countersign_store::{EventHistory, EventQuery, StoreError};
 use tokio::sync::oneshot;
 
-use crate::ids::random_hex;
+use crate::ids::new_agent_id;
 use crate::reply::ServiceError;
 use crate::subscription::EventFilter;
 use crate::supervisor::{StateView, SupervisorCommand};
@@ -60,7 +60,7 @@ impl Service {
         mut request: SpawnRequest,
     ) -> ServiceResult<(Agent, OpenCounts)> {
         self.confine_child(caller, &mut request.options).await?;
-        let id = AgentId::new(format!("agent-{}", random_hex::<6>()));
+        let id = new_agent_id();
         let kind = kind_of(&request.options);
         if request.options.command.is_empty()
             && let Some(name) = &request.options.agent
@@ -95,7 +95,7 @@ impl Service {
         name: Option<String>,
         prompt: Option<String>,
     ) -> ServiceResult<(Agent, OpenCounts)> {
-        let (found, _) = self.load_agent(agent.clone()).await?;
+        let (found, _) = self.read_agent(agent.clone()).await?;
         let Some(managed) = &found.managed else {
             return Err(Rejection::NotManaged(agent).into());
         };
@@ -174,7 +174,7 @@ impl Service {
         let limit = Duration::from_millis(AGENTS_END_MS);
         match with_limit(Some(limit), self.until_ended(caller)).await {
             Some(ended) => ended.map(|()| Vec::new()),
-            None => self.live_agents().await,
+            None => self.live_agents(caller).await,
         }
     }
 
@@ -183,10 +183,10 @@ impl Service {
             kinds: Some(vec!["agent.exited".to_owned()]),
             agent: None,
         };
-        let mut events = self.subscription(self.head(), filter);
+        let mut events = self.read_events_after(self.head(), filter);
         loop {
             // Looked at anew each time: somebody may start another meanwhile.
-            let live = self.live_agents().await?;
+            let live = self.live_agents(caller).await?;
             if live.is_empty() {
                 return Ok(());
             }
@@ -202,7 +202,8 @@ impl Service {
     }
 
     /// Managed agents that run, or are about to.
-    pub async fn live_agents(&self) -> ServiceResult<Vec<Agent>> {
+    pub async fn live_agents(&self, caller: &Caller) -> ServiceResult<Vec<Agent>> {
+        caller.refuse_agents()?;
         let live = |agent: &&Agent| agent.managed.as_ref().is_some_and(|run| run.is_live());
         self.read(move |view| view.state.agents().filter(live).cloned().collect())
             .await
@@ -329,9 +330,13 @@ impl Service {
     /// Waits until no turn of these agents runs and none is about to; `None` if that took too long.
     pub async fn wait_idle(
         &self,
+        caller: &Caller,
         agents: Vec<AgentId>,
         limit: Option<Duration>,
     ) -> ServiceResult<Option<Vec<(Agent, OpenCounts)>>> {
+        for agent in &agents {
+            self.check_reach(caller, agent).await?;
+        }
         match with_limit(limit, self.until_idle(agents)).await {
             None => Ok(None),
             Some(rested) => rested.map(Some),
@@ -343,7 +348,7 @@ impl Service {
             kinds: Some(IDLE_EVENTS.map(str::to_owned).to_vec()),
             agent: None,
         };
-        let mut events = self.subscription(self.head(), filter);
+        let mut events = self.read_events_after(self.head(), filter);
         loop {
             let wanted = agents.clone();
             let found = self.read(move |view| look_at(view.state, &wanted));
@@ -357,11 +362,12 @@ impl Service {
     /// What an agent said and did after a cursor, oldest first.
     pub async fn transcript(
         &self,
+        caller: &Caller,
         agent: AgentId,
         after: Option<Seq>,
         limit: usize,
     ) -> ServiceResult<TranscriptPage> {
-        self.load_agent(agent.clone()).await?;
+        self.load_agent(caller, agent.clone()).await?;
         let query = EventQuery {
             after,
             kinds: Some(vec!["transcript.added".to_owned()]),

@@ -105,8 +105,13 @@ impl Service {
         }
     }
 
-    /// Questions from history, newest first.
-    pub async fn questions(&self, query: QuestionQuery) -> ServiceResult<Vec<Question>> {
+    /// Questions from history, newest first. An agent sees its own alone.
+    pub async fn questions(
+        &self,
+        caller: &Caller,
+        mut query: QuestionQuery,
+    ) -> ServiceResult<Vec<Question>> {
+        query.agent = caller.principal.agent().cloned().or(query.agent);
         self.history(move |history| history.questions(&query)).await
     }
 }

@@ -20,9 +20,11 @@ impl Service {
     /// Events from history, in rising order.
     pub async fn events(
         &self,
+        caller: &Caller,
         mut query: EventQuery,
         filter: EventFilter,
     ) -> ServiceResult<Vec<CommittedEvent>> {
+        caller.refuse_agents()?;
         query.agent = filter.agent.clone();
         query.kinds = filter.stored_kinds().or_else(|| Some(public_kinds()));
         let wanted = query.limit;
@@ -51,7 +53,12 @@ impl Service {
     }
 
     /// The newest events everybody is shown, newest first.
-    pub async fn newest_events(&self, limit: usize) -> ServiceResult<Vec<Arc<FeedEntry>>> {
+    pub async fn newest_events(
+        &self,
+        caller: &Caller,
+        limit: usize,
+    ) -> ServiceResult<Vec<Arc<FeedEntry>>> {
+        caller.refuse_agents()?;
         let public = EventFilter::default();
         if let Some(newest) = self
             .shared
@@ -65,7 +72,7 @@ impl Service {
             limit,
             ..EventQuery::default()
         };
-        let events = self.events(query, public).await?;
+        let events = self.events(caller, query, public).await?;
         Ok(events.into_iter().rev().map(FeedEntry::new).collect())
     }
 
@@ -120,7 +127,12 @@ impl Service {
     }
 
     /// The first event at or after an instant, if there is one.
-    pub async fn first_event_since(&self, at: Timestamp) -> ServiceResult<Option<Seq>> {
+    pub async fn first_event_since(
+        &self,
+        caller: &Caller,
+        at: Timestamp,
+    ) -> ServiceResult<Option<Seq>> {
+        caller.refuse_agents()?;
         self.history(move |history| history.first_event_since(at))
             .await
     }

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::gate::{AskFacts, AssessedAsk};
 use crate::rulebook::Rulebook;
 
-use super::rules::{parse_rule, refuse_agents};
+use super::rules::parse_rule;
 use super::{Service, ServiceResult};
 
 /// Ended asks that are looked at unless the caller says otherwise.
@@ -87,7 +87,7 @@ impl Service {
         effect: Effect,
         limit: Option<usize>,
     ) -> ServiceResult<BacktestReport> {
-        refuse_agents(caller)?;
+        caller.refuse_agents()?;
         let mut rules = RuleSet::default();
         rules.insert(parse_rule(effect, &rule)?);
         let rulebook = self.shared.rulebook.clone();
@@ -98,7 +98,7 @@ impl Service {
 
     /// Rules that were always applied by hand, and never against.
     pub async fn mine_rules(&self, caller: &Caller) -> ServiceResult<Vec<RuleProposal>> {
-        refuse_agents(caller)?;
+        caller.refuse_agents()?;
         let rulebook = self.shared.rulebook.clone();
         self.history(move |history| mine(history, &rulebook)).await
     }

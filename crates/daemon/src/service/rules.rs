@@ -13,11 +13,11 @@ use countersign_core::{
 use countersign_rules::{Rule, RuleEntry, RuleOrigin, SuggestedRule};
 
 use crate::gate::{AskFacts, AssessedAsk, Gate, names_of};
+use crate::ids::new_grant_id;
 use crate::reply::ServiceError;
 use crate::rulebook::{ListedRule, RuleFileProblem, Rulebook};
 use crate::supervisor::StateView;
 
-use super::approvals::new_grant_id;
 use super::{Service, ServiceResult, agent, grant};
 
 /// Why nothing can be said about rule files.
@@ -85,13 +85,13 @@ impl Service {
         caller: &Caller,
         cwd: Option<String>,
     ) -> ServiceResult<RulesOverview> {
-        refuse_agents(caller)?;
+        caller.refuse_agents()?;
         let seen = self.read_rules(move |rulebook| {
             let rules = rulebook.rules_for(cwd.as_deref());
             (rules, rulebook.problems())
         });
         let (rules, problems) = seen.await.ok_or_else(rules_unreadable)?;
-        let mut grants = self.find_grants(|_| true).await?;
+        let mut grants = self.find_grants(caller, |_| true).await?;
         grants.sort_by(|a, b| (a.created_at, &a.grant.id).cmp(&(b.created_at, &b.grant.id)));
         Ok(RulesOverview {
             files: rules.list_rules(),
@@ -105,6 +105,31 @@ impl Service {
 
     /// Grants that are not over, and are wanted.
     pub async fn find_grants(
+        &self,
+        caller: &Caller,
+        is_wanted: impl Fn(&Grant) -> bool + Send + 'static,
+    ) -> ServiceResult<Vec<GrantState>> {
+        caller.refuse_agents()?;
+        self.read_grants(is_wanted).await
+    }
+
+    /// The grants that the caller's answer to an ask became.
+    pub async fn grants_of_answer(
+        &self,
+        caller: &Caller,
+        approval: &ApprovalId,
+    ) -> ServiceResult<Vec<GrantState>> {
+        // Only who may read the answer is told what became of it: an orchestrator for its descendants.
+        let found = self.load_approval(caller, approval.clone()).await?;
+        if found.ask.agent.as_ref() == caller.principal.agent() {
+            caller.refuse_agents()?;
+        }
+        let origin = approval.clone();
+        self.read_grants(move |grant| grant.origin.as_ref() == Some(&origin))
+            .await
+    }
+
+    async fn read_grants(
         &self,
         is_wanted: impl Fn(&Grant) -> bool + Send + 'static,
     ) -> ServiceResult<Vec<GrantState>> {
@@ -120,16 +145,17 @@ impl Service {
     }
 
     /// What is wrong with rule files, as far as they were looked at.
-    pub async fn rule_problems(&self) -> Vec<RuleFileProblem> {
+    pub async fn rule_problems(&self, caller: &Caller) -> ServiceResult<Vec<RuleFileProblem>> {
+        caller.refuse_agents()?;
         let problems = self.read_rules(Rulebook::problems).await;
-        problems.unwrap_or_else(|| {
+        Ok(problems.unwrap_or_else(|| {
             vec![RuleFileProblem {
                 file: "rule files".to_owned(),
                 line: None,
                 message: RULES_UNREADABLE.to_owned(),
                 suspends: true,
             }]
-        })
+        }))
     }
 
     /// Makes a grant and settles whatever in the inbox it covers.
@@ -171,7 +197,7 @@ impl Service {
         caller: &Caller,
         check: CheckRequest,
     ) -> ServiceResult<RuleCheck> {
-        refuse_agents(caller)?;
+        caller.refuse_agents()?;
         let facts = self.check_facts(&check);
         let Some(assessed) = self.assess(facts).await else {
             return Err(rules_unreadable());
@@ -234,7 +260,7 @@ impl Service {
         caller: &Caller,
         approval: ApprovalId,
     ) -> ServiceResult<Vec<SuggestedRule>> {
-        refuse_agents(caller)?;
+        caller.refuse_agents()?;
         let found = self.load_approval(caller, approval).await?;
         let Some(tool) = found.ask.tool.clone() else {
             return Ok(Vec::new());
@@ -326,13 +352,6 @@ fn counting_grants(view: StateView<'_>, asking: AskerScope<'_>, now: Timestamp) 
         .filter(|grant| view.state.grant_counts(&grant.grant.id, asking, now))
         .map(|grant| grant.grant.clone())
         .collect()
-}
-
-/// Agents are ruled; they neither see nor make rules.
-pub(super) fn refuse_agents(caller: &Caller) -> ServiceResult<()> {
-    caller.principal.agent().map_or(Ok(()), |agent| {
-        Err(Rejection::AgentNotAllowed(agent.clone()).into())
-    })
 }
 
 /// Reads a rule, and says what its author should know about it.

@@ -24,7 +24,8 @@ pub struct CatalogEntry {
 /// Worktrees and the catalog.
 impl Service {
     /// What an agent changed since its worktree was made.
-    pub async fn agent_diff(&self, agent: AgentId) -> ServiceResult<WorktreeDiff> {
+    pub async fn agent_diff(&self, caller: &Caller, agent: AgentId) -> ServiceResult<WorktreeDiff> {
+        caller.refuse_agents()?;
         let (_, worktree) = self.load_worktree(agent).await?;
         let diff = worktree::diff(&worktree).await;
         diff.map_err(|error| failed(&error))
@@ -38,9 +39,7 @@ impl Service {
         agent: AgentId,
         discard: DiscardWork,
     ) -> ServiceResult<RemovalOutcome> {
-        if !caller.principal.is_operator() {
-            return Err(Rejection::ObserverCannotChange.into());
-        }
+        caller.require_operator()?;
         let (managed, worktree) = self.load_worktree(agent.clone()).await?;
         if managed.is_live() {
             return Err(Rejection::StillRuns(agent).into());
@@ -55,7 +54,7 @@ impl Service {
     }
 
     async fn load_worktree(&self, agent: AgentId) -> ServiceResult<(Arc<ManagedAgent>, Worktree)> {
-        let (found, _) = self.load_agent(agent.clone()).await?;
+        let (found, _) = self.read_agent(agent.clone()).await?;
         let managed = found
             .managed
             .ok_or_else(|| Rejection::NotManaged(agent.clone()))?;
@@ -76,13 +75,14 @@ impl Service {
     }
 
     /// Every known agent, and whether it is installed where the host looks.
-    pub fn catalog(&self) -> Vec<CatalogEntry> {
+    pub fn catalog(&self, caller: &Caller) -> ServiceResult<Vec<CatalogEntry>> {
+        caller.refuse_agents()?;
         let look = |name: &str| std::env::var_os(name);
         let entries = catalog::all().iter().map(|entry| CatalogEntry {
             entry,
             resolved: catalog::resolve(entry, &AgentSearchPaths::for_agent(entry, look)),
         });
-        entries.collect()
+        Ok(entries.collect())
     }
 }
 

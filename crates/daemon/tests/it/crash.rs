@@ -93,7 +93,7 @@ async fn check(folder: &Path, crash_at: &str) {
         ..ApprovalQuery::default()
     };
     let mut allowed: Vec<String> = Vec::new();
-    for approval in service.approvals(all).await.unwrap() {
+    for approval in service.approvals(&ann(), all).await.unwrap() {
         let text = approval.ask.input.as_ref().unwrap().text().to_owned();
         let ended = approval.ended.as_ref();
         if text.contains("once")

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use countersign_core::{AgentId, ApprovalId, Caller, Rejection};
-use countersign_daemon::{EventFilter, Service};
+use countersign_daemon::Service;
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, HostApproval, HostQuestion, Reason};
 
@@ -15,14 +15,9 @@ use super::{Result, managed};
 use crate::api_error::ApiError;
 use crate::convert;
 
-fn orchestrator(caller: &Caller) -> Result<AgentId> {
-    let agent = caller.principal.agent().cloned();
-    agent.ok_or_else(|| Rejection::OnlyAgents.into())
-}
-
 /// The agents below the caller, by name.
 pub(crate) async fn agents(service: &Service, caller: &Caller) -> Result<Vec<HostAgent>> {
-    let below = service.descendants_of(orchestrator(caller)?).await?;
+    let below = service.descendants(caller).await?;
     let mut rows: Vec<_> = below.iter().map(convert::agent).collect();
     rows.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
     Ok(rows)
@@ -48,33 +43,14 @@ pub(crate) async fn find(service: &Service, caller: &Caller, word: &str) -> Resu
 
 /// Asks of agents below the caller that wait, oldest first.
 pub(crate) async fn approvals(service: &Service, caller: &Caller) -> Result<Vec<HostApproval>> {
-    let below = ids_below(service, caller).await?;
-    let overview = service.overview().await?;
-    let open = overview.approvals.iter().filter(|approval| {
-        let asker = approval.ask.agent.as_ref();
-        approval.is_pending() && asker.is_some_and(|asker| below.contains(asker))
-    });
-    let mut rows: Vec<_> = open.map(convert::approval).collect();
-    rows.sort_by_key(|row| row.sequence);
-    Ok(rows)
+    let open = service.open_asks_below(caller).await?;
+    Ok(open.iter().map(convert::approval).collect())
 }
 
 /// Questions of agents below the caller that wait, oldest first.
 pub(crate) async fn questions(service: &Service, caller: &Caller) -> Result<Vec<HostQuestion>> {
-    let below = ids_below(service, caller).await?;
-    let overview = service.overview().await?;
-    let open = overview.questions.iter().filter(|question| {
-        let asker = question.text.agent.as_ref();
-        question.is_pending() && asker.is_some_and(|asker| below.contains(asker))
-    });
-    let mut rows: Vec<_> = open.map(convert::question).collect();
-    rows.sort_by_key(|row| row.sequence);
-    Ok(rows)
-}
-
-async fn ids_below(service: &Service, caller: &Caller) -> Result<BTreeSet<AgentId>> {
-    let below = service.descendants_of(orchestrator(caller)?).await?;
-    Ok(below.iter().map(|(agent, _)| agent.id().clone()).collect())
+    let open = service.open_questions_below(caller).await?;
+    Ok(open.iter().map(convert::question).collect())
 }
 
 /// Starts an agent below the caller. The ask that allowed it starts one and no more.
@@ -120,46 +96,9 @@ pub(crate) async fn wait(
         rested = managed::wait_idle(service, caller, params) => {
             if rested?.idle { Woken::Rested } else { Woken::Late }
         }
-        asked = until_asked(service, &wanted) => asked.map(|()| Woken::Asked)?,
+        asked = service.wait_asked(caller, &wanted) => asked.map(|()| Woken::Asked)?,
     };
     let mut rows = agents(service, caller).await?;
     rows.retain(|row| wanted.contains(&AgentId::new(row.id.as_str())));
     Ok((woken, rows))
-}
-
-/// A question that is open counts at once; an ask only if it comes now, since its answer may be a
-/// person's alone to give.
-async fn until_asked(service: &Service, wanted: &BTreeSet<AgentId>) -> Result<()> {
-    let filter = EventFilter {
-        kinds: Some(
-            ["question.asked", "approval.requested"]
-                .map(str::to_owned)
-                .to_vec(),
-        ),
-        agent: None,
-    };
-    let mut events = service.subscription(service.head(), filter);
-    let mut asked_now = false;
-    loop {
-        let overview = service.overview().await?;
-        let is_wanted = |agent: Option<&AgentId>| agent.is_some_and(|id| wanted.contains(id));
-        let open = overview.questions.iter();
-        let mut open = open.filter(|question| question.is_pending());
-        if asked_now || open.any(|question| is_wanted(question.text.agent.as_ref())) {
-            return Ok(());
-        }
-        let page = events.next().await?;
-        let approvals = page
-            .iter()
-            .filter_map(|entry| match &entry.committed.event {
-                countersign_core::Event::ApprovalRequested(asked) => asked.ask.agent.as_ref(),
-                _ => None,
-            });
-        let mut waiting = approvals.filter(|agent| wanted.contains(*agent));
-        if let Some(agent) = waiting.next() {
-            // One that a rule settled at once waits for nobody.
-            let (_, open) = service.load_agent(agent.clone()).await?;
-            asked_now = open.approvals > 0;
-        }
-    }
 }

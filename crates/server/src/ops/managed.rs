@@ -12,7 +12,7 @@ use countersign_daemon::{DiscardWork, Service, SpawnRequest};
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, Reason};
 
-use super::{Result, page, refuse_agents, require_operator};
+use super::{Result, page};
 use crate::api_error::ApiError;
 use crate::convert;
 use crate::convert::managed as words;
@@ -26,7 +26,7 @@ pub(crate) async fn spawn(
     caller: &Caller,
     params: wire::SpawnAgentParams,
 ) -> Result<HostAgent> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     let request = request(params)?;
     Ok(convert::agent(&service.spawn_agent(caller, request).await?))
 }
@@ -153,7 +153,7 @@ pub(crate) async fn fork(
     id: String,
     body: wire::ForkBody,
 ) -> Result<HostAgent> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     let forked = service.fork_agent(caller, AgentId::new(id), body.name, body.prompt);
     Ok(convert::agent(&forked.await?))
 }
@@ -176,7 +176,7 @@ pub(crate) async fn set_ceiling(
     id: String,
     body: wire::CeilingBody,
 ) -> Result<HostAgent> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     let lasts = body.expires_in_ms.map(Duration::from_millis);
     let set = service.set_ceiling(caller.clone(), AgentId::new(id), body.rules, lasts);
     Ok(convert::agent(&set.await?))
@@ -189,7 +189,7 @@ pub(crate) async fn rename(
     id: String,
     body: wire::RenameBody,
 ) -> Result<HostAgent> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     let named = service.rename_agent(caller, AgentId::new(id), body.name);
     Ok(convert::agent(&named.await?))
 }
@@ -201,7 +201,7 @@ pub(crate) async fn configure(
     id: String,
     body: wire::ConfigureBody,
 ) -> Result<HostAgent> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     let told = service.configure_agent(caller, AgentId::new(id), body.mode, body.model);
     Ok(convert::agent(&told.await?))
 }
@@ -228,15 +228,12 @@ pub(crate) async fn wait_idle(
         }
         .into());
     }
-    for id in &ids {
-        service.check_reach(caller, id).await?;
-    }
     let limit = params.timeout_ms.map(Duration::from_millis);
-    let found = service.wait_idle(ids.clone(), limit).await?;
+    let found = service.wait_idle(caller, ids.clone(), limit).await?;
     let idle = found.is_some();
     let agents = match found {
         Some(agents) => agents,
-        None => load(service, ids).await?,
+        None => load(service, caller, ids).await?,
     };
     Ok(wire::WaitIdleResult {
         agents: agents.iter().map(convert::agent).collect(),
@@ -246,11 +243,12 @@ pub(crate) async fn wait_idle(
 
 async fn load(
     service: &Service,
+    caller: &Caller,
     ids: Vec<AgentId>,
 ) -> Result<Vec<(countersign_core::Agent, countersign_core::OpenCounts)>> {
     let mut agents = Vec::with_capacity(ids.len());
     for id in ids {
-        agents.push(service.load_agent(id).await?);
+        agents.push(service.load_agent(caller, id).await?);
     }
     Ok(agents)
 }
@@ -263,9 +261,8 @@ pub(crate) async fn transcript(
     query: wire::TranscriptQuery,
 ) -> Result<wire::TranscriptResult> {
     let id = AgentId::new(id);
-    service.check_reach(caller, &id).await?;
     let limit = page(query.limit, PARTS).max(1);
-    let found = service.transcript(id, query.after.map(Seq), limit);
+    let found = service.transcript(caller, id, query.after.map(Seq), limit);
     Ok(words::transcript(&found.await?))
 }
 
@@ -275,8 +272,10 @@ pub(crate) async fn diff(
     caller: &Caller,
     id: String,
 ) -> Result<wire::AgentDiff> {
-    refuse_agents(caller)?;
-    Ok(words::diff(service.agent_diff(AgentId::new(id)).await?))
+    caller.refuse_agents()?;
+    Ok(words::diff(
+        service.agent_diff(caller, AgentId::new(id)).await?,
+    ))
 }
 
 /// Clears an agent's worktree away.
@@ -286,7 +285,7 @@ pub(crate) async fn remove_worktree(
     id: String,
     query: &wire::RemoveWorktreeQuery,
 ) -> Result<wire::RemovedWorktree> {
-    require_operator(caller)?;
+    caller.require_operator()?;
     let discard = if query.discard {
         DiscardWork::Yes
     } else {
@@ -298,7 +297,7 @@ pub(crate) async fn remove_worktree(
 
 /// The agents that are known, and which of them can be started here.
 pub(crate) fn catalog(service: &Service, caller: &Caller) -> Result<Vec<wire::CatalogRow>> {
-    refuse_agents(caller)?;
-    let entries = service.catalog();
+    caller.refuse_agents()?;
+    let entries = service.catalog(caller)?;
     Ok(entries.into_iter().map(words::catalog_row).collect())
 }

@@ -35,7 +35,7 @@ pub(crate) async fn whereabouts(
     let Some(agent) = caller.principal.agent() else {
         return (None, None);
     };
-    let Ok((agent, _)) = service.load_agent(agent.clone()).await else {
+    let Ok((agent, _)) = service.load_agent(caller, agent.clone()).await else {
         return (None, None);
     };
     match agent.managed.as_deref() {

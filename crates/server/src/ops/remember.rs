@@ -42,7 +42,7 @@ pub(super) async fn drafts(
     if !approval.is_pending() {
         return Ok(Vec::new());
     }
-    let (scope, usual_ms) = leash(service, &approval, body.scope).await?;
+    let (scope, usual_ms) = leash(service, caller, &approval, body.scope).await?;
     let rules = match body.rules {
         Some(rules) if !rules.is_empty() => rules,
         // Suggestions speak of what was asked, and that is not what was allowed.
@@ -93,6 +93,7 @@ fn narrowest(candidates: Vec<SuggestedRule>) -> Result<Vec<String>> {
 /// Where something remembered counts, and for how long unless told.
 async fn leash(
     service: &Service,
+    caller: &Caller,
     approval: &Approval,
     wanted: Option<RememberScope>,
 ) -> Result<(GrantScope, Option<u64>)> {
@@ -101,7 +102,7 @@ async fn leash(
         Some(RememberScope::Always) => Ok((nowhere, None)),
         Some(RememberScope::Session) => Ok((session(approval)?, None)),
         Some(RememberScope::Agent) => {
-            let name = agent_name(service, approval).await?;
+            let name = agent_name(service, caller, approval).await?;
             let agent = Some(name);
             Ok((GrantScope { agent, ..nowhere }, Some(USUAL_MS)))
         }
@@ -130,14 +131,14 @@ fn session(approval: &Approval) -> Result<GrantScope> {
     })
 }
 
-async fn agent_name(service: &Service, approval: &Approval) -> Result<String> {
+async fn agent_name(service: &Service, caller: &Caller, approval: &Approval) -> Result<String> {
     let Some(agent) = approval.ask.agent.clone() else {
         return bad("no agent asked this: say where it counts");
     };
     // What an agent calls itself does not count: a name is one that a token was made with.
     let role = Role::Agent(agent);
     let now = service.now();
-    let tokens = service.tokens().await?;
+    let tokens = service.tokens(caller).await?;
     let given = tokens
         .iter()
         .find(|token| token.role == role && token.expires_at.is_none_or(|end| now < end));
@@ -152,10 +153,11 @@ fn bad<T>(words: &str) -> Result<T> {
 }
 
 /// The grants that an answer became.
-pub(super) async fn made(service: &Service, id: &ApprovalId) -> Result<Vec<wire::GrantRow>> {
-    let origin = id.clone();
-    let grants = service
-        .find_grants(move |grant| grant.origin.as_ref() == Some(&origin))
-        .await?;
+pub(super) async fn made(
+    service: &Service,
+    caller: &Caller,
+    id: &ApprovalId,
+) -> Result<Vec<wire::GrantRow>> {
+    let grants = service.grants_of_answer(caller, id).await?;
     Ok(grants.iter().map(words::grant).collect())
 }

@@ -8,7 +8,7 @@ use countersign_daemon::{CheckRequest, Service};
 use countersign_protocol as wire;
 use countersign_protocol::{HostAgent, Reason};
 
-use super::{Result, approval, one_of, prefixed, refuse_agents, require_operator};
+use super::{Result, approval, one_of, prefixed};
 use crate::api_error::ApiError;
 use crate::convert;
 use crate::convert::rules as words;
@@ -19,15 +19,15 @@ pub(crate) async fn rules(
     caller: &Caller,
     params: wire::RulesParams,
 ) -> Result<wire::RulesResult> {
-    refuse_agents(caller)?;
+    caller.refuse_agents()?;
     let overview = service.rules(caller, absolute(params.cwd)?).await?;
     Ok(words::overview(overview))
 }
 
 /// What is wrong with rule files, for every screen to say.
-pub(crate) async fn problems(service: &Service) -> Vec<wire::RuleProblem> {
-    let problems = service.rule_problems().await;
-    problems.into_iter().map(words::problem).collect()
+pub(crate) async fn problems(service: &Service, caller: &Caller) -> Result<Vec<wire::RuleProblem>> {
+    let problems = service.rule_problems(caller).await?;
+    Ok(problems.into_iter().map(words::problem).collect())
 }
 
 /// Agents whose asks are let through now.
@@ -49,7 +49,7 @@ pub(crate) async fn add_rule(
     caller: Caller,
     params: wire::AddRuleParams,
 ) -> Result<wire::AddedRule> {
-    require_operator(&caller)?;
+    caller.require_operator()?;
     let project = match params.project {
         Some(folder) => Some(project_at(service, &caller, folder).await?),
         None => None,
@@ -80,7 +80,7 @@ pub(crate) async fn remove_rule(
     caller: Caller,
     id: String,
 ) -> Result<wire::GrantRow> {
-    require_operator(&caller)?;
+    caller.require_operator()?;
     let begin = prefixed("grant-", &id);
     let fits = {
         let (id, begin) = (id.clone(), begin.clone());
@@ -89,7 +89,7 @@ pub(crate) async fn remove_rule(
     // Nothing is the beginning of every name, and no name.
     let found = match begin.as_str() {
         "grant-" => Vec::new(),
-        _ => service.find_grants(fits).await?,
+        _ => service.find_grants(&caller, fits).await?,
     };
     let exact = found.iter().find(|found| found.grant.id.as_str() == id);
     let grant = match exact {
@@ -106,7 +106,7 @@ pub(crate) async fn check_rules(
     caller: &Caller,
     params: wire::CheckRulesParams,
 ) -> Result<wire::CheckedRules> {
-    refuse_agents(caller)?;
+    caller.refuse_agents()?;
     let check = CheckRequest {
         tool: params.tool,
         input: params.input.map(convert::json),
@@ -130,7 +130,7 @@ pub(crate) async fn backtest_rule(
     caller: &Caller,
     params: wire::BacktestRuleParams,
 ) -> Result<wire::BacktestResult> {
-    refuse_agents(caller)?;
+    caller.refuse_agents()?;
     let limit = params
         .limit
         .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -147,7 +147,7 @@ pub(crate) async fn suggest_rules(
     caller: &Caller,
     params: wire::SuggestRulesParams,
 ) -> Result<wire::RuleSuggestions> {
-    refuse_agents(caller)?;
+    caller.refuse_agents()?;
     let Some(id) = params.approval_id else {
         let mined = service.mine_rules(caller).await?;
         return Ok(wire::RuleSuggestions {
@@ -169,7 +169,7 @@ pub(crate) async fn trust_rules(
     caller: Caller,
     params: wire::TrustRulesParams,
 ) -> Result<()> {
-    require_operator(&caller)?;
+    caller.require_operator()?;
     Ok(service
         .trust_rules(caller, params.file, params.digest)
         .await?)
@@ -182,12 +182,12 @@ pub(crate) async fn set_bypass(
     agent_id: String,
     body: wire::BypassBody,
 ) -> Result<HostAgent> {
-    require_operator(&caller)?;
+    caller.require_operator()?;
     let agent = AgentId::new(agent_id);
     service
-        .set_bypass(caller, agent.clone(), body.for_ms)
+        .set_bypass(caller.clone(), agent.clone(), body.for_ms)
         .await?;
-    Ok(convert::agent(&service.load_agent(agent).await?))
+    Ok(convert::agent(&service.load_agent(&caller, agent).await?))
 }
 
 /// What stands for the project that a folder belongs to.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use countersign_core::event::ApprovalOutcome;
 use countersign_core::limits::{HOOK_JOIN_MS, HOOK_WAIT_MS_MAX};
-use countersign_core::{Agent, Approval, ApprovalId, Json};
+use countersign_core::{Agent, Approval, ApprovalId, Caller, Json};
 use countersign_daemon::{ApprovalQuery, Service};
 use countersign_protocol as wire;
 use countersign_protocol::{
@@ -136,7 +136,7 @@ async fn find_prompted(
     params: &HookParams,
 ) -> Result<Option<ApprovalId>> {
     let request = params.request_id.as_deref().unwrap_or_default();
-    let asked = newest_asks(&state.service, &session.agent).await?;
+    let asked = newest_asks(&state.service, &session.caller).await?;
     let same = asked.iter().filter(|approval| is_about(approval, params));
     let now = state.service.now();
     let fits = |(place, approval): &(usize, &Approval)| match &approval.ended {
@@ -156,14 +156,13 @@ async fn find_prompted(
     Ok(claimed.map(|(_, approval)| approval.ask.id.clone()))
 }
 
-async fn newest_asks(service: &Service, agent: &Agent) -> Result<Vec<Approval>> {
+async fn newest_asks(service: &Service, caller: &Caller) -> Result<Vec<Approval>> {
     let newest = ApprovalQuery {
-        agent: Some(agent.id().clone()),
         dismissed: true,
         limit: CANDIDATES,
         ..ApprovalQuery::default()
     };
-    Ok(service.approvals(newest).await?)
+    Ok(service.approvals(caller, newest).await?)
 }
 
 /// Whether an approval is about exactly this: the input as asked, or as a person changed it.
@@ -273,9 +272,10 @@ fn words(row: &HostApproval) -> String {
 
 /// Takes back whatever the agent has open.
 pub(super) async fn withdraw_all(state: &ServerState, agent: &Agent, words: &str) {
-    let open = state.service.open_asks_of(agent.id().clone()).await;
+    let caller = caller_of(agent.id());
+    let open = state.service.own_open_asks(&caller).await;
     for approval in open.unwrap_or_default() {
         let id = approval.ask.id.clone();
-        withdraw(state, caller_of(agent.id()), id, words).await;
+        withdraw(state, caller.clone(), id, words).await;
     }
 }

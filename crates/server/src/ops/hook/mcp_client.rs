@@ -7,7 +7,7 @@ use std::sync::Arc;
 use countersign_core::event::{AgentProfile, ProcessKey};
 use countersign_core::limits::PATH_BYTES_MAX;
 use countersign_core::{AgentId, Caller, Json, RegisterAgent};
-use countersign_daemon::random_hex;
+use countersign_daemon::new_mcp_agent_id;
 use countersign_protocol::Reason;
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub(crate) async fn register_mcp_client(
         ApiError::refused(Reason::AgentNotAllowed, words)
     })?;
     watch::sweep(state).await;
-    let id = AgentId::new(format!("mcp-{}", random_hex::<4>()));
+    let id = new_mcp_agent_id();
     state.authenticator.mark_process(&id, root).await?;
     register(state, &id, root).await?;
     Ok(caller_of(&id))

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_core::Agent;
 use countersign_core::event::BaseState;
 use countersign_core::limits::{GONE_AGENTS_KEPT, HOOK_SWEEP_MS};
+use countersign_core::{Agent, Caller};
 
 use super::super::Result;
 use super::sessions::{caller_of, lives, was_found};
@@ -32,7 +32,7 @@ pub(super) async fn sweep(state: &ServerState) {
 }
 
 async fn try_sweep(state: &ServerState) -> Result<()> {
-    let agents = state.service.agents().await?;
+    let agents = state.service.agents(&Caller::host()).await?;
     let hooked = agents.into_iter().map(|(agent, _)| agent);
     let hooked: Vec<Agent> = hooked
         .filter(|agent| agent.managed.is_none() && was_found(agent))

@@ -8,6 +8,7 @@
 
 pub mod agent;
 pub mod http;
+pub mod mcp;
 pub mod shape;
 pub mod wire;
 

@@ -10,7 +10,7 @@
 mod host;
 mod scene;
 
-use countersign_testkit::doors::{http, shape, wire};
+use countersign_testkit::doors::{http, mcp, shape, wire};
 
 mod agent {
     pub(crate) use countersign_testkit::doors::agent::Agent;
@@ -25,7 +25,6 @@ mod agent {
 
 mod agents_cannot_answer;
 mod attacks;
-mod bad_input;
 mod cli;
 mod crash;
 mod hook;
@@ -37,7 +36,6 @@ mod managed_gate;
 mod managed_kills;
 mod managed_load;
 mod managed_terminals;
-mod mcp;
 mod mcp_bridge;
 mod mcp_inspector;
 mod mcp_orchestrator;
@@ -50,6 +48,7 @@ mod outlive_table;
 mod real_agents;
 mod rules;
 mod rules_cli;
+mod slow_reader;
 mod store_trouble;
 mod strict_http;
 mod tokens;

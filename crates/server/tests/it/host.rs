@@ -41,8 +41,18 @@ impl Host {
 
     /// With other times or options than the usual ones.
     pub(crate) fn start_with(change: Change) -> Self {
-        raise_file_limit();
+        Self::start_in(tempfile::tempdir().unwrap(), change)
+    }
+
+    /// With a `rules.toml`.
+    pub(crate) fn start_with_rules(rules: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("rules.toml"), rules).unwrap();
+        Self::start_in(home, |_, _| {})
+    }
+
+    fn start_in(home: TempDir, change: Change) -> Self {
+        raise_file_limit();
         // The server trusts only a folder that is its user's alone.
         let run = home.path().join("run");
         std::fs::DirBuilder::new().mode(0o700).create(run).unwrap();
@@ -60,11 +70,16 @@ impl Host {
 
     /// Ends the host and starts another on the same record and address.
     pub(crate) fn restart(&mut self) {
-        self.running.shutdown.cancel();
-        self.running.thread.take().unwrap().join().unwrap();
+        self.stop();
         let home = self.home.path();
         let (running, _) = launch(home, &self.address, self.change, self.log.clone());
         self.running = running;
+    }
+
+    /// Ends the host and waits until its files are closed.
+    pub(crate) fn stop(&mut self) {
+        self.running.shutdown.cancel();
+        self.running.thread.take().unwrap().join().unwrap();
     }
 
     pub(crate) fn home(&self) -> &Path {

@@ -1,4 +1,4 @@
-//! The doors, each against a server in this process on a record of its own: the host wire, REST with SSE, tokens,
+//! The doors, each against a server in this process on a record of its own: the host wire, REST with SSE, MCP, tokens,
 //! owners, browsers and input that does not fit. Agents are processes of their own.
 #![forbid(unsafe_code)]
 #![expect(
@@ -23,10 +23,13 @@ mod agent {
 }
 
 mod approvals;
+mod bad_input;
 mod browsers;
 mod host_wire;
+mod mcp;
 mod owners;
 mod replay;
 mod request_log;
 mod rest;
 mod strict_requests;
+mod tokens;

@@ -1,85 +1,11 @@
 //! The MCP door: who is let in, what each is shown, and what the tools do.
 
+use countersign_testkit::doors::mcp::{ACCEPT, Bearer, JSON, call, messages, result};
 use serde_json::{Value, json};
 
-use crate::agent::Agent;
 use crate::host::Host;
 use crate::http::http;
 use crate::wire::Wire;
-
-const ACCEPT: (&str, &str) = ("accept", "application/json, text/event-stream");
-const JSON: (&str, &str) = ("content-type", "application/json");
-
-/// The messages of an answer, whether they came as one document or as a stream.
-pub(crate) fn messages(body: &str) -> Vec<Value> {
-    let lines = body
-        .lines()
-        .map(|line| line.trim_start_matches("data:").trim());
-    let messages = lines.filter_map(|line| serde_json::from_str(line).ok());
-    messages
-        .filter(|message: &Value| message["jsonrpc"] == "2.0")
-        .collect()
-}
-
-pub(crate) fn call(id: u64, tool: &str, arguments: Value) -> Value {
-    let mut message = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
-                              "params": { "name": tool } });
-    message["params"]["arguments"] = arguments;
-    message
-}
-
-/// An agent that shows its bearer with every call.
-pub(crate) struct Bearer {
-    agent: Agent,
-    address: String,
-    token: String,
-    /// What it calls its calls.
-    pub(crate) key: Option<String>,
-}
-
-impl Bearer {
-    pub(crate) async fn of(host: &Host, operator: &mut Wire, id: &str) -> Self {
-        let params = json!({ "role": "agent", "agent_id": id });
-        let mut token = operator.ok("host.create_token", params).await;
-        Self {
-            agent: Agent::start(host),
-            address: host.address.clone(),
-            token: serde_json::from_value(token["token"].take()).unwrap(),
-            key: None,
-        }
-    }
-
-    async fn post(&mut self, message: Value) -> Value {
-        let bearer = format!("Bearer {}", self.token);
-        let mut headers = vec![ACCEPT, JSON, ("authorization", &bearer)];
-        headers.extend(self.key.as_deref().map(|key| ("idempotency-key", key)));
-        let parts =
-            json!({ "method": "POST", "path": "/mcp", "headers": headers, "body": message });
-        let answer = self.agent.http(&self.address, parts).await;
-        assert_eq!(answer["status"], 200, "{answer}");
-        let mut messages = messages(answer["body"].as_str().unwrap());
-        messages.pop().expect("an answer")
-    }
-
-    /// The result of a tool: whether it is an error, its text, and its data.
-    pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> (bool, String, Value) {
-        let mut answer = self.post(call(1, tool, arguments)).await;
-        result(&mut answer)
-    }
-}
-
-pub(crate) fn result(answer: &mut Value) -> (bool, String, Value) {
-    let result = &mut answer["result"];
-    let text = result["content"][0]["text"].as_str();
-    let text = text
-        .unwrap_or_else(|| panic!("no text in {result}"))
-        .to_owned();
-    (
-        result["isError"] == true,
-        text,
-        result["structuredContent"].take(),
-    )
-}
 
 fn names(answer: &Value) -> Vec<&str> {
     let tools = answer["result"]["tools"].as_array().unwrap();
@@ -214,7 +140,7 @@ async fn a_question_waits_for_words_and_says_whose_they_are() {
 
 #[tokio::test]
 async fn a_question_that_nobody_answers_ends_in_words() {
-    let host = Host::start_with(&[("COUNTERSIGN_EXPIRY_HOLD_MS", "0")]);
+    let host = Host::start_with(|settings, _| settings.expiry_hold_ms = 0);
     let mut operator = Wire::operator(&host).await;
     let mut agent = Bearer::of(&host, &mut operator, "worker").await;
     let question = json!({ "question": "is anybody there?", "timeout_s": 1 });
@@ -231,10 +157,7 @@ async fn a_question_that_nobody_answers_ends_in_words() {
 
 #[tokio::test]
 async fn permission_is_settled_by_rule_or_person_in_claudes_form() {
-    let home = tempfile::tempdir().unwrap();
-    let rules = "allow = [\"Bash(git status:*)\"]\n";
-    std::fs::write(home.path().join("rules.toml"), rules).unwrap();
-    let host = Host::start_in(home, &[]);
+    let host = Host::start_with_rules("allow = [\"Bash(git status:*)\"]\n");
     let mut operator = Wire::operator(&host).await;
     let mut agent = Bearer::of(&host, &mut operator, "worker").await;
     let ask = |command: &str, id: &str| json!({ "tool_name": "Bash", "input": { "command": command }, "tool_use_id": id });

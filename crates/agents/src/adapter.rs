@@ -1,13 +1,12 @@
-//! The adapter vocabulary: what the host tells an agent, and what it hears from it, whatever
-//! protocol the agent speaks.
+//! The adapter interface: the commands of the host and the events of the agent, whatever protocol the
+//! agent speaks.
 //!
-//! An [`Adapter`] is a machine without I/O: lines in, [`AgentEvent`]s and lines out. Everything that
-//! is outstanding on a connection is in [`Adapter::state`], so that another process can go on with
+//! An [`Adapter`] is a state machine without I/O: lines in, [`AgentEvent`]s and lines out. Everything
+//! that is outstanding on a connection is in [`Adapter::state`], so that another process can continue
 //! the same connection.
 //!
-//! Invariants: an adapter writes nothing by itself; dropping one says nothing to the agent; each
-//! request of the agent is answered at most once, and each thing that is said has a [`WriteId`] of its
-//! own.
+//! Invariants: an adapter writes nothing by itself; dropping one sends nothing to the agent; each
+//! request of the agent is answered at most once, and every write has a [`WriteId`] of its own.
 
 use std::path::PathBuf;
 
@@ -26,21 +25,21 @@ pub use agent_write::{AgentWrite, WriteId, WriteKind};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId(pub String);
 
-/// A machine that speaks one agent's protocol.
+/// A state machine for one agent's protocol.
 pub trait Adapter: Send {
     /// Takes one line that the agent wrote, without its end, and its number: how many bytes the
     /// agent had written when the line ended. Never fails: what is not understood is
     /// [`AgentEvent::Noise`] or kept as it is.
     fn handle_line(&mut self, line: &[u8], number: u64) -> AdapterOutput;
 
-    /// Gives the lines that carry out an order, which depend on the order and on what was heard,
-    /// and not on which other orders were given first.
+    /// Gives the lines that carry out a command. They depend on the command and on the lines handled so
+    /// far, and not on which other commands were given first.
     ///
     /// [`AgentCommand::Start`], [`AgentCommand::Prompt`] of the turn that runs, and [`AgentCommand::Interrupt`] can be
     /// given again: they give the same lines under the same names, and change nothing.
     fn apply_command(&mut self, order: AgentCommand) -> Result<Vec<AgentWrite>, CommandError>;
 
-    /// Everything that is outstanding, for whoever goes on with this connection.
+    /// Everything that is outstanding, for a process that continues this connection.
     fn state(&self) -> Json;
 
     /// The numbers of the lines whose requests still wait for an answer, rising.
@@ -49,7 +48,7 @@ pub trait Adapter: Send {
 
 /// The state that was handed over is not one of the adapter's.
 #[derive(Debug, thiserror::Error)]
-#[error("could not go on with the connection")]
+#[error("could not continue the connection")]
 pub struct RestoreError(#[from] serde_json::Error);
 
 /// What one line of the agent came to.
@@ -106,7 +105,7 @@ pub(crate) fn to_micro_usd(amount: f64) -> Option<u64> {
     (0.0..1e18).contains(&micro).then_some(micro as u64)
 }
 
-/// Why an order could not be carried out.
+/// Why a command could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// A turn runs, or the session is not open yet.
@@ -120,12 +119,11 @@ pub enum CommandError {
     Unsupported(String),
 }
 
-/// What the host tells an agent.
+/// What the host wants of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentCommand {
-    /// Shake hands and open a session. First of all orders.
+    /// Shake hands and open a session. The first of all commands.
     Start(SessionSpec),
-    /// Begin a turn.
     Prompt {
         /// Our number for the turn.
         turn: u32,
@@ -136,26 +134,21 @@ pub enum AgentCommand {
     Answer {
         /// The request it was asked with.
         request: RequestId,
-        /// What to say.
         answer: PermissionAnswer,
     },
-    /// Answer a wish for files or terminals.
+    /// Answer a client request.
     Serve {
-        /// The request it came with.
         request: RequestId,
-        /// What came of it.
         served: Result<ClientResponse, ClientRequestError>,
     },
     /// End the running turn. Open asks of it end as withdrawn.
     Interrupt,
-    /// Change the session's mode.
     SetMode {
         /// Our number for the change.
         revision: u32,
         /// The mode, by the agent's own name for it.
         mode: String,
     },
-    /// Change the model.
     SetModel {
         /// Our number for the change.
         revision: u32,
@@ -169,9 +162,9 @@ pub enum AgentCommand {
 pub struct SessionSpec {
     /// The folder it works in, absolute.
     pub cwd: PathBuf,
-    /// The agent's own id of the session to go on with; absent for a new one.
+    /// The agent's own id of the session to resume; absent for a new one.
     pub session: Option<String>,
-    /// Whether that session stays as it is, and a new one goes on from where it stands.
+    /// Whether that session stays as it is, and a new one continues from its end.
     pub fork: bool,
     /// The id that a new session gets, where the agent lets it be chosen: a UUID.
     pub new_session: Option<String>,
@@ -185,7 +178,6 @@ pub struct SessionSpec {
     pub allowed_tools: Vec<String>,
     /// Tools the agent may not use, where it can be told so.
     pub disallowed_tools: Vec<String>,
-    /// MCP servers to hand over.
     pub mcp_servers: Vec<McpServer>,
 }
 
@@ -195,9 +187,7 @@ pub struct SessionSpec {
 pub struct McpServer {
     /// What its tools are known under.
     pub name: String,
-    /// The program, absolute.
     pub command: String,
-    /// Its arguments.
     pub args: Vec<String>,
 }
 
@@ -209,7 +199,7 @@ pub enum PermissionAnswer {
         /// What runs instead of what was asked, where that can be said.
         input: Option<Json>,
     },
-    /// Not this time, with words if the protocol carries them.
+    /// Not this time, with a message if the protocol carries one.
     Deny {
         /// Why, or what to do instead.
         message: Option<String>,
@@ -223,11 +213,10 @@ pub enum PermissionAnswer {
 /// What an agent did, said or wants.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentEvent {
-    /// The session is open.
     Ready(SessionReady),
-    /// No session came about; the agent is of no use.
+    /// No session could be opened, so the agent cannot be used.
     StartFailed {
-        /// Why, in words for a person; says what to do where that is known (log in, for one).
+        /// Why, for a person. Says what to do where that is known, such as to log in.
         message: String,
     },
     /// Something for the transcript.
@@ -239,23 +228,19 @@ pub enum AgentEvent {
     Asked(Box<PermissionAsk>),
     /// The agent takes a request back, or its turn did.
     Withdrawn {
-        /// The request: an ask, or a wish that is being served.
+        /// The request: an ask, or a client request that is being served.
         request: RequestId,
     },
     /// The agent wants the host to do something for it.
     ClientRequested {
-        /// The request to answer.
         request: RequestId,
         /// The number of the request's line.
         line: u64,
-        /// What it wants.
         client_request: ClientRequest,
     },
     /// A turn is over, for whatever reason.
     TurnEnded {
-        /// Our number for it.
         turn: u32,
-        /// How.
         end: TurnEnd,
     },
     /// The agent wrote something that is not of its protocol.
@@ -269,7 +254,6 @@ pub struct SessionReady {
     pub session: String,
     /// Whether this session can be resumed later.
     pub resumable: bool,
-    /// The mode it is in.
     pub mode: Option<String>,
     /// What was asked for and could not be done (a mode or model it does not have, say), for people.
     pub warnings: Vec<String>,
@@ -282,24 +266,21 @@ pub struct AgentReport {
     pub mode: Option<String>,
     /// The model it uses from now on.
     pub model: Option<String>,
-    /// What it plans to do.
     pub plan: Option<AgentPlan>,
     /// What it used so far in this session.
     pub usage: Option<TokenUsage>,
-    /// A title for its session.
     pub title: Option<String>,
 }
 
 /// An ask for permission, joined with what is known of the tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PermissionAsk {
-    /// The request to answer.
     pub request: RequestId,
     /// The number of the request's line, also if it is asked again because of a later one.
     pub line: u64,
     /// The agent's id of the tool call.
     pub tool_call: String,
-    /// What it wants to do, in its words.
+    /// What it wants to do, as the agent describes it.
     pub title: String,
     /// The tool, by the name rules have for it (`Bash`, `Edit`, `Read`, `WebFetch`, …), or the
     /// agent's own name, or nothing if even the kind is not known.
@@ -314,20 +295,17 @@ pub struct PermissionAsk {
     pub can_allow: bool,
     /// Whether another input can be given with a yes.
     pub can_edit: bool,
-    /// Whether words travel with a no.
+    /// Whether the agent is given the message of a denial.
     pub takes_denial_message: bool,
 }
 
 /// A request that an allowed ask stands for, exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BoundAction {
-    /// A command.
     Run(RunRequest),
     /// A file's whole content.
     Write {
-        /// The file, absolute.
         path: PathBuf,
-        /// What is written.
         content: String,
         /// What it takes the place of, if only that was shown: the file must still hold it.
         old: Option<String>,
@@ -349,70 +327,48 @@ pub struct RunRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "want", rename_all = "snake_case")]
 pub enum ClientRequest {
-    /// Read a text file.
     Read {
         /// The file, as the agent named it.
         path: PathBuf,
         /// The first line, counted from 1.
         line: Option<u32>,
-        /// How many lines.
         limit: Option<u32>,
     },
-    /// Write a text file.
     Write {
         /// The file, as the agent named it.
         path: PathBuf,
-        /// Its whole content.
         content: String,
     },
     /// Run a command in a terminal.
     CreateTerminal {
-        /// The command.
         run: RunRequest,
         /// How much of its output is kept.
         output_bytes_max: Option<u64>,
     },
     /// Everything a terminal's command wrote.
-    Output {
-        /// The terminal.
-        terminal: String,
-    },
+    Output { terminal: String },
     /// The end of a terminal's command.
-    WaitForExit {
-        /// The terminal.
-        terminal: String,
-    },
+    WaitForExit { terminal: String },
     /// The end of a terminal's command, now.
-    Kill {
-        /// The terminal.
-        terminal: String,
-    },
+    Kill { terminal: String },
     /// A terminal is no longer needed.
-    Release {
-        /// The terminal.
-        terminal: String,
-    },
+    Release { terminal: String },
 }
 
 /// What the host did for an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientResponse {
-    /// A file's text.
     Text(String),
-    /// A terminal was opened.
     Terminal(String),
     /// What a terminal's command wrote.
     Output {
-        /// The text.
         text: String,
         /// Whether its beginning is missing.
         truncated: bool,
-        /// How it ended, if it did.
         exit: Option<ProcessExit>,
     },
     /// How a terminal's command ended.
     Exited(ProcessExit),
-    /// It is done.
     Done,
 }
 
@@ -425,7 +381,7 @@ pub struct ProcessExit {
     pub signal: Option<String>,
 }
 
-/// Why something was not done for an agent, in words it can read.
+/// Why a client request was not served, as the agent is told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientRequestError {
     /// There is no such file or terminal.

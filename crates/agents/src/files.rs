@@ -65,58 +65,35 @@ impl FileRoots {
 pub enum FileError {
     /// Relative, or not a name of a file.
     #[error("`{}` is not an absolute path of a file", path.display())]
-    BadPath {
-        /// As it was given.
-        path: PathBuf,
-    },
+    BadPath { path: PathBuf },
     /// It is outside the folders of the agent.
     #[error("`{}` is outside the agent's folders", path.display())]
     Outside {
         /// Where it truly is: this is what a person can admit.
         path: PathBuf,
     },
-    /// There is none.
     #[error("there is no file `{}`", path.display())]
-    NotFound {
-        /// As it was given.
-        path: PathBuf,
-    },
+    NotFound { path: PathBuf },
     /// A folder, pipe, socket or device, or a link to nothing.
     #[error("`{}` is not a regular file", path.display())]
-    NotRegular {
-        /// As it was given.
-        path: PathBuf,
-    },
+    NotRegular { path: PathBuf },
     /// Too large to read or write.
     #[error("`{}` has {bytes} bytes; at most {max} are read or written", path.display())]
     TooLarge {
-        /// As it was given.
         path: PathBuf,
-        /// How large it is.
         bytes: u64,
-        /// How large it may be.
         max: usize,
     },
-    /// Not text.
     #[error("`{}` is not UTF-8 text", path.display())]
-    NotText {
-        /// As it was given.
-        path: PathBuf,
-    },
+    NotText { path: PathBuf },
     /// What it was judged by has changed since.
     #[error("`{}` was moved while it was being written; nothing was changed", path.display())]
-    Moved {
-        /// Where it was.
-        path: PathBuf,
-    },
+    Moved { path: PathBuf },
     /// The system said no.
     #[error("could not {what} `{}`", path.display())]
     Failed {
-        /// What was tried.
         what: &'static str,
-        /// As it was given.
         path: PathBuf,
-        /// Why it failed.
         #[source]
         source: io::Error,
     },

@@ -1,8 +1,8 @@
-//! Everything that runs as a child: adapters to agents' protocols, the processes and terminals
-//! behind them, the files they reach, and worktrees.
+//! Agents: adapters to their protocols, their processes and terminals, the files they reach through the
+//! host, and their worktrees.
 //!
-//! Invariant: nothing here decides. What an agent wants is handed up as words of our own
-//! ([`adapter`]), and only what comes back down is done.
+//! Invariant: nothing here decides what an agent may do. What it asks for is reported as an
+//! [`AgentEvent`](adapter::AgentEvent), and only what the host orders is done.
 
 pub mod acp;
 pub mod adapter;
@@ -28,7 +28,7 @@ pub use files::{
     FileError, FileRoots, ReadTarget, WriteTarget, open_for_read, open_for_write, read_text,
     write_text,
 };
-pub use pipe::{AgentPipe, PipeEvent, PipeWriter, WriteError, Written};
+pub use pipe::{AgentPipe, PipeEvent, PipeWrite, PipeWriteError, PipeWriter};
 pub use process::{AgentProcess, LaunchError, LaunchSpec, launch};
 pub use shells::{
     CommandSpec, LocalShells, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput,

@@ -38,10 +38,7 @@ pub enum PipeEvent {
     /// One line, without its newline. The last one may have had none.
     Line(Vec<u8>),
     /// A line that was longer than [`limits::AGENT_LINE_BYTES_MAX`] and was dropped.
-    Oversized {
-        /// How long it was.
-        bytes: u64,
-    },
+    Oversized { bytes: u64 },
     /// What the agent wrote for its log: a line, or a part of a long one.
     Stderr(String),
     /// The process ended, and everything it wrote came before this.
@@ -51,21 +48,21 @@ pub enum PipeEvent {
 /// Writes to an agent. Clones write to the same one.
 #[derive(Clone, Debug)]
 pub struct PipeWriter {
-    queue: mpsc::Sender<Outgoing>,
+    queue: mpsc::Sender<QueuedBytes>,
     room: Arc<Semaphore>,
     closing: CancellationToken,
 }
 
 #[derive(Debug)]
-struct Outgoing {
+struct QueuedBytes {
     bytes: Vec<u8>,
-    told: oneshot::Sender<Result<(), WriteError>>,
+    told: oneshot::Sender<Result<(), PipeWriteError>>,
     _room: OwnedSemaphorePermit,
 }
 
 /// Why bytes never were in the pipe as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WriteError {
+pub enum PipeWriteError {
     /// The agent does not read, and too much waits for it already.
     #[error("the agent does not read what it is sent")]
     Full,
@@ -80,27 +77,27 @@ pub enum WriteError {
 /// Resolves when the bytes are in the pipe, or when they never can be. Dropping it does not take
 /// them back.
 #[derive(Debug)]
-pub struct Written(oneshot::Receiver<Result<(), WriteError>>);
+pub struct PipeWrite(oneshot::Receiver<Result<(), PipeWriteError>>);
 
-impl Future for Written {
-    type Output = Result<(), WriteError>;
+impl Future for PipeWrite {
+    type Output = Result<(), PipeWriteError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0)
             .poll(context)
-            .map(|told| told.unwrap_or(Err(WriteError::Gone)))
+            .map(|told| told.unwrap_or(Err(PipeWriteError::Gone)))
     }
 }
 
 impl PipeWriter {
     /// Queues the bytes at once, so that the order of calls is the order in the pipe.
-    pub fn write(&self, bytes: Vec<u8>) -> Written {
+    pub fn write(&self, bytes: Vec<u8>) -> PipeWrite {
         let (told, written) = oneshot::channel();
         if let Err((told, error)) = self.queue(bytes, told) {
             // Nobody may be waiting for it, which is their choice.
             let _ = told.send(Err(error));
         }
-        Written(written)
+        PipeWrite(written)
     }
 
     /// Closes the agent's standard input, after what was written before.
@@ -108,27 +105,31 @@ impl PipeWriter {
         self.closing.cancel();
     }
 
-    fn queue(&self, bytes: Vec<u8>, told: Told) -> Result<(), (Told, WriteError)> {
+    fn queue(
+        &self,
+        bytes: Vec<u8>,
+        told: PipeWriteWaiter,
+    ) -> Result<(), (PipeWriteWaiter, PipeWriteError)> {
         if self.closing.is_cancelled() {
-            return Err((told, WriteError::Closed));
+            return Err((told, PipeWriteError::Closed));
         }
         let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let Ok(room) = self.room.clone().try_acquire_many_owned(size) else {
-            return Err((told, WriteError::Full));
+            return Err((told, PipeWriteError::Full));
         };
-        let outgoing = Outgoing {
+        let outgoing = QueuedBytes {
             bytes,
             told,
             _room: room,
         };
         self.queue.try_send(outgoing).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(back) => (back.told, WriteError::Full),
-            mpsc::error::TrySendError::Closed(back) => (back.told, WriteError::Gone),
+            mpsc::error::TrySendError::Full(back) => (back.told, PipeWriteError::Full),
+            mpsc::error::TrySendError::Closed(back) => (back.told, PipeWriteError::Gone),
         })
     }
 }
 
-type Told = oneshot::Sender<Result<(), WriteError>>;
+type PipeWriteWaiter = oneshot::Sender<Result<(), PipeWriteError>>;
 
 /// The ends of a child's pipes that are ours.
 #[derive(Debug)]
@@ -166,7 +167,7 @@ impl AgentPipe {
 
 async fn write_all(
     stdin: FdWriter,
-    mut queued: mpsc::Receiver<Outgoing>,
+    mut queued: mpsc::Receiver<QueuedBytes>,
     closing: CancellationToken,
     exited: CancellationToken,
 ) {
@@ -187,7 +188,9 @@ async fn write_all(
             () = exited.cancelled() => return,
         };
         let gone = written.is_err();
-        let _ = outgoing.told.send(written.map_err(|_| WriteError::Gone));
+        let _ = outgoing
+            .told
+            .send(written.map_err(|_| PipeWriteError::Gone));
         if gone {
             return;
         }
@@ -196,7 +199,7 @@ async fn write_all(
 
 async fn read_lines(source: FdReader, tell: mpsc::Sender<PipeEvent>, exited: CancellationToken) {
     let mut splitter = LineSplitter::new(limits::AGENT_LINE_BYTES_MAX);
-    let mut feed = Feed::new(source, exited, STDOUT_CHUNK);
+    let mut feed = ChunkReader::new(source, exited, STDOUT_CHUNK);
     while let Some(mut chunk) = feed.next().await {
         while let Some(event) = splitter.next_line(&mut chunk) {
             if send(&tell, event).await.is_err() {
@@ -211,7 +214,7 @@ async fn read_lines(source: FdReader, tell: mpsc::Sender<PipeEvent>, exited: Can
 
 async fn read_log(source: FdReader, tell: mpsc::Sender<PipeEvent>, exited: CancellationToken) {
     let mut cutter = LogSplitter::new(limits::AGENT_LOG_LINE_BYTES_MAX);
-    let mut feed = Feed::new(source, exited, STDERR_CHUNK);
+    let mut feed = ChunkReader::new(source, exited, STDERR_CHUNK);
     while let Some(mut chunk) = feed.next().await {
         while let Some(text) = cutter.next_piece(&mut chunk) {
             if tell.send(PipeEvent::Stderr(text)).await.is_err() {
@@ -244,14 +247,14 @@ async fn send(
 
 /// Chunks until the end of the source; after the process's exit only what is there already, since
 /// whoever inherited the pipe may hold it open for ever.
-struct Feed {
+struct ChunkReader {
     source: FdReader,
     exited: CancellationToken,
     buffer: Vec<u8>,
     drained: usize,
 }
 
-impl Feed {
+impl ChunkReader {
     fn new(source: FdReader, exited: CancellationToken, chunk: usize) -> Self {
         Self {
             source,

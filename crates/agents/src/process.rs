@@ -26,13 +26,10 @@ use crate::tree::{ProcessTree, TreeError};
 pub struct LaunchSpec<'a> {
     /// The program: a path, or a name that is looked for in the `PATH` of `env`.
     pub program: OsString,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// The folder it starts in.
     pub cwd: PathBuf,
     /// Its whole environment, save the marks.
     pub env: Vec<(OsString, OsString)>,
-    /// What it belongs to.
     pub tree: &'a ProcessTree,
 }
 
@@ -44,32 +41,18 @@ pub enum LaunchError {
         "there is no program `{}`; install it, put its folder on PATH, or give its whole path",
         program.display()
     )]
-    NotFound {
-        /// As it was given.
-        program: PathBuf,
-    },
+    NotFound { program: PathBuf },
     /// It may not be run.
     #[error("may not run `{}`; make it executable or choose another program", program.display())]
-    NotPermitted {
-        /// As it was given.
-        program: PathBuf,
-    },
+    NotPermitted { program: PathBuf },
     /// There is no such folder, or it may not be entered.
     #[error("cannot start `{}` in `{}`; it is not a folder that can be entered", program.display(), cwd.display())]
-    BadFolder {
-        /// As it was given.
-        program: PathBuf,
-        /// The folder.
-        cwd: PathBuf,
-    },
+    BadFolder { program: PathBuf, cwd: PathBuf },
     /// Something else.
     #[error("could not start `{}` in `{}`", program.display(), cwd.display())]
     Failed {
-        /// As it was given.
         program: PathBuf,
-        /// The folder.
         cwd: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

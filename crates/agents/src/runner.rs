@@ -3,9 +3,9 @@
 //! A runner starts the agent, owns its pipes and is the parent of every terminal the agent runs
 //! through us. The host drives it over a link and may be killed, replaced or absent meanwhile.
 //!
-//! Invariants: a runner decides nothing; what the agent said is kept until a host has committed it;
-//! what a host says is written to the agent once, whatever is repeated; of everything that was said
-//! to the agent the runner knows whether it was written.
+//! Invariants: a runner decides nothing; the agent's output is kept until a host has committed it; what
+//! a host sends is written to the agent once, however often it is repeated; the runner knows of every
+//! write whether it was made.
 
 mod agent;
 mod backlog;

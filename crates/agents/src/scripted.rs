@@ -2,8 +2,8 @@
 //!
 //! It speaks plain JSON by hand and shares nothing with [`crate::acp`], so that the two can disagree.
 //! A script comes from a file, or from the prompt between `<script>` and `</script>`; without
-//! either it answers politely. If it is given a folder for its sessions, a later process can go on
-//! with them.
+//! either it answers politely. If it is given a folder for its sessions, a later process can
+//! resume them.
 
 mod ask;
 mod ask_many;

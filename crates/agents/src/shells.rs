@@ -100,9 +100,7 @@ pub enum ShellError {
     /// It was tried.
     #[error("could not {what}")]
     Failed {
-        /// What was tried.
         what: String,
-        /// Why it failed.
         #[source]
         source: io::Error,
     },

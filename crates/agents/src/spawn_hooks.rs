@@ -23,7 +23,6 @@ pub(crate) struct ChildSetup {
 /// starts everything from its first thread may have wards.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunnerParent {
-    /// The runner.
     pub(crate) parent: Pid,
     /// The mask for new files that the runner itself was started with.
     pub(crate) umask: rustix::fs::Mode,

@@ -40,10 +40,7 @@ const NAME_BYTES_MAX: usize = 64;
 pub enum TreeError {
     /// They were killed and are still there.
     #[error("processes {pids:?} were killed and did not end; they may hang in the kernel")]
-    Survivors {
-        /// Which.
-        pids: Vec<u32>,
-    },
+    Survivors { pids: Vec<u32> },
     /// Ending the agent would end whoever tries.
     #[error(
         "this process was itself started by that agent; start the host from a shell of your own"
@@ -52,9 +49,7 @@ pub enum TreeError {
     /// The cgroup could not be killed.
     #[error("could not end the processes in cgroup `{}`", path.display())]
     Cgroup {
-        /// Its folder.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

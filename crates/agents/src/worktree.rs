@@ -37,30 +37,20 @@ pub enum WorktreeError {
     },
     /// A worktree begins from a commit.
     #[error("the repository `{}` has no commit yet", .repository.display())]
-    NoCommit {
-        /// The repository.
-        repository: PathBuf,
-    },
+    NoCommit { repository: PathBuf },
     /// Git would not take the name.
     #[error("`{branch}` cannot be the name of a branch")]
-    BadBranch {
-        /// The name.
-        branch: String,
-    },
+    BadBranch { branch: String },
     /// A branch is checked out in one place at a time.
     #[error("branch `{branch}` is checked out in `{at}`")]
     BranchInUse {
-        /// The branch.
         branch: String,
         /// Where it is checked out.
         at: String,
     },
     /// Git has no worktree there any more.
     #[error("git knows no worktree at `{}`", .path.display())]
-    Unknown {
-        /// The worktree.
-        path: PathBuf,
-    },
+    Unknown { path: PathBuf },
     /// What `.worktreeinclude` names is more than is copied.
     #[error("`.worktreeinclude` names more than is copied into a worktree: {what}")]
     IncludesTooMuch {
@@ -69,24 +59,14 @@ pub enum WorktreeError {
     },
     /// It took too long.
     #[error("could not {what}: git did not finish in time")]
-    TooSlow {
-        /// What was tried.
-        what: &'static str,
-    },
+    TooSlow { what: &'static str },
     /// Git said no.
     #[error("could not {what}: {message}")]
-    Git {
-        /// What was tried.
-        what: &'static str,
-        /// Git's words.
-        message: String,
-    },
+    Git { what: &'static str, message: String },
     /// The system said no.
     #[error("could not {what}")]
     Io {
-        /// What was tried.
         what: &'static str,
-        /// Why it failed.
         #[source]
         source: io::Error,
     },

@@ -1,7 +1,7 @@
-//! From the first word to a session: who we are, what the agent can do, and its mode and model.
+//! The handshake: `initialize`, opening a session, and setting its mode and model.
 //!
-//! Invariant: [`SessionReady`] comes once, after everything that was asked for was done or became a
-//! warning; a session that cannot be had fails with words that say what to do.
+//! Invariants: [`SessionReady`] is reported once, after everything that was asked for was done or became
+//! a warning; a failure says what a person can do about it.
 
 use std::collections::BTreeSet;
 
@@ -157,7 +157,7 @@ fn open_session(state: &mut AcpState, output: &mut AdapterOutput, line: u64) {
         (Some(_), abilities) if abilities.resume => METHODS.session_resume,
         (Some(_), abilities) if abilities.load => METHODS.session_load,
         (Some(_), _) => {
-            let message = "the agent cannot go on with an earlier session: start a new one";
+            let message = "the agent cannot resume an earlier session: start a new one";
             return fail(state, output, message.to_owned());
         }
     };
@@ -313,7 +313,7 @@ fn refusal(state: &AcpState, failure: &AcpError) -> String {
         (Some(session), _) if failure.code == envelope::RESOURCE_NOT_FOUND => {
             format!("the agent no longer knows the session `{session}`: {reason}")
         }
-        (Some(_), _) => format!("the agent could not go on with its session: {reason}"),
+        (Some(_), _) => format!("the agent could not resume its session: {reason}"),
         (None, _) => format!("the agent could not open a session: {reason}"),
     }
 }

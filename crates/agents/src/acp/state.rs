@@ -1,7 +1,7 @@
-//! Everything that is outstanding on a connection, as data of our own.
+//! The state of an ACP connection.
 //!
-//! Invariant: nothing an answer needs lives anywhere else, so that whoever has this state and the
-//! pipe can go on where another process stopped.
+//! Invariant: everything that an answer needs is here, so that another process can continue from this
+//! state and the pipe.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use crate::adapter::{McpServer, RequestId, is_default};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AcpPhase {
-    /// Nothing was said yet.
+    /// Nothing was sent yet.
     #[default]
     New,
-    /// We said who we are.
+    /// `initialize` was sent.
     Initializing,
     /// A session is being opened.
     Opening,
-    /// An earlier session is being loaded: what comes now was said before.
+    /// An earlier session is being loaded; its updates are a replay.
     Replaying,
     /// The session is open, its mode and model are being set.
     Configuring,
     /// Ready for turns.
     Open,
-    /// No session came about.
+    /// No session could be opened.
     Failed,
 }
 

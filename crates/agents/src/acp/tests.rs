@@ -201,7 +201,7 @@ fn a_start_that_cannot_be_fails_with_words() {
     assert!(failed(&json!({"protocolVersion": 2}), None, None).contains("version 2"));
     assert!(failed(&json!("x"), None, None).contains("cannot be read"));
     let plain = json!({"protocolVersion": 1});
-    assert!(failed(&plain, Some("s"), None).contains("cannot go on with an earlier session"));
+    assert!(failed(&plain, Some("s"), None).contains("cannot resume an earlier session"));
     let load = json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}});
     let unknown = json!({"id": 1, "error": {"code": -32002, "message": "Resource not found"}});
     assert!(failed(&load, Some("s"), Some(unknown)).contains("no longer knows the session `s`"));

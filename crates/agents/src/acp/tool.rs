@@ -14,7 +14,7 @@ use super::call::ToolCallState;
 use super::command::{absolute, folder, join_args};
 use crate::adapter::{BoundAction, RunRequest};
 
-/// A call in the words of rules.
+/// A tool call under the name and with the input that rules know.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RuleToolCall {
     pub(super) tool: Option<String>,

@@ -1,7 +1,7 @@
-//! `session/update` in our words.
+//! Translation of `session/update` into events.
 //!
-//! Invariant: every update ends as a report, a transcript entry, or both; one that has no words of
-//! ours is kept as it came. What is replayed while a session is loaded is not told again.
+//! Invariant: every update becomes a report, a transcript entry, or both; an unknown one is recorded as
+//! it came. What is replayed while a session is loaded is not recorded again.
 
 use agent_client_protocol_schema::v1::{
     CompactionSummaryChunk, CompactionUpdate, ContentBlock, ContentChunk, CurrentModeUpdate,
@@ -67,7 +67,7 @@ pub(super) fn handle_update(
 fn translate_update(state: &mut AcpState, output: &mut AdapterOutput, update: &RawValue) {
     let kind = serde_json::from_str::<UpdateKind>(update.get()).map(|kind| kind.session_update);
     let understood = match kind.as_deref() {
-        // What it was told is recorded where it is told: an agent puts no words into a person's mouth.
+        // Prompts are recorded where they are sent. An agent must not be able to invent what a person said.
         Ok("user_message_chunk") => chunk(output, update, |text| TranscriptEntry::Notice {
             text: format!("the agent says that it was told: {text}"),
         }),

@@ -1,23 +1,21 @@
-//! What is said to an agent, and what names it.
+//! Writes to an agent, and the ids that make each of them happen once.
 //!
-//! Invariant: under one name at most one thing is ever said, so whoever says it again, in the same
-//! process or the next, need not know whether it was said before.
+//! Invariant: at most one write is ever made under an id, so whoever repeats one, in this process or the
+//! next, need not know whether it was made before.
 
 use serde::{Deserialize, Serialize};
 
-/// What names something that is said to an agent. It is said once under its name, whatever is
-/// repeated and by whomever.
+/// The idempotency key of a write to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteId {
-    /// It is about this line of the agent: the answer to its request, or the next step after it.
+    /// It answers this line of the agent, or is the next step after it.
     Line(u64),
-    /// It is of our own accord: its kind, and a number that rises within the kind.
+    /// It answers nothing: a series, and a number that only rises within the series.
     Own(String, u64),
 }
 
 impl WriteId {
-    /// Something of our own accord.
     pub fn own(kind: &str, number: u32) -> Self {
         Self::Own(kind.to_owned(), number.into())
     }
@@ -53,7 +51,6 @@ pub struct AgentWrite {
 }
 
 impl AgentWrite {
-    /// Something about a line of the agent.
     pub fn reply_to(line: u64, kind: WriteKind, bytes: Vec<u8>) -> Self {
         Self {
             id: WriteId::Line(line),
@@ -62,7 +59,6 @@ impl AgentWrite {
         }
     }
 
-    /// Something of our own accord, which can mean one thing only.
     pub fn own(kind: &str, number: u32, bytes: Vec<u8>) -> Self {
         Self {
             id: WriteId::own(kind, number),

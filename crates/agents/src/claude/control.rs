@@ -52,7 +52,7 @@ pub(super) fn fail(state: &mut ClaudeState, output: &mut AdapterOutput, reason: 
     state.phase = ClaudePhase::Failed;
     let message = if state.resumed {
         let session = &state.session;
-        format!("the agent could not go on with the session `{session}`: {reason}")
+        format!("the agent could not resume the session `{session}`: {reason}")
     } else {
         format!("the agent could not open a session: {reason}")
     };

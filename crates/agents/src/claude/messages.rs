@@ -1,7 +1,7 @@
-//! Messages in our words.
+//! Translation of messages into events.
 //!
-//! Invariant: every message ends as a report, a transcript entry, or both; one that has no words of
-//! ours is kept as it came.
+//! Invariant: every message becomes a report, a transcript entry, or both; an unknown one is recorded as
+//! it came.
 
 use countersign_core::event::{AgentPlan, PlanStep, ToolStatus, TranscriptEntry};
 use countersign_core::limits::{
@@ -194,7 +194,7 @@ pub(super) fn handle_user(
                 let id = tool_use_id;
                 output.record_entry(TranscriptEntry::ToolResult { id, status, text });
             }
-            // What it was told is recorded where it is told, and that it was interrupted too.
+            // Prompts and interrupts are recorded where they are sent.
             Ok(MessageBlock::Text { text })
                 if whole.is_replay
                     || message.parent.is_some()

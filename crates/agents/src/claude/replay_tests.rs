@@ -17,7 +17,6 @@ enum Step {
     Told(AgentCommand),
 }
 
-/// What came of it.
 #[derive(Debug, PartialEq)]
 enum Came {
     Heard(AdapterOutput),

@@ -1,7 +1,7 @@
-//! Everything that is outstanding on a connection, as data of our own.
+//! The state of a connection to Claude Code.
 //!
-//! Invariant: nothing an answer needs lives anywhere else, so that whoever has this state and the
-//! pipe can go on where another process stopped.
+//! Invariant: everything that an answer needs is here, so that another process can continue from this
+//! state and the pipe.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use crate::adapter::{RequestId, is_default};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ClaudePhase {
-    /// Nothing was said yet.
+    /// Nothing was sent yet.
     #[default]
     New,
-    /// We said who we are.
+    /// `initialize` was sent.
     Initializing,
     /// Ready for turns.
     Open,
-    /// No session came about.
+    /// No session could be opened.
     Failed,
 }
 

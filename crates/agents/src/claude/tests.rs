@@ -159,7 +159,7 @@ fn a_session_that_is_not_there_fails_in_words() {
     claude.apply_command(AgentCommand::Start(start)).unwrap();
     let result = json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
         "num_turns": 0, "session_id": "gone", "errors": ["No conversation found"]});
-    let message = "the agent could not go on with the session `gone`: No conversation found";
+    let message = "the agent could not resume the session `gone`: No conversation found";
     let failed = AgentEvent::StartFailed {
         message: message.into(),
     };

@@ -27,7 +27,6 @@ pub struct ExitReport {
     pub from: u64,
     /// What the agent said from there on, to its end.
     pub output: Vec<u8>,
-    /// How the agent ended.
     pub exit: ProcessExit,
     /// Why the runner ended it, if it did.
     pub why: Option<String>,
@@ -35,7 +34,6 @@ pub struct ExitReport {
     pub log: String,
     /// What was written to the agent, and what each meant.
     pub written: Vec<(WriteId, WriteKind)>,
-    /// What was claimed.
     pub claimed: Vec<WriteId>,
 }
 

@@ -18,7 +18,7 @@ pub struct RunnerRecord {
     /// Where it may be reached, the best first. The folder of the first may vanish with a person's
     /// session; then the runner listens at the next.
     pub sockets: Vec<PathBuf>,
-    /// How long it goes on without a host.
+    /// How long it continues without a host.
     pub patience_ms: u64,
     pub protocol: Protocol,
 }

@@ -29,9 +29,7 @@ pub enum RunnerFailure {
     /// Its folder has no record that can be used.
     #[error("could not read the record of the runner in `{}`", folder.display())]
     Record {
-        /// The folder.
         folder: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -41,18 +39,14 @@ pub enum RunnerFailure {
     /// The system refused something else.
     #[error("could not {what}")]
     System {
-        /// What was tried.
         what: &'static str,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// What it had to leave could not be written.
     #[error("could not write the exit report into `{}`", folder.display())]
     ExitReport {
-        /// The folder.
         folder: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

@@ -9,7 +9,7 @@ use crate::shells::{
     CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput,
 };
 
-/// Runs commands where the agent runs. They go on without a host.
+/// Runs commands where the agent runs. They continue without a host.
 #[derive(Clone, Debug)]
 pub struct RunnerShells(LinkSender);
 

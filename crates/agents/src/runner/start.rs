@@ -56,18 +56,14 @@ pub enum RunnerStartError {
         folder.display()
     )]
     Folder {
-        /// Which.
         folder: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The program was not started.
     #[error("could not start the agent's runner `{}`", program.display())]
     Program {
-        /// Which.
         program: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

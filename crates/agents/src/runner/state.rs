@@ -47,7 +47,7 @@ pub(super) struct RunnerState {
     pub(super) host_lost: Arc<Notify>,
     host: Option<ConnectedHost>,
     hosts: u64,
-    /// Why no host can go on from here, if none can.
+    /// Why no host can continue from here, if none can.
     broken: Option<String>,
 }
 
@@ -126,7 +126,7 @@ impl RunnerState {
         }
     }
 
-    /// Takes a host in, in the place of any other. Refuses one that cannot go on from here.
+    /// Takes a host in, in the place of any other. Refuses one that cannot continue from here.
     pub(super) fn welcome(&mut self, greeting: &HostHello) -> Result<HostHandle, String> {
         let version = choose_version(greeting)?;
         if self.ending {
@@ -172,7 +172,7 @@ impl RunnerState {
         Ok(joined)
     }
 
-    /// Whoever is the host is it no longer.
+    /// Drops the current host, if there is one.
     pub(super) fn drop_host(&mut self) {
         if let Some(host) = self.host.take() {
             host.joined.over.cancel();
@@ -230,7 +230,7 @@ impl RunnerState {
         }
     }
 
-    /// The host did what it may not; it is told and left.
+    /// The host did what it may not: it is told why, and then dropped.
     pub(super) fn refuse(&mut self, number: u64, why: String) {
         self.send_to(number, &ToHost::Refused { why }, &[], None);
         if let Some(host) = self
@@ -283,7 +283,7 @@ impl RunnerState {
         }
     }
 
-    /// What the agent said is not there any more: no host can go on from here.
+    /// What the agent said is not there any more: no host can continue from here.
     fn break_link(&mut self, error: &io::Error) -> io::Result<SendStep> {
         let why = format!("what the agent said cannot be read back: {error}");
         self.broken = Some(why.clone());
@@ -293,7 +293,7 @@ impl RunnerState {
         encode(&ToHost::Refused { why }, &[]).map(SendStep::Send)
     }
 
-    /// The agent said something.
+    /// Appends output of the agent.
     pub(super) fn append_output(&mut self, bytes: &[u8]) {
         self.backlog.append(bytes);
         self.wake_host();

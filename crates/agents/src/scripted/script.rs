@@ -21,9 +21,9 @@ pub struct AgentScript {
     pub protocol: u16,
     /// Whether its requests have words as ids.
     pub string_ids: bool,
-    /// Whether it goes on living when its input ends.
+    /// Whether it keeps running when its input ends.
     pub ignore_eof: bool,
-    /// Whether it goes on with its turn when it is cancelled.
+    /// Whether it continues its turn when it is cancelled.
     pub ignore_cancel: bool,
     /// Whether it wants somebody to log in.
     pub wants_login: bool,
@@ -83,23 +83,18 @@ impl AgentScript {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScriptStep {
-    /// Says words.
     Say(String),
-    /// Thinks aloud.
     Think(String),
     /// Tells its plan: each step with its status.
     Plan(Vec<(String, String)>),
     /// Tells what it used: tokens in its context, their limit, and the cost in US dollars.
     Usage {
-        /// Tokens in the context.
         used: u64,
         /// Room for tokens.
         size: u64,
-        /// US dollars.
         #[serde(default)]
         cost: Option<f64>,
     },
-    /// Changes its mode.
     Mode(String),
     /// Sends any `session/update`.
     Update(Value),
@@ -115,14 +110,11 @@ pub enum ScriptStep {
     Terminal(ScriptedTerminal),
     /// Writes a file through the host, and says what came of it.
     Write {
-        /// The file.
         path: String,
-        /// Its content.
         content: String,
     },
     /// Reads a file through the host, and says what came of it.
     Read {
-        /// The file.
         path: String,
     },
     /// Runs a command by itself, with `sh -c` in the session's folder, and says what it wrote.
@@ -131,16 +123,12 @@ pub enum ScriptStep {
     SleepMs(u64),
     /// Streams text as fast as the pipe goes.
     Updates {
-        /// How many updates.
         count: u64,
-        /// How long each text is.
         bytes: usize,
     },
     /// Sends a request or notification of any method; a request's answer is said.
     Call {
-        /// The method.
         method: String,
-        /// Its parameters.
         #[serde(default)]
         params: Value,
         /// Whether nobody is to answer.
@@ -149,28 +137,23 @@ pub enum ScriptStep {
     },
     /// Writes anything; `{session}` in it is the session's id.
     Raw(String),
-    /// Writes any bytes.
     RawBytes(Vec<u8>),
     /// Writes one line with a text of so many bytes.
     HugeLine(usize),
     /// Writes half a line and exits.
     HalfFrame,
-    /// Exits.
     Exit(u8),
-    /// Kills itself.
     Abort,
     /// Never answers the prompt.
     Silence,
     /// Answers the prompt with an error.
     Error {
-        /// Its code.
         code: i64,
-        /// Its words.
         message: String,
     },
     /// Answers the prompt with this stop reason.
     Stop(String),
-    /// Answers the prompt with this stop reason, and goes on all the same.
+    /// Answers the prompt with this stop reason, and continues all the same.
     StopEarly(String),
 }
 
@@ -178,17 +161,13 @@ pub enum ScriptStep {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScriptedTool {
-    /// Its id.
     pub call: String,
     /// What it says it does.
     pub title: String,
-    /// Its kind.
     pub kind: String,
     /// The tool's name, if it is told.
     pub name: Option<String>,
-    /// Its raw input.
     pub input: Value,
-    /// Files it touches.
     pub locations: Vec<String>,
     /// The status it ends with; it never ends without one.
     pub ends: Option<String>,
@@ -215,7 +194,6 @@ impl Default for ScriptedTool {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScriptedAsk {
-    /// What it is about.
     pub tool: ScriptedTool,
     /// Where the tool call is told.
     pub placement: AskPlacement,
@@ -286,13 +264,9 @@ pub enum AskPlacement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OptionKind {
-    /// Yes, this once.
     AllowOnce,
-    /// Yes, from now on.
     AllowAlways,
-    /// No, this once.
     RejectOnce,
-    /// No, from now on.
     RejectAlways,
 }
 
@@ -300,13 +274,9 @@ pub enum OptionKind {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScriptedTerminal {
-    /// The program.
     pub command: String,
-    /// Its arguments.
     pub args: Vec<String>,
-    /// The folder.
     pub cwd: Option<String>,
-    /// Variables.
     pub env: Vec<(String, String)>,
     /// How much of the output is kept.
     pub output_byte_limit: Option<u64>,

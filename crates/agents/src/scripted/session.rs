@@ -18,7 +18,7 @@ const FLOOD_WRITE_BYTES: usize = 64 * 1024;
 /// What the prompt is answered with.
 type PromptAnswer = Result<Value, (i64, String)>;
 
-/// Whether the turn goes on. An end without an answer is silence.
+/// Whether the turn continues. An end without an answer is silence.
 pub(super) enum TurnFlow {
     Next,
     End(Option<PromptAnswer>),
@@ -283,7 +283,7 @@ impl ScriptSession {
         self.update(&update).await;
     }
 
-    /// Adds a prompt to what a later process can go on with.
+    /// Adds a prompt to what a later process can resume.
     pub(super) async fn remember(&self, prompt: Option<&str>) {
         let Some(file) = file_of(self.script.state.as_deref(), &self.session) else {
             return;

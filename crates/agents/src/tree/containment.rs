@@ -16,10 +16,7 @@ use crate::spawn_hooks::{self, ChildSetup};
 #[serde(rename_all = "snake_case")]
 pub enum ContainmentMethod {
     /// A cgroup at this place.
-    Cgroup {
-        /// Its folder.
-        path: PathBuf,
-    },
+    Cgroup { path: PathBuf },
     /// Marks in the environment.
     Marks {
         /// Why there is no cgroup.

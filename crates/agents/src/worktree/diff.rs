@@ -14,7 +14,6 @@ use super::git::GitCommand;
 pub struct WorktreeDiff {
     /// The changes as git prints them.
     pub text: String,
-    /// The files, in git's order.
     pub files: Vec<DiffFile>,
     /// Whether there is more than `text` and `files` hold.
     pub truncated: bool,
@@ -27,11 +26,8 @@ pub struct DiffFile {
     pub path: String,
     /// Where it was, if it was moved.
     pub from: Option<String>,
-    /// What happened to it.
     pub status: FileStatus,
-    /// Lines that came.
     pub added: u64,
-    /// Lines that went.
     pub removed: u64,
     /// Whether it has no lines.
     pub binary: bool,
@@ -42,13 +38,9 @@ pub struct DiffFile {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FileStatus {
-    /// It is new.
     Added,
-    /// It is different.
     Modified,
-    /// It is gone.
     Deleted,
-    /// It was moved.
     Renamed,
     /// It became a link, or something else.
     TypeChanged,

@@ -19,19 +19,16 @@ use super::include::records;
 pub enum DiscardWork {
     /// Keep the worktree if it holds any.
     No,
-    /// Delete it.
     Yes,
 }
 
 /// What became of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemovalOutcome {
-    /// It is gone.
     Removed {
         /// The branch, if it stays: it holds commits that nothing else holds, or was there before.
         branch_kept: Option<String>,
     },
-    /// It is as it was.
     Kept {
         /// Why, in words.
         why: String,

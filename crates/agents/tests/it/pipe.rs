@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use countersign_agents::adapter::ProcessExit;
 use countersign_agents::{
-    AgentPipe, AgentProcess, LaunchError, LaunchSpec, PipeEvent, ProcessTree, WriteError, launch,
+    AgentPipe, AgentProcess, LaunchError, LaunchSpec, PipeEvent, PipeWriteError, ProcessTree,
+    launch,
 };
 
 use crate::support::{code, env, guarded, is_alive, key_of, signal, trees};
@@ -76,7 +77,7 @@ async fn what_is_written_is_read_and_closing_ends_it() {
     pipe.writer.close();
     assert_eq!(guarded(last).await, Ok(()));
     let late = pipe.writer.write(b"late\n".to_vec());
-    assert_eq!(late.await, Err(WriteError::Closed));
+    assert_eq!(late.await, Err(PipeWriteError::Closed));
     let events = rest(&mut pipe).await;
     let lines: Vec<_> = events
         .iter()
@@ -96,14 +97,14 @@ async fn an_agent_that_does_not_read_is_still_heard() {
         assert_eq!(next(&mut pipe).await, line("tick"));
     }
     let too_much = pipe.writer.write(vec![b'x'; 40 * 1024 * 1024]);
-    assert_eq!(too_much.await, Err(WriteError::Full));
+    assert_eq!(too_much.await, Err(PipeWriteError::Full));
     let stopping = async {
         let exit = guarded(process.stop(Duration::ZERO)).await;
         exit.expect("nothing left")
     };
     let (exit, events) = tokio::join!(stopping, rest(&mut pipe));
     assert_eq!(events.last(), Some(&exited(exit)));
-    assert_eq!(stuck.await, Err(WriteError::Gone));
+    assert_eq!(stuck.await, Err(PipeWriteError::Gone));
 }
 
 #[tokio::test]

@@ -186,10 +186,7 @@ async fn a_session_that_is_gone_is_said_in_words() {
     let exited = stage.event(fits).await["payload"].take();
     assert_eq!(exited["end"], "failed", "{exited}");
     let words = exited["message"].as_str().unwrap();
-    assert!(
-        words.contains("could not go on with the session"),
-        "{words}"
-    );
+    assert!(words.contains("could not resume the session"), "{words}");
     assert!(words.contains("No conversation found"), "{words}");
 }
 

@@ -13,8 +13,8 @@ use crate::path::{ResolvedPath, below, is_standard_stream, resolve};
 use crate::replaced_path::{ReplacedPath, runs_at_once};
 use crate::request::{RequestPlace, ToolAction, ToolRequest};
 use crate::shell::{
-    self, AllowForm, ArgumentHazard, CommandFacts, DenyForm, FileUse, FolderWalk, PathArgument,
-    RedirectKind, ShellStep, ShellWord, StepKind,
+    self, AllowForm, ArgumentHazard, CommandFacts, DenyForm, FileUse, FolderWalk, RedirectKind,
+    ShellStep, ShellWord, StepKind,
 };
 use crate::spawn;
 
@@ -80,7 +80,7 @@ pub fn assess(request: &ToolRequest, facts: &dyn FileFacts) -> Assessment {
         facts,
         parts: Vec::new(),
         start: Vec::from_iter((!request.place.cwd.is_empty()).then(|| request.place.cwd.clone())),
-        remade: Vec::new(),
+        replaced: Vec::new(),
     };
     assessor.action(&request.action);
     if assessor.parts.is_empty() {
@@ -100,7 +100,7 @@ struct RequestAssessor<'r> {
     /// The directories in which it may start; none where that is not known.
     start: Vec<String>,
     /// Where other parts of the same command may leave links.
-    remade: Vec<ReplacedPath>,
+    replaced: Vec<ReplacedPath>,
 }
 
 impl RequestAssessor<'_> {
@@ -215,17 +215,11 @@ impl RequestAssessor<'_> {
     }
 
     fn mcp(&mut self, server: &str, tool: &str) {
-        let is_name = |text: &str| {
-            !text.is_empty()
-                && text
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
-        };
-        let doubt = if !is_name(server) || !is_name(tool) || server.contains("__") {
-            Some("the names of the server and its tool are unusual".to_owned())
-        } else {
-            None
-        };
+        // `mcp__a__b__c` is split at the first `__`: a server whose own name has one would be taken
+        // for another server, so a rule for that other server must not allow it.
+        let is_clear = is_mcp_name(server) && is_mcp_name(tool) && !server.contains("__");
+        let doubt =
+            (!is_clear).then(|| "the names of the server and its tool are unusual".to_owned());
         let body = PartBody::Mcp {
             server: server.to_owned(),
             tool: tool.to_owned(),
@@ -251,19 +245,14 @@ impl RequestAssessor<'_> {
     }
 
     fn shell(&mut self, command: &str) {
-        let place = self.place().clone();
-        let facts = self.facts;
-        let go = |to: &str, from: &str| -> Option<Vec<String>> {
-            let spot = resolve(to, from, &place, facts).ok()?;
-            Some(spot.forms().map(str::to_owned).collect())
-        };
-        let taken = shell::analyze(command, &self.start, &go);
-        let moves =
-            |step: &ShellStep| matches!(&step.what, StepKind::Run(facts) if facts.moves.is_some());
-        if self.start.is_empty() && taken.steps.iter().any(moves) {
+        let analysis = shell::analyze(command, &self.start, &|to, from| {
+            let path = resolve(to, from, self.place(), self.facts).ok()?;
+            Some(path.forms().map(str::to_owned).collect())
+        });
+        if self.start.is_empty() && analysis.steps.iter().any(ShellStep::changes_directory) {
             self.doubt(command, "it changes a directory that is not known");
         }
-        if let Some(reason) = &taken.doubt {
+        if let Some(reason) = &analysis.doubt {
             self.add(
                 PartKind::Command,
                 &shortened(command),
@@ -271,29 +260,36 @@ impl RequestAssessor<'_> {
                 Some(reason.clone()),
             );
         }
-        let remade: Vec<Vec<ReplacedPath>> =
-            taken.steps.iter().map(|step| self.remakes(step)).collect();
+        let replaced: Vec<Vec<ReplacedPath>> = analysis
+            .steps
+            .iter()
+            .map(|step| self.replaced_paths(step))
+            .collect();
+        // In a pipe or in the background a later step may run before an earlier one.
         let in_order = !runs_at_once(command);
-        for (at, step) in taken.steps.iter().enumerate() {
-            let others = remade.iter().enumerate();
-            let others = others.filter(|(other, _)| *other < at || !in_order && *other > at);
-            self.remade = others.flat_map(|(_, paths)| paths.clone()).collect();
+        for (at, step) in analysis.steps.iter().enumerate() {
+            self.replaced = replaced
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other < at || !in_order && *other > at)
+                .flat_map(|(_, paths)| paths.clone())
+                .collect();
             self.step(step);
         }
-        self.remade.clear();
+        self.replaced.clear();
     }
 
     /// The paths at or below which there may be other files once a step has run.
-    fn remakes(&self, step: &ShellStep) -> Vec<ReplacedPath> {
+    fn replaced_paths(&self, step: &ShellStep) -> Vec<ReplacedPath> {
         let StepKind::Run(facts) = &step.what else {
             return Vec::new();
         };
         let directories = step.directories.as_deref();
-        let mut remade = Vec::new();
+        let mut replaced = Vec::new();
         if facts.unpacks {
             let root = ["/".to_owned()];
             let folders = directories.unwrap_or(&root).iter().cloned();
-            remade.extend(folders.map(ReplacedPath::Below));
+            replaced.extend(folders.map(ReplacedPath::Below));
         }
         for touched in facts
             .touched
@@ -305,14 +301,14 @@ impl RequestAssessor<'_> {
                     AccessedPath::Spot(spot)
                     | AccessedPath::Tree(spot, _)
                     | AccessedPath::Copied(spot, _) => {
-                        remade.extend(spot.forms().map(|path| ReplacedPath::At(path.to_owned())));
+                        replaced.extend(spot.forms().map(|path| ReplacedPath::At(path.to_owned())));
                     }
                     // A wildcard names what is there now, not what will be.
-                    AccessedPath::Glob(_) => remade.push(ReplacedPath::At("/".to_owned())),
+                    AccessedPath::Glob(_) => replaced.push(ReplacedPath::At("/".to_owned())),
                 }
             }
         }
-        remade
+        replaced
     }
 
     /// Whether another part of the command may have put something else where this one looks.
@@ -321,12 +317,12 @@ impl RequestAssessor<'_> {
         touched: &[PathAccess],
         directories: Option<&[String]>,
     ) -> Option<String> {
-        let meets = |remade: &&ReplacedPath| {
-            let inside = |path: &String| remade.holds(path);
-            directories.unwrap_or_default().iter().any(inside)
-                || touched.iter().any(|touch| remade.meets(&touch.at))
-        };
-        let path = self.remade.iter().find(meets)?.path();
+        let directories = directories.unwrap_or_default();
+        let replaced = self.replaced.iter().find(|replaced| {
+            directories.iter().any(|path| replaced.holds(path))
+                || touched.iter().any(|access| replaced.meets(&access.at))
+        })?;
+        let path = replaced.path();
         Some(format!(
             "another part of the command may put a link or other files at `{path}`"
         ))
@@ -448,21 +444,19 @@ impl RequestAssessor<'_> {
         facts: &CommandFacts,
         directories: Option<&[String]>,
     ) -> Option<String> {
-        // Words of other programs are rarely paths; where they might be, rules still see them.
-        let is_file = |touch: &&PathArgument| {
-            matches!(touch.touches, FileUse::Reads | FileUse::Writes) && facts.program != "git"
-        };
-        let unknown = directories.is_none();
-        let mut named = facts
-            .touched
-            .iter()
-            .filter(|touch| !touch.glob && (!unknown || is_file(touch)));
-        named.find_map(|touch| {
-            let nowhere = [String::new()];
-            let bases = directories.unwrap_or(&nowhere).iter();
-            let mut found = bases.map(|base| resolve(&touch.path, base, self.place(), self.facts));
-            found
-                .find_map(Result::err)
+        // Where the directory is not known, only words that are surely files are looked at. Words of
+        // other programs are rarely paths; where they might be, rules still see them.
+        let mut named = facts.touched.iter().filter(|argument| {
+            let is_file = matches!(argument.touches, FileUse::Reads | FileUse::Writes)
+                && facts.program != "git";
+            !argument.glob && (directories.is_some() || is_file)
+        });
+        let nowhere = [String::new()];
+        named.find_map(|argument| {
+            directories
+                .unwrap_or(&nowhere)
+                .iter()
+                .find_map(|base| resolve(&argument.path, base, self.place(), self.facts).err())
                 .filter(|doubt| doubt.matters_to_rules())
                 .map(|doubt| doubt.as_str().to_owned())
         })
@@ -475,24 +469,22 @@ impl RequestAssessor<'_> {
         directories: Option<&[String]>,
     ) -> Option<String> {
         let place = self.place();
-        let elsewhere = |directory: &String| *directory != place.cwd;
-        let outside = |directory: &String| below(directory, &place.project, false).is_none();
-        match directories {
-            None if self.start.is_empty() && place.cwd.is_empty() => None,
-            None => Some("the directory it would run in is not known".to_owned()),
-            Some(directories) if facts.program == "git" && directories.iter().any(elsewhere) => {
-                Some(
-                    "git would run in another directory, with that directory's settings".to_owned(),
-                )
-            }
-            Some(directories)
-                if directories.iter().any(outside)
-                    && directories.iter().any(elsewhere)
-                    && !shell::only_reads(facts) =>
-            {
-                Some("it would run in a directory outside the project".to_owned())
-            }
-            Some(_) => None,
+        let Some(directories) = directories else {
+            // A request that names no directory at all is judged by its words alone.
+            let was_given = !self.start.is_empty() || !place.cwd.is_empty();
+            return was_given.then(|| "the directory it would run in is not known".to_owned());
+        };
+        let is_elsewhere = directories.iter().any(|directory| *directory != place.cwd);
+        let is_outside = directories
+            .iter()
+            .any(|directory| below(directory, &place.project, false).is_none());
+        // A repository's settings name programs that git runs: hooks, pagers, filters.
+        if facts.program == "git" && is_elsewhere {
+            Some("git would run in another directory, with that directory's settings".to_owned())
+        } else if is_outside && is_elsewhere && !shell::only_reads(facts) {
+            Some("it would run in a directory outside the project".to_owned())
+        } else {
+            None
         }
     }
 }
@@ -505,6 +497,13 @@ fn shortened(text: &str) -> String {
 fn other_names(kind: PartKind, spot: &ResolvedPath) -> Option<String> {
     (kind == PartKind::Write && spot.has_other_names)
         .then(|| "the file has another name elsewhere, which would change too".to_owned())
+}
+
+fn is_mcp_name(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 /// Bash opens these as connections, whatever files there are.

@@ -92,11 +92,11 @@ impl GlobExpander<'_> {
                 break;
             }
         }
-        let is_option = |path: &String| {
+        let names_option = paths.iter().any(|path| {
             let word = path.get(folder.len() + 1..).unwrap_or_default();
             word.starts_with(['-', '@', '+'])
-        };
-        if names.starts_with(['*', '?', '[']) && paths.iter().any(is_option) {
+        });
+        if names.starts_with(['*', '?', '[']) && names_option {
             self.doubts("the wildcard names a file that looks like an option");
         }
         // Without a match the shell hands the word over as it is.

@@ -56,16 +56,13 @@ pub fn name_rule(rule: &RuleRef) -> String {
 
 /// The part that decided: the first of the strictest.
 pub fn deciding(verdict: &Verdict) -> Option<&VerdictPart> {
-    let strictest = |part: &&VerdictPart| part.effect == verdict.effect;
-    let by_rule = verdict
+    let mut strictest = verdict
         .parts
         .iter()
-        .filter(strictest)
-        .find(|part| part.rule.is_some());
-    let first = verdict.parts.iter().find(strictest);
+        .filter(|part| part.effect == verdict.effect);
+    let first = strictest.clone().next();
     if verdict.effect == Effect::Ask {
-        first
-    } else {
-        by_rule.or(first)
+        return first;
     }
+    strictest.find(|part| part.rule.is_some()).or(first)
 }

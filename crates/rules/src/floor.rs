@@ -137,13 +137,12 @@ impl Floor {
                 format!("`{}` belongs to the host", spot.lexical),
             ));
         }
-        let ask = |why: &str| Some((Effect::Ask, format!("`{}` {why}", spot.lexical)));
         if !writes {
             None
         } else if spot.forms().any(|path| is_guarded(path, home)) {
-            ask("decides what may run later")
+            Some(ask_about(spot, "decides what may run later"))
         } else if spot.forms().any(|path| self.holds_hosts(path)) {
-            ask("holds files of the host")
+            Some(ask_about(spot, "holds files of the host"))
         } else {
             None
         }
@@ -162,18 +161,18 @@ impl Floor {
 
     /// A program that walks a folder reads or changes what is below it.
     fn of_tree(&self, root: &ResolvedPath, changes_guarded: bool) -> Option<(Effect, String)> {
-        let ask = |why: &str| Some((Effect::Ask, format!("`{}` {why}", root.lexical)));
         if root.forms().any(|path| self.holds_hosts(path)) {
-            ask("holds files of the host")
+            Some(ask_about(root, "holds files of the host"))
         } else if changes_guarded {
-            ask("would change in files that decide what may run later")
+            let reason = "contains files that decide what may run later and would change";
+            Some(ask_about(root, reason))
         } else {
             None
         }
     }
 
     fn of_globs(&self, globs: &[Vec<GlobToken>], writes: bool) -> Option<(Effect, String)> {
-        let meets = |own: &String| {
+        let reaches_host = self.host_paths.iter().any(|own| {
             let mut pattern: Vec<PathSegment> = own
                 .split('/')
                 .filter(|name| !name.is_empty())
@@ -181,19 +180,22 @@ impl Floor {
                 .collect();
             pattern.push(PathSegment::Any);
             path_meets(&pattern, globs, true)
-        };
-        if self.host_paths.iter().any(meets) {
+        });
+        if reaches_host {
             let reason = "its wildcard reaches the host's files";
             return Some((Effect::Deny, reason.to_owned()));
         }
         // Names that do not begin with a dot fit too many wildcards; they count where they are.
-        let may_be = |name: &&str| {
+        let may_be_guarded = guarded_names().any(|name| {
             name.starts_with('.') && globs.iter().any(|tokens| may_be_name(tokens, name))
-        };
+        });
         let reason = "its wildcard may name a file that decides what may run later";
-        (writes && guarded_names().any(|name| may_be(&name)))
-            .then(|| (Effect::Ask, reason.to_owned()))
+        (writes && may_be_guarded).then(|| (Effect::Ask, reason.to_owned()))
     }
+}
+
+fn ask_about(path: &ResolvedPath, why: &str) -> (Effect, String) {
+    (Effect::Ask, format!("`{}` {why}", path.lexical))
 }
 
 /// Every name that at least asks before it changes.

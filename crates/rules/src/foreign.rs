@@ -239,9 +239,10 @@ fn parse_effect(word: &str) -> Option<Effect> {
 
 /// Whether a word of a command stands for itself in a rule, and is one word.
 fn is_plain_word(word: &str) -> bool {
-    let special =
-        |c: char| c.is_whitespace() || c.is_control() || "*?()[]{}\"'\\`$:;|&<>~#!".contains(c);
-    !word.is_empty() && !word.contains(special)
+    !word.is_empty()
+        && !word.contains(|c: char| {
+            c.is_whitespace() || c.is_control() || "*?()[]{}\"'\\`$:;|&<>~#!".contains(c)
+        })
 }
 
 #[cfg(test)]

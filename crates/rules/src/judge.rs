@@ -80,23 +80,24 @@ fn judge_part(
     let strictest = layers
         .iter()
         .filter_map(|layer| find_layer_rule(assessment, part, layer))
-        .max_by(|one, other| {
-            one.strictness()
-                .cmp(&other.strictness())
-                .then(std::cmp::Ordering::Greater)
-        });
+        // `max_by_key` gives the last of equals; the first layer that said it is to be named.
+        .rev()
+        .max_by_key(|found| found.effect);
     if let Some(found) = &strictest {
         said.effect = found.effect;
         said.rule = Some(found.entry.to_ref());
         let own = found.entry.reason.as_deref();
         said.reason = found.reason.or(own).map(str::to_owned);
     }
-    let covered = |hazard: &ArgumentHazard| {
-        let entry = strictest.as_ref().map(|found| found.entry);
-        entry.is_some_and(|entry| covers_hazard(entry, hazard))
-    };
-    let hazard = part.hazard.as_ref().filter(|part| !covered(&part.hazard));
-    let hazard = hazard.map(|part| part.reason.as_str());
+    let hazard = part
+        .hazard
+        .as_ref()
+        .filter(|part| {
+            let entry = strictest.as_ref().map(|found| found.entry);
+            !entry.is_some_and(|entry| covers_hazard(entry, &part.hazard))
+        })
+        .map(|part| part.reason.as_str());
+    // Doubt turns an allow into an ask. A deny stays a deny, whatever was not understood.
     if said.effect == Effect::Allow
         && let Some(reason) = part.doubt.as_deref().or(hazard).or(suspended)
     {
@@ -124,11 +125,10 @@ fn covers_hazard(entry: &RuleEntry, hazard: &ArgumentHazard) -> bool {
     match (&shell.form, hazard.kind) {
         (ShellForm::Exact, _) | (ShellForm::Every, HazardKind::Unknown) => true,
         (ShellForm::Prefix | ShellForm::Wild(_), HazardKind::Unknown) => {
-            let named = |argument: &String| {
+            hazard.arguments.iter().all(|argument| {
                 let mut words = shell.words.iter().map(|word| word.split('=').next());
                 words.any(|word| word == Some(argument.as_str()))
-            };
-            hazard.arguments.iter().all(named)
+            })
         }
         _ => false,
     }
@@ -155,16 +155,15 @@ struct LayerFinding<'l> {
 }
 
 impl LayerFinding<'_> {
-    fn strictness(&self) -> Effect {
-        self.effect
+    /// Compared field by field. Rank comes first because a higher rank hides lower ones even where
+    /// it is the milder; the last two only choose which of two equal rules is named.
+    fn weight(&self) -> (i64, Effect, bool, usize) {
+        let entry = self.entry;
+        (entry.rank, self.effect, is_exact(entry), named_words(entry))
     }
 
     fn is_above(&self, other: Option<&Self>) -> bool {
-        let weight = |said: &Self| {
-            let named = named_words(said.entry);
-            (said.entry.rank, said.effect, is_exact(said.entry), named)
-        };
-        other.is_none_or(|other| weight(self) > weight(other))
+        other.is_none_or(|other| self.weight() > other.weight())
     }
 }
 
@@ -314,23 +313,23 @@ fn covers(
     assessment: &Assessment,
     part: &RequestPart,
 ) -> Option<MatchCertainty> {
-    let sure = |yes: bool| yes.then_some(MatchCertainty::Surely);
     match (pattern, &part.body) {
         (RulePattern::Tool(name), _) => {
-            sure(name.matches(&assessment.tool) || is_alias(name, part))
+            surely_if(name.matches(&assessment.tool) || is_alias(name, part))
         }
         (RulePattern::Shell(shell), PartBody::Command { deny, .. }) => {
-            sure(deny.iter().any(|form| shell.covers(form)))
+            surely_if(deny.iter().any(|form| shell.covers(form)))
         }
         (RulePattern::Shell(shell), PartBody::Nothing) if part.kind == PartKind::Command => {
-            sure(shell.form == ShellForm::Every)
+            surely_if(shell.form == ShellForm::Every)
         }
         (RulePattern::Read(path), PartBody::Path(spots)) => {
             let covered = any_covered(path.as_ref(), spots, &assessment.place);
-            sure(covered).or_else(|| covers_below(path.as_ref(), part, spots, &assessment.place))
+            surely_if(covered)
+                .or_else(|| covers_below(path.as_ref(), part, spots, &assessment.place))
         }
         (RulePattern::Edit(path, _), PartBody::Path(spots)) if part.kind == PartKind::Write => {
-            sure(any_covered(path.as_ref(), spots, &assessment.place))
+            surely_if(any_covered(path.as_ref(), spots, &assessment.place))
         }
         (RulePattern::Read(Some(path)), PartBody::Command { touched, .. }) => most(
             touched
@@ -343,25 +342,29 @@ fn covers(
                 .filter(|touch| matches!(touch.touches, FileUse::Writes | FileUse::Unknown))
                 .filter_map(|touch| covers_touch(path, touch, &assessment.place)),
         ),
-        (pattern, PartBody::Tool) => sure(is_whole_tool(pattern, &assessment.tool)),
+        (pattern, PartBody::Tool) => surely_if(is_whole_tool(pattern, &assessment.tool)),
         (RulePattern::Fetch(host), PartBody::Fetch(target)) => {
-            sure(host_matches(host.as_ref(), target.as_ref(), Effect::Deny))
+            surely_if(host_matches(host.as_ref(), target.as_ref(), Effect::Deny))
         }
-        (RulePattern::Mcp { server, tool }, body) => sure(is_tool_of(server, tool, body)),
+        (RulePattern::Mcp { server, tool }, body) => surely_if(is_tool_of(server, tool, body)),
         (RulePattern::Spawn(kind), PartBody::Spawn { names, .. }) => match kind.covers(names) {
             // What does not say what it would start may start anything.
             false if names.is_empty() => Some(MatchCertainty::Maybe),
-            covered => sure(covered),
+            covered => surely_if(covered),
         },
         (RulePattern::AnyMcp(name), body) => {
             let called = names_of_tool(body);
-            sure(
+            surely_if(
                 called
                     .is_some_and(|(server, tool)| name.matches(&format!("mcp__{server}__{tool}"))),
             )
         }
         _ => None,
     }
+}
+
+fn surely_if(matched: bool) -> Option<MatchCertainty> {
+    matched.then_some(MatchCertainty::Surely)
 }
 
 /// The server and the tool that a part would call.

@@ -134,24 +134,27 @@ fn check_text(text: &str) -> Result<(), RuleError> {
 }
 
 fn split(text: &str) -> Result<(&str, Option<&str>), RuleError> {
-    let shape = || RuleError::Shape(text.to_owned());
     let (name, spec) = match text.split_once('(') {
-        Some((name, rest)) => (name, Some(rest.strip_suffix(')').ok_or_else(shape)?)),
+        Some((name, rest)) => (name, Some(rest.strip_suffix(')'))),
         None => (text, None),
     };
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '.' | '/');
-    if name.is_empty() || !name.chars().all(is_name) {
-        return Err(shape());
+    let is_name = !name.is_empty() && name.chars().all(|c| is_name_char(c) || c == '/');
+    if !is_name || spec == Some(None) {
+        return Err(RuleError::Shape(text.to_owned()));
     }
-    match spec {
+    match spec.flatten() {
+        // `Bash()` might mean no command or every command; whoever wrote it must say which.
         Some("") => Err(RuleError::EmptyPattern),
         spec => Ok((name, spec)),
     }
 }
 
+fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '.')
+}
+
 fn parse_mcp(effect: Effect, text: &str, rest: &str) -> Result<RulePattern, RuleError> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '.');
-    if rest.is_empty() || !rest.chars().all(is_name) {
+    if rest.is_empty() || !rest.chars().all(is_name_char) {
         return Err(RuleError::Shape(text.to_owned()));
     }
     let (server, tool) = rest.split_once("__").unwrap_or((rest, "*"));
@@ -273,12 +276,11 @@ impl ShellPattern {
     /// options have.
     pub(crate) fn covers(&self, form: &DenyForm) -> bool {
         let texts = [form.text(), form.base_text()];
-        let same_words = |words: &[String]| self.begins_with_quoted(form) && form.rest() == words;
         match &self.form {
             ShellForm::Every => true,
             ShellForm::Exact => {
                 texts.contains(&self.text.as_str())
-                    || same_words(self.quoted.get(1..).unwrap_or_default())
+                    || self.begins_with_quoted(form) && form.rest() == &self.quoted[1..]
             }
             ShellForm::Prefix => {
                 texts.iter().any(|text| starts_with_word(text, &self.text))
@@ -356,7 +358,8 @@ fn starts_with_word(text: &str, head: &str) -> bool {
 /// Whether the words begin with the rule's once options before them are left out; each option may
 /// or may not take the next word.
 fn after_options(rule: &[String], words: &[String]) -> bool {
-    let is_option = |at: usize| words.get(at).is_some_and(|word| word.starts_with('-'));
+    // An option may take the next word as its value, which only the program knows. So every position
+    // at which the subcommand could begin is tried: a deny must not miss one of them.
     let mut reachable = vec![false; words.len() + 3];
     reachable[0] = true;
     for at in 0..words.len() {
@@ -366,9 +369,9 @@ fn after_options(rule: &[String], words: &[String]) -> bool {
         if words[at..].starts_with(rule) {
             return true;
         }
-        if is_option(at) {
+        if words[at].starts_with('-') {
             reachable[at + 1] = true;
-            reachable[at + 2] |= !is_option(at + 1);
+            reachable[at + 2] |= !words.get(at + 1).is_some_and(|word| word.starts_with('-'));
         }
     }
     false
@@ -376,17 +379,14 @@ fn after_options(rule: &[String], words: &[String]) -> bool {
 
 /// Options may stand anywhere: a rule for `git push --force` also means `git push origin --force`.
 fn in_any_order(rule: &[String], words: &[String]) -> bool {
-    let is_option = |word: &&String| word.starts_with('-');
-    let plain: Vec<&String> = rule.iter().filter(|word| !is_option(word)).collect();
-    if plain.len() == rule.len() {
+    let (options, plain): (Vec<&String>, Vec<&String>) =
+        rule.iter().partition(|word| word.starts_with('-'));
+    if options.is_empty() {
         return false;
     }
-    let mut own = words.iter().filter(|word| !is_option(word));
-    plain.iter().all(|word| own.next() == Some(word))
-        && rule
-            .iter()
-            .filter(is_option)
-            .all(|option| words.contains(option))
+    let mut own = words.iter().filter(|word| !word.starts_with('-'));
+    plain.into_iter().all(|word| own.next() == Some(word))
+        && options.into_iter().all(|option| words.contains(option))
 }
 
 /// What a rule says of paths.
@@ -493,15 +493,14 @@ impl PathPattern {
         let Some(names) = below(path, &base, false) else {
             return false;
         };
-        let fits = |names: &[&str]| {
-            let last_is_any = self.segments.last() == Some(&PathSegment::Any);
-            let enough = whole || !last_is_any || names.len() >= self.segments.len();
-            path_matches(&self.segments, names, false) && enough
+        let names = match self.floats {
+            DepthScope::Always => &names[names.len().saturating_sub(1)..],
+            DepthScope::Never | DepthScope::Strict => &names,
         };
-        match self.floats {
-            DepthScope::Always => names.last().is_some_and(|name| fits(&[*name])),
-            DepthScope::Never | DepthScope::Strict => fits(&names),
-        }
+        let last_is_any = self.segments.last() == Some(&PathSegment::Any);
+        let enough = whole || !last_is_any || names.len() >= self.segments.len();
+        // Case counts even where the file system ignores it: an allow matches less, never more.
+        enough && path_matches(&self.segments, names, false)
     }
 
     /// Whether a deny or ask covers this path: it, or a folder it lies in, fits.
@@ -512,16 +511,14 @@ impl PathPattern {
         let Some(names) = below(path, &base, place.ignores_case) else {
             return false;
         };
-        let fits = |names: &[&str]| {
-            (0..=names.len())
-                .any(|end| path_matches(&self.segments, &names[..end], place.ignores_case))
+        let last_start = match self.floats {
+            DepthScope::Never => 0,
+            DepthScope::Strict | DepthScope::Always => names.len(),
         };
-        match self.floats {
-            DepthScope::Never => fits(&names),
-            DepthScope::Strict | DepthScope::Always => {
-                (0..=names.len()).any(|start| fits(&names[start..]))
-            }
-        }
+        (0..=last_start).any(|start| {
+            (start..=names.len())
+                .any(|end| path_matches(&self.segments, &names[start..end], place.ignores_case))
+        })
     }
 
     /// Its segments from the root on, as a deny or ask reads them.
@@ -551,15 +548,14 @@ impl PathPattern {
             return false;
         };
         let above: Vec<&str> = root.split('/').filter(|name| !name.is_empty()).collect();
-        let may_occur = |segment: &PathSegment| match segment {
-            PathSegment::Any => true,
-            PathSegment::Name(own) => names.may_hold_name(&own.to_lowercase()),
-            PathSegment::Glob(_) => names.may_hold(|name| segment.matches(name, true)),
-        };
         // However many segments the root itself takes up, the others must be found below it.
         (0..=anchored.len()).any(|taken| {
             path_matches(&anchored[..taken], &above, place.ignores_case)
-                && anchored[taken..].iter().all(may_occur)
+                && anchored[taken..].iter().all(|segment| match segment {
+                    PathSegment::Any => true,
+                    PathSegment::Name(own) => names.may_hold_name(&own.to_lowercase()),
+                    PathSegment::Glob(_) => names.may_hold(|name| segment.matches(name, true)),
+                })
         })
     }
 

@@ -36,8 +36,9 @@ impl ReplacedPath {
         match at {
             AccessedPath::Spot(spot) => spot.forms().any(|path| self.holds(path)),
             AccessedPath::Tree(spot, _) | AccessedPath::Copied(spot, _) => {
-                let around = |path: &str| below(self.path(), path, true).is_some();
-                spot.forms().any(|path| self.holds(path) || around(path))
+                // A walk of a folder also reaches what was replaced below it.
+                spot.forms()
+                    .any(|path| self.holds(path) || below(self.path(), path, true).is_some())
             }
             AccessedPath::Glob(globs) => could_pass_through(globs, self.path()),
         }
@@ -46,8 +47,9 @@ impl ReplacedPath {
 
 /// Whether a path with wildcards could be `path` or lie below it.
 fn could_pass_through(globs: &[Vec<GlobToken>], path: &str) -> bool {
-    let names = path.split('/').filter(|name| !name.is_empty());
-    let names: Vec<PathSegment> = names
+    let names: Vec<PathSegment> = path
+        .split('/')
+        .filter(|name| !name.is_empty())
         .map(|name| PathSegment::Name(name.to_owned()))
         .collect();
     globs

@@ -274,6 +274,7 @@ fn read(shape: ToolShape, fields: &Map<String, Value>, place: &RequestPlace) -> 
 
 /// The one field of several names that is there.
 fn one<'f>(fields: &'f Map<String, Value>, names: &[&str]) -> Option<&'f Value> {
+    // With two of them only the tool knows which it would use, so neither is taken.
     let mut found = names.iter().filter_map(|name| fields.get(*name));
     let first = found.next()?;
     found.next().is_none().then_some(first)
@@ -289,8 +290,11 @@ fn read_shell(fields: &Map<String, Value>) -> ToolAction {
         _ => return unclear(ToolAction::Other, "the command is missing"),
     };
     let known = ToolAction::Shell { command };
-    let given = DIRECTORY_FIELDS.iter().filter_map(|name| fields.get(*name));
-    let given: Vec<&Value> = given.filter(|value| !value.is_null()).collect();
+    let given: Vec<&Value> = DIRECTORY_FIELDS
+        .iter()
+        .filter_map(|name| fields.get(*name))
+        .filter(|value| !value.is_null())
+        .collect();
     let known = match given.as_slice() {
         [] => known,
         [Value::String(directory)] => ToolAction::In {
@@ -323,8 +327,10 @@ fn join_words(words: &[Value]) -> Option<String> {
 
 /// A word as it is typed, quoted only where it must be.
 pub(crate) fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    let is_plain = word
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c));
+    if !word.is_empty() && is_plain {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
@@ -356,11 +362,14 @@ fn read_search(
         _ => return unclear(ToolAction::Other, "the folder is missing or given twice"),
     };
     let known = action(path);
-    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
-    if !is_by_kind(text("glob")) {
+    let [glob, pattern] = ["glob", "pattern"]
+        .map(|name| fields.get(name).and_then(Value::as_str).unwrap_or_default());
+    // A search is judged by its folder. A glob that picks single files would read one of them
+    // without its name ever being held against a deny.
+    if !is_by_kind(glob) {
         return unclear(known, "the glob may name files that rules speak of");
     }
-    if text("pattern").starts_with(['/', '~']) || text("pattern").contains("..") {
+    if pattern.starts_with(['/', '~']) || pattern.contains("..") {
         return unclear(known, "the pattern may leave the folder");
     }
     check_fields(known, fields, &[&PATH_FIELDS, &HARMLESS_FOR_SEARCH])
@@ -389,6 +398,7 @@ fn edits_are_text(fields: &Map<String, Value>) -> bool {
     })
 }
 
+/// A field that is not known may change what the tool does: it asks.
 fn check_fields(known: ToolAction, fields: &Map<String, Value>, names: &[&[&str]]) -> ToolAction {
     let unknown = fields.iter().find(|(name, value)| {
         !value.is_null() && !names.iter().any(|list| list.contains(&name.as_str()))

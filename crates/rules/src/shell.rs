@@ -56,6 +56,12 @@ pub(crate) struct ShellStep {
     pub(crate) directories: Option<Vec<String>>,
 }
 
+impl ShellStep {
+    pub(crate) fn changes_directory(&self) -> bool {
+        matches!(&self.what, StepKind::Run(facts) if facts.moves.is_some())
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum StepKind {
     Run(CommandFacts),
@@ -271,9 +277,10 @@ fn join(left: Option<Vec<String>>, right: Option<Vec<String>>) -> Option<Vec<Str
 fn look_again(text: &str, reach: &mut ReachBudget, taken: &mut ShellAnalysis) {
     let joined = text.replace("\\\n", "");
     let whole = (joined.len() != text.len()).then_some(joined.as_str());
-    let openings = ["$(", "<(", ">("].into_iter();
-    let openings = openings.flat_map(|opening| joined.match_indices(opening));
-    let inner = openings.map(|(at, _)| up_to_closing(&joined[at + 2..]));
+    let inner = ["$(", "<(", ">("]
+        .into_iter()
+        .flat_map(|opening| joined.match_indices(opening))
+        .map(|(at, _)| up_to_closing(&joined[at + 2..]));
     let ticks = joined.split('`').skip(1);
     for text in whole.into_iter().chain(inner).chain(ticks) {
         if !reach.spend(text) {
@@ -311,10 +318,12 @@ fn up_to_closing(text: &str) -> &str {
 /// Whether a program only reads what it is given, so that it may run in a directory outside the
 /// project: the settings and scripts of that directory mean nothing to it.
 pub(crate) fn only_reads(facts: &CommandFacts) -> bool {
-    let reads = |touched: &PathArgument| matches!(touched.touches, FileUse::Reads | FileUse::Lists);
     programs::ignores_its_directory(&facts.program)
         && facts.hazard.is_none()
-        && facts.touched.iter().all(reads)
+        && facts
+            .touched
+            .iter()
+            .all(|argument| matches!(argument.touches, FileUse::Reads | FileUse::Lists))
 }
 
 /// Whether a program names files by the index of its repository, and so follows no link of a work

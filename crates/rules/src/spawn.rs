@@ -42,8 +42,10 @@ impl KindPattern {
         let Some(kind) = spec.map(str::trim).filter(|kind| *kind != "*") else {
             return Ok(Self::Every);
         };
-        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        if kind.chars().all(is_name) {
+        if kind
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+        {
             Ok(Self::One(kind.to_owned()))
         } else {
             Err(RuleError::AgentKind(kind.to_owned()))
@@ -107,20 +109,22 @@ fn beyond(fields: &Map<String, Value>) -> Option<String> {
     if given("env").is_some() {
         return Some("it would get variables of its orchestrator's choice".to_owned());
     }
-    let careful = |mode: &Value| {
-        let mode = mode.as_str();
-        mode.is_some_and(|mode| CAREFUL_MODES.contains(&mode))
-    };
-    if given("mode").is_some_and(|mode| !careful(mode)) {
+    let is_careful = given("mode").is_none_or(|mode| {
+        mode.as_str()
+            .is_some_and(|mode| CAREFUL_MODES.contains(&mode))
+    });
+    if !is_careful {
         return Some("in that mode it may ask less".to_owned());
     }
     if !fields.get("agent").is_some_and(Value::is_string) {
         return Some("it does not say what it would start".to_owned());
     }
-    let known =
-        |name: &str| HARMLESS.contains(&name) || ["command", "role", "env", "mode"].contains(&name);
-    let unknown = fields.keys().any(|name| !known(name));
-    unknown.then(|| "it has a field that rules do not know".to_owned())
+    // A field that a later version gives a meaning to may widen what is started.
+    let has_unknown = fields.keys().any(|name| {
+        let name = name.as_str();
+        !HARMLESS.contains(&name) && !["command", "role", "env", "mode"].contains(&name)
+    });
+    has_unknown.then(|| "it has a field that rules do not know".to_owned())
 }
 
 fn is_nothing(value: &Value) -> bool {

@@ -93,8 +93,9 @@ fn uncovered<'a>(
         if said.rule.is_some() || said.reason.is_some() || said.floor {
             return None;
         }
-        let same = |part: &&RequestPart| part.kind == said.kind && part.subject == said.subject;
-        found.push((at, assessment.parts.iter().find(same)?));
+        let mut parts = assessment.parts.iter();
+        let part = parts.find(|part| part.kind == said.kind && part.subject == said.subject)?;
+        found.push((at, part));
     }
     (!found.is_empty() && found.len() <= CANDIDATES_MAX).then_some(found)
 }
@@ -230,8 +231,12 @@ fn escape(word: &str) -> String {
 
 /// How many words name what a command does, where the rest may vary.
 fn useful_words(words: &[String]) -> Option<usize> {
-    let word = |at: usize| words.get(at).map_or("", String::as_str);
-    let count = match (word(0), word(1)) {
+    let mut named = words.iter().map(String::as_str);
+    let (program, subcommand) = (
+        named.next().unwrap_or_default(),
+        named.next().unwrap_or_default(),
+    );
+    let count = match (program, subcommand) {
         (
             "ls" | "cat" | "head" | "tail" | "wc" | "grep" | "rg" | "find" | "sort" | "uniq"
             | "cut" | "tr" | "jq" | "sed" | "awk" | "diff" | "stat" | "du" | "tree" | "file"

@@ -183,9 +183,10 @@ impl GeminiRule {
     }
 
     fn tool_rules(&self, reading: &mut PolicyReader, spot: &RuleSource) {
-        let has = |tool: &str| self.tools.iter().any(|name| name == tool);
-        // One of our words covers both, so an allow must have named both.
-        let edits = has("write_file") && has("replace");
+        // Our `Edit` covers both, so an allow must have named both.
+        let edits = ["write_file", "replace"]
+            .iter()
+            .all(|tool| self.tools.iter().any(|name| name == tool));
         for tool in &self.tools {
             match tool.as_str() {
                 SHELL => self.say(reading, "Bash", "Bash", spot),

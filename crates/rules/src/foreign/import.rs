@@ -92,9 +92,8 @@ fn is_lifted(allow: &RuleEntry, strict: &RuleEntry, policy: &ForeignPolicy) -> b
 /// Whether everything that `inner` names is named by `outer` too, as far as their texts show it.
 fn covers(outer: &RuleEntry, inner: &RuleEntry) -> bool {
     let (outer, inner) = (outer.rule.text(), inner.rule.text());
-    let tool = |text: &str| text.split('(').next().unwrap_or_default().to_owned();
-    let inner_tool = tool(inner);
-    let writes = ["Edit", "Write", "MultiEdit", "NotebookEdit"].contains(&inner_tool.as_str());
+    let inner_tool = inner.split('(').next().unwrap_or_default();
+    let writes = ["Edit", "Write", "MultiEdit", "NotebookEdit"].contains(&inner_tool);
     if outer == "*" || outer == inner || outer == inner_tool {
         return true;
     }
@@ -157,6 +156,7 @@ fn written(kept: &[&RuleEntry]) -> String {
 
 /// A path in a comment must not end it.
 fn one_line(text: &str) -> String {
-    let visible = |c: char| if c.is_control() { '?' } else { c };
-    text.chars().map(visible).collect()
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
 }

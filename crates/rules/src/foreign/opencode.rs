@@ -268,8 +268,8 @@ fn translate(
 
 /// Its pattern for a command means what ours means, apart from what stands in quotes.
 fn command(pattern: &str) -> Option<String> {
-    let special = |c: char| c.is_control() || "?\"'\\`$():".contains(c);
-    if pattern.contains(special) || pattern.trim() != pattern || pattern.is_empty() {
+    let is_special = pattern.contains(|c: char| c.is_control() || "?\"'\\`$():".contains(c));
+    if is_special || pattern.trim() != pattern || pattern.is_empty() {
         return None;
     }
     match pattern.strip_suffix(" *") {
@@ -281,8 +281,8 @@ fn command(pattern: &str) -> Option<String> {
 /// Its pattern for a path as one of ours. Its `*` crosses folders and ours does not: an allow may
 /// say less, a deny or an ask may not.
 fn path(pattern: &str, allow: bool) -> Option<String> {
-    let special = |c: char| c.is_control() || "?\"'\\`$()[]{}!#:".contains(c);
-    if pattern.contains(special) || pattern.contains("..") || pattern.is_empty() {
+    let is_special = pattern.contains(|c: char| c.is_control() || "?\"'\\`$()[]{}!#:".contains(c));
+    if is_special || pattern.contains("..") || pattern.is_empty() {
         return None;
     }
     if pattern.starts_with(['~', '/']) {

@@ -7,7 +7,6 @@ use super::program_table::{
 };
 use super::programs::FileUse;
 use super::word::ShellWord;
-use crate::glob::TextGlob;
 
 /// What the table says of a command.
 #[derive(Debug, Default)]
@@ -105,8 +104,7 @@ impl<'w> ArgumentReader<'w> {
         let mut at = 1;
         while at < self.words.len() {
             let word = self.words[at].as_str();
-            let fits = |glob: &TextGlob| glob.matches(word);
-            if self.entry.plain_words.iter().any(fits) {
+            if self.entry.plain_words.iter().any(|glob| glob.matches(word)) {
                 self.says_what_to_do = true;
                 at += 1;
                 continue;
@@ -365,12 +363,12 @@ impl<'w> ArgumentReader<'w> {
     /// Words that are dangerous wherever they are, values of options included.
     fn find_danger_words(&mut self) {
         let own = &self.words[1..self.script_from.unwrap_or(self.words.len())];
-        let dangerous = |word: &&String| {
+        let dangerous = own.iter().find(|word| {
             let mut globs = self.entry.danger_words.iter();
             let folded = word.to_lowercase();
             globs.any(|glob| glob.matches(word) || glob.matches(&folded))
-        };
-        if let Some(word) = own.iter().find(dangerous).cloned() {
+        });
+        if let Some(word) = dangerous.cloned() {
             self.dangerous(&word);
         }
     }
@@ -431,30 +429,34 @@ impl<'w> ArgumentReader<'w> {
 
     /// How many plain words come before the first that is a path.
     fn pattern_words(&self, operands: &OperandLayout) -> usize {
-        let is_path = |kind: &OperandKind| *kind > OperandKind::Pattern;
-        let words = operands.first.iter().take_while(|kind| !is_path(kind));
-        let given = words.filter(|kind| !(self.pattern_given && **kind == OperandKind::Pattern));
-        given.count()
+        operands
+            .first
+            .iter()
+            .take_while(|kind| **kind <= OperandKind::Pattern)
+            .filter(|kind| !(self.pattern_given && **kind == OperandKind::Pattern))
+            .count()
     }
 
     /// Wildcards may stand for several words, so that the position of the others is not certain.
     fn kinds(&self, operands: &OperandLayout, plain: &[usize]) -> Vec<Option<OperandKind>> {
-        let is_glob = |word: &usize| self.sources.get(*word).is_some_and(|source| source.glob);
         let kinds = operands.kinds(plain.len(), self.pattern_given);
         let last_is_certain = operands.first.is_empty()
             && operands.last.len() == 1
             && plain.len() > 1
-            && plain.last().is_some_and(|word| !is_glob(word));
-        if !plain.iter().any(is_glob) || last_is_certain {
+            && plain.last().is_some_and(|word| !self.is_glob(*word));
+        if !plain.iter().any(|word| self.is_glob(*word)) || last_is_certain {
             return kinds;
         }
         let worst = operands.worst().max(OperandKind::Read);
         let uniform = operands.first.is_empty() && operands.last.is_empty();
-        let kind = |kind: Option<OperandKind>| match kind {
-            kind if uniform => kind,
-            _ => Some(worst),
-        };
-        kinds.into_iter().map(kind).collect()
+        if uniform {
+            return kinds;
+        }
+        vec![Some(worst); kinds.len()]
+    }
+
+    fn is_glob(&self, word: usize) -> bool {
+        self.sources.get(word).is_some_and(|source| source.glob)
     }
 
     fn plain_word(&mut self, word: usize, text: &str, kind: Option<OperandKind>) {

@@ -17,6 +17,12 @@ pub(crate) fn hazard(arguments: &[String]) -> Option<String> {
     None
 }
 
+/// Words of awk that run programs, open files, or reach variables outside the program.
+const RISKY_WORDS: [&str; 10] = [
+    "system", "getline", "close", "fflush", "include", "load", "ENVIRON", "ARGV", "SYMTAB",
+    "PROCINFO",
+];
+
 /// Whether a program holds nothing that runs, reads or writes beyond its input.
 fn only_prints(program: &str) -> bool {
     // Regular expressions and comments can hold quotes, so beside them strings are not told apart.
@@ -26,23 +32,8 @@ fn only_prints(program: &str) -> bool {
     } else {
         without_strings(program)
     };
-    let is_risky = |word: &str| {
-        matches!(
-            word,
-            "system"
-                | "getline"
-                | "close"
-                | "fflush"
-                | "include"
-                | "load"
-                | "ENVIRON"
-                | "ARGV"
-                | "SYMTAB"
-                | "PROCINFO"
-        )
-    };
     let mut words = bare.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-    !words.any(is_risky)
+    !words.any(|word| RISKY_WORDS.contains(&word))
         && !bare.contains('@')
         && !bare.replace("||", "  ").contains('|')
         && !bare.contains(">>")

@@ -61,9 +61,11 @@ pub(crate) fn examine(simple: &ScriptCommand, reach: &mut ReachBudget) -> Comman
         &simple.words[start.min(simple.words.len())..],
         &mut facts,
     );
-    let in_shell = |word: &String| matches!(word.as_str(), "command" | "time" | "--" | "-p");
-    if facts.moves.is_some() && !words[..start].iter().all(in_shell) {
-        // Other wrappers run a program of that name, which moves nobody.
+    let runs_in_shell = words[..start]
+        .iter()
+        .all(|word| matches!(word.as_str(), "command" | "time" | "--" | "-p"));
+    if facts.moves.is_some() && !runs_in_shell {
+        // Other wrappers run `cd` as a program of its own, which cannot move the shell.
         facts.moves = Some(DirectoryChange::Somewhere);
     }
     facts.allow = allow_forms(&words, &inner, start);
@@ -93,8 +95,8 @@ fn doubt_of_words(simple: &ScriptCommand) -> Option<String> {
 
 /// A time zone that is a path is a file that is read.
 fn is_safe_assignment(name: &str, value: Option<&str>) -> bool {
-    let is_path = |value: &str| value.starts_with([':', '/']) || value.contains("..");
-    is_safe_variable(name) && value.is_some_and(|value| !is_path(value))
+    is_safe_variable(name)
+        && value.is_some_and(|value| !value.starts_with([':', '/']) && !value.contains(".."))
 }
 
 /// Takes transparent wrappers off. Gives the words that are left and where they begin.
@@ -162,11 +164,11 @@ fn wrapped(name: &str, rest: &[String]) -> InnerCommand {
 fn options(rest: &[String], valued: &[&str], plain: usize) -> InnerCommand {
     let mut at = 0;
     while let Some(word) = rest.get(at).filter(|word| word.starts_with('-')) {
-        let attached = |own: &&str| {
-            word.strip_prefix(*own).is_some_and(|value| {
+        let has_attached_value = valued.iter().any(|own| {
+            word.strip_prefix(own).is_some_and(|value| {
                 value.starts_with('=') || (own.len() == 2 && !value.is_empty())
             })
-        };
+        });
         let number = word[1..].chars().all(|c| c.is_ascii_digit()) && word.len() > 1;
         let flag = matches!(
             word.as_str(),
@@ -174,14 +176,16 @@ fn options(rest: &[String], valued: &[&str], plain: usize) -> InnerCommand {
         );
         if valued.contains(&word.as_str()) {
             at += 2;
-        } else if valued.iter().any(attached) || (number && plain == 0) || (flag && plain == 1) {
+        } else if has_attached_value || (number && plain == 0) || (flag && plain == 1) {
             at += 1;
         } else {
             return InnerCommand::Unclear;
         }
     }
-    let duration = |word: &String| word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    if plain == 1 && !rest.get(at).is_some_and(duration) {
+    let is_duration = rest
+        .get(at)
+        .is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
+    if plain == 1 && !is_duration {
         return InnerCommand::Unclear;
     }
     InnerCommand::At(at + plain)
@@ -206,11 +210,12 @@ fn judge_program(words: &[String], sources: &[ShellWord], facts: &mut CommandFac
 
 /// A wildcard at the beginning of a word can turn into an option.
 fn stray_wildcard(name: &str, sources: &[ShellWord]) -> Option<String> {
-    let stray = |word: &&ShellWord| word.glob && word.text.starts_with(['*', '?', '[']);
     if has_no_options_that_matter(name) {
         return None;
     }
-    let word = sources.iter().find(stray)?;
+    let word = sources
+        .iter()
+        .find(|word| word.glob && word.text.starts_with(['*', '?', '[']))?;
     Some(format!("`{}` may become an option of `{name}`", word.text))
 }
 
@@ -220,12 +225,13 @@ fn destination(words: &[String], sources: &[ShellWord]) -> DirectoryChange {
     while matches!(words.get(at).map(String::as_str), Some("--" | "-L" | "-P")) {
         at += 1;
     }
-    let certain = |at: usize| sources.get(at).is_some_and(|word| word.literal().is_some());
+    let is_literal = sources.get(at).is_some_and(|word| word.literal().is_some());
     match words.get(at) {
         // Without a word `pushd` goes back to where it was before.
         None if words.first().is_some_and(|name| name == "pushd") => DirectoryChange::Somewhere,
         None => DirectoryChange::To("~".to_owned()),
-        Some(path) if certain(at) && !path.starts_with(['-', '+']) && at + 1 == words.len() => {
+        // `cd -` and `pushd +1` go to a directory of before, which is not known here.
+        Some(path) if is_literal && !path.starts_with(['-', '+']) && at + 1 == words.len() => {
             let quoted_tilde = path.starts_with('~') && !sources[at].tilde;
             DirectoryChange::To(if quoted_tilde {
                 format!("./{path}")

@@ -138,8 +138,9 @@ const BUT: [&str; 12] = [
 /// Says which argument is dangerous, if one is.
 pub(crate) fn hazard(arguments: &[String]) -> Option<String> {
     let at = arguments.iter().position(|word| !word.starts_with('-'))?;
-    let dangerous = |word: &&String| !GLOBAL_HARMLESS.contains(&word.as_str());
-    if let Some(global) = arguments[..at].iter().find(dangerous) {
+    // Options before the subcommand change the repository, its settings or the programs git runs.
+    let mut globals = arguments[..at].iter();
+    if let Some(global) = globals.find(|word| !GLOBAL_HARMLESS.contains(&word.as_str())) {
         return Some(global.clone());
     }
     let (sub, rest) = (arguments[at].as_str(), &arguments[at + 1..]);
@@ -225,12 +226,12 @@ fn reads_config(rest: &[String]) -> bool {
             "--get" | "--get-all" | "--get-regexp" | "--get-urlmatch" | "--list" | "-l"
         )
     });
-    let changing = |word: &String| {
+    let changes = rest.iter().any(|word| {
         matches!(
             word.as_str(),
             "-e" | "--edit" | "--add" | "--unset" | "--unset-all" | "--replace-all"
         )
-    };
+    });
     let by_name = matches!(rest.first().map(String::as_str), Some("get" | "list"));
-    (by_option || by_name) && !rest.iter().any(changing)
+    (by_option || by_name) && !changes
 }

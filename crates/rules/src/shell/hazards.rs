@@ -106,32 +106,36 @@ pub(super) fn abbreviates(name: &str, options: &[&str]) -> bool {
 
 /// Flags for Go's linker can name another linker; only these cannot.
 fn linker_flags(arguments: &[String]) -> Option<String> {
-    let harmless = |flag: &str| {
-        matches!(flag, "-s" | "-w" | "-X")
-            || !(flag.starts_with(['-', '\'', '"']) || flag.contains("=-") || flag.contains("='"))
-    };
-    let dangerous = |at: &usize| {
-        let word = &arguments[*at];
-        let (name, own) = word.split_once('=').unwrap_or((word, ""));
+    for (at, word) in arguments.iter().enumerate() {
         let next = arguments.get(at + 1).map_or("", String::as_str);
-        let flags = if word.contains('=') { own } else { next };
-        word.starts_with('-')
+        let (name, flags) = word.split_once('=').unwrap_or((word, next));
+        if word.starts_with('-')
             && name.trim_start_matches('-') == "ldflags"
-            && !flags.split_whitespace().all(harmless)
-    };
-    let at = (0..arguments.len()).find(dangerous)?;
-    Some(arguments[at].clone())
+            && !flags.split_whitespace().all(is_harmless_linker_flag)
+        {
+            return Some(word.clone());
+        }
+    }
+    None
+}
+
+fn is_harmless_linker_flag(flag: &str) -> bool {
+    matches!(flag, "-s" | "-w" | "-X")
+        || !(flag.starts_with(['-', '\'', '"']) || flag.contains("=-") || flag.contains("='"))
 }
 
 /// Settings that later commands obey.
 fn lasting_settings(arguments: &[String]) -> Option<String> {
     let plain: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let first = plain.iter().find(|word| !word.starts_with('-'))?;
-    let changes = |word: &&&str| {
-        matches!(**word, "set" | "delete" | "edit" | "unset" | "-w" | "-u") || word.contains('=')
-    };
     match *first {
-        "config" | "c" | "env" => plain.iter().find(changes).map(|word| (*word).to_owned()),
+        "config" | "c" | "env" => plain
+            .iter()
+            .find(|word| {
+                matches!(**word, "set" | "delete" | "edit" | "unset" | "-w" | "-u")
+                    || word.contains('=')
+            })
+            .map(|word| (*word).to_owned()),
         "set" => Some("set".to_owned()),
         _ => None,
     }

@@ -60,8 +60,7 @@ fn names_a_descriptor(text: &str) -> bool {
         let before = text[..at].strip_suffix('}');
         let name = before.and_then(|before| before.rsplit_once('{'));
         name.is_some_and(|(_, name)| {
-            let ident = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let rest = name.trim_start_matches(ident);
+            let rest = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
             rest.len() < name.len()
                 && (rest.is_empty() || rest.starts_with('[') && rest.ends_with(']'))
         })

@@ -297,16 +297,16 @@ impl ProgramEntry {
     }
 
     fn read_line(&mut self, word: &str, rest: &str) -> Option<()> {
-        let words = || rest.split_whitespace();
+        let words = rest.split_whitespace();
         match word {
             "operands" => self.operands = Some(OperandLayout::parse(rest)?),
             "walks" => self.walks = true,
             "skips-hidden" => self.skips_hidden = true,
             "script" => self.passes_rest = true,
             "script-word" => self.runs_script = true,
-            "words" => self.danger_words.extend(words().map(TextGlob::new)),
-            "plain" => self.plain_words.extend(words().map(TextGlob::new)),
-            "needs" => self.needed_options.extend(words().map(str::to_owned)),
+            "words" => self.danger_words.extend(words.map(TextGlob::new)),
+            "plain" => self.plain_words.extend(words.map(TextGlob::new)),
+            "needs" => self.needed_options.extend(words.map(str::to_owned)),
             "style" => {
                 self.style = match rest.trim() {
                     "gnu" => OptionStyle::Gnu,
@@ -317,7 +317,7 @@ impl ProgramEntry {
             }
             word => {
                 let class = OptionClass::parse(word)?;
-                for option in words() {
+                for option in words {
                     // A subcommand may say otherwise than what it belongs to, but not twice.
                     let is_new = self.own_options.insert(option.to_owned());
                     if !option.starts_with(['-', '+']) || !is_new {
@@ -357,8 +357,12 @@ impl OperandLayout {
 
     /// The kind of each of `count` plain words; nothing for words that there should not be.
     pub(crate) fn kinds(&self, count: usize, pattern_given: bool) -> Vec<Option<OperandKind>> {
-        let given = |kind: &&OperandKind| !(pattern_given && **kind == OperandKind::Pattern);
-        let first: Vec<OperandKind> = self.first.iter().filter(given).copied().collect();
+        let first: Vec<OperandKind> = self
+            .first
+            .iter()
+            .filter(|kind| !(pattern_given && **kind == OperandKind::Pattern))
+            .copied()
+            .collect();
         let fixed_last = count.min(self.last.len());
         let mut kinds = Vec::with_capacity(count);
         for at in 0..count {

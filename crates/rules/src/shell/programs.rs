@@ -360,10 +360,10 @@ pub(crate) fn git_touches(words: &[String]) -> FileUse {
 
 /// Whether a program that usually reads writes its files back.
 pub(crate) fn edits_in_place(name: &str, words: &[String]) -> bool {
-    let in_place = |word: &String| {
-        word.starts_with("--in-place") || (word.starts_with("-i") && !word.starts_with("--"))
-    };
-    matches!(name, "sed" | "yq" | "perl" | "ruby") && words.iter().skip(1).any(in_place)
+    matches!(name, "sed" | "yq" | "perl" | "ruby")
+        && words.iter().skip(1).any(|word| {
+            word.starts_with("--in-place") || (word.starts_with("-i") && !word.starts_with("--"))
+        })
 }
 
 /// Whether a program can leave a link where it writes, so that what a path leads to is not known

@@ -147,9 +147,10 @@ impl ReachBudget {
     pub(crate) fn of(&mut self, simple: &ScriptCommand) -> (Vec<DenyForm>, Vec<PathArgument>) {
         let mut found = ReachedCommands::default();
         self.command(&simple.words, &mut found);
-        let fed = |word: &ShellWord| is_shell(base(&word.text));
+        let has_shell = simple.words.iter().any(|word| is_shell(base(&word.text)));
         for redirect in &simple.redirects {
-            if redirect.kind == RedirectKind::Text && simple.words.iter().any(fed) {
+            // A shell runs the heredoc or here-string that it is given as its input.
+            if redirect.kind == RedirectKind::Text && has_shell {
                 self.script(&redirect.target.text, &mut found);
             }
         }
@@ -233,24 +234,22 @@ impl ReachBudget {
 pub(crate) fn every_word(text: &str) -> Vec<DenyForm> {
     let joined = text.replace("\\\n", "");
     let bare = outside_literals(&joined);
-    let runs_text = |word: &str| is_shell(base(word)) || runner(base(word)).is_some();
-    let all = if split_words(&bare).any(runs_text) {
-        split_words(&joined).map(str::to_owned).collect()
-    } else {
-        split_words(&bare).map(str::to_owned).collect::<Vec<_>>()
-    };
-    let count = all.len();
+    let runs_text =
+        split_words(&bare).any(|word| is_shell(base(word)) || runner(base(word)).is_some());
+    let text = if runs_text { &joined } else { &bare };
+    let all: Vec<String> = split_words(text).map(str::to_owned).collect();
     let words = Arc::new(CommandWords::new(all));
-    let form = |head| DenyForm {
-        words: words.clone(),
-        head,
-    };
-    (0..count).map(form).collect()
+    (0..words.all.len())
+        .map(|head| DenyForm {
+            words: words.clone(),
+            head,
+        })
+        .collect()
 }
 
 fn split_words(text: &str) -> impl Iterator<Item = &str> {
-    let breaks = |c: char| c.is_whitespace() || ";|&()<>{}'\"`$\\=".contains(c);
-    text.split(breaks).filter(|word| !word.is_empty())
+    text.split(|c: char| c.is_whitespace() || ";|&()<>{}'\"`$\\=".contains(c))
+        .filter(|word| !word.is_empty())
 }
 
 /// A text without its single-quoted strings and the bodies of its quoted heredocs.
@@ -308,14 +307,19 @@ fn inner_programs(words: &[String]) -> Vec<usize> {
 }
 
 fn after_exec(words: &[String]) -> Vec<usize> {
-    let runs = |word: &String| {
-        matches!(
-            word.as_str(),
-            "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch"
-        )
-    };
-    let found = words.iter().enumerate().filter(|(_, word)| runs(word));
-    found.map(|(at, _)| at + 1).collect()
+    let exec = [
+        "-exec",
+        "-execdir",
+        "-ok",
+        "-okdir",
+        "-x",
+        "-X",
+        "--exec",
+        "--exec-batch",
+    ];
+    (1..words.len())
+        .filter(|at| exec.contains(&words[at - 1].as_str()))
+        .collect()
 }
 
 /// Every word from `at` on that may be the program, up to the first that must be: `plain` words

@@ -120,10 +120,10 @@ fn same(one: &ScriptItem, other: &ScriptItem) -> bool {
 
 /// Text that is handed in is compared without the line ends around it, which parsers keep differently.
 fn same_redirect(one: &ScriptRedirect, other: &ScriptRedirect) -> bool {
-    let text = |redirect: &ScriptRedirect| redirect.target.text.trim_matches('\n').to_owned();
     match (one.kind, other.kind) {
         (RedirectKind::Text, RedirectKind::Text) => {
-            text(one) == text(other) && one.target.dynamic == other.target.dynamic
+            one.target.text.trim_matches('\n') == other.target.text.trim_matches('\n')
+                && one.target.dynamic == other.target.dynamic
         }
         _ => one == other,
     }

@@ -560,24 +560,21 @@ fn redirect_kind(operator: &str) -> RedirectKind {
 /// `>&` with a name instead of a number is a file after all. Bash expands that name twice and
 /// takes a leading `-` for a token of its own, so only a bare one is certain.
 pub(super) fn settle(source: &str, kind: RedirectKind, mut target: ShellWord) -> ScriptRedirect {
-    let is_number = |text: &str| {
-        let digits = text.strip_suffix('-').unwrap_or(text);
-        text == "-" || (!digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
-    };
     if kind != RedirectKind::Free {
         return ScriptRedirect { kind, target };
     }
-    if target.literal().is_some_and(is_number) && !target.quoted {
+    if target.literal().is_some_and(is_descriptor) && !target.quoted {
         return ScriptRedirect {
             kind: RedirectKind::Free,
             target: ShellWord::default(),
         };
     }
-    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-');
-    let certain = !target.quoted
-        && target.text.chars().all(bare)
-        && !target.text.starts_with('-')
-        && source.contains(">&");
+    let is_bare = target
+        .text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-'));
+    let certain =
+        !target.quoted && is_bare && !target.text.starts_with('-') && source.contains(">&");
     target.dynamic |= !certain;
     let kind = if source.contains(">&") {
         RedirectKind::Write
@@ -585,4 +582,10 @@ pub(super) fn settle(source: &str, kind: RedirectKind, mut target: ShellWord) ->
         RedirectKind::ReadWrite
     };
     ScriptRedirect { kind, target }
+}
+
+/// `2` duplicates a descriptor, `2-` moves it, `-` closes it.
+fn is_descriptor(text: &str) -> bool {
+    let digits = text.strip_suffix('-').unwrap_or(text);
+    text == "-" || (!digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
 }

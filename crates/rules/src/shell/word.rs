@@ -65,12 +65,11 @@ impl WordBuilder {
 
     pub(crate) fn finish(self) -> ShellWord {
         let chars: Vec<char> = self.text.chars().collect();
-        let bare = |at: usize| !self.quoted[at];
         let glob = chars
             .iter()
-            .enumerate()
-            .any(|(at, c)| bare(at) && matches!(c, '*' | '?' | '['));
-        let tilde = chars.first() == Some(&'~') && bare(0);
+            .zip(&self.quoted)
+            .any(|(c, quoted)| !quoted && matches!(c, '*' | '?' | '['));
+        let tilde = chars.first() == Some(&'~') && !self.quoted[0];
         let dynamic = self.dynamic || expands_braces(&chars, &self.quoted);
         let text = if glob {
             escape_quoted(&chars, &self.quoted)

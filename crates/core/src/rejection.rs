@@ -27,7 +27,7 @@ pub enum Rejection {
     #[error("unknown grant '{0}'")]
     UnknownGrant(GrantId),
     /// A grant that could never mean what was meant.
-    #[error("this cannot be remembered: {0}")]
+    #[error("not a usable rule: {0}")]
     BadGrant(String),
     /// The host does not run it.
     #[error(
@@ -75,13 +75,13 @@ pub enum Rejection {
     #[error("agent '{0}' has ended")]
     AgentEnded(AgentId),
     /// A bypass without an end that is near enough.
-    #[error("a bypass must end after now and within {limit_ms} ms")]
+    #[error("a bypass lasts at most {}h", limit_ms / 3_600_000)]
     BypassTooLong {
         /// The bound.
         limit_ms: u64,
     },
     /// A token that would end at once, or too late.
-    #[error("a token must end after now and within {} days ({limit_ms} ms)", limit_ms / 86_400_000)]
+    #[error("a token is valid for at most {} days", limit_ms / 86_400_000)]
     TokenLifetime {
         /// The bound.
         limit_ms: u64,

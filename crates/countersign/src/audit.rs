@@ -21,7 +21,7 @@ impl std::str::FromStr for AuditHead {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong =
-            || format!("`{text}` is no head like 1042:9f86d081…, as `audit verify` prints it");
+            || format!("`{text}` is not a head like 1042:9f86d081…, as `audit verify` prints it");
         let (seq, hash) = text.split_once(':').ok_or_else(wrong)?;
         if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(wrong());

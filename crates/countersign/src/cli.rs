@@ -34,9 +34,10 @@ mod token;
 mod up;
 pub(crate) mod worktree;
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::client::{HostAddress, HostClient, HostEndpoint};
 use crate::error::CliError;
@@ -58,12 +59,12 @@ pub(crate) struct Cli {
 #[derive(Args, Clone)]
 pub(crate) struct CommonArgs {
     /// Print JSON: one document, or one per line for events
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub(crate) json: bool,
-    /// Reach the host over TCP: `ws://HOST:PORT/`, or `COUNTERSIGN_URL`; needs a token
+    /// Connect over TCP to `ws://HOST:PORT/` (or set `COUNTERSIGN_URL`); needs a token
     #[arg(long, global = true, value_name = "URL", help_heading = "Connection")]
     url: Option<String>,
-    /// Read the token from a file instead of `COUNTERSIGN_TOKEN`
+    /// Read the token from this file instead of `COUNTERSIGN_TOKEN`
     #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     token_file: Option<PathBuf>,
 }
@@ -72,53 +73,53 @@ pub(crate) struct CommonArgs {
 pub(crate) enum CliCommand {
     /// Start the host
     Up(up::UpArgs),
-    /// End the host, and wait until it is gone; agents stay unless told
+    /// Stop the host; agents keep running, `--all` ends them too
     Down(down::DownArgs),
-    /// Show the host at a glance
+    /// Show the state of the host
     #[command(
         after_help = "Examples:\n  countersign status\n  countersign status --json | jq .pending_approvals"
     )]
     Status,
-    /// Check everything a host needs, and say what to do
+    /// Check the installation and suggest fixes
     #[command(after_help = "Exits with 1 if any check fails; warnings alone exit with 0.")]
     Doctor,
-    /// List the agents that can be started here, and what to do for the others
+    /// List the agents that can be started here
     Agents(agents::AgentsArgs),
     /// Start an agent
     Spawn(Box<spawn::SpawnArgs>),
-    /// List the agents: what needs a person first
+    /// List agents, those that need you first
     Ls(ls::LsArgs),
-    /// Tell an agent something; it waits while the agent works
+    /// Send a message to an agent
     Send(steer::SendArgs),
-    /// End an agent's turn
+    /// Interrupt the current turn of an agent
     Interrupt(steer::InterruptArgs),
-    /// End an agent, with everything it started
+    /// End an agent and every process it started
     Kill(kill::KillArgs),
-    /// Wait until agents have nothing to do
+    /// Wait until agents are idle
     Wait(steer::WaitArgs),
-    /// Start an agent again where it was
+    /// Restart an agent on its session
     #[command(after_help = "Example:\n  countersign resume builder")]
     Resume(steer::ResumeArgs),
-    /// Put an agent away
+    /// Archive an agent
     Archive(steer::ArchiveArgs),
-    /// Give an agent another name
+    /// Rename an agent
     #[command(after_help = "Example:\n  countersign rename builder api-builder")]
     Rename(steer::RenameArgs),
-    /// Give an agent another mode or model
+    /// Change the mode or model of an agent
     Configure(steer::ConfigureArgs),
-    /// Print what an agent said and did
+    /// Print the transcript of an agent
     Logs(logs::LogsArgs),
     /// Show what an agent changed in its worktree
     Diff(worktree::DiffArgs),
-    /// Clear agents' worktrees away
+    /// Remove agents' worktrees
     #[command(subcommand)]
     Worktree(worktree::WorktreeCommand),
-    /// List what waits for a person: asks and questions, oldest first
+    /// List open asks and questions, oldest first
     #[command(
         after_help = "Examples:\n  countersign inbox\n  countersign inbox --agent builder --json"
     )]
     Inbox(inbox::InboxArgs),
-    /// Show one ask or question whole
+    /// Show an ask or question in full
     #[command(
         after_help = "Examples:\n  countersign show 1a2b3c4d\n  countersign show question-1a2b3c4d --json"
     )]
@@ -127,39 +128,39 @@ pub(crate) enum CliCommand {
     Approve(decide::ApproveArgs),
     /// Deny an ask
     Deny(decide::DenyArgs),
-    /// Answer a question with words
+    /// Answer a question
     Answer(decide::AnswerArgs),
-    /// Watch the inbox live and answer by key
+    /// Watch the inbox and answer with single keys
     #[command(after_help = watch::KEYS_HELP)]
     Watch,
-    /// Print the record of what happened
+    /// Print recorded events
     Events(events::EventsArgs),
-    /// Ask for permission from a script, and wait for the answer
+    /// Ask for permission from a script and wait for the answer
     Ask(ask::AskArgs),
-    /// Make, list and revoke tokens
+    /// Create, list and revoke tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Prove, trim and export the record
+    /// Verify, prune and export the audit log
     #[command(subcommand)]
     Audit(audit::AuditCommand),
-    /// See, make and try the rules that settle asks without a person
+    /// List, add and test rules
     #[command(subcommand)]
     Rules(rules::RulesCommand),
-    /// Let an agent's asks through without a person, for a while
+    /// Allow all asks of an agent for a limited time
     Bypass(bypass::BypassArgs),
-    /// Say what an orchestrator may settle for agents below it
+    /// Limit what an orchestrator may approve
     Ceiling(ceiling::CeilingArgs),
-    /// Have sessions that the host did not start ask here, through their tools' hooks
+    /// Connect sessions you start yourself (Claude Code hooks)
     #[command(subcommand)]
     Hook(hook::HookCommand),
-    /// Deny everything open and interrupt every agent
+    /// Deny all open asks and interrupt all agents
     Stop(stop::StopArgs),
-    /// Give an agent the host's tools, as an MCP server on standard input and output
+    /// Serve the host's tools to an agent as an MCP server on stdin and stdout
     Mcp(crate::mcp::McpArgs),
-    /// Print a link that opens the web page once
+    /// Print a one-time link to the web page
     #[command(after_help = "Example:\n  xdg-open \"$(countersign open)\"")]
     Open,
-    /// Print completions for a shell
+    /// Print shell completions
     #[command(
         after_help = "Example:\n  countersign completions bash > ~/.local/share/bash-completion/completions/countersign"
     )]
@@ -181,7 +182,88 @@ impl CliCommand {
     }
 }
 
+/// The commands as `--help` lists them.
+const COMMAND_GROUPS: [(&str, &[&str]); 6] = [
+    (
+        "Run agents",
+        &[
+            "agents",
+            "spawn",
+            "ls",
+            "send",
+            "interrupt",
+            "wait",
+            "logs",
+            "diff",
+            "kill",
+            "resume",
+            "rename",
+            "configure",
+            "archive",
+            "worktree",
+        ],
+    ),
+    (
+        "Decide",
+        &[
+            "inbox", "show", "approve", "deny", "answer", "watch", "stop",
+        ],
+    ),
+    ("Rules", &["rules", "bypass", "ceiling"]),
+    ("Record", &["events", "audit"]),
+    ("Connect", &["ask", "hook", "mcp", "token"]),
+    (
+        "Host",
+        &["up", "down", "status", "doctor", "open", "completions"],
+    ),
+];
+
+/// The command line with its commands in groups, and with help texts that only clap wraps.
+fn arranged_command() -> clap::Command {
+    let command = join_help_paragraphs(Cli::command());
+    let mut template = String::from("{about}\n\n{usage-heading} {usage}\n");
+    for (heading, names) in COMMAND_GROUPS {
+        let _ = writeln!(template, "\n{heading}:");
+        for name in names {
+            let about = command
+                .find_subcommand(name)
+                .and_then(clap::Command::get_about);
+            let about = about.cloned().unwrap_or_default();
+            let _ = writeln!(template, "  {name:<13}{about}");
+        }
+    }
+    template.push_str("\nOptions:\n{options}{after-help}");
+    command.help_template(template)
+}
+
+/// Help texts are written in source lines. Joined, their paragraphs are wrapped once, at the width of
+/// the terminal, instead of twice.
+fn join_help_paragraphs(mut command: clap::Command) -> clap::Command {
+    if let Some(text) = command.get_after_help().map(ToString::to_string) {
+        command = command.after_help(join_paragraphs(&text));
+    }
+    command.mut_subcommands(join_help_paragraphs)
+}
+
+fn join_paragraphs(text: &str) -> String {
+    let mut joined = String::new();
+    let mut in_paragraph = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if !joined.is_empty() {
+            joined.push(if is_prose && in_paragraph { ' ' } else { '\n' });
+        }
+        joined.push_str(line);
+        in_paragraph = is_prose;
+    }
+    joined
+}
+
 impl Cli {
+    pub(crate) fn read_arguments() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&arranged_command().try_get_matches()?)
+    }
+
     pub(crate) async fn run(self) -> Result<CliExit, CliError> {
         let common = &self.common;
         match self.command {
@@ -253,8 +335,8 @@ impl CommonArgs {
         };
         if token.is_none() {
             return Err(CliError::Usage {
-                what: "over TCP the host needs a token".into(),
-                hint: Some("put one in COUNTERSIGN_TOKEN, or give --token-file".into()),
+                what: "a connection over TCP needs a token".into(),
+                hint: Some("set COUNTERSIGN_TOKEN or give --token-file".into()),
             });
         }
         Ok(HostEndpoint {
@@ -289,10 +371,13 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent_and_every_command_explains_itself() {
-        let command = Cli::command();
+        let command = arranged_command();
         command.clone().debug_assert();
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             assert!(sub.get_about().is_some(), "{}", sub.get_name());
+            let groups = COMMAND_GROUPS.iter().flat_map(|(_, names)| names.iter());
+            let listed = groups.filter(|name| **name == sub.get_name()).count();
+            assert_eq!(listed, 1, "{} is in one group", sub.get_name());
         }
         assert!(
             command
@@ -301,5 +386,23 @@ mod tests {
                 .to_string()
                 .contains("11  no such id")
         );
+    }
+
+    #[test]
+    fn prose_is_joined_and_examples_keep_their_lines() {
+        let text = "Examples:\n  a\n  b\n\nOne\ntwo.\n\nThree.";
+        let joined = "Examples:\n  a\n  b\n\nOne two.\n\nThree.";
+        assert_eq!(join_paragraphs(text), joined);
+    }
+
+    #[test]
+    fn options_of_every_command_come_last() {
+        let mut command = arranged_command();
+        command.build();
+        let spawn = command.find_subcommand_mut("spawn").unwrap();
+        let help = spawn.render_help().to_string();
+        let at = |text: &str| help.find(text).unwrap();
+        assert!(at("--wait") < at("--json"), "{help}");
+        assert!(at("--json") < at("--help"), "{help}");
     }
 }

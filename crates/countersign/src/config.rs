@@ -16,7 +16,7 @@ use crate::error::CliError;
 
 pub(crate) use self::questions::QuestionsConfig;
 
-/// Where a host listens unless told otherwise.
+/// The default address of a host.
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7766);
 

@@ -89,6 +89,14 @@ pub(crate) fn in_words(ms: u64) -> String {
     }
 }
 
+/// `once`, or `N times`.
+pub(crate) fn times(count: u64) -> String {
+    match count {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    }
+}
+
 fn span(micros: u64) -> String {
     let seconds = micros / 1_000_000;
     match seconds {

@@ -19,7 +19,7 @@ pub(crate) enum CliError {
         #[source]
         source: io::Error,
     },
-    #[error("the host at `{address}` does not speak the host wire")]
+    #[error("the program at `{address}` does not speak the host protocol")]
     Handshake {
         address: String,
         #[source]
@@ -41,7 +41,7 @@ pub(crate) enum CliError {
     },
     #[error("the host could not run")]
     Host(#[source] Box<dyn Error + Send + Sync>),
-    #[error("nobody reads the output")]
+    #[error("the output was closed")]
     OutputClosed,
 }
 
@@ -60,7 +60,7 @@ fn call_message(error: &CallError) -> String {
         CallError::Lost(_) => "the connection to the host was lost".into(),
         CallError::Slow { method } => format!("the host did not answer `{method}` in time"),
         CallError::Unexpected { method, .. } => {
-            format!("the host's answer to `{method}` does not fit")
+            format!("the host's answer to `{method}` was not understood")
         }
     }
 }
@@ -105,11 +105,11 @@ impl CliError {
                 "compare versions with `countersign doctor`; restart the host after an upgrade"
                     .into(),
             ),
-            Self::Call(_) => Some("see whether it still runs with `countersign status`".into()),
+            Self::Call(_) => Some("check the host with `countersign status`".into()),
             Self::Usage { hint, .. } | Self::UnknownId { hint, .. } | Self::Failed { hint, .. } => {
                 hint.clone()
             }
-            Self::Host(_) => Some("see what is in the way with `countersign doctor`".into()),
+            Self::Host(_) => Some("find the cause with `countersign doctor`".into()),
             Self::Io { .. } | Self::OutputClosed => None,
         }
     }
@@ -122,8 +122,11 @@ impl CliError {
             Self::Call(error) => error,
             _ => self,
         };
-        for cause in error_causes(error) {
-            let _ = writeln!(text, "  because: {cause}");
+        // Without a host the cause is always a missing or refused socket, which the hint covers.
+        if !matches!(self, Self::NoHost { .. }) {
+            for cause in error_causes(error) {
+                let _ = writeln!(text, "  because: {cause}");
+            }
         }
         if let Some(hint) = self.hint() {
             let _ = write!(text, "\nhint: {hint}\n");
@@ -186,53 +189,55 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
             "`countersign spawn` starts agents that the host runs; see them with `countersign ls`",
         ),
         Reason::StillRuns => Some("end it with `countersign kill` first"),
-        Reason::NoWorktree => Some("worktrees come with `countersign spawn --worktree`"),
+        Reason::NoWorktree => {
+            Some("start an agent with `countersign spawn --worktree` to have one")
+        }
         Reason::NameTaken => Some("see who has it with `countersign ls --all`"),
-        Reason::NoTurn => Some("tell it something with `countersign send`"),
+        Reason::NoTurn => Some("send it a message with `countersign send`"),
         Reason::CannotResume | Reason::CannotFork => {
             Some("start a new one with `countersign spawn`")
         }
         Reason::UnknownToken => Some("see the tokens with `countersign token list`"),
         Reason::UnknownRule => Some("see the rules with `countersign rules list`"),
         Reason::BadRule => Some(
-            "rules look like `Bash(git status:*)` or `Read(./src/**)`; where they count is said with --scope, see `countersign rules add --help`",
+            "rules look like `Bash(git status:*)` or `Read(./src/**)`; see `countersign rules add --help`",
         ),
         Reason::UnknownEvent => Some("see the newest events with `countersign events`"),
         Reason::AmbiguousId => {
-            Some("give more characters of the id; `countersign inbox --json` has it whole")
+            Some("give more characters of the id; `countersign inbox --json` prints it in full")
         }
         Reason::AlreadyResolved => Some("see how it ended with `countersign show ID`"),
         Reason::AgentsCannotAnswer | Reason::AgentNotAllowed => {
-            Some("agents ask and never answer: run this from a terminal that no agent started")
+            Some("agents can ask but not answer: run this from a terminal that no agent started")
         }
-        Reason::HasChildren => Some(
-            "say what becomes of them with `countersign kill NAME --children end` or `--children keep`",
+        Reason::HasChildren => {
+            Some("choose with `countersign kill NAME --children end` or `--children keep`")
+        }
+        Reason::NotAnOrchestrator => Some(
+            "`countersign ls` shows which agents are orchestrators; `spawn --role orchestrator` starts one",
         ),
-        Reason::NotAnOrchestrator => {
-            Some("`countersign ls` marks orchestrators; only `spawn` makes one")
-        }
         Reason::NotADescendant => {
-            Some("an orchestrator reaches the agents that it started, and those that they started")
+            Some("an orchestrator can act only on agents that it or its agents started")
         }
         Reason::AboveCeiling => Some(
-            "a person answers it, or gives the orchestrator more with `countersign ceiling NAME --rule RULE`",
+            "a person must answer it, or allow the orchestrator more with `countersign ceiling NAME --rule RULE`",
         ),
-        Reason::Wider => Some(
-            "let what it needs through by rule, with `countersign rules add` or `approve --remember`",
-        ),
-        Reason::ObserverCannotChange => Some("use an operator's token, or the socket"),
+        Reason::Wider => {
+            Some("allow what it needs with `countersign rules add` or `approve --remember`")
+        }
+        Reason::ObserverCannotChange => Some("use an operator token, or the Unix socket"),
         Reason::OwnerNotConnected => {
-            Some("only the program that asked can decide it; it is not connected")
+            Some("only the program that owns the ask can answer it, and it is not connected")
         }
         Reason::AuthRequired | Reason::AuthFailed => {
-            Some("make a token with `countersign token create` and put it in COUNTERSIGN_TOKEN")
+            Some("create a token with `countersign token create` and set COUNTERSIGN_TOKEN")
         }
         Reason::NotAnOption => Some("see the options with `countersign show ID`"),
         Reason::IdempotencyConflict => {
-            Some("use another --key, or ask exactly what was asked under it before")
+            Some("use another --key, or repeat exactly the ask that used it")
         }
-        Reason::StoreUnavailable => Some("see what is in the way with `countersign doctor`"),
-        Reason::ShuttingDown => Some("start it again with `countersign up --detach`"),
+        Reason::StoreUnavailable => Some("find the cause with `countersign doctor`"),
+        Reason::ShuttingDown => Some("restart it with `countersign up --detach`"),
         _ => None,
     }
 }
@@ -257,7 +262,7 @@ mod tests {
         assert_eq!(error.exit(), CliExit::UnknownId);
         assert_eq!(
             error.report(),
-            "error: no\n\nhint: give more characters of the id; `countersign inbox --json` has it whole\n"
+            "error: no\n\nhint: give more characters of the id; `countersign inbox --json` prints it in full\n"
         );
         assert_eq!(
             refused(Reason::AlreadyResolved).exit(),
@@ -276,7 +281,7 @@ mod tests {
         assert_eq!(error.exit(), CliExit::NoHost);
         assert_eq!(
             error.report(),
-            "error: no host is running at `/run/host.sock`\n  because: no such file\n\n\
+            "error: no host is running at `/run/host.sock`\n\n\
              hint: start one with `countersign up --detach`\n"
         );
     }

@@ -29,37 +29,40 @@ pub(crate) enum CliExit {
 
 /// Every code with its meaning, in order.
 const MEANINGS: [(CliExit, &str); 14] = [
-    (CliExit::Ok, "done; for `ask`: allowed exactly as asked"),
-    (CliExit::Failure, "something failed"),
-    (CliExit::Usage, "the command line does not fit"),
+    (CliExit::Ok, "success; for `ask`: allowed exactly as asked"),
+    (CliExit::Failure, "failure"),
+    (CliExit::Usage, "usage error"),
     (CliExit::Denied, "the ask was denied, or would be"),
     (
         CliExit::Answered,
-        "answered otherwise: with another option, or allowed with an edited input",
+        "answered with another option, or with an edited input",
     ),
     (CliExit::Expired, "the ask expired"),
     (
         CliExit::Cancelled,
-        "the ask was cancelled, or its asker is gone",
+        "the ask was cancelled, or its asker disconnected",
     ),
-    (CliExit::NoHost, "no host is running, or it went away"),
-    (CliExit::PassedToOwner, "passed to its owner, who decides"),
     (
-        CliExit::AlreadyAnswered,
-        "somebody answered before, and differently",
+        CliExit::NoHost,
+        "no host is running, or the connection was lost",
     ),
-    (CliExit::Refused, "you may not do that"),
+    (
+        CliExit::PassedToOwner,
+        "passed to the program that owns the ask",
+    ),
+    (CliExit::AlreadyAnswered, "already answered differently"),
+    (CliExit::Refused, "not allowed"),
     (
         CliExit::UnknownId,
-        "no such id, or the abbreviation fits more than one",
+        "no such id, or an abbreviation that matches more than one",
     ),
     (
         CliExit::Asks,
-        "for `rules check`: no rule settles it, a person would be asked",
+        "for `rules check`: no rule decides, a person would be asked",
     ),
     (
         CliExit::TimedOut,
-        "for `wait`: time ran out, and not all of them are idle",
+        "for `wait`: timed out before all agents were idle",
     ),
 ];
 
@@ -71,8 +74,8 @@ impl CliExit {
             let code = exit as u8;
             let _ = writeln!(text, "  {code:>2}  {meaning}");
         }
-        text.push_str("\nThe host is found through its socket, or with --url and a token in COUNTERSIGN_TOKEN.\n");
-        text.push_str("COUNTERSIGN_HOME=DIR keeps everything in one folder.");
+        text.push_str("\nThe host is reached through its Unix socket, or with --url and a token in COUNTERSIGN_TOKEN.\n");
+        text.push_str("COUNTERSIGN_HOME=DIR keeps all files in one folder.");
         text
     }
 

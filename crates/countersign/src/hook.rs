@@ -73,7 +73,7 @@ pub(crate) fn run(args: &HookArgs) -> ExitCode {
     // First of all the watchdog, before anything that could hang.
     let first = began + caller_time_limit(args);
     if !output::answer_by(first, timeout_answer(HookEnd::Deny)) {
-        let answer = HookAnswer::deny("countersign could not start its watchdog");
+        let answer = HookAnswer::deny("countersign: could not start the watchdog thread");
         return output::give_answer(&answer);
     }
     let answer = answer(args, began).unwrap_or_else(|answer| answer);
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &HookArgs) -> ExitCode {
 }
 
 fn timeout_answer(end: HookEnd) -> HookAnswer {
-    HookAnswer::on_end(end, "countersign: nobody answered in time")
+    HookAnswer::on_end(end, "countersign: no answer in time")
 }
 
 /// Both sides are answers; the second one is what ends the attempt early.
@@ -123,9 +123,9 @@ fn read_input() -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     let mut stdin = std::io::stdin().lock().take(HOOK_INPUT_BYTES_MAX + 1);
     let read = stdin.read_to_end(&mut text);
-    read.map_err(|error| format!("countersign could not read what the hook is about: {error}"))?;
+    read.map_err(|error| format!("countersign: could not read the hook input: {error}"))?;
     if text.len() as u64 > HOOK_INPUT_BYTES_MAX {
-        return Err("countersign: what the hook is about is too large".to_owned());
+        return Err("countersign: the hook input is too large".to_owned());
     }
     Ok(text)
 }

@@ -24,7 +24,6 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use tokio::runtime::Builder;
 
 #[global_allocator]
@@ -45,7 +44,7 @@ fn main() -> ExitCode {
     if let Some(args) = hook::arguments(std::env::args_os().skip(1)) {
         return hook::run(&args);
     }
-    match cli::Cli::try_parse() {
+    match cli::Cli::read_arguments() {
         Ok(cli) if cli.command.needs_threads() => run(&mut Builder::new_multi_thread(), cli.run()),
         Ok(cli) => run(&mut Builder::new_current_thread(), cli.run()),
         Err(error) => {

@@ -44,10 +44,10 @@ const ALLOCATOR_SETTING: &str = "MIMALLOC_ARENA_EAGER_COMMIT";
 
 #[derive(Args)]
 #[command(
-    after_help = "Example, as an MCP server of an agent:\n  {\"mcpServers\": {\"countersign\": {\"command\": \"countersign\", \"args\": [\"mcp\"]}}}\n\nAgents that the host starts have it already."
+    after_help = "Example, as an MCP server of an agent:\n  {\"mcpServers\": {\"countersign\": {\"command\": \"countersign\", \"args\": [\"mcp\"]}}}\n\nAgents that the host starts have this already."
 )]
 pub(crate) struct McpArgs {
-    /// The host's socket, if it is not where hosts of this user have theirs
+    /// Unix socket of the host [default: the one of your host]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
 }
@@ -75,12 +75,12 @@ pub(crate) fn mcp(args: McpArgs) -> Result<CliExit, CliError> {
     };
     if io::stdin().is_terminal() {
         output::print_message(
-            "this speaks MCP on standard input and output: agents start it themselves",
+            "this command speaks MCP on stdin and stdout; agents start it themselves",
         );
     }
     let bridge = McpBridge::new(&socket, random_id()?);
     relay(&bridge, io::stdin().lock())
-        .map_err(|source| CliError::io("could not read what the agent says", source))?;
+        .map_err(|source| CliError::io("could not read from the agent", source))?;
     Ok(CliExit::Ok)
 }
 
@@ -177,7 +177,7 @@ fn start_call(bridge: &Arc<McpBridge>, request: McpRequest, line: Vec<u8>, numbe
     {
         let mut all = bridge.pending_calls();
         let refusal = if all.len() >= MCP_CALLS_AT_ONCE_MAX {
-            Some("too many calls at once: wait until some are answered")
+            Some("too many calls at once: wait for some answers first")
         } else if all.contains_key(&id) {
             Some("another call has this id")
         } else {
@@ -195,9 +195,7 @@ fn start_call(bridge: &Arc<McpBridge>, request: McpRequest, line: Vec<u8>, numbe
         .spawn(move || call::perform(&own, &request, &line, number, &underway));
     if started.is_err() {
         bridge.pending_calls().remove(&id);
-        bridge
-            .out
-            .refuse(&id, -32_000, "the system gives no more threads");
+        bridge.out.refuse(&id, -32_000, "could not start a thread");
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) fn random_id() -> Result<String, CliError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         CliError::io(
-            "the system gives no randomness",
+            "no random bytes from the system",
             std::io::Error::other(error),
         )
     })?;

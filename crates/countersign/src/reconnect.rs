@@ -45,7 +45,7 @@ pub(crate) async fn reconnect(
     endpoint: &HostEndpoint,
     patience: RetryLimit,
 ) -> Result<HostClient, CliError> {
-    output::print_message("the host is gone; waiting for it");
+    output::print_message("lost the host; waiting for it");
     let give_up = patience.limit().map(|limit| Instant::now() + limit);
     let mut pause = PAUSE_FIRST;
     loop {
@@ -53,7 +53,7 @@ pub(crate) async fn reconnect(
         pause = (pause * 2).min(PAUSE_MAX);
         match HostClient::connect(endpoint).await {
             Ok(client) => {
-                output::print_message("the host is back");
+                output::print_message("reconnected to the host");
                 return Ok(client);
             }
             Err(error) if !is_lost(&error) => return Err(error),

@@ -39,14 +39,14 @@ use crate::render::{approvals, questions, rules};
 
 pub(crate) const KEYS_HELP: &str = "Keys:
   ↑/↓ select        PgUp/PgDn scroll
-  a   approve, asks once more and wants y or Enter
-  s   approve and save as a rule, which is shown first
+  a   approve, after a confirmation with y or Enter
+  s   approve and save as a rule, after the rule is shown
   d   deny          m  deny with a message
-  r   answer a question, or choose among an ask's options
+  r   reply: answer a question, or choose an option of an ask
   q   quit
 
-A key that comes within half a second after the selected ask appeared or changed is ignored, and
-an ask that does not fit on the screen can be approved only after its end was scrolled into view.";
+Keys are ignored for half a second after the selected ask appears or changes. An ask that does not
+fit on the screen can be approved only after you scrolled to its end.";
 
 /// How long to wait before a new try to reach the host.
 const RETRY: Duration = Duration::from_millis(500);
@@ -84,7 +84,10 @@ pub(crate) async fn watch(endpoint: &HostEndpoint, note: &str) -> Result<CliExit
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(CliError::Usage {
             what: "`watch` needs a terminal".into(),
-            hint: Some("list what waits with `countersign inbox`, or follow with `countersign events --follow`".into()),
+            hint: Some(
+                "list the inbox with `countersign inbox`, or follow `countersign events --follow`"
+                    .into(),
+            ),
         });
     }
     let mut client = HostClient::connect(endpoint).await?;
@@ -191,7 +194,7 @@ impl WatchLoop {
             WakeReason::Back(client, opened) => {
                 self.wire = WatchConnection::Up(client);
                 self.screen.link = HostPresence::Up;
-                self.screen.note = "the host is back".into();
+                self.screen.note = "reconnected to the host".into();
                 apply_snapshot(&mut self.screen, *opened);
             }
         }
@@ -244,7 +247,7 @@ impl WatchLoop {
 
     fn start_reconnect(&mut self) {
         self.screen.link = HostPresence::Lost;
-        self.screen.note = "the host is gone; open asks are kept, waiting for it".into();
+        self.screen.note = "lost the host, waiting for it; open asks are kept".into();
         self.wire = WatchConnection::Down(Box::pin(reconnect(self.endpoint.clone())));
     }
 
@@ -297,7 +300,7 @@ impl WatchLoop {
         match result {
             Ok(row) if row.passed_to_owner == Some(true) => {
                 self.screen.note = format!(
-                    "{} was passed to its owner, who decides",
+                    "{} was passed to the program that owns it",
                     approvals::short_id(&row.id)
                 );
             }
@@ -326,8 +329,7 @@ impl WatchLoop {
         let found = client.call::<method::SuggestRules>(&params).await;
         match found.map(|found| rules::narrowest(&found.candidates)) {
             Ok(rules) if rules.is_empty() => {
-                self.screen.note =
-                    "there is no narrow rule to suggest: a to approve it this once".into();
+                self.screen.note = "no narrow rule can be suggested: a approves it once".into();
             }
             Ok(rules) => self
                 .screen
@@ -361,7 +363,7 @@ impl WatchLoop {
         if error.is_connection() {
             self.start_reconnect();
             self.screen.note =
-                "the host is gone: whether that was taken will show when it is back".into();
+                "lost the host: whether that arrived is known after reconnecting".into();
         } else {
             self.screen.note = CliError::from(error).to_string().replace('\n', " ");
         }

@@ -18,7 +18,7 @@ pub struct SpawnAgentParams {
     /// The program and its arguments, for an agent that is in no catalog.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// What such a command speaks: `acp` unless told. The catalog knows it of its own agents.
+    /// Protocol of the command (default: `acp`). The catalog knows it of its own agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<AgentProtocol>,
     /// What it is to do first.
@@ -165,7 +165,7 @@ pub struct ForkBody {
 /// Whether an agent is put away.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ArchiveBody {
-    /// `true` unless told.
+    /// Default: `true`.
     #[serde(default = "yes")]
     pub archived: bool,
 }
@@ -381,7 +381,7 @@ pub struct DiffFileRow {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RemoveWorktreeQuery {
-    /// Delete uncommitted work too; `false` unless told.
+    /// Delete uncommitted work too (default: `false`).
     #[serde(default)]
     pub discard: bool,
 }

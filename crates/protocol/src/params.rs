@@ -204,7 +204,7 @@ pub struct RegisterDeviceParams {
     /// What it says it can do.
     #[serde(default)]
     pub capabilities: Vec<String>,
-    /// `online` unless told.
+    /// Default: `online`.
     #[serde(default)]
     pub status: Option<String>,
     /// Anything else.
@@ -264,10 +264,10 @@ pub struct RequestApprovalParams {
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub details: Raw,
-    /// What it can be answered with; `approve` and `deny` unless told.
+    /// The answers to offer (default: `approve` and `deny`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// Options that count as allow; `approve` unless told.
+    /// Options that count as an approval (default: `approve`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approving: Option<Vec<String>>,
     /// Any operator answers, not the asking connection.
@@ -357,7 +357,7 @@ pub struct AskQuestionParams {
     /// The agent that asks.
     #[serde(default)]
     pub agent_id: Option<String>,
-    /// When it ends without words; five minutes unless told.
+    /// When the question expires (default: five minutes).
     #[serde(default)]
     pub timeout_ms: Option<u64>,
     /// The asker's own key: under one key something is asked once.

@@ -129,13 +129,13 @@ pub enum Remember {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RememberBody {
-    /// The rules; the narrowest suggestions unless told.
+    /// The rules (default: the narrowest suggestions).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<String>>,
-    /// Where they count; the project unless told, or the session where there is no project.
+    /// Where they apply (default: the project, or the session where there is no project).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<RememberScope>,
-    /// When they end, from now; 30 days unless told, and never for `session` and `always`.
+    /// When they expire, from now (default: 30 days, and never for `session` and `always`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
     /// How often each may fire.

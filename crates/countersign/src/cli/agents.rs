@@ -20,17 +20,17 @@ pub(crate) struct AgentsArgs {
 
 #[derive(Subcommand)]
 enum AgentsCommand {
-    /// Start a second agent that goes on from where one stands, and leave that one as it is
+    /// Start a second agent from a copy of an agent's session
     Fork(ForkArgs),
 }
 
 #[derive(Args)]
 struct ForkArgs {
-    /// The agent to begin from: its name or id
+    /// Name or id of the agent to copy
     agent: String,
-    /// What it is to do; `-` reads it from stdin
+    /// The task; `-` reads it from stdin
     prompt: Option<String>,
-    /// What to call it; a name is made up unless told
+    /// Name of the new agent [default: generated]
     #[arg(long)]
     name: Option<String>,
 }

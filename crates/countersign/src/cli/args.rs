@@ -27,7 +27,7 @@ pub(crate) fn json_argument(text: &str) -> Result<Box<RawValue>, CliError> {
     })
 }
 
-/// The folder that is meant, absolute; the current one unless told.
+/// The absolute path of the given folder; default: the current one.
 pub(crate) fn absolute_folder(named: Option<&Path>) -> Result<String, CliError> {
     let named = named.unwrap_or(Path::new("."));
     let folder = std::fs::canonicalize(named)

@@ -37,40 +37,40 @@ const AFTER_DEADLINE: Duration = Duration::from_mins(2);
   countersign ask 'Clean the cache' --tool Bash --input '{\"command\":\"rm -rf cache\"}' --timeout 10m
   countersign ask 'Which region?' --option eu --option us --timeout none
 
-Prints the option that was chosen, then the arguments that came with it. Exit codes: 0 allowed exactly
-as asked, 3 denied, 4 answered otherwise (another option, or an edited input: see --json),
-5 expired, 6 cancelled, 7 no host. Ctrl-C takes the ask back.")]
+Prints the chosen option, then the message that came with it. Exit codes: 0 allowed exactly as
+asked, 3 denied, 4 answered with another option or with an edited input (see --json), 5 expired,
+6 cancelled, 7 no host. Ctrl-C cancels the ask.")]
 pub(crate) struct AskArgs {
-    /// What you want to do, in words
+    /// What you want to do
     action: String,
-    /// The tool that would run
+    /// Name of the tool that would run
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// The tool's exact input: JSON, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     input: Option<String>,
-    /// The folder it would run in [default: the current one]
+    /// Folder it would run in [default: the current one]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// The agent this is for
+    /// Agent this ask is for
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// Anything else to show: JSON, or @FILE
+    /// Further details to show: JSON, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     details: Option<String>,
-    /// An answer to offer; may be repeated [default: approve, deny]
+    /// Offer this answer; repeatable [default: approve, deny]
     #[arg(long = "option", value_name = "NAME")]
     options: Vec<String>,
-    /// An option that counts as allow; may be repeated [default: approve]
+    /// Count this option as an approval; repeatable [default: approve]
     #[arg(long, value_name = "NAME")]
     approving: Vec<String>,
-    /// When it expires: 90s, 30m, 1h, 2d, or none
+    /// Time until the ask expires: 90s, 30m, 1h, 2d, or none
     #[arg(long, default_value = "30m")]
     timeout: TimeLimit,
-    /// The same key again is the same ask [default: a new one]
+    /// Idempotency key: the same key is the same ask [default: a new one]
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Print only the words that came with the answer
+    /// Print only the message that came with the answer
     #[arg(long)]
     message_only: bool,
 }
@@ -87,7 +87,7 @@ pub(super) async fn ask(common: &CommonArgs, args: AskArgs) -> Result<CliExit, C
     let row = client.call::<method::RequestApproval>(&params).await?;
     if CliExit::of_ask(&row).is_none() {
         output::print_message(format_args!(
-            "waiting for {} (Ctrl-C takes it back)",
+            "waiting for {} (Ctrl-C cancels it)",
             approvals::short_id(&row.id)
         ));
     }
@@ -146,7 +146,7 @@ pub(crate) async fn wait(
         match wait_once(client, &row.id).await {
             Ok(next) => row = next,
             Err(error) if error.is_connection() => {
-                output::print_message("the host is gone; the ask stays, waiting for the host");
+                output::print_message("lost the host; the ask is kept, waiting for the host");
                 (*client, row) = ask_again(endpoint, params, give_up).await?;
                 output::print_message("the host is back");
             }
@@ -230,7 +230,7 @@ fn print(common: &CommonArgs, row: &HostApproval, message_only: bool) -> Result<
         return output::print(&message);
     }
     if row.edited_input.is_some() {
-        output::print_message("allowed with an edited input: run that one instead (--json has it)");
+        output::print_message("allowed with an edited input: run that instead (printed by --json)");
     }
     let resolution = row.resolution.as_deref().unwrap_or(&row.state);
     output::print(&format!("{}\n{message}", escape::line(resolution)))

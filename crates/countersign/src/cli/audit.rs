@@ -17,39 +17,39 @@ use crate::{audit, duration, output};
 const RESCUE_HELP: &str = "Example:
   countersign audit rescue ~/rescued.db
 
-The host must still run: what it has is in its open files and its memory. Do not end it before; one that
-is ended all the same, and not killed, first saves it to `countersign.db.rescued` beside the database.
-Afterwards end it, move the rescued file to the place of the database, and start it again; the command
-prints each step.";
+The host must still be running: it reads the record from its open files and memory. If the host is
+stopped instead (not killed), it first saves the record to `countersign.db.rescued` beside the database.
+Afterwards stop the host, replace the database with the rescued file and start the host again; the
+command prints each step.";
 
 /// How long writing the whole record to another file may take.
 const RESCUE_WAIT: Duration = Duration::from_mins(10);
 
 #[derive(Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Prove that the record is whole, and say what is gone; needs no host
+    /// Verify that the audit log is complete and unchanged; needs no host
     #[command(
-        after_help = "Examples:\n  countersign audit verify\n  countersign audit verify --head \"$(cat head.txt)\"\n\nExits with 1 if anything does not hold. Keep the head it prints somewhere else: a record that\nwas cut off at its end is found only against it."
+        after_help = "Examples:\n  countersign audit verify\n  countersign audit verify --head \"$(cat head.txt)\"\n\nExits with 1 if a check fails. Keep the head that it prints in another place: only a comparison with\nit shows that events at the end are missing."
     )]
     Verify {
-        /// A head that was kept elsewhere
+        /// Compare with this head, printed by an earlier run
         #[arg(long, value_name = "SEQ:HASH")]
         head: Option<audit::AuditHead>,
     },
-    /// Erase the content of one event, on the record
+    /// Erase the content of one event and record that
     Redact {
-        /// The event's number
+        /// Sequence number of the event
         sequence: u64,
-        /// Why: goes on the record
+        /// Reason, which is recorded
         #[arg(long)]
         reason: String,
     },
-    /// Erase old history, on the record
+    /// Erase old events and record that
     Prune(PruneArgs),
     /// Save what a running host still has after its database was removed, replaced or cut short
     #[command(after_help = RESCUE_HELP)]
     Rescue {
-        /// The file to write; nothing may exist there yet
+        /// File to write; it must not exist yet
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -86,7 +86,7 @@ pub(super) async fn audit(common: &CommonArgs, command: AuditCommand) -> Result<
             print_result(
                 common,
                 &result,
-                &format!("the content of event {sequence} is erased"),
+                &format!("erased the content of event {sequence}"),
             )
         }
         AuditCommand::Prune(args) => {
@@ -96,7 +96,7 @@ pub(super) async fn audit(common: &CommonArgs, command: AuditCommand) -> Result<
                 .await?
                 .call::<method::PruneEvents>(&params)
                 .await?;
-            print_result(common, &result, "old history is erased")
+            print_result(common, &result, "erased old events")
         }
     }
 }

@@ -16,16 +16,16 @@ use crate::{duration, output};
   countersign bypass builder --for 30m
   countersign bypass builder --off
 
-What would ask goes through, each on the record. Denials stay, and so does what no rule lifts: the
-host's own files, rule files, git internals, agents' configuration, shell start files.")]
+Everything that would ask is allowed and recorded. Denials stay denials. Changes to the host's own
+files, rule files, git internals, agent configuration and shell start files still ask.")]
 #[command(group(clap::ArgGroup::new("when").required(true)))]
 pub(crate) struct BypassArgs {
-    /// The agent: its id, or its name where only one has it
+    /// Name or id of the agent
     agent: String,
-    /// How long: 90s, 30m, 1h
+    /// How long: 90s, 30m, 1h; at most 24h
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse, group = "when")]
     for_: Option<Duration>,
-    /// End it now
+    /// End the bypass now
     #[arg(long, group = "when")]
     off: bool,
 }
@@ -46,10 +46,10 @@ pub(super) async fn bypass(common: &CommonArgs, args: BypassArgs) -> Result<CliE
     let name = escape::line(&agent.name);
     let text = match agent.bypass_until {
         Some(until) => {
-            let ends = duration::until(duration::now(), until);
-            format!("asks of {name} go through without you; ends {ends}\n")
+            let left = duration::age(until, duration::now());
+            format!("{name} is bypassed for {left}: its asks are allowed without you\n")
         }
-        None => format!("{name} is asked for as before\n"),
+        None => format!("bypass off: {name} asks again\n"),
     };
     output::print(&text)?;
     Ok(CliExit::Ok)

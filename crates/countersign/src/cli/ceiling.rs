@@ -17,19 +17,19 @@ use crate::{duration, output};
   countersign ceiling boss --rule 'Bash(cargo test:*)' --rule 'Read(./**)' --for 2h
   countersign ceiling boss --clear
 
-An orchestrator may then allow, for agents below it, what these rules cover, and deny what it likes.
-It never allows what a rule denies it, what no rule lifts, an input it edited, or what itself or its
-own orchestrator asks. Rules given here replace those before; whatever it remembered ends with them.")]
+The orchestrator may then approve asks of the agents it started that these rules cover, and deny any
+of them. It can never approve what a rule denies, what no rule can allow, an edited input, its own
+asks or those of its own orchestrator. New rules replace the previous ones and everything it remembered.")]
 pub(crate) struct CeilingArgs {
-    /// The orchestrator: its name, or its id
+    /// Name or id of the orchestrator
     agent: String,
-    /// What it may allow; can be repeated
+    /// Let it approve what this rule covers; repeatable
     #[arg(long = "rule", value_name = "RULE", conflicts_with = "clear")]
     rules: Vec<String>,
-    /// How long: 90s, 30m, 2h; as long as it runs unless told
+    /// How long: 90s, 30m, 2h [default: as long as it runs]
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse, requires = "rules")]
     for_: Option<Duration>,
-    /// Take it away
+    /// Remove the limit: it may approve nothing
     #[arg(long)]
     clear: bool,
 }
@@ -75,10 +75,12 @@ fn ceiling_text(agent: &HostAgent, now: Time) -> String {
         .and_then(|managed| managed.ceiling.as_ref());
     match ceiling {
         Some(ceiling) => format!(
-            "{name} may allow, for agents below it,\n{}",
+            "{name} may approve, for the agents it started,\n{}",
             lines(ceiling, now)
         ),
-        None => format!("{name} may settle nothing: people answer what agents below it ask"),
+        None => {
+            format!("{name} may approve nothing: people answer the asks of the agents it started")
+        }
     }
 }
 
@@ -89,7 +91,7 @@ fn lines(ceiling: &CeilingRow, now: Time) -> String {
         .map(|rule| format!("  {}", escape::line(rule)));
     let end = match ceiling.until {
         Some(until) => format!("ends {}", duration::until(now, until)),
-        None => "ends with it".to_owned(),
+        None => "until it ends".to_owned(),
     };
     rules.chain([end]).collect::<Vec<_>>().join("\n")
 }
@@ -114,11 +116,11 @@ mod tests {
         let given = with(Some(CeilingRow { rules, until }));
         assert_eq!(
             ceiling_text(&given, Time(0)),
-            "builder may allow, for agents below it,\n  Bash(ls:*)\n  Read(./a\\u{7})\nends in 2h"
+            "builder may approve, for the agents it started,\n  Bash(ls:*)\n  Read(./a\\u{7})\nends in 2h"
         );
         assert_eq!(
             ceiling_text(&with(None), Time(0)),
-            "builder may settle nothing: people answer what agents below it ask"
+            "builder may approve nothing: people answer the asks of the agents it started"
         );
     }
 }

@@ -29,17 +29,17 @@ use crate::{duration, output};
   countersign approve 1a2b3c4d --remember --rule 'Bash(cargo test:*)' --expires 7d --uses 20
   countersign approve 1a2b3c4d --edit-input '{\"command\":\"cargo test -p core\"}'
 
-An ask that belongs to a program's own connection is passed to that program: exit code 8.")]
+An ask that another program's connection owns is passed to that program: exit code 8.")]
 pub(crate) struct ApproveArgs {
-    /// The ask; the first characters are enough
+    /// Id of the ask; its first characters are enough
     id: String,
-    /// Words for the agent
+    /// Message for the agent
     #[arg(long, short)]
     message: Option<String>,
-    /// Which of its options, when more than one allows
+    /// Option to choose, if more than one approves
     #[arg(long, value_name = "NAME")]
     option: Option<String>,
-    /// Allow this input instead of the one asked for: JSON, or @FILE
+    /// Approve this input instead of the one asked for: JSON, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     edit_input: Option<String>,
     #[command(flatten)]
@@ -51,15 +51,15 @@ pub(crate) struct ApproveArgs {
     after_help = "Examples:\n  countersign deny 1a2b3c4d\n  countersign deny 1a2b3c4d -m 'use the staging host'\n  countersign deny 1a2b3c4d --remember --rule 'Bash(git push:*)' --scope always"
 )]
 pub(crate) struct DenyArgs {
-    /// The ask; the first characters are enough
+    /// Id of the ask; its first characters are enough
     id: String,
-    /// Words for the agent
+    /// Message for the agent
     #[arg(long, short)]
     message: Option<String>,
-    /// Which of its options, when none is `deny`
+    /// Option to choose, if none is called `deny`
     #[arg(long, value_name = "NAME")]
     option: Option<String>,
-    /// End the agent's turn as well
+    /// Interrupt the agent's turn as well
     #[arg(long)]
     stop: bool,
     #[command(flatten)]
@@ -71,9 +71,9 @@ pub(crate) struct DenyArgs {
     after_help = "Example:\n  countersign answer 1a2b3c4d the second title, without the date"
 )]
 pub(crate) struct AnswerArgs {
-    /// The question; the first characters are enough
+    /// Id of the question; its first characters are enough
     id: String,
-    /// The words
+    /// The answer
     #[arg(required = true, trailing_var_arg = true)]
     text: Vec<String>,
 }
@@ -81,7 +81,7 @@ pub(crate) struct AnswerArgs {
 pub(super) async fn approve(common: &CommonArgs, args: ApproveArgs) -> Result<CliExit, CliError> {
     if args.edit_input.is_some() && args.remember.needs_suggestion() {
         return Err(CliError::usage(
-            "an edited input has no suggestions: name what to remember with --rule",
+            "no rule is suggested for an edited input: name one with --rule",
         ));
     }
     let edited_input: Option<Value> = match &args.edit_input {
@@ -249,7 +249,7 @@ fn option_error(row: &HostApproval, why: &str) -> CliError {
             approvals::options(row)
         ),
         hint: Some(format!(
-            "choose with `countersign approve {id} --option NAME`, or `deny`"
+            "choose one with `countersign approve {id} --option NAME`, or `countersign deny`"
         )),
     }
 }
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(
             error.report(),
             "error: aaaa1111 has no option that allows it; nothing was changed\n  options: left, right\n\n\
-             hint: choose with `countersign approve aaaa1111 --option NAME`, or `deny`\n"
+             hint: choose one with `countersign approve aaaa1111 --option NAME`, or `countersign deny`\n"
         );
         assert!(approving_option(&row(&["once", "always"], &["once", "always"]), None).is_err());
         assert!(approving_option(&row(&["approve"], &["approve"]), Some("deny")).is_err());

@@ -123,7 +123,10 @@ fn rules(path: &Path) -> DoctorCheck {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return ok("rules", format!("none at {name}: everything asks"));
+            return ok(
+                "rules",
+                format!("no rule file at {name}: every action asks"),
+            );
         }
         Err(error) => return fail("rules", format!("{name}: {error}"), "make it readable"),
     };
@@ -131,7 +134,7 @@ fn rules(path: &Path) -> DoctorCheck {
         Err(problems) => fail(
             "rules",
             problems.to_string().replace('\n', "; "),
-            "mend it: until then a host does not start, and one that runs allows nothing by rule",
+            "fix it; until then no host starts, and a running one allows nothing by rule",
         ),
         Ok(file) => match file.warnings.first() {
             None => ok("rules", format!("{} in {name}", file.entries.len())),
@@ -166,7 +169,7 @@ fn folder(what: &'static str, path: &Path, open: CheckGrade) -> DoctorCheck {
     let shown = path.display();
     match std::fs::symlink_metadata(path) {
         Ok(found) => match paths::private_folder(&found, paths::current_uid()) {
-            Ok(()) => ok(what, format!("`{shown}`, for you alone")),
+            Ok(()) => ok(what, format!("`{shown}`, private")),
             Err(why) => DoctorCheck {
                 grade: open,
                 what,
@@ -176,13 +179,9 @@ fn folder(what: &'static str, path: &Path, open: CheckGrade) -> DoctorCheck {
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => ok(
             what,
-            format!("`{shown}` is not there yet; `countersign up` makes it"),
+            format!("`{shown}` does not exist yet; `countersign up` creates it"),
         ),
-        Err(error) => fail(
-            what,
-            format!("`{shown}`: {error}"),
-            "make it readable for you",
-        ),
+        Err(error) => fail(what, format!("`{shown}`: {error}"), "make it readable"),
     }
 }
 
@@ -199,8 +198,8 @@ fn database(path: &Path, in_use: bool) -> DoctorCheck {
     match read {
         Ok(found) if begin != *MAGIC => fail(
             WHAT,
-            format!("`{shown}` ({} bytes) is no database", found.len()),
-            "move it away; it is not ours",
+            format!("`{shown}` ({} bytes) is not a database", found.len()),
+            "move it elsewhere; Countersign did not write it",
         ),
         Ok(found) if found.mode() & 0o077 != 0 => warn(
             WHAT,
@@ -210,23 +209,23 @@ fn database(path: &Path, in_use: bool) -> DoctorCheck {
         Ok(found) => ok(
             WHAT,
             format!(
-                "`{shown}`, {} kB; `countersign audit verify` proves it",
+                "`{shown}`, {} kB; check it with `countersign audit verify`",
                 found.len() / 1024
             ),
         ),
         Err(error) if error.kind() == io::ErrorKind::NotFound && in_use => fail(
             WHAT,
-            format!("`{shown}` was removed under the host that uses it"),
+            format!("`{shown}` was removed while a host uses it"),
             RESCUE,
         ),
         Err(error) if error.kind() == io::ErrorKind::NotFound => ok(
             WHAT,
-            format!("`{shown}` is not there yet; `countersign up` makes it"),
+            format!("`{shown}` does not exist yet; `countersign up` creates it"),
         ),
         Err(error) => fail(
             WHAT,
             format!("`{shown}`: {error}"),
-            "restore it from a copy, or move it away",
+            "restore it from a backup, or move it elsewhere",
         ),
     }
 }
@@ -246,12 +245,12 @@ fn space(folder: &Path) -> DoctorCheck {
         ..FREE_BYTES_MIN => fail(
             WHAT,
             free_text,
-            "make room: without it nothing is recorded, and nothing allowed",
+            "free disk space: without it nothing can be recorded or allowed",
         ),
         FREE_BYTES_MIN..FREE_BYTES_LOW => warn(
             WHAT,
             free_text,
-            "make room soon, or `countersign audit prune`",
+            "free disk space soon, or run `countersign audit prune`",
         ),
         _ => ok(WHAT, free_text),
     }
@@ -265,7 +264,7 @@ fn config(path: &Path) -> (HostConfig, DoctorCheck) {
             config,
             ok(
                 WHAT,
-                format!("none at `{}`; the defaults hold", path.display()),
+                format!("none at `{}`; using the defaults", path.display()),
             ),
         ),
         Err(error) => (
@@ -273,7 +272,7 @@ fn config(path: &Path) -> (HostConfig, DoctorCheck) {
             fail(
                 WHAT,
                 error.to_string(),
-                "mend that line; a host does not start with it",
+                "fix that line; until then no host starts",
             ),
         ),
     }
@@ -301,7 +300,7 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
     let mut checks = vec![ok(
         WHAT,
         format!(
-            "answers, pid {}, you are {} ({})",
+            "running, pid {}, you are {} ({})",
             status.pid, status.you.name, status.you.role
         ),
     )];
@@ -312,17 +311,17 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
         warn(
             "version",
             format!("the host is {}, this is {own}", status.version),
-            "put this one in its place: `countersign up --replace --detach`; agents go on meanwhile",
+            "replace it with `countersign up --replace --detach`; agents keep running",
         )
     });
     checks.push(match &status.listen {
         Some(listen) => ok("listen", listen),
-        None => ok("listen", "no TCP: only the socket"),
+        None => ok("listen", "no TCP, only the Unix socket"),
     });
     if status.unnamed_callers {
         checks.push(warn(
             "unnamed callers",
-            "on TCP a token alone counts where the calling process cannot be named",
+            "over TCP a token is enough, even if the calling process cannot be identified",
             "remove `unnamed_callers` under `[server]` in config.toml unless a forwarded port needs it",
         ));
     }
@@ -331,7 +330,7 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
         let advice = if status.record_lost {
             RESCUE
         } else {
-            "make room or make it writable; nothing is allowed until then"
+            "free disk space or make it writable; nothing is allowed until then"
         };
         checks.push(fail(
             "record",
@@ -344,14 +343,14 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
 
 fn containment(held: &Containment) -> DoctorCheck {
     const WHAT: &str = "agents";
-    let found = format!("held by {}", held.means);
+    let found = format!("contained by {}", held.means);
     if held.holds_detached {
         ok(WHAT, found)
     } else {
         warn(
             WHAT,
             found,
-            "start the host in a cgroup of its own that it may write, such as a systemd user service",
+            "start the host in its own writable cgroup, for example as a systemd user service",
         )
     }
 }
@@ -359,7 +358,7 @@ fn containment(held: &Containment) -> DoctorCheck {
 fn port(config: &HostConfig) -> DoctorCheck {
     const WHAT: &str = "port";
     let Some(address) = config.listen() else {
-        return ok(WHAT, "none is used");
+        return ok(WHAT, "not used");
     };
     match TcpListener::bind(address) {
         Ok(_) => ok(WHAT, format!("{address} is free")),
@@ -375,14 +374,17 @@ fn port(config: &HostConfig) -> DoctorCheck {
 fn guarantees() -> Vec<DoctorCheck> {
     let proc = Path::new("/proc/self/stat").exists();
     vec![
-        ok("socket", "callers are known by their user"),
+        ok("socket", "callers are identified by their user"),
         if proc {
-            ok("ancestry", "what an agent starts counts as that agent")
+            ok(
+                "ancestry",
+                "a process that an agent starts is treated as that agent",
+            )
         } else {
             warn(
                 "ancestry",
-                "without /proc a process cannot be traced to the agent that started it",
-                "give agents a user of their own, or run the host on Linux",
+                "without /proc, processes cannot be traced to the agent that started them",
+                "run agents as another user, or run the host on Linux",
             )
         },
         if cfg!(target_os = "linux") {
@@ -391,7 +393,7 @@ fn guarantees() -> Vec<DoctorCheck> {
             warn(
                 "system",
                 std::env::consts::OS,
-                "Linux is what we test; see SECURITY.md for what is weaker here",
+                "only Linux is tested; see SECURITY.md for what is weaker here",
             )
         },
     ]

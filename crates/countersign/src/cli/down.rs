@@ -18,14 +18,14 @@ use crate::{duration, output};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  countersign down         # the agents go on, and the next `countersign up` takes them up
-  countersign down --all   # the agents end first, with everything they started
+  countersign down         # agents keep running; the next `countersign up` adopts them
+  countersign down --all   # agents and every process they started end first
 
-Open asks stay in the record: the next host goes on with them. How long agents go on without a host
-is `alone_minutes` under `[agents]` in config.toml, 30 unless told. `countersign up --replace` puts
-another host in the place of one that runs.")]
+Open asks are kept for the next host. Agents run without a host for at most `alone_minutes`, set
+under `[agents]` in config.toml (default: 30 minutes). `countersign up --replace` replaces a running
+host.")]
 pub(crate) struct DownArgs {
-    /// End the agents too, also those that a host which is gone left behind
+    /// End the agents too, including those of an earlier host
     #[arg(long)]
     all: bool,
 }
@@ -64,7 +64,7 @@ async fn keep_agents(
     }
     drop(client);
     shutdown::end_host(endpoint, AgentsAtShutdown::Keep).await?;
-    output::print_message("the host is gone");
+    output::print_message("the host stopped");
     if !kept.is_empty() {
         output::print_message(kept_agents_text(kept.len(), status.agents_alone_ms));
     }
@@ -104,10 +104,10 @@ async fn end_host_and_agents(
         })?;
     } else {
         for agent in &ended {
-            output::print(&format!("{} was ended\n", escape::line(&agent.name)))?;
+            output::print(&format!("{} ended\n", escape::line(&agent.name)))?;
         }
     }
-    output::print_message("the host is gone, and every agent it ran");
+    output::print_message("the host and all its agents stopped");
     Ok(CliExit::Ok)
 }
 
@@ -137,9 +137,9 @@ async fn without_host(
         })?;
     }
     output::print_message(match left {
-        0 => "no host is running, and no agent is left".to_owned(),
-        1 => "no host is running; ended 1 agent that was left".to_owned(),
-        count => format!("no host is running; ended {count} agents that were left"),
+        0 => "no host and no agent is running".to_owned(),
+        1 => "no host is running; ended 1 agent".to_owned(),
+        count => format!("no host is running; ended {count} agents"),
     });
     Ok(CliExit::Ok)
 }
@@ -147,14 +147,14 @@ async fn without_host(
 /// What becomes of agents without a host, and what to do.
 pub(crate) fn kept_agents_text(count: usize, alone_ms: Option<u64>) -> String {
     let who = match count {
-        1 => "1 agent goes".to_owned(),
-        count => format!("{count} agents go"),
+        1 => "1 agent keeps".to_owned(),
+        count => format!("{count} agents keep"),
     };
     let time = alone_ms
         .map(|ms| format!(" for up to {}", duration::in_words(ms)))
         .unwrap_or_default();
     format!(
-        "{who} on without it{time}: `countersign up` takes them up again, \
+        "{who} running without a host{time}: `countersign up` adopts them again, \
          `countersign down --all` ends them"
     )
 }
@@ -254,9 +254,9 @@ mod tests {
     fn the_words_say_how_long_and_what_to_do() {
         assert_eq!(
             kept_agents_text(2, Some(1_800_000)),
-            "2 agents go on without it for up to 30 minutes: `countersign up` takes them up again, \
+            "2 agents keep running without a host for up to 30 minutes: `countersign up` adopts them again, \
              `countersign down --all` ends them"
         );
-        assert!(kept_agents_text(1, None).starts_with("1 agent goes on without it: "));
+        assert!(kept_agents_text(1, None).starts_with("1 agent keeps running without a host: "));
     }
 }

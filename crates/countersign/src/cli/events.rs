@@ -11,7 +11,7 @@ use crate::reconnect::{RetryLimit, is_lost, reconnect};
 use crate::render::escape;
 use crate::{duration, output};
 
-/// Events shown before following, unless told.
+/// Default number of events shown before following.
 const FOLLOW_FROM: u64 = 10;
 
 #[derive(Args)]
@@ -20,19 +20,19 @@ const FOLLOW_FROM: u64 = 10;
   countersign events --follow --kinds approval.requested,approval.resolved
   countersign events --after 1042 --json | jq .message")]
 pub(crate) struct EventsArgs {
-    /// Go on as events happen, across restarts of the host
+    /// Follow new events, across restarts of the host
     #[arg(long, short)]
     follow: bool,
     /// Only events after this number
     #[arg(long, value_name = "N")]
     after: Option<u64>,
-    /// Only these kinds, internal ones included
+    /// Only these kinds; internal kinds are possible
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     kinds: Option<Vec<String>>,
     /// Only events about this agent
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// At most this many
+    /// Print at most this many events
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u64>,
 }

@@ -32,38 +32,38 @@ const LONGER_SECONDS: u64 = 10;
 
 #[derive(Subcommand)]
 pub(crate) enum HookCommand {
-    /// Answer a hook of Claude Code: it runs this itself, with the event on stdin
+    /// Answer a Claude Code hook; Claude Code runs this with the event on stdin
     #[command(
-        after_help = "Always prints a decision. `[hook]` in config.toml says how long it waits for a person\n\
-        (limit_seconds), what it says after that (on_timeout = \"deny\" or \"ask\") and what it says without\n\
-        a host (without_host, the same message)."
+        after_help = "Always prints a decision. `[hook]` in config.toml sets how long it waits for a person\n\
+        (limit_seconds), its answer after that (on_timeout = \"deny\" or \"ask\") and its answer\n\
+        without a host (without_host, the same values)."
     )]
     Claude {
-        /// The seconds after which Claude Code gives up on its hook
+        /// Seconds after which Claude Code stops waiting for its hook
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u64>,
     },
-    /// Have sessions that the host does not start ask here
+    /// Connect the Claude Code sessions that you start yourself
     #[command(after_help = INSTALL_HELP)]
     Install(HookSettingsArgs),
-    /// Take back what `install` put into the settings, and nothing else
+    /// Remove what `install` added to the settings, and nothing else
     Uninstall(HookSettingsArgs),
 }
 
 const INSTALL_HELP: &str = "Examples:
-  countersign hook install claude             # every session of yours
-  countersign hook install claude --local     # this folder, for you alone
-  countersign hook install claude --project   # this folder, for everybody who works in it
+  countersign hook install claude             # all your sessions
+  countersign hook install claude --local     # this folder, only for you
+  countersign hook install claude --project   # this folder, for everyone who works in it
 
-Tools that others start in a folder with --project need countersign too: without it they are blocked.";
+With --project everyone who works in the folder needs countersign: without it their tools are blocked.";
 
 #[derive(Args)]
 pub(crate) struct HookSettingsArgs {
-    /// Whose sessions
+    /// The tool to connect
     tool: HookTool,
     #[command(flatten)]
     place: SettingsPlace,
-    /// Write without asking
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -71,13 +71,13 @@ pub(crate) struct HookSettingsArgs {
 /// Which settings.
 #[derive(Args)]
 struct SettingsPlace {
-    /// The settings of the current folder, shared with whoever works in it
+    /// Use the shared settings of the current folder
     #[arg(long, conflicts_with_all = ["user", "local"])]
     project: bool,
-    /// The settings of the current folder that are yours alone
+    /// Use your own settings of the current folder
     #[arg(long, conflicts_with = "user")]
     local: bool,
-    /// Your own settings; this is what is meant unless told
+    /// Use your own settings [default]
     #[arg(long)]
     user: bool,
 }
@@ -131,7 +131,7 @@ fn refused(what: String) -> CliError {
 /// The program as a shell reads it: in a file for everybody by its name, where that is this program.
 fn program(args: &HookSettingsArgs) -> Result<String, CliError> {
     let own = std::env::current_exe()
-        .map_err(|source| CliError::io("this program does not know where it is", source))?;
+        .map_err(|source| CliError::io("could not find the path of this program", source))?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut named = std::env::split_paths(&path).map(|folder| folder.join("countersign"));
     let found = named.find(|path| path.is_file());
@@ -162,12 +162,7 @@ fn change_settings(
     let old = read(&file)?;
     let new = change(args, old.as_deref()).map_err(|error| with_file_name(&shown, error))?;
     if old == new {
-        return report(
-            common,
-            &shown,
-            false,
-            &format!("`{shown}` is as it should be"),
-        );
+        return report(common, &shown, false, &format!("already {done} in {shown}"));
     }
     let diff = diff::between(
         &shown,
@@ -183,7 +178,7 @@ fn change_settings(
     }
     // The person may have thought for long.
     if read(&file)? != old {
-        let what = format!("`{shown}` was changed by somebody else meanwhile");
+        let what = format!("`{shown}` was changed in the meantime");
         return Err(CliError::Failed {
             what,
             hint: Some("try again".into()),
@@ -213,8 +208,8 @@ fn report(
 fn ask_to_write() -> Result<bool, CliError> {
     if !io::stdin().is_terminal() {
         return Err(CliError::Usage {
-            what: "nobody is there to say yes to this".into(),
-            hint: Some("give --yes to write it".into()),
+            what: "not a terminal: confirm with --yes".into(),
+            hint: None,
         });
     }
     output::print_message("Write this? [y/N]");
@@ -225,7 +220,7 @@ fn with_file_name(file: &str, error: CliError) -> CliError {
     match error {
         CliError::Failed { what, .. } => CliError::Failed {
             what: format!("`{file}` {what}"),
-            hint: Some("nothing was written; put the file in order first".into()),
+            hint: Some("nothing was written; fix the file first".into()),
         },
         other => other,
     }
@@ -266,18 +261,18 @@ fn read(file: &Path) -> Result<Option<String>, CliError> {
         };
         if found.is_symlink() {
             let what = format!("`{}` is a link", path.display());
-            let hint = "what it points to would be replaced; nothing was written".into();
+            let hint = "the file it points to would be replaced; nothing was written".into();
             return Err(CliError::Failed {
                 what,
                 hint: Some(hint),
             });
         }
         if path == file && (!found.is_file() || found.permissions().readonly()) {
-            let what = format!("`{}` is no file that may be written", path.display());
+            let what = format!("`{}` is not a writable file", path.display());
             return Err(CliError::Failed { what, hint: None });
         }
         if path == file && found.len() > RULE_FILE_BYTES_MAX as u64 {
-            let what = format!("`{}` is too large for settings", path.display());
+            let what = format!("`{}` is too large for a settings file", path.display());
             return Err(CliError::Failed { what, hint: None });
         }
     }

@@ -17,14 +17,14 @@ use crate::{duration, output};
 
 #[derive(Args)]
 pub(crate) struct InboxArgs {
-    /// Only what this agent asks
+    /// Only asks and questions of this agent
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
 }
 
 #[derive(Args)]
 pub(crate) struct ShowArgs {
-    /// The ask or question; the first characters are enough
+    /// Id of the ask or question; its first characters are enough
     id: String,
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<CliExi
     if common.json {
         output::print_json(&inbox)?;
     } else if inbox.approvals.is_empty() && inbox.questions.is_empty() {
-        output::print_message("nothing waits");
+        output::print_message("inbox empty");
     } else {
         output::print(&list(&inbox, now, output::list_width()))?;
     }
@@ -288,7 +288,7 @@ mod tests {
              aaaa1111  ask       3m   builder  Bash: cargo test --workspace\n\
              bbbb1111  question  2m   docs     Which title?\n\
              cccc3333  ask       3m   builder  Push to main\n    allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n    \
-             ask    write /p/.git/config  <- git internals (no rule, grant or bypass lifts this)\n\
+             ask    write /p/.git/config  <- git internals (no rule, grant or bypass can allow this)\n\
              dddd1111  question  2m   docs     [asks boss first, you in 10s] Which title?\n"
         );
     }

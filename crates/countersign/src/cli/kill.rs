@@ -18,12 +18,12 @@ use crate::render::escape;
   countersign kill builder
   countersign kill boss --children end
 
-Its open asks end as cancelled. `resume` or `send` starts it again on the same session. The agents
-below an orchestrator end with it or go on without it; from then on people are asked what they ask.")]
+Its open asks are cancelled. `resume` or `send` restarts it on the same session. The agents that an
+orchestrator started end with it or keep running; people then answer their asks and questions.")]
 pub(crate) struct KillArgs {
-    /// The agent: its name, or its id
+    /// Name or id of the agent
     agent: String,
-    /// What becomes of the agents below it that run
+    /// What happens to running agents that it started
     #[arg(long, value_name = "WHAT")]
     children: Option<ChildrenArg>,
 }
@@ -31,9 +31,9 @@ pub(crate) struct KillArgs {
 /// What becomes of the agents below one that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ChildrenArg {
-    /// They end as well
+    /// End them as well
     End,
-    /// They go on
+    /// Keep them running
     Keep,
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn kill(common: &CommonArgs, args: KillArgs) -> Result<CliExit,
         client = common.connect().await?;
         ended = end_agent(&mut client, &id, Some(fate)).await;
     }
-    steer::print_agent(common, &ended?, "is being ended")
+    steer::print_agent(common, &ended?, |name| format!("ending {name}…"))
 }
 
 async fn end_agent(
@@ -96,7 +96,7 @@ fn ask_about_children(agent: &str, children: &[String]) -> Result<Option<Childre
 fn question(agent: &str, children: &[String]) -> String {
     let names: Vec<_> = children.iter().map(|name| escape::line(name)).collect();
     format!(
-        "{} has agents that run: {}. End them as well, or keep them? [end/keep, anything else ends nothing]",
+        "{} has running agents: {}. End them as well, or keep them? [end/keep; anything else cancels]",
         escape::line(agent),
         names.join(", ")
     )
@@ -127,8 +127,8 @@ mod tests {
         assert_eq!(refused(json!({ "reason": "agent_ended" })), None);
         assert_eq!(
             question("boss", &found),
-            "boss has agents that run: ann, b\\u{7}. End them as well, or keep them? \
-             [end/keep, anything else ends nothing]"
+            "boss has running agents: ann, b\\u{7}. End them as well, or keep them? \
+             [end/keep; anything else cancels]"
         );
         let answers = ["end\n", "k", "", "y", "yes", "END"].map(parse_fate);
         let expected = [

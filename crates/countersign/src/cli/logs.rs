@@ -27,15 +27,15 @@ const WAKING: [&str; 3] = ["transcript.added", "turn.ended", "agent.exited"];
   countersign logs -f builder
   countersign logs --after 1042 --json builder | jq -c '.entries[]'
 
-Marks: `>` told to the agent, `^` a message from an agent that it started, `|` its text, `~` its thoughts,
-`*` a tool it uses, `=` what came of it, `-` its plan, `!` a notice, `?` something without text here.")]
+Marks: `>` a message to the agent, `^` a message from a child agent, `|` its answer, `~` its thoughts,
+`*` a tool call, `=` the result, `-` its plan, `!` a notice, `?` anything else.")]
 pub(crate) struct LogsArgs {
-    /// The agent: its name, or its id
+    /// Name or id of the agent
     agent: String,
-    /// Go on as it works, across restarts of the host
+    /// Follow the agent as it works, across restarts of the host
     #[arg(long, short)]
     follow: bool,
-    /// Only what came after this number
+    /// Only entries after this number
     #[arg(long, value_name = "N")]
     after: Option<u64>,
 }
@@ -188,7 +188,7 @@ fn entry(row: &TranscriptRow) -> String {
             let status = status.as_deref().unwrap_or("");
             mark_lines('*', format!("{text} {status}").trim_end())
         }
-        _ => mark_lines('?', "something newer than this program"),
+        _ => mark_lines('?', "an entry that this version cannot show"),
     }
 }
 

@@ -14,11 +14,11 @@ use crate::{duration, output};
   countersign ls
   countersign ls --all --json | jq -r '.[].id'
 
-What needs a person stands on top, then what runs, is idle, failed and ended; the most recent first.
-Agents that an orchestrator started stand under it.
-Tokens and cost are what the agents say themselves: some only tell what is in their context.")]
+Order: agents that need you, then running, idle, failed and ended ones; the most recent first.
+Agents that an orchestrator started are listed under it. Tokens and cost are reported by the agents
+themselves; some report only the size of their context.")]
 pub(crate) struct LsArgs {
-    /// Also those that were put away
+    /// Include archived agents
     #[arg(long, short)]
     all: bool,
 }

@@ -19,7 +19,7 @@ pub(super) async fn open(common: &CommonArgs) -> Result<CliExit, CliError> {
     }
     output::print(&format!("{}\n", ticket.url))?;
     output::print_message(format_args!(
-        "works once, ends {}",
+        "works once, expires {}",
         duration::until(duration::now(), ticket.expires_at)
     ));
     Ok(CliExit::Ok)

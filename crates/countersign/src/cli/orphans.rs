@@ -24,7 +24,7 @@ pub(super) async fn end_all(paths: &HostPaths) -> Result<usize, CliError> {
         end_orphan(record, Some(*runner))
             .await
             .map_err(|error| CliError::Failed {
-                what: format!("an agent that was left could not be ended: {error}"),
+                what: format!("could not end an agent without a host: {error}"),
                 hint: Some(format!(
                     "its runner is process {}; see what it started with `ps --ppid`",
                     runner.pid
@@ -55,7 +55,7 @@ pub(super) fn orphans_text(count: usize) -> String {
         count => format!("{count} agents run"),
     };
     format!(
-        "{who} without a host: `countersign up` takes them up again, `countersign down --all` \
+        "{who} without a host: `countersign up` adopts them again, `countersign down --all` \
          ends them"
     )
 }

@@ -19,10 +19,10 @@ use crate::{duration, output};
 
 #[derive(Args)]
 pub(super) struct RememberArgs {
-    /// Decide once: make a rule of this answer, which also settles what else it covers
+    /// Make a rule of this answer; it also answers other open asks that it covers
     #[arg(long, help_heading = "Decide once")]
     remember: bool,
-    /// This rule, instead of the narrowest suggestion; may be repeated
+    /// Use this rule instead of the narrowest suggestion; repeatable
     #[arg(
         long = "rule",
         value_name = "RULE",
@@ -30,13 +30,13 @@ pub(super) struct RememberArgs {
         help_heading = "Decide once"
     )]
     rules: Vec<String>,
-    /// Where it counts [default: project, or session where there is no project]
+    /// Where the rule applies [default: project, or session outside a project]
     #[arg(long, requires = "remember", help_heading = "Decide once")]
     scope: Option<ScopeArg>,
-    /// When it ends: 12h, 7d [default: 30d; never for session and always]
+    /// Time until the rule expires: 12h, 7d [default: 30d; never for session and always]
     #[arg(long, value_name = "TIME", requires = "remember", value_parser = duration::parse, help_heading = "Decide once")]
     expires: Option<Duration>,
-    /// How often it may fire
+    /// How often the rule may be used
     #[arg(
         long,
         value_name = "N",
@@ -44,7 +44,7 @@ pub(super) struct RememberArgs {
         help_heading = "Decide once"
     )]
     uses: Option<u32>,
-    /// Do not ask whether the suggested rule is the one you want
+    /// Do not ask for confirmation of the suggested rule
     #[arg(long, requires = "remember", help_heading = "Decide once")]
     yes: bool,
 }
@@ -54,9 +54,9 @@ pub(super) struct RememberArgs {
 enum ScopeArg {
     /// This agent, until it ends
     Session,
-    /// Agents to which you gave this name
+    /// Agents with this name
     Agent,
-    /// This project, with all its worktrees
+    /// This project and its worktrees
     Project,
     /// Everywhere
     Always,
@@ -124,9 +124,9 @@ fn suggested(row: &HostApproval, candidates: &[RuleCandidate]) -> Result<Vec<Str
     if rules.is_empty() {
         let id = approvals::short_id(&row.id);
         return Err(CliError::Usage {
-            what: format!("there is no narrow rule to suggest for {id}; nothing was changed"),
+            what: format!("no narrow rule can be suggested for {id}; nothing was changed"),
             hint: Some(format!(
-                "name one with `countersign approve {id} --remember --rule RULE`, or answer without --remember"
+                "name a rule with `countersign approve {id} --remember --rule RULE`, or answer without --remember"
             )),
         });
     }

@@ -41,7 +41,7 @@ pub(super) async fn replace_host(
     let mut client = match HostClient::connect(&endpoint).await {
         Ok(client) => client,
         Err(CliError::NoHost { .. }) => {
-            output::print_message("no host is running that could be replaced; starting one");
+            output::print_message("no host is running; starting one");
             return Ok(None);
         }
         Err(error) => return Err(error),
@@ -58,7 +58,7 @@ pub(super) async fn replace_host(
     drop(client);
     shutdown::end_host(&endpoint, AgentsAtShutdown::Keep).await?;
     output::print_message(format_args!(
-        "the host before (version {}, pid {}) is gone",
+        "the previous host (version {}, pid {}) stopped",
         escape::line(&replaced.version),
         status.pid
     ));
@@ -93,7 +93,7 @@ fn start_obstacle(error: &(dyn Error + 'static)) -> CliError {
     }
     CliError::Failed {
         what,
-        hint: Some("mend that and try again; the host that runs was not touched".into()),
+        hint: Some("fix that and try again; the running host was not changed".into()),
     }
 }
 
@@ -109,15 +109,12 @@ fn way_back(replaced: &ReplacedHost) -> String {
     let back = match &replaced.program {
         Some(program) if program.exists() => {
             let program = program.display().to_string();
-            format!(
-                "start it again with `{} up --detach`",
-                escape::line(&program)
-            )
+            format!("restart it with `{} up --detach`", escape::line(&program))
         }
-        _ => "its program is no longer where it was: install that version to have it back".into(),
+        _ => "its program was moved or removed: install that version to restore it".into(),
     };
     let mut text = format!(
-        "the host before (version {version}) has ended, and the new one did not start; {back}"
+        "the previous host (version {version}) stopped, and the new one did not start; {back}"
     );
     if replaced.agents > 0 {
         text.push('\n');
@@ -145,9 +142,9 @@ mod tests {
         assert_eq!(
             way_back(&replaced),
             format!(
-                "the host before (version 0.1.0) has ended, and the new one did not start; start it \
-                 again with `{} up --detach`\n1 agent goes on without it for up to 1 minute: \
-                 `countersign up` takes them up again, `countersign down --all` ends them",
+                "the previous host (version 0.1.0) stopped, and the new one did not start; restart it \
+                 with `{} up --detach`\n1 agent keeps running without a host for up to 1 minute: \
+                 `countersign up` adopts them again, `countersign down --all` ends them",
                 program.display()
             )
         );

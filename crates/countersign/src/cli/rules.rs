@@ -18,23 +18,23 @@ use crate::exit::CliExit;
 
 #[derive(Subcommand)]
 pub(crate) enum RulesCommand {
-    /// List every rule that counts: those in files, and those that were remembered
+    /// List the rules in force, from files and from answers
     List(list::ListRulesArgs),
-    /// Add a rule with a leash; it also settles what waits in the inbox and is covered by it
+    /// Add a rule, with limits if you like; it also answers open asks that it covers
     Add(change::AddRuleArgs),
-    /// Take a remembered rule back, at once
+    /// Remove a rule that was added here or remembered from an answer
     Remove(change::RemoveRuleArgs),
-    /// Say what the host would do with a tool call, or judge a file of labelled cases
+    /// Check what the host would do with a tool call, or judge a file of labelled cases
     Check(check::CheckArgs),
-    /// Say part by part which rule decides about a tool call, with or without a host
+    /// Explain which rule decides each part of a tool call, with or without a host
     Explain(check::ExplainArgs),
-    /// Suggest rules: for an ask, or from what was always allowed by hand
+    /// Suggest rules for an ask, or from what people always allowed
     Suggest(suggest::SuggestArgs),
-    /// Replay the decisions on the record against a rule before you trust it
+    /// Compare a rule with the decisions people made
     Backtest(backtest::BacktestArgs),
-    /// Turn the rules of other tools into ours, never wider, and say what could not be carried over
+    /// Import the rules of other tools, and list what cannot be imported
     Import(import::ImportArgs),
-    /// Let a project's rule file loosen, exactly as it is now
+    /// Trust what a project's rule file allows, as the file is now
     Trust(trust::TrustArgs),
 }
 

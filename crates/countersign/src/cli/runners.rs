@@ -26,14 +26,14 @@ fn held(count: usize, with_host: bool) -> DoctorCheck {
     const WHAT: &str = "runners";
     let found = match count {
         0 => "no agent runs".to_owned(),
-        1 => "1 agent runs, and outlives the host".to_owned(),
-        count => format!("{count} agents run, and outlive the host"),
+        1 => "1 agent runs; it survives a restart of the host".to_owned(),
+        count => format!("{count} agents run; they survive a restart of the host"),
     };
     if count > 0 && !with_host {
         return warn(
             WHAT,
             orphans::orphans_text(count),
-            "without a host their asks wait, and after a while they end",
+            "without a host their asks wait, and after some time they end",
         );
     }
     ok(WHAT, found)
@@ -46,20 +46,17 @@ fn sockets(paths: &HostPaths) -> DoctorCheck {
         .iter()
         .map(|folder| format!("`{}`", folder.display()))
         .collect();
-    ok(
-        "sockets of runners",
-        format!("in {}", listed.join(", then ")),
-    )
+    ok("runner sockets", format!("in {}", listed.join(", then ")))
 }
 
 fn left_over(count: usize, with_host: bool) -> Option<DoctorCheck> {
-    const WHAT: &str = "runs that are over";
+    const WHAT: &str = "finished runs";
     match (count, with_host) {
         (0, _) => None,
         (count, true) => Some(warn(
             WHAT,
-            format!("{count} left a folder that nobody reads"),
-            "the next start of the host clears them away",
+            format!("{count} left a folder behind"),
+            "the next start of the host removes them",
         )),
         (count, false) => Some(ok(
             WHAT,
@@ -91,6 +88,6 @@ mod tests {
         std::fs::create_dir(paths.runners.join("one")).unwrap();
         let left = runners(&paths, false).pop();
         let words = "1 left their exit report for the next host";
-        assert_eq!(left, Some(ok("runs that are over", words)));
+        assert_eq!(left, Some(ok("finished runs", words)));
     }
 }

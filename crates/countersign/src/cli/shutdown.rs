@@ -42,10 +42,10 @@ pub(crate) async fn end_host(
     });
     waited.await.map_err(|_| CliError::Failed {
         what: format!(
-            "the host (pid {}) was told to end and is still there",
+            "the host (pid {}) was asked to stop and is still running",
             status.pid
         ),
-        hint: Some("its log says why; see `countersign doctor` for where it is".into()),
+        hint: Some("see its log; `countersign doctor` prints where it is".into()),
     })
 }
 
@@ -82,7 +82,7 @@ async fn print_remaining(endpoint: &HostEndpoint) {
         && !left.is_empty()
     {
         let names: Vec<_> = left.iter().map(|agent| escape::line(&agent.name)).collect();
-        output::print_message(format_args!("waiting for the end of {}", names.join(", ")));
+        output::print_message(format_args!("waiting for {} to end", names.join(", ")));
     }
 }
 

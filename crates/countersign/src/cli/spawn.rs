@@ -23,64 +23,64 @@ use crate::{duration, output};
   countersign spawn --command 'my-agent --acp' --env API_KEY --turn-timeout 30m 'Tidy up'
   countersign spawn --agent claude --role orchestrator --name boss 'Have two agents fix it'
 
-`countersign agents` lists what can be started. Whatever it wants to do that no rule settles waits
-in `countersign inbox`.
+`countersign agents` lists what can be started. Every action that no rule covers waits in
+`countersign inbox`.
 
-An orchestrator (--role orchestrator) is an agent of any kind that may also start agents of its own,
-each after an ask that rules such as `SpawnAgent(codex)` can settle. It reaches only those: tells them
-things, reads what they did, answers their questions, ends them. Their asks stay with you, unless you
-let it settle some with `countersign ceiling`.")]
+An orchestrator (--role orchestrator) may also start agents of its own. Each start is an ask, which
+rules such as `SpawnAgent(codex)` can allow. It can send messages to those agents, read their
+transcripts, answer their questions and end them. You answer their asks, except those that
+`countersign ceiling` lets it approve.")]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct SpawnArgs {
-    /// What it is to do; `-` reads it from stdin
+    /// The task; `-` reads it from stdin
     #[arg(value_name = "PROMPT", num_args = 0..=2, hide_possible_values = true)]
     arguments: Vec<String>,
-    /// A known agent, by its name in `countersign agents`
+    /// Start this agent from `countersign agents`
     #[arg(long, value_name = "NAME", group = "what")]
     agent: Option<String>,
-    /// Any other agent: its program and arguments, quoted as for a shell
+    /// Start this program with its arguments, quoted as for a shell
     #[arg(long, value_name = "LINE", group = "what")]
     command: Option<String>,
-    /// What such a command speaks; acp unless told
+    /// Protocol of that program [default: acp]
     #[arg(long, value_name = "NAME", requires = "command")]
     protocol: Option<ProtocolArg>,
-    /// What to call it; a name is made up unless told
+    /// Name of the agent [default: generated]
     #[arg(long)]
     name: Option<String>,
-    /// The folder it works in; the current one unless told
+    /// Folder it works in [default: the current one]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// The model, by the agent's own name for it
+    /// Model, by the agent's own name for it
     #[arg(long)]
     model: Option<String>,
-    /// The mode, by the agent's own name for it
+    /// Mode, by the agent's own name for it
     #[arg(long)]
     mode: Option<String>,
-    /// Words before everything else, for agents that take them
+    /// System prompt, for agents that accept one
     #[arg(long, value_name = "TEXT")]
     system_prompt: Option<String>,
-    /// A tool it may use, and no others than those named so; can be repeated
+    /// Allow only these tools; repeatable
     #[arg(long = "allow-tool", value_name = "TOOL")]
     allow_tools: Vec<String>,
-    /// A tool it may not use; can be repeated
+    /// Disallow this tool; repeatable
     #[arg(long = "disallow-tool", value_name = "TOOL")]
     disallow_tools: Vec<String>,
-    /// A variable for it. Without a value: yours, which then stays out of the record; can be repeated
+    /// Environment variable; NAME alone passes your value and keeps it out of the record; repeatable
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     env: Vec<String>,
-    /// A git worktree of its own, on a branch named after it or on this one, which goes before PROMPT
+    /// Work in a new git worktree, on BRANCH (before PROMPT) or on a branch named after the agent
     #[arg(long, value_name = "BRANCH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     worktree: Option<String>,
-    /// Interrupt a turn that takes longer: 90s, 30m, 1h
+    /// Interrupt a turn that takes longer than this: 90s, 30m, 1h
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     turn_timeout: Option<Duration>,
-    /// How long its asks wait for an answer, or `none`; 30m unless told
+    /// How long its asks wait for an answer, or `none` [default: 30m]
     #[arg(long, value_name = "TIME")]
     ask_timeout: Option<TimeLimit>,
-    /// `orchestrator`: it may start agents of its own, each after an ask, and they can ask it
+    /// `orchestrator` lets it start agents of its own, each after an ask
     #[arg(long, value_name = "ROLE", value_parser = ["orchestrator"])]
     role: Option<String>,
-    /// Wait until it has nothing to do, and print what it said
+    /// Wait until it is idle, then print its answer
     #[arg(long)]
     wait: bool,
 }
@@ -137,7 +137,7 @@ fn prompt_and_branch(
     }
     if worktree.as_deref() != Some("") {
         return Err(CliError::Usage {
-            what: "there is more than one prompt".into(),
+            what: "more than one prompt was given".into(),
             hint: Some("put the prompt in quotes".into()),
         });
     }
@@ -176,7 +176,7 @@ fn params(args: SpawnArgs) -> Result<SpawnAgentParams, CliError> {
     })
 }
 
-/// Words of a person, or all of stdin for `-`.
+/// The text as given, or all of stdin for `-`.
 pub(super) fn read_text_argument(given: String) -> Result<String, CliError> {
     if given != "-" {
         return Ok(given);

@@ -51,10 +51,11 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
     ];
     let warnings = rules::warnings(&status.rule_problems, &status.bypassed, now);
     if !warnings.is_empty() {
-        fields.push(("care", warnings.join("\n")));
+        fields.push(("warning", warnings.join("\n")));
     }
     if status.unnamed_callers {
-        let allowed = "on TCP a token alone counts where the calling process cannot be named";
+        let allowed =
+            "over TCP a token is enough, even if the calling process cannot be identified";
         fields.push(("unnamed callers", allowed.to_owned()));
     }
     fields.extend(status.store_error.as_ref().map(|error| {

@@ -23,7 +23,7 @@ const WAIT_STEP: Duration = Duration::from_secs(30);
 /// One agent, by its name or id.
 #[derive(Args)]
 pub(crate) struct ResumeArgs {
-    /// The agent: its name, or its id
+    /// Name or id of the agent
     agent: String,
 }
 
@@ -32,13 +32,13 @@ pub(crate) struct ResumeArgs {
   countersign send builder 'Also update the changelog'
   countersign send builder - < review.md
 
-While it works the message waits for its turn. An agent that ended is started again for it.")]
+While the agent works, the message waits until its turn ends. An agent that ended is restarted.")]
 pub(crate) struct SendArgs {
-    /// The agent: its name, or its id
+    /// Name or id of the agent
     agent: String,
-    /// The words; `-` reads them from stdin
+    /// The message; `-` reads it from stdin
     message: String,
-    /// Wait until it has nothing to do, and print what it said
+    /// Wait until it is idle, then print its answer
     #[arg(long)]
     wait: bool,
 }
@@ -47,11 +47,12 @@ pub(crate) struct SendArgs {
 #[command(after_help = "Example:
   countersign interrupt builder --reason 'wrong branch'
 
-Ends the turn that runs and withdraws its open asks. The agent stays; messages that wait come next.")]
+Interrupts the current turn and cancels its open asks. The agent keeps running; queued messages are
+sent next.")]
 pub(crate) struct InterruptArgs {
-    /// The agent: its name, or its id
+    /// Name or id of the agent
     agent: String,
-    /// Why, for the record
+    /// Reason, which is recorded
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -61,21 +62,21 @@ pub(crate) struct InterruptArgs {
   countersign archive builder
   countersign archive --undo builder
 
-It is no longer listed by `ls`, and its name is free again; one that still runs is ended first.
-Nothing of its record is lost.")]
+An archived agent is not listed by `ls`, and its name can be used again. A running agent is ended
+first. Its record is kept.")]
 pub(crate) struct ArchiveArgs {
-    /// The agent: its name, or its id
+    /// Name or id of the agent
     agent: String,
-    /// Bring it back
+    /// Restore it
     #[arg(long)]
     undo: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct RenameArgs {
-    /// The agent: its name, or its id
+    /// Name or id of the agent
     agent: String,
-    /// Its name from now on
+    /// The new name
     name: String,
 }
 
@@ -83,12 +84,12 @@ pub(crate) struct RenameArgs {
 #[command(after_help = "Example:\n  countersign configure builder --mode plan")]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true)))]
 pub(crate) struct ConfigureArgs {
-    /// The agent: its name, or its id
+    /// Name or id of the agent
     agent: String,
-    /// The mode, by the agent's own name for it
+    /// Mode, by the agent's own name for it
     #[arg(long, group = "what")]
     mode: Option<String>,
-    /// The model, by the agent's own name for it
+    /// Model, by the agent's own name for it
     #[arg(long, group = "what")]
     model: Option<String>,
 }
@@ -98,10 +99,10 @@ pub(crate) struct ConfigureArgs {
   countersign wait builder
   countersign wait builder docs --timeout 1h && echo both are idle
 
-Idle means that no turn runs and no message waits, or that the agent ended. Exits with 1 if one of
-them ended with an error, and with 13 if time ran out.")]
+Idle means that no turn runs and no message is queued, or that the agent ended. Exits with 1 if an
+agent ended with an error, and with 13 on timeout.")]
 pub(crate) struct WaitArgs {
-    /// The agents: names or ids
+    /// Names or ids of agents
     #[arg(required = true)]
     agents: Vec<String>,
     /// Give up after this time: 90s, 30m, 1h
@@ -120,12 +121,11 @@ pub(super) async fn send(common: &CommonArgs, args: SendArgs) -> Result<CliExit,
         return wait_and_print(common, &mut client, &agent).await;
     }
     let queued = agent.managed.as_ref().map_or(0, |managed| managed.queued);
-    let message = match queued {
-        0 => "has it".to_owned(),
-        1 => "is told when its turn ends".to_owned(),
-        count => format!("is told when its turn ends; {count} messages wait"),
-    };
-    print_agent(common, &agent, &message)
+    print_agent(common, &agent, |name| match queued {
+        0 => format!("sent to {name}"),
+        1 => format!("queued: {name} gets it when this turn ends"),
+        count => format!("queued: {name} gets it when this turn ends; {count} messages wait"),
+    })
 }
 
 pub(super) async fn interrupt(
@@ -135,42 +135,70 @@ pub(super) async fn interrupt(
     let body = InterruptBody {
         reason: args.reason,
     };
-    let ask = |agent_id| AgentTarget { agent_id, body };
-    call_for_agent::<method::InterruptAgent>(common, &args.agent, ask, "was told to end its turn")
-        .await
+    call_for_agent::<method::InterruptAgent>(
+        common,
+        &args.agent,
+        |agent_id| AgentTarget { agent_id, body },
+        |name| format!("interrupting {name}"),
+    )
+    .await
 }
 
 pub(super) async fn resume(common: &CommonArgs, args: ResumeArgs) -> Result<CliExit, CliError> {
-    let ask = |agent_id| AgentParams { agent_id };
-    call_for_agent::<method::ResumeAgent>(common, &args.agent, ask, "is being started again").await
+    call_for_agent::<method::ResumeAgent>(
+        common,
+        &args.agent,
+        |agent_id| AgentParams { agent_id },
+        |name| format!("restarting {name}"),
+    )
+    .await
 }
 
 pub(super) async fn archive(common: &CommonArgs, args: ArchiveArgs) -> Result<CliExit, CliError> {
     let body = ArchiveBody {
         archived: !args.undo,
     };
-    let message = if args.undo { "is back" } else { "was put away" };
-    let ask = |agent_id| AgentTarget { agent_id, body };
-    call_for_agent::<method::ArchiveAgent>(common, &args.agent, ask, message).await
+    let done = if args.undo { "restored" } else { "archived" };
+    call_for_agent::<method::ArchiveAgent>(
+        common,
+        &args.agent,
+        |agent_id| AgentTarget { agent_id, body },
+        |name| format!("{done} {name}"),
+    )
+    .await
 }
 
 pub(super) async fn rename(common: &CommonArgs, args: RenameArgs) -> Result<CliExit, CliError> {
     let body = RenameBody { name: args.name };
-    let message = format!("is the new name of {}", escape::line(&args.agent));
-    let ask = |agent_id| AgentTarget { agent_id, body };
-    call_for_agent::<method::RenameAgent>(common, &args.agent, ask, &message).await
+    call_for_agent::<method::RenameAgent>(
+        common,
+        &args.agent,
+        |agent_id| AgentTarget { agent_id, body },
+        |name| format!("renamed {} to {name}", escape::line(&args.agent)),
+    )
+    .await
 }
 
 pub(super) async fn configure(
     common: &CommonArgs,
     args: ConfigureArgs,
 ) -> Result<CliExit, CliError> {
+    let settings = [("mode", &args.mode), ("model", &args.model)];
+    let changes: Vec<String> = settings
+        .into_iter()
+        .filter_map(|(setting, value)| Some(format!("{setting} set to {}", value.as_ref()?)))
+        .collect();
     let body = ConfigureBody {
         mode: args.mode,
         model: args.model,
     };
-    let ask = |agent_id| AgentTarget { agent_id, body };
-    call_for_agent::<method::ConfigureAgent>(common, &args.agent, ask, "was told").await
+    call_for_agent::<method::ConfigureAgent>(
+        common,
+        &args.agent,
+        |agent_id| AgentTarget { agent_id, body },
+        |name| format!("{name}: {}", escape::line(&changes.join(", "))),
+    )
+    .await
 }
 
 pub(super) async fn wait(common: &CommonArgs, args: WaitArgs) -> Result<CliExit, CliError> {
@@ -263,12 +291,12 @@ pub(super) async fn wait_and_print(
     Ok(exit)
 }
 
-/// Calls a method about one agent and says what became of it.
+/// Calls a method about one agent and prints the result.
 async fn call_for_agent<M: Method<Result = HostAgent>>(
     common: &CommonArgs,
     word: &str,
     params: impl FnOnce(String) -> M::Params,
-    message: &str,
+    message: impl FnOnce(&str) -> String,
 ) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let agent_id = agent_lookup::find_agent_id(&mut client, word).await?;
@@ -276,16 +304,16 @@ async fn call_for_agent<M: Method<Result = HostAgent>>(
     print_agent(common, &agent, message)
 }
 
-/// The agent as it is now, and what became of it.
+/// Prints the agent as JSON, or the message about it; `message` gets its escaped name.
 pub(super) fn print_agent(
     common: &CommonArgs,
     agent: &HostAgent,
-    message: &str,
+    message: impl FnOnce(&str) -> String,
 ) -> Result<CliExit, CliError> {
     if common.json {
         output::print_json(agent)?;
     } else {
-        output::print(&format!("{} {message}\n", escape::line(&agent.name)))?;
+        output::print(&(message(&escape::line(&agent.name)) + "\n"))?;
     }
     Ok(CliExit::Ok)
 }

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use clap::Args;
-use countersign_protocol::{NoParams, method};
+use countersign_protocol::{NoParams, StopAllResult, method};
 
 use super::{CommonArgs, args};
 use crate::error::CliError;
@@ -15,10 +15,10 @@ use crate::output;
     after_help = "Examples:\n  countersign stop --all\n  countersign stop --all --yes   # asks nothing"
 )]
 pub(crate) struct StopArgs {
-    /// Everything: there is no half stop
+    /// Required: stop always means everything
     #[arg(long, required = true)]
     all: bool,
-    /// Do not ask whether you are sure
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -29,7 +29,7 @@ pub(super) async fn stop(common: &CommonArgs, args: StopArgs) -> Result<CliExit,
     if !args.yes && io::stdin().is_terminal() {
         let status = client.call::<method::Status>(&NoParams {}).await?;
         output::print_message(format_args!(
-            "This denies {} open asks and interrupts {} agents. Go on? [y/N]",
+            "This denies {} open asks and interrupts up to {} agents. Continue? [y/N]",
             status.pending_approvals, status.agents
         ));
         if !args::read_confirmation()? {
@@ -43,10 +43,37 @@ pub(super) async fn stop(common: &CommonArgs, args: StopArgs) -> Result<CliExit,
     if common.json {
         output::print_json(&result)?;
     } else {
-        output::print(&format!(
-            "denied {} asks, interrupted {} agents\n",
-            result.denied, result.interrupted
-        ))?;
+        output::print(&stopped_text(&result))?;
     }
     Ok(CliExit::Ok)
+}
+
+fn stopped_text(result: &StopAllResult) -> String {
+    let asks = match result.denied {
+        1 => "1 ask".to_owned(),
+        count => format!("{count} asks"),
+    };
+    let turns = match result.interrupted {
+        0 => "no turn was running".to_owned(),
+        1 => "interrupted 1 agent".to_owned(),
+        count => format!("interrupted {count} agents"),
+    };
+    format!("denied {asks}; {turns}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_result_counts_asks_and_turns() {
+        let text = |denied, interrupted| {
+            stopped_text(&StopAllResult {
+                denied,
+                interrupted,
+            })
+        };
+        assert_eq!(text(1, 0), "denied 1 ask; no turn was running\n");
+        assert_eq!(text(0, 2), "denied 0 asks; interrupted 2 agents\n");
+    }
 }

@@ -17,13 +17,13 @@ use crate::{duration, output};
 
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token and print it, alone, on stdout; it is shown once
+    /// Create a token and print it on stdout; it is shown only once
     Create(CreateTokenArgs),
-    /// List the tokens that are valid
+    /// List valid tokens
     List,
-    /// End a token now
+    /// Revoke a token
     Revoke {
-        /// The token's id, from `token list`
+        /// Id from `token list`
         id: String,
     },
 }
@@ -33,19 +33,19 @@ pub(crate) enum TokenCommand {
   countersign token create --role operator --name ci
   COUNTERSIGN_TOKEN=$(countersign token create --role agent --agent builder --expires 8h) ./agent
 
-A token is valid for 90 days at most. One that never ends is made only on the host's own machine.
-Never hand an operator's token to an agent: its bearer answers asks.")]
+A token is valid for at most 90 days. One that never expires can be created only on the host's own
+machine. Never give an operator token to an agent: whoever has it can answer asks.")]
 pub(crate) struct CreateTokenArgs {
-    /// What its bearer may do: answer, look, or ask
+    /// What the token allows: operator answers asks, observer reads, agent asks
     #[arg(long)]
     role: TokenRole,
-    /// The agent its bearer is
+    /// Agent that uses the token
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// Who its bearer is on the record
+    /// Name that is recorded for its user
     #[arg(long, value_name = "WHO")]
     name: Option<String>,
-    /// How long it is valid: 90s, 30m, 1h, 90d at most, or never
+    /// How long it is valid: 90s, 30m, 1h, at most 90d, or never
     #[arg(long, default_value = "1h", value_name = "TIME")]
     expires: TokenLifetime,
 }
@@ -96,12 +96,12 @@ pub(super) async fn token(common: &CommonArgs, command: TokenCommand) -> Result<
 
 async fn create(common: &CommonArgs, args: CreateTokenArgs) -> Result<CliExit, CliError> {
     if args.agent.is_some() && !matches!(args.role, TokenRole::Agent) {
-        return Err(CliError::usage("--agent goes with --role agent"));
+        return Err(CliError::usage("--agent needs --role agent"));
     }
     let made = request_token(&mut common.connect().await?, args).await?;
     if made.row.expires_at.is_none() {
         output::print_message(format_args!(
-            "warning: this token never ends; whoever finds it can use it until `countersign token revoke {}`",
+            "warning: this token never expires; revoke it with `countersign token revoke {}`",
             made.row.id
         ));
     }
@@ -116,7 +116,7 @@ async fn create(common: &CommonArgs, args: CreateTokenArgs) -> Result<CliExit, C
         .map_or_else(|| "never".into(), |at| duration::until(duration::now(), at));
     let name = escape::line(&made.row.name);
     output::print_message(format_args!(
-        "token {} for {} `{name}`, ends {ends}",
+        "token {} for {} `{name}`, expires {ends}",
         made.row.id, made.row.role
     ));
     Ok(CliExit::Ok)
@@ -179,7 +179,7 @@ fn token_list(tokens: &[TokenRow], now: Time, width: usize) -> String {
     };
     let rows: Vec<_> = tokens.iter().map(row).collect();
     output::columns(
-        &["ID", "ROLE", "AGENT", "AGE", "ENDS", "NAME"],
+        &["ID", "ROLE", "AGENT", "AGE", "EXPIRES", "NAME"],
         &rows,
         width,
     )
@@ -192,6 +192,6 @@ async fn revoke(common: &CommonArgs, token_id: String) -> Result<CliExit, CliErr
         .await?
         .call::<method::RevokeToken>(&params)
         .await?;
-    output::print_message(format_args!("{} is revoked", params.token_id));
+    output::print_message(format_args!("revoked {}", params.token_id));
     Ok(CliExit::Ok)
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use countersign_core::limits::HANDOVER_MS;
 use tracing_subscriber::EnvFilter;
 
@@ -26,36 +26,48 @@ use crate::paths::HostPaths;
   countersign up --detach
   COUNTERSIGN_HOME=/tmp/try countersign up --detach --listen 127.0.0.1:9100
   countersign up --allow-host desk.example.ts.net   # reached through a tunnel
-  countersign up --replace --detach                 # after an upgrade: agents go on meanwhile
+  countersign up --replace --detach                 # after an upgrade: agents keep running
 
-Ctrl-C ends the host as `countersign down` does: its agents go on. A host that is put in the place of
-another listens where that one did unless told; names for tunnels are to be given again.
+Ctrl-C stops the host like `countersign down`: its agents keep running. With --replace the new host
+listens on the address of the old one by default; repeat --allow-host.
 
-What is not given here is read from config.toml: `listen` and `allow_hosts`; how long agents go on
-without a host is `alone_minutes` there, under `[agents]`.")]
+Defaults come from config.toml: `listen`, `allow_hosts`, and `alone_minutes` under `[agents]`, which
+is how long agents run without a host.")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a word of its own on the line"
 )]
 pub(crate) struct UpArgs {
-    /// Return as soon as the host is ready, and leave it running
+    /// Run in the background; return as soon as the host is ready
     #[arg(long)]
     detach: bool,
-    /// Take the place of the host that runs; its agents go on, and clients come back by themselves
+    /// Replace the running host; its agents keep running and clients reconnect
     #[arg(long)]
     replace: bool,
-    /// Where to listen for TCP; loopback only [default: 127.0.0.1:7766]
+    /// Address for TCP, loopback only [default: 127.0.0.1:7766]
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "no_listen")]
     listen: Option<ListenSetting>,
-    /// No TCP: the Unix socket alone
+    /// Do not listen on TCP, only on the Unix socket
     #[arg(long)]
     no_listen: bool,
-    /// A name under which a tunnel reaches the host; may be repeated
+    /// Accept this host name, for tunnels; repeatable
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
+    /// Format of the log
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
     /// Run as the child that `--detach` starts
     #[arg(long, hide = true, conflicts_with = "detach")]
     detached: bool,
+}
+
+/// How lines of the log are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// One readable line for each event
+    Text,
+    /// One JSON object for each event
+    Json,
 }
 
 impl UpArgs {
@@ -72,6 +84,9 @@ impl UpArgs {
         }
         for name in &self.allow_host {
             arguments.extend(["--allow-host".into(), name.clone()]);
+        }
+        if self.log_format == LogFormat::Json {
+            arguments.extend(["--log-format".into(), "json".into()]);
         }
         arguments
     }
@@ -142,7 +157,7 @@ async fn start_in_background(
     let status = started.inspect_err(|_| replace::print_way_back(replaced.as_ref()))?;
     output::print(&format!("{}\n", detach::web_address(&status)))?;
     output::print_message(format_args!(
-        "the host is ready (pid {}); end it with `countersign down`",
+        "the host is ready (pid {}); stop it with `countersign down`",
         status.pid
     ));
     Ok(CliExit::Ok)
@@ -153,7 +168,7 @@ async fn run_in_foreground(
     paths: &HostPaths,
     replaced: Option<ReplacedHost>,
 ) -> Result<CliExit, CliError> {
-    start_log();
+    start_log(args.log_format);
     let started = Cell::new(false);
     let ready = |address: Option<SocketAddr>| {
         started.set(true);
@@ -197,23 +212,24 @@ fn second_host(paths: &HostPaths) -> CliError {
     CliError::Failed {
         what: format!("a host is already running at `{}`", paths.socket.display()),
         hint: Some(
-            "look at it with `countersign status`, take its place with `countersign up --replace`, \
-             or end it with `countersign down`"
+            "see it with `countersign status`, replace it with `countersign up --replace`, or stop \
+             it with `countersign down`"
                 .into(),
         ),
     }
 }
 
-fn start_log() {
+fn start_log(format: LogFormat) {
     let filter =
         EnvFilter::try_from_env("COUNTERSIGN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    // A second subscriber in one process would be a test's; the first one stays.
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_env_filter(filter)
-        .try_init()
-        .ok();
+        .with_env_filter(filter);
+    // A second subscriber in one process would be a test's; the first one stays.
+    match format {
+        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).try_init().ok(),
+        LogFormat::Json => log.json().flatten_event(true).try_init().ok(),
+    };
 }
 
 /// Says `ready` on the pipe to the parent, and lets go of it.
@@ -238,10 +254,18 @@ mod tests {
             no_listen: false,
             allow_host: vec!["desk".into()],
             detached: false,
+            log_format: LogFormat::Json,
         };
         assert_eq!(
             args.child_arguments(),
-            ["--listen", "127.0.0.1:9100", "--allow-host", "desk"]
+            [
+                "--listen",
+                "127.0.0.1:9100",
+                "--allow-host",
+                "desk",
+                "--log-format",
+                "json"
+            ]
         );
     }
 
@@ -261,6 +285,7 @@ mod tests {
             no_listen: true,
             allow_host: vec!["b".into()],
             detached: false,
+            log_format: LogFormat::Text,
         };
         let options = args.options(&paths).unwrap();
         assert_eq!(

@@ -14,11 +14,11 @@ use crate::render::escape;
   countersign diff builder
   countersign diff builder --stat
 
-Everything since its worktree was made: committed, uncommitted, and new files.")]
+Shows all changes since its worktree was created: commits, uncommitted changes and new files.")]
 pub(crate) struct DiffArgs {
-    /// The agent: its name, or its id
+    /// Name or id of the agent
     agent: String,
-    /// Only the files, with how many lines came and went
+    /// Only the files, with the number of added and removed lines
     #[arg(long)]
     stat: bool,
 }
@@ -27,17 +27,17 @@ pub(crate) struct DiffArgs {
 pub(crate) enum WorktreeCommand {
     /// Remove an agent's worktree
     #[command(
-        after_help = "Work that is not committed keeps the worktree, unless --discard is given.
-Commits stay on its branch; the branch goes only if it holds nothing new."
+        after_help = "A worktree with uncommitted work is kept, unless --discard is given.
+Commits stay on its branch; the branch is deleted only if it has no new commits."
     )]
     Remove(RemoveWorktreesArgs),
 }
 
 #[derive(Args)]
 pub(crate) struct RemoveWorktreesArgs {
-    /// The agent: its name, or its id
+    /// Name or id of the agent
     agent: String,
-    /// Delete work that is not committed
+    /// Delete uncommitted work
     #[arg(long)]
     discard: bool,
 }
@@ -62,7 +62,9 @@ pub(super) async fn diff(common: &CommonArgs, args: DiffArgs) -> Result<CliExit,
     };
     output::print(&text)?;
     if diff.truncated {
-        output::print_message("there is more than is shown; look at it with git in its worktree");
+        output::print_message(
+            "the diff is longer than this; use git in the worktree to see all of it",
+        );
     }
     Ok(CliExit::Ok)
 }
@@ -83,9 +85,9 @@ pub(super) async fn worktree(
         output::print_json(&removed)?;
     } else if removed.removed {
         let branch = removed.branch_kept.as_deref();
-        let kept = branch.map(|name| format!("; its branch {} stays", escape::line(name)));
+        let kept = branch.map(|name| format!("; kept its branch {}", escape::line(name)));
         output::print(&format!(
-            "the worktree is gone{}\n",
+            "removed the worktree{}\n",
             kept.unwrap_or_default()
         ))?;
     }
@@ -95,7 +97,7 @@ pub(super) async fn worktree(
     let why = removed.why.as_deref().unwrap_or("it holds work");
     Err(CliError::Failed {
         what: format!("the worktree was kept: {}", escape::line(why)),
-        hint: Some("commit it there, or delete it with --discard".into()),
+        hint: Some("commit the work, or delete it with --discard".into()),
     })
 }
 

@@ -60,9 +60,8 @@ pub(super) fn read_event(text: &[u8]) -> Result<ClaudeEvent, String> {
         #[serde(borrow, default)]
         tool_name: Option<&'a RawValue>,
     }
-    let head: Head<'_> = serde_json::from_slice(text).map_err(|error| {
-        format!("countersign: what the hook is about is not understood: {error}")
-    })?;
+    let head: Head<'_> = serde_json::from_slice(text)
+        .map_err(|error| format!("countersign: could not read the hook input: {error}"))?;
     Ok(ClaudeEvent {
         name: head.hook_event_name,
         names_tool: head.tool_name.is_some(),
@@ -98,7 +97,7 @@ pub(super) fn hook_params(
     config: &HookConfig,
 ) -> Result<Option<HookParams>, HookAnswer> {
     if event.form() == AnswerForm::Unknown {
-        let message = format!("countersign does not know the event `{}`", event.name);
+        let message = format!("countersign: unknown hook event `{}`", event.name);
         return Err(HookAnswer::deny(&message));
     }
     let Some(kind) = event.kind() else {
@@ -106,7 +105,7 @@ pub(super) fn hook_params(
     };
     let input: ClaudeHookInput<'_> = serde_json::from_slice(text).map_err(|error| {
         HookAnswer::deny(&format!(
-            "countersign: what the hook is about is not understood: {error}"
+            "countersign: could not read the hook input: {error}"
         ))
     })?;
     let asks = matches!(kind, HookEvent::Ask | HookEvent::Prompt);
@@ -115,7 +114,7 @@ pub(super) fn hook_params(
         .as_deref()
         .filter(|tool| FOR_THE_TERMINAL.contains(tool))
     {
-        let message = format!("countersign: {tool} is for the person at the terminal");
+        let message = format!("countersign: {tool} is answered in the terminal");
         return Err(HookAnswer::on_end(
             countersign_protocol::HookEnd::Ask,
             &message,
@@ -148,7 +147,7 @@ pub(super) fn hook_params(
 fn new_id() -> Result<String, HookAnswer> {
     let mut bytes = [0; 16];
     let filled = getrandom::fill(&mut bytes);
-    filled.map_err(|_| HookAnswer::deny("countersign: the system gives no randomness"))?;
+    filled.map_err(|_| HookAnswer::deny("countersign: no random bytes from the system"))?;
     Ok(hex(&bytes))
 }
 
@@ -211,7 +210,7 @@ mod tests {
     fn a_question_to_the_terminal_stays_there() {
         let text = r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"AskUserQuestion","tool_input":{}}"#;
         let said = hook_params(text.as_bytes(), &event(text), &HookConfig::default()).unwrap_err();
-        let message = "countersign: AskUserQuestion is for the person at the terminal";
+        let message = "countersign: AskUserQuestion is answered in the terminal";
         assert_eq!(
             said,
             HookAnswer::on_end(countersign_protocol::HookEnd::Ask, message)

@@ -32,8 +32,8 @@ pub(super) enum HookFailure {
 /// What came of one attempt.
 enum HookAttempt {
     Answered(Box<HookResult>),
-    /// Nobody is there.
-    Absent(io::Error),
+    /// No host listens on the socket.
+    Absent,
     /// Somebody was there and is gone.
     Lost,
     /// Somebody answered, and it is no answer of a host to this.
@@ -63,12 +63,11 @@ impl<'a> HostLink<'a> {
             match self.attempt(params, left) {
                 HookAttempt::Answered(result) => return Ok(*result),
                 HookAttempt::Refused(message) => return Err(HookFailure::Unjudged(message)),
-                HookAttempt::Absent(error) if !was_there => {
-                    let message =
-                        format!("countersign: no host is running ({error}), so the terminal asks");
+                HookAttempt::Absent if !was_there => {
+                    let message = "no Countersign host is running, so Claude asks here".to_owned();
                     return Err(HookFailure::Unjudged(message));
                 }
-                HookAttempt::Absent(_) => {}
+                HookAttempt::Absent => {}
                 HookAttempt::Lost => was_there = true,
             }
             thread::sleep(AGAIN.min(left));
@@ -76,9 +75,8 @@ impl<'a> HostLink<'a> {
     }
 
     fn attempt(&self, params: &HookParams, left: Duration) -> HookAttempt {
-        let mut stream = match UnixStream::connect(self.socket) {
-            Ok(stream) => stream,
-            Err(error) => return HookAttempt::Absent(error),
+        let Ok(mut stream) = UnixStream::connect(self.socket) else {
+            return HookAttempt::Absent;
         };
         match exchange(&mut stream, params, left) {
             Ok(reply) => read_reply(&reply),
@@ -108,7 +106,7 @@ fn exchange(stream: &mut UnixStream, params: &HookParams, left: Duration) -> io:
 /// Half an answer is the same as none: its host went away while it spoke.
 fn read_reply(reply: &[u8]) -> HookAttempt {
     let garbage =
-        || HookAttempt::Refused("countersign: what answers on the socket is no host".to_owned());
+        || HookAttempt::Refused("countersign: the program on the socket is not a host".to_owned());
     if reply.is_empty() {
         return HookAttempt::Lost;
     }
@@ -174,7 +172,7 @@ mod tests {
     fn kind(reply: &str) -> &'static str {
         match read_reply(reply.as_bytes()) {
             HookAttempt::Answered(_) => "told",
-            HookAttempt::Absent(_) => "absent",
+            HookAttempt::Absent => "absent",
             HookAttempt::Lost => "lost",
             HookAttempt::Refused(_) => "refused",
         }

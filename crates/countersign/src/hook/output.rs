@@ -89,7 +89,7 @@ impl From<HookResult> for HookAnswer {
     fn from(result: HookResult) -> Self {
         let mut reason = result.reason.unwrap_or_default();
         if result.told_before {
-            reason.push_str(" (told before: it may already have run)");
+            reason.push_str(" (answered before: it may already have run)");
         }
         Self {
             decision: result.decision,
@@ -211,7 +211,7 @@ pub(super) fn answer_by(deadline: Instant, answer: HookAnswer) -> bool {
 pub(super) fn deny_on_panic() {
     std::panic::set_hook(Box::new(|_| {
         give_answer(&HookAnswer::deny(
-            "countersign: the hook failed inside, so nothing was allowed",
+            "countersign: internal error in the hook, so nothing was allowed",
         ));
     }));
 }

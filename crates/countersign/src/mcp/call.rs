@@ -142,14 +142,13 @@ impl RelayedCall<'_> {
                 CallFailure::NotReceived | CallFailure::Unknown => {}
             }
             if began.elapsed() > Duration::from_millis(MCP_HOST_WAIT_MS) {
-                return self
-                    .refuse("no host has been there for a long time: `countersign up` starts one");
+                return self.refuse("no host is running: start one with `countersign up`");
             }
             self.underway.pause(pause);
             pause = (pause * 2).min(Duration::from_millis(MCP_RETRY_MS_MAX));
             if told_at.elapsed() >= Duration::from_millis(MCP_PROGRESS_MS) {
                 told_at = Instant::now();
-                self.progress("waiting for the host to come back");
+                self.progress("waiting for the host");
             }
         }
     }
@@ -210,8 +209,8 @@ impl RelayedCall<'_> {
     }
 
     fn report_unknown_outcome(&self) {
-        let message = "the host went away before it answered, so this may or may not have been done: \
-                     look first, with list_agents or read_transcript, before you do it again";
+        let message = "lost the host before it answered, so this may or may not have been done: \
+                     check with list_agents or read_transcript before you repeat it";
         if self.bridge.finish(&self.request.id, self.underway) {
             self.bridge.out.tool_error(&self.request.id, message);
         }

@@ -61,7 +61,7 @@ pub(crate) fn summary(row: &HostApproval) -> String {
     }
     let text = match (&row.tool, subject(row)) {
         (Some(tool), Some(what)) => format!("{tool}: {what}"),
-        (Some(tool), None) => format!("{tool}, in its warnings: {}", row.action),
+        (Some(tool), None) => format!("{tool} (unparsed): {}", row.action),
         (None, Some(what)) => what,
         (None, None) => row.action.clone(),
     };
@@ -179,7 +179,7 @@ pub(crate) fn ask_fields(row: &HostApproval, now: Time) -> Vec<(&'static str, St
         "owner",
         row.client_id
             .as_deref()
-            .map(|id| format!("connection {}: it decides", escape::line(id))),
+            .map(|id| format!("connection {}, which decides", escape::line(id))),
     );
     add("options", Some(options(row)));
     add(
@@ -241,13 +241,13 @@ fn warning(row: &HostApproval) -> Option<String> {
     let members = JsonMembers::parse(input);
     let repeated = members.as_ref().and_then(JsonMembers::repeated).map(|key| {
         format!(
-            "the input has the key `{}` more than once: what runs may not be what it seems",
+            "the input repeats the key `{}`: what runs may differ from what is shown",
             escape::line(key)
         )
     });
     let again = row.repeats.as_deref().map(|earlier| {
         format!(
-            "this may already have run: {} allowed the very same, and nobody knows what became of it",
+            "this may already have run: {} allowed exactly the same, and its result is unknown",
             escape::line(earlier)
         )
     });
@@ -257,7 +257,7 @@ fn warning(row: &HostApproval) -> Option<String> {
 }
 
 pub(crate) fn hidden_warning(count: usize) -> Option<String> {
-    (count > 0).then(|| format!("{count} characters that a screen would hide are shown as escapes"))
+    (count > 0).then(|| format!("{count} invisible characters are shown as escapes"))
 }
 
 pub(crate) fn asked_by(agent_id: Option<&str>, who: Option<&Who>) -> String {
@@ -290,9 +290,9 @@ fn ask_history(row: &HostApproval, now: Time) -> String {
     }
     if let Some(delivery) = &row.delivery {
         lines.push(format!(
-            "answer {}, told {} times",
+            "answer {} {}",
             escape::line(delivery),
-            row.deliveries
+            duration::times(u64::from(row.deliveries))
         ));
     }
     if let Some(edited) = &row.edited_input {
@@ -358,7 +358,7 @@ mod tests {
             input: None,
             ..test_rows::approval()
         };
-        assert_eq!(summary(&unknown), "Bash, in its words: ls");
+        assert_eq!(summary(&unknown), "Bash (unparsed): ls");
     }
 
     #[test]

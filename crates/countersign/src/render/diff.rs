@@ -20,7 +20,7 @@ const CONTEXT: usize = 3;
 const COMPARISONS_MAX: usize = 1_000_000;
 
 /// Beside a path, where the text that is there now is not from the input.
-const BY_ITS_WORD: &str = " (against what the agent says is there)";
+const BY_ITS_WORD: &str = " (compared with the agent's copy)";
 
 /// One file's change.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -223,7 +223,7 @@ mod tests {
         let details = format!(
             r#"{{"kind":"edit","diffs":[{{"path":"/p/a","oldText":"{old}","newText":"{new}"}}]}}"#
         );
-        let expected = "/p/a (against what the agent says is there)\n l0\n l1\n-l2\n l3\n l4\n l5\n@@\n l12\n l13\n l14\n-l15\n+fifteen\n \
+        let expected = "/p/a (compared with the agent's copy)\n l0\n l1\n-l2\n l3\n l4\n l5\n@@\n l12\n l13\n l14\n-l15\n+fifteen\n \
                         l16\n l17\n l18";
         let row = ask(r#"{"file_path":"/p/a"}"#, &details);
         assert_eq!(diff(&row).unwrap(), expected);

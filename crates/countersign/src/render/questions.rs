@@ -63,11 +63,11 @@ fn first_asked(row: &HostQuestion, now: Time) -> Option<String> {
     Some(
         match (row.state == "pending", row.for_people, row.escalates_at) {
             (true, false, Some(at)) => format!(
-                "its orchestrator {to} first, people {}; you can answer all the same",
+                "its orchestrator {to} first, people {}; you can answer now",
                 duration::until(now, at)
             ),
             (true, true, _) => {
-                format!("its orchestrator {to}, which has not answered: you are asked now")
+                format!("its orchestrator {to}, which has not answered: people are asked now")
             }
             _ => format!("its orchestrator {to} first"),
         },
@@ -123,7 +123,7 @@ mod tests {
         );
         assert_eq!(
             field(&fields(&row, now), "asks"),
-            Some("its orchestrator builder first, people in 50s; you can answer all the same")
+            Some("its orchestrator builder first, people in 50s; you can answer now")
         );
         let late = HostQuestion {
             for_people: true,
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(summary(&late, now), "Which title?");
         assert_eq!(
             field(&fields(&late, now), "asks"),
-            Some("its orchestrator builder, which has not answered: you are asked now")
+            Some("its orchestrator builder, which has not answered: people are asked now")
         );
         assert_eq!(field(&fields(&test_rows::question(), now), "asks"), None);
     }

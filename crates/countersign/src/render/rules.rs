@@ -38,7 +38,7 @@ fn part_reason(part: &HostVerdictPart) -> String {
     let reason = part.reason.as_deref().map(escape::line);
     match (&part.rule, reason) {
         (_, Some(reason)) if part.floor => {
-            format!("{reason} (no rule, grant or bypass lifts this)")
+            format!("{reason} (no rule, grant or bypass can allow this)")
         }
         (Some(rule), None) => rule_with_location(rule),
         (Some(rule), Some(reason)) if rule.effect == part.effect => {
@@ -67,7 +67,7 @@ pub(crate) fn location(rule: &HostRule) -> String {
     }
 }
 
-/// The first candidate for each part: what an answer becomes unless told.
+/// The first candidate for each part: what an answer becomes by default.
 pub(crate) fn narrowest(candidates: &[RuleCandidate]) -> Vec<String> {
     let mut parts = Vec::new();
     let mut rules: Vec<String> = Vec::new();
@@ -138,11 +138,11 @@ pub(crate) fn usage(row: &GrantRow, now: Time) -> String {
     });
     let fired = match row.last_used {
         Some(at) => format!(
-            "fired {} times, last {} ago",
-            row.fired,
+            "used {}, {} ago",
+            duration::times(row.fired),
             duration::age(now, at)
         ),
-        None => "never fired".into(),
+        None => "never used".into(),
     };
     format!(
         "by {}{from} {} ago, {fired}",
@@ -161,7 +161,7 @@ pub(crate) fn warnings(problems: &[RuleProblem], bypassed: &[BypassRow], now: Ti
     let broken = problems.iter().map(problem);
     let bypassed = bypassed.iter().map(|row| {
         format!(
-            "BYPASS: asks of {} ({}) go through without you, ends {}",
+            "BYPASS: asks of {} ({}) are allowed without you, ends {}",
             escape::line(&row.name),
             escape::line(&row.agent_id),
             duration::until(now, row.until)
@@ -178,7 +178,7 @@ pub(crate) fn problem(problem: &RuleProblem) -> String {
     let (word, follows) = if problem.suspends {
         (
             "RULES BROKEN",
-            "; nothing is allowed by rule there until it is mended",
+            "; no rule allows anything there until it is fixed",
         )
     } else {
         ("rules", "")
@@ -201,7 +201,7 @@ mod tests {
             verdict(&test_rows::verdict()),
             "ask, because:\n\
              allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n\
-             ask    write /p/.git/config  <- git internals (no rule, grant or bypass lifts this)"
+             ask    write /p/.git/config  <- git internals (no rule, grant or bypass can allow this)"
         );
     }
 
@@ -237,7 +237,7 @@ mod tests {
         );
         assert_eq!(
             usage(&row, now),
-            "by ada for ask aaaa1111 29s ago, fired 1 times, last 10s ago"
+            "by ada for ask aaaa1111 29s ago, used once, 10s ago"
         );
         assert_eq!(scope(&RuleScope::default()), "everywhere");
     }
@@ -258,8 +258,8 @@ mod tests {
         assert_eq!(
             warnings(&[broken], &[bypass], Time(0)),
             [
-                "RULES BROKEN: /u/rules.toml:3: no such word; nothing is allowed by rule there until it is mended",
-                "BYPASS: asks of builder (a-1) go through without you, ends in 1m",
+                "RULES BROKEN: /u/rules.toml:3: no such word; no rule allows anything there until it is fixed",
+                "BYPASS: asks of builder (a-1) are allowed without you, ends in 1m",
             ]
         );
     }

@@ -95,7 +95,7 @@ fn header(screen: &WatchScreen, width: usize) -> ScreenLine {
     let questions = open().count() - asks;
     let link = match screen.link {
         HostPresence::Up => "connected",
-        HostPresence::Lost => "THE HOST IS GONE, waiting for it",
+        HostPresence::Lost => "HOST LOST, waiting for it",
     };
     let text = format!("countersign  asks: {asks}  questions: {questions}  {link}");
     line(output::truncate(&text, width), LineTone::Strong)
@@ -124,7 +124,7 @@ fn warning_lines(screen: &WatchScreen, width: usize, lines_max: usize) -> Vec<Sc
 /// The list, moved so that the selected row is in it.
 fn list(screen: &WatchScreen, width: usize, rows_max: usize) -> Vec<ScreenLine> {
     if screen.items.is_empty() {
-        return vec![line("  nothing waits", LineTone::Faint)];
+        return vec![line("  inbox empty", LineTone::Faint)];
     }
     let selected = screen.selected_index().unwrap_or(0);
     let rows = rows_max.min(screen.items.len());
@@ -168,7 +168,7 @@ fn divider(
 ) -> ScreenLine {
     let text = match screen.selected_item() {
         None => String::new(),
-        Some(_) if total <= page => "── all of it ".into(),
+        Some(_) if total <= page => String::new(),
         Some(_) => {
             let end = (scroll + page).min(total);
             let more = if end < total {
@@ -331,13 +331,13 @@ fn key_hints(screen: &WatchScreen) -> &'static [&'static str] {
             "s save as rule",
             "d deny",
             "m deny with a message",
-            "r answer or choose",
+            "r reply",
             "PgUp/PgDn scroll",
             "q quit",
         ],
         InputMode::Confirm { .. } => &["y yes", "n no"],
         InputMode::Save { .. } => &["y yes", "n no", "PgUp/PgDn scroll"],
-        InputMode::Choose { .. } => &["↑/↓ choose", "Enter take it", "Esc back"],
+        InputMode::Choose { .. } => &["↑/↓ choose", "Enter select", "Esc back"],
         InputMode::TypeDenial { .. } | InputMode::TypeAnswer { .. } => &["Enter send", "Esc back"],
     }
 }

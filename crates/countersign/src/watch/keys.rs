@@ -14,7 +14,7 @@ use crate::render::approvals::{self, APPROVE, DENY};
 pub(super) const SETTLE: Duration = Duration::from_millis(500);
 /// Nobody reads the question for the second key faster than this.
 pub(super) const PROMPT: Duration = Duration::from_millis(250);
-const UNREAD: &str = "read it to its end first: PgDn";
+const UNREAD: &str = "read it to the end first: PgDn";
 /// The longest text that can be typed here.
 const TEXT_CHARS_MAX: usize = 4_000;
 
@@ -124,10 +124,10 @@ fn decide(screen: &mut WatchScreen, letter: char, now: Instant) -> KeyAction {
             }
         }
         (_, InboxContent::Ask(_)) => {
-            screen.note = "it has no option `deny`: r to choose another".into();
+            screen.note = "no option is called `deny`: r to choose another".into();
         }
         (_, InboxContent::Question(_)) => {
-            screen.note = "a question takes words: r to answer".into();
+            screen.note = "this is a question: r to reply".into();
         }
     }
     KeyAction::None
@@ -138,15 +138,14 @@ fn why_blocked(screen: &WatchScreen, now: Instant) -> Option<String> {
     let item = screen.selected_item()?;
     if let Some(ended) = &item.ended {
         return Some(format!(
-            "{} is over ({ended}): ↑/↓ to go on",
+            "{} has ended ({ended}): ↑/↓ to continue",
             approvals::short_id(item.id())
         ));
     }
     if screen.link == HostPresence::Lost {
-        return Some("the host is gone: nothing can be sent".into());
+        return Some("not connected: nothing can be sent".into());
     }
-    (now < screen.changed_at + SETTLE)
-        .then(|| "that key came too soon and was ignored: read first".into())
+    (now < screen.changed_at + SETTLE).then(|| "key ignored, it came too soon: read first".into())
 }
 
 fn approve(screen: &mut WatchScreen, row: &HostApproval, now: Instant) {
@@ -158,10 +157,10 @@ fn approve(screen: &mut WatchScreen, row: &HostApproval, now: Instant) {
 
 fn approving_option(row: &HostApproval) -> Result<&str, &'static str> {
     match approvals::approving_options(row).as_slice() {
-        [] => Err("no option allows it: r to choose an answer"),
+        [] => Err("no option approves it: r to choose an answer"),
         options if options.contains(&APPROVE) => Ok(APPROVE),
         [one] => Ok(one),
-        _ => Err("more than one option allows it: r to choose"),
+        _ => Err("more than one option approves it: r to choose"),
     }
 }
 
@@ -223,7 +222,7 @@ fn deny(screen: &mut WatchScreen, row: &HostApproval) -> KeyAction {
             remember: Vec::new(),
         };
     }
-    screen.note = "it has no option `deny`: r to choose another".into();
+    screen.note = "no option is called `deny`: r to choose another".into();
     KeyAction::None
 }
 
@@ -249,7 +248,7 @@ fn confirm(
         return KeyAction::None;
     }
     if now < screen.prompted_at + PROMPT {
-        screen.note = "that key came too soon and was ignored".into();
+        screen.note = "key ignored, it came too soon".into();
         return KeyAction::None;
     }
     screen.mode = InputMode::Browse;
@@ -343,8 +342,8 @@ fn submit_text(screen: &mut WatchScreen, text: &str, purpose: TextPurpose) -> Ke
     }
     if text.is_empty() || screen.link == HostPresence::Lost {
         screen.note = match screen.link {
-            HostPresence::Up => "type some words first, or Esc to go back".into(),
-            HostPresence::Lost => "the host is gone: nothing can be sent".into(),
+            HostPresence::Up => "type some text first, or Esc to go back".into(),
+            HostPresence::Lost => "not connected: nothing can be sent".into(),
         };
         return KeyAction::None;
     }

@@ -47,7 +47,7 @@ fn the_inbox_is_drawn_with_the_selected_ask_whole() {
 countersign  asks: 1  questions: 1  connected
 > aaaa1111  ask         3m  builder       Bash: cargo test --workspace
   bbbb1111  question    2m  docs          Which title?
-── all of it ───────────────────────────────────────────────────────────
+────────────────────────────────────────────────────────────────────────
 action     Run the tests
 tool       Bash
 command    cargo test --workspace
@@ -62,7 +62,7 @@ state      pending
 history    3m ago  asked (event 7)
 
 ↑/↓ select   a approve   s save as rule   d deny   m deny with a message
-r answer or choose   PgUp/PgDn scroll   q quit
+r reply   PgUp/PgDn scroll   q quit
 ";
     assert_eq!(picture(&mut screen, 72, 19), expected);
 }
@@ -83,16 +83,16 @@ fn a_long_command_is_broken_with_a_mark_and_scrolled() {
     let expected = "\
 countersign  asks: 1  questions: 0  con…
 > aaaa1111  ask         0s  builder    …
-── lines 1-5 of 17, more below: PgDn ───
+── lines 1-6 of 17, more below: PgDn ───
 action     Run the tests
 tool       Bash
 command    echo 012345678901234567890123
          ↳ 45678901234567890123456789
            rm -rf x
+input      {
 ↑/↓ select   a approve   s save as rule
-d deny   m deny with a message
-r answer or choose   PgUp/PgDn scroll
-q quit
+d deny   m deny with a message   r reply
+PgUp/PgDn scroll   q quit
 ";
     assert_eq!(picture(&mut screen, 40, 12), expected);
 }
@@ -221,7 +221,7 @@ fn what_does_not_fit_must_be_read_to_its_end() {
     );
     assert_eq!(
         (screen.mode.clone(), screen.note.as_str()),
-        (InputMode::Browse, "read it to its end first: PgDn")
+        (InputMode::Browse, "read it to the end first: PgDn")
     );
     handle_key(&mut screen, KeyPress::PageDown, later);
     picture(&mut screen, 72, 13);
@@ -388,7 +388,7 @@ fn without_a_host_nothing_is_sent() {
         handle_key(&mut screen, KeyPress::Char('d'), start + SETTLE),
         KeyAction::None
     );
-    assert_eq!(screen.note, "the host is gone: nothing can be sent");
+    assert_eq!(screen.note, "not connected: nothing can be sent");
 }
 
 #[test]
@@ -423,7 +423,7 @@ fn a_rule_is_saved_only_after_it_was_shown_and_confirmed() {
         handle_key(&mut screen, KeyPress::Char('y'), later),
         KeyAction::None
     );
-    assert_eq!(screen.note, "read it to its end first: PgDn");
+    assert_eq!(screen.note, "read it to the end first: PgDn");
     let shown = picture(&mut screen, 72, 24);
     assert!(
         shown.contains("to save    Bash(cargo test --workspace)\n"),

@@ -217,7 +217,7 @@ impl WatchScreen {
             (Some(index), ended) if is_selected => {
                 if ended.is_some() {
                     self.note = format!(
-                        "{} ended elsewhere; ↑/↓ to go on",
+                        "{} ended elsewhere; ↑/↓ to continue",
                         approvals::short_id(item.id())
                     );
                 }
@@ -279,7 +279,7 @@ impl WatchScreen {
             .retain(|item| is_open(item.id()) || Some(item.id()) == selected.as_deref());
         for item in &mut self.items {
             if !is_open(item.id()) && item.ended.is_none() {
-                item.ended = Some("ended while the host was away".into());
+                item.ended = Some("ended while disconnected".into());
                 self.changed_at = now;
             }
         }

@@ -166,11 +166,11 @@ fn a_worktree_with_work_is_kept_until_it_may_go() {
         (code, said.as_str()),
         (
             Some(1),
-            "error: the worktree was kept: `b` is not committed\n\nhint: commit it there, or delete it with --discard\n"
+            "error: the worktree was kept: `b` is not committed\n\nhint: commit the work, or delete it with --discard\n"
         )
     );
     let (code, said) = desk.text(&["worktree", "remove", "--discard", "ann"]);
-    assert_eq!((code, said.as_str()), (Some(0), "the worktree is gone\n"));
+    assert_eq!((code, said.as_str()), (Some(0), "removed the worktree\n"));
     assert!(
         !desk
             .repo()
@@ -192,19 +192,16 @@ fn agents_are_told_interrupted_ended_renamed_and_put_away_by_name() {
     let (code, said) = desk.text(&["send", "ann", "second"]);
     assert_eq!(
         (code, said.as_str()),
-        (Some(0), "ann is told when its turn ends\n")
+        (Some(0), "queued: ann gets it when this turn ends\n")
     );
     let (code, said) = desk.text(&["interrupt", "ann", "--reason", "enough"]);
-    assert_eq!(
-        (code, said.as_str()),
-        (Some(0), "ann was told to end its turn\n")
-    );
+    assert_eq!((code, said.as_str()), (Some(0), "interrupting ann\n"));
     assert_eq!(desk.text(&["wait", "ann"]).0, Some(0));
     let (code, said) = desk.text(&["send", "--wait", "ann", "third"]);
     assert_eq!((code, said.as_str()), (Some(0), "You said: third\n"));
     assert_eq!(
         desk.text(&["rename", "ann", "bea"]).1,
-        "bea is the new name of ann\n"
+        "renamed ann to bea\n"
     );
     let (code, said) = desk.text(&["kill", "ann"]);
     assert!(
@@ -213,12 +210,12 @@ fn agents_are_told_interrupted_ended_renamed_and_put_away_by_name() {
     );
     assert_eq!(
         desk.text(&["kill", "bea"]),
-        (Some(0), "bea is being ended\n".into())
+        (Some(0), "ending bea…\n".into())
     );
     poll("the end", || {
         (desk.json(&["ls"])[0]["state"] == "stopped").then_some(())
     });
-    assert_eq!(desk.text(&["archive", "bea"]).1, "bea was put away\n");
+    assert_eq!(desk.text(&["archive", "bea"]).1, "archived bea\n");
     assert_eq!(
         (
             desk.json(&["ls"]),

@@ -144,7 +144,7 @@ fn processes(wanted: impl Fn(&Path) -> bool) -> Vec<(i32, String)> {
     named.filter(|(_, path)| wanted(path)).map(line).collect()
 }
 
-const ALONE: &str = "1 agent goes on without it for up to 30 minutes: `countersign up` takes them up \
+const ALONE: &str = "1 agent keeps running without a host for up to 30 minutes: `countersign up` adopts them \
                      again, `countersign down --all` ends them\n";
 
 #[test]
@@ -163,7 +163,7 @@ fn agents_stay_when_the_host_ends_and_the_next_one_goes_on_with_them() {
     );
     assert_eq!(
         (code, said),
-        (Some(0), format!("{listed}the host is gone\n{ALONE}"))
+        (Some(0), format!("{listed}the host stopped\n{ALONE}"))
     );
     assert_eq!(desk.text(&["status"]).0, Some(7));
     assert_eq!(
@@ -211,12 +211,12 @@ fn every_agent_ends_with_the_host_when_told_so_and_is_named() {
     ended.sort_unstable();
     assert_eq!(
         (output.status.code(), ended),
-        (Some(0), vec!["ann was ended", "bea was ended"]),
+        (Some(0), vec!["ann ended", "bea ended"]),
         "{output:?}"
     );
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.ends_with("the host is gone, and every agent it ran\n"),
+        said.ends_with("the host and all its agents stopped\n"),
         "{said}"
     );
     assert_eq!((desk.processes(), desk.runners()), (vec![], vec![]));
@@ -249,15 +249,12 @@ fn agents_that_a_killed_host_left_can_be_ended_without_one() {
     assert_eq!(held.unwrap()["grade"], "warn", "{doctor}");
     assert_eq!(
         desk.text(&["down", "--all"]),
-        (
-            Some(0),
-            "no host is running; ended 1 agent that was left\n".into()
-        )
+        (Some(0), "no host is running; ended 1 agent\n".into())
     );
     assert_eq!((desk.processes(), desk.runners()), (vec![], vec![]));
     assert_eq!(
         desk.text(&["down", "--all"]),
-        (Some(0), "no host is running, and no agent is left\n".into())
+        (Some(0), "no host and no agent is running\n".into())
     );
     assert_eq!(desk.text(&["up", "--detach", "--no-listen"]).0, Some(0));
     let agent = desk.json(&["ls"])[0].take();
@@ -303,7 +300,7 @@ impl Drop for Waiter {
     }
 }
 
-const CAME_BACK: &str = "the host is gone; waiting for it\nthe host is back\n";
+const CAME_BACK: &str = "lost the host; waiting for it\nreconnected to the host\n";
 
 #[test]
 fn a_host_is_replaced_while_agents_work_and_whoever_waits_comes_back() {
@@ -333,8 +330,8 @@ fn a_host_is_replaced_while_agents_work_and_whoever_waits_comes_back() {
         (
             Some(0),
             format!(
-                "http://{address}\nthe host before (version {}, pid {}) is gone\n\
-                 the host is ready (pid {}); end it with `countersign down`\n",
+                "http://{address}\nthe previous host (version {}, pid {}) stopped\n\
+                 the host is ready (pid {}); stop it with `countersign down`\n",
                 env!("CARGO_PKG_VERSION"),
                 before["pid"],
                 after["pid"]
@@ -408,8 +405,7 @@ fn where_no_host_runs_replacing_is_starting() {
     let desk = Desk::new();
     let (code, said) = desk.text(&["up", "--replace", "--detach", "--no-listen"]);
     assert!(
-        code == Some(0)
-            && said.contains("no host is running that could be replaced; starting one\n"),
+        code == Some(0) && said.contains("no host is running; starting one\n"),
         "{said}"
     );
 }

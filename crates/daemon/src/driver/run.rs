@@ -187,7 +187,7 @@ impl Run {
                 reader.abort();
                 return RunOutcome::HostEnds;
             }
-            RunStopReason::Killed => (RunEnd::Killed, "it was ended".to_owned()),
+            RunStopReason::Killed => (RunEnd::Killed, "killed".to_owned()),
             RunStopReason::Useless(words) => (RunEnd::Failed, words),
         };
         let grace = Duration::from_millis(AGENT_STOP_MS);
@@ -295,7 +295,7 @@ fn start_timeout_message() -> String {
 /// An end between turns with a good code is a good end.
 fn describe_exit(exit: &ProcessExit, why: Option<&str>, last: &FinalOutput) -> (RunEnd, String) {
     let how = match (why, &exit.signal, exit.code) {
-        (Some(why), ..) => format!("it was ended: {why}"),
+        (Some(why), ..) => format!("ended: {why}"),
         (None, Some(signal), _) => format!("its process was ended by {signal}"),
         (None, None, Some(code)) => format!("its process ended with code {code}"),
         (None, None, None) => "its process ended".to_owned(),

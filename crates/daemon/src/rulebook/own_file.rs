@@ -95,10 +95,9 @@ impl OwnFile {
         }
         let suspends = self.kind == FileKind::User;
         let message = if suspends {
-            "it is gone; its denies and asks stay, and nothing is allowed by rule until it is back \
-             (an empty file will do)"
+            "missing: its denies still hold, no rule allows anything. Restore it, or create an empty one"
         } else {
-            "it is gone; its denies and asks stay until it is back or the host starts again"
+            "missing: its denies and asks still hold until it is restored or the host restarts"
         };
         self.failure = Some(RuleFileFailure {
             problems: vec![FileProblem {

@@ -342,8 +342,8 @@ fn a_project_file_that_vanishes_leaves_its_denies() {
     assert_eq!(
         fixture.problems(&book),
         [
-            "project/.countersign/rules.toml: it is gone; its denies and asks stay until it is back \
-          or the host starts again"
+            "project/.countersign/rules.toml: missing: its denies and asks still hold until it is restored \
+          or the host restarts"
         ]
     );
 }

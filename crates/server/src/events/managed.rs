@@ -8,40 +8,40 @@ pub(super) fn words(event: &Event) -> Option<String> {
         Event::AgentSpawned(e) => format!("{} was started by {}", e.agent.name, e.by.name),
         Event::WorktreeChanged(e) => match &e.worktree {
             Some(worktree) => format!("{} works in {}", e.agent, worktree.path),
-            None => format!("{} has no worktree any more", e.agent),
+            None => format!("the worktree of {} was removed", e.agent),
         },
-        Event::AgentStopRequested(e) => format!("{} is being ended by {}", e.agent, e.by.name),
+        Event::AgentStopRequested(e) => format!("{} was killed by {}", e.agent, e.by.name),
         Event::AgentExited(e) => format!("{} ended: {}", e.agent, e.message),
-        Event::AgentRenamed(e) => format!("{} is called {} now", e.agent, e.name),
+        Event::AgentRenamed(e) => format!("{} was renamed to {}", e.agent, e.name),
         Event::AgentArchived(e) if e.archived => {
-            format!("{} was put away by {}", e.agent, e.by.name)
+            format!("{} was archived by {}", e.agent, e.by.name)
         }
-        Event::AgentArchived(e) => format!("{} was taken out again by {}", e.agent, e.by.name),
+        Event::AgentArchived(e) => format!("{} was restored by {}", e.agent, e.by.name),
         Event::AgentConfigured(e) => format!("{} was configured by {}", e.agent, e.by.name),
-        Event::MessageQueued(e) => format!("{} tells {} something", e.message.by.name, e.agent),
-        Event::MessagesDropped(e) => format!("{} is not told: {}", e.agent, e.reason),
+        Event::MessageQueued(e) => format!("{} sent a message to {}", e.message.by.name, e.agent),
+        Event::MessagesDropped(e) => format!("messages to {} were dropped: {}", e.agent, e.reason),
         Event::ParentNotified(e) => format!("{} says: {}", e.agent, e.text),
         Event::AgentCeilingChanged(e) => match &e.ceiling {
             Some(ceiling) => format!(
-                "{} may settle {} for those below it, by {}",
+                "{} may approve {} for the agents it started, set by {}",
                 e.agent,
                 ceiling.rules.join(", "),
                 e.by.name
             ),
-            None => format!("{} may settle nothing for those below it", e.agent),
+            None => format!("{} may approve nothing for the agents it started", e.agent),
         },
         Event::QuestionEscalated(e) => {
             format!(
-                "No orchestrator has answered {}: people are asked",
+                "{} was not answered by an orchestrator: people are asked",
                 e.question
             )
         }
-        Event::TurnStarted(e) => format!("{} began turn {}", e.agent, e.turn),
+        Event::TurnStarted(e) => format!("{} started turn {}", e.agent, e.turn),
         Event::TurnInterrupted(e) => {
             let why = e.reason.as_deref().map(|why| format!(": {why}"));
             let who = &e.by.name;
             format!(
-                "{} was told to end turn {} by {who}{}",
+                "{} was interrupted in turn {} by {who}{}",
                 e.agent,
                 e.turn,
                 why.unwrap_or_default()

@@ -12,7 +12,7 @@ use super::reply::{Outcome, Stop, Told, cut, named, quoted};
 use super::steering::find;
 use crate::ops;
 
-/// Entries of a transcript, unless told.
+/// Default number of transcript entries.
 const ENTRIES: usize = 40;
 const ENTRIES_MAX: usize = 400;
 

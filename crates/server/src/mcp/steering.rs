@@ -86,14 +86,14 @@ pub(super) async fn kill(call: &Call<'_>, killed: Killed) -> Outcome {
 pub(super) async fn resume(call: &Call<'_>, one: One) -> Outcome {
     let id = find(call, &one.agent).await?;
     let row = ops::managed::resume(call.service(), &call.caller, id).await?;
-    Ok(done("it starts again where it was", &row))
+    Ok(done("restarting on its session", &row))
 }
 
 pub(super) async fn archive(call: &Call<'_>, one: One) -> Outcome {
     let id = find(call, &one.agent).await?;
     let body = wire::ArchiveBody { archived: true };
     let row = ops::managed::archive(call.service(), &call.caller, id, body).await?;
-    Ok(done("it is put away", &row))
+    Ok(done("archived", &row))
 }
 
 #[derive(Deserialize)]

@@ -17,7 +17,7 @@ use crate::api_error::ApiError;
 use crate::convert;
 use crate::convert::managed as words;
 
-/// Parts of a transcript in one page, unless told.
+/// Default number of transcript parts in one page.
 const PARTS: usize = 100;
 
 /// Starts an agent.

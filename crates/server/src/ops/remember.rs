@@ -15,7 +15,7 @@ use super::Result;
 use crate::api_error::ApiError;
 use crate::convert::rules as words;
 
-/// How long something remembered counts unless told.
+/// How long a remembered rule applies by default.
 const USUAL_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
 /// What an answer is to become. Nothing for those who may not answer: they are refused, on the
@@ -90,7 +90,7 @@ fn narrowest(candidates: Vec<SuggestedRule>) -> Result<Vec<String>> {
     Ok(rules)
 }
 
-/// Where something remembered counts, and for how long unless told.
+/// Where a remembered rule applies, and for how long by default.
 async fn leash(
     service: &Service,
     caller: &Caller,

@@ -84,11 +84,11 @@ fn is_installed(text: &str, ours: &HookSpec) -> Result<bool, SettingsProblem> {
 
 fn parse(text: &str) -> Result<JsonSpan, SettingsProblem> {
     let root = spans::whole(text)
-        .map_err(|error| format!("is not JSON ({error}); comments are not, either"))?;
+        .map_err(|error| format!("is not JSON ({error}); comments are not allowed"))?;
     if text[root.clone()].starts_with('{') {
         Ok(root)
     } else {
-        Err("is no JSON object".to_owned())
+        Err("is not a JSON object".to_owned())
     }
 }
 
@@ -107,14 +107,14 @@ struct JsonObject {
 impl JsonObject {
     fn at(text: &str, span: JsonSpan, name: &str) -> Result<Self, SettingsProblem> {
         let members = spans::members(text, &span);
-        let members = members.ok_or_else(|| format!("has {name} that is no object"))?;
+        let members = members.ok_or_else(|| format!("has {name} that is not an object"))?;
         let children = spans::member_spans(text, &span, &members);
         let (keys, values): (Vec<String>, Vec<JsonSpan>) = members.into_iter().unzip();
         let mut once = keys.clone();
         once.sort_unstable();
         once.dedup();
         if once.len() < keys.len() {
-            return Err(format!("has a key twice in {name}"));
+            return Err(format!("has a repeated key in {name}"));
         }
         let container = JsonContainer { span, children };
         Ok(Self {
@@ -132,7 +132,7 @@ impl JsonObject {
 
 fn list_at(text: &str, span: JsonSpan, name: &str) -> Result<JsonContainer, SettingsProblem> {
     let children = spans::elements(text, &span);
-    let children = children.ok_or_else(|| format!("has {name} that is no list"))?;
+    let children = children.ok_or_else(|| format!("has {name} that is not a list"))?;
     Ok(JsonContainer { span, children })
 }
 

@@ -16,17 +16,17 @@ use crate::render::{approvals, escape};
   countersign rules backtest 'Bash(cargo test:*)'
   countersign rules backtest 'Bash(git push:*)' --deny --limit 5000
 
-Exits with 0 if nobody ever decided otherwise, and with 9 if somebody did.")]
+Exits with 0 if no decision contradicts the rule, and with 9 if one does.")]
 pub(crate) struct BacktestArgs {
     /// The rule
     rule: String,
-    /// As a rule that denies
+    /// Test it as a rule that denies
     #[arg(long, group = "effect")]
     deny: bool,
-    /// As a rule that asks
+    /// Test it as a rule that asks
     #[arg(long, group = "effect")]
     ask: bool,
-    /// How many asks to look at, newest first
+    /// How many asks to compare, newest first
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }
@@ -61,21 +61,22 @@ pub(super) async fn backtest(common: &CommonArgs, args: BacktestArgs) -> Result<
 
 fn text(result: &BacktestResult) -> String {
     let mut text = format!(
-        "{} decisions by hand: it would have settled {}, {} of them in the same way\n",
+        "of {} decisions made by hand it would have settled {}, and agreed with {}\n",
         result.examined, result.settled, result.agreed
     );
     if result.already_settled_by_rules > 0 {
         let count = result.already_settled_by_rules;
-        let _ = writeln!(text, "{count} asks were settled by rules at the time");
+        let asks = if count == 1 { "ask" } else { "asks" };
+        let _ = writeln!(text, "{count} {asks} had already been settled by a rule");
     }
     if result.skipped_by_others > 0 {
         let count = result.skipped_by_others;
         let _ = writeln!(
             text,
-            "{count} other asks ended otherwise, or no rule can speak of them"
+            "{count} other asks ended in another way, or no rule can cover them"
         );
     }
-    let _ = writeln!(text, "decided otherwise: {}", result.contradicted.len());
+    let _ = writeln!(text, "contradicted: {}", result.contradicted.len());
     for row in &result.contradicted {
         let subjects: Vec<_> = row
             .verdict
@@ -120,9 +121,9 @@ mod tests {
         };
         assert_eq!(
             text(&result),
-            "9 decisions by hand: it would have settled 4, 3 of them in the same way\n\
-             1 asks were settled by rules at the time\n\
-             decided otherwise: 1\n  \
+            "of 9 decisions made by hand it would have settled 4, and agreed with 3\n\
+             1 ask had already been settled by a rule\n\
+             contradicted: 1\n  \
              aaaa1111  denied by ada; the rules would ask: cargo test; /p/.git/config\n"
         );
     }

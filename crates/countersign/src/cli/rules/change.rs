@@ -23,43 +23,43 @@ use crate::{duration, output};
   countersign rules add 'WebFetch(domain:docs.rs)' --expires 30d --uses 100
   countersign rules add 'Read(./src/**)' --session agent-1a2b3c
 
-Without a scope it counts everywhere. What already waits in the inbox and is covered is settled at
-once. Standing rules belong into rules.toml, where they can be read and reviewed.")]
+Without a scope the rule applies everywhere. Open asks that it covers are answered at once. Put
+permanent rules into rules.toml, where they can be read and reviewed.")]
 pub(crate) struct AddRuleArgs {
     /// The rule
     rule: String,
-    /// It goes ahead (the default)
+    /// Allow what it covers [default]
     #[arg(long, group = "effect")]
     allow: bool,
-    /// It waits for a person, even where another rule allows it
+    /// Ask a person, even if another rule allows it
     #[arg(long, group = "effect")]
     ask: bool,
-    /// It is refused
+    /// Deny what it covers
     #[arg(long, group = "effect")]
     deny: bool,
-    /// Only for agents to which you gave this name
+    /// Only for agents with this name
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Only in this project, worktrees included [without DIR: the current one]
+    /// Only in this project and its worktrees [DIR defaults to the current one]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     project: Option<PathBuf>,
     /// Only for this agent, until it ends
     #[arg(long, value_name = "AGENT")]
     session: Option<String>,
-    /// When it ends: 12h, 30d [default: never]
+    /// Time until it expires: 12h, 30d [default: never]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     expires: Option<Duration>,
-    /// How often it may fire [default: any number]
+    /// How often it may be used [default: no limit]
     #[arg(long, value_name = "N")]
     uses: Option<u32>,
 }
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  countersign rules remove 1a2b3c4d\n  countersign rules list --json | jq -r '.grants[].id'\n\nA rule that stands in a file is removed by editing the file."
+    after_help = "Examples:\n  countersign rules remove 1a2b3c4d\n  countersign rules list --json | jq -r '.grants[].id'\n\nTo remove a rule that is in a file, edit the file."
 )]
 pub(crate) struct RemoveRuleArgs {
-    /// The grant, from `rules list`; the first characters are enough
+    /// Id from `rules list`; its first characters are enough
     id: String,
 }
 
@@ -89,7 +89,7 @@ pub(super) async fn add(common: &CommonArgs, args: AddRuleArgs) -> Result<CliExi
     };
     let added = client.call::<method::AddRule>(&params).await?;
     for warning in &added.warnings {
-        output::print_message(format_args!("careful: {}", escape::line(warning)));
+        output::print_message(format_args!("warning: {}", escape::line(warning)));
     }
     if common.json {
         output::print_json(&added)?;
@@ -97,7 +97,7 @@ pub(super) async fn add(common: &CommonArgs, args: AddRuleArgs) -> Result<CliExi
         let text = rules::grant(&added.grant, duration::now());
         output::print(&format!("{text}\n"))?;
         if added.settled > 0 {
-            output::print_message(format_args!("it settled {} open asks", added.settled));
+            output::print_message(format_args!("open asks it answered: {}", added.settled));
         }
     }
     Ok(CliExit::Ok)
@@ -145,10 +145,12 @@ fn file_rule_error(row: &FileRule, word: &str) -> Option<CliError> {
     }
     Some(CliError::UnknownId {
         what: format!(
-            "`{}` is no grant: it stands in {place}",
+            "`{}` cannot be removed here: it is in {place}",
             escape::line(&row.rule.rule)
         ),
-        hint: Some(format!("edit {place}; it counts as soon as it is saved")),
+        hint: Some(format!(
+            "edit {place}; changes apply as soon as the file is saved"
+        )),
     })
 }
 
@@ -173,8 +175,8 @@ mod tests {
         for word in ["Bash(make:*)", "rules.toml:4"] {
             assert_eq!(
                 file_rule_error(&row, word).unwrap().report(),
-                "error: `Bash(make:*)` is no grant: it stands in /u/rules.toml:4\n\n\
-                 hint: edit /u/rules.toml:4; it counts as soon as it is saved\n"
+                "error: `Bash(make:*)` cannot be removed here: it is in /u/rules.toml:4\n\n\
+                 hint: edit /u/rules.toml:4; changes apply as soon as the file is saved\n"
             );
         }
         assert!(file_rule_error(&row, "Bash(ls)").is_none());

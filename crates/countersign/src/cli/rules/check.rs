@@ -21,13 +21,12 @@ use crate::render::{escape, rules};
   countersign rules check --corpus cases.jsonl
   countersign rules check --corpus cases.jsonl --json | jq -r 'select(.right | not).id'
 
-Exits with 0 if it would be allowed, 3 if denied, 12 if a person would be asked. With --corpus no
-host is asked; then it exits with 1 if a case is allowed that must not be, or if a line is not
-understood.")]
+Exits with 0 if it would be allowed, 3 if denied, 12 if a person would be asked. --corpus needs no
+host and exits with 1 if a case is allowed that must not be, or if a line cannot be read.")]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     call: ToolCallArgs,
-    /// As if this agent asked
+    /// Judge as if this agent asked
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
     /// Judge each case of this JSONL file by its own rules, without a host
@@ -41,8 +40,8 @@ pub(crate) struct CheckArgs {
   countersign rules explain --cwd ~/code/app --tool Edit src/main.rs
   countersign rules explain --input '{\"command\":\"ls\"}' --json
 
-Always exits with 0. A running host is asked, and counts its grants. Without one only the rule
-files count, and what projects allow does not, since nobody can say whether it was trusted.")]
+Always exits with 0. A running host includes its remembered rules. Without a host only the rule files
+apply, and what projects allow does not, because it is unknown whether they are trusted.")]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     call: ToolCallArgs,
@@ -51,16 +50,16 @@ pub(crate) struct ExplainArgs {
 /// A tool call to be judged.
 #[derive(Args)]
 struct ToolCallArgs {
-    /// The command; for other tools the path or address. Quote it, so that your shell leaves it alone
+    /// The command, quoted for your shell; for other tools the path or address
     #[arg(value_name = "COMMAND")]
     text: Vec<String>,
-    /// The tool
+    /// Name of the tool
     #[arg(long, value_name = "NAME", default_value = "Bash")]
     tool: String,
-    /// The tool's exact input instead of a command: JSON, or @FILE
+    /// Exact input of the tool instead of a command: JSON, or @FILE
     #[arg(long, value_name = "JSON|@FILE", conflicts_with = "text")]
     input: Option<String>,
-    /// Where it would run [default: here]
+    /// Folder it would run in [default: the current one]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
@@ -91,7 +90,7 @@ fn input_of(tool: &str, text: &[String]) -> Result<Option<Raw>, CliError> {
     };
     if text.is_empty() {
         return Err(CliError::Usage {
-            what: "there is nothing to judge".into(),
+            what: "no command was given".into(),
             hint: Some("give a command, like `countersign rules check 'git status'`".into()),
         });
     }
@@ -103,8 +102,8 @@ fn input_of(tool: &str, text: &[String]) -> Result<Option<Raw>, CliError> {
 
 fn needs_input(tool: &str) -> CliError {
     CliError::Usage {
-        what: format!("what `{tool}` gets is not known"),
-        hint: Some("give its input as JSON with --input".into()),
+        what: format!("the input of `{tool}` is not known"),
+        hint: Some("give it as JSON with --input".into()),
     }
 }
 

@@ -28,11 +28,11 @@ use crate::{output, rule_files};
   countersign rules import --from claude
   countersign rules import --from claude --from codex --write
 
-Prints a rule file on stdout and, on stderr, what could not be carried over and why. Read are your
-own files and your administrator's; what stands in projects stays there. With --write the rules
-that are new are added at the end of your rules.toml, after they were shown.")]
+Prints a rule file on stdout and, on stderr, what could not be imported and why. Reads your own files
+and your administrator's, not those in projects. --write shows the new rules, then adds them to the
+end of your rules.toml.")]
 pub(crate) struct ImportArgs {
-    /// Which tool; may be repeated [default: all]
+    /// Import from this tool; repeatable [default: all]
     #[arg(long, value_name = "TOOL")]
     from: Vec<ImportTool>,
     /// Add the rules to rules.toml
@@ -81,7 +81,7 @@ pub(super) async fn import(common: &CommonArgs, args: &ImportArgs) -> Result<Cli
     if broken && args.write {
         return Err(CliError::Failed {
             what: "a file was not understood; nothing was written".into(),
-            hint: Some("mend it, or choose others with --from".into()),
+            hint: Some("fix it, or choose other tools with --from".into()),
         });
     }
     if args.write {
@@ -148,7 +148,7 @@ fn left_out(dropped: &DroppedRule) -> String {
         .line
         .map_or_else(String::new, |line| format!(":{line}"));
     format!(
-        "not carried over: {}{line}: {}: {}",
+        "not imported: {}{line}: {}: {}",
         escape::line(&dropped.source),
         escape::line(&dropped.text),
         escape::line(&dropped.reason)
@@ -166,7 +166,7 @@ fn write(file: &Path, imported: &ImportedRules) -> Result<(), CliError> {
     };
     let name = file.display().to_string();
     let Some((new, count)) = append_rules(&old, &imported.toml, &name)? else {
-        output::print_message(format_args!("{name} has all of them already"));
+        output::print_message(format_args!("{name} already contains all of them"));
         return Ok(());
     };
     replace_file(file, &new)
@@ -184,7 +184,7 @@ fn append_rules(
     let read = |text: &str, name: &str| {
         parse_file(text, name, FileKind::User).map_err(|problems| CliError::Failed {
             what: format!("nothing was written\n{problems}"),
-            hint: Some("mend the file first".into()),
+            hint: Some("fix the file first".into()),
         })
     };
     let known = read(old, name)?.entries;

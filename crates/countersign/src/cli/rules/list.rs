@@ -18,9 +18,9 @@ use crate::{duration, output};
   countersign rules list
   countersign rules list --cwd ~/code/app --json | jq '.grants[].id'
 
-Files that are broken or not trusted come first, on stderr.")]
+Broken and untrusted files are listed first, on stderr.")]
 pub(crate) struct ListRulesArgs {
-    /// The rules that count in this folder [default: the current one]
+    /// List the rules that apply in this folder [default: the current one]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
@@ -42,7 +42,7 @@ pub(super) async fn list(common: &CommonArgs, args: ListRulesArgs) -> Result<Cli
         output::print_message(format_args!("{WARNING}{warning}{WARNING:#}"));
     }
     if rules.files.is_empty() && rules.grants.is_empty() {
-        output::print_message("no rules: everything asks");
+        output::print_message("no rules: every action asks");
         return Ok(CliExit::Ok);
     }
     output::print(&text(&rules, duration::now(), output::list_width()))?;
@@ -57,7 +57,7 @@ fn warnings(rules: &RulesResult) -> Vec<String> {
     let problems = rules.problems.iter().map(rules::problem);
     let untrusted = rules.untrusted.iter().map(|file| {
         format!(
-            "not trusted: {}: what it allows does not count; read it, then `countersign rules trust`",
+            "not trusted: {}: what it allows has no effect; read it, then run `countersign rules trust`",
             escape::line(file)
         )
     });
@@ -75,7 +75,7 @@ fn text(rules: &RulesResult, now: Time, width: usize) -> String {
             text.push('\n');
         }
         let rows: Vec<_> = rules.grants.iter().map(|row| grant_row(row, now)).collect();
-        let heading = ["GRANT", "EFFECT", "RULE", "SCOPE", "LEASH", "PAST"];
+        let heading = ["GRANT", "EFFECT", "RULE", "SCOPE", "LIMITS", "USED"];
         text.push_str(&output::columns(&heading, &rows, width));
     }
     text
@@ -86,7 +86,7 @@ fn file_row(row: &FileRule) -> Vec<String> {
     let effect = if row.counts {
         effect.into_owned()
     } else {
-        format!("{effect} (does not count)")
+        format!("{effect} (no effect)")
     };
     let rule = escape::line(&row.rule.rule).into_owned();
     vec![effect, rule, rules::location(&row.rule)]
@@ -129,10 +129,10 @@ mod tests {
         let text = text(&rules, Time(2_000_000), 200);
         assert_eq!(
             anstream::adapter::strip_str(&text).to_string(),
-            "EFFECT                  RULE          WHERE\n\
-             allow (does not count)  Bash(make:*)  /p/.countersign/rules.toml:4\n\n\
-             GRANT  EFFECT  RULE        SCOPE                      LEASH          PAST\n\
-             1      allow   Bash(ls:*)  agent builder, project /p  until removed  by ada for ask aaaa1111 1s ago, never fired\n"
+            "EFFECT             RULE          WHERE\n\
+             allow (no effect)  Bash(make:*)  /p/.countersign/rules.toml:4\n\n\
+             GRANT  EFFECT  RULE        SCOPE                      LIMITS         USED\n\
+             1      allow   Bash(ls:*)  agent builder, project /p  until removed  by ada for ask aaaa1111 1s ago, never used\n"
         );
     }
 
@@ -154,7 +154,7 @@ mod tests {
             [
                 "NOTHING IS ALLOWED BY RULE HERE: /u/rules.toml is broken",
                 "rules: /u/rules.toml: odd",
-                "not trusted: /p/.countersign/rules.toml: what it allows does not count; read it, then `countersign rules trust`",
+                "not trusted: /p/.countersign/rules.toml: what it allows has no effect; read it, then run `countersign rules trust`",
             ]
         );
     }

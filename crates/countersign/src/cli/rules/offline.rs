@@ -18,7 +18,7 @@ pub(super) fn explain(params: &CheckRulesParams) -> Result<CheckedRules, CliErro
     for (file, _) in &rules.untrusted {
         let file = escape::line(file);
         output::print_message(format_args!(
-            "{WARNING}not counted, since no host can say whether it is trusted: {file}{WARNING:#}"
+            "{WARNING}no effect without a host, which knows whether it is trusted: {file}{WARNING:#}"
         ));
     }
     let input: Option<Value> = params
@@ -47,7 +47,7 @@ fn not_understood(error: RulebookError) -> CliError {
     match error {
         RulebookError::Rules(problems) => CliError::Failed {
             what: format!("the rules were not understood\n{problems}"),
-            hint: Some("mend the file; a host refuses to start with it".into()),
+            hint: Some("fix the file; until then no host starts".into()),
         },
         RulebookError::Watch(source) => CliError::io("could not watch the rule files", source),
     }

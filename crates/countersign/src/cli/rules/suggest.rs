@@ -12,11 +12,11 @@ use crate::{duration, output};
 #[derive(Args)]
 #[command(after_help = "Examples:
   countersign rules suggest 1a2b3c4d     # for one ask, narrowest first
-  countersign rules suggest              # what was always allowed by hand and never denied
+  countersign rules suggest              # from what people always allowed
 
-Nothing is saved: add what you want with `rules add`, or answer with `approve ID --remember`.")]
+Nothing is saved: add a rule with `rules add`, or answer with `approve ID --remember`.")]
 pub(crate) struct SuggestArgs {
-    /// The ask; the first characters are enough
+    /// Id of an ask; its first characters are enough
     approval: Option<String>,
 }
 

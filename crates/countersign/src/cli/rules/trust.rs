@@ -23,12 +23,12 @@ const PROJECT_FILE: &str = ".countersign/rules.toml";
   countersign rules trust
   countersign rules trust ~/code/app --yes
 
-What a project's file denies or asks counts at once. What it allows counts only after this, and only
-as long as the file stays as it is: any edit needs trust again.")]
+What a project's file denies or asks applies at once. What it allows applies only after this command,
+and only while the file is unchanged: trust it again after every edit.")]
 pub(crate) struct TrustArgs {
-    /// A folder of the project [default: the current one]
+    /// Folder of the project [default: the current one]
     dir: Option<PathBuf>,
-    /// Do not ask whether you are sure
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -44,7 +44,7 @@ pub(super) async fn trust(common: &CommonArgs, args: TrustArgs) -> Result<CliExi
         .call::<method::Rules>(&params)
         .await?;
     if rules.untrusted.is_empty() {
-        output::print_message(format_args!("nothing in {cwd} waits to be trusted"));
+        output::print_message(format_args!("no untrusted file in {cwd}"));
         return Ok(CliExit::Ok);
     }
     for file in &rules.untrusted {
@@ -76,8 +76,8 @@ fn confirm_trust(yes: bool) -> Result<bool, CliError> {
     }
     if !io::stdin().is_terminal() {
         return Err(CliError::Usage {
-            what: "nobody is there to say whether this file is to be trusted".into(),
-            hint: Some("read it, then give --yes".into()),
+            what: "not a terminal: confirm with --yes".into(),
+            hint: Some("read the file first".into()),
         });
     }
     output::print_message("Trust this? [y/N]");

@@ -98,7 +98,7 @@ fn without_a_host_the_terminal_asks() {
     let (word, reason) = alone.decision();
     assert_eq!(word, "ask");
     assert!(
-        reason.starts_with("countersign: no host is running"),
+        reason.starts_with("no Countersign host is running"),
         "{reason}"
     );
     let prompt = before_prompt("s1", "ls").to_string();
@@ -161,7 +161,7 @@ fn a_host_that_never_answers_ends_as_configured() {
     for (config, word) in [("", "deny"), ("on_timeout = \"ask\"", "ask")] {
         let alone = Alone::hasty(config);
         let _listener = alone.listen();
-        let late = "countersign: nobody answered in time";
+        let late = "countersign: no answer in time";
         assert_eq!(alone.decision(), told(word, late));
     }
 }
@@ -261,7 +261,7 @@ fn a_host_that_only_ever_goes_away_ends_as_configured() {
         read_request(&mut stream);
         drop(stream.write_all(&half));
     });
-    let late = "countersign: nobody answered in time";
+    let late = "countersign: no answer in time";
     assert_eq!(alone.decision(), told("deny", late));
     host.join().unwrap();
 }
@@ -303,10 +303,7 @@ fn an_event_that_is_broken_inside_is_denied_in_its_own_form() {
     event["hook_event_name"] = json!("BeforeAnything");
     let (code, out, err) = alone.hook(event.to_string().as_bytes());
     assert_eq!((code, out.as_str()), (Some(2), ""));
-    assert_eq!(
-        err,
-        "countersign does not know the event `BeforeAnything`\n"
-    );
+    assert_eq!(err, "countersign: unknown hook event `BeforeAnything`\n");
 }
 
 #[test]
@@ -325,9 +322,9 @@ fn a_hook_that_fails_inside_says_no() {
     for (fails, reason) in [
         (
             "panic",
-            "countersign: the hook failed inside, so nothing was allowed",
+            "countersign: internal error in the hook, so nothing was allowed",
         ),
-        ("hang", "countersign: nobody answered in time"),
+        ("hang", "countersign: no answer in time"),
     ] {
         let alone = Alone::hasty("");
         let (code, out, err) = run(

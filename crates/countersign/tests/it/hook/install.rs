@@ -143,8 +143,8 @@ fn what_cannot_be_changed_safely_is_left_alone() {
     for (text, words) in [
         ("{", "is not JSON"),
         ("// x\n{}", "is not JSON"),
-        ("[]", "is no JSON object"),
-        ("{\"hooks\": 1}", "has `hooks` that is no object"),
+        ("[]", "is not a JSON object"),
+        ("{\"hooks\": 1}", "has `hooks` that is not an object"),
     ] {
         let place = Place::with(text);
         for line in [INSTALL, UNINSTALL] {
@@ -156,7 +156,7 @@ fn what_cannot_be_changed_safely_is_left_alone() {
     let place = Place::with("{}");
     fs::set_permissions(place.file(), fs::Permissions::from_mode(0o444)).unwrap();
     let said = place.refused(&INSTALL);
-    assert!(said.contains("is no file that may be written"), "{said}");
+    assert!(said.contains("is not a writable file"), "{said}");
     let place = Place::with("{}");
     let elsewhere = place.0.path().join("elsewhere");
     fs::rename(place.file(), &elsewhere).unwrap();

@@ -116,7 +116,7 @@ async fn over(killed: bool) {
     }
     assert_eq!(refused(&mut family, approve(&ask)).await, "above_ceiling");
     let said = family.cli(&["ceiling", "boss"]).1;
-    assert!(said.starts_with("boss may settle nothing"), "{said}");
+    assert!(said.starts_with("boss may approve nothing"), "{said}");
     family.end().await;
 }
 

@@ -43,7 +43,7 @@ async fn what_becomes_of_children_has_to_be_said() {
     assert_eq!(states(&mut family).await, idle);
 
     let (code, said) = family.cli(&["kill", "boss", "--children", "keep"]);
-    assert_eq!((code, said.as_str()), (Some(0), "boss is being ended\n"));
+    assert_eq!((code, said.as_str()), (Some(0), "ending boss…\n"));
     rested(&mut family.wire, &boss).await;
     let kept = expected([("ann", "idle"), ("bea", "idle"), ("boss", "stopped")]);
     assert_eq!(states(&mut family).await, kept);
@@ -122,7 +122,7 @@ async fn people_see_who_belongs_to_whom() {
     let (code, said) = family.cli(&["ceiling", "boss", "--rule", "Bash("]);
     assert_eq!(code, Some(2), "{said}");
     let (code, said) = family.cli(&["ceiling", "boss", "--rule", "Bash(ls:*)", "--for", "2h"]);
-    let words = "boss may allow, for agents below it,\n  Bash(ls:*)\nends in 2h\n";
+    let words = "boss may approve, for the agents it started,\n  Bash(ls:*)\nends in 2h\n";
     assert_eq!((code, said.as_str()), (Some(0), words));
     assert_eq!(family.cli(&["ceiling", "boss"]).1, words);
     family.end().await;

@@ -149,7 +149,7 @@ async fn an_agent_without_a_record_is_ended_with_the_others() {
     scene.host.kill();
     fs::remove_file(folder.join("record.json")).unwrap();
     let home = scene.host.home();
-    let ended = "no host is running; ended 1 agent that was left\n";
+    let ended = "no host is running; ended 1 agent\n";
     assert_eq!(
         super::say(home, &["down", "--all"]),
         (Some(0), ended.to_owned())

@@ -32,7 +32,7 @@ async fn a_host_on_copied_files_leaves_the_agents_to_the_one_that_runs_them() {
     let (code, said) = say(&copy, &["down", "--all"]);
     assert_eq!(code, Some(0), "{said}");
     let (code, said) = say(&copy, &["down", "--all"]);
-    let none = "no host is running, and no agent is left\n";
+    let none = "no host and no agent is running\n";
     assert_eq!((code, said), (Some(0), none.to_owned()));
     assert!(lives(runner));
     let reply = approve(&mut wire, &ask).await;

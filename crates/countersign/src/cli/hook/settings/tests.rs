@@ -100,16 +100,16 @@ fn what_is_not_understood_is_refused() {
         ("// mine\n{}", "is not JSON"),
         ("{\"a\": 1 /* x */}", "is not JSON"),
         ("\u{feff}{}", "is not JSON"),
-        ("[]", "is no JSON object"),
-        ("{\"hooks\": []}", "has `hooks` that is no object"),
-        ("{\"hooks\": null}", "has `hooks` that is no object"),
+        ("[]", "is not a JSON object"),
+        ("{\"hooks\": []}", "has `hooks` that is not an object"),
+        ("{\"hooks\": null}", "has `hooks` that is not an object"),
         (
             "{\"hooks\": {\"PreToolUse\": {}}}",
-            "has `hooks.PreToolUse` that is no list",
+            "has `hooks.PreToolUse` that is not a list",
         ),
         (
             "{\"hooks\": {}, \"hooks\": {}}",
-            "has a key twice in settings",
+            "has a repeated key in settings",
         ),
     ];
     for (text, problem) in refused {

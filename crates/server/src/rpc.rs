@@ -143,11 +143,15 @@ impl Call<'_> {
     pub(crate) fn params<M: Method>(&self) -> Result<M::Params, ApiError> {
         let text = match self.params {
             None | Some("null") => "{}",
-            Some(text) if M::LENIENT && !text.starts_with('{') => "{}",
             Some(text) => text,
         };
         let read = if M::LENIENT {
-            serde_json::from_str(text).map_err(|error| ApiError::invalid(&error))
+            // Where something is required, the error is about what was sent and not about nothing.
+            let is_object = text.starts_with('{');
+            let none = (!is_object).then(|| serde_json::from_str("{}").ok());
+            none.flatten()
+                .map_or_else(|| serde_json::from_str(text), Ok)
+                .map_err(|error| ApiError::invalid(&error))
         } else {
             strict::read_object(text.as_bytes())
         };

@@ -1,11 +1,14 @@
 //! What a REST request is made of, each part refused in our own form if it does not fit.
 
+use std::time::Duration;
+
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use countersign_protocol::Reason;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::document;
@@ -63,6 +66,41 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
         let read = Query::<T>::try_from_uri(&parts.uri);
         read.map(|Query(params)| Self(params))
             .map_err(|error| ApiError::plain(Reason::InvalidParams, error.body_text()))
+    }
+}
+
+/// How long to wait: `30`, `30s`, `500ms`, `5m`.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct WaitQuery {
+    /// Wait until it ends, at most this long; then it is given as it is.
+    #[serde(default)]
+    #[param(pattern = "^[0-9]+(ms|s|m|h)?$")]
+    wait: Option<String>,
+}
+
+impl WaitQuery {
+    pub(super) fn limit(&self) -> Result<Option<Duration>, ApiError> {
+        let Some(text) = self.wait.as_deref() else {
+            return Ok(None);
+        };
+        let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+        let unit = match &text[digits.len()..] {
+            "ms" => 1,
+            "" | "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => 0,
+        };
+        let limit = digits
+            .parse::<u64>()
+            .ok()
+            .filter(|_| unit > 0 && digits.bytes().all(|digit| digit.is_ascii_digit()))
+            .and_then(|number| number.checked_mul(unit));
+        let words = "`wait` is a time like 30s, 500ms or 5m";
+        limit
+            .map(|ms| Some(Duration::from_millis(ms)))
+            .ok_or_else(|| ApiError::plain(Reason::InvalidParams, words))
     }
 }
 

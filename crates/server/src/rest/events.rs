@@ -1,0 +1,134 @@
+//! Events over REST: as a list, or live by SSE.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use countersign_core::{AgentId, Seq};
+use countersign_daemon::{EventFilter, Subscription};
+use countersign_protocol as wire;
+use countersign_protocol::{HostEvent, Reason};
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Authenticated, AuthenticatedReader, JsonBody, JsonResult, QueryParams};
+use crate::ServerState;
+use crate::api_error::ApiError;
+use crate::events;
+use crate::ops;
+
+/// The routes about events.
+pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
+    OpenApiRouter::new().routes(routes!(list_events, notify))
+}
+
+/// Events: as a list, or with `Accept: text/event-stream` live, going on after `Last-Event-ID`.
+#[utoipa::path(get, path = "/api/v1/events", params(wire::EventsParams, ("Last-Event-ID" = Option<u64>, Header)),
+    responses((status = 200, content((Vec<HostEvent> = "application/json"), (String = "text/event-stream")))))]
+async fn list_events(
+    State(state): State<Arc<ServerState>>,
+    reader: AuthenticatedReader,
+    headers: HeaderMap,
+    QueryParams(params): QueryParams<wire::EventsParams>,
+) -> Result<Response, ApiError> {
+    let last = last_event(&headers)?;
+    let caller = reader.caller();
+    let streams = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
+    if streams.is_some_and(|accept| accept.contains("text/event-stream")) {
+        let last = last.or(params.after);
+        let after = last.map_or_else(|| state.service.head(), Seq);
+        let filter = EventFilter {
+            kinds: params.kinds.map(|kinds| kinds.0),
+            agent: params.agent_id.map(AgentId::new),
+        };
+        let subscription = state.service.subscription(&caller, after, filter)?;
+        return Ok(stream_events(state, reader, subscription).into_response());
+    }
+    ops::events(&state.service, &caller, params)
+        .await
+        .map(|events| Json(events).into_response())
+}
+
+/// The event after which a reader goes on.
+fn last_event(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
+    let number = value.to_str().ok().map(str::trim);
+    let number = number.and_then(|text| text.parse().ok());
+    number.map(Some).ok_or_else(|| {
+        let message = "`Last-Event-ID` is the number of an event";
+        ApiError::plain(Reason::InvalidParams, message)
+    })
+}
+
+fn stream_events(
+    state: Arc<ServerState>,
+    reader: AuthenticatedReader,
+    subscription: Subscription,
+) -> Sse<impl futures_util::Stream<Item = Result<Event, Infallible>> + use<>> {
+    let shutdown = state.shutdown.clone();
+    let reading = EventPages {
+        state,
+        reader,
+        subscription,
+    };
+    let pages = stream::unfold(reading, next_page);
+    let events = pages
+        .flat_map(stream::iter)
+        .take_until(shutdown.cancelled_owned());
+    Sse::new(events).keep_alive(KeepAlive::default())
+}
+
+/// A stream of events while it is read.
+struct EventPages {
+    state: Arc<ServerState>,
+    reader: AuthenticatedReader,
+    subscription: Subscription,
+}
+
+/// The next events; nothing, and with it the end, once the reader may not have them any more.
+async fn next_page(
+    mut reading: EventPages,
+) -> Option<(Vec<Result<Event, Infallible>>, EventPages)> {
+    let page = reading.subscription.next().await.ok()?;
+    let AuthenticatedReader {
+        connection,
+        identity,
+    } = &mut reading.reader;
+    if !reading
+        .state
+        .authenticator
+        .may_keep_reading(connection, identity)
+        .await
+    {
+        return None;
+    }
+    let events = page.iter().map(|entry| {
+        let json = events::event_json(&entry.wire(events::event_frame));
+        let text = String::from_utf8_lossy(&json).into_owned();
+        Ok(Event::default()
+            .id(entry.committed.seq.to_string())
+            .data(text))
+    });
+    Some((events.collect(), reading))
+}
+
+/// Tell everybody something.
+#[utoipa::path(post, path = "/api/v1/events", request_body = wire::NotifyParams,
+    responses((status = 200, body = HostEvent), (status = 403, description = "a kind of the host's own")))]
+async fn notify(
+    State(state): State<Arc<ServerState>>,
+    Authenticated(caller): Authenticated,
+    JsonBody(params): JsonBody<wire::NotifyParams>,
+) -> JsonResult<HostEvent> {
+    ops::notify(&state.service, caller, params).await.map(Json)
+}

@@ -44,6 +44,7 @@ impl DutyBoard {
         let (channel, receiver) = watch::channel(duties.into());
         let mut channels = self.lock_channels();
         channels.agents.insert(agent.clone(), channel);
+        // The agent may have been posted before its driver was adopted: it must not get a second one.
         channels.new_agents.retain(|(waiting, _)| waiting != agent);
         receiver
     }

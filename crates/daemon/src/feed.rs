@@ -81,6 +81,7 @@ impl Feed {
             };
             ring.bytes -= weight(&oldest.committed);
         }
+        // Readers that the signal wakes take the lock themselves.
         drop(ring);
         if let Some(head) = head {
             self.head.send_replace(head);

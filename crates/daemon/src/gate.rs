@@ -1,8 +1,8 @@
 //! The gate: what the rules and the grants in memory say of an ask.
 //!
-//! Taking an ask apart costs most and needs neither rules nor state, so that is done outside the
-//! loop. What it is held against changes from input to input, so that is done inside, against the
-//! very state the decision is made from. Invariant: the grants here are those of the state.
+//! Assessing an ask costs most and needs neither grants nor state, so it is done outside the loop.
+//! Grants change from input to input, so an ask is judged inside the loop, against the very state
+//! that the decision is made from. Invariant: the grants here are those of the state.
 
 mod assessed_ask;
 #[cfg(test)]
@@ -24,8 +24,8 @@ use crate::rulebook::DirRules;
 use assessed_ask::{AncestorAssessment, is_for};
 pub(crate) use assessed_ask::{AskFacts, AssessedAsk};
 
-/// How often a verdict is sought anew because a grant had too few uses left: each time at least one
-/// more is left out, and an ask with more than these waits for a person.
+/// How often an ask is judged again because a grant had too few uses left. Each time at least one more
+/// grant is left out; an ask that needs more rounds waits for a person.
 const SPENT_MAX: usize = 8;
 
 /// The grants of the state as rules.
@@ -49,7 +49,7 @@ impl Gate {
         gate
     }
 
-    /// Keeps step with an event that was applied.
+    /// Follows an event that was applied to the state.
     pub(crate) fn apply_event(&mut self, event: &Event) {
         match event {
             Event::GrantCreated(e) => self.insert(&e.grant),
@@ -113,6 +113,7 @@ impl Gate {
             let counts = |id: &GrantId| !leaves_out(id) && state.grant_counts(id, asking, now);
             self.judge_with(&counts, &names, assessed)
         };
+        // Without the counted grants first: where anything else allows, no use is spent.
         let mut verdict = judge(&|id| self.counted.contains(id));
         if verdict.effect == Effect::Ask && !self.counted.is_empty() {
             let mut spent: Vec<GrantId> = Vec::new();
@@ -125,8 +126,9 @@ impl Gate {
                 spent.extend(more);
             }
         }
+        // Whatever an orchestrator may not do itself, it must not have done by an agent it started.
         for ancestor in &assessed.ancestors {
-            let there = self.judge_for_ancestor(state, (assessed, ancestor), asking, now);
+            let there = self.judge_for_ancestor(state, assessed, ancestor, asking, now);
             if there.effect > verdict.effect {
                 verdict = there;
             }
@@ -143,7 +145,8 @@ impl Gate {
     fn judge_for_ancestor(
         &self,
         state: &State,
-        (assessed, ancestor): (&AssessedAsk, &AncestorAssessment),
+        assessed: &AssessedAsk,
+        ancestor: &AncestorAssessment,
         asking: AskerScope<'_>,
         now: Timestamp,
     ) -> Verdict {

@@ -107,9 +107,9 @@ impl Rulebook {
     /// and a little longer while a file is being written.
     pub fn rules_for(&self, cwd: Option<&str>) -> Arc<DirRules> {
         // No folder has a longer name, and looking for one would take long.
-        let possible = |cwd: &&str| cwd.len() <= CWD_BYTES_MAX && !cwd.contains('\0');
-        let cwd = cwd.filter(|cwd| cwd.starts_with('/')).filter(possible);
-        let cwd = cwd.unwrap_or_default();
+        let cwd = cwd
+            .filter(|cwd| cwd.starts_with('/') && cwd.len() <= CWD_BYTES_MAX && !cwd.contains('\0'))
+            .unwrap_or_default();
         match self.lock_cache() {
             Some(mut cache) => {
                 let rules = cache.rules_for(cwd);

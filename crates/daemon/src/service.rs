@@ -41,6 +41,7 @@ mod blocking_fs;
 mod connections;
 mod hierarchy;
 mod judgement;
+mod lookup;
 mod managed;
 mod questions;
 mod record;
@@ -82,9 +83,9 @@ struct ServiceInner {
     runners: RunnerSettings,
     drivers: OnceLock<AgentDrivers>,
     means: OnceLock<ContainmentMethod>,
-    /// Wakes whoever asks the rules again about what is open.
+    /// Wakes the task that judges open asks again.
     rejudge: Arc<Notify>,
-    /// Room for those who look at files.
+    /// Permits for threads that read rule files.
     rule_readers: Arc<Semaphore>,
 }
 
@@ -99,7 +100,7 @@ impl SupervisorExit {
     }
 }
 
-/// Opens the record at `path` and begins.
+/// Opens the record at `path` and starts the host on it.
 pub async fn open(
     path: &Path,
     settings: HostSettings,
@@ -108,18 +109,19 @@ pub async fn open(
     Ok(start(Box::new(log), history, settings).await?)
 }
 
-/// Why a host could not begin.
+/// Why a host could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The record cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The loop could not begin.
+    /// The loop could not be started.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }
 
-/// Loads what was committed, settles what an earlier host left half told, and begins.
+/// Loads what was committed, settles the answers that an earlier host had begun to deliver, and starts
+/// the loop and the drivers.
 pub async fn start(
     mut log: Box<dyn EventLog>,
     history: Arc<dyn EventHistory>,
@@ -130,7 +132,8 @@ pub async fn start(
     let adopted = driver::find_runners(&mut snapshot, &settings.runners).await;
     let adopted = adopted.map_err(|error| ServiceError::World(error.to_string().into()))?;
     let version = settings.version.clone();
-    let (service, board, stopped) = assemble((log, history), snapshot, settings, clock)?;
+    let (service, board, stopped) = assemble(log, history, snapshot, settings, clock)?;
+    // Before any driver runs: what a driver then settles was left by the earlier host.
     service.record_start(version, adopted.agents()).await?;
     service.start_drivers(board, adopted).await?;
     let rejudging = service.clone().rejudge_when_rules_change();
@@ -138,9 +141,10 @@ pub async fn start(
     Ok((service, stopped))
 }
 
-/// A loop that runs and has not decided anything yet.
+/// Starts the loop, which has not decided anything yet.
 fn assemble(
-    (log, history): (Box<dyn EventLog>, Arc<dyn EventHistory>),
+    log: Box<dyn EventLog>,
+    history: Arc<dyn EventHistory>,
     snapshot: Snapshot,
     settings: HostSettings,
     clock: HostClock,
@@ -258,7 +262,6 @@ pub struct HostOverview {
     pub approvals: Vec<Approval>,
     /// Open questions, newest first.
     pub questions: Vec<Question>,
-    /// Devices.
     pub devices: Vec<Arc<Device>>,
     /// Connections open now.
     pub connections: usize,
@@ -267,16 +270,15 @@ pub struct HostOverview {
 /// Who a token's bearer is.
 #[derive(Clone, Debug)]
 pub struct TokenIdentity {
-    /// The principal.
     pub principal: Arc<Principal>,
-    /// When that ends.
+    /// When the token ends.
     pub expires_at: Option<Timestamp>,
 }
 
-/// The loop's side: commands and how their answers come back.
 impl Service {
-    /// Whoever was being told an answer may or may not have heard it, and nobody is left to ask. Only
-    /// an adopted agent's runner knows: such an answer stays owed until its attendant asked there.
+    /// Records the start, and that answers which were being delivered when the earlier host ended may
+    /// or may not have arrived. Only the runner of an adopted agent knows: such an answer stays a duty
+    /// until its driver has asked there.
     async fn record_start(&self, version: String, adopted: BTreeSet<AgentId>) -> ServiceResult<()> {
         self.submit(Input::HostStarted {
             version,
@@ -321,8 +323,11 @@ impl Service {
         look: impl FnOnce(StateView<'_>) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         let (answer, wait) = oneshot::channel();
-        let read = move |view: StateView<'_>| drop(answer.send(look(view)));
-        self.send(SupervisorCommand::Read(Box::new(read))).await?;
+        let command = SupervisorCommand::Read(Box::new(move |view| {
+            // A caller that no longer listens has lost nothing.
+            drop(answer.send(look(view)));
+        }));
+        self.send(command).await?;
         wait.await.map_err(|_| self.unavailable())
     }
 
@@ -382,7 +387,7 @@ impl Service {
         &self.shared.counters
     }
 
-    /// Attends to everybody whom the host runs, those first whom an earlier one left.
+    /// Starts a driver for each managed agent, first for those that an earlier host left running.
     async fn start_drivers(
         &self,
         board: Arc<DutyBoard>,
@@ -398,8 +403,8 @@ impl Service {
         Ok(())
     }
 
-    /// Lets go of every managed agent, finishes what is queued and ends the loop. Runners go on with
-    /// their agents.
+    /// Disconnects from every managed agent, finishes what is queued and ends the loop. Runners keep
+    /// their agents running.
     pub async fn stop(&self) {
         if let Some(drivers) = self.shared.drivers.get() {
             drivers.end().await;
@@ -412,14 +417,14 @@ impl Service {
     }
 }
 
-/// Whether the host itself tells one of these agents this answer.
+/// Whether this answer is delivered by the host itself, to one of these agents.
 fn is_for(approval: &Approval, agents: &BTreeSet<AgentId>) -> bool {
     let agent = approval.ask.agent.as_ref();
     approval.ask.request.is_some() && agent.is_some_and(|agent| agents.contains(agent))
 }
 
-/// Agents that an earlier host left, each with what is owed to it. Their columns are made inside the
-/// loop, so that nothing that is owed later can be missed.
+/// Agents that an earlier host left running, each with its duties. Their channels are opened inside
+/// the loop, so that no later duty can be missed.
 fn adopt_agents(
     view: StateView<'_>,
     board: &DutyBoard,

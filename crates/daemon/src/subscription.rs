@@ -34,9 +34,13 @@ impl EventFilter {
 
     /// The kinds to look for in the log: a notification's own kind lies inside its payload.
     pub(crate) fn stored_kinds(&self) -> Option<Vec<String>> {
-        let is_ours = |kind: &String| Event::KINDS.contains(&kind.as_str());
         let kinds = self.kinds.as_ref()?;
-        let mut stored: Vec<_> = kinds.iter().filter(|kind| is_ours(kind)).cloned().collect();
+        let mut stored: Vec<_> = kinds
+            .iter()
+            .filter(|kind| Event::KINDS.contains(&kind.as_str()))
+            .cloned()
+            .collect();
+        // Whatever is no kind of ours can only be the kind that the sender of a notification gave it.
         if stored.len() < kinds.len() {
             stored.push("host.notification_sent".to_owned());
         }

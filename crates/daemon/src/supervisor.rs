@@ -43,22 +43,22 @@ use waiters::EndedWaits;
 const SLOW_COMMIT_MS: u64 = 250;
 
 type ReplySender<T> = oneshot::Sender<Result<T, ServiceError>>;
-/// Looks at the state and answers its caller. One that is dropped tells its caller that it could not.
+/// Reads the state and answers its caller. If it is dropped without being run, its caller gets an error.
 type StateRead = Box<dyn FnOnce(StateView<'_>) + Send>;
 
 /// What reaches the supervisor.
 pub(crate) enum SupervisorCommand {
     /// Something to decide.
     Input(Input, Option<ReplySender<CommandReply>>),
-    /// Something to ask the rules about and then to decide.
+    /// An ask, to be judged by the rules and then decided.
     Ask(AskCommand, ReplySender<CommandReply>),
-    /// What an agent was heard to say, all of it to decide, and how far it was heard with that.
+    /// The output of an agent as inputs to decide, and the checkpoint that it reaches.
     RecordOutput {
         inputs: Vec<Input>,
         checkpoint: Option<Checkpoint>,
         answer: ReplySender<CommandReply>,
     },
-    /// An open ask about which the rules are to be asked again.
+    /// An open ask that the rules are to judge again.
     Rejudge {
         approval: ApprovalId,
         assessed: Box<AssessedAsk>,
@@ -72,17 +72,17 @@ pub(crate) enum SupervisorCommand {
     },
     /// Everything open is to be denied and every agent interrupted.
     StopAll(Caller, ReplySender<CommandReply>),
-    /// Something to look at, once everything that it may rest on is durable.
+    /// A read of the state, run once everything that it may rest on is durable.
     Read(StateRead),
-    /// What can still be read is to be written to another file, after the record was lost.
+    /// After the record was lost: write what can still be read to another file.
     Rescue {
         target: PathBuf,
         answer: ReplySender<RescuedRecord>,
     },
-    /// Somebody waits for an approval to end; `tell` if it is its asker.
+    /// Somebody waits for an approval to end; `is_asker` if it made the ask.
     WaitApproval {
         id: ApprovalId,
-        tell: bool,
+        is_asker: bool,
         answer: ReplySender<Approval>,
     },
     /// Somebody waits for a question to end.
@@ -138,7 +138,7 @@ impl HostCounters {
     }
 }
 
-/// Whether an event can begin or end what [`Counters::agent_processes`] says.
+/// Whether an event can begin or end what [`HostCounters::agent_processes`] says.
 fn concerns_agent_processes(event: &Event) -> bool {
     matches!(
         event,
@@ -168,7 +168,7 @@ pub(crate) struct Supervisor {
     pub(crate) board: Arc<DutyBoard>,
 }
 
-/// What one batch decided and whom it owes an answer.
+/// What one batch of commands decided, and the replies that wait for its commit.
 #[derive(Default)]
 struct CommitBatch {
     /// How many inputs were decided.
@@ -185,14 +185,14 @@ struct CommitBatch {
     stop: bool,
 }
 
-/// A reply that is known, or the event that will be.
+/// A reply that is known, or the place of the event that becomes one when it is committed.
 enum PendingReply {
     Ready(CommandReply),
     EventAt(usize),
 }
 
 impl Supervisor {
-    /// Runs until it is told to stop or nobody is left to ask.
+    /// Runs until it is told to stop or every sender of commands is gone.
     pub(crate) fn run(mut self, mut commands: mpsc::Receiver<SupervisorCommand>) {
         let mut batch = Vec::with_capacity(COMMIT_INPUTS_MAX);
         while commands.blocking_recv_many(&mut batch, COMMIT_INPUTS_MAX) > 0 {
@@ -233,7 +233,7 @@ impl Supervisor {
         stop
     }
 
-    /// Who is there is known even while nothing can be decided.
+    /// Which connections are open is known even while nothing can be decided.
     fn note_presence(&mut self, command: &SupervisorCommand) {
         match command {
             SupervisorCommand::Connected(client) => self.presence.connected(client.clone()),
@@ -280,8 +280,12 @@ impl Supervisor {
             SupervisorCommand::Read(read) if batch.decided_nothing() => self.run_read(read),
             SupervisorCommand::Read(read) => batch.reads.push(read),
             SupervisorCommand::Rescue { target, answer } => self.rescue(&target, answer),
-            SupervisorCommand::WaitApproval { id, tell, answer } => {
-                self.add_approval_wait(id, tell, answer, batch);
+            SupervisorCommand::WaitApproval {
+                id,
+                is_asker,
+                answer,
+            } => {
+                self.add_approval_wait(id, is_asker, answer, batch);
             }
             SupervisorCommand::WaitQuestion { id, answer } => self.add_question_wait(id, answer),
             SupervisorCommand::WaitDropped => self.waiters.sweep(),
@@ -390,6 +394,7 @@ impl Supervisor {
         let decision = decide(&self.state, context, input)?;
         let mut ended_question = None;
         for event in decision.events {
+            // Applying it takes the question out of the state, and whoever waits is told it as it was.
             if let Event::QuestionEnded(e) = &event {
                 ended_question = self.state.find_question(&e.question).cloned();
             }
@@ -474,6 +479,7 @@ impl Supervisor {
         crash::point("before_replies");
         match &committed {
             Ok(entries) => {
+                // Before the replies: an agent's driver does not depend on any caller still listening.
                 self.post_duties_after(entries);
                 for (answer, result) in replies {
                     // A caller that no longer listens has lost nothing: the record has it.
@@ -490,6 +496,7 @@ impl Supervisor {
                     refuse_with(answer, error.clone());
                 }
                 self.waiters.put_back(ended_waits);
+                // The state holds what was not committed; a read must not see that.
                 if self.reload().is_ok() {
                     self.run_reads(reads);
                 }
@@ -498,7 +505,7 @@ impl Supervisor {
         self.publish_deadline();
     }
 
-    /// Says what is owed to the agents that a commit touched.
+    /// Posts the duties of the agents that a commit touched.
     fn post_duties_after(&self, entries: &[Arc<FeedEntry>]) {
         let touched: BTreeSet<&AgentId> = entries
             .iter()
@@ -513,7 +520,7 @@ impl Supervisor {
         }
     }
 
-    /// Says what is owed to every live agent: to those, too, that no new event is about.
+    /// Posts the duties of every live agent, also of those that no new event is about.
     fn post_all_duties(&self) {
         self.post_duties(self.state.live_agents().map(Agent::id));
     }
@@ -631,7 +638,7 @@ fn log_lifecycle(committed: &CommittedEvent) {
     }
 }
 
-/// Whether an event can change what is owed to an agent; what an agent says cannot.
+/// Whether an event can change the duties of an agent; its output cannot.
 fn may_owe(event: &Event) -> bool {
     !matches!(event, Event::TranscriptAdded(_) | Event::AgentReported(_))
 }

@@ -23,6 +23,8 @@ pub(crate) async fn run_timekeeper(
         tokio::select! {
             changed = deadline.changed() => if changed.is_err() { return },
             () = due => {
+                // The supervisor names the next deadline after each batch, this command's too, so waiting
+                // for it cannot miss one and does not send the same deadline twice.
                 if commands.send(SupervisorCommand::Time).await.is_err() || deadline.changed().await.is_err() {
                     return;
                 }

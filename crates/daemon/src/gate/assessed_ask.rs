@@ -1,4 +1,4 @@
-//! Asks taken apart: what each would do, and the rules that count where it would run.
+//! Assessed asks: what each would do, part by part, and the rules of the folder where it would run.
 //!
 //! Invariants: nothing here looks at the state; what is stricter from where others stand (another
 //! project, an orchestrator above the agent) is never lost.
@@ -34,7 +34,7 @@ static OWN_RULES: LazyLock<RuleSet> = LazyLock::new(|| {
     rules
 });
 
-/// An ask taken apart, with the rules that count where it would run.
+/// An ask split into its parts, with the rules of the folder where it would run.
 pub(crate) struct AssessedAsk {
     request: ToolRequest,
     assessment: Assessment,
@@ -64,12 +64,12 @@ struct OtherProjectAssessment {
     rules: Arc<DirRules>,
 }
 
-/// What is to be taken apart: a tool, its input, and where it would run as far as others know.
+/// What an ask is assessed from: a tool, its input, and where it would run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AskFacts {
     pub(crate) tool: String,
     pub(crate) input: Option<Json>,
-    /// The asker's word.
+    /// The folder that the asker names.
     pub(crate) cwd: Option<String>,
     /// Where the agent says that it works.
     pub(crate) project: Option<String>,
@@ -80,7 +80,7 @@ pub(crate) struct AskFacts {
 }
 
 impl AssessedAsk {
-    /// Takes an ask apart.
+    /// Splits an ask into its parts, which reads the file system.
     pub(crate) fn assess(rulebook: &Rulebook, facts: &AskFacts) -> Self {
         let given = facts.input.as_ref();
         let exact = given.and_then(Json::read_exactly);
@@ -112,7 +112,7 @@ impl AssessedAsk {
         }
     }
 
-    /// What stands for the project it would run in, if that is its agent's.
+    /// The identity of the project it would run in, if that is its agent's.
     pub(crate) fn project(&self) -> Option<String> {
         let project = self.rules.project.clone();
         project.filter(|_| self.other_project.is_none())

@@ -7,9 +7,8 @@ use countersign_rules::{Effect, Floor, LayerAllows, LayerView, RequestPlace, Rul
 /// Everything that rule files say about one working directory.
 #[derive(Clone, Debug)]
 pub struct DirRules {
-    /// Where it is.
     pub place: RequestPlace,
-    /// What stands for the project: the same for all worktrees of one repository.
+    /// The identity of the project: one path for all worktrees of a repository.
     pub project: Option<String>,
     /// Its rules, one layer for each source.
     pub layers: Vec<RuleLayer>,
@@ -25,7 +24,7 @@ pub struct DirRules {
 #[derive(Clone, Debug)]
 pub struct RuleLayer {
     /// Includes rules for one agent alone, which must be left out for others; see
-    /// [`countersign_rules::Entry::is_for`].
+    /// [`countersign_rules::RuleEntry::is_for`].
     pub rules: Arc<RuleSet>,
     /// Whether its allows count.
     pub allows: LayerAllows,
@@ -78,12 +77,9 @@ pub struct ListedRule {
 /// Something a person should know about a rule file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RuleFileProblem {
-    /// The file.
     pub file: String,
-    /// The line in it.
     pub line: Option<u32>,
-    /// What it is.
     pub message: String,
-    /// Whether nothing is allowed by rule, where the file counts, until it is mended.
+    /// Whether nothing is allowed by rule, where the file counts, until it is fixed.
     pub suspends: bool,
 }

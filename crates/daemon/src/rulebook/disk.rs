@@ -35,7 +35,7 @@ pub(super) enum FileContent {
     Unreadable(String),
 }
 
-/// A file that is looked at again and again.
+/// A file that is checked again and again.
 #[derive(Debug)]
 pub(super) struct WatchedFile {
     path: PathBuf,
@@ -45,7 +45,7 @@ pub(super) struct WatchedFile {
     content: FileContent,
 }
 
-/// What changes when a file does.
+/// What the file system says of a file; it changes whenever the file does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FileStamp {
     file: (u64, u64),
@@ -95,7 +95,7 @@ impl WatchedFile {
         &self.content
     }
 
-    /// Looks again; says whether the content is another than before.
+    /// Checks the file again; says whether its content changed.
     pub(super) fn refresh(&mut self) -> bool {
         let unchanged = match std::fs::metadata(&self.path) {
             Ok(found) => {
@@ -227,13 +227,8 @@ impl FileFacts for DiskFacts {
         let target = std::fs::read_link(path).ok()?;
         // A target that is no text cannot be followed further: it is given as a place that no
         // project holds, so that nothing is allowed because of where it seems to lead.
-        let unknown = |_| "/\u{fffd}".to_owned();
-        Some(
-            target
-                .into_os_string()
-                .into_string()
-                .unwrap_or_else(unknown),
-        )
+        let target = target.into_os_string().into_string();
+        Some(target.unwrap_or_else(|_| "/\u{fffd}".to_owned()))
     }
 
     fn has_other_names(&self, path: &str) -> bool {

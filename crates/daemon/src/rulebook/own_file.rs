@@ -24,7 +24,7 @@ pub(super) struct OwnFile {
     failure: Option<RuleFileFailure>,
 }
 
-/// What was last understood.
+/// The rules as they were last read without a problem.
 #[derive(Debug)]
 struct ParsedRules {
     rules: Arc<RuleSet>,
@@ -35,7 +35,7 @@ struct ParsedRules {
     warnings: Vec<FileProblem>,
 }
 
-/// Why what was last understood is not what stands there now.
+/// Why the rules that were read last are not what the file holds now.
 #[derive(Debug)]
 struct RuleFileFailure {
     problems: Vec<FileProblem>,
@@ -54,7 +54,7 @@ impl OwnFile {
         }
     }
 
-    /// Looks again; says whether what counts is another than before.
+    /// Checks the file again; says whether the rules that count changed.
     pub(super) fn refresh(&mut self) -> bool {
         if !self.watched.refresh() {
             return false;
@@ -108,12 +108,12 @@ impl OwnFile {
         });
     }
 
-    /// Whether it stands there, or stood there and left something.
+    /// Whether the file exists, or existed and left rules that still count.
     pub(super) fn has_effect(&self) -> bool {
         self.parsed.is_some() || self.failure.is_some()
     }
 
-    /// What is wrong, if it is not as it should be.
+    /// What is wrong with the file, if anything is.
     pub(super) fn problems_now(&self) -> Option<FileProblems> {
         self.failure.as_ref().map(|trouble| FileProblems {
             source: self.source.clone(),

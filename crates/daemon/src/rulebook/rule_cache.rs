@@ -15,7 +15,7 @@ use super::foreign::ForeignFiles;
 use super::own_file::OwnFile;
 use super::project::{PROJECT_FILE, ProjectRoot};
 
-/// How long a rules is given out before its files are looked at again.
+/// How long the rules of a directory are given out before its files are checked again.
 const RULES_FRESH: Duration = Duration::from_millis(200);
 
 /// The files and the rules of each directory. One lock guards it; it is held for a few calls to the file system.
@@ -28,15 +28,15 @@ pub(super) struct RuleCache {
     foreign: ForeignFiles,
     trusted: HashSet<(String, String)>,
     dirs: HashMap<String, CachedRules>,
-    /// Rises whenever what counts changed anywhere.
+    /// Rises whenever the rules of any directory changed.
     revision: u64,
 }
 
-/// A rules, and what it was made from.
+/// The rules of a directory, and what they were made from.
 #[derive(Debug)]
 struct CachedRules {
     rules: Arc<DirRules>,
-    /// What is to be said about the rules of others here.
+    /// Problems with the rules of other tools here.
     problems: Vec<RuleFileProblem>,
     project: Option<ProjectRoot>,
     revision: u64,
@@ -67,12 +67,12 @@ impl RuleCache {
         &self.user
     }
 
-    /// Rises whenever what counts changed anywhere.
+    /// Rises whenever the rules of any directory changed.
     pub(super) fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// What holds in a working directory. An empty one is not known.
+    /// The rules of a working directory; an empty path stands for an unknown one.
     pub(super) fn rules_for(&mut self, cwd: &str) -> Arc<DirRules> {
         if let Some(cached) = self.dirs.get(cwd) {
             let fresh = cached.checked_at.elapsed() < RULES_FRESH;
@@ -117,12 +117,13 @@ impl RuleCache {
         problems
     }
 
-    /// What holds where there are no files at all.
+    /// The rules where there are no files at all.
     pub(super) fn without_files(mut self, cwd: &str) -> DirRules {
         self.assemble_rules(cwd, None).0
     }
 
     fn refresh_dir(&mut self, cwd: &str) -> Arc<DirRules> {
+        // The user's file first: it says which other tools' files are read at all.
         self.refresh_user();
         let project = self.find_project(cwd);
         self.refresh_projects(project.as_ref());
@@ -137,6 +138,7 @@ impl RuleCache {
             if same_project && cached.revision == self.revision {
                 return Arc::clone(&cached.rules);
             }
+            // A folder that became a project, or stopped being one, changes rules without any file.
             if !same_project {
                 self.revision += 1;
             }

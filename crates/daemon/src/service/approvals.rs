@@ -15,7 +15,7 @@ use crate::reply::{CommandReply, ServiceError, StopCounts};
 use crate::supervisor::{AskCommand, SupervisorCommand};
 
 use super::rules::warnings_of;
-use super::{Service, ServiceResult, WaitGuard, approval, mismatch, settled, with_limit};
+use super::{Service, ServiceResult, approval, mismatch, settled};
 
 /// Approvals.
 impl Service {
@@ -67,6 +67,7 @@ impl Service {
             }
         }
         let service = self.clone();
+        // A caller that goes away after the commit must not leave what the grant covers unsettled.
         self.run_to_end(async move {
             let answered = service.answer_as_person(caller, id, answer).await?;
             service.rejudge_open_logged().await;
@@ -83,7 +84,7 @@ impl Service {
     ) -> ServiceResult<(Approval, bool)> {
         let input = resolve_input(&caller, &id, &answer);
         let reply = self.submit(Input::ResolveApproval(input)).await;
-        self.finish_answer(reply, (caller, id, answer)).await
+        self.finish_answer(reply, &caller, id, &answer).await
     }
 
     /// What an orchestrator answers is held against its ceiling inside the loop. Any other agent's
@@ -110,7 +111,7 @@ impl Service {
         .await?;
         let reply = wait.await.map_err(|_| self.unavailable())?;
         let remembers = !answer.remember.is_empty();
-        let answered = self.finish_answer(reply, (caller, id, answer)).await?;
+        let answered = self.finish_answer(reply, &caller, id, &answer).await?;
         if remembers {
             self.rejudge_open_logged().await;
         }
@@ -120,15 +121,17 @@ impl Service {
     async fn finish_answer(
         &self,
         reply: ServiceResult<CommandReply>,
-        (caller, id, answer): (Caller, ApprovalId, ApprovalAnswer),
+        caller: &Caller,
+        id: ApprovalId,
+        answer: &ApprovalAnswer,
     ) -> ServiceResult<(Approval, bool)> {
         match reply {
             Ok(CommandReply::Passed(approval)) => Ok((*approval, true)),
             Ok(reply) => Ok((approval(reply)?, false)),
             // What memory no longer holds has ended for good, so history can answer.
             Err(ServiceError::Rejected(Rejection::UnknownApproval(_))) => {
-                let ended = self.load_ended(&caller, id).await?;
-                answer_again(&ended, &answer)?;
+                let ended = self.load_ended(caller, id).await?;
+                answer_again(&ended, answer)?;
                 Ok((ended, false))
             }
             Err(error) => Err(error),
@@ -183,24 +186,7 @@ impl Service {
 
     /// One approval, wherever it is. An agent sees only its own, and those of agents below it.
     pub async fn load_approval(&self, caller: &Caller, id: ApprovalId) -> ServiceResult<Approval> {
-        let wanted = id.clone();
-        let memory = self
-            .read(move |view| view.state.find_approval(&wanted).cloned())
-            .await?;
-        let wanted = id.clone();
-        let found = match memory {
-            Some(approval) => Some(approval),
-            None => {
-                self.history(move |history| history.find_approval(&wanted))
-                    .await?
-            }
-        };
-        let found = found.ok_or_else(|| Rejection::UnknownApproval(id.clone()))?;
-        if self.reaches(caller, found.ask.agent.as_ref()).await? {
-            Ok(found)
-        } else {
-            Err(Rejection::UnknownApproval(id).into())
-        }
+        self.load_item(caller, id).await
     }
 
     /// One approval, as its asker fetches it: if it ended, that is a delivery.
@@ -221,32 +207,29 @@ impl Service {
         limit: Option<Duration>,
     ) -> ServiceResult<Approval> {
         let found = self.load_approval(caller, id.clone()).await?;
-        let tell = found.was_asked_by(&caller.principal);
+        let is_asker = found.was_asked_by(&caller.principal);
         if !found.is_pending() {
             let told = Input::DeliverAnswer(Box::new(found.clone()));
-            return if tell {
+            return if is_asker {
                 approval(self.submit(told).await?)
             } else {
                 Ok(found)
             };
         }
-        let (answer, wait) = oneshot::channel();
-        self.send(SupervisorCommand::WaitApproval {
-            id: id.clone(),
-            tell,
+        let wanted = id.clone();
+        let ended = self.wait_in_loop(limit, |answer| SupervisorCommand::WaitApproval {
+            id: wanted,
+            is_asker,
             answer,
-        })
-        .await?;
-        let guard = WaitGuard(&self.shared.commands);
-        let ended = with_limit(limit, wait).await;
-        drop(guard);
-        match ended {
-            None => self.load_approval(caller, id).await,
-            Some(Ok(Err(ServiceError::Rejected(Rejection::UnknownApproval(_))))) => {
-                // It ended between the look and the wait, and memory has let go of it.
+        });
+        match ended.await {
+            Ok(Some(ended)) => Ok(ended),
+            Ok(None) => self.load_approval(caller, id).await,
+            Err(ServiceError::Rejected(Rejection::UnknownApproval(_))) => {
+                // It ended between the read and the wait, and memory has let go of it.
                 Box::pin(self.wait_approval(caller, id, limit)).await
             }
-            Some(ended) => ended.map_err(|_| self.unavailable())?,
+            Err(error) => Err(error),
         }
     }
 

@@ -16,9 +16,8 @@ pub(super) const RULE_READERS_MAX: usize = 64;
 /// How long a look may take: far longer than any disk needs.
 const RULE_READ_TIME: Duration = Duration::from_secs(10);
 
-/// Looking.
 impl Service {
-    /// What was seen; nothing if it took too long or failed.
+    /// Runs a read of rule files on a blocking thread; nothing if it took too long or failed.
     pub(super) async fn read_rules<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Rulebook) -> T + Send + 'static,
@@ -34,6 +33,7 @@ impl Service {
             let rulebook = self.shared.rulebook.clone();
             let looking = tokio::task::spawn_blocking(move || {
                 let seen = look(&rulebook);
+                // On the blocking thread: the permit counts threads, not callers that gave up.
                 drop(permit);
                 seen
             });

@@ -37,6 +37,7 @@ impl Service {
     ) -> ServiceResult<(HostOverview, Subscription)> {
         caller.refuse_agents()?;
         if let Some(client) = caller.client.clone() {
+            // Before the overview: from here on an owner's answers are passed to it as events.
             self.send(SupervisorCommand::Subscribed(client)).await?;
         }
         let overview = self.overview(caller).await?;

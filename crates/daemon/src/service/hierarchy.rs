@@ -198,6 +198,7 @@ impl Service {
             return Err(Rejection::AgentNotAllowed(parent).into());
         };
         let (own, wanted) = (PathBuf::from(managed.folder()), PathBuf::from(&options.cwd));
+        // Links are resolved on a blocking thread: a folder can lie on a mount that does not answer.
         let inside = tokio::task::spawn_blocking(move || path_inside(&own, &wanted));
         let inside = inside.await.ok().flatten();
         options.cwd = inside.ok_or(Rejection::Wider("a folder"))?;

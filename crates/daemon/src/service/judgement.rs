@@ -14,33 +14,33 @@ use tokio::sync::oneshot;
 
 use crate::gate::{AskFacts, AssessedAsk};
 use crate::reply::{CommandReply, ServiceError};
-use crate::rulebook::Rulebook;
 use crate::supervisor::{AskCommand, StateView, SupervisorCommand};
 
 use super::{Service, ServiceResult, approval};
 
-/// Asks taken apart at a time.
+/// Asks that are assessed at a time.
 const BATCH_ASKS: usize = 64;
 
 /// How long to wait before what failed is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(RECOVERY_MS);
 
-/// Passes that may fail before what is open is left as it is: each takes long.
+/// Batches that may fail before the other open asks are left as they are: each takes long.
 const FAILED_BATCHES_MAX: usize = 3;
 
-/// Settling.
 impl Service {
-    /// Takes an ask apart, off the loop and off the async threads. What cannot be read for whatever
-    /// reason is nothing the rules can settle.
+    /// Assesses an ask outside the loop and off the async threads. Nothing if that fails: then no rule
+    /// can settle it, and it waits for a person.
     pub(super) async fn assess(&self, facts: AskFacts) -> Option<Box<AssessedAsk>> {
-        let read = move |rulebook: &Rulebook| Box::new(AssessedAsk::assess(rulebook, &facts));
-        self.read_rules(read).await
+        self.read_rules(move |rulebook| Box::new(AssessedAsk::assess(rulebook, &facts)))
+            .await
     }
 
     async fn assess_all(&self, facts: Vec<AskFacts>) -> Option<Vec<Box<AssessedAsk>>> {
         self.read_rules(move |rulebook| {
-            let read = |facts| Box::new(AssessedAsk::assess(rulebook, facts));
-            facts.iter().map(read).collect()
+            facts
+                .iter()
+                .map(|facts| Box::new(AssessedAsk::assess(rulebook, facts)))
+                .collect()
         })
         .await
     }
@@ -196,7 +196,7 @@ impl Service {
     }
 }
 
-/// An ask that is on its way into the loop.
+/// An ask that was sent to the loop.
 pub(crate) struct PendingAsk {
     service: Service,
     /// The revision of the rule files that it was assessed with, or an earlier one.

@@ -204,8 +204,7 @@ impl Service {
     /// Managed agents that run, or are about to.
     pub async fn live_agents(&self, caller: &Caller) -> ServiceResult<Vec<Agent>> {
         caller.refuse_agents()?;
-        let live = |agent: &&Agent| agent.managed.as_ref().is_some_and(|run| run.is_live());
-        self.read(move |view| view.state.agents().filter(live).cloned().collect())
+        self.read(|view| view.state.live_agents().cloned().collect())
             .await
     }
 

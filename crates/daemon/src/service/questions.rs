@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use countersign_core::{AskQuestion, Caller, Input, Question, QuestionId, Rejection};
 use countersign_store::QuestionQuery;
-use tokio::sync::oneshot;
 
 use crate::reply::ServiceError;
 use crate::supervisor::SupervisorCommand;
 
-use super::{Service, ServiceResult, WaitGuard, question, with_limit};
+use super::{Service, ServiceResult, question};
 
 /// Questions.
 impl Service {
@@ -55,24 +54,7 @@ impl Service {
 
     /// One question, wherever it is. An agent sees only its own, and those of agents below it.
     pub async fn load_question(&self, caller: &Caller, id: QuestionId) -> ServiceResult<Question> {
-        let wanted = id.clone();
-        let memory = self
-            .read(move |view| view.state.find_question(&wanted).cloned())
-            .await?;
-        let wanted = id.clone();
-        let found = match memory {
-            Some(question) => Some(question),
-            None => {
-                self.history(move |history| history.find_question(&wanted))
-                    .await?
-            }
-        };
-        let found = found.ok_or_else(|| Rejection::UnknownQuestion(id.clone()))?;
-        if self.reaches(caller, found.text.agent.as_ref()).await? {
-            Ok(found)
-        } else {
-            Err(Rejection::UnknownQuestion(id).into())
-        }
+        self.load_item(caller, id).await
     }
 
     /// Waits until a question ends, or `limit` is over; then it is given as it is.
@@ -86,22 +68,19 @@ impl Service {
         if !found.is_pending() {
             return Ok(found);
         }
-        let (answer, wait) = oneshot::channel();
-        self.send(SupervisorCommand::WaitQuestion {
-            id: id.clone(),
+        let wanted = id.clone();
+        let ended = self.wait_in_loop(limit, |answer| SupervisorCommand::WaitQuestion {
+            id: wanted,
             answer,
-        })
-        .await?;
-        let guard = WaitGuard(&self.shared.commands);
-        let ended = with_limit(limit, wait).await;
-        drop(guard);
-        match ended {
-            None => self.load_question(caller, id).await,
-            Some(Ok(Err(ServiceError::Rejected(Rejection::UnknownQuestion(_))))) => {
-                // It ended between the look and the wait, unless that could not be committed.
+        });
+        match ended.await {
+            Ok(Some(ended)) => Ok(ended),
+            Ok(None) => self.load_question(caller, id).await,
+            Err(ServiceError::Rejected(Rejection::UnknownQuestion(_))) => {
+                // It ended between the read and the wait, unless that could not be committed.
                 Box::pin(self.wait_question(caller, id, limit)).await
             }
-            Some(ended) => ended.map_err(|_| self.unavailable())?,
+            Err(error) => Err(error),
         }
     }
 

@@ -48,6 +48,7 @@ impl Service {
             if last_page || found.len() >= wanted {
                 return Ok(found.into());
             }
+            // Few events pass the filter, so the next page is as large as one may be.
             query.limit = PAGE_ROWS_MAX;
         }
     }

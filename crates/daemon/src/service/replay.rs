@@ -242,10 +242,8 @@ fn is_settled(verdict: &Verdict) -> bool {
         Effect::Allow => true,
         Effect::Ask => false,
         Effect::Deny => {
-            let denied = |part: &countersign_rules::VerdictPart| {
-                part.effect == Effect::Deny && part.rule.is_some()
-            };
-            verdict.parts.iter().any(denied)
+            let mut parts = verdict.parts.iter();
+            parts.any(|part| part.effect == Effect::Deny && part.rule.is_some())
         }
     }
 }

@@ -77,6 +77,13 @@ pub struct RuleCheck {
     pub candidates: Vec<SuggestedRule>,
 }
 
+/// What rules are suggested from: the ask, and whatever counts for whoever asks.
+struct SuggestionBasis {
+    assessed: Box<AssessedAsk>,
+    grants: Vec<Arc<Grant>>,
+    names: Vec<String>,
+}
+
 /// Rules and grants.
 impl Service {
     /// Every rule that counts in a folder, or everywhere.
@@ -203,7 +210,7 @@ impl Service {
             return Err(rules_unreadable());
         };
         let now = self.now();
-        let (verdict, beside) = self
+        let (verdict, basis) = self
             .read(move |view| {
                 let agent = check.agent.as_ref();
                 let judged = view.gate.judge(view.state, &assessed, agent, now);
@@ -211,13 +218,16 @@ impl Service {
                     agent,
                     project: judged.project.as_deref(),
                 };
-                let grants = counting_grants(view, asking, now);
-                let names = names_of(view.state, agent, now);
-                (judged.verdict, (assessed, grants, names))
+                let basis = SuggestionBasis {
+                    grants: counting_grants(view, asking, now),
+                    names: names_of(view.state, agent, now),
+                    assessed,
+                };
+                (judged.verdict, basis)
             })
             .await?;
         let candidates = match verdict.effect {
-            Effect::Ask => self.suggest(beside).await,
+            Effect::Ask => self.suggest(basis).await,
             Effect::Allow | Effect::Deny => Vec::new(),
         };
         Ok(RuleCheck {
@@ -240,13 +250,11 @@ impl Service {
     }
 
     /// Trying candidates takes a while, so it is done beside the loop, on a copy of what counts.
-    async fn suggest(
-        &self,
-        (assessed, grants, names): (Box<AssessedAsk>, Vec<Arc<Grant>>, Vec<String>),
-    ) -> Vec<SuggestedRule> {
+    async fn suggest(&self, basis: SuggestionBasis) -> Vec<SuggestedRule> {
         let rulebook = self.shared.rulebook.clone();
         let trying = tokio::task::spawn_blocking(move || {
-            assessed.suggest(&rulebook, &Gate::rules_of(&grants), &names)
+            let grants = Gate::rules_of(&basis.grants);
+            basis.assessed.suggest(&rulebook, &grants, &basis.names)
         });
         trying.await.unwrap_or_else(|error| {
             tracing::error!(%error, "no rule could be suggested");

@@ -27,7 +27,7 @@ async fn host(folder: &TempDir, adopted: &[&str]) -> (Service, SupervisorExit) {
     let settings = HostSettings::new("test");
     let clock = HostClock::start();
     let (service, _board, stopped) =
-        assemble((Box::new(log), history), snapshot, settings, clock).unwrap();
+        assemble(Box::new(log), history, snapshot, settings, clock).unwrap();
     let adopted = adopted.iter().copied().map(AgentId::new).collect();
     service
         .record_start("test".to_owned(), adopted)

@@ -1,4 +1,4 @@
-//! What agents were heard to say: inputs that are decided together with how far the agent was heard.
+//! Output of agents: inputs that are decided together with the checkpoint that they reach.
 //!
 //! Invariants: a checkpoint is committed in the batch that decides everything it counts in, or not at
 //! all; one about a run that is over is never kept.
@@ -14,11 +14,11 @@ use crate::reply::{CommandReply, ServiceError};
 /// An ask on its way into the loop.
 pub(crate) struct AskCommand {
     pub(crate) request: Box<AskRequest>,
-    /// What the rules are asked about; without it a person decides.
+    /// What the rules judge; without it a person decides.
     pub(crate) assessed: Option<Box<AssessedAsk>>,
     /// What is decided right before it.
     pub(crate) before: Vec<Input>,
-    /// How far its agent was heard, this ask counted in.
+    /// How far the output of its agent was read, this ask included.
     pub(crate) checkpoint: Option<Checkpoint>,
     /// Whether an open ask about the same tool call is given back instead of opening a second one.
     pub(crate) joins_open_call: bool,
@@ -37,8 +37,8 @@ impl AskCommand {
 }
 
 impl Supervisor {
-    /// Decides what was heard. If any of it was refused the checkpoint is not taken, and the first no
-    /// is the answer; the rest stays.
+    /// Decides the inputs. If any of them is refused, the checkpoint is not committed and the first
+    /// rejection is the reply; the other inputs stay decided.
     pub(super) fn record_output(
         &mut self,
         inputs: Vec<Input>,
@@ -56,9 +56,9 @@ impl Supervisor {
             .push((answer, heard.map_err(ServiceError::Rejected)));
     }
 
-    /// The rules are asked against the very state the ask is then decided on, so that nothing
-    /// they rest on can change in between. An ask whose agent could not be heard up to there is
-    /// not asked: it would be asked again by whoever hears the agent once more.
+    /// Judges an ask against the very state it is then decided on, so that nothing the verdict rests on
+    /// can change in between. If what comes before the ask is refused, so is the ask: whoever reads
+    /// that output again will make it again.
     pub(super) fn decide_ask(
         &mut self,
         command: AskCommand,
@@ -109,7 +109,7 @@ impl Supervisor {
         })
     }
 
-    /// Decides one after the other, and gives the first no.
+    /// Decides one after the other, and gives the first rejection.
     fn decide_all(&mut self, inputs: Vec<Input>, batch: &mut CommitBatch) -> Result<(), Rejection> {
         let mut all = Ok(());
         for input in inputs {
@@ -122,13 +122,14 @@ impl Supervisor {
     fn note_checkpoint(&self, checkpoint: Checkpoint, batch: &mut CommitBatch) {
         let agent = self.state.find_agent(&checkpoint.agent);
         let managed = agent.and_then(|agent| agent.managed.as_deref());
+        // A checkpoint of an earlier run would have the next host skip output of the current one.
         if managed.is_some_and(|managed| managed.is_live() && managed.run == checkpoint.run) {
             batch.checkpoints.put(checkpoint);
         }
     }
 }
 
-/// What one batch does to checkpoints: the last word about each agent.
+/// The checkpoints that one batch changes: the newest of each agent, or that it is dropped.
 #[derive(Default)]
 pub(super) struct CheckpointChanges(BTreeMap<AgentId, Option<Checkpoint>>);
 
@@ -137,7 +138,7 @@ impl CheckpointChanges {
         self.0.insert(checkpoint.agent.clone(), Some(checkpoint));
     }
 
-    /// Where a run ends or begins, how far an earlier one was heard no longer matters.
+    /// Drops the checkpoint of a run that ended.
     pub(super) fn note(&mut self, event: &Event) {
         let agent = match event {
             Event::AgentExited(exited) => &exited.agent,

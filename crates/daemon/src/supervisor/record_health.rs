@@ -141,8 +141,12 @@ impl Supervisor {
             | SupervisorCommand::RecordOutput { answer, .. }
             | SupervisorCommand::Delegate { answer, .. }
             | SupervisorCommand::Rejudge { answer, .. } => refuse_with(answer, error.clone()),
-            SupervisorCommand::WaitApproval { id, tell, answer } => {
-                self.waiters.wait_approval(id, tell, answer);
+            SupervisorCommand::WaitApproval {
+                id,
+                is_asker,
+                answer,
+            } => {
+                self.waiters.wait_approval(id, is_asker, answer);
             }
             SupervisorCommand::WaitQuestion { id, answer } => {
                 self.waiters.wait_question(id, answer);

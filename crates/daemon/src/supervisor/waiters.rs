@@ -1,4 +1,4 @@
-//! Who waits for an answer.
+//! Callers that wait for an answer.
 //!
 //! Invariants: a wait is answered only with what is durable; a commit that fails ends no wait.
 
@@ -21,7 +21,7 @@ pub(crate) struct AnswerWaiters {
     dropped: usize,
 }
 
-/// One who waits for an approval; `tell` if it is its asker.
+/// A caller that waits for an approval.
 struct ApprovalWaiter {
     is_asker: bool,
     answer: ReplySender<Approval>,
@@ -50,15 +50,12 @@ impl AnswerWaiters {
     pub(super) fn wait_approval(
         &mut self,
         id: ApprovalId,
-        tell: bool,
+        is_asker: bool,
         answer: ReplySender<Approval>,
     ) {
         let waiting = self.approvals.entry(id).or_default();
         if waiting.len() < WAITERS_PER_SUBJECT_MAX {
-            waiting.push(ApprovalWaiter {
-                is_asker: tell,
-                answer,
-            });
+            waiting.push(ApprovalWaiter { is_asker, answer });
         } else {
             refuse_with(answer, too_many_waits());
         }
@@ -73,7 +70,7 @@ impl AnswerWaiters {
         }
     }
 
-    /// What they waited for did not end after all.
+    /// Opens waits again whose end could not be committed.
     pub(super) fn put_back(&mut self, ended: EndedWaits) {
         for (waiter, approval) in ended.approvals {
             let id = approval.ask.id.clone();
@@ -126,7 +123,7 @@ impl Supervisor {
         }
     }
 
-    /// If the last event ended an approval with waiters, they are told in the same commit.
+    /// If the last event ended an approval, its waits end with the same commit.
     pub(super) fn end_approval_waits(&mut self, batch: &mut CommitBatch) {
         let Some(CommittedEvent {
             event: Event::ApprovalResolved(resolved),
@@ -161,7 +158,7 @@ impl Supervisor {
         batch.ended_waits.approvals.extend(ended);
     }
 
-    /// Records that the asker is about to be told.
+    /// Records that the answer is about to be delivered to the asker.
     fn record_attempt(&mut self, approval: Approval, batch: &mut CommitBatch) -> Approval {
         let told = self.decide_and_apply(Input::DeliverAnswer(Box::new(approval.clone())), batch);
         if let Ok(PendingReply::Ready(CommandReply::Approval(told))) = told {
@@ -174,18 +171,17 @@ impl Supervisor {
     pub(super) fn add_approval_wait(
         &mut self,
         id: ApprovalId,
-        tell: bool,
+        is_asker: bool,
         answer: ReplySender<Approval>,
         batch: &mut CommitBatch,
     ) {
         match self.state.find_approval(&id).cloned() {
             None => refuse_with(answer, Rejection::UnknownApproval(id).into()),
-            Some(approval) if approval.is_pending() => self.waiters.wait_approval(id, tell, answer),
+            Some(approval) if approval.is_pending() => {
+                self.waiters.wait_approval(id, is_asker, answer);
+            }
             Some(approval) => {
-                let waiter = ApprovalWaiter {
-                    is_asker: tell,
-                    answer,
-                };
+                let waiter = ApprovalWaiter { is_asker, answer };
                 self.end_waits(vec![waiter], approval, batch);
             }
         }
@@ -202,19 +198,20 @@ impl Supervisor {
     /// After the state was loaded again: answers waits for what is no longer open.
     pub(super) fn recheck_waits(&mut self, batch: &mut CommitBatch) {
         let state = &self.state;
-        let is_open = |id: &ApprovalId| state.find_approval(id).is_some_and(Approval::is_pending);
-        let approvals = self.waiters.approvals.extract_if(|id, _| !is_open(id));
-        let approvals: Vec<_> = approvals.collect();
-        let is_open = |id: &QuestionId| state.find_question(id).is_some();
-        let questions = self.waiters.questions.extract_if(|id, _| !is_open(id));
-        let questions: Vec<_> = questions.collect();
+        // Taken out before they are added again: adding needs the whole supervisor.
+        let approvals: Vec<_> = self
+            .waiters
+            .approvals
+            .extract_if(|id, _| !state.find_approval(id).is_some_and(Approval::is_pending))
+            .collect();
+        let questions: Vec<_> = self
+            .waiters
+            .questions
+            .extract_if(|id, _| state.find_question(id).is_none())
+            .collect();
         for (id, waiting) in approvals {
-            for ApprovalWaiter {
-                is_asker: tell,
-                answer,
-            } in waiting
-            {
-                self.add_approval_wait(id.clone(), tell, answer, batch);
+            for ApprovalWaiter { is_asker, answer } in waiting {
+                self.add_approval_wait(id.clone(), is_asker, answer, batch);
             }
         }
         for (id, waiting) in questions {

@@ -498,7 +498,7 @@ fn wait_for(request: &str) -> (SupervisorCommand, WaitingForEnd) {
     let id = ApprovalId::new(format!("ask {request}"));
     let command = SupervisorCommand::WaitApproval {
         id,
-        tell: true,
+        is_asker: true,
         answer,
     };
     (command, wait)

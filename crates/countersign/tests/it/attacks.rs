@@ -430,7 +430,11 @@ async fn where_unnamed_callers_are_allowed_agents_still_cannot_answer() {
         assert!(answer.contains("agents_cannot_answer"), "{answer}");
     }
     let said = run_cli(host.home(), "doctor") + &run_cli(host.home(), "status");
-    assert_eq!(said.matches("a token alone counts").count(), 2, "{said}");
+    assert_eq!(
+        said.matches("over TCP a token is enough").count(),
+        2,
+        "{said}"
+    );
 }
 
 fn run_cli(home: &Path, words: &str) -> String {

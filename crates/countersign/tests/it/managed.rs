@@ -395,7 +395,7 @@ async fn an_agents_own_process_is_that_agent() {
     idle(&mut wire, &id).await;
     let told = story(&mut wire, &id).await.to_string();
     assert!(
-        told.contains("agents ask and never answer") && told.contains("10"),
+        told.contains("agents can ask but not answer") && told.contains("10"),
         "{told}"
     );
     let agents = wire.ok("host.agents", json!({})).await;

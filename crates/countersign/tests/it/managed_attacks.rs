@@ -173,7 +173,7 @@ async fn an_agent_answers_no_ask_from_wherever_it_runs() {
     for (name, _) in &ways {
         let said = fs::read_to_string(scene.path(name)).unwrap();
         assert!(
-            said.contains("agents ask and never answer"),
+            said.contains("agents can ask but not answer"),
             "{name}: {said}"
         );
     }

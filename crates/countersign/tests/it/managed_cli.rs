@@ -223,11 +223,8 @@ fn agents_are_told_interrupted_ended_renamed_and_put_away_by_name() {
         ),
         (json!([]), json!("bea"))
     );
-    assert_eq!(desk.text(&["archive", "--undo", "bea"]).1, "bea is back\n");
-    assert_eq!(
-        desk.text(&["resume", "bea"]).1,
-        "bea is being started again\n"
-    );
+    assert_eq!(desk.text(&["archive", "--undo", "bea"]).1, "restored bea\n");
+    assert_eq!(desk.text(&["resume", "bea"]).1, "restarting bea\n");
     let (code, said) = desk.text(&["send", "--wait", "bea", "fourth"]);
     assert_eq!((code, said.as_str()), (Some(0), "You said: fourth\n"));
 }

@@ -230,7 +230,10 @@ async fn what_may_have_been_done_is_repeated_only_where_that_does_no_harm() {
     agent.say_mcp(call(1, "send_to_agent", json!({}))).await;
     drop(false_host.next().await);
     let (is_error, words, _) = result(&mut agent.hear_mcp().await);
-    assert!(is_error && words.contains("look first"), "{words}");
+    assert!(
+        is_error && words.contains("check with list_agents"),
+        "{words}"
+    );
     agent.say_mcp(call(2, "ask_orchestrator", json!({}))).await;
     let (first, connection) = false_host.next().await;
     drop(connection);

@@ -393,7 +393,7 @@ fn what_keeps_a_new_host_from_starting_is_found_before_the_old_one_ends() {
     }
     for (code, said) in refusals {
         assert!(
-            code == Some(1) && said.contains("the host that runs was not touched"),
+            code == Some(1) && said.contains("the running host was not changed"),
             "{said}"
         );
     }

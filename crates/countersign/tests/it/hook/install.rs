@@ -134,7 +134,7 @@ fn a_persons_own_settings_are_meant_unless_told() {
 fn nothing_is_written_without_a_yes() {
     let place = Place::with("{}");
     let said = place.refused(&["install", "claude", "--project"]);
-    assert!(said.contains("give --yes"), "{said}");
+    assert!(said.contains("confirm with --yes"), "{said}");
     assert_eq!(place.text(), "{}");
 }
 

@@ -297,7 +297,7 @@ async fn without_a_host_nothing_runs_that_nobody_allowed() {
     let said = stage
         .claude(&[], &json!([{ "shell": "touch made" }]))
         .ended();
-    assert!(said.contains("no host is running"), "{said}");
+    assert!(said.contains("no Countersign host is running"), "{said}");
     assert!(!stage.has("made"));
 }
 

@@ -147,7 +147,7 @@ async fn people_are_asked(killed: bool) {
     let told = family.wire.ok("host.events", kinds).await;
     assert_eq!(told.as_array().unwrap().len(), 1, "{told}");
     let shown = family.cli(&["show", asked["id"].as_str().unwrap()]).1;
-    assert!(shown.contains("you are asked now"), "{shown}");
+    assert!(shown.contains("people are asked now"), "{shown}");
     // The orchestrator may answer all the same.
     family
         .boss

@@ -4,15 +4,20 @@
 //! connections never lead to an allow; an agent's principal never leads to an answer.
 
 mod agents;
+mod answer;
 mod approvals;
+mod ask;
 mod delegation;
 mod grants;
 mod managed;
 mod parent_messages;
 mod questions;
 mod record;
-mod running;
-mod settling;
+mod run_events;
+mod settlement;
+mod spawn;
+#[cfg(test)]
+mod tests;
 mod time;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +34,7 @@ use crate::question::Question;
 use crate::rejection::Rejection;
 use crate::state::State;
 
-pub use approvals::answer_again;
+pub use answer::answer_again;
 pub use delegation::SPAWN_TOOL;
 
 /// What follows from an input.
@@ -97,7 +102,7 @@ pub fn decide(
             version,
             pid,
             adopted,
-        } => Ok(time::host_started(state, context, (version, pid), &adopted)),
+        } => Ok(time::host_started(state, context, version, pid, &adopted)),
         Input::TimeArrived => Ok(time::time_arrived(state, context)),
         Input::ConnectionLost(client) => Ok(time::connection_lost(state, context, client)),
         Input::RegisterAgent(input) => agents::register(state, context, input),
@@ -106,10 +111,10 @@ pub fn decide(
         Input::RegisterDevice(input) => agents::register_device(state, context, input),
         Input::UpdateDevice(input) => agents::update_device(state, context, input),
         Input::SendNotification(input) => agents::notify(input),
-        Input::RequestApproval(request) => approvals::request(state, context, *request),
-        Input::ResolveApproval(input) => approvals::resolve(state, context, input),
+        Input::RequestApproval(request) => ask::request(state, context, *request),
+        Input::ResolveApproval(input) => answer::resolve(state, context, input),
         Input::SettleByRules { approval, judged } => {
-            settling::settle_again(state, context, approval, &judged)
+            settlement::settle_again(state, context, approval, &judged)
         }
         Input::CreateGrant(input) => grants::create(state, context, input),
         Input::RemoveGrant { caller, grant } => grants::remove(state, &caller, grant),
@@ -129,12 +134,12 @@ pub fn decide(
             message,
         } => approvals::cancel(state, &caller, &approval, message),
         Input::DismissApproval { caller, approval } => approvals::dismiss(&caller, &approval),
-        Input::DeliverAnswer(approval) => Ok(approvals::tell(state, *approval)),
+        Input::DeliverAnswer(approval) => Ok(approvals::deliver_answer(state, *approval)),
         Input::SettleAnswer {
             approval,
             opened,
             delivery,
-        } => Ok(approvals::settle(&approval, opened, delivery)),
+        } => Ok(approvals::record_delivery(&approval, opened, delivery)),
         Input::Managed(input) => managed::decide(state, context, input),
         Input::AskQuestion(input) => questions::ask(state, context, input),
         Input::NotifyParent(input) => parent_messages::notify_parent(state, input),
@@ -160,12 +165,12 @@ pub fn decide(
         } => record::redact(state, &caller, seq, reason),
         Input::Prune { caller, before } => record::prune(state, &caller, before),
     }?;
-    running::attempt_answers(state, &mut decision.events);
+    run_events::attempt_answers(state, &mut decision.events);
     parent_messages::queue_parent_messages(state, context, &mut decision.events);
     delegation::end_ceilings(state, &mut decision.events);
     grants::end_sessions(state, &mut decision.events);
     announce_states(state, &mut decision.events);
-    time::lose_what_came_late(context, &mut decision.events);
+    time::lose_late_connection(context, &mut decision.events);
     Ok(decision)
 }
 
@@ -176,9 +181,9 @@ fn announce_states(state: &State, events: &mut Vec<Event>) {
     let mut spoken_of: BTreeSet<&AgentId> = BTreeSet::new();
     for event in events.iter() {
         let Some(agent) = event.agent() else { continue };
-        if says_the_state(event) {
+        if announces_state(event) {
             spoken_of.insert(agent);
-        } else if let Some(change) = change_of_open(event) {
+        } else if let Some(change) = open_count_change(event) {
             change(open.entry(agent).or_insert_with(|| state.open_of(agent)));
         }
     }
@@ -192,7 +197,7 @@ fn announce_states(state: &State, events: &mut Vec<Event>) {
     events.extend(moved);
 }
 
-fn says_the_state(event: &Event) -> bool {
+fn announces_state(event: &Event) -> bool {
     matches!(
         event,
         Event::AgentStatusChanged(_) | Event::AgentUnregistered(_)
@@ -203,7 +208,7 @@ fn says_the_state(event: &Event) -> bool {
     clippy::wildcard_enum_match_arm,
     reason = "only these four open or close anything"
 )]
-fn change_of_open(event: &Event) -> Option<fn(&mut OpenCounts)> {
+fn open_count_change(event: &Event) -> Option<fn(&mut OpenCounts)> {
     match event {
         Event::ApprovalRequested(_) => Some(|open| open.approvals += 1),
         Event::ApprovalResolved(_) => {

@@ -70,7 +70,7 @@ impl Json {
     }
 
     /// What it says, unless a key stands twice in it: then two readers may read two things.
-    pub fn read_exactly(&self) -> Option<Value> {
+    pub fn parse_unique_keys(&self) -> Option<Value> {
         unique_keys::parse(self.text())
     }
 

@@ -10,8 +10,6 @@ mod approval;
 mod checkpoint;
 mod combining;
 mod decide;
-#[cfg(test)]
-mod decide_tests;
 pub mod event;
 mod grant;
 mod ids;

@@ -102,7 +102,7 @@ impl AllowedActions {
     }
 
     /// In words, if there is any.
-    pub(crate) fn words(&self) -> Option<String> {
+    pub(crate) fn describe(&self) -> Option<String> {
         let shown: Vec<&str> = self.newest.iter().map(String::as_str).collect();
         let more = (self.count as usize).saturating_sub(shown.len());
         let more = if more > 0 {
@@ -158,7 +158,7 @@ pub struct Turn {
 
 impl Turn {
     /// Takes in what was said: a call is open from its first mention to its result.
-    pub(crate) fn hear(&mut self, entry: &TranscriptEntry) {
+    pub(crate) fn record_entry(&mut self, entry: &TranscriptEntry) {
         match entry {
             TranscriptEntry::ToolUse { id, .. } => {
                 if self.calls.len() < TOOL_CALLS_KNOWN_MAX && !self.calls.contains(id) {
@@ -290,27 +290,13 @@ impl ManagedAgent {
 
     /// What it used, over all runs.
     pub fn usage(&self) -> TokenUsage {
-        let (before, now) = (&self.used, &self.session_usage);
-        TokenUsage {
-            tokens_in: sum(before.tokens_in, now.tokens_in),
-            tokens_out: sum(before.tokens_out, now.tokens_out),
-            cost_micro_usd: sum(before.cost_micro_usd, now.cost_micro_usd),
-            context_used: now.context_used.or(before.context_used),
-            context_size: now.context_size.or(before.context_size),
-        }
+        self.used.plus(self.session_usage)
     }
 
     /// Whether nothing runs and nothing waits to be run.
     pub fn is_at_rest(&self) -> bool {
         !self.is_live()
             || (self.run_state == RunState::Ready && self.turn.is_none() && self.queue.is_empty())
-    }
-}
-
-fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.saturating_add(other)),
-        (one, other) => one.or(other),
     }
 }
 
@@ -332,8 +318,8 @@ pub(crate) fn duties(agent: &Agent, owed: impl Iterator<Item = Approval>) -> Vec
             let mut duties: Vec<Duty> = owed
                 .map(|approval| Duty::Answer(Box::new(approval)))
                 .collect();
-            duties.extend(configure(managed));
-            duties.extend(managed.turn.as_ref().map(prompt));
+            duties.extend(configure_duty(managed));
+            duties.extend(managed.turn.as_ref().map(prompt_duty));
             let interrupted = managed.turn.as_ref().filter(|turn| turn.interrupted);
             duties.extend(interrupted.map(|turn| Duty::Interrupt { turn: turn.number }));
             duties
@@ -341,7 +327,7 @@ pub(crate) fn duties(agent: &Agent, owed: impl Iterator<Item = Approval>) -> Vec
     }
 }
 
-fn configure(managed: &ManagedAgent) -> Option<Duty> {
+fn configure_duty(managed: &ManagedAgent) -> Option<Duty> {
     let duty = Duty::Configure {
         revision: managed.configured,
         mode: managed.options.mode.clone(),
@@ -350,7 +336,7 @@ fn configure(managed: &ManagedAgent) -> Option<Duty> {
     (managed.configured > 0).then_some(duty)
 }
 
-fn prompt(turn: &Turn) -> Duty {
+fn prompt_duty(turn: &Turn) -> Duty {
     let messages = turn.messages.iter().map(AgentMessage::full_text);
     Duty::Prompt {
         turn: turn.number,

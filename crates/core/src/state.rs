@@ -238,7 +238,7 @@ impl State {
             Event::TurnStarted(e) => self.apply_turn_started(at, e),
             Event::TurnInterrupted(e) => self.apply_turn_interrupted(at, e),
             Event::TurnEnded(e) => self.apply_turn_ended(at, e),
-            Event::TranscriptAdded(e) => self.apply_heard(at, e),
+            Event::TranscriptAdded(e) => self.apply_transcript_added(at, e),
             Event::PassUsed(e) => self.apply_pass_used(at, e),
             Event::GrantCreated(e) => self.apply_grant_created(at, e),
             Event::GrantRemoved(e) => self.remove_grant(&e.grant),

@@ -103,7 +103,7 @@ fn read_fields(call: &ToolCallState) -> Result<Option<ToolFields>, &'static str>
     let Some(raw) = &call.raw_input else {
         return Ok(None);
     };
-    match raw.read_exactly() {
+    match raw.parse_unique_keys() {
         Some(Value::Object(fields)) if fields.is_empty() => Ok(None),
         Some(Value::Object(fields)) => Ok(Some(fields)),
         Some(Value::Null) => Ok(None),

@@ -274,7 +274,7 @@ fn describe(
 ) -> PermissionAsk {
     // Read by one who keeps the first of two fields, it would be another input than the one shown.
     let input = to_bounded_json(wanted.input)
-        .filter(|input| matches!(input.read_exactly(), Some(Value::Object(_))));
+        .filter(|input| matches!(input.parse_unique_keys(), Some(Value::Object(_))));
     let fields: Value = serde_json::from_str(wanted.input.get()).unwrap_or_default();
     let description = wanted
         .description
@@ -369,7 +369,7 @@ pub(super) fn answer(
 
 /// A yes names what runs, whether it was changed or not.
 fn encode_allow(request: &RequestId, input: &Json) -> Result<Vec<u8>, CommandError> {
-    let input = input.read_exactly().filter(Value::is_object);
+    let input = input.parse_unique_keys().filter(Value::is_object);
     let reason = "an input must be an object that names each field once";
     let input = input.ok_or_else(|| CommandError::Unsupported(reason.to_owned()))?;
     let response = json!({"behavior": "allow", "updatedInput": input});

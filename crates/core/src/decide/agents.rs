@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::approvals::ended;
+use super::approvals::end_approval;
 use super::questions;
-use super::time::gone;
+use super::time::gone_ending;
 use super::{
     Decision, DecisionSubject, check_agent_id, check_json, check_size, check_text, check_word,
 };
@@ -150,9 +150,9 @@ pub(super) fn unregister(
     asks.sort_by_key(|approval| approval.opened);
     let mut events: Vec<Event> = asks
         .into_iter()
-        .map(|approval| ended(approval, gone(), AnswerDelivery::Withdrawn))
+        .map(|approval| end_approval(approval, gone_ending(), AnswerDelivery::Withdrawn))
         .collect();
-    events.extend(questions::withdrawn(state, caller, &id));
+    events.extend(questions::withdraw_questions(state, caller, &id));
     events.push(AgentUnregistered { agent: id }.into());
     Ok(Decision::new(events, DecisionSubject::Nothing))
 }

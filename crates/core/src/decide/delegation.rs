@@ -1,4 +1,4 @@
-//! Orchestrators deciding for those below them: what they may steer, start and answer.
+//! What orchestrators may do for their descendants: steer, start and answer for them.
 //!
 //! Invariants: an orchestrator reaches only its own descendants; it allows only what a person's
 //! ceiling covers at the instant of the answer, and never what it could not do itself; a child gets
@@ -93,7 +93,7 @@ pub(super) fn end_ceilings(state: &State, events: &mut Vec<Event>) {
     let removed: Vec<Event> = changed
         .flat_map(|agent| state.ceiling_grants(agent))
         .filter(|id| !is_removed(events, id))
-        .map(|id| grants::removed(id.clone(), GrantEnd::CeilingEnded))
+        .map(|id| grants::grant_removed(id.clone(), GrantEnd::CeilingEnded))
         .collect();
     events.extend(removed);
 }
@@ -114,32 +114,43 @@ fn is_removed(events: &[Event], grant: &crate::ids::GrantId) -> bool {
         .any(|event| matches!(event, Event::GrantRemoved(e) if e.grant == *grant))
 }
 
+/// An orchestrator's answer to an ask.
+pub(super) struct DelegatedAnswer<'a> {
+    pub(super) orchestrator: &'a AgentId,
+    pub(super) approval: &'a Approval,
+    pub(super) answer: &'a ApprovalAnswer,
+    /// What its ceiling and the rules say of the ask now.
+    pub(super) verdict: Option<DelegationVerdict>,
+}
+
 /// Whether an orchestrator may give this answer.
 pub(super) fn check_answer(
     state: &State,
     context: DecisionContext<'_>,
-    (caller, agent): (&Caller, &AgentId),
-    (approval, outcome): (&Approval, ApprovalOutcome),
-    (answer, delegated): (&ApprovalAnswer, Option<DelegationVerdict>),
+    given: &DelegatedAnswer<'_>,
 ) -> Result<(), Rejection> {
-    let below = |asker: &AgentId| state.is_ancestor(agent, asker);
-    if !approval.ask.agent.as_ref().is_some_and(below) || approval.was_asked_by(&caller.principal) {
+    let agent = given.orchestrator;
+    let asker = given.approval.ask.agent.as_ref();
+    // Nobody is its own ancestor, so this refuses an agent's answer to its own ask as well.
+    if !asker.is_some_and(|asker| state.is_ancestor(agent, asker)) {
         return Err(Rejection::AgentsCannotAnswer(agent.clone()));
     }
-    let ceiling = state.find_orchestrator(agent);
-    if ceiling
-        .and_then(|managed| managed.ceiling_at(context.now))
-        .is_none()
-    {
+    let ceiling = state
+        .find_orchestrator(agent)
+        .and_then(|managed| managed.ceiling_at(context.now));
+    if ceiling.is_none() {
         return Err(Rejection::NoCeiling(agent.clone()));
     }
+    let outcome = given.approval.outcome_of(&given.answer.resolution);
     if outcome == ApprovalOutcome::Denied {
         return Ok(());
     }
-    let covered = delegated.is_some_and(|delegated| {
-        delegated.by_ceiling == Effect::Allow && delegated.to_itself != Effect::Deny
+    let is_covered = given.verdict.is_some_and(|verdict| {
+        verdict.by_ceiling == Effect::Allow && verdict.to_itself != Effect::Deny
     });
-    if covered && outcome == ApprovalOutcome::Allowed && answer.edited_input.is_none() {
+    // An edited input was never held against the ceiling.
+    let is_edited = given.answer.edited_input.is_some();
+    if is_covered && outcome == ApprovalOutcome::Allowed && !is_edited {
         Ok(())
     } else {
         Err(Rejection::AboveCeiling(agent.clone()))
@@ -147,25 +158,25 @@ pub(super) fn check_answer(
 }
 
 /// What an orchestrator remembers: a rule of its ceiling, for the agent that asked, while both last.
-pub(super) fn draft(
+pub(super) fn limit_draft(
     state: &State,
     context: DecisionContext<'_>,
-    (orchestrator, asker): (&AgentId, Option<&AgentId>),
-    draft: GrantDraft,
+    orchestrator: &AgentId,
+    asker: Option<&AgentId>,
+    mut draft: GrantDraft,
 ) -> Result<GrantDraft, Rejection> {
-    let ceiling = state.find_orchestrator(orchestrator);
-    let ceiling = ceiling.and_then(|managed| managed.ceiling_at(context.now));
-    let held = ceiling.is_some_and(|ceiling| ceiling.rules.contains(&draft.rule));
-    if !held {
+    let ceiling = state
+        .find_orchestrator(orchestrator)
+        .and_then(|managed| managed.ceiling_at(context.now));
+    if !ceiling.is_some_and(|ceiling| ceiling.rules.contains(&draft.rule)) {
         return Err(Rejection::AboveCeiling(orchestrator.clone()));
     }
-    let mut draft = draft;
     draft.scope.session = asker.cloned();
     Ok(draft)
 }
 
 /// Whether an orchestrator may start this agent, and what it is started with then.
-pub(super) fn child(
+pub(super) fn limit_child(
     state: &State,
     caller: &Caller,
     mut options: SpawnOptions,
@@ -186,20 +197,27 @@ pub(super) fn child(
             limit: HIERARCHY_DEPTH_MAX,
         });
     }
-    check_allowed(state, parent, &options)?;
+    check_spawn_allowed(state, parent, &options)?;
     options.parent = Some(parent.clone());
-    keep_within(managed, options)
+    narrow_options(managed, options)
 }
 
 /// One ask starts one agent; a command, or another orchestrator, only if a person said yes to it.
-fn check_allowed(state: &State, parent: &AgentId, options: &SpawnOptions) -> Result<(), Rejection> {
+fn check_spawn_allowed(
+    state: &State,
+    parent: &AgentId,
+    options: &SpawnOptions,
+) -> Result<(), Rejection> {
     let refused = || Rejection::SpawnNotAllowed(parent.clone());
     let id: &ApprovalId = options.allowed_by.as_ref().ok_or_else(refused)?;
     let approval = state.find_approval(id).ok_or_else(refused)?;
     let ask = &approval.ask;
-    let ending = approval.ended.as_ref().map(|ended| &ended.ending);
-    let allowed = ending.filter(|ending| ending.outcome == ApprovalOutcome::Allowed);
-    let ending = allowed.ok_or_else(refused)?;
+    let ending = approval
+        .ended
+        .as_ref()
+        .map(|ended| &ended.ending)
+        .filter(|ending| ending.outcome == ApprovalOutcome::Allowed)
+        .ok_or_else(refused)?;
     let by_person = ending.by.role == Role::Operator;
     let asked = ask.agent.as_ref() == Some(parent) && ask.tool.as_deref() == Some(SPAWN_TOOL);
     let usual = options.command.is_empty() && options.role.is_none();
@@ -211,7 +229,7 @@ fn check_allowed(state: &State, parent: &AgentId, options: &SpawnOptions) -> Res
 }
 
 /// A child has no wider folder, no more tools and no laxer mode than its parent.
-fn keep_within(
+fn narrow_options(
     parent: &ManagedAgent,
     mut options: SpawnOptions,
 ) -> Result<SpawnOptions, Rejection> {
@@ -221,17 +239,22 @@ fn keep_within(
         return Err(Rejection::Wider("a folder"));
     }
     let own = &parent.options;
-    let mode = options.mode.as_deref();
-    let careful = |mode: &str| CAREFUL_MODES.contains(&mode) || own.mode.as_deref() == Some(mode);
-    if !mode.is_none_or(careful) {
+    let is_careful = options
+        .mode
+        .as_deref()
+        .is_none_or(|mode| CAREFUL_MODES.contains(&mode) || own.mode.as_deref() == Some(mode));
+    if !is_careful {
         return Err(Rejection::Wider("a mode"));
     }
     if !own.allowed_tools.is_empty() {
         if options.allowed_tools.is_empty() {
             options.allowed_tools.clone_from(&own.allowed_tools);
         }
-        let held = |tool: &String| own.allowed_tools.contains(tool);
-        if !options.allowed_tools.iter().all(held) {
+        if !options
+            .allowed_tools
+            .iter()
+            .all(|tool| own.allowed_tools.contains(tool))
+        {
             return Err(Rejection::Wider("a tool"));
         }
     }

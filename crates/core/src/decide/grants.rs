@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Decision, DecisionSubject, check_size, check_word, settling};
+use super::{Decision, DecisionSubject, check_size, check_word, settlement};
 use crate::event::{
     AgentBypassChanged, Effect, Event, Grant, GrantCreated, GrantEnd, GrantRemoved, RulesTrusted,
 };
@@ -24,7 +24,7 @@ pub(super) fn create(
     input: CreateGrant,
 ) -> Result<Decision, Rejection> {
     input.caller.require_operator()?;
-    let grant = draft(state, context, &input.caller, input.id, input.draft)?;
+    let grant = draft_grant(state, context, &input.caller, input.id, input.draft)?;
     if let Some(earlier) = state.find_equal_grant(&grant) {
         let id = earlier.grant.id.clone();
         return Ok(Decision::new(Vec::new(), DecisionSubject::Grant(id)));
@@ -32,7 +32,7 @@ pub(super) fn create(
     check_room(state, 1)?;
     let id = grant.id.clone();
     Ok(Decision::new(
-        vec![created(grant)],
+        vec![grant_created(grant)],
         DecisionSubject::Grant(id),
     ))
 }
@@ -46,14 +46,14 @@ pub(super) fn remember(
 ) -> Result<Vec<Event>, Rejection> {
     let mut grants: Vec<Grant> = Vec::with_capacity(drafts.len());
     for (id, wanted) in drafts {
-        let grant = draft(state, context, caller, id, wanted)?;
+        let grant = draft_grant(state, context, caller, id, wanted)?;
         let again = grants.iter().any(|other| says_the_same(other, &grant));
         if !again && state.find_equal_grant(&grant).is_none() {
             grants.push(grant);
         }
     }
     check_room(state, grants.len())?;
-    Ok(grants.into_iter().map(created).collect())
+    Ok(grants.into_iter().map(grant_created).collect())
 }
 
 fn says_the_same(one: &Grant, other: &Grant) -> bool {
@@ -61,7 +61,7 @@ fn says_the_same(one: &Grant, other: &Grant) -> bool {
         && (one.expires_at, one.uses) == (other.expires_at, other.uses)
 }
 
-fn created(grant: Grant) -> Event {
+fn grant_created(grant: Grant) -> Event {
     GrantCreated {
         grant: Arc::new(grant),
     }
@@ -78,7 +78,7 @@ fn check_room(state: &State, more: usize) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn draft(
+fn draft_grant(
     state: &State,
     context: DecisionContext<'_>,
     caller: &Caller,
@@ -150,7 +150,7 @@ pub(super) fn remove(state: &State, caller: &Caller, id: GrantId) -> Result<Deci
 }
 
 /// The fact that a grant ended by itself.
-pub(super) fn removed(grant: GrantId, reason: GrantEnd) -> Event {
+pub(super) fn grant_removed(grant: GrantId, reason: GrantEnd) -> Event {
     GrantRemoved {
         grant,
         reason,
@@ -190,7 +190,9 @@ pub(super) fn set_bypass(
         ));
     }
     if let Some(until) = until {
-        events.extend(settling::let_through(state, context, &agent, until));
+        events.extend(settlement::settle_open_by_bypass(
+            state, context, &agent, until,
+        ));
     }
     Ok(Decision::new(events, DecisionSubject::Agent(agent)))
 }
@@ -247,7 +249,7 @@ pub(super) fn end_sessions(state: &State, events: &mut Vec<Event>) {
         .iter()
         .flat_map(|agent| state.session_grants(agent))
         .filter(|id| !over.removed.contains(id))
-        .map(|id| removed(id.clone(), GrantEnd::SessionEnded));
+        .map(|id| grant_removed(id.clone(), GrantEnd::SessionEnded));
     let bypasses = over
         .ended
         .difference(&over.settled)

@@ -260,7 +260,7 @@ fn queue_for(
     if managed.run_state == RunState::Ready && managed.turn.is_none() {
         let open = state.open_of(agent.id());
         let batch = next_batch(queue.iter());
-        events.extend(begin_turn(context, agent, managed, (&batch, open)));
+        events.extend(begin_turn(context, agent, managed, &batch, open));
     }
 }
 

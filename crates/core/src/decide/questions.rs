@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::time::nobody_answered;
+use super::time::unanswered_ending;
 use super::{Decision, DecisionSubject, check_agent_id, check_text, check_word};
 use crate::event::{
     Event, QuestionAsked, QuestionEnded, QuestionEnding, QuestionEscalated, QuestionOutcome,
@@ -29,7 +29,9 @@ pub(super) fn ask(
     check_agent_id(input.agent.as_ref())?;
     check_word("the key", input.key.as_deref().unwrap_or_default())?;
     let agent = input.caller.principal.agent().cloned().or(input.agent);
-    let to = agent.as_ref().and_then(|agent| asked_first(state, agent));
+    let to = agent
+        .as_ref()
+        .and_then(|agent| first_recipient(state, agent));
     if let Some(known) = find_asked(state, &input.caller, input.key.as_deref(), input.keyed)? {
         return Ok(known);
     }
@@ -64,7 +66,7 @@ pub(super) fn ask(
 }
 
 /// The orchestrator that is asked before people are: the parent, if it can hear it.
-fn asked_first(state: &State, agent: &AgentId) -> Option<AgentId> {
+fn first_recipient(state: &State, agent: &AgentId) -> Option<AgentId> {
     let parent = state.listening_parent(agent)?;
     let managed = state.find_orchestrator(parent)?;
     (managed.queue.len() < AGENT_MESSAGES_MAX).then(|| parent.clone())
@@ -115,7 +117,7 @@ fn check_room(state: &State, agent: Option<&AgentId>) -> Result<(), Rejection> {
 }
 
 /// The fact that people are asked as well.
-pub(super) fn escalated(question: &Question) -> Event {
+pub(super) fn escalate_question(question: &Question) -> Event {
     QuestionEscalated {
         question: question.text.id.clone(),
         opened: question.opened,
@@ -125,7 +127,7 @@ pub(super) fn escalated(question: &Question) -> Event {
 }
 
 /// The ends of an agent's questions when it takes itself off the list.
-pub(super) fn withdrawn(state: &State, caller: &Caller, agent: &AgentId) -> Vec<Event> {
+pub(super) fn withdraw_questions(state: &State, caller: &Caller, agent: &AgentId) -> Vec<Event> {
     let mut open: Vec<_> = state
         .questions
         .values()
@@ -138,13 +140,13 @@ pub(super) fn withdrawn(state: &State, caller: &Caller, agent: &AgentId) -> Vec<
             answer: "the asker is gone".to_owned(),
             by: RecordedActor::from(caller),
         };
-        ended(question, ending)
+        end_question(question, ending)
     });
     ends.collect()
 }
 
 /// The fact that a question ended.
-pub(super) fn ended(question: &Question, ending: QuestionEnding) -> Event {
+pub(super) fn end_question(question: &Question, ending: QuestionEnding) -> Event {
     QuestionEnded {
         question: question.text.id.clone(),
         opened: question.opened,
@@ -179,7 +181,7 @@ pub(super) fn answer(
     }
     let question = found.ok_or_else(|| Rejection::UnknownQuestion(id.clone()))?;
     if context.has_come(question.text.deadline) {
-        return Ok(late(state, context, question));
+        return Ok(refuse_late_answer(state, context, question));
     }
     let ending = QuestionEnding {
         outcome: QuestionOutcome::Answered,
@@ -187,14 +189,18 @@ pub(super) fn answer(
         by: RecordedActor::from(caller),
     };
     Ok(Decision::new(
-        vec![ended(question, ending)],
+        vec![end_question(question, ending)],
         DecisionSubject::EndedQuestion(id.clone()),
     ))
 }
 
 /// Words that overtake the clock's own are late all the same.
-fn late(state: &State, context: DecisionContext<'_>, question: &Question) -> Decision {
-    let ending = nobody_answered();
+fn refuse_late_answer(
+    state: &State,
+    context: DecisionContext<'_>,
+    question: &Question,
+) -> Decision {
+    let ending = unanswered_ending();
     let mut shown = question.clone();
     shown.ended = Some(crate::question::QuestionEnd {
         ending: Arc::new(ending.clone()),
@@ -203,7 +209,7 @@ fn late(state: &State, context: DecisionContext<'_>, question: &Question) -> Dec
     });
     let refusal = Rejection::AlreadyAnswered(Box::new(shown));
     Decision::new(
-        vec![ended(question, ending)],
+        vec![end_question(question, ending)],
         DecisionSubject::Refused(Box::new(refusal)),
     )
 }

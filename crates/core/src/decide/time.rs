@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::approvals::ended;
-use super::{Decision, DecisionSubject, delegation, grants, managed, questions, running};
+use super::approvals::end_approval;
+use super::{Decision, DecisionSubject, delegation, grants, managed, questions, run_events};
 use crate::agent::Agent;
 use crate::approval::{EXPIRED, GONE};
 use crate::event::{
@@ -20,7 +20,8 @@ use crate::state::{DeadlineTarget, State};
 pub(super) fn host_started(
     state: &State,
     context: DecisionContext<'_>,
-    (version, pid): (String, u32),
+    version: String,
+    pid: u32,
     adopted: &BTreeSet<AgentId>,
 ) -> Decision {
     let lapses_at = context.now.plus_ms(context.owner_grace_ms);
@@ -30,7 +31,7 @@ pub(super) fn host_started(
         lapses_at,
     };
     let mut events = vec![started.into()];
-    events.extend(running::left_running(state, adopted));
+    events.extend(run_events::end_unadopted_runs(state, adopted));
     Decision::new(events, DecisionSubject::Nothing)
 }
 
@@ -52,12 +53,12 @@ pub(super) fn connection_lost(
 
 /// A request may be decided after its connection ended. What it ties to that connection would
 /// otherwise wait for it for ever.
-pub(super) fn lose_what_came_late(context: DecisionContext<'_>, events: &mut Vec<Event>) {
+pub(super) fn lose_late_connection(context: DecisionContext<'_>, events: &mut Vec<Event>) {
     let tied = events
         .iter()
         .rev()
-        .filter(|event| !is_over(events, event))
-        .find_map(ties_to);
+        .filter(|event| !ends_at_once(events, event))
+        .find_map(connection_of);
     if let Some(client) = tied.filter(|client| !context.presence.is_connected(client)) {
         let client = client.clone();
         let lapses_at = context.now.plus_ms(context.owner_grace_ms);
@@ -65,8 +66,8 @@ pub(super) fn lose_what_came_late(context: DecisionContext<'_>, events: &mut Vec
     }
 }
 
-/// Whether the event opens an ask that ends in the same breath, so that nothing stays tied.
-fn is_over(events: &[Event], event: &Event) -> bool {
+/// Whether the event opens an ask that the same decision ends, so that nothing stays tied.
+fn ends_at_once(events: &[Event], event: &Event) -> bool {
     let Event::ApprovalRequested(requested) = event else {
         return false;
     };
@@ -79,7 +80,7 @@ fn is_over(events: &[Event], event: &Event) -> bool {
     clippy::wildcard_enum_match_arm,
     reason = "only these three tie anything to a connection"
 )]
-fn ties_to(event: &Event) -> Option<&ClientId> {
+fn connection_of(event: &Event) -> Option<&ClientId> {
     match event {
         Event::AgentRegistered(e) => e.client.as_ref(),
         Event::ApprovalRequested(e) if e.ask.attachment == AskAttachment::None => None,
@@ -96,22 +97,22 @@ pub(super) fn time_arrived(state: &State, context: DecisionContext<'_>) -> Decis
             .deadlines
             .iter()
             .take_while(|(at, _)| *at <= context.now);
-        events.extend(due.flat_map(|(_, what)| run_out(state, context, what)));
+        events.extend(due.flat_map(|(_, what)| expire_target(state, context, what)));
     }
     let due = state.lapses.iter().take_while(|(at, _)| *at <= context.now);
     let mut leaving = BTreeSet::new();
     for (_, client) in due {
-        leaving.extend(lapse(state, context, client, &mut events));
+        leaving.extend(lapse_connection(state, context, client, &mut events));
     }
     if !leaving.is_empty() {
-        make_room(state, &leaving, &mut events);
+        drop_oldest_gone(state, &leaving, &mut events);
     }
-    keep_first_ends(&mut events);
+    keep_first_endings(&mut events);
     Decision::new(events, DecisionSubject::Nothing)
 }
 
 /// What runs out of time may do so together with the turn or the connection it belongs to.
-fn keep_first_ends(events: &mut Vec<Event>) {
+fn keep_first_endings(events: &mut Vec<Event>) {
     let mut approvals = HashSet::new();
     let mut questions = HashSet::new();
     #[expect(
@@ -125,17 +126,17 @@ fn keep_first_ends(events: &mut Vec<Event>) {
     });
 }
 
-fn run_out(state: &State, context: DecisionContext<'_>, what: &DeadlineTarget) -> Vec<Event> {
+fn expire_target(state: &State, context: DecisionContext<'_>, what: &DeadlineTarget) -> Vec<Event> {
     let one = match what {
         DeadlineTarget::Approval(id) => state
             .approvals
             .get(id)
-            .map(|approval| ended(approval, expired(), AnswerDelivery::Waiting)),
+            .map(|approval| end_approval(approval, expired_ending(), AnswerDelivery::Waiting)),
         DeadlineTarget::Question(id) => state
             .questions
             .get(id)
-            .map(|question| questions::ended(question, nobody_answered())),
-        DeadlineTarget::Grant(id) => Some(grants::removed(id.clone(), GrantEnd::Expired)),
+            .map(|question| questions::end_question(question, unanswered_ending())),
+        DeadlineTarget::Grant(id) => Some(grants::grant_removed(id.clone(), GrantEnd::Expired)),
         DeadlineTarget::Bypass(id) => {
             let host = RecordedActor::from(&Caller::host());
             Some(grants::bypass_changed(id.clone(), None, host))
@@ -144,13 +145,13 @@ fn run_out(state: &State, context: DecisionContext<'_>, what: &DeadlineTarget) -
             let host = RecordedActor::from(&Caller::host());
             Some(delegation::ceiling_changed(id.clone(), None, host))
         }
-        DeadlineTarget::Escalation(id) => state.questions.get(id).map(questions::escalated),
-        DeadlineTarget::Turn(id) => return managed::out_of_time(state, context, id),
+        DeadlineTarget::Escalation(id) => state.questions.get(id).map(questions::escalate_question),
+        DeadlineTarget::Turn(id) => return managed::expire_turn(state, context, id),
     };
     one.into_iter().collect()
 }
 
-pub(super) fn expired() -> ApprovalEnding {
+pub(super) fn expired_ending() -> ApprovalEnding {
     host_ending(
         ApprovalOutcome::Expired,
         EXPIRED,
@@ -158,7 +159,7 @@ pub(super) fn expired() -> ApprovalEnding {
     )
 }
 
-pub(super) fn gone() -> ApprovalEnding {
+pub(super) fn gone_ending() -> ApprovalEnding {
     host_ending(ApprovalOutcome::Gone, GONE, "the asker is gone")
 }
 
@@ -169,7 +170,7 @@ fn host_ending(outcome: ApprovalOutcome, resolution: &str, message: &str) -> App
     }
 }
 
-pub(super) fn nobody_answered() -> QuestionEnding {
+pub(super) fn unanswered_ending() -> QuestionEnding {
     QuestionEnding {
         outcome: QuestionOutcome::Expired,
         answer: "nobody answered in time".to_owned(),
@@ -179,13 +180,13 @@ pub(super) fn nobody_answered() -> QuestionEnding {
 
 /// The owner did not come back: what it held ends, unless it outlives its owner. Gives the agents
 /// that nobody owns from here on.
-fn lapse<'a>(
+fn lapse_connection<'a>(
     state: &'a State,
     context: DecisionContext<'_>,
     client: &ClientId,
     events: &mut Vec<Event>,
 ) -> Vec<&'a AgentId> {
-    // It may have come back under the same id only on paper: a connection id is never reused.
+    // Connection ids are never reused, so one that is open again cannot be another's.
     let Some(held) = state.held.get(client) else {
         return Vec::new();
     };
@@ -200,7 +201,7 @@ fn lapse<'a>(
         approvals
             // An ask with a deadline of its own outlives its connection, so it ends once.
             .filter(|approval| !approval.outlives_connection())
-            .map(|approval| ended(approval, gone(), AnswerDelivery::Withdrawn)),
+            .map(|approval| end_approval(approval, gone_ending(), AnswerDelivery::Withdrawn)),
     );
     let agents: Vec<&Agent> = held
         .agents
@@ -227,7 +228,7 @@ fn lapse<'a>(
 }
 
 /// Agents that ended and that nobody owns any more are shown for a while; the oldest leave first.
-fn make_room(state: &State, leaving: &BTreeSet<&AgentId>, events: &mut Vec<Event>) {
+fn drop_oldest_gone(state: &State, leaving: &BTreeSet<&AgentId>, events: &mut Vec<Event>) {
     let mut gone: Vec<&Agent> = state
         .agents
         .values()

@@ -260,6 +260,26 @@ pub struct TokenUsage {
     pub context_size: Option<u64>,
 }
 
+impl TokenUsage {
+    /// Both together. Of the context, what `later` says counts.
+    pub(crate) fn plus(self, later: Self) -> Self {
+        Self {
+            tokens_in: sum(self.tokens_in, later.tokens_in),
+            tokens_out: sum(self.tokens_out, later.tokens_out),
+            cost_micro_usd: sum(self.cost_micro_usd, later.cost_micro_usd),
+            context_used: later.context_used.or(self.context_used),
+            context_size: later.context_size.or(self.context_size),
+        }
+    }
+}
+
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// See `Event::AgentSpawned`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentSpawned {

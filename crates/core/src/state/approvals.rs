@@ -191,7 +191,7 @@ impl State {
             approval.delivery = AnswerDelivery::Attempted;
             approval.deliveries = event.deliveries;
         }
-        self.owe(event.opened);
+        self.mark_owed(event.opened);
         self.changed.rest.answers.push(AnswerChange {
             opened: event.opened,
             delivery: AnswerDelivery::Attempted,

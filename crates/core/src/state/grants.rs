@@ -133,9 +133,9 @@ impl State {
         };
         self.changed.grants.insert(id.clone());
         let grant = &state.grant;
-        take_out(&mut self.grants_by_rule, &grant.rule, id);
+        remove_from_index(&mut self.grants_by_rule, &grant.rule, id);
         if let Some(session) = &grant.scope.session {
-            take_out(&mut self.session_grants, session, id);
+            remove_from_index(&mut self.session_grants, session, id);
         }
         if let Some(end) = grant.expires_at {
             self.deadlines
@@ -192,7 +192,7 @@ impl State {
     }
 }
 
-fn take_out<K: std::hash::Hash + Eq>(
+fn remove_from_index<K: std::hash::Hash + Eq>(
     index: &mut std::collections::HashMap<K, BTreeSet<GrantId>>,
     key: &K,
     id: &GrantId,

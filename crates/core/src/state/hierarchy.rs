@@ -92,7 +92,7 @@ impl State {
 impl State {
     pub(super) fn apply_parent_notified(&mut self, at: Timestamp, event: &ParentNotified) {
         let Some(key) = event.key.clone() else { return };
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             managed.note_keys.push_back(key);
             let surplus = managed.note_keys.len().saturating_sub(NOTE_KEYS_MAX);
             managed.note_keys.drain(..surplus);
@@ -100,7 +100,7 @@ impl State {
     }
 
     pub(super) fn apply_message_repeated(&mut self, at: Timestamp, event: &MessageRepeated) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             let mut waiting = managed.queue.iter_mut();
             let said = waiting.find(|message| message.is_note(&event.from, &event.text));
             if let Some(ParentMessage::Note { times, .. }) =
@@ -116,7 +116,7 @@ impl State {
         at: Timestamp,
         event: &ParentMessageWithdrawn,
     ) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             managed
                 .queue
                 .retain(|message| !message.is_question(&event.question));
@@ -139,7 +139,7 @@ impl State {
     pub(super) fn apply_ceiling(&mut self, at: Timestamp, event: &AgentCeilingChanged) {
         let before = self.find_managed(&event.agent);
         let before = before.and_then(|(_, managed)| ceiling_end(managed));
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             managed.ceiling.clone_from(&event.ceiling);
         });
         let after = event.ceiling.as_ref().and_then(|ceiling| ceiling.until);

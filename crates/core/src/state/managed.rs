@@ -84,7 +84,7 @@ impl State {
     }
 
     pub(super) fn apply_run_requested(&mut self, at: Timestamp, event: &AgentRunRequested) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             managed.run = event.run;
             managed.run_state = RunState::Requested;
             managed.process = None;
@@ -94,13 +94,13 @@ impl State {
     }
 
     pub(super) fn apply_worktree_changed(&mut self, at: Timestamp, event: &WorktreeChanged) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             managed.worktree.clone_from(&event.worktree);
         });
     }
 
     pub(super) fn apply_launched(&mut self, at: Timestamp, event: &AgentLaunched) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             if managed.run_state == RunState::Requested && event.process.is_some() {
                 managed.run_state = RunState::Launched;
             }
@@ -110,7 +110,7 @@ impl State {
     }
 
     pub(super) fn apply_ready(&mut self, at: Timestamp, event: &AgentReady) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             if managed.run_state != RunState::Stopping {
                 managed.run_state = RunState::Ready;
             }
@@ -120,11 +120,11 @@ impl State {
     }
 
     pub(super) fn apply_stop_requested(&mut self, at: Timestamp, agent: &AgentId) {
-        self.edit(agent, at, |managed| managed.run_state = RunState::Stopping);
+        self.edit_managed(agent, at, |managed| managed.run_state = RunState::Stopping);
     }
 
     pub(super) fn apply_exited(&mut self, at: Timestamp, event: &AgentExited) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             managed.run_state = RunState::Gone;
             managed.process = None;
             managed.turn = None;
@@ -147,13 +147,13 @@ impl State {
     }
 
     pub(super) fn apply_archived(&mut self, at: Timestamp, event: &AgentArchived) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             managed.archived = event.archived;
         });
     }
 
     pub(super) fn apply_configured(&mut self, at: Timestamp, event: &AgentConfigured) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             managed.configured += 1;
             let options = SpawnOptions::clone(&managed.options);
             managed.options = Arc::new(SpawnOptions {
@@ -166,7 +166,7 @@ impl State {
 
     pub(super) fn apply_reported(&mut self, at: Timestamp, event: &AgentReported) {
         let event = event.clone();
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             managed.mode = event.mode.or(managed.mode.take());
             managed.model = event.model.or(managed.model.take());
             managed.title = event.title.or(managed.title.take());
@@ -174,23 +174,23 @@ impl State {
                 managed.plan = plan;
             }
             if let Some(usage) = event.usage {
-                count(managed, usage);
+                add_usage_report(managed, usage);
             }
         });
     }
 
     pub(super) fn apply_message_queued(&mut self, at: Timestamp, event: &MessageQueued) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             managed.queue.push_back(event.message.clone());
         });
     }
 
     pub(super) fn apply_messages_dropped(&mut self, at: Timestamp, agent: &AgentId) {
-        self.edit(agent, at, |managed| managed.queue.clear());
+        self.edit_managed(agent, at, |managed| managed.queue.clear());
     }
 
     pub(super) fn apply_turn_started(&mut self, at: Timestamp, event: &TurnStarted) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             let count = (event.messages as usize).min(managed.queue.len());
             managed.turns = event.turn;
             // What was allowed between turns was not allowed for this one.
@@ -207,7 +207,7 @@ impl State {
     }
 
     pub(super) fn apply_turn_interrupted(&mut self, at: Timestamp, event: &TurnInterrupted) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             if let Some(turn) = &mut managed.turn {
                 turn.interrupted = true;
                 turn.deadline = event.deadline;
@@ -217,29 +217,29 @@ impl State {
     }
 
     pub(super) fn apply_turn_ended(&mut self, at: Timestamp, event: &TurnEnded) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             managed.turn = None;
             managed.forget_allowed();
             managed.allowed = AllowedActions::default();
             if let Some(usage) = event.usage {
-                managed.used = added(managed.used, usage);
+                managed.used = managed.used.plus(usage);
             }
         });
     }
 
-    pub(super) fn apply_heard(&mut self, at: Timestamp, event: &TranscriptAdded) {
-        self.edit(&event.agent, at, |managed| {
+    pub(super) fn apply_transcript_added(&mut self, at: Timestamp, event: &TranscriptAdded) {
+        self.edit_managed(&event.agent, at, |managed| {
             let turn = managed.turn.as_mut();
             if let Some(turn) = turn.filter(|turn| turn.number == event.turn) {
                 for entry in &event.entries {
-                    turn.hear(entry);
+                    turn.record_entry(entry);
                 }
             }
         });
     }
 
     pub(super) fn apply_pass_used(&mut self, at: Timestamp, event: &PassUsed) {
-        self.edit(&event.agent, at, |managed| {
+        self.edit_managed(&event.agent, at, |managed| {
             let used = managed
                 .passes
                 .iter()
@@ -261,7 +261,7 @@ impl State {
         if !allowed {
             return;
         }
-        self.edit(&agent.clone(), at, |managed| {
+        self.edit_managed(&agent.clone(), at, |managed| {
             let passes = approval.ask.passes.iter().map(|digest| Pass {
                 approval: approval.ask.id.clone(),
                 digest: digest.clone(),
@@ -274,7 +274,7 @@ impl State {
     }
 
     /// An answer is on its way to a managed agent.
-    pub(super) fn owe(&mut self, opened: Seq) {
+    pub(super) fn mark_owed(&mut self, opened: Seq) {
         let Some(approval) = self.find_recent(opened).cloned() else {
             return;
         };
@@ -296,7 +296,7 @@ impl State {
         });
     }
 
-    pub(super) fn edit(
+    pub(super) fn edit_managed(
         &mut self,
         id: &AgentId,
         at: Timestamp,
@@ -344,38 +344,24 @@ pub(super) fn turn_deadline(managed: &ManagedAgent) -> Option<Timestamp> {
 
 /// What a session used only rises; less than before means that it is counted from the beginning
 /// again.
-fn count(managed: &mut ManagedAgent, usage: TokenUsage) {
+fn add_usage_report(managed: &mut ManagedAgent, usage: TokenUsage) {
     let before = managed.session_usage;
     if usage.cost_micro_usd < before.cost_micro_usd && usage.cost_micro_usd.is_some() {
         let over = TokenUsage {
             cost_micro_usd: before.cost_micro_usd,
             ..TokenUsage::default()
         };
-        managed.used = added(managed.used, over);
+        managed.used = managed.used.plus(over);
     }
-    managed.session_usage = newer(before, usage);
+    managed.session_usage = latest_usage(before, usage);
 }
 
-fn newer(before: TokenUsage, after: TokenUsage) -> TokenUsage {
+fn latest_usage(before: TokenUsage, after: TokenUsage) -> TokenUsage {
     TokenUsage {
         tokens_in: after.tokens_in.or(before.tokens_in),
         tokens_out: after.tokens_out.or(before.tokens_out),
         cost_micro_usd: after.cost_micro_usd.or(before.cost_micro_usd),
         context_used: after.context_used.or(before.context_used),
         context_size: after.context_size.or(before.context_size),
-    }
-}
-
-fn added(before: TokenUsage, more: TokenUsage) -> TokenUsage {
-    let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
-        (Some(one), Some(other)) => Some(one.saturating_add(other)),
-        (one, other) => one.or(other),
-    };
-    TokenUsage {
-        tokens_in: sum(before.tokens_in, more.tokens_in),
-        tokens_out: sum(before.tokens_out, more.tokens_out),
-        cost_micro_usd: sum(before.cost_micro_usd, more.cost_micro_usd),
-        context_used: more.context_used.or(before.context_used),
-        context_size: more.context_size.or(before.context_size),
     }
 }

@@ -83,7 +83,7 @@ impl AssessedAsk {
     /// Splits an ask into its parts, which reads the file system.
     pub(crate) fn assess(rulebook: &Rulebook, facts: &AskFacts) -> Self {
         let given = facts.input.as_ref();
-        let exact = given.and_then(Json::read_exactly);
+        let exact = given.and_then(Json::parse_unique_keys);
         let ambiguous = given.is_some() && exact.is_none();
         // Of several readings one is enough to deny.
         let input = exact.or_else(|| serde_json::from_str(given?.text()).ok());

@@ -1,12 +1,12 @@
-//! What those who run managed agents say, and what follows: turns, ends, answers on their way.
+//! What the driver reports about runs, and what follows: turns, ends, answers that are delivered.
 //!
-//! Invariants: what is about a run that is over changes nothing; an agent's story is committed in
-//! the order it was heard; an end leaves nothing open, and says what may already have run.
+//! Invariants: a report about a run that is over changes nothing; an agent's transcript is committed
+//! in the order it was read; an end leaves nothing open, and says what may already have run.
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::approvals::{attempted, cancelled, ended, settled};
-use super::managed::{begin_run, begin_turn, dropped, status, withdraw_asks};
+use super::approvals::{answer_settled, attempt_answer, cancelled_ending, end_approval};
+use super::managed::{begin_run, begin_turn, drop_messages, status_changed, withdraw_asks};
 use super::{Decision, DecisionSubject, parent_messages, questions};
 use crate::agent::{Agent, OpenCounts};
 use crate::event::{
@@ -21,7 +21,7 @@ use crate::managed::{ManagedAgent, RunState};
 use crate::principal::Caller;
 use crate::state::State;
 
-pub(super) fn ran(
+pub(super) fn handle_run_event(
     state: &State,
     context: DecisionContext<'_>,
     id: &AgentId,
@@ -35,38 +35,47 @@ pub(super) fn ran(
         return Decision::nothing();
     };
     let events = match ran {
-        RunEvent::WorktreeCreated(worktree) => vec![placed(id, Some(worktree))],
+        RunEvent::WorktreeCreated(worktree) => vec![worktree_changed(id, Some(worktree))],
         RunEvent::Launched {
             process,
             runner: tree,
-        } => launched(id, run, process, tree),
+        } => handle_launch(id, run, process, tree),
         // A session opens once.
         RunEvent::Ready { .. } if managed.run_state == RunState::Ready => Vec::new(),
         RunEvent::Ready { session, resumable } => {
-            ready(state, context, (agent, managed), (session, resumable))
+            let ready = AgentReady {
+                agent: id.clone(),
+                run,
+                session,
+                resumable,
+            };
+            handle_ready(state, context, agent, managed, ready)
         }
-        RunEvent::Reported(report) => reported(id, *report),
-        RunEvent::EntriesAdded(entries) => said(id, managed, entries).into_iter().collect(),
+        RunEvent::Reported(report) => handle_report(id, *report),
+        RunEvent::EntriesAdded(entries) => add_entries(id, managed, entries).into_iter().collect(),
         RunEvent::TurnEnded {
             entries: said,
             end,
             left_open,
-        } => turn_ended(state, context, agent, managed, said, *end, left_open),
-        RunEvent::RequestWithdrawn { request } => withdrew(state, id, &request),
+        } => handle_turn_end(state, context, agent, managed, said, *end, left_open),
+        RunEvent::RequestWithdrawn { request } => withdraw_request(state, id, &request),
         RunEvent::Exited {
             entries: said,
             end,
             message,
-        } => exited(state, agent, managed, said, end, message),
+        } => end_run(state, agent, managed, said, end, message),
     };
     Decision::new(events, DecisionSubject::Agent(id.clone()))
 }
 
 pub(super) fn worktree_removed(id: AgentId) -> Decision {
-    Decision::new(vec![placed(&id, None)], DecisionSubject::Agent(id))
+    Decision::new(
+        vec![worktree_changed(&id, None)],
+        DecisionSubject::Agent(id),
+    )
 }
 
-fn placed(id: &AgentId, worktree: Option<Worktree>) -> Event {
+fn worktree_changed(id: &AgentId, worktree: Option<Worktree>) -> Event {
     WorktreeChanged {
         agent: id.clone(),
         worktree,
@@ -75,43 +84,38 @@ fn placed(id: &AgentId, worktree: Option<Worktree>) -> Event {
 }
 
 /// Whatever descends from the process is the agent.
-fn launched(id: &AgentId, run: u32, process: Option<ProcessKey>, tree: Json) -> Vec<Event> {
+fn handle_launch(id: &AgentId, run: u32, process: Option<ProcessKey>, tree: Json) -> Vec<Event> {
     let launched = AgentLaunched {
         agent: id.clone(),
         run,
         process,
         runner: tree,
     };
-    let marked = process.map(|process| ProcessMarked {
-        agent: id.clone(),
-        process,
-    });
-    let marked = marked.map(Event::from);
-    std::iter::once(launched.into()).chain(marked).collect()
+    let mut events = vec![launched.into()];
+    if let Some(process) = process {
+        let agent = id.clone();
+        events.push(ProcessMarked { agent, process }.into());
+    }
+    events
 }
 
-fn ready(
+fn handle_ready(
     state: &State,
     context: DecisionContext<'_>,
-    (agent, managed): (&Agent, &ManagedAgent),
-    (session, resumable): (String, bool),
+    agent: &Agent,
+    managed: &ManagedAgent,
+    ready: AgentReady,
 ) -> Vec<Event> {
-    let event = AgentReady {
-        agent: agent.id().clone(),
-        run: managed.run,
-        session,
-        resumable,
-    };
-    let mut events = vec![event.into()];
+    let mut events = vec![ready.into()];
     if managed.run_state != RunState::Stopping {
         let open = state.open_of(agent.id());
-        events.extend(go_on(context, agent, managed, open));
+        events.extend(start_next_turn(context, agent, managed, open));
     }
     events
 }
 
 /// The next turn, or a rest.
-fn go_on(
+fn start_next_turn(
     context: DecisionContext<'_>,
     agent: &Agent,
     managed: &ManagedAgent,
@@ -119,13 +123,13 @@ fn go_on(
 ) -> Vec<Event> {
     let next = parent_messages::next_batch(managed.queue.iter());
     if next.is_empty() {
-        vec![status(&agent.profile, BaseState::Idle, open, None)]
+        vec![status_changed(&agent.profile, BaseState::Idle, open, None)]
     } else {
-        begin_turn(context, agent, managed, (&next, open))
+        begin_turn(context, agent, managed, &next, open)
     }
 }
 
-fn reported(id: &AgentId, report: AgentReported) -> Vec<Event> {
+fn handle_report(id: &AgentId, report: AgentReported) -> Vec<Event> {
     let report = AgentReported {
         agent: id.clone(),
         ..report
@@ -134,7 +138,7 @@ fn reported(id: &AgentId, report: AgentReported) -> Vec<Event> {
 }
 
 /// What an agent said before something else, as the fact that goes before it.
-pub(super) fn said(
+pub(super) fn add_entries(
     id: &AgentId,
     managed: &ManagedAgent,
     entries: Vec<TranscriptEntry>,
@@ -147,7 +151,7 @@ pub(super) fn said(
     (!event.entries.is_empty()).then(|| event.into())
 }
 
-fn turn_ended(
+fn handle_turn_end(
     state: &State,
     context: DecisionContext<'_>,
     agent: &Agent,
@@ -158,7 +162,7 @@ fn turn_ended(
 ) -> Vec<Event> {
     let id = agent.id();
     if managed.turn.as_ref().map(|turn| turn.number) != Some(end.turn) {
-        return said(id, managed, entries).into_iter().collect();
+        return add_entries(id, managed, entries).into_iter().collect();
     }
     entries.extend(left_open.into_iter().map(|(call, status)| {
         let text = String::new();
@@ -169,7 +173,7 @@ fn turn_ended(
         }
     }));
     let host = Caller::host();
-    let mut events: Vec<Event> = said(id, managed, entries).into_iter().collect();
+    let mut events: Vec<Event> = add_entries(id, managed, entries).into_iter().collect();
     events.extend(withdraw_asks(state, &host, id, "its turn is over"));
     let end = TurnEnded {
         agent: id.clone(),
@@ -182,12 +186,12 @@ fn turn_ended(
             approvals: 0,
             questions,
         };
-        events.extend(go_on(context, agent, managed, open));
+        events.extend(start_next_turn(context, agent, managed, open));
     }
     events
 }
 
-fn withdrew(state: &State, id: &AgentId, request: &str) -> Vec<Event> {
+fn withdraw_request(state: &State, id: &AgentId, request: &str) -> Vec<Event> {
     let mut open: Vec<_> = state
         .approvals
         .values()
@@ -199,14 +203,14 @@ fn withdrew(state: &State, id: &AgentId, request: &str) -> Vec<Event> {
     open.sort_by_key(|approval| approval.opened);
     let why = "the agent took it back";
     let ends = open.into_iter().map(|approval| {
-        let ending = cancelled(&Caller::host(), Some(why.to_owned()));
-        ended(approval, ending, AnswerDelivery::Withdrawn)
+        let ending = cancelled_ending(&Caller::host(), Some(why.to_owned()));
+        end_approval(approval, ending, AnswerDelivery::Withdrawn)
     });
     ends.collect()
 }
 
 /// The end of a run, with everything that ends with it.
-fn exited(
+fn end_run(
     state: &State,
     agent: &Agent,
     managed: &ManagedAgent,
@@ -216,16 +220,18 @@ fn exited(
 ) -> Vec<Event> {
     let id = agent.id();
     let host = Caller::host();
-    close_calls(managed, &mut entries);
-    let message = with_what_may_have_run(managed, message);
+    close_open_calls(managed, &mut entries);
+    let message = mention_allowed_actions(managed, message);
     entries.push(TranscriptEntry::Notice {
         text: message.clone(),
     });
-    let mut events: Vec<Event> = said(id, managed, entries).into_iter().collect();
+    let mut events: Vec<Event> = add_entries(id, managed, entries).into_iter().collect();
     events.extend(withdraw_asks(state, &host, id, &message));
-    events.extend(questions::withdrawn(state, &host, id));
+    events.extend(questions::withdraw_questions(state, &host, id));
     let owed = state.owed_to(id);
-    events.extend(owed.map(|owed| settled(&owed.ask.id, owed.opened, AnswerDelivery::Unknown)));
+    events.extend(
+        owed.map(|owed| answer_settled(&owed.ask.id, owed.opened, AnswerDelivery::Unknown)),
+    );
     events.extend(managed.turn.as_ref().map(|turn| {
         Event::from(TurnEnded {
             agent: id.clone(),
@@ -248,40 +254,44 @@ fn exited(
         RunEnd::Killed | RunEnd::HostEnded => BaseState::Stopped,
     };
     let none = OpenCounts::default();
-    events.push(status(&agent.profile, base, none, Some(message)));
+    events.push(status_changed(&agent.profile, base, none, Some(message)));
     if end == RunEnd::Killed && !managed.queue.is_empty() {
-        events.extend(begin_again(agent, managed));
+        events.extend(restart_for_messages(agent, managed));
     }
     events
 }
 
-/// What was said to an agent after it was to be ended revives it.
-fn begin_again(agent: &Agent, managed: &ManagedAgent) -> Vec<Event> {
-    let dropped = || dropped(agent.id(), managed, "the agent cannot be resumed");
-    let none = OpenCounts::default();
-    let begun = begin_run(agent, managed, &Caller::host(), none);
-    begun.unwrap_or_else(|_| dropped().into_iter().collect())
+/// Messages that came while an agent was being stopped start it again.
+fn restart_for_messages(agent: &Agent, managed: &ManagedAgent) -> Vec<Event> {
+    begin_run(agent, managed, &Caller::host(), OpenCounts::default()).unwrap_or_else(|_| {
+        drop_messages(agent.id(), managed, "the agent cannot be resumed")
+            .into_iter()
+            .collect()
+    })
 }
 
-/// Nobody will hear what became of the calls that the turn leaves open.
-fn close_calls(managed: &ManagedAgent, entries: &mut Vec<TranscriptEntry>) {
+/// Adds a result to each tool call that the turn leaves open: the agent cannot send one any more.
+fn close_open_calls(managed: &ManagedAgent, entries: &mut Vec<TranscriptEntry>) {
     let Some(mut turn) = managed.turn.clone() else {
         return;
     };
     for entry in entries.iter() {
-        turn.hear(entry);
+        turn.record_entry(entry);
     }
-    let closed = |id| TranscriptEntry::ToolResult {
-        id,
-        status: ToolStatus::Unknown,
-        text: String::new(),
-    };
-    entries.extend(turn.calls.into_iter().map(closed));
+    entries.extend(
+        turn.calls
+            .into_iter()
+            .map(|id| TranscriptEntry::ToolResult {
+                id,
+                status: ToolStatus::Unknown,
+                text: String::new(),
+            }),
+    );
 }
 
-/// An end in the middle of a turn leaves open what became of what was allowed in it.
-fn with_what_may_have_run(managed: &ManagedAgent, message: String) -> String {
-    match managed.allowed.words() {
+/// After an end in the middle of a turn nobody knows whether what was allowed in it has run.
+fn mention_allowed_actions(managed: &ManagedAgent, message: String) -> String {
+    match managed.allowed.describe() {
         Some(actions) => {
             format!("{message}; allowed in this turn, and may already have run: {actions}")
         }
@@ -289,32 +299,32 @@ fn with_what_may_have_run(managed: &ManagedAgent, message: String) -> String {
     }
 }
 
-/// What an earlier host left running is over unless it was adopted: its processes were ended before
-/// this is decided. An adopted agent goes on as it is, with what it asked and what it is owed.
-pub(super) fn left_running(state: &State, adopted: &BTreeSet<AgentId>) -> Vec<Event> {
-    let words = "the host that ran it ended";
-    let left = state
+/// Ends the runs of an earlier host that were not adopted; their processes were ended before this is
+/// decided. An adopted agent keeps its open asks and the answers it is owed.
+pub(super) fn end_unadopted_runs(state: &State, adopted: &BTreeSet<AgentId>) -> Vec<Event> {
+    state
         .live_agents()
-        .filter(|agent| !adopted.contains(agent.id()));
-    let left = left.filter_map(|agent| {
-        let managed = agent.managed.as_deref()?;
-        let words = words.to_owned();
-        let events = exited(state, agent, managed, Vec::new(), RunEnd::HostEnded, words);
-        Some(events)
-    });
-    left.flatten().collect()
+        .filter(|agent| !adopted.contains(agent.id()))
+        .filter_map(|agent| {
+            let managed = agent.managed.as_deref()?;
+            let message = "the host that ran it ended".to_owned();
+            let end = RunEnd::HostEnded;
+            Some(end_run(state, agent, managed, Vec::new(), end, message))
+        })
+        .flatten()
+        .collect()
 }
 
-/// Answers to managed agents are on their way from the commit that decides them: whoever wakes
-/// after it finds the attempt on the record.
+/// Records the delivery of each answer to a managed agent in the commit that decides it, so that a
+/// host that is killed right after it knows that the answer may be on its way.
 ///
-/// Each attempt comes right after its answer: of many answers in one breath memory keeps only the
-/// newest, and what is no longer there cannot be owed.
+/// Each attempt comes right after its answer: memory keeps only the newest of many answers, and an
+/// answer that is no longer in memory cannot be owed.
 pub(super) fn attempt_answers(state: &State, events: &mut Vec<Event>) {
-    let attempted: HashSet<Seq> = events.iter().filter_map(attempts).collect();
+    let attempted: HashSet<Seq> = events.iter().filter_map(attempted_seq).collect();
     let due: Vec<Option<Event>> = events
         .iter()
-        .map(|event| attempt_of(state, events, event, &attempted))
+        .map(|event| attempt_after(state, events, event, &attempted))
         .collect();
     if due.iter().all(Option::is_none) {
         return;
@@ -327,7 +337,7 @@ pub(super) fn attempt_answers(state: &State, events: &mut Vec<Event>) {
 }
 
 /// The attempt that follows from an event, if it ends an ask that a live agent waits for.
-fn attempt_of(
+fn attempt_after(
     state: &State,
     events: &[Event],
     event: &Event,
@@ -337,22 +347,22 @@ fn attempt_of(
         return None;
     };
     let ask = find_ask(state, events, resolved)?;
-    let live = |(_, managed): (&Agent, &ManagedAgent)| managed.is_live();
-    let due = resolved.delivery == AnswerDelivery::Waiting
+    let agent = state.find_managed(ask.agent.as_ref()?);
+    let is_due = resolved.delivery == AnswerDelivery::Waiting
         && ask.request.is_some()
         && !made.contains(&resolved.opened)
-        && state.find_managed(ask.agent.as_ref()?).is_some_and(live);
-    due.then(|| attempted(&ask.id, resolved.opened, 1))
+        && agent.is_some_and(|(_, managed)| managed.is_live());
+    is_due.then(|| attempt_answer(&ask.id, resolved.opened, 1))
 }
 
-fn attempts(event: &Event) -> Option<Seq> {
+fn attempted_seq(event: &Event) -> Option<Seq> {
     let Event::AnswerAttempted(attempted) = event else {
         return None;
     };
     Some(attempted.opened)
 }
 
-/// The ask that an end is about: open until now, or opened in the same breath.
+/// The ask that an end is about: open until now, or opened by the same decision.
 fn find_ask<'a>(
     state: &'a State,
     events: &'a [Event],

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::approvals::concluded;
+use super::approvals::{OpenAsk, end_ask};
 use super::{Decision, DecisionSubject, grants};
 use crate::approval::{APPROVE, Approval, DENY};
 use crate::event::{
@@ -14,7 +14,7 @@ use crate::event::{
     RuleRef, Verdict, VerdictPart,
 };
 use crate::grant::AskerScope;
-use crate::ids::{AgentId, ApprovalId, GrantId, Seq, Timestamp};
+use crate::ids::{AgentId, ApprovalId, GrantId, Timestamp};
 use crate::input::{AskJudgment, DecisionContext};
 use crate::principal::RecordedActor;
 use crate::rejection::Rejection;
@@ -33,41 +33,46 @@ const SHOWN_CHARS: usize = 200;
 pub(super) fn settle(
     state: &State,
     context: DecisionContext<'_>,
-    (ask, opened): (&Ask, Seq),
+    open: OpenAsk<'_>,
     judged: Option<&AskJudgment>,
 ) -> Option<Vec<Event>> {
-    if context.has_come(ask.deadline) {
+    if context.has_come(open.ask.deadline) {
         return None;
     }
     judged
-        .and_then(|judged| by_rules(state, context, (ask, opened), judged))
+        .and_then(|judged| settle_by_rules(state, context, open, judged))
         .or_else(|| {
-            let agent = state.find_agent(ask.agent.as_ref()?)?;
+            let agent = state.find_agent(open.ask.agent.as_ref()?)?;
             let until = agent.bypass_until.filter(|until| context.now < *until)?;
             let verdict = judged.map(|judged| judged.verdict.as_ref());
-            by_bypass((ask, opened), verdict, until).map(|event| vec![event])
+            settle_by_bypass(open, verdict, until).map(|event| vec![event])
         })
 }
 
-fn by_rules(
+fn settle_by_rules(
     state: &State,
     context: DecisionContext<'_>,
-    (ask, opened): (&Ask, Seq),
+    open: OpenAsk<'_>,
     judged: &AskJudgment,
 ) -> Option<Vec<Event>> {
     let verdict = &judged.verdict;
     let (outcome, resolution) = match verdict.effect {
-        Effect::Allow => (ApprovalOutcome::Allowed, allowing(ask)?.to_owned()),
+        Effect::Allow => (
+            ApprovalOutcome::Allowed,
+            find_one_time_option(open.ask)?.to_owned(),
+        ),
         Effect::Deny => (ApprovalOutcome::Denied, DENY.to_owned()),
         Effect::Ask => return None,
     };
     let asking = AskerScope {
-        agent: ask.agent.as_ref(),
+        agent: open.ask.agent.as_ref(),
         project: judged.project.as_deref(),
     };
-    let used = uses(verdict);
-    let counts = |used: &GrantUse| counts(state, context, (asking, verdict.effect), used);
-    if !used.iter().all(counts) {
+    let used = count_grant_uses(verdict);
+    if !used
+        .iter()
+        .all(|used| grant_decides(state, context, asking, verdict.effect, used))
+    {
         return None;
     }
     let ending = ApprovalEnding {
@@ -78,34 +83,31 @@ fn by_rules(
     let over: Vec<Event> = used
         .iter()
         .filter(|used| is_used_up(state, used))
-        .map(|used| grants::removed(used.grant.clone(), GrantEnd::UsedUp))
+        .map(|used| grants::grant_removed(used.grant.clone(), GrantEnd::UsedUp))
         .collect();
-    let mut events = vec![concluded(
-        (ask, opened),
-        ending,
-        AnswerDelivery::Waiting,
-        used,
-    )];
+    let mut events = vec![end_ask(open, ending, AnswerDelivery::Waiting, used)];
     events.extend(over);
     Some(events)
 }
 
 /// The option that allows this ask and no more. One that makes the asker stop asking is a person's
 /// to choose.
-fn allowing(ask: &Ask) -> Option<&str> {
-    let lasts = |option: &str| {
-        let option = option.to_lowercase();
-        LASTING.iter().any(|word| option.contains(word))
-    };
+fn find_one_time_option(ask: &Ask) -> Option<&str> {
     let mut options = ask.approving.iter().map(String::as_str);
     let plain = options.clone().find(|option| *option == APPROVE);
-    plain.or_else(|| options.find(|option| !lasts(option)))
+    plain.or_else(|| options.find(|option| !allows_more(option)))
+}
+
+/// Whether an option sounds as if it allowed more than what was asked.
+fn allows_more(option: &str) -> bool {
+    let option = option.to_lowercase();
+    LASTING.iter().any(|word| option.contains(word))
 }
 
 /// The grants behind what a verdict says, each with the number of parts it decided about.
-fn uses(verdict: &Verdict) -> Vec<GrantUse> {
+fn count_grant_uses(verdict: &Verdict) -> Vec<GrantUse> {
     let mut times: BTreeMap<&GrantId, u32> = BTreeMap::new();
-    for part in deciding(verdict) {
+    for part in deciding_parts(verdict) {
         if let Some(grant) = part.rule.as_ref().and_then(|rule| rule.grant.as_ref()) {
             *times.entry(grant).or_default() += 1;
         }
@@ -118,7 +120,7 @@ fn uses(verdict: &Verdict) -> Vec<GrantUse> {
 }
 
 /// The parts that made the verdict what it is.
-fn deciding(verdict: &Verdict) -> impl Iterator<Item = &VerdictPart> {
+fn deciding_parts(verdict: &Verdict) -> impl Iterator<Item = &VerdictPart> {
     verdict
         .parts
         .iter()
@@ -126,35 +128,39 @@ fn deciding(verdict: &Verdict) -> impl Iterator<Item = &VerdictPart> {
 }
 
 /// Whether a grant says what is said in its name, here and now, for all the parts it is to decide.
-fn counts(
+fn grant_decides(
     state: &State,
     context: DecisionContext<'_>,
-    (asking, effect): (AskerScope<'_>, Effect),
+    asking: AskerScope<'_>,
+    effect: Effect,
     used: &GrantUse,
 ) -> bool {
-    is_about(state, context, (asking, effect), used)
+    applies_to_asker(state, context, asking, effect, used)
         && state
             .find_grant(&used.grant)
             .is_some_and(|grant| grant.grant.effect == effect && grant.has_left(used.times))
 }
 
-/// What denies somebody above an agent denies the agent too.
-fn is_about(
+/// Whether a grant applies to the asker. A deny for one of its ancestors applies to it too.
+fn applies_to_asker(
     state: &State,
     context: DecisionContext<'_>,
-    (asking, effect): (AskerScope<'_>, Effect),
+    asking: AskerScope<'_>,
+    effect: Effect,
     used: &GrantUse,
 ) -> bool {
-    let counts = |asking| state.grant_counts(&used.grant, asking, context.now);
-    let above = asking.agent.into_iter();
-    let mut above = above.flat_map(|agent| state.ancestors_of(agent));
-    counts(asking)
+    let mut ancestors = asking
+        .agent
+        .into_iter()
+        .flat_map(|agent| state.ancestors_of(agent));
+    state.grant_counts(&used.grant, asking, context.now)
         || (effect == Effect::Deny
-            && above.any(|agent| {
-                counts(AskerScope {
+            && ancestors.any(|agent| {
+                let ancestor = AskerScope {
                     agent: Some(agent),
                     ..asking
-                })
+                };
+                state.grant_counts(&used.grant, ancestor, context.now)
             }))
 }
 
@@ -174,25 +180,25 @@ fn describe_verdict(verdict: &Verdict) -> String {
         Effect::Deny => "denied",
     };
     let mut rules: Vec<&RuleRef> = Vec::new();
-    for rule in deciding(verdict).filter_map(|part| part.rule.as_ref()) {
+    for rule in deciding_parts(verdict).filter_map(|part| part.rule.as_ref()) {
         if !rules.contains(&rule) {
             rules.push(rule);
         }
     }
     let Some(first) = rules.first() else {
-        let reason = deciding(verdict).find_map(|part| part.reason.as_deref());
+        let reason = deciding_parts(verdict).find_map(|part| part.reason.as_deref());
         let reason = reason.unwrap_or("the host's own rules");
-        return format!("{verb}: {}", shown(reason));
+        return format!("{verb}: {}", shorten_rule(reason));
     };
     let more = match rules.len() - 1 {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("{verb} by {}{more}", name_of(first))
+    format!("{verb} by {}{more}", describe_rule(first))
 }
 
-fn name_of(rule: &RuleRef) -> String {
-    let text = shown(&rule.rule);
+fn describe_rule(rule: &RuleRef) -> String {
+    let text = shorten_rule(&rule.rule);
     match (&rule.grant, rule.line) {
         (Some(grant), _) => format!("grant `{text}` ({grant})"),
         (None, Some(line)) => format!("rule `{text}` in {}:{line}", rule.source),
@@ -200,7 +206,7 @@ fn name_of(rule: &RuleRef) -> String {
     }
 }
 
-fn shown(text: &str) -> String {
+fn shorten_rule(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
     if shown.len() < text.len() {
         shown.push('…');
@@ -210,28 +216,30 @@ fn shown(text: &str) -> String {
 
 /// A bypass turns ask into allow. It lifts neither a deny nor the floor, and an ask with a tool
 /// that the rules could not be asked about may be on the floor.
-fn by_bypass(
-    (ask, opened): (&Ask, Seq),
+fn settle_by_bypass(
+    open: OpenAsk<'_>,
     verdict: Option<&Verdict>,
     until: Timestamp,
 ) -> Option<Event> {
     let lifted = match verdict {
-        None => ask.tool.is_none(),
+        None => open.ask.tool.is_none(),
         Some(verdict) => verdict.effect != Effect::Deny && !verdict.is_on_the_floor(),
     };
-    let resolution = allowing(ask).filter(|_| lifted)?.to_owned();
+    let resolution = find_one_time_option(open.ask)
+        .filter(|_| lifted)?
+        .to_owned();
     let by = RecordedActor::host_by(BYPASS);
     let ending = ApprovalEnding {
         message: Some(format!("bypass until {}", until.to_utc())),
         ..ApprovalEnding::new(ApprovalOutcome::Allowed, resolution, by)
     };
-    let event = concluded((ask, opened), ending, AnswerDelivery::Waiting, Vec::new());
+    let event = end_ask(open, ending, AnswerDelivery::Waiting, Vec::new());
     Some(event)
 }
 
 /// What an agent has open of which no rule can speak is let through, oldest first. The rules are
 /// asked again about the rest: what they said before may hold no longer.
-pub(super) fn let_through(
+pub(super) fn settle_open_by_bypass(
     state: &State,
     context: DecisionContext<'_>,
     agent: &AgentId,
@@ -245,10 +253,7 @@ pub(super) fn let_through(
         .collect();
     open.sort_by_key(|approval| approval.opened);
     open.into_iter()
-        .filter_map(|approval| {
-            let asked = (approval.ask.as_ref(), approval.opened);
-            by_bypass(asked, None, until)
-        })
+        .filter_map(|approval| settle_by_bypass(OpenAsk::of(approval), None, until))
         .collect()
 }
 
@@ -263,8 +268,7 @@ pub(super) fn settle_again(
         return Err(Rejection::UnknownApproval(id));
     };
     let events = if approval.is_pending() {
-        let asked = (approval.ask.as_ref(), approval.opened);
-        settle(state, context, asked, Some(judged)).unwrap_or_default()
+        settle(state, context, OpenAsk::of(approval), Some(judged)).unwrap_or_default()
     } else {
         Vec::new()
     };

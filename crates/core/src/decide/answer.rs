@@ -1,0 +1,280 @@
+//! Answers: who may give them, what they may say, and what they end.
+//!
+//! Invariants: the first ending is final; an orchestrator answers only within its ceiling; a late
+//! answer ends an ask as expired; an answer to what was never asked leaves no trace.
+
+use std::sync::Arc;
+
+use super::approvals::end_approval;
+use super::time::expired_ending;
+use super::{
+    Decision, DecisionSubject, check_json, check_size, check_text, delegation, grants, managed,
+};
+use crate::approval::{Approval, ApprovalEnd};
+use crate::event::{
+    AnswerDelivery, ApprovalEnding, ApprovalOutcome, ApprovalResolveRefused,
+    ApprovalResolveRequested, Effect,
+};
+use crate::ids::{ClientId, GrantId};
+use crate::input::{ApprovalAnswer, DecisionContext, GrantDraft, ResolveApproval};
+use crate::limits::OPTIONS_MAX;
+use crate::principal::{Caller, RecordedActor, Role};
+use crate::rejection::Rejection;
+use crate::state::State;
+
+pub(super) fn resolve(
+    state: &State,
+    context: DecisionContext<'_>,
+    input: ResolveApproval,
+) -> Result<Decision, Rejection> {
+    let ResolveApproval {
+        caller,
+        approval: id,
+        mut answer,
+        grant_ids,
+        delegated,
+    } = input;
+    let remembered = std::mem::take(&mut answer.remember);
+    let approval = state
+        .find_approval(&id)
+        .ok_or_else(|| Rejection::UnknownApproval(id.clone()))?;
+    match &caller.principal.role {
+        Role::Agent(agent) => {
+            let given = delegation::DelegatedAnswer {
+                orchestrator: agent,
+                approval,
+                answer: &answer,
+                verdict: delegated,
+            };
+            if let Err(refusal) = delegation::check_answer(state, context, &given) {
+                // On the record, because an agent that answers is worth knowing about.
+                return Ok(refused_on_record(approval, &caller, &answer, refusal));
+            }
+        }
+        Role::Observer => return Err(Rejection::ObserverCannotChange),
+        Role::Operator | Role::Host => {}
+    }
+    check_text("the message", answer.message.as_deref().unwrap_or_default())?;
+    if !approval.is_pending() {
+        answer_again(approval, &answer)?;
+        return Ok(Decision::new(Vec::new(), DecisionSubject::Approval(id)));
+    }
+    if context.has_come(approval.ask.deadline) {
+        return Ok(refuse_late_answer(state, context, approval));
+    }
+    let outcome = check_answer(approval, &answer)?;
+    match approval.owner() {
+        Some(owner) if caller.client.as_ref() != Some(owner) => {
+            pass_to_owner(context, approval, owner, &caller, answer)
+        }
+        owner => {
+            // An owner that answers its own ask needs no delivery.
+            let delivery = if owner.is_some() {
+                AnswerDelivery::Delivered
+            } else {
+                AnswerDelivery::Waiting
+            };
+            let remembered = limit_remembered(state, context, &caller, approval, remembered)?;
+            let grants = grants_to_remember(approval, outcome, remembered, grant_ids)?;
+            let grants = grants::remember(state, context, &caller, grants)?;
+            let denied = outcome == ApprovalOutcome::Denied;
+            // A message queued for an agent whose turn is to end would start the next turn.
+            let message = answer.message.as_deref().filter(|_| denied && !answer.stop);
+            let queued =
+                managed::queue_denial_message(context.now, &approval.ask, &caller, message);
+            let stops = answer.stop;
+            let mut events = vec![end_approval(
+                approval,
+                answer_ending(outcome, &caller, answer),
+                delivery,
+            )];
+            events.extend(grants);
+            events.extend(queued);
+            if stops {
+                events.extend(managed::stop_turn_after_denial(state, &caller, approval));
+            }
+            Ok(Decision::new(events, DecisionSubject::Approval(id)))
+        }
+    }
+}
+
+/// An orchestrator remembers no more than its ceiling holds; a person remembers what they like.
+fn limit_remembered(
+    state: &State,
+    context: DecisionContext<'_>,
+    caller: &Caller,
+    approval: &Approval,
+    remembered: Vec<GrantDraft>,
+) -> Result<Vec<GrantDraft>, Rejection> {
+    let Some(agent) = caller.principal.agent() else {
+        return Ok(remembered);
+    };
+    let asker = approval.ask.agent.as_ref();
+    remembered
+        .into_iter()
+        .map(|draft| delegation::limit_draft(state, context, agent, asker, draft))
+        .collect()
+}
+
+/// What is remembered follows the answer: only an allow or a deny can be.
+fn grants_to_remember(
+    approval: &Approval,
+    outcome: ApprovalOutcome,
+    remembered: Vec<GrantDraft>,
+    ids: Vec<GrantId>,
+) -> Result<Vec<(GrantId, GrantDraft)>, Rejection> {
+    check_size(
+        "what is remembered",
+        remembered.len(),
+        ids.len().min(OPTIONS_MAX),
+    )?;
+    let effect = match outcome {
+        ApprovalOutcome::Allowed => Effect::Allow,
+        ApprovalOutcome::Denied => Effect::Deny,
+        _ if remembered.is_empty() => return Ok(Vec::new()),
+        ApprovalOutcome::Answered
+        | ApprovalOutcome::Cancelled
+        | ApprovalOutcome::Expired
+        | ApprovalOutcome::Gone => {
+            let why = "the answer neither allows nor denies";
+            return Err(Rejection::BadGrant(why.to_owned()));
+        }
+    };
+    let origin = Some(approval.ask.id.clone());
+    let drafts = remembered.into_iter().map(|draft| GrantDraft {
+        effect,
+        origin: origin.clone(),
+        ..draft
+    });
+    Ok(ids.into_iter().zip(drafts).collect())
+}
+
+/// An answer that arrives before the timer ends the ask is late all the same.
+fn refuse_late_answer(
+    state: &State,
+    context: DecisionContext<'_>,
+    approval: &Approval,
+) -> Decision {
+    let ending = expired_ending();
+    let mut shown = approval.clone();
+    shown.ended = Some(ApprovalEnd {
+        ending: Arc::new(ending.clone()),
+        seq: state.head().next(),
+        at: context.now,
+    });
+    let refusal = Rejection::AlreadyResolved(Box::new(shown));
+    Decision::new(
+        vec![end_approval(approval, ending, AnswerDelivery::Waiting)],
+        DecisionSubject::Refused(Box::new(refusal)),
+    )
+}
+
+fn refused_on_record(
+    approval: &Approval,
+    caller: &Caller,
+    answer: &ApprovalAnswer,
+    refusal: Rejection,
+) -> Decision {
+    let event = ApprovalResolveRefused {
+        approval: approval.ask.id.clone(),
+        agent: caller.principal.agent().cloned(),
+        action: approval.ask.action.clone(),
+        resolution: answer.resolution.chars().take(100).collect(),
+        by: RecordedActor::from(caller),
+        client: caller.client.clone(),
+        reason: "own_system_row".to_owned(),
+    };
+    Decision::new(
+        vec![event.into()],
+        DecisionSubject::Refused(Box::new(refusal)),
+    )
+}
+
+/// The same answer again is a success; a different one is refused with who and when.
+pub fn answer_again(approval: &Approval, answer: &ApprovalAnswer) -> Result<(), Rejection> {
+    let same = approval.ended.as_ref().is_some_and(|ended| {
+        ended.ending.resolution == answer.resolution
+            && matches!(
+                ended.ending.outcome,
+                ApprovalOutcome::Allowed | ApprovalOutcome::Denied | ApprovalOutcome::Answered
+            )
+            && (answer.edited_input.is_none() || ended.ending.edited_input == answer.edited_input)
+            && (!answer.stop || ended.ending.stop)
+    });
+    if same {
+        Ok(())
+    } else {
+        Err(Rejection::AlreadyResolved(Box::new(approval.clone())))
+    }
+}
+
+fn check_answer(
+    approval: &Approval,
+    answer: &ApprovalAnswer,
+) -> Result<ApprovalOutcome, Rejection> {
+    if !approval.ask.options.contains(&answer.resolution) {
+        return Err(Rejection::NotAnOption {
+            approval: approval.ask.id.clone(),
+            resolution: answer.resolution.chars().take(100).collect(),
+            options: approval.ask.options.clone(),
+        });
+    }
+    let outcome = approval.outcome_of(&answer.resolution);
+    if let Some(edited) = &answer.edited_input {
+        check_json("the edited input", edited)?;
+        let is_managed = approval.ask.request.is_some();
+        let fits =
+            || approval.ask.can_edit && edited.parse_unique_keys().is_some_and(|v| v.is_object());
+        let fixed = is_managed && !fits();
+        if outcome != ApprovalOutcome::Allowed || approval.ask.input.is_none() || fixed {
+            return Err(Rejection::NothingToEdit);
+        }
+    }
+    if answer.stop && (outcome != ApprovalOutcome::Denied || approval.ask.request.is_none()) {
+        return Err(Rejection::NothingToStop);
+    }
+    Ok(outcome)
+}
+
+pub(super) fn answer_ending(
+    outcome: ApprovalOutcome,
+    caller: &Caller,
+    answer: ApprovalAnswer,
+) -> ApprovalEnding {
+    ApprovalEnding {
+        message: answer.message,
+        edited_input: answer.edited_input,
+        stop: answer.stop,
+        ..ApprovalEnding::new(outcome, answer.resolution, caller.into())
+    }
+}
+
+/// Somebody else's answer to an owned ask is passed to the owner, if its connection reads events.
+fn pass_to_owner(
+    context: DecisionContext<'_>,
+    approval: &Approval,
+    owner: &ClientId,
+    caller: &Caller,
+    answer: ApprovalAnswer,
+) -> Result<Decision, Rejection> {
+    let id = approval.ask.id.clone();
+    if !context.presence.is_subscribed(owner) {
+        return Err(Rejection::OwnerNotConnected {
+            approval: id,
+            owner: owner.clone(),
+        });
+    }
+    let event = ApprovalResolveRequested {
+        approval: id.clone(),
+        agent: approval.ask.agent.clone(),
+        action: approval.ask.action.clone(),
+        resolution: answer.resolution,
+        by: RecordedActor::from(caller),
+        client: caller.client.clone(),
+        owner: owner.clone(),
+    };
+    Ok(Decision::new(
+        vec![event.into()],
+        DecisionSubject::PassedToOwner(id),
+    ))
+}

@@ -252,6 +252,7 @@ impl ProcessTree {
         {
             return Ok(child);
         }
+        // Without the cgroup the mark still holds most processes; refusing would stop the agent's work.
         let child = self.spawn_placed(None, build)?;
         if self.0.cgroup.is_some() {
             tracing::warn!("a process could not enter its cgroup; its mark has to do");

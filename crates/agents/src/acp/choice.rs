@@ -270,6 +270,7 @@ fn reread_options(state: &mut AcpState, result: &RawValue) {
 fn read_options(state: &mut AcpState, options: Option<Vec<Value>>) {
     let modes = state.modes.clone();
     read_choices(state, None, None, options);
+    // Modes that have a method of their own keep it, also if an option lists them too.
     if modes.option.is_none() && !modes.values.is_empty() {
         let current = state.modes.current.take();
         state.modes = SessionChoice { current, ..modes };

@@ -200,6 +200,7 @@ pub(super) fn answer(
         Some(PendingRequest { line, kind: wish }) if !wish.is_permission() => *line,
         _ => return Err(CommandError::NotWaiting),
     };
+    // Removed with the answer, so that a second answer finds nothing.
     state.pending.remove(request);
     let (kind, bytes) = match served {
         Ok(served) => {

@@ -269,9 +269,11 @@ pub(super) fn answer(
             };
             (WriteKind::Allow, Some(option), None)
         }
+        // Without an option for "not this time" a denial is a cancelled ask: never "always".
         PermissionAnswer::Deny { message, .. } => (WriteKind::Deny, deny.clone(), message),
         PermissionAnswer::Cancelled => (WriteKind::Cancelled, None, None),
     };
+    // Only now: an answer that was refused above leaves the ask open for another.
     state.pending.remove(request);
     let bytes = encode_outcome(request, option, message);
     Ok(vec![AgentWrite::reply_to(line, kind, bytes)])

@@ -68,6 +68,7 @@ pub(super) fn name_tool_call(call: &ToolCallState, cwd: &str) -> RuleToolCall {
     if tool.is_some_and(|tool| tool.starts_with("mcp__")) {
         return plain(named, fields);
     }
+    // A rule for `Read` must not cover a call that says of itself that it executes.
     if is_worse(call.kind.as_deref(), class) {
         return doubtful(named, "the tool's name and its kind disagree");
     }
@@ -75,6 +76,7 @@ pub(super) fn name_tool_call(call: &ToolCallState, cwd: &str) -> RuleToolCall {
         class,
         ToolClass::Edit | ToolClass::Delete | ToolClass::Move | ToolClass::Other
     );
+    // Otherwise a read could be allowed that shows, and makes, a change.
     if !edits && !call.diffs.is_empty() {
         return doubtful(
             named,
@@ -254,6 +256,7 @@ fn file(
         },
         _ => return doubtful(tool, "the path is given twice or is not text"),
     };
+    // A person judges what is shown and a rule what is asked: both must be about one file.
     if others.iter().any(|other| *other != absolute(&path, cwd)) {
         return doubtful(tool, "what is shown and what is asked name different paths");
     }

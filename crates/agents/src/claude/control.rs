@@ -94,6 +94,7 @@ pub(super) fn handle_response(
 ) -> Option<()> {
     let ControlResponse { response } = message.parse()?;
     let id = response.request_id.as_str();
+    // The response to a repeated `initialize` comes a second time; `handle_started` ignores it.
     if id == wire::START {
         handle_started(state, output, &response);
     } else if let Some(wanted) = state.pending_choices.remove(id) {
@@ -363,6 +364,7 @@ pub(super) fn answer(
         }
         PermissionAnswer::Cancelled => encode_withdrawn(request, line),
     };
+    // Only now: an answer that was refused above leaves the ask open for another.
     state.pending_asks.remove(request);
     Ok(vec![said])
 }

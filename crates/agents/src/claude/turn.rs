@@ -42,6 +42,7 @@ pub(super) fn interrupt(state: &mut ClaudeState) -> Vec<AgentWrite> {
     };
     turn.interrupted = true;
     let number = turn.number;
+    // Reported by the next `handle_line`, because a command gives writes only.
     let asks = std::mem::take(&mut state.pending_asks);
     state.withdrawn.extend(asks.into_keys());
     vec![AgentWrite::own("interrupt", number, stop(number))]

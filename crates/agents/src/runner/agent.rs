@@ -122,6 +122,7 @@ async fn write_queued(
             break;
         }
     }
+    // Closed first: an agent that ends when its input ends can do so while hosts get their answers.
     drop(stdin);
     runner.end_writes();
 }
@@ -130,6 +131,7 @@ async fn read_output(runner: Arc<Runner>, stdout: FdReader, quiet: CancellationT
     let mut buffer = vec![0; STDOUT_CHUNK];
     let hearing = async {
         loop {
+            // Without room the agent's pipe fills up, and the agent waits: that is the back pressure.
             let room = runner.wait_for_room().await.min(buffer.len());
             match stdout.read(&mut buffer[..room]).await {
                 Ok(read) if read > 0 => runner.state().append_output(&buffer[..read]),

@@ -41,6 +41,7 @@ pub(super) fn encode(head: &impl Serialize, body: &[u8]) -> io::Result<Vec<u8>> 
 pub(super) async fn read_frame<T: DeserializeOwned>(
     from: &mut (impl AsyncRead + Unpin),
 ) -> io::Result<Option<(T, Vec<u8>)>> {
+    // Only before the first byte of a frame is the end of the link a clean end.
     let Some(whole) = read_first_length(from).await? else {
         return Ok(None);
     };

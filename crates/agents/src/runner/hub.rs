@@ -95,6 +95,7 @@ impl Runner {
             }
             state.agent.clone()
         };
+        // Nothing was started, and `stopped` keeps it so.
         let Some(agent) = agent else {
             return self.agent_over.cancel();
         };

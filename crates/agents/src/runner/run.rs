@@ -224,6 +224,7 @@ impl RunnerLoop {
                 () = self.runner.bye.cancelled() => return RunnerEnd::Bye,
                 _ = self.signals.end.recv() => return RunnerEnd::Told,
                 _ = self.signals.interrupt.recv() => return RunnerEnd::Told,
+                // We are the subreaper: what the agent's processes leave behind becomes our child.
                 _ = self.signals.child.recv() => reap(&self.runner.tree),
                 accepted = self.socket.listener.accept() => match accepted {
                     Ok((stream, _)) => serve_caller(&self.runner, stream),

@@ -110,6 +110,7 @@ pub async fn start(spec: &RunnerStartSpec) -> Result<RunnerProcess, RunnerStartE
         program: spec.command.first().map(PathBuf::from).unwrap_or_default(),
         source,
     })?;
+    // Written before the runner is waited for: if this host is killed now, the next one finds it.
     let key = child.key();
     let noted =
         folder::write_runner_key(record, key).map_err(|source| folder_error(record, source));

@@ -39,6 +39,7 @@ impl AgentCgroup {
                 }
                 _ => made = Self::create_in(&host, name),
             }
+            // The folder went away between the two steps only if the last agent of the host ended just now.
             if made.is_ok() || host.exists() {
                 break;
             }
@@ -94,6 +95,7 @@ impl AgentCgroup {
         if !self.path.exists() {
             return Ok(0);
         }
+        // A host that was started from an agent's shell would kill itself with the agent.
         if self.holds(std::process::id()) {
             return Err(TreeError::Inside);
         }

@@ -70,6 +70,7 @@ impl MarkedProcesses {
             let (found, whole) = self.stop_all()?;
             let late = Instant::now() > deadline;
             if found.is_empty() {
+                // Two looks, because a process may fork while it is looked at.
                 // On a machine where processes come and go without a pause the last look counts.
                 quiet += usize::from(whole || late);
                 continue;

@@ -151,6 +151,7 @@ impl WorktreeCheckout {
     /// A git directory of our own whose index holds the commit and every other file of the worktree
     /// that git would take in.
     pub(super) async fn compare_with(&self, commit: &str) -> Result<FileComparison, WorktreeError> {
+        // Not the worktree's own index: an agent can mark files in it as unchanged.
         let aside = ScratchGitDir::new(&self.repository, &self.path).await?;
         aside.begin_from(commit).await?;
         let others = aside.git("look for new files");

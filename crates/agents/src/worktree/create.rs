@@ -143,6 +143,7 @@ async fn named_branch(
     let check = repository
         .git("check the branch's name")
         .args(["check-ref-format", &full]);
+    // `git worktree add` takes such names for an option or for the commit that is checked out.
     if name.starts_with('-') || name == "HEAD" || check.run().await?.code != Some(0) {
         return Err(WorktreeError::BadBranch {
             branch: branch.to_owned(),

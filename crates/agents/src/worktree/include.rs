@@ -163,6 +163,7 @@ fn open_file(root: &OwnedFd, path: &Path) -> io::Result<Option<(File, Mode)>> {
     let Some((folder, name)) = walk(root, path, MissingFolder::Fails)? else {
         return Ok(None);
     };
+    // Opening a pipe would wait for its other end, and a link could lead out of the repository.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(&folder, name, flags, Mode::empty()) {
         Ok(file) => file,

@@ -125,6 +125,7 @@ fn config(sha256: bool, settings: &[u8]) -> String {
         let Some((name, value)) = setting.split_once('\n') else {
             continue;
         };
+        // A value with other characters could add lines of its own to the file.
         let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if let Some(name) = name.strip_prefix("core.").filter(|_| plain) {
             text.extend(["\t", name, " = ", value, "\n"]);

@@ -238,6 +238,7 @@ impl ChainWalk {
 
     fn step(&mut self, link: &ChainedEvent, payload: Option<(&[u8], &[u8])>) {
         let seq = Seq(link.seq);
+        // After a gap the hash proves nothing: the event it covers is not there.
         if seq != self.report.head.next() {
             self.problem(AuditProblem::Gap {
                 after: self.report.head,
@@ -248,6 +249,7 @@ impl ChainWalk {
         }
         match payload {
             None => _ = self.missing.insert(seq),
+            // Only a payload that is proved to be the committed one may excuse missing ones.
             Some((salt, body)) if chain::digest(salt, body) == link.digest => {
                 self.note_erasure(link, body);
             }
@@ -289,6 +291,7 @@ impl ChainWalk {
     }
 
     fn finish(mut self, conn: &Connection) -> Result<AuditReport, SqliteFailure> {
+        // An erasure is recorded after the event it erases, so only now is it known which were.
         for seq in std::mem::take(&mut self.missing) {
             if self.erased.contains(&seq) {
                 self.report.redacted.push(seq);
@@ -374,23 +377,31 @@ pub fn export(
     write: &mut dyn FnMut(ExportedEvent) -> std::io::Result<()>,
 ) -> Result<(), StoreError> {
     let conn = open_for_audit(path)?;
-    let bound = |seq: Seq| i64::try_from(seq.0).unwrap_or(i64::MAX);
-    let mut run = || -> Result<(), SqliteFailure> {
-        let mut statement = conn.prepare(ChainedEvent::SQL)?;
-        let mut rows = statement.query([from.map_or(0, bound), to.map_or(i64::MAX, bound)])?;
-        while let Some(row) = rows.next()? {
-            let link = ChainedEvent::read(row)?;
-            write(exported(link, payload(row)?)?)?;
-        }
-        Ok(())
-    };
-    run().map_err(|failure| match failure {
+    // Beyond what the database can count, a bound means as far as it can.
+    let [from, to] = [from.unwrap_or(Seq(0)), to.unwrap_or(Seq(u64::MAX))]
+        .map(|seq| i64::try_from(seq.0).unwrap_or(i64::MAX));
+    export_rows(&conn, from, to, write).map_err(|failure| match failure {
         SqliteFailure::Io(error) => StoreError::Backend {
             doing: "writing the export",
             source: Box::new(error),
         },
         failure => failure.into_error(path, "exporting the record"),
     })
+}
+
+fn export_rows(
+    conn: &Connection,
+    from: i64,
+    to: i64,
+    write: &mut dyn FnMut(ExportedEvent) -> std::io::Result<()>,
+) -> Result<(), SqliteFailure> {
+    let mut statement = conn.prepare(ChainedEvent::SQL)?;
+    let mut rows = statement.query([from, to])?;
+    while let Some(row) = rows.next()? {
+        let event = ChainedEvent::read(row)?;
+        write(exported(event, payload(row)?)?)?;
+    }
+    Ok(())
 }
 
 fn exported(

@@ -73,6 +73,7 @@ impl SqliteFailure {
             Self::Damaged(what) => StoreError::Damaged { path, what },
             Self::Refused(refusal) => refusal.into(),
             Self::Lost(file) => file.into(),
+            // A value of another type than its column's was not written by us.
             Self::Sql(
                 error @ (rusqlite::Error::FromSqlConversionFailure(..)
                 | rusqlite::Error::InvalidColumnType(..)),

@@ -355,19 +355,19 @@ impl EventHistory for MemoryHistory {
                     .is_none_or(|kinds| kinds.iter().any(|kind| kind == event.kind()))
                     && (query.agent.is_none() || event.agent() == query.agent.as_ref())
             });
-        let whole = |committed: &CommittedEvent| CommittedEvent {
-            ask: committed
-                .event
-                .opened()
-                .and_then(|opened| tables.ask(opened)),
-            ..committed.clone()
+        let mut found: Vec<CommittedEvent> = if query.newest {
+            wanted.rev().take(query.limit).cloned().collect()
+        } else {
+            wanted.take(query.limit).cloned().collect()
         };
         if query.newest {
-            let mut newest: Vec<_> = wanted.rev().take(query.limit).map(whole).collect();
-            newest.reverse();
-            return Ok(newest);
+            found.reverse();
         }
-        Ok(wanted.take(query.limit).map(whole).collect())
+        for committed in &mut found {
+            let opened = committed.event.opened();
+            committed.ask = opened.and_then(|opened| tables.ask(opened));
+        }
+        Ok(found)
     }
 
     fn find_approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {

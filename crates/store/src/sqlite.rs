@@ -46,38 +46,43 @@ use string_index::{InternedStrings, KindCodes};
 /// Refuses a file that another host has, that a newer version wrote, or that is not ours; none
 /// of those is touched.
 pub fn open(path: &Path) -> Result<(SqliteLog, Arc<SqliteHistory>), StoreError> {
-    let open::WriterConnection { conn, lock } = open::open_writer(path)?;
-    let begin = || -> Result<(SqliteLog, Arc<SqliteHistory>), SqliteFailure> {
-        let files = Arc::new(RecordFiles::of_writer(path)?);
-        let strings = InternedStrings::new(&conn)?;
-        let tip = find_tip(&conn)?;
-        let kinds = KindCodes::load(&conn)?;
-        let history = SqliteHistory {
-            path: path.to_path_buf(),
-            kinds,
-            pool: ReaderPool::new(path.to_path_buf(), files.clone()),
-        };
-        let stream = meta(&conn, "stream")?;
-        let page_bytes: u32 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        let changed_at = files.check()?;
-        let log_copy = LogCopy::open(files.log_path(), page_bytes as usize)?;
-        let mut log = SqliteLog {
-            conn,
-            path: path.to_path_buf(),
-            stream,
-            tip,
-            strings,
-            files,
-            log_copy,
-            changed_at,
-            lost: None,
-            rescued: false,
-            _lock: lock,
-        };
-        log.follow_log()?;
-        Ok((log, Arc::new(history)))
+    begin(path, open::open_writer(path)?)
+        .map_err(|failure| failure.into_error(path, "opening the database"))
+}
+
+fn begin(
+    path: &Path,
+    writer: open::WriterConnection,
+) -> Result<(SqliteLog, Arc<SqliteHistory>), SqliteFailure> {
+    let open::WriterConnection { conn, lock } = writer;
+    let files = Arc::new(RecordFiles::of_writer(path)?);
+    let strings = InternedStrings::new(&conn)?;
+    let tip = find_tip(&conn)?;
+    let kinds = KindCodes::load(&conn)?;
+    let history = SqliteHistory {
+        path: path.to_path_buf(),
+        kinds,
+        pool: ReaderPool::new(path.to_path_buf(), files.clone()),
     };
-    begin().map_err(|failure| failure.into_error(path, "opening the database"))
+    let stream = meta(&conn, "stream")?;
+    let page_bytes: u32 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let changed_at = files.check()?;
+    let log_copy = LogCopy::open(files.log_path(), page_bytes as usize)?;
+    let mut log = SqliteLog {
+        conn,
+        path: path.to_path_buf(),
+        stream,
+        tip,
+        strings,
+        files,
+        log_copy,
+        changed_at,
+        lost: None,
+        rescued: false,
+        _lock: lock,
+    };
+    log.follow_log()?;
+    Ok((log, Arc::new(history)))
 }
 
 /// The newest event: what the next one follows.
@@ -117,6 +122,8 @@ impl EventLog for SqliteLog {
         entries: &[CommittedEvent],
         changes: &CommitChanges,
     ) -> Result<(), StoreError> {
+        // Checked before and after: nothing is written into a file that took the place of ours, and
+        // nothing counts that went into one that was taken away meanwhile.
         self.check()?;
         let written = self
             .commit(entries, changes)
@@ -190,14 +197,7 @@ impl SqliteLog {
 
     /// Reads everything anew: what another program wrote may be a checkpoint, or another database.
     fn prove(&self, tip: ChainTip) -> Result<(), SqliteFailure> {
-        let read = || -> Result<bool, SqliteFailure> {
-            let conn = open::open_reader(&self.path)?;
-            let check: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-            let report = audit::walk(&conn, None)?;
-            let whole = check == "ok" && report.problems.is_empty();
-            Ok(whole && (report.head, report.head_hash) == (tip.seq, hex(&tip.hash)))
-        };
-        match read() {
+        match self.is_whole(tip) {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.files.database_changed().into()),
             Err(failure) => {
@@ -205,6 +205,14 @@ impl SqliteLog {
                 Err(self.files.database_changed().into())
             }
         }
+    }
+
+    fn is_whole(&self, tip: ChainTip) -> Result<bool, SqliteFailure> {
+        let conn = open::open_reader(&self.path)?;
+        let check: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        let report = audit::walk(&conn, None)?;
+        let whole = check == "ok" && report.problems.is_empty();
+        Ok(whole && (report.head, report.head_hash) == (tip.seq, hex(&tip.hash)))
     }
 
     /// Reads what the write-ahead log holds now, and gives the number of its frames.
@@ -292,11 +300,11 @@ impl Drop for SqliteLog {
             return self.rescue_unasked();
         }
         // Readers may outlive the writer, and they cannot move the write-ahead log into the file.
-        let move_it = || {
-            self.conn.busy_timeout(Duration::from_millis(200))?;
-            self.conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
-        };
-        if let Err(error) = move_it() {
+        let moved = self
+            .conn
+            .busy_timeout(Duration::from_millis(200))
+            .and_then(|()| self.conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)"));
+        if let Err(error) = moved {
             tracing::debug!(%error, "the write-ahead log stays");
         }
     }
@@ -320,14 +328,13 @@ impl SqliteHistory {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, SqliteFailure>,
     ) -> Result<T, StoreError> {
-        let whole = |conn: &Connection| {
-            let transaction = conn.unchecked_transaction()?;
-            let value = read(&transaction)?;
-            transaction.finish()?;
-            Ok(value)
-        };
         self.pool
-            .with_reader(whole)
+            .with_reader(|conn| {
+                let transaction = conn.unchecked_transaction()?;
+                let value = read(&transaction)?;
+                transaction.finish()?;
+                Ok(value)
+            })
             .map_err(|failure| failure.into_error(&self.path, "reading the log"))
     }
 }

@@ -17,6 +17,7 @@ impl SqliteLog {
     ) -> Result<ChainTip, SqliteFailure> {
         check_order(self.tip.seq, entries)?;
         if erase::is_needed(changes) {
+            // Overwrites erased bytes instead of only unlinking them. Too slow for every append.
             self.conn.execute_batch("PRAGMA secure_delete = ON")?;
         }
         let first = self.tip.seq.next();
@@ -26,6 +27,7 @@ impl SqliteLog {
         erase::release_keys(conn, changes)?;
         write_models::write(conn, &mut self.strings, changes, first)?;
         tip.indexed = ids::index_new_ids(conn, tip.seq, tip.indexed)?;
+        // Last, because what ends in this append may be erased by it.
         erase::apply(conn, changes, tip.seq)?;
         conn.prepare_cached("COMMIT")?.execute([])?;
         Ok(tip)

@@ -59,15 +59,7 @@ pub(super) fn apply(
 
 /// Moves the erasure from the write-ahead log into the file, so that no old copy is left there.
 pub(super) fn scrub(conn: &Connection) {
-    let run = || -> rusqlite::Result<bool> {
-        let patience = conn.query_row("PRAGMA busy_timeout", [], |row| row.get::<_, u32>(0))?;
-        conn.busy_timeout(Duration::from_millis(200))?;
-        let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-        conn.busy_timeout(Duration::from_millis(patience.into()))?;
-        conn.execute_batch("PRAGMA secure_delete = OFF")?;
-        busy
-    };
-    match run() {
+    match truncate_log(conn) {
         Ok(false) => {}
         Ok(true) => tracing::warn!(
             "a reader holds old pages: what was erased leaves the disk with the next checkpoint"
@@ -76,6 +68,17 @@ pub(super) fn scrub(conn: &Connection) {
             tracing::warn!(%error, "what was erased leaves the disk with the next checkpoint");
         }
     }
+}
+
+/// Whether a reader kept the log from being emptied.
+fn truncate_log(conn: &Connection) -> rusqlite::Result<bool> {
+    let timeout = conn.query_row("PRAGMA busy_timeout", [], |row| row.get::<_, u32>(0))?;
+    // The writer waits here, and with it every ask: a reader that takes longer is left alone.
+    conn.busy_timeout(Duration::from_millis(200))?;
+    let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+    conn.busy_timeout(Duration::from_millis(timeout.into()))?;
+    conn.execute_batch("PRAGMA secure_delete = OFF")?;
+    busy
 }
 
 fn redact(conn: &Connection, seq: Seq, head: Seq) -> Result<(), SqliteFailure> {

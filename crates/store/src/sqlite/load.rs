@@ -89,8 +89,11 @@ fn undelivered(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
          WHERE delivery = 1 AND ended IS NOT NULL ORDER BY opened"
     );
     let found = all(conn, &sql, |row| ApprovalRow::read(row)?.complete(conn))?;
-    let managed = |approval: &Approval| approval.ask.request.is_some();
-    Ok(found.into_iter().flatten().filter(managed).collect())
+    Ok(found
+        .into_iter()
+        .flatten()
+        .filter(|approval| approval.ask.request.is_some())
+        .collect())
 }
 
 fn open_questions(conn: &Connection) -> Result<Vec<Question>, SqliteFailure> {

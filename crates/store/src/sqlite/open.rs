@@ -6,7 +6,7 @@
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::Read as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use countersign_core::limits::HANDOVER_MS;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::record_files::with_suffix;
 use crate::StoreError;
 use crate::failure::SqliteFailure;
 
@@ -46,13 +47,14 @@ pub(super) struct WriterConnection {
 
 /// Opens or makes the file for its one writer.
 pub(super) fn open_writer(path: &Path) -> Result<WriterConnection, StoreError> {
-    let fail = |failure: SqliteFailure| failure.into_error(path, DOING);
+    // The order matters: nothing is written before the lock is held and the file is known as ours.
     let lock = lock(path)?;
-    create(path).map_err(|error| fail(error.into()))?;
+    create(path).map_err(|error| SqliteFailure::from(error).into_error(path, DOING))?;
     check_header(path)?;
-    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(fail)?;
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        .map_err(|failure| failure.into_error(path, DOING))?;
     check_schema(&conn, path)?;
-    prepare(&conn).map_err(fail)?;
+    prepare(&conn).map_err(|failure| failure.into_error(path, DOING))?;
     Ok(WriterConnection { conn, lock })
 }
 
@@ -100,25 +102,9 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Sqli
 }
 
 fn lock(path: &Path) -> Result<File, StoreError> {
-    let fail = |error: std::io::Error| SqliteFailure::from(error).into_error(path, DOING);
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(fail)?;
-    }
-    let mut options = OpenOptions::new();
-    let file = options
-        .create(true)
-        .write(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(lock_path(path))
-        .map_err(fail)?;
+    let file =
+        open_lock(path).map_err(|error| SqliteFailure::from(error).into_error(path, DOING))?;
+    // A host that is being replaced gives the lock up within this time.
     let deadline = Instant::now() + Duration::from_millis(HANDOVER_MS);
     loop {
         match file.try_lock() {
@@ -129,15 +115,29 @@ fn lock(path: &Path) -> Result<File, StoreError> {
                     path: path.to_path_buf(),
                 });
             }
-            Err(TryLockError::Error(error)) => return Err(fail(error)),
+            Err(TryLockError::Error(error)) => {
+                return Err(SqliteFailure::from(error).into_error(path, DOING));
+            }
         }
     }
 }
 
-fn lock_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    PathBuf::from(name)
+fn open_lock(path: &Path) -> std::io::Result<File> {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+    }
+    OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(with_suffix(path, ".lock"))
 }
 
 /// Makes the file with its mode before `SQLite` would make it with another.
@@ -201,12 +201,14 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
 
 /// The schema the file has, once more with what lies in the write-ahead log counted in.
 fn check_schema(conn: &Connection, path: &Path) -> Result<i64, StoreError> {
-    let read = || -> Result<(i64, i64, i64), SqliteFailure> {
-        let pragma = |name| conn.pragma_query_value(None, name, |row| row.get(0));
-        let tables = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        Ok((pragma("user_version")?, pragma("application_id")?, tables))
-    };
-    let (found, application, tables) = read().map_err(|failure| failure.into_error(path, DOING))?;
+    let (found, application, tables): (i64, i64, i64) = conn
+        .query_row(
+            "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
+             FROM pragma_user_version, pragma_application_id",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )
+        .map_err(|error| SqliteFailure::from(error).into_error(path, DOING))?;
     if found > SCHEMA {
         return Err(StoreError::Newer {
             path: path.to_path_buf(),
@@ -227,6 +229,8 @@ fn check_schema(conn: &Connection, path: &Path) -> Result<i64, StoreError> {
 /// Brings a file that is ours up to date and sets how it is written.
 fn prepare(conn: &Connection) -> Result<(), SqliteFailure> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    // With a write-ahead log only `FULL` flushes each commit: the contract promises that it survives
+    // power loss.
     conn.execute_batch(
         "PRAGMA journal_mode = WAL;
          PRAGMA synchronous = FULL;

@@ -52,6 +52,7 @@ impl ReaderPool {
 
     /// A new reader of the very files that the writer has open, not of others under their names.
     fn connect(&self) -> Result<Connection, SqliteFailure> {
+        // Twice, because a file may be replaced between the first look and the open.
         self.files.check()?;
         let conn = open::open_reader(&self.path)?;
         self.files.check()?;
@@ -91,6 +92,7 @@ impl Drop for ReaderSlot<'_> {
             Some(conn) => readers.idle.push(conn),
             None => readers.open -= 1,
         }
+        // The reader that is woken takes the lock at once.
         drop(readers);
         self.pool.freed.notify_one();
     }

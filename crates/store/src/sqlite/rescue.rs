@@ -25,7 +25,6 @@ pub(super) fn rescue(
     log_copy: &[u8],
     target: &Path,
 ) -> Result<RescuedRecord, StoreError> {
-    let fail = |failure: SqliteFailure| failure.into_error(target, DOING);
     // Reserves the name; the file takes its place when it is whole.
     match create_new(target) {
         Ok(reserved) => drop(reserved),
@@ -36,17 +35,24 @@ pub(super) fn rescue(
                 source: message.into(),
             });
         }
-        Err(error) => return Err(fail(error.into())),
+        Err(error) => return Err(SqliteFailure::from(error).into_error(target, DOING)),
     }
     let draft = RescueDraft(with_suffix(target, ".part"));
     let written = copy_both(files, log_copy, &draft)
+        .map_err(|failure| failure.into_error(&draft.0, DOING))
         .and_then(|()| prove(&draft.0))
         .or_else(|from_copy| {
             tracing::warn!(error = %from_copy, "the files could not be copied");
             draft.clear();
-            vacuum_into(conn, &draft).and_then(|()| prove(&draft.0))
+            vacuum_into(conn, &draft)
+                .map_err(|failure| failure.into_error(&draft.0, DOING))
+                .and_then(|()| prove(&draft.0))
         })
-        .and_then(|rescued| put_in_place(&draft, target).map(|()| rescued));
+        .and_then(|rescued| {
+            put_in_place(&draft, target)
+                .map_err(|error| SqliteFailure::from(error).into_error(target, DOING))?;
+            Ok(rescued)
+        });
     written.inspect_err(|_| drop(fs::remove_file(target)))
 }
 
@@ -80,26 +86,25 @@ fn create_new(path: &Path) -> std::io::Result<File> {
 
 /// The database as it is, with the write-ahead log as it was committed beside it: what the next host
 /// would have found.
-fn copy_both(files: &RecordFiles, log_copy: &[u8], draft: &RescueDraft) -> Result<(), StoreError> {
-    let copy = || -> Result<(), SqliteFailure> {
-        let mut database = File::open(files.find_database()?)?;
-        std::io::copy(&mut database, &mut create_new(&draft.0)?)?;
-        create_new(&draft.log())?.write_all(log_copy)?;
-        let conn = open::connect(&draft.0, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
-        Ok(())
-    };
-    copy().map_err(|failure| failure.into_error(&draft.0, DOING))
+fn copy_both(
+    files: &RecordFiles,
+    log_copy: &[u8],
+    draft: &RescueDraft,
+) -> Result<(), SqliteFailure> {
+    let mut database = File::open(files.find_database()?)?;
+    std::io::copy(&mut database, &mut create_new(&draft.0)?)?;
+    create_new(&draft.log())?.write_all(log_copy)?;
+    let conn = open::connect(&draft.0, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
+    Ok(())
 }
 
-fn vacuum_into(conn: &Connection, draft: &RescueDraft) -> Result<(), StoreError> {
-    let write = || -> Result<(), SqliteFailure> {
-        drop(create_new(&draft.0)?);
-        let path = draft.0.as_os_str().to_string_lossy();
-        conn.execute("VACUUM INTO ?1", [path])?;
-        Ok(())
-    };
-    write().map_err(|failure| failure.into_error(&draft.0, DOING))
+fn vacuum_into(conn: &Connection, draft: &RescueDraft) -> Result<(), SqliteFailure> {
+    // SQLite would create the file with the process's default mode, readable by others.
+    drop(create_new(&draft.0)?);
+    let path = draft.0.as_os_str().to_string_lossy();
+    conn.execute("VACUUM INTO ?1", [path])?;
+    Ok(())
 }
 
 fn prove(draft: &Path) -> Result<RescuedRecord, StoreError> {
@@ -117,13 +122,10 @@ fn prove(draft: &Path) -> Result<RescuedRecord, StoreError> {
     }
 }
 
-fn put_in_place(draft: &RescueDraft, target: &Path) -> Result<(), StoreError> {
-    let put = || -> Result<(), SqliteFailure> {
-        File::open(&draft.0)?.sync_all()?;
-        fs::rename(&draft.0, target)?;
-        let folder = target.parent().filter(|path| !path.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
-        Ok(())
-    };
-    put().map_err(|failure| failure.into_error(target, DOING))
+fn put_in_place(draft: &RescueDraft, target: &Path) -> std::io::Result<()> {
+    // The content must be on the disk before its name, or a crash leaves an empty file under it.
+    File::open(&draft.0)?.sync_all()?;
+    fs::rename(&draft.0, target)?;
+    let folder = target.parent().filter(|path| !path.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -79,6 +79,7 @@ impl InternedStrings {
             self.recorded.clear();
         }
         if self.recorded.insert(string) {
+            // After a restart or a rollback the row may be there although the cache is empty.
             let mut note =
                 conn.prepare_cached("INSERT OR IGNORE INTO string_segments VALUES (?1, ?2)")?;
             note.execute([string, segment])?;

@@ -57,15 +57,15 @@ fn write_approvals(
         let mut update = conn.prepare_cached(UPDATE)?;
         let mut insert = conn.prepare_cached(INSERT)?;
         for approval in &changes.approvals {
-            let answer = answers.take(approval);
+            let (delivery, deliveries) = answers.take(approval);
             // What was opened before this append is there: inserting it would be tried in vain.
             if approval.opened < first {
-                bind_changing(&mut update, approval, answer)?;
+                bind_changing(&mut update, approval, delivery, deliveries)?;
                 if update.raw_execute()? > 0 {
                     continue;
                 }
             }
-            bind_changing(&mut insert, approval, answer)?;
+            bind_changing(&mut insert, approval, delivery, deliveries)?;
             bind_lasting(&mut insert, approval, conn, strings)?;
             insert.raw_execute()?;
         }
@@ -114,7 +114,8 @@ impl AnswerChanges {
 fn bind_changing(
     statement: &mut CachedStatement<'_>,
     approval: &Approval,
-    (delivery, deliveries): (AnswerDelivery, u32),
+    delivery: AnswerDelivery,
+    deliveries: u32,
 ) -> Result<(), SqliteFailure> {
     statement.raw_bind_parameter(1, approval.opened.0.cast_signed())?;
     statement.raw_bind_parameter(2, approval.client.as_ref().map(ClientId::as_str))?;

@@ -117,6 +117,7 @@ impl GlobExpander<'_> {
     fn with_name(&mut self, folders: &[String], name: &str) -> Vec<String> {
         let mut paths = Vec::new();
         for folder in folders {
+            // A folder that cannot be listed may hold the name.
             let there = matches!(name, "." | "..")
                 || self
                     .entries(folder)

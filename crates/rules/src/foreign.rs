@@ -157,6 +157,7 @@ impl PolicyReader {
     /// A rule that says what the foreign one says, or less if it is an allow.
     fn rule(&mut self, effect: Effect, rule: &str, rank: i64, spot: &RuleSource) {
         if self.policy.entries.len() >= RULE_FILE_RULES_MAX {
+            // A rule beyond the limit may be a deny.
             let why = format!("there are more than {RULE_FILE_RULES_MAX} rules");
             return self.broke(&spot.source, Some(spot.line), &why);
         }
@@ -173,6 +174,7 @@ impl PolicyReader {
     /// A rule that cannot be said as it stands.
     fn inexact(&mut self, effect: Effect, tool: &str, spot: &RuleSource, why: &str) {
         if effect == Effect::Allow {
+            // Without the allow a person is asked, which is safe.
             return self.drop(spot, Effect::Allow, format!("left out: {why}"));
         }
         let origin = RuleOrigin::file(Arc::clone(&spot.source), spot.line);

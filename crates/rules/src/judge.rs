@@ -58,6 +58,7 @@ pub fn judge(assessment: &Assessment, floor: &Floor, layers: &[LayerView<'_>]) -
         .iter()
         .map(|part| part.effect)
         .max()
+        // A request in which nothing was found was not understood.
         .unwrap_or(Effect::Ask);
     Verdict { effect, parts }
 }
@@ -106,6 +107,7 @@ fn judge_part(
     } else if said.rule.is_none() {
         said.reason = part.doubt.as_deref().or(hazard).map(str::to_owned);
     }
+    // The floor only tightens. Where both ask, its reason is told, because no rule lifts that one.
     if let Some((effect, reason)) = floor.says(assessment, part)
         && (effect > said.effect || effect == Effect::Ask && said.effect == Effect::Ask)
     {
@@ -177,6 +179,7 @@ fn find_layer_rule<'l>(
     let mut certain: Option<LayerFinding<'l>> = None;
     let mut beside: Vec<LayerFinding<'l>> = Vec::new();
     layer.rules.for_candidates(assessment, part, |entry| {
+        // What a project's file denies counts at once; what it allows waits until a person trusts it.
         if entry.effect == Effect::Allow && *layer.allows == LayerAllows::Untrusted {
             return;
         }
@@ -320,9 +323,11 @@ fn covers(
         (RulePattern::Shell(shell), PartBody::Command { deny, .. }) => {
             surely_if(deny.iter().any(|form| shell.covers(form)))
         }
+        // Text that could not be read is still a command to a rule for all commands.
         (RulePattern::Shell(shell), PartBody::Nothing) if part.kind == PartKind::Command => {
             surely_if(shell.form == ShellForm::Every)
         }
+        // The kind is not looked at: a deny to read a file also denies writing it.
         (RulePattern::Read(path), PartBody::Path(spots)) => {
             let covered = any_covered(path.as_ref(), spots, &assessment.place);
             surely_if(covered)
@@ -339,6 +344,7 @@ fn covers(
         (RulePattern::Edit(Some(path), _), PartBody::Command { touched, .. }) => most(
             touched
                 .iter()
+                // What a program does with a path is not always known; then it counts as a write.
                 .filter(|touch| matches!(touch.touches, FileUse::Writes | FileUse::Unknown))
                 .filter_map(|touch| covers_touch(path, touch, &assessment.place)),
         ),

@@ -80,6 +80,7 @@ pub(crate) fn resolve(
     let absolute = absolute(path, base, place)?;
     let lexical = clean(&absolute);
     if is_standard_stream(&lexical) {
+        // These are links into the process itself, which would be doubt for any other path.
         return Ok(ResolvedPath {
             leads_to: lexical.clone(),
             lexical,
@@ -91,6 +92,8 @@ pub(crate) fn resolve(
         return Err(PathDoubt::Magic);
     }
     let leads_to = follow(&absolute, facts)?;
+    // `a/../b` is `b` by its name; where `a` is a link, the kernel goes to the parent of its target.
+    // Programs clean paths by name or leave it to the kernel, so both places count.
     let mut real = vec![leads_to.clone(), follow(&lexical, facts)?];
     real.dedup();
     real.retain(|path| *path != lexical);

@@ -83,6 +83,8 @@ pub(crate) fn analyze(
         tree_sitter_script::read(text)
     };
     let mut doubt = lint.map(str::to_owned).or_else(|| script.doubt.clone());
+    // Parsers that were written apart seldom err in the same way: where they differ, one of them has
+    // missed something that would run.
     if doubt.is_none() && !script.agrees_with(&brush_script::read(text)) {
         doubt = Some("two readings of the command differ".to_owned());
     }
@@ -193,7 +195,9 @@ fn walk(
                 directories: here.either(),
             }),
             ScriptItem::And => {}
+            // Only `&&` proves that the `cd` before it worked.
             ScriptItem::Or | ScriptItem::Next | ScriptItem::Pipe => here.settle(),
+            // A `cd` inside a subshell does not outlive it.
             ScriptItem::Open => outer.push(here.clone()),
             ScriptItem::Close => {
                 if let Some(before) = outer.pop() {
@@ -244,6 +248,7 @@ impl WorkingDirectories {
             }
             Some(arrived)
         });
+        // The `cd` may fail; what comes after the chain of `&&` then runs where it was before.
         self.otherwise = join(self.otherwise.take(), from.clone());
         self.now = if certain {
             arrived

@@ -90,6 +90,7 @@ fn uncovered<'a>(
         if said.effect == Effect::Allow {
             continue;
         }
+        // Where a rule, a doubt or the floor asks, no further allow changes that.
         if said.rule.is_some() || said.reason.is_some() || said.floor {
             return None;
         }

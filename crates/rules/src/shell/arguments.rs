@@ -149,6 +149,7 @@ impl<'w> ArgumentReader<'w> {
                 self.entry = sub;
                 return;
             }
+            // What the table does not know may be a subcommand that does more than the known ones.
             if self.entry.operands.is_none() {
                 self.unknown(&word.clone());
             }

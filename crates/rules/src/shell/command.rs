@@ -260,9 +260,12 @@ fn form_of(words: &[String]) -> AllowForm {
     let name = words.first().map_or("", String::as_str);
     // A wrapper is looked through by its bare name alone.
     let is_wrapper_by_path = name.contains('/') && TRANSPARENT.contains(&base(name));
+    // Shells and runners run text or programs that the other words name: a wildcard would cover
+    // anything, so only a rule for exactly these words may.
     let named = if is_shell(base(name)) || runner(base(name)).is_some() || is_wrapper_by_path {
         None
     } else if let Some(own) = launcher_words(words) {
+        // `npx TOOL`: a rule must name the tool too, or it would cover every tool.
         let inner = words[own..].iter().position(|word| !word.starts_with('-'));
         Some(own + inner.unwrap_or(words.len()) + 1)
     } else {

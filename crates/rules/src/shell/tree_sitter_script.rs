@@ -69,6 +69,7 @@ fn parse(text: &str) -> Option<Tree> {
             Some(options),
         );
         if tree.is_none() {
+            // A parser that was stopped would go on with this text the next time.
             parser.reset();
         }
         tree

@@ -1,4 +1,4 @@
-//! Faults: every no and every failure, in the one form that each door prints its own way.
+//! API errors: every rejection and every failure, in the one form that each door prints its own way.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::convert;
 use crate::request_log;
 
-/// What went wrong: a code for the host wire, a reason for programs, words for people.
+/// What went wrong: a code for the host wire, a reason for programs, a message for people.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiError {
     pub(crate) code: ErrorCode,
@@ -38,13 +38,13 @@ impl ApiError {
         Self::new(ErrorCode::Plain, reason, message)
     }
 
-    /// What does not fit, in serde's words; the place is left out, as on the host wire.
+    /// A value that does not fit, with serde's message. The line and column are left out, as on the host wire.
     pub(crate) fn invalid(error: &serde_json::Error) -> Self {
         let place = format!(" at line {} column {}", error.line(), error.column());
-        let words = error.to_string();
+        let message = error.to_string();
         Self::plain(
             Reason::InvalidParams,
-            words.strip_suffix(&place).unwrap_or(&words),
+            message.strip_suffix(&place).unwrap_or(&message),
         )
     }
 
@@ -58,7 +58,7 @@ impl ApiError {
         }
     }
 
-    /// The same no under the code for refusals.
+    /// The same error under the code for refusals.
     pub(crate) fn into_refusal(self) -> Self {
         Self {
             code: ErrorCode::Refused,
@@ -71,7 +71,7 @@ impl ApiError {
         self
     }
 
-    /// Whatever the caller is told is in the log too, and the caller is told where.
+    /// Puts the error in the access line, and the id of that line into the error.
     fn note_in_log(&mut self) {
         if let Some(request) = request_log::note_error(self.reason, &self.message) {
             self.data.insert("request_id".to_owned(), request.into());
@@ -107,92 +107,94 @@ impl From<ServiceError> for ApiError {
     }
 }
 
-/// The one mapping of rejections to the wire. Codes are the host wire's, today's age.
+/// The one mapping of rejections to the wire, with the codes of the host wire.
 impl From<Rejection> for ApiError {
     fn from(rejection: Rejection) -> Self {
-        let words = rejection.to_string();
+        let message = rejection.to_string();
         match rejection {
-            Rejection::UnknownApproval(_) => Self::plain(Reason::UnknownApproval, words),
-            Rejection::UnknownAgent(_) => Self::plain(Reason::UnknownAgent, words),
-            Rejection::UnknownQuestion(_) => Self::plain(Reason::UnknownQuestion, words),
-            Rejection::UnknownDevice(_) => Self::plain(Reason::UnknownDevice, words),
-            Rejection::UnknownToken(_) => Self::plain(Reason::UnknownToken, words),
-            Rejection::UnknownGrant(_) => Self::plain(Reason::UnknownRule, words),
-            Rejection::BadGrant(_) => Self::plain(Reason::BadRule, words),
-            Rejection::AgentEnded(_) => Self::plain(Reason::AgentEnded, words),
-            Rejection::NotManaged(_) => Self::refused(Reason::NotManaged, words),
-            Rejection::RunByHost(_) => Self::refused(Reason::RunByHost, words),
-            Rejection::NameTaken(_) => Self::refused(Reason::NameTaken, words),
+            Rejection::UnknownApproval(_) => Self::plain(Reason::UnknownApproval, message),
+            Rejection::UnknownAgent(_) => Self::plain(Reason::UnknownAgent, message),
+            Rejection::UnknownQuestion(_) => Self::plain(Reason::UnknownQuestion, message),
+            Rejection::UnknownDevice(_) => Self::plain(Reason::UnknownDevice, message),
+            Rejection::UnknownToken(_) => Self::plain(Reason::UnknownToken, message),
+            Rejection::UnknownGrant(_) => Self::plain(Reason::UnknownRule, message),
+            Rejection::BadGrant(_) => Self::plain(Reason::BadRule, message),
+            Rejection::AgentEnded(_) => Self::plain(Reason::AgentEnded, message),
+            Rejection::NotManaged(_) => Self::refused(Reason::NotManaged, message),
+            Rejection::RunByHost(_) => Self::refused(Reason::RunByHost, message),
+            Rejection::NameTaken(_) => Self::refused(Reason::NameTaken, message),
             Rejection::UnknownKind(_)
             | Rejection::NothingToRun
             | Rejection::BadName(_)
             | Rejection::OnlyAgents
-            | Rejection::NotAbsolute(_) => Self::plain(Reason::InvalidParams, words),
-            Rejection::StillRuns(_) => Self::refused(Reason::StillRuns, words),
-            Rejection::NoWorktree(_) => Self::refused(Reason::NoWorktree, words),
-            Rejection::NoTurn(_) => Self::refused(Reason::NoTurn, words),
-            Rejection::CannotResume(_) => Self::refused(Reason::CannotResume, words),
-            Rejection::CannotFork { .. } => Self::refused(Reason::CannotFork, words),
+            | Rejection::NotAbsolute(_) => Self::plain(Reason::InvalidParams, message),
+            Rejection::StillRuns(_) => Self::refused(Reason::StillRuns, message),
+            Rejection::NoWorktree(_) => Self::refused(Reason::NoWorktree, message),
+            Rejection::NoTurn(_) => Self::refused(Reason::NoTurn, message),
+            Rejection::CannotResume(_) => Self::refused(Reason::CannotResume, message),
+            Rejection::CannotFork { .. } => Self::refused(Reason::CannotFork, message),
             Rejection::BypassTooLong { limit_ms } | Rejection::TokenLifetime { limit_ms } => {
-                Self::plain(Reason::InvalidParams, words).with("limit_ms", limit_ms)
+                Self::plain(Reason::InvalidParams, message).with("limit_ms", limit_ms)
             }
-            Rejection::UnknownEvent(_) => Self::plain(Reason::UnknownEvent, words),
-            Rejection::AlreadyResolved(approval) => already_resolved(&approval, words),
+            Rejection::UnknownEvent(_) => Self::plain(Reason::UnknownEvent, message),
+            Rejection::AlreadyResolved(approval) => already_resolved(&approval, message),
             Rejection::AlreadyAnswered(question) => {
                 let row = serde_json::to_value(convert::question(&question)).unwrap_or_default();
-                Self::refused(Reason::AlreadyResolved, words).with("question", row)
+                Self::refused(Reason::AlreadyResolved, message).with("question", row)
             }
             Rejection::OwnerNotConnected { approval, owner } => {
-                Self::refused(Reason::OwnerNotConnected, words)
+                Self::refused(Reason::OwnerNotConnected, message)
                     .with("approval_id", approval.as_str())
                     .with("owner_client_id", owner.as_str())
             }
             Rejection::NotAnOption {
                 approval, options, ..
-            } => Self::refused(Reason::NotAnOption, words)
+            } => Self::refused(Reason::NotAnOption, message)
                 .with("approval_id", approval.as_str())
                 .with("options", options),
-            Rejection::ApprovingNotOffered(_) => Self::refused(Reason::NotAnOption, words),
+            Rejection::ApprovingNotOffered(_) => Self::refused(Reason::NotAnOption, message),
             Rejection::NothingToEdit | Rejection::NothingToStop => {
-                Self::refused(Reason::InvalidParams, words)
+                Self::refused(Reason::InvalidParams, message)
             }
-            Rejection::ApprovalPending(_) => Self::refused(Reason::ApprovalPending, words),
-            Rejection::NotYourApproval(_) => Self::refused(Reason::NotYourApproval, words),
+            Rejection::ApprovalPending(_) => Self::refused(Reason::ApprovalPending, message),
+            Rejection::NotYourApproval(_) => Self::refused(Reason::NotYourApproval, message),
             Rejection::AgentTaken(_)
             | Rejection::AgentOwnedElsewhere(_)
             | Rejection::DeviceTaken(_)
-            | Rejection::DeviceOwnedElsewhere(_) => Self::plain(Reason::OwnedElsewhere, words),
-            Rejection::AgentsCannotAnswer(_) => Self::refused(Reason::AgentsCannotAnswer, words),
-            Rejection::NotADescendant(_) => Self::refused(Reason::NotADescendant, words),
-            Rejection::NotAnOrchestrator(_) => Self::refused(Reason::NotAnOrchestrator, words),
+            | Rejection::DeviceOwnedElsewhere(_) => Self::plain(Reason::OwnedElsewhere, message),
+            Rejection::AgentsCannotAnswer(_) => Self::refused(Reason::AgentsCannotAnswer, message),
+            Rejection::NotADescendant(_) => Self::refused(Reason::NotADescendant, message),
+            Rejection::NotAnOrchestrator(_) => Self::refused(Reason::NotAnOrchestrator, message),
             Rejection::NoCeiling(_) | Rejection::AboveCeiling(_) => {
-                Self::refused(Reason::AboveCeiling, words)
+                Self::refused(Reason::AboveCeiling, message)
             }
             Rejection::Wider(_) | Rejection::NoBypassForChildren(_) => {
-                Self::refused(Reason::Wider, words)
+                Self::refused(Reason::Wider, message)
             }
             Rejection::HasChildren { children, .. } => {
-                Self::refused(Reason::HasChildren, words).with("children", children)
+                Self::refused(Reason::HasChildren, message).with("children", children)
             }
             Rejection::AgentNotAllowed(_) | Rejection::SpawnNotAllowed(_) => {
-                Self::refused(Reason::AgentNotAllowed, words)
+                Self::refused(Reason::AgentNotAllowed, message)
             }
-            Rejection::ObserverCannotChange => Self::refused(Reason::ObserverCannotChange, words),
-            Rejection::IdempotencyConflict(_) => Self::refused(Reason::IdempotencyConflict, words),
+            Rejection::ObserverCannotChange => Self::refused(Reason::ObserverCannotChange, message),
+            Rejection::IdempotencyConflict(_) => {
+                Self::refused(Reason::IdempotencyConflict, message)
+            }
             Rejection::TooMany { limit, .. } => {
-                Self::refused(Reason::TooMany, words).with("limit", limit)
+                Self::refused(Reason::TooMany, message).with("limit", limit)
             }
             Rejection::TooLarge { limit, .. } | Rejection::TooDeep { limit, .. } => {
-                Self::refused(Reason::TooLarge, words).with("limit", limit)
+                Self::refused(Reason::TooLarge, message).with("limit", limit)
             }
-            Rejection::ReservedKind(_) => Self::refused(Reason::ReservedKind, words),
-            Rejection::StillNeeded(_) => Self::refused(Reason::StillNeeded, words),
+            Rejection::ReservedKind(_) => Self::refused(Reason::ReservedKind, message),
+            Rejection::StillNeeded(_) => Self::refused(Reason::StillNeeded, message),
         }
     }
 }
 
-fn already_resolved(approval: &Approval, words: String) -> ApiError {
-    let error = ApiError::refused(Reason::AlreadyResolved, words)
+fn already_resolved(approval: &Approval, message: String) -> ApiError {
+    let error = ApiError::refused(Reason::AlreadyResolved, message)
         .with("approval_id", approval.ask.id.as_str());
     let Some(ended) = &approval.ended else {
         return error;
@@ -205,7 +207,7 @@ fn already_resolved(approval: &Approval, words: String) -> ApiError {
         .with("approval", row)
 }
 
-/// As an HTTP answer: the reason's status and the same words and data.
+/// As an HTTP response: the status that belongs to the reason, with the same message and data.
 impl IntoResponse for ApiError {
     fn into_response(mut self) -> Response {
         self.note_in_log();

@@ -50,6 +50,7 @@ impl Authenticator {
         connection: &Arc<CallerConnection>,
         token: Option<Arc<str>>,
     ) -> Result<CallerIdentity, ApiError> {
+        // Read before anything is looked up: what changes meanwhile then makes this identity stale, not fresh.
         let trust_version = self.service.trust_version();
         if let ConnectionPeer::Unix { uid, .. } = connection.peer
             && uid != self.uid
@@ -128,7 +129,7 @@ impl Authenticator {
         Ok(self.service.mark_process(agent.clone(), process).await?)
     }
 
-    /// The process that an agent's hook was started by, or in words why there is none.
+    /// The process that started an agent's hook, or the reason why there is none.
     pub(crate) async fn find_agent_root(
         &self,
         connection: &Arc<CallerConnection>,

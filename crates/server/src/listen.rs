@@ -277,7 +277,7 @@ fn bind_unix(path: &Path) -> Result<UnixListener, ServerOpenError> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    // The folder is the user's alone, so there is no moment in which others could connect.
+    // Between the two calls the socket has wider permissions. The folder is the user's alone, so nobody else can connect.
     let listener = UnixListener::bind(path).map_err(failed)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
     Ok(listener)
@@ -358,7 +358,7 @@ impl ConnectionServer {
         let connection = Arc::new(CallerConnection::new(peer));
         let (state, looked_at) = (self.state.clone(), connection.clone());
         let look = self.tasks.spawn(async move {
-            // What is found stays with the connection, a refusal too.
+            // The result, a refusal too, stays with the connection and is read from there.
             drop(state.authenticator.find_peer(&looked_at).await);
         });
         AcceptedConnection { connection, look }
@@ -387,7 +387,7 @@ impl ConnectionServer {
             .with_upgrades();
         let shutdown = self.state.shutdown.clone();
         self.tasks.spawn(async move {
-            // Before anything it sends is read.
+            // Who calls is known before anything it sends is read.
             drop(look.await);
             tokio::pin!(serving);
             tokio::select! {

@@ -11,7 +11,6 @@ use crate::api_error::ApiError;
 pub(crate) async fn render(state: &ServerState) -> Result<String, ApiError> {
     let overview = state.service.overview(&Caller::host()).await?;
     let counters = state.service.counters();
-    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let pending = overview
         .approvals
         .iter()
@@ -77,4 +76,8 @@ pub(crate) async fn render(state: &ServerState) -> Result<String, ApiError> {
         format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n")
     });
     Ok(lines.concat())
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
 }

@@ -134,8 +134,8 @@ fn single_header<'a>(
         .transpose()
 }
 
-fn wrong_origin(words: impl Into<String>) -> ApiError {
-    ApiError::refused(Reason::WrongOrigin, words)
+fn wrong_origin(message: impl Into<String>) -> ApiError {
+    ApiError::refused(Reason::WrongOrigin, message)
 }
 
 #[cfg(test)]

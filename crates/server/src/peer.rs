@@ -30,7 +30,7 @@ pub(crate) struct ProcessAncestry {
     pub reach: AncestryReach,
 }
 
-/// How far up an [`Ancestry`] goes.
+/// How far up a [`ProcessAncestry`] goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AncestryReach {
     /// To the first process, or to one whose parent lives outside our view of processes.

@@ -1,5 +1,5 @@
-//! Who calls is decided once more at the end of what takes time: when the whole of a body has come and before
-//! anything is done for it, and before an answer is given that may have been waited for.
+//! The second check of who calls. A request takes time, and a connection can be handed to another process meanwhile, so
+//! the caller is found out again when the whole body has arrived, and before a response is sent that was waited for.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -66,7 +66,7 @@ async fn confirm_response(
     Ok(response)
 }
 
-/// Nobody's body is taken before it is known who they are; its handler then finds that out anew.
+/// Reads a body only for a caller that is known. The handler finds out again who that is.
 async fn serve_whole_request(
     state: &ServerState,
     request: Request,

@@ -147,7 +147,7 @@ pub(crate) fn note_ask(approval: &Approval) {
     });
 }
 
-/// Says that the caller is told no, and why. Gives the id by which the request is found in the log.
+/// Says which error the caller gets. Returns the id by which the request is found in the log.
 pub(crate) fn note_error(reason: Reason, message: &str) -> Option<String> {
     with_current(|request| {
         request.findings().error = Some((reason, truncate(message)));

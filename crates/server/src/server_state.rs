@@ -1,4 +1,4 @@
-//! What all doors share, and the operations on the host itself.
+//! The state that all doors share, and the operations on the host itself.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -96,13 +96,13 @@ impl ServerState {
     ) -> Result<RescueResult, ApiError> {
         caller.require_operator()?;
         let target = PathBuf::from(&params.path);
-        let invalid = |message: &str| ApiError::plain(Reason::InvalidParams, message);
         if !target.is_absolute() {
-            return Err(invalid("the path of the new file must be absolute"));
+            let message = "the path of the new file must be absolute";
+            return Err(ApiError::plain(Reason::InvalidParams, message));
         }
         if target == self.database {
             let message = "choose another file than the record's own: what is left beside that would be mixed with it";
-            return Err(invalid(message));
+            return Err(ApiError::plain(Reason::InvalidParams, message));
         }
         tracing::warn!(by = %caller.principal.name, file = %target.display(), "rescuing the record");
         let rescued = self.service.rescue_record(target).await?;
@@ -125,14 +125,14 @@ impl ServerState {
         if params.agents == AgentsAtShutdown::End {
             let left = self.service.end_agents(caller).await?;
             if let Some(agent) = left.first() {
-                let words = format!(
+                let message = format!(
                     "{} agents still run, `{}` among them: the host stays",
                     left.len(),
                     agent.profile.name
                 );
-                return Err(ApiError::plain(Reason::StillRuns, words));
+                return Err(ApiError::plain(Reason::StillRuns, message));
             }
-            // Somebody else who also wants it was first.
+            // It is set already if another caller asked for the same first.
             drop(self.agents_ended_by.set(caller.clone()));
         }
         self.shutdown.cancel();

@@ -218,6 +218,7 @@ impl Authenticator {
         let mut record = connection.record();
         match agent {
             Some(agent) => record.note_agent(agent),
+            // The versions from before the search: whatever changed during it is judged the next time.
             None => record.judged = Some((trust_version, version)),
         }
         Ok(())
@@ -283,11 +284,12 @@ fn is_held_as_before(connection: &CallerConnection) -> bool {
     let Some(socket) = record.socket else {
         return false;
     };
-    let is_held = |holder: &PeerHolder| {
-        let descriptor = holder.descriptor;
-        descriptor.is_some_and(|descriptor| descriptor.is_socket(socket.inode))
-    };
-    !record.holders.is_empty() && record.holders.iter().all(is_held)
+    // All of no holders would be true, and nobody would be looked for again.
+    !record.holders.is_empty()
+        && record.holders.iter().all(|holder| {
+            let descriptor = holder.descriptor;
+            descriptor.is_some_and(|descriptor| descriptor.is_socket(socket.inode))
+        })
 }
 
 /// The process behind a descriptor, with what is above it. Nothing if it let the socket go meanwhile.

@@ -27,8 +27,11 @@ pub(crate) enum OrphanOrigin {
 pub(crate) fn find_origin(chain: &[ProcessKey], roots: &[ProcessKey]) -> OrphanOrigin {
     let given = chain.iter().find_map(|process| {
         let pid = read_claude_parent(process.pid)?;
-        let could = |root: &&ProcessKey| root.pid == pid && root.start_time <= process.start_time;
-        roots.iter().find(could).copied()
+        // A variable outlives the process it names: a root that is younger has only got its number.
+        roots
+            .iter()
+            .find(|root| root.pid == pid && root.start_time <= process.start_time)
+            .copied()
     });
     if let Some(root) = given {
         return OrphanOrigin::Root(root);

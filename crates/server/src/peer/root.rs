@@ -106,8 +106,8 @@ pub(crate) fn find_root(lineage: &[ProcessKey]) -> Result<ProcessKey, String> {
 }
 
 /// Our own commands that agents start and that speak for whoever started them.
-fn is_messenger(words: &[String]) -> bool {
-    let command = words.get(1).map(String::as_str);
+fn is_messenger(arguments: &[String]) -> bool {
+    let command = arguments.get(1).map(String::as_str);
     matches!(command, Some("hook" | "mcp"))
 }
 
@@ -118,14 +118,14 @@ fn classify_process(pid: u32) -> AncestorRole {
     }
 }
 
-fn classify_program(program: &str, words: &[String]) -> AncestorRole {
+fn classify_program(program: &str, arguments: &[String]) -> AncestorRole {
     if SESSIONS.contains(&program) {
         return AncestorRole::Person(format!("`{program}`, which is no agent"));
     }
     if !SHELLS.contains(&program) {
         return AncestorRole::Root;
     }
-    match classify_shell(words) {
+    match classify_shell(arguments) {
         ShellInput::CommandText => AncestorRole::PassesOn,
         ShellInput::ScriptFile => AncestorRole::Root,
         ShellInput::Person => AncestorRole::Person(format!("a person's shell, `{program}`")),
@@ -142,11 +142,11 @@ enum ShellInput {
     Person,
 }
 
-fn classify_shell(words: &[String]) -> ShellInput {
-    if words.first().is_none_or(|name| name.starts_with('-')) {
+fn classify_shell(arguments: &[String]) -> ShellInput {
+    if arguments.first().is_none_or(|name| name.starts_with('-')) {
         return ShellInput::Person;
     }
-    let mut rest = words.iter().skip(1).map(String::as_str);
+    let mut rest = arguments.iter().skip(1).map(String::as_str);
     let mut interactive = false;
     while let Some(word) = rest.next() {
         let letters = word.strip_prefix('-').filter(|_| !word.starts_with("--"));
@@ -176,13 +176,13 @@ fn read_program_name(pid: u32) -> Option<String> {
 
 fn read_arguments(pid: u32) -> Vec<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = line.split(|byte| *byte == 0);
-    let mut words: Vec<String> = words
+    let arguments = line.split(|byte| *byte == 0);
+    let mut arguments: Vec<String> = arguments
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .collect();
     // Every word ends with a zero byte, so what comes after the last is nothing.
-    words.pop();
-    words
+    arguments.pop();
+    arguments
 }
 
 #[cfg(test)]
@@ -190,8 +190,8 @@ mod tests {
     use super::*;
 
     fn runs(line: &str) -> ShellInput {
-        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        classify_shell(&words)
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        classify_shell(&arguments)
     }
 
     #[test]
@@ -236,27 +236,27 @@ mod tests {
         for line in ["sh ./agent.sh --cc", "bash -eu x.sh", "dash x -c y"] {
             assert_eq!(runs(line), ShellInput::ScriptFile, "{line}");
         }
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let arguments = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(
-            classify_program("claude", &words("claude -p x")),
+            classify_program("claude", &arguments("claude -p x")),
             AncestorRole::Root
         );
         assert_eq!(
-            classify_program("node", &words("node cli.js")),
+            classify_program("node", &arguments("node cli.js")),
             AncestorRole::Root
         );
         assert_eq!(
-            classify_program("tmux", &words("tmux new")),
+            classify_program("tmux", &arguments("tmux new")),
             AncestorRole::Person("`tmux`, which is no agent".to_owned())
         );
     }
 
     #[test]
     fn only_our_own_messengers_are_passed_over() {
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert!(is_messenger(&words("/usr/bin/countersign hook claude")));
-        assert!(is_messenger(&words("countersign mcp --socket s")));
-        assert!(!is_messenger(&words("curl --unix-socket s")));
+        let arguments = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert!(is_messenger(&arguments("/usr/bin/countersign hook claude")));
+        assert!(is_messenger(&arguments("countersign mcp --socket s")));
+        assert!(!is_messenger(&arguments("curl --unix-socket s")));
     }
 
     #[test]

@@ -106,10 +106,10 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
         .to_str()
         .ok()
         .and_then(|value| value.strip_prefix("Bearer "));
-    let words = "auth failed: the `Authorization` header must be `Bearer TOKEN`";
+    let message = "auth failed: the `Authorization` header must be `Bearer TOKEN`";
     bearer
         .map(|token| Some(token.trim().to_owned()))
-        .ok_or_else(|| ApiError::plain(Reason::AuthFailed, words))
+        .ok_or_else(|| ApiError::plain(Reason::AuthFailed, message))
 }
 
 fn cookie(headers: &HeaderMap) -> Option<String> {

@@ -97,10 +97,10 @@ impl WaitQuery {
             .ok()
             .filter(|_| unit > 0 && digits.bytes().all(|digit| digit.is_ascii_digit()))
             .and_then(|number| number.checked_mul(unit));
-        let words = "`wait` is a time like 30s, 500ms or 5m";
+        let message = "`wait` is a time like 30s, 500ms or 5m";
         limit
             .map(|ms| Some(Duration::from_millis(ms)))
-            .ok_or_else(|| ApiError::plain(Reason::InvalidParams, words))
+            .ok_or_else(|| ApiError::plain(Reason::InvalidParams, message))
     }
 }
 

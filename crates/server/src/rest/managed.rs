@@ -134,7 +134,7 @@ async fn fork_agent(
         .map(Json)
 }
 
-/// Put an agent away, or take it out again.
+/// Archive an agent, or take it out of the archive.
 #[utoipa::path(put, path = "/api/v1/agents/{id}/archived", params(("id" = String, Path)), request_body = wire::ArchiveBody,
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent")))]

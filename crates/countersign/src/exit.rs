@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use countersign_protocol::HostApproval;
+use countersign_protocol::{HostApproval, HostApprovalState};
 
 /// How the command ended, as a script sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,14 +81,14 @@ impl CliExit {
 
     /// How an ask that ended reads to the script that asked. `None` while it is open.
     pub(crate) fn of_ask(row: &HostApproval) -> Option<Self> {
-        match row.state.as_str() {
-            "pending" => None,
-            "allowed" if row.edited_input.is_none() => Some(Self::Ok),
-            "allowed" | "answered" => Some(Self::Answered),
-            "denied" => Some(Self::Denied),
-            "expired" => Some(Self::Expired),
-            "cancelled" | "gone" => Some(Self::Cancelled),
-            _ => Some(Self::Failure),
+        match row.state {
+            HostApprovalState::Pending => None,
+            HostApprovalState::Allowed if row.edited_input.is_none() => Some(Self::Ok),
+            HostApprovalState::Allowed | HostApprovalState::Answered => Some(Self::Answered),
+            HostApprovalState::Denied => Some(Self::Denied),
+            HostApprovalState::Expired => Some(Self::Expired),
+            HostApprovalState::Cancelled | HostApprovalState::Gone => Some(Self::Cancelled),
+            HostApprovalState::Unknown => Some(Self::Failure),
         }
     }
 }

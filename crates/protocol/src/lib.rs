@@ -4,7 +4,6 @@
 //! holds the host wire's own words while ours stand beside it in `state`. Nothing here knows how
 //! a request is served.
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
 mod envelope;
 mod error;
@@ -15,6 +14,7 @@ mod params;
 mod rows;
 mod rules;
 mod scalar;
+mod states;
 mod target;
 mod transcript;
 
@@ -27,6 +27,7 @@ pub use params::*;
 pub use rows::*;
 pub use rules::*;
 pub use scalar::{Raw, Time};
+pub use states::*;
 pub use target::{AgentTarget, ApprovalTarget, QuestionTarget};
 pub use transcript::*;
 

@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use crate::rows::HostAgent;
 use crate::scalar::{Time, read_from_object_only};
+use crate::states::HostAgentRole;
 
 /// `host.spawn_agent`: one of `agent` and `command` says what to start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -55,9 +56,13 @@ pub struct SpawnAgentParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask_timeout_ms: Option<u64>,
     /// `orchestrator` for an agent that starts agents of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^orchestrator$")]
-    pub role: Option<String>,
+    #[serde(
+        default,
+        deserialize_with = "HostAgentRole::strict_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, pattern = "^orchestrator$")]
+    pub role: Option<HostAgentRole>,
 }
 
 /// What an agent speaks.
@@ -275,9 +280,9 @@ pub struct ManagedRow {
     pub queued: usize,
     /// Whether its session can be gone on with.
     pub resumable: bool,
-    /// What it is besides an agent: `orchestrator`.
+    /// What it is besides an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub role: Option<String>,
+    pub role: Option<HostAgentRole>,
     /// Which of its runs, counted from 1.
     pub run: u32,
     /// The agent's own id of its session.

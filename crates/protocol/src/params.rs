@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use crate::rows::HostAgentDisplay;
 use crate::rules::Remember;
 use crate::scalar::Raw;
+use crate::states::{HostAgentStatus, HostRole};
 
 /// The parameters of methods that take none.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -118,14 +119,27 @@ impl<'de> Deserialize<'de> for Kinds {
     }
 }
 
+/// Which approvals or questions to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ListStatus {
+    /// Those that wait for an answer.
+    Pending,
+    /// Those that ended, however they did.
+    #[serde(alias = "ended")]
+    Resolved,
+    /// Both.
+    All,
+}
+
 /// `host.approvals` and `host.questions`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
     /// `pending`, `resolved` (`ended` is the same) or `all`.
     #[serde(default)]
-    #[param(pattern = "^(pending|resolved|ended|all)$")]
-    pub status: Option<String>,
+    #[param(value_type = Option<String>, pattern = "^(pending|resolved|ended|all)$")]
+    pub status: Option<ListStatus>,
     /// Only of this agent.
     #[serde(default)]
     pub agent_id: Option<String>,
@@ -177,8 +191,9 @@ pub struct AgentParams {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StatusBody {
     /// `idle`, `running`, `waiting_for_approval`, `paused`, `completed`, `errored` or `stopped`.
-    #[schema(pattern = "^(idle|running|waiting_for_approval|paused|completed|errored|stopped)$")]
-    pub status: String,
+    #[serde(deserialize_with = "HostAgentStatus::strict")]
+    #[schema(value_type = String, pattern = "^(idle|running|waiting_for_approval|paused|completed|errored|stopped)$")]
+    pub status: HostAgentStatus,
     /// What it works on; absent clears it.
     #[serde(default)]
     pub current_task: Option<String>,
@@ -403,8 +418,9 @@ pub struct AnswerBody {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct CreateTokenParams {
     /// `operator`, `observer` or `agent`.
-    #[schema(pattern = "^(operator|observer|agent)$")]
-    pub role: String,
+    #[serde(deserialize_with = "HostRole::strict")]
+    #[schema(value_type = String, pattern = "^(operator|observer|agent)$")]
+    pub role: HostRole,
     /// The agent its bearer is.
     #[serde(default)]
     pub agent_id: Option<String>,
@@ -421,7 +437,8 @@ pub struct CreateTokenParams {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CreateEndlessTokenParams {
     /// `operator`, `observer` or `agent`.
-    pub role: String,
+    #[serde(deserialize_with = "HostRole::strict")]
+    pub role: HostRole,
     /// The agent its bearer is.
     #[serde(default)]
     pub agent_id: Option<String>,

@@ -8,6 +8,10 @@ use utoipa::ToSchema;
 use crate::managed::ManagedRow;
 use crate::rules::{BypassRow, GrantRow, HostVerdict, RuleProblem};
 use crate::scalar::{Raw, Time, read_from_object_only};
+use crate::states::{
+    HostAgentState, HostAgentStatus, HostApprovalState, HostApprovalStatus, HostDelivery,
+    HostQuestionState, HostRole,
+};
 
 /// The reply to a method whose success says everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,12 +150,10 @@ pub struct HostAgent {
     /// The connection that owns it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Our word for its state: `starting`, `running`, `idle`, `awaiting_permission`, `waiting`,
-    /// `paused`, `done`, `error` or `stopped`.
     #[serde(default)]
-    pub state: String,
-    /// The host wire's word for its state.
-    pub status: String,
+    pub state: HostAgentState,
+    /// The host wire's word for `state`.
+    pub status: HostAgentStatus,
     /// When anything about it changed.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Time,
@@ -165,8 +167,7 @@ pub struct Who {
     pub agent_id: Option<String>,
     /// Their name.
     pub name: String,
-    /// `operator`, `observer`, `agent` or `host`.
-    pub role: String,
+    pub role: HostRole,
 }
 
 /// One ask for permission.
@@ -206,9 +207,9 @@ pub struct HostApproval {
     /// How often its asker was told the answer.
     #[serde(default)]
     pub deliveries: u32,
-    /// What became of the answer: `waiting`, `attempted`, `delivered`, `withdrawn` or `unknown`.
+    /// What became of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delivery: Option<String>,
+    pub delivery: Option<HostDelivery>,
     /// Anything else it said.
     #[schema(value_type = serde_json::Value)]
     pub details: Raw,
@@ -256,11 +257,10 @@ pub struct HostApproval {
     /// The event that opened it.
     #[serde(default)]
     pub sequence: u64,
-    /// Our word: `pending`, `allowed`, `denied`, `answered`, `cancelled`, `expired` or `gone`.
     #[serde(default)]
-    pub state: String,
-    /// The host wire's word: `pending` or `resolved`.
-    pub status: String,
+    pub state: HostApprovalState,
+    /// The host wire's word for `state`.
+    pub status: HostApprovalStatus,
     /// In the reply to a request: whether the caller's connection is subscribed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscribed: Option<bool>,
@@ -317,8 +317,7 @@ pub struct HostQuestion {
     pub question: String,
     /// The event that opened it.
     pub sequence: u64,
-    /// `pending`, `answered`, `cancelled` or `expired`.
-    pub state: String,
+    pub state: HostQuestionState,
     /// The orchestrator that is asked first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
@@ -437,8 +436,7 @@ pub struct TokenRow {
     pub id: String,
     /// Who its bearer is on the record.
     pub name: String,
-    /// `operator`, `observer` or `agent`.
-    pub role: String,
+    pub role: HostRole,
 }
 
 /// A new token. Shown once.

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::rows::Who;
 use crate::scalar::{Raw, Time};
+use crate::states::{HostApprovalState, HostEffect};
 
 /// `host.rules`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
@@ -25,9 +26,13 @@ pub struct AddRuleParams {
     /// The rule, like `Bash(git status:*)`.
     pub rule: String,
     /// `allow`, `ask` or `deny` (default: `allow`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^(allow|ask|deny)$")]
-    pub effect: Option<String>,
+    #[serde(
+        default,
+        deserialize_with = "HostEffect::strict_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, pattern = "^(allow|ask|deny)$")]
+    pub effect: Option<HostEffect>,
     /// Only for agents to which an operator gave this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -79,9 +84,13 @@ pub struct BacktestRuleParams {
     /// The rule.
     pub rule: String,
     /// `allow`, `ask` or `deny` (default: `allow`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^(allow|ask|deny)$")]
-    pub effect: Option<String>,
+    #[serde(
+        default,
+        deserialize_with = "HostEffect::strict_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, pattern = "^(allow|ask|deny)$")]
+    pub effect: Option<HostEffect>,
     /// How many asks to look at, newest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
@@ -174,8 +183,8 @@ impl<'de> Deserialize<'de> for Remember {
 /// What the rules say of an ask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostVerdict {
-    /// `allow`, `ask` or `deny`: the strictest of the parts.
-    pub effect: String,
+    /// The strictest of the parts.
+    pub effect: HostEffect,
     /// Each thing the ask would do, with what decided about it.
     pub parts: Vec<HostVerdictPart>,
     /// The same in words.
@@ -186,8 +195,7 @@ pub struct HostVerdict {
 /// One thing an ask would do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostVerdictPart {
-    /// `allow`, `ask` or `deny`.
-    pub effect: String,
+    pub effect: HostEffect,
     /// Whether nothing lifts it: no rule, grant or bypass.
     #[serde(default)]
     pub floor: bool,
@@ -206,8 +214,7 @@ pub struct HostVerdictPart {
 /// A rule, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostRule {
-    /// `allow`, `ask` or `deny`.
-    pub effect: String,
+    pub effect: HostEffect,
     /// The grant it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<String>,
@@ -252,8 +259,7 @@ pub struct GrantRow {
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Time,
-    /// `allow`, `ask` or `deny`.
-    pub effect: String,
+    pub effect: HostEffect,
     /// When it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -410,8 +416,8 @@ pub struct Contradiction {
     pub approval_id: String,
     /// Who decided.
     pub by: Who,
-    /// How: `allowed`, `denied` and so on.
-    pub decided: String,
+    /// How.
+    pub decided: HostApprovalState,
     /// What the rules would have said.
     pub verdict: HostVerdict,
 }

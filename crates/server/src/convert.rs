@@ -11,7 +11,9 @@ use countersign_core::{
     Timestamp,
 };
 use countersign_protocol::{
-    HostAgent, HostAgentDisplay, HostApproval, HostDevice, HostQuestion, Raw, Time, TokenRow, Who,
+    HostAgent, HostAgentDisplay, HostAgentState, HostAgentStatus, HostApproval, HostApprovalState,
+    HostApprovalStatus, HostDelivery, HostDevice, HostQuestion, HostQuestionState, HostRole, Raw,
+    Time, TokenRow, Who,
 };
 
 pub(crate) fn time(at: Timestamp) -> Time {
@@ -28,15 +30,15 @@ pub(crate) fn json(raw: Raw) -> Json {
 
 pub(crate) fn who(by: &RecordedActor) -> Who {
     let (role, agent_id) = match &by.role {
-        Role::Operator => ("operator", None),
-        Role::Observer => ("observer", None),
-        Role::Host => ("host", None),
-        Role::Agent(agent) => ("agent", Some(agent.to_string())),
+        Role::Operator => (HostRole::Operator, None),
+        Role::Observer => (HostRole::Observer, None),
+        Role::Host => (HostRole::Host, None),
+        Role::Agent(agent) => (HostRole::Agent, Some(agent.to_string())),
     };
     Who {
         agent_id,
         name: by.name.to_string(),
-        role: role.to_owned(),
+        role,
     }
 }
 
@@ -62,63 +64,52 @@ pub(crate) fn agent((agent, open): &(Agent, OpenCounts)) -> HostAgent {
         pid: profile.pid,
         project: profile.project.clone(),
         session_id: agent.client.as_ref().map(ToString::to_string),
-        state: state_name(state).to_owned(),
-        status: wire_status(state).to_owned(),
+        state: agent_state(state),
+        status: agent_status(state),
         updated_at: time(agent.updated_at),
     }
 }
 
-pub(crate) fn state_name(state: AgentState) -> &'static str {
+pub(crate) fn agent_state(state: AgentState) -> HostAgentState {
     match state {
-        AgentState::Starting => "starting",
-        AgentState::Running => "running",
-        AgentState::Idle => "idle",
-        AgentState::AwaitingPermission => "awaiting_permission",
-        AgentState::Waiting => "waiting",
-        AgentState::Paused => "paused",
-        AgentState::Done => "done",
-        AgentState::Error => "error",
-        AgentState::Stopped => "stopped",
+        AgentState::Starting => HostAgentState::Starting,
+        AgentState::Running => HostAgentState::Running,
+        AgentState::Idle => HostAgentState::Idle,
+        AgentState::AwaitingPermission => HostAgentState::AwaitingPermission,
+        AgentState::Waiting => HostAgentState::Waiting,
+        AgentState::Paused => HostAgentState::Paused,
+        AgentState::Done => HostAgentState::Done,
+        AgentState::Error => HostAgentState::Error,
+        AgentState::Stopped => HostAgentState::Stopped,
     }
 }
 
-/// The host wire's own word for a state.
-pub(crate) fn wire_status(state: AgentState) -> &'static str {
+/// The host wire knows fewer states than we do.
+pub(crate) fn agent_status(state: AgentState) -> HostAgentStatus {
     match state {
-        AgentState::Starting | AgentState::Running | AgentState::Waiting => "running",
-        AgentState::Idle => "idle",
-        AgentState::AwaitingPermission => "waiting_for_approval",
-        AgentState::Paused => "paused",
-        AgentState::Done => "completed",
-        AgentState::Error => "errored",
-        AgentState::Stopped => "stopped",
-    }
-}
-
-/// As the host wire's own server prints a status in its messages.
-pub(crate) fn status_in_words(state: AgentState) -> &'static str {
-    match wire_status(state) {
-        "running" => "Running",
-        "waiting_for_approval" => "WaitingForApproval",
-        "paused" => "Paused",
-        "completed" => "Completed",
-        "errored" => "Errored",
-        "stopped" => "Stopped",
-        _ => "Idle",
+        AgentState::Starting | AgentState::Running | AgentState::Waiting => {
+            HostAgentStatus::Running
+        }
+        AgentState::Idle => HostAgentStatus::Idle,
+        AgentState::AwaitingPermission => HostAgentStatus::WaitingForApproval,
+        AgentState::Paused => HostAgentStatus::Paused,
+        AgentState::Done => HostAgentStatus::Completed,
+        AgentState::Error => HostAgentStatus::Errored,
+        AgentState::Stopped => HostAgentStatus::Stopped,
     }
 }
 
 /// The base state that a client's status means. Waiting for approval is derived, never set.
-pub(crate) fn base_state(status: &str) -> Option<BaseState> {
-    Some(match status {
-        "idle" => BaseState::Idle,
-        "running" | "waiting_for_approval" => BaseState::Running,
-        "paused" => BaseState::Paused,
-        "completed" => BaseState::Done,
-        "errored" => BaseState::Error,
-        "stopped" => BaseState::Stopped,
-        _ => return None,
-    })
+pub(crate) fn base_state(status: HostAgentStatus) -> BaseState {
+    match status {
+        HostAgentStatus::Running | HostAgentStatus::WaitingForApproval => BaseState::Running,
+        HostAgentStatus::Paused => BaseState::Paused,
+        HostAgentStatus::Completed => BaseState::Done,
+        HostAgentStatus::Errored => BaseState::Error,
+        HostAgentStatus::Stopped => BaseState::Stopped,
+        // An unknown word was refused when the parameters were read.
+        HostAgentStatus::Idle | HostAgentStatus::Unknown => BaseState::Idle,
+    }
 }
 
 pub(crate) fn approval(approval: &Approval) -> HostApproval {
@@ -129,7 +120,7 @@ pub(crate) fn approval(approval: &Approval) -> HostApproval {
     row.deliveries = approval.deliveries;
     if let Some(ended) = &approval.ended {
         end(&mut row, &ended.ending, ended.at);
-        row.delivery = Some(delivery_name(approval.delivery).to_owned());
+        row.delivery = Some(delivery(approval.delivery));
     }
     row
 }
@@ -169,8 +160,8 @@ pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
         resolved_at: None,
         resolved_by: None,
         sequence: opened.0,
-        state: "pending".to_owned(),
-        status: "pending".to_owned(),
+        state: HostApprovalState::Pending,
+        status: HostApprovalStatus::Pending,
         subscribed: None,
         tool: ask.tool.clone(),
         tool_call_id: ask.tool_call.clone(),
@@ -184,8 +175,8 @@ pub(crate) fn end(
     ending: &countersign_core::event::ApprovalEnding,
     at: Timestamp,
 ) {
-    "resolved".clone_into(&mut row.status);
-    outcome_name(ending.outcome).clone_into(&mut row.state);
+    row.status = HostApprovalStatus::Resolved;
+    row.state = approval_state(ending.outcome);
     row.resolution = Some(ending.resolution.clone());
     row.resolved_at = Some(time(at));
     row.resolved_by = Some(who(&ending.by));
@@ -196,24 +187,24 @@ pub(crate) fn end(
     }
 }
 
-fn outcome_name(outcome: ApprovalOutcome) -> &'static str {
+fn approval_state(outcome: ApprovalOutcome) -> HostApprovalState {
     match outcome {
-        ApprovalOutcome::Allowed => "allowed",
-        ApprovalOutcome::Denied => "denied",
-        ApprovalOutcome::Answered => "answered",
-        ApprovalOutcome::Cancelled => "cancelled",
-        ApprovalOutcome::Expired => "expired",
-        ApprovalOutcome::Gone => "gone",
+        ApprovalOutcome::Allowed => HostApprovalState::Allowed,
+        ApprovalOutcome::Denied => HostApprovalState::Denied,
+        ApprovalOutcome::Answered => HostApprovalState::Answered,
+        ApprovalOutcome::Cancelled => HostApprovalState::Cancelled,
+        ApprovalOutcome::Expired => HostApprovalState::Expired,
+        ApprovalOutcome::Gone => HostApprovalState::Gone,
     }
 }
 
-fn delivery_name(delivery: AnswerDelivery) -> &'static str {
+fn delivery(delivery: AnswerDelivery) -> HostDelivery {
     match delivery {
-        AnswerDelivery::Waiting => "waiting",
-        AnswerDelivery::Attempted => "attempted",
-        AnswerDelivery::Delivered => "delivered",
-        AnswerDelivery::Withdrawn => "withdrawn",
-        AnswerDelivery::Unknown => "unknown",
+        AnswerDelivery::Waiting => HostDelivery::Waiting,
+        AnswerDelivery::Attempted => HostDelivery::Attempted,
+        AnswerDelivery::Delivered => HostDelivery::Delivered,
+        AnswerDelivery::Withdrawn => HostDelivery::Withdrawn,
+        AnswerDelivery::Unknown => HostDelivery::Unknown,
     }
 }
 
@@ -233,20 +224,18 @@ pub(crate) fn question(question: &Question) -> HostQuestion {
         id: text.id.to_string(),
         question: text.text.clone(),
         sequence: question.opened.0,
-        state: ended
-            .map_or("pending", |ended| {
-                question_outcome_name(ended.ending.outcome)
-            })
-            .to_owned(),
+        state: ended.map_or(HostQuestionState::Pending, |ended| {
+            question_state(ended.ending.outcome)
+        }),
         to: text.to.as_ref().map(ToString::to_string),
     }
 }
 
-pub(crate) fn question_outcome_name(outcome: QuestionOutcome) -> &'static str {
+pub(crate) fn question_state(outcome: QuestionOutcome) -> HostQuestionState {
     match outcome {
-        QuestionOutcome::Answered => "answered",
-        QuestionOutcome::Cancelled => "cancelled",
-        QuestionOutcome::Expired => "expired",
+        QuestionOutcome::Answered => HostQuestionState::Answered,
+        QuestionOutcome::Cancelled => HostQuestionState::Cancelled,
+        QuestionOutcome::Expired => HostQuestionState::Expired,
     }
 }
 
@@ -265,9 +254,9 @@ pub(crate) fn device(device: &Device) -> HostDevice {
 
 pub(crate) fn token(token: &AccessToken) -> TokenRow {
     let (role, agent_id) = match &token.role {
-        Role::Operator | Role::Host => ("operator", None),
-        Role::Observer => ("observer", None),
-        Role::Agent(agent) => ("agent", Some(agent.to_string())),
+        Role::Operator | Role::Host => (HostRole::Operator, None),
+        Role::Observer => (HostRole::Observer, None),
+        Role::Agent(agent) => (HostRole::Agent, Some(agent.to_string())),
     };
     TokenRow {
         agent_id,
@@ -275,6 +264,6 @@ pub(crate) fn token(token: &AccessToken) -> TokenRow {
         expires_at: token.expires_at.map(time),
         id: token.id.to_string(),
         name: token.name.clone(),
-        role: role.to_owned(),
+        role,
     }
 }

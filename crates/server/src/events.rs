@@ -13,13 +13,12 @@ use countersign_core::event::{
 use countersign_core::{
     Agent, Ask, CommittedEvent, Event, OpenCounts, PrincipalKey, Question, Seq, Timestamp,
 };
-use countersign_protocol::{EVENT_FRAME_START, HostEvent, Raw};
+use countersign_protocol::{EVENT_FRAME_START, HostAgentStatus, HostEvent, Raw};
 use serde_json::json;
 
 use crate::convert::rules::new_grant;
 use crate::convert::{
-    agent, ask, device, end, question, question_outcome_name, raw, state_name, status_in_words,
-    time, who, wire_status,
+    agent, agent_state, agent_status, ask, device, end, question, question_state, raw, time, who,
 };
 
 /// The `host.event` notification, whole.
@@ -115,7 +114,11 @@ fn registered(e: &AgentRegistered, at: Timestamp) -> Content {
 
 /// What the owner attached, or the agent as it is now.
 fn status_changed(e: &AgentStatusChanged, at: Timestamp) -> Content {
-    let words = format!("{} is {}", e.agent.name, status_in_words(e.state));
+    let words = format!(
+        "{} is {}",
+        e.agent.name,
+        host_wire_name(agent_status(e.state))
+    );
     let words = e.message.clone().unwrap_or(words);
     if let Some(payload) = e.payload.as_ref().filter(|payload| !payload.is_null()) {
         return (words, raw(payload));
@@ -133,9 +136,14 @@ fn status_changed(e: &AgentStatusChanged, at: Timestamp) -> Content {
         updated_at: at,
     };
     let mut row = self::agent(&(agent, OpenCounts::default()));
-    state_name(e.state).clone_into(&mut row.state);
-    wire_status(e.state).clone_into(&mut row.status);
+    row.state = agent_state(e.state);
+    row.status = agent_status(e.state);
     of(words, &row)
+}
+
+/// A status as the host wire's own server prints it in this message: as its Rust variant is called.
+fn host_wire_name(status: HostAgentStatus) -> String {
+    format!("{status:?}")
 }
 
 fn resolved(e: &ApprovalResolved, asked: Option<&Arc<Ask>>, at: Timestamp) -> Content {
@@ -192,7 +200,7 @@ fn question_asked(e: &QuestionAsked, opened: Seq, at: Timestamp) -> Content {
 }
 
 fn question_ended(e: &QuestionEnded) -> Content {
-    let state = question_outcome_name(e.ending.outcome);
+    let state = question_state(e.ending.outcome);
     let payload = json!({
         "agent_id": e.agent, "answer": e.ending.answer, "answered_by": who(&e.ending.by),
         "id": e.question, "sequence": e.opened, "state": state,

@@ -24,7 +24,9 @@ use countersign_daemon::{
     new_agent_id, new_approval_id, new_device_id, new_question_id,
 };
 use countersign_protocol as wire;
-use countersign_protocol::{HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, Reason};
+use countersign_protocol::{
+    HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, HostRole, Reason,
+};
 
 use crate::api_error::ApiError;
 use crate::convert;
@@ -88,14 +90,6 @@ pub(crate) async fn set_status(
     agent: String,
     body: wire::StatusBody,
 ) -> Result<HostAgent> {
-    let base = convert::base_state(&body.status).ok_or_else(|| {
-        let known =
-            "`idle`, `running`, `waiting_for_approval`, `paused`, `completed`, `errored`, `stopped`";
-        ApiError::plain(
-            Reason::InvalidParams,
-            format!("unknown variant `{}`, expected one of {known}", body.status),
-        )
-    })?;
     let payload = body.payload.filter(|payload| !payload.is_null());
     let payload = payload
         .map(|payload| Json::from_value(&payload))
@@ -105,7 +99,7 @@ pub(crate) async fn set_status(
     let input = SetStatus {
         caller,
         agent,
-        base,
+        base: convert::base_state(body.status),
         current_task: body.current_task,
         message: body.message,
         payload,
@@ -374,7 +368,7 @@ pub(crate) async fn approvals(
         None => None,
     };
     let list = ApprovalQuery {
-        status: status(params.status.as_deref())?,
+        status: status_filter(params.status),
         agent: params.agent_id.map(AgentId::new),
         opened_before,
         limit: page(params.limit, 100),
@@ -388,15 +382,11 @@ pub(crate) async fn approvals(
         .collect())
 }
 
-fn status(word: Option<&str>) -> Result<Option<StatusFilter>> {
-    match word {
-        None | Some("all") => Ok(None),
-        Some("pending") => Ok(Some(StatusFilter::Pending)),
-        Some("resolved" | "ended") => Ok(Some(StatusFilter::Ended)),
-        Some(other) => Err(ApiError::plain(
-            Reason::InvalidParams,
-            format!("unknown status `{other}`, expected pending or resolved"),
-        )),
+fn status_filter(status: Option<wire::ListStatus>) -> Option<StatusFilter> {
+    match status? {
+        wire::ListStatus::Pending => Some(StatusFilter::Pending),
+        wire::ListStatus::Resolved => Some(StatusFilter::Ended),
+        wire::ListStatus::All => None,
     }
 }
 
@@ -489,7 +479,7 @@ pub(crate) async fn questions(
     params: wire::ListParams,
 ) -> Result<Vec<HostQuestion>> {
     let query = QuestionQuery {
-        status: status(params.status.as_deref())?,
+        status: status_filter(params.status),
         agent: params.agent_id.map(AgentId::new),
         limit: page(params.limit, 100),
         ..QuestionQuery::default()
@@ -581,7 +571,7 @@ pub(crate) async fn create_token(
     caller: Caller,
     params: wire::CreateTokenParams,
 ) -> Result<wire::NewToken> {
-    let role = token_role(&params.role, params.agent_id)?;
+    let role = token_role(params.role, params.agent_id)?;
     let ttl = Duration::from_millis(params.ttl_ms.unwrap_or(TOKEN_TTL_MS_DEFAULT));
     make_token(service, caller, role, params.name, Some(ttl)).await
 }
@@ -600,23 +590,23 @@ pub(crate) async fn create_endless_token(
             "a token that never ends is made with `countersign token create --expires never` on the host's own machine, without a token",
         ));
     }
-    let role = token_role(&params.role, params.agent_id)?;
+    let role = token_role(params.role, params.agent_id)?;
     make_token(service, caller, role, params.name, None).await
 }
 
-fn token_role(role: &str, agent_id: Option<String>) -> Result<Role> {
+fn token_role(role: HostRole, agent_id: Option<String>) -> Result<Role> {
     match (role, agent_id) {
-        ("operator", None) => Ok(Role::Operator),
-        ("observer", None) => Ok(Role::Observer),
-        ("agent", agent) => Ok(Role::Agent(agent.map_or_else(new_agent_id, AgentId::new))),
-        ("operator" | "observer", Some(_)) => Err(ApiError::plain(
+        (HostRole::Operator, None) => Ok(Role::Operator),
+        (HostRole::Observer, None) => Ok(Role::Observer),
+        (HostRole::Agent, agent) => Ok(Role::Agent(agent.map_or_else(new_agent_id, AgentId::new))),
+        (HostRole::Operator | HostRole::Observer, Some(_)) => Err(ApiError::plain(
             Reason::InvalidParams,
             "only a token for the role `agent` names an agent",
         )),
-        (other, _) => {
-            let words = format!("unknown role `{other}`, expected operator, observer or agent");
-            Err(ApiError::plain(Reason::InvalidParams, words))
-        }
+        (HostRole::Host | HostRole::Unknown, _) => Err(ApiError::plain(
+            Reason::InvalidParams,
+            "no token has this role, expected operator, observer or agent",
+        )),
     }
 }
 

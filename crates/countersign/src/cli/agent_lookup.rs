@@ -1,6 +1,6 @@
 //! Agents as people name them: by id, or by a name that only one has.
 
-use countersign_protocol::{HostAgent, NoParams, method};
+use countersign_protocol::{HostAgent, HostAgentRole, NoParams, method};
 
 use crate::client::HostClient;
 use crate::error::CliError;
@@ -55,7 +55,7 @@ pub(super) fn is_archived(agent: &HostAgent) -> bool {
 /// Whether it is an orchestrator.
 pub(super) fn is_orchestrator(agent: &HostAgent) -> bool {
     let managed = agent.managed.as_ref();
-    managed.is_some_and(|managed| managed.role.as_deref() == Some("orchestrator"))
+    managed.is_some_and(|managed| managed.role == Some(HostAgentRole::Orchestrator))
 }
 
 #[cfg(test)]

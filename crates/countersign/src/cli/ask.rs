@@ -232,7 +232,7 @@ fn print(common: &CommonArgs, row: &HostApproval, message_only: bool) -> Result<
     if row.edited_input.is_some() {
         output::print_message("allowed with an edited input: run that instead (printed by --json)");
     }
-    let resolution = row.resolution.as_deref().unwrap_or(&row.state);
+    let resolution = row.resolution.as_deref().unwrap_or(row.state.as_str());
     output::print(&format!("{}\n{message}", escape::line(resolution)))
 }
 

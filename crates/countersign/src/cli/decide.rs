@@ -144,11 +144,7 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<CliE
     if common.json {
         output::print_json(&row)?;
     } else {
-        output::print(&format!(
-            "{} {}\n",
-            approvals::short_id(&row.id),
-            escape::line(&row.state)
-        ))?;
+        output::print(&format!("{} {}\n", approvals::short_id(&row.id), row.state))?;
     }
     Ok(CliExit::Ok)
 }

@@ -4,7 +4,8 @@
 
 use clap::Args;
 use countersign_protocol::{
-    AgentsAtShutdown, HostAgent, HostApproval, HostQuestion, ListParams, NoParams, method,
+    AgentsAtShutdown, HostAgent, HostApproval, HostQuestion, ListParams, ListStatus, NoParams,
+    method,
 };
 use serde::Serialize;
 
@@ -168,7 +169,7 @@ struct OpenWaits {
 impl OpenWaits {
     async fn load(client: &mut HostClient) -> Result<Self, CliError> {
         let params = ListParams {
-            status: Some("pending".into()),
+            status: Some(ListStatus::Pending),
             ..ListParams::default()
         };
         Ok(Self {
@@ -205,7 +206,7 @@ fn list(agents: &[HostAgent], waits: &OpenWaits, width: usize) -> String {
     let row = |agent: &HostAgent| {
         vec![
             escape::line(&agent.name).into_owned(),
-            escape::line(&agent.state).into_owned(),
+            agent.state.to_string(),
             waits.waits_of_agent(agent),
         ]
     };

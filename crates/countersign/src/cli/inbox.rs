@@ -3,7 +3,7 @@
 use clap::Args;
 use countersign_protocol::{
     ApprovalParams, BypassRow, HostAgent, HostApproval, HostQuestion, HostStatus, HostVerdict,
-    ListParams, NoParams, QuestionParams, Reason, RuleProblem, Time, method,
+    ListParams, ListStatus, NoParams, QuestionParams, Reason, RuleProblem, Time, method,
 };
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<CliExi
 async fn load(client: &mut HostClient, agent_id: Option<String>) -> Result<InboxRows, CliError> {
     const PAGE: u64 = 500;
     let mut params = ListParams {
-        status: Some("pending".into()),
+        status: Some(ListStatus::Pending),
         agent_id: agent_id.clone(),
         limit: Some(PAGE),
         after: None,
@@ -86,7 +86,7 @@ async fn load(client: &mut HostClient, agent_id: Option<String>) -> Result<Inbox
         params.after = last;
     }
     let params = ListParams {
-        status: Some("pending".into()),
+        status: Some(ListStatus::Pending),
         agent_id,
         limit: None,
         after: None,

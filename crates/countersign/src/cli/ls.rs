@@ -1,7 +1,7 @@
 //! `ls`: the agents, those that need a person on top.
 
 use clap::Args;
-use countersign_protocol::{HostAgent, NoParams, Time, UsageRow, method};
+use countersign_protocol::{HostAgent, HostAgentState, NoParams, Time, UsageRow, method};
 
 use super::{CommonArgs, agent_lookup, agent_tree};
 use crate::error::CliError;
@@ -50,11 +50,11 @@ fn rank(agent: &HostAgent) -> u8 {
     if needs_person(agent) {
         return 0;
     }
-    match agent.state.as_str() {
-        "starting" | "running" => 1,
-        "idle" | "paused" => 2,
-        "error" => 3,
-        "done" => 4,
+    match agent.state {
+        HostAgentState::Starting | HostAgentState::Running => 1,
+        HostAgentState::Idle | HostAgentState::Paused => 2,
+        HostAgentState::Error => 3,
+        HostAgentState::Done => 4,
         _ => 5,
     }
 }
@@ -118,10 +118,9 @@ fn kind(agent: &HostAgent) -> String {
 
 /// The state, that it may settle asks of others, and that its own are not held, if they are not.
 fn state_text(agent: &HostAgent, now: Time) -> String {
-    let state = if agent.state.is_empty() {
-        &agent.status
-    } else {
-        &agent.state
+    let state = match agent.state {
+        HostAgentState::Unknown => agent.status.as_str(),
+        known => known.as_str(),
     };
     let managed = agent.managed.as_ref();
     let queued = managed.map_or(0, |managed| managed.queued);

@@ -94,7 +94,7 @@ pub(super) async fn running_agents(client: &mut HostClient) -> Result<Vec<HostAg
 }
 
 fn runs(agent: &HostAgent) -> bool {
-    agent.managed.is_some() && !matches!(agent.state.as_str(), "done" | "error" | "stopped")
+    agent.managed.is_some() && !agent.state.is_ended()
 }
 
 async fn has_ended(endpoint: &HostEndpoint, pid: u32) -> bool {

@@ -172,7 +172,7 @@ fn params(args: SpawnArgs) -> Result<SpawnAgentParams, CliError> {
         turn_timeout_ms: args.turn_timeout.map(duration::millis),
         // On the wire, nothing means the host's own choice and 0 means no limit.
         ask_timeout_ms: args.ask_timeout.map(|limit| limit.as_ms().unwrap_or(0)),
-        role: args.role,
+        role: args.role.as_deref().map(Into::into),
     })
 }
 

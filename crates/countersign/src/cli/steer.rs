@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use countersign_protocol::{
-    AgentParams, AgentTarget, ArchiveBody, ConfigureBody, HostAgent, InterruptBody, Method,
-    PromptBody, RenameBody, WaitIdleParams, WaitIdleResult, method,
+    AgentParams, AgentTarget, ArchiveBody, ConfigureBody, HostAgent, HostAgentState, InterruptBody,
+    Method, PromptBody, RenameBody, WaitIdleParams, WaitIdleResult, method,
 };
 
 use super::{CommonArgs, agent_lookup, logs, spawn};
@@ -212,7 +212,7 @@ pub(super) async fn wait(common: &CommonArgs, args: WaitArgs) -> Result<CliExit,
         output::print_json(&found)?;
     } else {
         for agent in &found.agents {
-            let state = escape::line(&agent.state);
+            let state = agent.state;
             output::print(&format!("{} is {state}\n", escape::line(&agent.name)))?;
         }
     }
@@ -220,7 +220,10 @@ pub(super) async fn wait(common: &CommonArgs, args: WaitArgs) -> Result<CliExit,
 }
 
 fn wait_exit(found: &WaitIdleResult) -> CliExit {
-    let failed = found.agents.iter().any(|agent| agent.state == "error");
+    let failed = found
+        .agents
+        .iter()
+        .any(|agent| agent.state == HostAgentState::Error);
     match (found.idle, failed) {
         (false, _) => CliExit::TimedOut,
         (true, true) => CliExit::Failure,

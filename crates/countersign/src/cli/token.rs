@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use countersign_protocol::{
-    CreateEndlessTokenParams, CreateTokenParams, NewToken, NoParams, Time, TokenParams, TokenRow,
-    method,
+    CreateEndlessTokenParams, CreateTokenParams, HostRole, NewToken, NoParams, Time, TokenParams,
+    TokenRow, method,
 };
 
 use super::CommonArgs;
@@ -77,11 +77,11 @@ enum TokenRole {
 }
 
 impl TokenRole {
-    fn wire_name(self) -> &'static str {
+    fn on_wire(self) -> HostRole {
         match self {
-            Self::Operator => "operator",
-            Self::Observer => "observer",
-            Self::Agent => "agent",
+            Self::Operator => HostRole::Operator,
+            Self::Observer => HostRole::Observer,
+            Self::Agent => HostRole::Agent,
         }
     }
 }
@@ -126,7 +126,7 @@ async fn request_token(
     client: &mut HostClient,
     args: CreateTokenArgs,
 ) -> Result<NewToken, CallError> {
-    let role = args.role.wire_name().to_owned();
+    let role = args.role.on_wire();
     match args.expires {
         TokenLifetime::After(span) => {
             let params = CreateTokenParams {
@@ -168,7 +168,7 @@ fn token_list(tokens: &[TokenRow], now: Time, width: usize) -> String {
     let row = |token: &TokenRow| {
         vec![
             token.id.clone(),
-            token.role.clone(),
+            token.role.to_string(),
             escape::line(token.agent_id.as_deref().unwrap_or("-")).into_owned(),
             duration::age(now, token.created_at),
             token

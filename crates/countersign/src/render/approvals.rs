@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use countersign_core::SPAWN_TOOL;
-use countersign_protocol::{HostApproval, Time, Who};
+use countersign_protocol::{HostApproval, HostRole, Time, Who};
 use serde_json::value::RawValue;
 
 use crate::duration;
@@ -201,7 +201,7 @@ pub(crate) fn ask_fields(row: &HostApproval, now: Time) -> Vec<(&'static str, St
 /// Who decided. An agent that did so for another is an orchestrator, and never looks like a person.
 pub(crate) fn resolver_name(who: &Who, asker: Option<&str>) -> String {
     let name = escape::line(&who.name);
-    if who.role == "agent" && who.agent_id.as_deref() != asker {
+    if who.role == HostRole::Agent && who.agent_id.as_deref() != asker {
         format!("orchestrator {name}")
     } else {
         name.into_owned()
@@ -210,11 +210,11 @@ pub(crate) fn resolver_name(who: &Who, asker: Option<&str>) -> String {
 
 /// How an ask stands, with who ended it and the words that came with it.
 pub(crate) fn ask_state(row: &HostApproval) -> String {
-    let mut text = escape::line(&row.state).into_owned();
+    let mut text = row.state.to_string();
     if let Some(resolution) = row
         .resolution
         .as_deref()
-        .filter(|resolution| *resolution != row.state)
+        .filter(|resolution| *resolution != row.state.as_str())
     {
         let _ = write!(text, " ({})", escape::line(resolution));
     }
@@ -262,7 +262,7 @@ pub(crate) fn hidden_warning(count: usize) -> Option<String> {
 
 pub(crate) fn asked_by(agent_id: Option<&str>, who: Option<&Who>) -> String {
     let agent = agent_id.map(|id| format!("agent {}", escape::line(id)));
-    let who = who.map(|who| format!("{} ({})", escape::line(&who.name), escape::line(&who.role)));
+    let who = who.map(|who| format!("{} ({})", escape::line(&who.name), who.role));
     match (agent, who) {
         (Some(agent), Some(who)) => format!("{agent}, as {who}"),
         (Some(one), None) | (None, Some(one)) => one,
@@ -291,7 +291,7 @@ fn ask_history(row: &HostApproval, now: Time) -> String {
     if let Some(delivery) = &row.delivery {
         lines.push(format!(
             "answer {} {}",
-            escape::line(delivery),
+            delivery,
             duration::times(u64::from(row.deliveries))
         ));
     }

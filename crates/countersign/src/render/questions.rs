@@ -1,6 +1,6 @@
 //! Questions in words: the same on every screen of the terminal.
 
-use countersign_protocol::{HostAgent, HostQuestion, Time};
+use countersign_protocol::{HostAgent, HostQuestion, HostQuestionState, Time};
 
 use crate::duration;
 use crate::render::approvals::{self, asked_by, hidden_warning, time_with_distance};
@@ -47,13 +47,13 @@ pub(crate) fn summary(row: &HostQuestion, now: Time) -> String {
 
 /// How a question stands, with who ended it.
 pub(crate) fn state(row: &HostQuestion) -> String {
-    let state = escape::line(&row.state);
+    let state = row.state;
     match &row.answered_by {
         Some(who) => format!(
             "{state} by {}",
             approvals::resolver_name(who, row.agent_id.as_deref())
         ),
-        None => state.into_owned(),
+        None => state.to_string(),
     }
 }
 
@@ -61,7 +61,11 @@ pub(crate) fn state(row: &HostQuestion) -> String {
 fn first_asked(row: &HostQuestion, now: Time) -> Option<String> {
     let to = row.to.as_deref().map(escape::line)?;
     Some(
-        match (row.state == "pending", row.for_people, row.escalates_at) {
+        match (
+            row.state == HostQuestionState::Pending,
+            row.for_people,
+            row.escalates_at,
+        ) {
             (true, false, Some(at)) => format!(
                 "its orchestrator {to} first, people {}; you can answer now",
                 duration::until(now, at)

@@ -12,7 +12,7 @@ use crate::render::{approvals, escape};
 
 /// A verdict, part by part, with the rule beside each.
 pub(crate) fn verdict(verdict: &HostVerdict) -> String {
-    let mut text = format!("{}, because:", escape::line(&verdict.effect));
+    let mut text = format!("{}, because:", verdict.effect);
     for line in parts(verdict) {
         let _ = write!(text, "\n{line}");
     }
@@ -29,7 +29,7 @@ fn part(part: &HostVerdictPart) -> String {
         "command" => String::new(),
         kind => format!("{} ", escape::line(kind)),
     };
-    let (effect, subject) = (escape::line(&part.effect), escape::line(&part.subject));
+    let (effect, subject) = (part.effect, escape::line(&part.subject));
     format!("{effect:<5}  {kind}{subject}  <- {}", part_reason(part))
 }
 
@@ -54,7 +54,7 @@ fn part_reason(part: &HostVerdictPart) -> String {
 
 /// A rule with its effect and where it stands.
 fn rule_with_location(rule: &HostRule) -> String {
-    let (effect, text) = (escape::line(&rule.effect), escape::line(&rule.rule));
+    let (effect, text) = (rule.effect, escape::line(&rule.rule));
     format!("{effect} {text} ({})", location(rule))
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn grant(row: &GrantRow, now: Time) -> String {
     format!(
         "{}  {} {}  {}, {}",
         escape::line(&row.id),
-        escape::line(&row.effect),
+        row.effect,
         escape::line(&row.rule),
         scope(&row.scope),
         limits(row, now)

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use countersign_protocol::{HostEvent, Who};
+use countersign_protocol::{HostEvent, HostQuestionState, Who};
 
 use super::screen::{InboxItem, WatchScreen};
 
@@ -20,7 +20,7 @@ fn changed_question(screen: &WatchScreen, payload: &str) -> Option<InboxItem> {
         #[serde(default)]
         answered_by: Option<Who>,
         #[serde(default)]
-        state: Option<String>,
+        state: Option<HostQuestionState>,
     }
     let change: Change = serde_json::from_str(payload).ok()?;
     let mut row = screen.find_question(&change.id)?.clone();

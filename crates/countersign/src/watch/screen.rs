@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use countersign_protocol::{BypassRow, HostApproval, HostQuestion, RuleProblem, Time};
+use countersign_protocol::{
+    BypassRow, HostApproval, HostApprovalState, HostQuestion, HostQuestionState, RuleProblem, Time,
+};
 
 use crate::render::{approvals, questions, rules};
 
@@ -27,7 +29,7 @@ pub(super) struct InboxItem {
 
 impl InboxItem {
     pub(super) fn ask(row: HostApproval) -> Self {
-        let ended = (row.state != "pending").then(|| approvals::ask_state(&row));
+        let ended = (row.state != HostApprovalState::Pending).then(|| approvals::ask_state(&row));
         Self {
             content: InboxContent::Ask(Box::new(row)),
             ended,
@@ -35,7 +37,7 @@ impl InboxItem {
     }
 
     pub(super) fn question(row: HostQuestion) -> Self {
-        let ended = (row.state != "pending").then(|| questions::state(&row));
+        let ended = (row.state != HostQuestionState::Pending).then(|| questions::state(&row));
         Self {
             content: InboxContent::Question(Box::new(row)),
             ended,
@@ -402,11 +404,10 @@ mod tests {
     }
 
     fn ended(id: &str, sequence: u64) -> InboxItem {
-        let state = "denied".to_owned();
         InboxItem::ask(HostApproval {
             id: id.into(),
             sequence,
-            state,
+            state: HostApprovalState::Denied,
             ..test_rows::approval()
         })
     }

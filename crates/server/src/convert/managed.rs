@@ -11,9 +11,6 @@ use countersign_protocol as wire;
 
 use super::{raw, time};
 
-/// The one role an agent can have.
-pub(crate) const ORCHESTRATOR: &str = "orchestrator";
-
 /// What the host knows of an agent that it runs.
 pub(crate) fn managed(managed: &ManagedAgent) -> wire::ManagedRow {
     let options = &managed.options;
@@ -37,7 +34,7 @@ pub(crate) fn managed(managed: &ManagedAgent) -> wire::ManagedRow {
         resumable: managed.resumable,
         role: options
             .role
-            .map(|AgentRole::Orchestrator| ORCHESTRATOR.to_owned()),
+            .map(|AgentRole::Orchestrator| wire::HostAgentRole::Orchestrator),
         run: managed.run,
         session: managed.session.clone(),
         title: managed.title.clone(),
@@ -45,6 +42,14 @@ pub(crate) fn managed(managed: &ManagedAgent) -> wire::ManagedRow {
         turns: managed.turns,
         usage: usage(managed.usage()),
         worktree: managed.worktree.as_ref().map(worktree),
+    }
+}
+
+/// The role that a caller names. An unknown one gives no rights.
+pub(crate) fn agent_role(role: wire::HostAgentRole) -> Option<AgentRole> {
+    match role {
+        wire::HostAgentRole::Orchestrator => Some(AgentRole::Orchestrator),
+        wire::HostAgentRole::Unknown => None,
     }
 }
 

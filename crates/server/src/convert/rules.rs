@@ -1,21 +1,29 @@
 //! Rules, verdicts and grants, from the domain to the wire.
 
 use countersign_core::GrantState;
-use countersign_core::event::{GrantScope, PartKind, RuleRef, Verdict, VerdictPart};
+use countersign_core::event::{Effect, GrantScope, PartKind, RuleRef, Verdict, VerdictPart};
 use countersign_daemon::{
     BacktestContradiction, BacktestReport, ListedRule, RuleFileProblem, RuleProposal,
     RulesOverview, SuggestedRule,
 };
 use countersign_protocol::{
-    BacktestResult, FileRule, GrantRow, HostRule, HostVerdict, HostVerdictPart, MinedRule,
-    RuleCandidate, RuleProblem, RuleScope, RulesResult,
+    BacktestResult, FileRule, GrantRow, HostEffect, HostRule, HostVerdict, HostVerdictPart,
+    MinedRule, RuleCandidate, RuleProblem, RuleScope, RulesResult,
 };
 
-use super::{outcome_name, time, who};
+use super::{approval_state, time, who};
+
+fn effect(effect: Effect) -> HostEffect {
+    match effect {
+        Effect::Allow => HostEffect::Allow,
+        Effect::Ask => HostEffect::Ask,
+        Effect::Deny => HostEffect::Deny,
+    }
+}
 
 pub(crate) fn verdict(verdict: &Verdict) -> HostVerdict {
     HostVerdict {
-        effect: verdict.effect.as_str().to_owned(),
+        effect: effect(verdict.effect),
         parts: verdict.parts.iter().map(part).collect(),
         text: countersign_daemon::explain(verdict),
     }
@@ -23,7 +31,7 @@ pub(crate) fn verdict(verdict: &Verdict) -> HostVerdict {
 
 fn part(part: &VerdictPart) -> HostVerdictPart {
     HostVerdictPart {
-        effect: part.effect.as_str().to_owned(),
+        effect: effect(part.effect),
         floor: part.floor,
         kind: kind_name(part.kind).to_owned(),
         reason: part.reason.clone(),
@@ -44,7 +52,7 @@ fn kind_name(kind: PartKind) -> &'static str {
 
 fn rule(rule: &RuleRef) -> HostRule {
     HostRule {
-        effect: rule.effect.as_str().to_owned(),
+        effect: effect(rule.effect),
         grant: rule.grant.as_ref().map(ToString::to_string),
         line: rule.line,
         rule: rule.rule.clone(),
@@ -68,7 +76,7 @@ pub(crate) fn new_grant(
     GrantRow {
         by: who(&grant.by),
         created_at: time(created_at),
-        effect: grant.effect.as_str().to_owned(),
+        effect: effect(grant.effect),
         expires_at: grant.expires_at.map(time),
         fired: 0,
         id: grant.id.to_string(),
@@ -148,7 +156,7 @@ fn contradiction(row: &BacktestContradiction) -> countersign_protocol::Contradic
     countersign_protocol::Contradiction {
         approval_id: row.approval.to_string(),
         by: who(&row.by),
-        decided: outcome_name(row.decided).to_owned(),
+        decided: approval_state(row.decided),
         verdict: verdict(&row.verdict),
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign_core::limits::{MCP_QUESTION_S, MCP_QUESTION_S_MAX};
-use countersign_protocol::{HostQuestion, NotifyParentParams};
+use countersign_protocol::{HostQuestion, HostQuestionState, HostRole, NotifyParentParams};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -44,7 +44,7 @@ pub(super) async fn ask(call: &Call<'_>, asked: Asked) -> Outcome {
     let caller = call.caller.clone();
     let question =
         ops::parent::ask(call.service(), caller, asked.question, limit, call.key()).await?;
-    let ended = if question.state == "pending" {
+    let ended = if question.state == HostQuestionState::Pending {
         let wait = ops::wait_question(call.service(), &call.caller, question.id, None);
         call.await_with_progress("waiting for an answer", wait)
             .await?
@@ -58,7 +58,7 @@ pub(super) async fn ask(call: &Call<'_>, asked: Asked) -> Outcome {
 fn answered(question: &HostQuestion, limit: Duration) -> Told {
     let by = question.answered_by.as_ref();
     let words = question.answer.as_deref().unwrap_or_default();
-    if question.state != "answered" {
+    if question.state != HostQuestionState::Answered {
         let text = format!(
             "nobody answered within {} s: choose the safest way, ask again, or stop and say why",
             limit.as_secs()
@@ -72,10 +72,11 @@ fn answered(question: &HostQuestion, limit: Duration) -> Told {
         });
         return Told::new(text, data);
     }
-    let (role, name) = by.map_or(("somebody", String::new()), |by| {
-        (by.role.as_str(), named(&by.name))
-    });
-    let who = if role == "agent" { "agent" } else { "person" };
+    let name = by.map(|by| named(&by.name)).unwrap_or_default();
+    let who = match by.map(|by| by.role) {
+        Some(HostRole::Agent) => "agent",
+        _ => "person",
+    };
     let answer = quoted(words);
     Told::new(
         format!("{who} `{name}` answers: {answer}"),

@@ -4,7 +4,7 @@
 //! judged or that the person made of it. Everything else is `deny`, in words.
 
 use countersign_core::limits::MANAGED_ASK_TIMEOUT_MS;
-use countersign_protocol::{HostApproval, Raw, RequestApprovalParams};
+use countersign_protocol::{HostApproval, HostApprovalState, Raw, RequestApprovalParams};
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
@@ -62,7 +62,7 @@ pub(super) async fn decided(
 ) -> Result<HostApproval, Stop> {
     let (service, caller) = (call.service(), &call.caller);
     let row = ops::request_approval(service, caller.clone(), None, params).await?;
-    if row.status != "pending" {
+    if row.state != HostApprovalState::Pending {
         return Ok(row);
     }
     let wait = ops::wait_approval(service, caller, row.id.clone(), None);
@@ -78,7 +78,7 @@ pub(super) async fn decided(
 }
 
 fn answer(row: &HostApproval, input: Value) -> Told {
-    if row.state != "allowed" {
+    if row.state != HostApprovalState::Allowed {
         return denied(&ops::parent::refusal(row));
     }
     let edited = row.edited_input.as_ref();

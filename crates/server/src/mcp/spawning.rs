@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use countersign_core::limits::MANAGED_ASK_TIMEOUT_MS;
 use countersign_core::own_tool_name;
 use countersign_protocol::{
-    EnvVariable, Raw, Reason, RequestApprovalParams, SpawnAgentParams, WorktreeParams,
+    EnvVariable, HostAgentRole, HostApprovalState, Raw, Reason, RequestApprovalParams,
+    SpawnAgentParams, WorktreeParams,
 };
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
@@ -46,8 +47,8 @@ struct Wanted {
     env: BTreeMap<String, String>,
     #[serde(default)]
     worktree: bool,
-    #[serde(default)]
-    role: Option<String>,
+    #[serde(default, deserialize_with = "HostAgentRole::strict_option")]
+    role: Option<HostAgentRole>,
 }
 
 pub(super) async fn spawn(call: &Call<'_>, arguments: Map<String, Value>) -> Outcome {
@@ -64,7 +65,7 @@ pub(super) async fn spawn(call: &Call<'_>, arguments: Map<String, Value>) -> Out
         ..RequestApprovalParams::default()
     };
     let row = decided(call, asked).await?;
-    if row.state != "allowed" {
+    if row.state != HostApprovalState::Allowed {
         let words = ops::parent::refusal(&row);
         return Err(ApiError::refused(Reason::AgentNotAllowed, words).into());
     }
@@ -95,7 +96,7 @@ fn action(wanted: &Wanted) -> String {
         None => named(&wanted.command.join(" ")),
     };
     let what = match &wanted.role {
-        Some(role) => format!("{what} as {}", named(role)),
+        Some(role) => format!("{what} as {role}"),
         None => what,
     };
     match &wanted.cwd {

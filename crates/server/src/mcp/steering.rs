@@ -135,7 +135,7 @@ pub(super) async fn wait(call: &Call<'_>, awaited: Awaited) -> Outcome {
 }
 
 fn is_there(row: &HostAgent) -> bool {
-    !matches!(row.state.as_str(), "done" | "error" | "stopped")
+    !row.state.is_ended()
 }
 
 pub(super) async fn list_questions(call: &Call<'_>, _nothing: Nothing) -> Outcome {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use countersign_core::event::{AgentRole, EnvVar, SpawnOptions, WorktreeRequest};
+use countersign_core::event::{EnvVar, SpawnOptions, WorktreeRequest};
 use countersign_core::limits::WAIT_AGENTS_MAX;
 use countersign_core::{AgentId, Caller, ChildrenPolicy, Rejection, Seq};
 use countersign_daemon::{DiscardWork, Service, SpawnRequest};
@@ -77,7 +77,7 @@ pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
         }),
         turn_timeout_ms: params.turn_timeout_ms,
         ask_timeout_ms: params.ask_timeout_ms,
-        role: params.role.as_deref().map(role).transpose()?,
+        role: params.role.and_then(convert::managed::agent_role),
         parent: None,
         allowed_by: None,
     };
@@ -87,20 +87,6 @@ pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
         secrets,
         prompt: params.prompt,
     })
-}
-
-fn role(role: &str) -> Result<AgentRole> {
-    if role == words::ORCHESTRATOR {
-        Ok(AgentRole::Orchestrator)
-    } else {
-        Err(ApiError::plain(
-            Reason::InvalidParams,
-            format!(
-                "there is no role `{role}`; the one there is is `{}`",
-                words::ORCHESTRATOR
-            ),
-        ))
-    }
 }
 
 /// Tells an agent something.

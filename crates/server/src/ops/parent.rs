@@ -6,7 +6,7 @@ use std::time::Duration;
 use countersign_core::Caller;
 use countersign_daemon::Service;
 use countersign_protocol as wire;
-use countersign_protocol::{HostApproval, HostQuestion};
+use countersign_protocol::{HostApproval, HostApprovalState, HostQuestion};
 
 use super::Result;
 
@@ -50,10 +50,12 @@ pub(crate) async fn whereabouts(
 /// Why an ask was not allowed, in words for its asker.
 pub(crate) fn refusal(row: &HostApproval) -> String {
     let by = row.resolved_by.as_ref().map_or("the host", |by| &by.name);
-    let how = match row.state.as_str() {
-        "denied" => format!("denied by {by}"),
-        "expired" => "nobody decided in time, so this is a no".to_owned(),
-        "cancelled" | "gone" => "the ask was taken back".to_owned(),
+    let how = match row.state {
+        HostApprovalState::Denied => format!("denied by {by}"),
+        HostApprovalState::Expired => "nobody decided in time, so this is a no".to_owned(),
+        HostApprovalState::Cancelled | HostApprovalState::Gone => {
+            "the ask was taken back".to_owned()
+        }
         other => format!("it was not allowed ({other})"),
     };
     match &row.message {

@@ -6,7 +6,7 @@ use countersign_core::event::{Effect, Grant, GrantScope};
 use countersign_core::{Agent, AgentId, ApprovalId, Caller, GrantDraft, OpenCounts, Timestamp};
 use countersign_daemon::{CheckRequest, Service};
 use countersign_protocol as wire;
-use countersign_protocol::{HostAgent, Reason};
+use countersign_protocol::{HostAgent, HostEffect, Reason};
 
 use super::{Result, approval, one_of, prefixed};
 use crate::api_error::ApiError;
@@ -56,7 +56,7 @@ pub(crate) async fn add_rule(
     };
     let draft = GrantDraft {
         rule: params.rule,
-        effect: effect(params.effect.as_deref())?,
+        effect: effect(params.effect),
         scope: GrantScope {
             agent: params.agent,
             project,
@@ -134,7 +134,7 @@ pub(crate) async fn backtest_rule(
     let limit = params
         .limit
         .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let effect = effect(params.effect.as_deref())?;
+    let effect = effect(params.effect);
     let result = service
         .backtest_rule(caller, params.rule, effect, limit)
         .await?;
@@ -204,15 +204,13 @@ pub(super) async fn project_at(
     })
 }
 
-fn effect(word: Option<&str>) -> Result<Effect> {
-    match word {
-        None | Some("allow") => Ok(Effect::Allow),
-        Some("ask") => Ok(Effect::Ask),
-        Some("deny") => Ok(Effect::Deny),
-        Some(other) => Err(ApiError::plain(
-            Reason::InvalidParams,
-            format!("unknown effect `{other}`, expected allow, ask or deny"),
-        )),
+/// Allow, where none is named.
+fn effect(effect: Option<HostEffect>) -> Effect {
+    match effect {
+        None | Some(HostEffect::Allow) => Effect::Allow,
+        // An unknown word was refused when the parameters were read; if it were not, it must not allow.
+        Some(HostEffect::Ask | HostEffect::Unknown) => Effect::Ask,
+        Some(HostEffect::Deny) => Effect::Deny,
     }
 }
 

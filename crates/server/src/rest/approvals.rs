@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use countersign_protocol as wire;
-use countersign_protocol::HostApproval;
+use countersign_protocol::{HostApproval, HostApprovalState};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -65,7 +65,7 @@ async fn request_approval(
 ) -> JsonResult<HostApproval> {
     let limit = query.limit()?;
     let row = ops::request_approval(&state.service, caller.clone(), None, params).await?;
-    if limit.is_none() || row.status != "pending" {
+    if limit.is_none() || row.state != HostApprovalState::Pending {
         return Ok(Json(row));
     }
     ops::wait_approval(&state.service, &caller, row.id, limit)

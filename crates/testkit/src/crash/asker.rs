@@ -1,6 +1,6 @@
 //! An asker: asks, waits across any number of hosts, and notes what it was told.
 
-use countersign_protocol::HostApproval;
+use countersign_protocol::{HostApproval, HostApprovalState};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +44,7 @@ impl Asker {
             return Ok(());
         };
         self.note_asked(ask, &row);
-        if row.status != "pending" {
+        if row.state != HostApprovalState::Pending {
             self.note_told(ask, &row);
         }
         self.wait(ask, &row.id).await?;
@@ -71,7 +71,7 @@ impl Asker {
         let params = json!({ "approval_id": approval, "timeout_ms": WAIT_MS });
         loop {
             let row: HostApproval = self.line.insist("host.wait_approval", &params).await?;
-            if row.status != "pending" {
+            if row.state != HostApprovalState::Pending {
                 self.note_told(ask, &row);
                 return Ok(());
             }
@@ -100,7 +100,7 @@ impl Asker {
     fn note_told(&self, ask: &Ask, row: &HostApproval) {
         let fate = ask.fate();
         let resolution = row.resolution.clone().unwrap_or_default();
-        if row.state != fate.state() || resolution != fate.resolution() {
+        if row.state.as_str() != fate.state() || resolution != fate.resolution() {
             self.line.ledger.complain(format!(
                 "ask {} must end as {fate:?}, but its asker was told `{}`, `{resolution}`",
                 ask.n, row.state
@@ -108,7 +108,7 @@ impl Asker {
         }
         self.line.ledger.promise(Promise::Told {
             approval: row.id.clone(),
-            state: row.state.clone(),
+            state: row.state.to_string(),
             resolution,
             deliveries: row.deliveries,
         });

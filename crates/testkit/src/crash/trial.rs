@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use countersign_daemon::CRASH_POINTS;
-use countersign_protocol::HostApproval;
+use countersign_protocol::{HostApproval, HostDelivery};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -310,8 +310,11 @@ impl<'a> Trial<'a> {
                 .ended
                 .as_ref()
                 .map_or("pending", |(outcome, _)| state_of(*outcome));
-            let delivered = matches!(row.delivery.as_deref(), Some("delivered" | "unknown"));
-            if row.state != state || row.deliveries != entry.deliveries {
+            let delivered = matches!(
+                row.delivery,
+                Some(HostDelivery::Delivered | HostDelivery::Unknown)
+            );
+            if row.state.as_str() != state || row.deliveries != entry.deliveries {
                 wrong.push(format!("the list has {row:?}, the record has {entry:?}"));
             } else if entry.deliveries > 0 && !delivered {
                 wrong.push(format!(

@@ -88,9 +88,9 @@ fn text(result: &BacktestResult) -> String {
             text,
             "  {}  {} by {}; the rules would {}: {}",
             approvals::short_id(&row.approval_id),
-            escape::line(&row.decided),
+            row.decided,
             escape::line(&row.by.name),
-            escape::line(&row.verdict.effect),
+            row.verdict.effect,
             subjects.join("; ")
         );
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use countersign_protocol::{
-    AddRuleParams, FileRule, Reason, RemoveRuleParams, RulesParams, method,
+    AddRuleParams, FileRule, HostEffect, Reason, RemoveRuleParams, RulesParams, method,
 };
 
 use super::super::{agent_lookup, args};
@@ -70,9 +70,9 @@ pub(super) async fn add(common: &CommonArgs, args: AddRuleArgs) -> Result<CliExi
         None => None,
     };
     let effect = match (args.ask, args.deny) {
-        (true, _) => "ask",
-        (_, true) => "deny",
-        _ => "allow",
+        (true, _) => HostEffect::Ask,
+        (_, true) => HostEffect::Deny,
+        _ => HostEffect::Allow,
     };
     let project = args
         .project
@@ -80,7 +80,7 @@ pub(super) async fn add(common: &CommonArgs, args: AddRuleArgs) -> Result<CliExi
         .map(|dir| args::absolute_folder(Some(dir)));
     let params = AddRuleParams {
         rule: args.rule,
-        effect: Some(effect.into()),
+        effect: Some(effect),
         agent: args.agent,
         project: project.transpose()?,
         session,
@@ -110,7 +110,7 @@ pub(super) async fn remove(common: &CommonArgs, args: RemoveRuleArgs) -> Result<
     match removed {
         Ok(row) if common.json => output::print_json(&row)?,
         Ok(row) => {
-            let (rule, effect) = (escape::line(&row.rule), escape::line(&row.effect));
+            let (rule, effect) = (escape::line(&row.rule), row.effect);
             output::print(&format!(
                 "{} removed: {effect} {rule}\n",
                 escape::line(&row.id)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use countersign_protocol::{CheckRulesParams, CheckedRules, Raw, method};
+use countersign_protocol::{CheckRulesParams, CheckedRules, HostEffect, Raw, method};
 use serde_json::{Value, json};
 
 use super::super::args;
@@ -115,10 +115,10 @@ pub(super) async fn check(common: &CommonArgs, args: CheckArgs) -> Result<CliExi
     let mut client = common.connect().await?;
     let checked = client.call::<method::CheckRules>(&params).await?;
     print(common, &checked)?;
-    Ok(match checked.verdict.effect.as_str() {
-        "allow" => CliExit::Ok,
-        "deny" => CliExit::Denied,
-        _ => CliExit::Asks,
+    Ok(match checked.verdict.effect {
+        HostEffect::Allow => CliExit::Ok,
+        HostEffect::Deny => CliExit::Denied,
+        HostEffect::Ask | HostEffect::Unknown => CliExit::Asks,
     })
 }
 

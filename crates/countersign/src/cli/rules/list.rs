@@ -82,9 +82,9 @@ fn text(rules: &RulesResult, now: Time, width: usize) -> String {
 }
 
 fn file_row(row: &FileRule) -> Vec<String> {
-    let effect = escape::line(&row.rule.effect);
+    let effect = row.rule.effect;
     let effect = if row.counts {
-        effect.into_owned()
+        effect.to_string()
     } else {
         format!("{effect} (no effect)")
     };
@@ -95,7 +95,7 @@ fn file_row(row: &FileRule) -> Vec<String> {
 fn grant_row(row: &GrantRow, now: Time) -> Vec<String> {
     vec![
         approvals::short_id(&row.id),
-        escape::line(&row.effect).into_owned(),
+        row.effect.to_string(),
         escape::line(&row.rule).into_owned(),
         rules::scope(&row.scope),
         rules::limits(row, now),

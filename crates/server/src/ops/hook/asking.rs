@@ -13,7 +13,8 @@ use countersign_core::{Agent, Approval, ApprovalId, Caller, Json};
 use countersign_daemon::{ApprovalQuery, Service};
 use countersign_protocol as wire;
 use countersign_protocol::{
-    HookDecision, HookEnd, HookEvent, HookParams, HookResult, HostApproval, Raw, Reason,
+    HookDecision, HookEnd, HookEvent, HookParams, HookResult, HostApproval, HostApprovalState,
+    HostRole, Raw, Reason,
 };
 
 use super::super::{Result, ask_request, settle_told, wait_approval};
@@ -49,7 +50,7 @@ pub(super) async fn ask(
         Some(id) => wait(state, &session, &id, wait_ms).await?,
         None => ask_anew(state, &session, &params, wait_ms).await?,
     };
-    if row.status == "pending" {
+    if row.state == HostApprovalState::Pending {
         return leave(state, session, row, end).await;
     }
     Ok(answer(agent_id, row))
@@ -68,7 +69,7 @@ async fn ask_anew(
     request_log::note_ask(&approval);
     let row = convert::approval(&approval);
     settle_told(&state.service, &approval).await;
-    if row.status == "pending" {
+    if row.state == HostApprovalState::Pending {
         wait(state, session, &ApprovalId::new(row.id), wait_ms).await
     } else {
         Ok(row)
@@ -227,7 +228,7 @@ async fn leave(
 
 /// What an ask that ended means to the hook. Whatever is not an allow is a no.
 fn answer(agent_id: String, row: HostApproval) -> HookResult {
-    let allowed = row.state == "allowed";
+    let allowed = row.state == HostApprovalState::Allowed;
     HookResult {
         decision: if allowed {
             HookDecision::Allow
@@ -245,17 +246,24 @@ fn answer(agent_id: String, row: HostApproval) -> HookResult {
 fn words(row: &HostApproval) -> String {
     let by = row.resolved_by.as_ref().map_or("the host", |by| &by.name);
     let by = match &row.verdict {
-        Some(_) if row.resolved_by.as_ref().is_some_and(|by| by.role == "host") => {
+        Some(_)
+            if row
+                .resolved_by
+                .as_ref()
+                .is_some_and(|by| by.role == HostRole::Host) =>
+        {
             format!("{by}, by rule")
         }
         _ => by.to_owned(),
     };
     let said = row.message.as_deref().unwrap_or_default();
-    let head = match row.state.as_str() {
-        "allowed" if row.edited_input.is_some() => format!("allowed with a changed input by {by}"),
-        "allowed" => format!("allowed by {by}"),
-        "denied" => format!("denied by {by}"),
-        "answered" => format!(
+    let head = match row.state {
+        HostApprovalState::Allowed if row.edited_input.is_some() => {
+            format!("allowed with a changed input by {by}")
+        }
+        HostApprovalState::Allowed => format!("allowed by {by}"),
+        HostApprovalState::Denied => format!("denied by {by}"),
+        HostApprovalState::Answered => format!(
             "answered by {by} with `{}`",
             row.resolution.as_deref().unwrap_or("")
         ),

@@ -1,0 +1,171 @@
+//! The words for states, roles and effects.
+//!
+//! Invariant: a word that this version does not know is read as `Unknown`, which is never an allowing,
+//! pending or ended state. What callers send is read strictly instead: see `strict`.
+
+use std::fmt;
+
+use serde::de::{Error as _, IntoDeserializer as _};
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+/// Enums whose variants are words on the wire.
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+        pub enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)*
+            /// A word that this version does not know.
+            #[default]
+            #[serde(rename = "unknown", other)]
+            Unknown,
+        }
+
+        impl $name {
+            const WORDS: &[&str] = &[$($word,)*];
+
+            /// The word on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                    Self::Unknown => "unknown",
+                }
+            }
+
+            /// Reads one of the words and refuses every other.
+            pub fn strict<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                match Self::from(text.as_str()) {
+                    Self::Unknown => Err(D::Error::unknown_variant(&text, Self::WORDS)),
+                    known => Ok(known),
+                }
+            }
+
+            /// The same for a field that may be absent or null.
+            pub fn strict_option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
+                let text = Option::<String>::deserialize(deserializer)?;
+                text.map(|text| Self::strict(text.into_deserializer())).transpose()
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(word: &str) -> Self {
+                match word {
+                    $($word => Self::$variant,)*
+                    _ => Self::Unknown,
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.pad(self.as_str())
+            }
+        }
+    )*};
+}
+
+words! {
+    /// The host wire's word for what an agent does.
+    HostAgentStatus {
+        Idle = "idle",
+        Running = "running",
+        WaitingForApproval = "waiting_for_approval",
+        Paused = "paused",
+        Completed = "completed",
+        Errored = "errored",
+        Stopped = "stopped",
+    }
+
+    /// What an agent does.
+    HostAgentState {
+        Starting = "starting",
+        Running = "running",
+        Idle = "idle",
+        AwaitingPermission = "awaiting_permission",
+        Waiting = "waiting",
+        Paused = "paused",
+        Done = "done",
+        Error = "error",
+        Stopped = "stopped",
+    }
+
+    /// The host wire's word for whether an ask was answered.
+    HostApprovalStatus {
+        Pending = "pending",
+        Resolved = "resolved",
+    }
+
+    /// Whether and how an ask ended.
+    HostApprovalState {
+        Pending = "pending",
+        Allowed = "allowed",
+        Denied = "denied",
+        /// Ended with an option that is neither an allow nor a denial.
+        Answered = "answered",
+        Cancelled = "cancelled",
+        Expired = "expired",
+        /// The agent that asked has gone.
+        Gone = "gone",
+    }
+
+    /// What became of the answer to an ask.
+    HostDelivery {
+        Waiting = "waiting",
+        Attempted = "attempted",
+        Delivered = "delivered",
+        Withdrawn = "withdrawn",
+    }
+
+    /// Whether and how a question ended.
+    HostQuestionState {
+        Pending = "pending",
+        Answered = "answered",
+        Cancelled = "cancelled",
+        Expired = "expired",
+    }
+
+    /// What somebody is to the host.
+    HostRole {
+        Operator = "operator",
+        Observer = "observer",
+        Agent = "agent",
+        Host = "host",
+    }
+
+    /// What an agent is besides an agent.
+    HostAgentRole {
+        /// It starts agents of its own.
+        Orchestrator = "orchestrator",
+    }
+
+    /// What a rule or a verdict says.
+    HostEffect {
+        Allow = "allow",
+        Ask = "ask",
+        Deny = "deny",
+    }
+}
+
+impl HostAgentState {
+    /// Whether the agent has ended. It may be started again.
+    pub fn is_ended(self) -> bool {
+        matches!(self, Self::Done | Self::Error | Self::Stopped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_word_is_read_by_clients_and_refused_by_hosts() {
+        let read: HostApprovalState = serde_json::from_str(r#""paused""#).unwrap();
+        assert_eq!(read, HostApprovalState::Unknown);
+        let mut sent = serde_json::Deserializer::from_str(r#""paused""#);
+        let refused = HostEffect::strict(&mut sent).unwrap_err().to_string();
+        let expected = "unknown variant `paused`, expected one of `allow`, `ask`, `deny`";
+        assert!(refused.starts_with(expected), "{refused}");
+    }
+}

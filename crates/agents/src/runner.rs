@@ -32,12 +32,12 @@ pub use exit_report::{ExitReport, read_exit_report};
 pub use folder::{belongs_to_another_host, clear_orphans, find_orphans, remove_run_files};
 use hub::Runner;
 pub use link::{
-    LaunchRefused, Link, LinkError, LinkEvent, LinkSender, PendingWrite, WriteError, WriteReceipt,
-    connect,
+    LaunchRefused, Link, LinkError, LinkEvent, LinkFuture, PendingWrite, RunnerLink, WriteError,
+    WriteReceipt, connect,
 };
 pub use record::RunnerRecord;
 pub use run::{RunnerFailure, run};
-pub use shells::RunnerShells;
+use shells::RunnerShells;
 pub use start::{
     RunnerProcess, RunnerStartError, RunnerStartSpec, default_command, end_orphan, start,
 };

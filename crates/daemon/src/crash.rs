@@ -48,9 +48,9 @@ pub const AGENT_CRASH_POINTS: [&str; 25] = [
     "answer_settled",
     "settlement_committing",
     "settlement_committed",
-    "wish_allowed",
-    "wish_fulfilled",
-    "wish_served",
+    "request_allowed",
+    "request_done",
+    "request_served",
     "run_over",
 ];
 

@@ -1,7 +1,7 @@
-//! Drivers: one for each managed agent. They start its process, hear what it says, and perform
-//! what the board says is owed to it.
+//! Drivers: one for each managed agent. A driver starts the agent's process, reads its output, and
+//! performs the duties that the board has for it.
 //!
-//! Invariants: whatever is written to an agent was committed before; nothing here decides; no
+//! Invariants: what is written to an agent follows from what was committed; nothing here decides; no
 //! driver waits for a person; an agent that is slow, loud or silent costs only itself.
 
 mod adoption;
@@ -9,15 +9,16 @@ mod agent_connection;
 mod agent_loop;
 mod client_requests;
 mod connection_state;
+mod deliveries;
+mod duty_performer;
 mod environment;
 mod launch;
 mod output_reader;
-mod perform;
-mod permission_asks;
 mod request_description;
 mod request_digest;
 mod requested_file;
 mod run;
+mod runner_host;
 mod throttle;
 mod transcript_buffer;
 
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use countersign_core::{AgentId, Duty, ManagedAgent};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::duty_board::{DutyBoard, DutyReceiver};
 use crate::service::Service;
@@ -33,23 +35,31 @@ use crate::service::Service;
 use adoption::RunnerConnection;
 pub(crate) use adoption::{AdoptedAgents, find_runners};
 use agent_loop::AgentLoop;
+pub(crate) use runner_host::{ProcessRunners, RunnerHost};
 
 /// The drivers of all managed agents.
 #[derive(Clone)]
 pub(crate) struct AgentDrivers {
     tasks: TaskTracker,
     shutdown: CancellationToken,
+    runners: Arc<dyn RunnerHost>,
 }
 
 impl AgentDrivers {
-    /// Attends to those who were left by an earlier host, and to whatever appears on the board.
-    pub(crate) fn start(service: &Service, board: Arc<DutyBoard>, left: Vec<AdoptedAgent>) -> Self {
+    /// Drives the agents that an earlier host left, and every agent that appears on the board.
+    pub(crate) fn start(
+        service: &Service,
+        board: Arc<DutyBoard>,
+        runners: Arc<dyn RunnerHost>,
+        adopted: Vec<AdoptedAgent>,
+    ) -> Self {
         let drivers = Self {
             tasks: TaskTracker::new(),
             shutdown: CancellationToken::new(),
+            runners,
         };
-        for one in left {
-            let driving = drive_adopted(service.clone(), one, drivers.clone());
+        for agent in adopted {
+            let driving = drive_adopted(service.clone(), agent, drivers.clone());
             drivers.tasks.spawn(driving);
         }
         let own = drivers.clone();
@@ -69,7 +79,7 @@ impl AgentDrivers {
         drivers
     }
 
-    /// Lets go of every agent: their runners go on with them.
+    /// Lets go of every agent. Their runners keep them running.
     pub(crate) async fn end(&self) {
         self.shutdown.cancel();
         self.tasks.close();
@@ -77,7 +87,7 @@ impl AgentDrivers {
     }
 }
 
-/// An agent that an earlier host left, and what is owed to it now.
+/// An agent that an earlier host left, and its duties.
 pub(crate) struct AdoptedAgent {
     pub(crate) agent: AgentId,
     pub(crate) name: String,
@@ -87,11 +97,12 @@ pub(crate) struct AdoptedAgent {
 }
 
 impl AdoptedAgents {
-    /// Puts an agent together with what is owed to it.
+    /// Takes an agent out, to be driven with these duties.
     pub(crate) fn remove_agent(
         &mut self,
         agent: AgentId,
-        (name, managed): (String, Arc<ManagedAgent>),
+        name: String,
+        managed: Arc<ManagedAgent>,
         duties: DutyReceiver,
     ) -> Option<AdoptedAgent> {
         let connected = self.0.remove(&agent)?;
@@ -105,8 +116,8 @@ impl AdoptedAgents {
     }
 }
 
-/// Goes on with an agent that an earlier host left, then attends to it as to any other.
-async fn drive_adopted(service: Service, left: AdoptedAgent, all: AgentDrivers) {
+/// Continues the run of an agent that an earlier host left, then drives it like any other.
+async fn drive_adopted(service: Service, left: AdoptedAgent, drivers: AgentDrivers) {
     let AdoptedAgent {
         agent,
         name,
@@ -114,27 +125,26 @@ async fn drive_adopted(service: Service, left: AdoptedAgent, all: AgentDrivers) 
         mut duties,
         connected,
     } = left;
-    tracing::info!(agent = %agent, heard = connected.offset, "goes on with an agent");
+    let span = tracing::info_span!("run", agent = %agent, run = managed.run);
+    tracing::info!(parent: &span, offset = connected.offset, "agent adopted");
     let agent_loop = AgentLoop {
         service: &service,
         agent: &agent,
         name: &name,
-        all: &all,
+        drivers: &drivers,
     };
-    if agent_loop
-        .run_to_end(&managed, connected, &mut duties)
-        .await
-    {
-        drive_agent(service, agent, duties, all).await;
+    let running = agent_loop.run_to_end(&managed, connected, &mut duties);
+    if running.instrument(span).await {
+        drive_agent(service, agent, duties, drivers).await;
     }
 }
 
-/// Runs an agent whenever it is to be run.
+/// Runs an agent whenever there is a duty to launch it.
 async fn drive_agent(
     service: Service,
     agent: AgentId,
     mut duties: DutyReceiver,
-    all: AgentDrivers,
+    drivers: AgentDrivers,
 ) {
     loop {
         if let Some(wanted) = find_launch(&duties) {
@@ -142,23 +152,22 @@ async fn drive_agent(
                 service: &service,
                 agent: &agent,
                 name: &wanted.name,
-                all: &all,
+                drivers: &drivers,
             };
-            if !agent_loop
-                .launch_and_run(wanted.managed, wanted.run, &mut duties)
-                .await
-            {
+            let span = tracing::info_span!("run", agent = %agent, run = wanted.run);
+            let running = agent_loop.launch_and_run(wanted.managed, wanted.run, &mut duties);
+            if !running.instrument(span).await {
                 return;
             }
         }
         tokio::select! {
             changed = duties.changed() => if changed.is_err() { return },
-            () = all.shutdown.cancelled() => return,
+            () = drivers.shutdown.cancelled() => return,
         }
     }
 }
 
-/// What is to be started, or was to be and is already to be ended again.
+/// The run that is to be started, or that was to be started and is to be ended already.
 fn find_launch(duties: &DutyReceiver) -> Option<LaunchDuty> {
     duties.borrow().iter().find_map(|duty| match duty {
         Duty::Launch {
@@ -179,7 +188,7 @@ fn find_launch(duties: &DutyReceiver) -> Option<LaunchDuty> {
     })
 }
 
-/// What a driver finds when nothing runs: a run, or the end of one that never began.
+/// A run to start; without an agent, the end of one that never began.
 struct LaunchDuty {
     run: u32,
     name: String,

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::clock::HostClock;
 use crate::crash;
 use crate::directory::AgentDirectory;
-use crate::driver::{self, AdoptedAgent, AdoptedAgents, AgentDrivers};
+use crate::driver::{self, AdoptedAgent, AdoptedAgents, AgentDrivers, ProcessRunners, RunnerHost};
 use crate::duty_board::DutyBoard;
 use crate::feed::{Feed, FeedEntry};
 use crate::gate::Gate;
@@ -129,13 +129,14 @@ pub async fn start(
 ) -> ServiceResult<(Service, SupervisorExit)> {
     let clock = HostClock::start();
     let mut snapshot = log.load().map_err(|error| to_service_error(&error))?;
-    let adopted = driver::find_runners(&mut snapshot, &settings.runners).await;
+    let runners: Arc<dyn RunnerHost> = Arc::new(ProcessRunners(settings.runners.clone()));
+    let adopted = driver::find_runners(&mut snapshot, &runners).await;
     let adopted = adopted.map_err(|error| ServiceError::World(error.to_string().into()))?;
     let version = settings.version.clone();
     let (service, board, stopped) = assemble(log, history, snapshot, settings, clock)?;
     // Before any driver runs: what a driver then settles was left by the earlier host.
     service.record_start(version, adopted.agents()).await?;
-    service.start_drivers(board, adopted).await?;
+    service.start_drivers(board, runners, adopted).await?;
     let rejudging = service.clone().rejudge_when_rules_change();
     service.shared.tasks.spawn(rejudging);
     Ok((service, stopped))
@@ -391,6 +392,7 @@ impl Service {
     async fn start_drivers(
         &self,
         board: Arc<DutyBoard>,
+        runners: Arc<dyn RunnerHost>,
         adopted: AdoptedAgents,
     ) -> ServiceResult<()> {
         let channels = board.clone();
@@ -399,7 +401,7 @@ impl Service {
             .await?;
         self.shared
             .drivers
-            .get_or_init(|| AgentDrivers::start(self, board, left));
+            .get_or_init(|| AgentDrivers::start(self, board, runners, left));
         Ok(())
     }
 
@@ -434,7 +436,7 @@ fn adopt_agents(
         let agent = view.state.find_agent(&id)?;
         let managed = agent.managed.clone()?;
         let owed = board.open_channel(&id, view.state.duties_of(&id));
-        adopted.remove_agent(id, (agent.profile.name.clone(), managed), owed)
+        adopted.remove_agent(id, agent.profile.name.clone(), managed, owed)
     });
     left.collect()
 }

@@ -16,6 +16,7 @@ mod outbox;
 mod tests;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,24 +26,34 @@ use std::time::Duration;
 use countersign_core::event::ProcessKey;
 use tokio::sync::{mpsc, oneshot};
 
-use super::wire::{LaunchRequest, ShellCall, ShellFailure, ToHost, ToRunner};
+use super::wire::{LaunchRequest, ToHost, ToRunner};
 use crate::adapter::{AgentWrite, ProcessExit, WriteId, WriteKind};
-use ended_link::EndedLink;
-use outbox::LinkOutbox;
+use crate::shells::ShellBackend;
+pub(super) use outbox::LinkOutbox;
 
 pub use connect::{LinkError, connect};
 
 /// A connection to a runner, or what a runner left of it.
-#[derive(Debug)]
 pub struct Link {
     /// What comes from the agent, in order. Dropping it ends the link.
     pub events: mpsc::Receiver<LinkEvent>,
     /// The way to it.
-    pub sender: LinkSender,
+    pub sender: Arc<dyn RunnerLink>,
+    /// Where its terminals run.
+    pub shells: Arc<dyn ShellBackend>,
     /// The agent's process, if it was started before.
     pub agent: Option<ProcessKey>,
     /// The end of what the agent wrote for its log before.
     pub log: String,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Link")
+            .field("sender", &self.sender)
+            .field("agent", &self.agent)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What comes through a link.
@@ -109,15 +120,46 @@ impl LaunchRefused {
     }
 }
 
-/// Says things to a runner. Clones say them to the same one.
-#[derive(Clone, Debug)]
-pub struct LinkSender(LinkKind);
+/// The host's way to one runner, or to what is left of one.
+///
+/// Implementors guarantee: lines reach the agent in the order of the calls, all lines of a call or
+/// none; a write resolves with receipts only when its lines are in the agent's pipe; a line whose id
+/// was written before is not written again, and its receipt says what was. Only the methods that
+/// return a [`LinkFuture`] wait for the runner.
+pub trait RunnerLink: fmt::Debug + Send + Sync {
+    /// Queues lines for the agent.
+    fn write(&self, lines: Vec<AgentWrite>) -> PendingWrite;
 
-#[derive(Clone, Debug)]
-enum LinkKind {
-    Live(Arc<LinkOutbox>),
-    Over(Arc<EndedLink>),
+    /// Whether the connection ended, and not by the agent's end.
+    fn is_lost(&self) -> bool;
+
+    /// Says that the output up to `through` is committed, and which lines may still be answered. Only
+    /// the newest call counts.
+    fn committed(&self, through: u64, open: Vec<u64>);
+
+    /// Starts the agent. If the link was lost meanwhile, an error does not say that the agent was not
+    /// started.
+    fn launch(
+        &self,
+        program: OsString,
+        args: Vec<OsString>,
+        cwd: PathBuf,
+        env: Vec<(OsString, OsString)>,
+    ) -> LinkFuture<'_, Result<ProcessKey, LaunchRefused>>;
+
+    /// Whether nobody claimed this id before: then the caller may do what must be done once.
+    fn claim(&self, id: WriteId) -> LinkFuture<'_, Result<bool, WriteError>>;
+
+    /// Ends the agent and everything it started, with this much time before each next step.
+    fn stop(&self, grace: Duration);
+
+    /// Tells the runner that the agent's end is committed. Returns when that was sent, or when the
+    /// link is gone.
+    fn bye(&self) -> LinkFuture<'_, ()>;
 }
+
+/// What a link gives once the runner answered.
+pub type LinkFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Resolves when all lines are in the pipe, or when that is no longer to be hoped for. Dropping it
 /// does not take them back.
@@ -134,104 +176,82 @@ impl Future for PendingWrite {
     }
 }
 
-impl LinkSender {
-    /// Queues the lines at once, so that the order of calls is the order in the pipe. All of them are
-    /// taken or none.
-    pub fn write(&self, lines: Vec<AgentWrite>) -> PendingWrite {
-        let (told, written) = oneshot::channel();
-        match &self.0 {
-            _ if lines.is_empty() => drop(told.send(Ok(Vec::new()))),
-            LinkKind::Live(outbox) => outbox.write(lines, told),
-            LinkKind::Over(over) => drop(told.send(over.write(lines))),
+impl From<oneshot::Receiver<Result<Vec<WriteReceipt>, WriteError>>> for PendingWrite {
+    fn from(written: oneshot::Receiver<Result<Vec<WriteReceipt>, WriteError>>) -> Self {
+        Self(written)
+    }
+}
+
+impl RunnerLink for LinkOutbox {
+    fn write(&self, lines: Vec<AgentWrite>) -> PendingWrite {
+        let (waiter, written) = oneshot::channel();
+        if lines.is_empty() {
+            drop(waiter.send(Ok(Vec::new())));
+        } else {
+            self.queue_write(lines, waiter);
         }
         PendingWrite(written)
     }
 
-    /// Whether the connection ended, and not by the agent's end.
-    pub fn is_lost(&self) -> bool {
-        match &self.0 {
-            LinkKind::Live(outbox) => outbox.is_lost(),
-            LinkKind::Over(_) => false,
-        }
+    fn is_lost(&self) -> bool {
+        self.ended_early()
     }
 
-    /// Says what is committed. Never waits, and only the newest counts.
-    pub fn committed(&self, through: u64, open: Vec<u64>) {
-        if let LinkKind::Live(outbox) = &self.0 {
-            outbox.commit(through, open);
-        }
+    fn committed(&self, through: u64, open: Vec<u64>) {
+        self.commit(through, open);
     }
 
-    /// Starts the agent. An error does not say that it was not started if the link went meanwhile.
-    pub async fn launch(
+    fn launch(
         &self,
         program: OsString,
         args: Vec<OsString>,
         cwd: PathBuf,
         env: Vec<(OsString, OsString)>,
-    ) -> Result<ProcessKey, LaunchRefused> {
-        let LinkKind::Live(outbox) = &self.0 else {
-            return Err(LaunchRefused("the agent's runner has gone".to_owned()));
-        };
+    ) -> LinkFuture<'_, Result<ProcessKey, LaunchRefused>> {
         let launch = ToRunner::Launch(LaunchRequest {
             program,
             args,
             cwd,
             env,
         });
-        let (told, launched) = oneshot::channel();
-        outbox.launch(&launch, told)?;
-        launched
-            .await
-            .unwrap_or_else(|_| Err(LaunchRefused::lost()))
+        Box::pin(async move {
+            let (waiter, launched) = oneshot::channel();
+            self.queue_launch(&launch, waiter)?;
+            launched
+                .await
+                .unwrap_or_else(|_| Err(LaunchRefused::lost()))
+        })
     }
 
-    /// Whether nobody claimed this name before: then the caller may do what must be done once.
-    pub async fn claim(&self, name: WriteId) -> Result<bool, WriteError> {
-        let LinkKind::Live(outbox) = &self.0 else {
-            return Ok(false);
-        };
-        let (told, claimed) = oneshot::channel();
-        outbox.ask(told, |id| ToRunner::Claim { id, name })?;
-        match claimed.await {
-            Ok((ToHost::Claimed { fresh, .. }, _)) => Ok(fresh),
-            Ok(_) | Err(_) => Err(outbox.why_ended()),
-        }
+    fn claim(&self, name: WriteId) -> LinkFuture<'_, Result<bool, WriteError>> {
+        Box::pin(async move {
+            let (waiter, claimed) = oneshot::channel();
+            self.ask(waiter, |id| ToRunner::Claim { id, name })?;
+            match claimed.await {
+                Ok((ToHost::Claimed { fresh, .. }, _)) => Ok(fresh),
+                Ok(_) | Err(_) => Err(self.why_ended()),
+            }
+        })
     }
 
-    /// Ends the agent and everything it started, with this much time before each next step.
-    pub fn stop(&self, grace: Duration) {
-        if let LinkKind::Live(outbox) = &self.0 {
-            let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-            drop(outbox.send_message(&ToRunner::Stop { grace_ms }));
-        }
+    fn stop(&self, grace: Duration) {
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        drop(self.send_message(&ToRunner::Stop { grace_ms }));
     }
 
-    /// Tells the runner that the agent's end is committed. Returns when it was said, or when the link
-    /// is gone.
-    pub async fn bye(&self) {
-        if let LinkKind::Live(outbox) = &self.0 {
+    fn bye(&self) -> LinkFuture<'_, ()> {
+        Box::pin(async move {
             // It is an error in both cases: nothing is ever sent there.
-            let _ = outbox.send_message(&ToRunner::Bye).await;
-        }
+            let _ = self.send_message(&ToRunner::Bye).await;
+        })
     }
+}
 
-    /// What a call of the shell backend came to, with what it gave.
-    pub(super) async fn call(
-        &self,
-        call: ShellCall,
-    ) -> Result<(super::wire::ShellReply, Vec<u8>), ShellFailure> {
-        let lost = |error: WriteError| ShellFailure::Failed(error.to_string());
-        let LinkKind::Live(outbox) = &self.0 else {
-            return Err(lost(WriteError::Gone));
-        };
-        let (told, replied) = oneshot::channel();
-        outbox
-            .ask(told, |id| ToRunner::Shell { id, call })
-            .map_err(lost)?;
-        match replied.await {
-            Ok((ToHost::Shell { result, .. }, body)) => result.map(|done| (done, body)),
-            Ok(_) | Err(_) => Err(lost(outbox.why_ended())),
-        }
-    }
+/// Starts a task that ends with its connection, or with the receiver of the events.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it belongs to its link and ends with it, so nobody has to wait for it"
+)]
+fn spawn_for_link(task: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(task);
 }

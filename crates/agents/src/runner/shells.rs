@@ -1,8 +1,9 @@
 //! Terminals of a runner, used by its host.
 
 use std::io;
+use std::sync::Arc;
 
-use super::link::LinkSender;
+use super::link::{LinkOutbox, WriteError};
 use super::wire::{ShellCall, ShellFailure, ShellReply};
 use crate::adapter::ProcessExit;
 use crate::shells::{
@@ -11,16 +12,27 @@ use crate::shells::{
 
 /// Runs commands where the agent runs. They continue without a host.
 #[derive(Clone, Debug)]
-pub struct RunnerShells(LinkSender);
+pub(super) struct RunnerShells(Option<Arc<LinkOutbox>>);
 
 impl RunnerShells {
-    /// Every call goes through `line`.
-    pub fn new(line: LinkSender) -> Self {
-        Self(line)
+    pub(super) fn live(outbox: Arc<LinkOutbox>) -> Self {
+        Self(Some(outbox))
+    }
+
+    /// The terminals of a runner that has gone: every call fails.
+    pub(super) fn ended() -> Self {
+        Self(None)
+    }
+
+    async fn send(&self, call: ShellCall) -> Result<(ShellReply, Vec<u8>), ShellFailure> {
+        match &self.0 {
+            Some(outbox) => outbox.call(call).await,
+            None => Err(ShellFailure::Failed(WriteError::Gone.to_string())),
+        }
     }
 
     async fn call(&self, call: ShellCall, what: &str) -> Result<(ShellReply, Vec<u8>), ShellError> {
-        self.0.call(call).await.map_err(|failure| match failure {
+        self.send(call).await.map_err(|failure| match failure {
             ShellFailure::NotFound(terminal) => ShellError::NotFound(TerminalId::new(terminal)),
             ShellFailure::NotPermitted(reason) => ShellError::NotPermitted(reason),
             ShellFailure::Failed(reason) => failed(what, reason),

@@ -121,7 +121,7 @@ pub async fn start(spec: &RunnerStartSpec) -> Result<RunnerProcess, RunnerStartE
     if listens.is_err() {
         child.signal_group(Signal::KILL);
     }
-    TaskTracker::new().spawn(async move { child.wait().await });
+    reap_when_ended(child);
     listens.map(|()| RunnerProcess { key })
 }
 
@@ -130,6 +130,15 @@ fn folder_error(record: &RunnerRecord, source: io::Error) -> RunnerStartError {
         folder: record.folder.clone(),
         source,
     }
+}
+
+/// Waits for a runner in the background, so that it does not stay as a zombie.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a runner outlives whoever started it, so nothing waits for this task"
+)]
+fn reap_when_ended(child: ChildHandle) {
+    tokio::spawn(async move { child.wait().await });
 }
 
 fn spawn(spec: &RunnerStartSpec) -> io::Result<(ChildHandle, FdReader)> {

@@ -94,9 +94,9 @@ const CELLS: [Row; 20] = [
     Row(WISHES, allow("before decide and attempt", "decision_committing"), [NotAnswered, NEVER, PERHAPS]),
     Row(PERMISSION, allow("after decide and attempt", "decision_committed"), [Answered, NEVER, NEVER]),
     Row(WISHES, allow("after decide and attempt", "decision_committed"), [Answered, NEVER, PERHAPS]),
-    Row(WISHES, allow("before it is done", "wish_allowed"), [Answered, NEVER, PERHAPS]),
-    Row(WISHES, allow("after it is done, before write", "wish_fulfilled"), [Answered, ONCE, ONCE]),
-    Row(WISHES, allow("while it is written", "wish_served"), [Answered, ToldOrUnknown, ToldOrUnknown]),
+    Row(WISHES, allow("before it is done", "request_allowed"), [Answered, NEVER, PERHAPS]),
+    Row(WISHES, allow("after it is done, before write", "request_done"), [Answered, ONCE, ONCE]),
+    Row(WISHES, allow("while it is written", "request_served"), [Answered, ToldOrUnknown, ToldOrUnknown]),
     Row(PERMISSION, allow("before write", "answer_owed"), [Answered, NEVER, NEVER]),
     Row(PERMISSION, allow("while it is written", "answer_sent"), [Answered, ToldOrUnknown, ToldOrUnknown]),
     Row(ALL, allow("after write", "answer_written"), [Answered, Told, Told]),
@@ -132,7 +132,7 @@ impl Moment {
     fn has_run(self, kind: Kind) -> bool {
         let first = match kind {
             Kind::Permission => &["answer_sent"][..],
-            Kind::Terminal | Kind::Write => &["wish_fulfilled", "wish_served"],
+            Kind::Terminal | Kind::Write => &["request_done", "request_served"],
         };
         let later = [
             "answer_written",
@@ -267,7 +267,7 @@ async fn what_was_heard_before_the_runner_was_killed_is_told() {
     ignore = "only builds with debug assertions have points to stop at"
 )]
 async fn a_file_that_others_changed_meanwhile_is_not_written_again() {
-    let moment = allow("after it is done, before write", "wish_fulfilled");
+    let moment = allow("after it is done, before write", "request_done");
     let seen = Seen {
         answered_again: 0,
         asks: vec!["allowed, unknown".to_owned()],

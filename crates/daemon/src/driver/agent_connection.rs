@@ -1,21 +1,24 @@
 //! The connection to an agent: its adapter, what is on the way to it, and what it waits for.
 //!
-//! Invariants: whoever orders or hears also writes, so that the order of what is decided is the order
-//! in the pipe; what is said is kept until it is known to be written; a request is answered only by
-//! the ask that was made for it.
+//! Invariants: commands and lines are handled and written under one lock, so that the order of what is
+//! decided is the order in the pipe; what is sent is remembered until it is known to be written; a
+//! request is answered only by the ask that was made for it.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use countersign_agents::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, ClientRequest,
-    ClientRequestError, ClientResponse, CommandError, PermissionAnswer, RequestId, RestoreError,
-    WriteId, WriteKind,
+    ClientRequestError, ClientResponse, CommandError, PermissionAnswer, RequestId, WriteId,
+    WriteKind,
 };
 use countersign_agents::protocols;
-use countersign_agents::runner::{LinkSender, PendingWrite, WriteError};
+use countersign_agents::runner::{PendingWrite, RunnerLink, WriteError};
 use countersign_core::event::{AnswerDelivery, Protocol};
 use countersign_core::{Approval, ApprovalId, Json, Seq};
+
+use tokio_util::task::TaskTracker;
 
 use super::client_requests::OpenedRequest;
 use super::connection_state::{ConnectionState, PerformedDuties, SentAnswer, WaitingRequest};
@@ -23,7 +26,7 @@ use super::connection_state::{ConnectionState, PerformedDuties, SentAnswer, Wait
 /// See the module.
 pub(super) struct AgentConnection {
     adapter: Box<dyn Adapter>,
-    link: LinkSender,
+    link: Arc<dyn RunnerLink>,
     open: HashMap<RequestId, OpenRequest>,
     unwritten: Vec<AgentWrite>,
     pub(super) performed: PerformedDuties,
@@ -45,37 +48,44 @@ pub(super) struct OpenRequest {
     pub(super) started: bool,
 }
 
-/// A wish that is to be done now.
+/// Which request of the agent: an id may be used again, and the line tells the uses apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RequestKey {
+    pub(super) id: RequestId,
+    /// The line it came with.
+    pub(super) line: u64,
+}
+
+/// A request that is to be served now.
 pub(super) struct StartedRequest {
     pub(super) line: u64,
     pub(super) want: ClientRequest,
-    pub(super) held: Option<OpenedRequest>,
+    pub(super) opened: Option<OpenedRequest>,
 }
 
-/// Lines on their way.
+/// Lines that were sent to the runner and may not be in the pipe yet.
 pub(super) struct SentLines {
     pub(super) names: Vec<WriteId>,
     written: PendingWrite,
 }
 
-/// How far an agent was heard, and all that is needed to go on from there.
+/// How far an agent's output was read, and all that is needed to continue from there.
 pub(super) struct ConnectionSnapshot {
-    pub(super) heard: u64,
-    pub(super) kept: Json,
-    /// Lines up to there about which something may still be said.
-    pub(super) open: Vec<u64>,
+    pub(super) offset: u64,
+    pub(super) state: Json,
+    /// Lines up to there that may still be answered.
+    pub(super) open_lines: Vec<u64>,
 }
 
 impl AgentConnection {
-    /// Goes on with what was kept, or begins.
+    /// Continues from what an earlier host left, or begins.
     pub(super) fn new(
-        link: LinkSender,
-        protocol: Protocol,
-        kept: ConnectionState,
-        heard: u64,
-    ) -> Result<Self, RestoreError> {
-        let adapter = protocols::restore_adapter(protocol, &kept.adapter)?;
-        let open = kept.open.into_iter().map(|kept| {
+        link: Arc<dyn RunnerLink>,
+        adapter: Box<dyn Adapter>,
+        state: ConnectionState,
+        offset: u64,
+    ) -> Self {
+        let open = state.open.into_iter().map(|kept| {
             let open = OpenRequest {
                 line: kept.line,
                 ask: kept.ask,
@@ -85,42 +95,40 @@ impl AgentConnection {
             };
             (kept.request, open)
         });
-        Ok(Self {
+        Self {
             adapter,
             link,
             open: open.collect(),
-            unwritten: kept.unwritten,
-            performed: kept.performed,
-            offset: heard,
-        })
+            unwritten: state.unwritten,
+            performed: state.performed,
+            offset,
+        }
     }
 
     /// How far it is now.
     pub(super) fn snapshot(&self) -> ConnectionSnapshot {
-        let open = self.open.iter().map(|(request, open)| WaitingRequest {
-            request: request.clone(),
-            line: open.line,
-            ask: open.ask.clone(),
-            want: open.want.clone(),
-        });
         let mut lines = self.adapter.open_requests();
         lines.extend(self.unwritten.iter().filter_map(line_answered));
         let kept = ConnectionState {
             adapter: self.adapter.state(),
             unwritten: self.unwritten.clone(),
             performed: self.performed.clone(),
-            open: open.collect(),
+            open: self.waiting_requests(),
         };
         ConnectionSnapshot {
-            heard: self.offset,
-            kept: Json::from_value(&kept).unwrap_or_default(),
-            open: lines,
+            offset: self.offset,
+            state: Json::from_value(&kept).unwrap_or_default(),
+            open_lines: lines,
         }
     }
 
-    /// What a line of the agent means. What has to be said at once is on its way; an answer to what the
-    /// line replaces or takes back no longer is.
-    pub(super) fn hear(&mut self, line: &[u8], number: u64) -> (AdapterOutput, Option<SentLines>) {
+    /// Handles a line of the agent. What the adapter has to write at once is sent when this returns. A
+    /// request that the line replaces or withdraws is forgotten, so that no answer to it is sent.
+    pub(super) fn handle_line(
+        &mut self,
+        line: &[u8],
+        number: u64,
+    ) -> (AdapterOutput, Option<SentLines>) {
         let mut heard = self.adapter.handle_line(line, number);
         self.offset = number;
         for request in heard.events.iter().filter_map(replaced_request) {
@@ -130,12 +138,12 @@ impl AgentConnection {
         (heard, sent)
     }
 
-    /// A line that cannot be read was heard all the same.
+    /// Passes over a line that cannot be read.
     pub(super) fn skip_to(&mut self, number: u64) {
         self.offset = number;
     }
 
-    /// Carries out an order: its lines are on their way, in order, when this returns.
+    /// Carries out a command. Its lines are sent, in order, when this returns.
     pub(super) fn order(&mut self, order: AgentCommand) -> Result<Option<SentLines>, CommandError> {
         let lines = self.adapter.apply_command(order)?;
         Ok(self.send(lines))
@@ -156,34 +164,34 @@ impl AgentConnection {
         }
     }
 
-    /// Says again what an earlier host may not have got through.
+    /// Sends again what an earlier host may not have got through. The runner writes nothing twice.
     pub(super) fn resend_unwritten(&self) -> Option<SentLines> {
         (!self.unwritten.is_empty()).then(|| self.write(self.unwritten.clone()))
     }
 
-    /// Says one line again, if it may not be written yet.
+    /// Sends one line again, if it is not known to be written.
     pub(super) fn resend_line(&self, name: &WriteId) -> Option<SentLines> {
         let line = self.unwritten.iter().find(|line| line.id == *name)?;
         Some(self.write(vec![line.clone()]))
     }
 
-    /// These are in the pipe, or never will be.
+    /// Forgets lines that are in the pipe, or never will be.
     pub(super) fn confirm(&mut self, names: &[WriteId]) {
         self.unwritten.retain(|line| !names.contains(&line.id));
     }
 
-    /// Keeps a request until it is known what comes of it.
+    /// Remembers a request until it is answered.
     pub(super) fn add_request(&mut self, request: RequestId, open: OpenRequest) {
         self.open.insert(request, open);
     }
 
-    /// How many wishes wait for somebody's word.
+    /// How many requests wait for a decision.
     pub(super) fn count_asked_requests(&self) -> usize {
         let asked = |open: &&OpenRequest| open.want.is_some() && open.ask.is_some();
         self.open.values().filter(asked).count()
     }
 
-    /// Begins a wish, if it is the one that this ask is about and nobody has begun it.
+    /// Begins to serve a request, if it is the one that this ask is about and nobody has begun.
     pub(super) fn start_request(
         &mut self,
         request: &RequestId,
@@ -198,17 +206,18 @@ impl AgentConnection {
         Some(StartedRequest {
             line: open.line,
             want,
-            held: open.opened.take(),
+            opened: open.opened.take(),
         })
     }
 
-    /// Answers a wish, if it is still the one of that line.
+    /// Answers a request, if it is still the one of that line.
     pub(super) fn serve(
         &mut self,
-        (request, line): (RequestId, u64),
+        request: RequestKey,
         served: Result<ClientResponse, ClientRequestError>,
         for_answer: Option<Seq>,
     ) -> Result<Option<SentLines>, CommandError> {
+        let RequestKey { id: request, line } = request;
         if self.open.get(&request).is_none_or(|open| open.line != line) {
             return Err(CommandError::NotWaiting);
         }
@@ -256,22 +265,27 @@ impl AgentConnection {
         open.filter(|open| open.ask.as_ref() == Some(ask))?;
         self.open.remove(request);
         let request = request.clone();
-        // It may have been withdrawn meanwhile.
+        // An error says that it was withdrawn meanwhile.
         self.order(AgentCommand::Answer { request, answer })
             .ok()
             .flatten()
     }
 
-    /// Wishes that wait and were not begun.
-    pub(super) fn unstarted_requests(&self) -> Vec<(RequestId, u64)> {
+    /// Requests that wait for a decision and were not begun.
+    pub(super) fn unstarted_requests(&self) -> Vec<RequestKey> {
         let waiting = self
             .open
             .iter()
             .filter(|(_, open)| open.want.is_some() && open.ask.is_some() && !open.started);
-        waiting.map(|(id, open)| (id.clone(), open.line)).collect()
+        waiting
+            .map(|(id, open)| RequestKey {
+                id: id.clone(),
+                line: open.line,
+            })
+            .collect()
     }
 
-    /// Everything that waits, for one who goes on.
+    /// Everything that waits, for a host that continues.
     pub(super) fn waiting_requests(&self) -> Vec<WaitingRequest> {
         let kept = self.open.iter().map(|(request, open)| WaitingRequest {
             request: request.clone(),
@@ -282,8 +296,8 @@ impl AgentConnection {
         kept.collect()
     }
 
-    pub(super) fn link(&self) -> &LinkSender {
-        &self.link
+    pub(super) fn link(&self) -> &dyn RunnerLink {
+        &*self.link
     }
 
     /// Ends the agent.
@@ -292,9 +306,42 @@ impl AgentConnection {
     }
 }
 
+/// The connection as the parts of a run share it.
+#[derive(Clone)]
+pub(super) struct SharedConnection {
+    connection: Arc<Mutex<AgentConnection>>,
+    tasks: TaskTracker,
+}
+
+impl SharedConnection {
+    pub(super) fn new(connection: AgentConnection, tasks: TaskTracker) -> Self {
+        Self {
+            connection: Arc::new(Mutex::new(connection)),
+            tasks,
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, AgentConnection> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets lines once they are known to be in the pipe.
+    pub(super) fn confirm_when_written(&self, sent: Option<SentLines>) {
+        let Some(sent) = sent else { return };
+        let shared = self.clone();
+        self.tasks.spawn(async move {
+            if let Ok(outcome) = sent.outcome(None).await {
+                shared.lock().confirm(&outcome.names);
+            }
+        });
+    }
+}
+
 impl SentLines {
-    /// What became of the lines: all that is known is settled with it. Nothing is known yet if the
-    /// link was lost.
+    /// Waits until it is known what became of the lines. If the link was lost, that is not known yet.
+    /// `expected` is the answer among them, by its id and what it says.
     pub(super) async fn outcome(
         self,
         expected: Option<(WriteId, WriteKind)>,
@@ -305,14 +352,14 @@ impl SentLines {
                     let told = receipts.iter().find(|receipt| receipt.id == name);
                     told.is_some_and(|told| told.kind != kind)
                 });
-                // What was told instead was told before, and it was not this.
+                // Under this id another answer was written before, so this one never will be.
                 if other {
                     AnswerDelivery::Withdrawn
                 } else {
                     AnswerDelivery::Delivered
                 }
             }
-            // Some of it may be there.
+            // The agent ended meanwhile: some of it may have been in its pipe.
             Err(WriteError::Gone) => AnswerDelivery::Unknown,
             Err(WriteError::Full) => AnswerDelivery::Withdrawn,
             Err(WriteError::Lost) => return Err(LinkLost),
@@ -324,17 +371,17 @@ impl SentLines {
     }
 }
 
-/// What became of lines.
+/// What became of lines that were sent.
 pub(super) struct WriteOutcome {
     pub(super) names: Vec<WriteId>,
     pub(super) delivery: AnswerDelivery,
 }
 
-/// The link is gone, or nothing can be committed: whoever comes next goes on from the last checkpoint.
+/// The link is gone, or nothing can be committed: whoever comes next continues from the last checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkLost;
 
-/// Lines about which one who goes on from what was kept may say something.
+/// Lines that a host which continues from this state may still answer.
 pub(super) fn open_request_lines(protocol: Protocol, kept: &ConnectionState) -> Vec<u64> {
     let adapter = protocols::restore_adapter(protocol, &kept.adapter).ok();
     let mut lines = adapter
@@ -344,7 +391,7 @@ pub(super) fn open_request_lines(protocol: Protocol, kept: &ConnectionState) -> 
     lines
 }
 
-/// The line that something is said about.
+/// The line that a write answers.
 fn line_answered(line: &AgentWrite) -> Option<u64> {
     match line.id {
         WriteId::Line(number) => Some(number),
@@ -352,7 +399,7 @@ fn line_answered(line: &AgentWrite) -> Option<u64> {
     }
 }
 
-/// The request that something makes anew or takes back: what was asked for it before is over.
+/// The request that an event makes anew or withdraws: what was asked for it before is over.
 fn replaced_request(happening: &AgentEvent) -> Option<&RequestId> {
     match happening {
         AgentEvent::Asked(ask) => Some(&ask.request),

@@ -1,11 +1,12 @@
-//! Keeping: one agent is run to its end, however often the link to it is lost.
+//! The agent loop: launches an agent and runs it to its end, however often the link to its runner is
+//! lost.
 //!
 //! Invariant: the end of a run is on the record only when nothing of it is left.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_agents::runner::{self, LinkEvent, RunnerRecord};
+use countersign_agents::runner::{LinkEvent, RunnerRecord};
 use countersign_core::event::{AgentReported, ProcessKey, RunEnd};
 use countersign_core::limits::RECOVERY_MS;
 use countersign_core::{AgentId, ManagedAgent, ManagedInput, RunEvent};
@@ -18,15 +19,16 @@ use crate::service::Service;
 
 use super::AgentDrivers;
 use super::adoption::{self, RunnerConnection};
-use super::launch::{self, LaunchFailure};
-use super::run::{FinalOutput, Run, RunIdentity, failed_run};
+use super::launch::{AgentLaunch, LaunchFailure};
+use super::output_reader::FinalOutput;
+use super::run::{ReaderExit, Run, RunIdentity, RunKey, failed_run};
 
-/// Who keeps one agent running.
+/// See the module.
 pub(super) struct AgentLoop<'a> {
     pub(super) service: &'a Service,
     pub(super) agent: &'a AgentId,
     pub(super) name: &'a str,
-    pub(super) all: &'a AgentDrivers,
+    pub(super) drivers: &'a AgentDrivers,
 }
 
 impl AgentLoop<'_> {
@@ -38,15 +40,24 @@ impl AgentLoop<'_> {
         duties: &mut DutyReceiver,
     ) -> bool {
         let Some(managed) = wanted else {
-            let words = "it was ended before it began".to_owned();
-            self.record_end(failed_run(run, RunEnd::Killed, words))
+            let message = "it was ended before it began".to_owned();
+            self.record_end(failed_run(run, RunEnd::Killed, message))
                 .await;
             return true;
         };
-        match launch::launch_agent(self.service, self.agent, self.name, &managed).await {
-            Ok((connected, managed)) => self.run_to_end(&managed, connected, duties).await,
-            Err(LaunchFailure(words)) => {
-                self.record_end(failed_run(run, RunEnd::Failed, words))
+        let launch = AgentLaunch {
+            service: self.service,
+            runners: &*self.drivers.runners,
+            agent: self.agent,
+            name: self.name,
+        };
+        match launch.launch(&managed).await {
+            Ok((connected, managed)) => {
+                tracing::info!(runner = connected.runner.pid, "agent launched");
+                self.run_to_end(&managed, connected, duties).await
+            }
+            Err(LaunchFailure(message)) => {
+                self.record_end(failed_run(run, RunEnd::Failed, message))
                     .await;
                 true
             }
@@ -64,15 +75,17 @@ impl AgentLoop<'_> {
         let mut managed = managed.clone();
         loop {
             let began = Instant::now();
-            let line = connected.link.sender.clone();
-            let who = RunIdentity {
+            let link = connected.link.sender.clone();
+            let identity = RunIdentity {
                 agent: self.agent,
                 name: self.name,
                 managed: &managed,
             };
-            let over = match Run::perform(self.service, who, connected, duties, self.all).await {
+            let shutdown = &self.drivers.shutdown;
+            let performed = Run::perform(self.service, identity, connected, duties, shutdown).await;
+            let finished = match performed {
                 RunOutcome::HostEnds => return false,
-                RunOutcome::Over(over) => *over,
+                RunOutcome::Over(finished) => *finished,
                 // A link that is lost again and again must not keep the host busy.
                 RunOutcome::Lost(_)
                     if began.elapsed() < Duration::from_millis(RECOVERY_MS)
@@ -86,23 +99,26 @@ impl AgentLoop<'_> {
                         connected = again;
                         continue;
                     }
-                    Some(Err(over)) => over.with_final_output(*last),
+                    Some(Err(finished)) => finished.with_final_output(last.output),
                     None => return false,
                 },
             };
             crash::point("run_over");
-            if !over.is_clean {
-                // Its end is on the record only when nothing of it is left.
-                adoption::end_runner(&record, Some(runner), self.agent.as_str()).await;
+            let runners = &*self.drivers.runners;
+            if !finished.is_clean {
+                // Before the end is recorded: what is recorded as ended must not run any more.
+                adoption::end_runner(runners, &record, runner, self.agent.as_str()).await;
             }
-            let _link = self.record_end(over).await;
-            line.bye().await;
-            runner::remove_run_files(&record);
+            let _link = self.record_end(finished).await;
+            // After the end is recorded: until then the runner is the only one who knows it.
+            link.bye().await;
+            runners.remove_files(&record);
             return true;
         }
     }
 
-    /// Reaches the runner again; how it ended if it is gone; nothing if the host ends.
+    /// Connects to the runner again, or says how the run ended if the runner is gone. Gives nothing if
+    /// the host ends.
     async fn reconnect(
         &self,
         record: &RunnerRecord,
@@ -111,31 +127,34 @@ impl AgentLoop<'_> {
     ) -> Option<Result<RunnerConnection, FinishedRun>> {
         loop {
             self.wait_for_store().await?;
-            let run = managed.run;
-            let reached =
-                adoption::reconnect(self.service, self.agent, (record, runner), run).await;
-            // What is committed now is what it goes on from.
+            let key = RunKey {
+                agent: self.agent.clone(),
+                number: managed.run,
+            };
+            let runners = &*self.drivers.runners;
+            let reached = adoption::reconnect(self.service, runners, &key, record, runner).await;
+            // The run continues from what is committed now, which may be more than this task knows.
             let known = self.service.read_agent(self.agent.clone()).await;
             match (reached, known) {
                 (Ok(connected), Ok((agent, _))) => {
-                    if let Some(now) = agent.managed.filter(|now| now.run == run) {
+                    if let Some(now) = agent.managed.filter(|now| now.run == key.number) {
                         *managed = (*now).clone();
                     }
                     return Some(Ok(connected));
                 }
-                (Err(words), Ok(_)) => {
-                    let words = format!("its runner ended: {words}");
-                    return Some(Err(failed_run(run, RunEnd::Failed, words)));
+                (Err(reason), Ok(_)) => {
+                    let message = format!("its runner ended: {reason}");
+                    return Some(Err(failed_run(key.number, RunEnd::Failed, message)));
                 }
                 (_, Err(error)) => {
-                    tracing::warn!(agent = %self.agent, %error, "an agent could not be looked at");
+                    tracing::warn!(agent = %self.agent, %error, "agent could not be loaded");
                     self.pause().await?;
                 }
             }
         }
     }
 
-    /// Nothing if the host ends first.
+    /// Waits until something can be committed. Gives nothing if the host ends first.
     async fn wait_for_store(&self) -> Option<()> {
         while self.service.store_error().is_some() {
             self.pause().await?;
@@ -143,30 +162,32 @@ impl AgentLoop<'_> {
         Some(())
     }
 
-    /// A moment in which others may do something about it. Nothing if the host ends.
+    /// Waits a moment before the next try. Gives nothing if the host ends.
     async fn pause(&self) -> Option<()> {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(RECOVERY_MS)) => Some(()),
-            () = self.all.shutdown.cancelled() => None,
+            () = self.drivers.shutdown.cancelled() => None,
         }
     }
 
-    /// Says that a run is over until it is on the record, since one that is gone must not seem to
-    /// live: what it had open would stay open.
-    async fn record_end(&self, over: FinishedRun) -> Option<mpsc::Receiver<LinkEvent>> {
-        let report = over
-            .report
-            .map(|report| RunEvent::Reported(Box::new(report)));
-        for ran in report.into_iter().chain([over.exited]) {
-            self.record(over.run, ran).await;
+    /// Records that a run is over, and tries until it succeeds: what a run has open stays open as long
+    /// as the run seems to live.
+    async fn record_end(&self, finished: FinishedRun) -> Option<mpsc::Receiver<LinkEvent>> {
+        if let Some(report) = finished.report {
+            let report = RunEvent::Reported(Box::new(report));
+            self.record(finished.run, report).await;
         }
-        over.link
+        if let RunEvent::Exited { end, message, .. } = &finished.exited {
+            tracing::info!(agent = %self.agent, run = finished.run, outcome = ?end, message, "agent ended");
+        }
+        self.record(finished.run, finished.exited).await;
+        finished.link
     }
 
-    async fn record(&self, run: u32, ran: RunEvent) {
+    async fn record(&self, run: u32, event: RunEvent) {
         loop {
-            let said = ManagedInput::RunReported(self.agent.clone(), run, ran.clone());
-            let Err(error) = self.service.submit_managed(said).await else {
+            let report = ManagedInput::RunReported(self.agent.clone(), run, event.clone());
+            let Err(error) = self.service.submit_managed(report).await else {
                 return;
             };
             tracing::warn!(agent = %self.agent, %error, "the end of an agent was not recorded");
@@ -182,9 +203,9 @@ impl AgentLoop<'_> {
 pub(super) enum RunOutcome {
     /// It is over.
     Over(Box<FinishedRun>),
-    /// The link is gone, or something could not be committed. What was heard and not committed is
-    /// heard again, unless nobody is left to tell it.
-    Lost(Box<FinalOutput>),
+    /// The link is gone, or something could not be committed. Output that was not committed is read
+    /// again, unless the runner is gone too.
+    Lost(Box<ReaderExit>),
     /// The host ends; the agent goes on.
     HostEnds,
 }
@@ -194,17 +215,17 @@ pub(super) struct FinishedRun {
     pub(super) run: u32,
     /// Whether its runner said that nothing of it is left.
     pub(super) is_clean: bool,
-    /// Held until its runner was told that all is recorded: the link lives as long as this.
+    /// Held until its runner was told that the end is recorded: the link lives as long as this.
     pub(super) link: Option<mpsc::Receiver<LinkEvent>>,
     pub(super) report: Option<AgentReported>,
     pub(super) exited: RunEvent,
 }
 
 impl FinishedRun {
-    /// With what was heard last, since nobody will tell it again.
+    /// Adds the output that was read and not committed, since no runner can repeat it.
     fn with_final_output(mut self, last: FinalOutput) -> Self {
-        if let RunEvent::Exited { entries: said, .. } = &mut self.exited {
-            *said = last.said;
+        if let RunEvent::Exited { entries, .. } = &mut self.exited {
+            *entries = last.entries;
         }
         self.report = last.report;
         self

@@ -1,30 +1,39 @@
-//! Serving: files and terminals that an agent wants of the host.
+//! Client requests: files and terminals that an agent wants of the host.
 //!
 //! Invariants: nothing runs and nothing is read or written before the loop allowed exactly that; the
 //! file that was judged is the file that is used; what was withdrawn is not answered.
 
+mod resume;
+
 use std::sync::Arc;
 
 use countersign_agents::adapter::{
-    ClientRequest, ClientRequestError, ClientResponse, RequestId, RunRequest, WriteId,
+    ClientRequest, ClientRequestError, ClientResponse, PermissionAnswer, RequestId, RunRequest,
+    WriteId,
 };
+use countersign_agents::runner::RunnerLink;
 use countersign_agents::{
-    CommandSpec, FileError, ReadTarget, ShellError, TerminalId, WriteTarget, open_for_read,
-    open_for_write, read_text, write_text,
+    CommandSpec, FileError, ReadTarget, ShellBackend, ShellError, TerminalId, WriteTarget,
+    open_for_read, open_for_write, read_text, write_text,
 };
 use countersign_core::event::{AnswerDelivery, ApprovalOutcome};
-use countersign_core::limits::{AGENT_WISHES_MAX, SERVED_AT_ONCE_MAX};
+use countersign_core::limits::SERVED_AT_ONCE_MAX;
 use countersign_core::{Approval, ApprovalId, Json};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::crash;
 
-use super::agent_connection::{LinkLost, OpenRequest, StartedRequest};
-use super::output_reader::OutputReader;
+use super::agent_connection::{
+    LinkLost, OpenRequest, RequestKey, SharedConnection, StartedRequest,
+};
+use super::deliveries::Deliveries;
+use super::request_description::Workspace;
 use super::requested_file::RequestedFile;
-use super::run::Run;
+pub(super) use resume::RecordedAsks;
 
-/// A wish, with what was opened for it.
+/// A request, with what was opened for it.
 pub(super) enum OpenedRequest {
     Run {
         run: RunRequest,
@@ -41,131 +50,137 @@ pub(super) enum OpenedRequest {
     },
 }
 
-/// A request of the agent, and the line it came with.
-pub(super) type RequestLine = (RequestId, u64);
+/// See the module.
+pub(super) struct ClientRequests {
+    pub(super) workspace: Workspace,
+    pub(super) shells: Arc<dyn ShellBackend>,
+    pub(super) link: Arc<dyn RunnerLink>,
+    pub(super) connection: SharedConnection,
+    pub(super) deliveries: Arc<Deliveries>,
+    pub(super) tasks: TaskTracker,
+    pub(super) over: CancellationToken,
+}
 
-impl Run {
-    /// Takes a wish: what is done by then needs nobody's word, everything else is asked.
-    pub(super) async fn handle_request(
-        self: &Arc<Self>,
-        request: RequestLine,
-        want: ClientRequest,
-        reader: &mut OutputReader,
-    ) -> Result<(), LinkLost> {
-        if is_terminal_request(&want) {
-            self.keep(&request, None, &want, None);
-            self.serve_terminal(request, want);
-            return Ok(());
-        }
-        let described = if self.connection().count_asked_requests() >= AGENT_WISHES_MAX {
-            Err(ClientRequestError::Failed(
-                "too many requests wait for an answer".to_owned(),
-            ))
-        } else {
-            self.describe(want.clone()).await
-        };
-        match described {
-            Ok(described) => self.ask_permission(request, want, described, reader).await,
-            Err(error) => {
-                self.keep(&request, None, &want, None);
-                self.send_result(request, Err(error));
-                Ok(())
-            }
-        }
+impl ClientRequests {
+    /// Where the agent works.
+    pub(super) fn workspace(&self) -> &Workspace {
+        &self.workspace
     }
 
-    pub(super) fn keep(
+    /// Remembers a request until it is answered.
+    pub(super) fn add(
         &self,
-        (request, line): &RequestLine,
+        request: &RequestKey,
         ask: Option<ApprovalId>,
         want: &ClientRequest,
-        held: Option<OpenedRequest>,
+        opened: Option<OpenedRequest>,
     ) {
         let open = OpenRequest {
-            line: *line,
+            line: request.line,
             ask,
             want: Some(want.clone()),
-            opened: held,
+            opened,
             started: false,
         };
-        self.connection().add_request(request.clone(), open);
+        self.connection.lock().add_request(request.id.clone(), open);
     }
 
-    /// Does what an earlier ask allowed.
-    pub(super) fn serve_covered(self: &Arc<Self>, request: RequestLine, ask: &ApprovalId) {
-        let Some(wish) = self.connection().start_request(&request.0, ask) else {
+    /// Answers a request that is not served.
+    pub(super) fn cancel(&self, request: RequestKey, reason: &str) {
+        let cancelled = ClientRequestError::Cancelled(reason.to_owned());
+        self.send_response(request, Err(cancelled));
+    }
+
+    /// Answers an ask for permission that is no longer open.
+    fn cancel_ask(&self, request: &RequestId, ask: &ApprovalId) {
+        let cancelled = PermissionAnswer::Cancelled;
+        let sent = self.connection.lock().refuse(request, ask, cancelled);
+        self.connection.confirm_when_written(sent);
+    }
+
+    /// Serves a request that an earlier ask allowed.
+    pub(super) fn serve_covered(self: &Arc<Self>, request: RequestKey, ask: &ApprovalId) {
+        let Some(started) = self.connection.lock().start_request(&request.id, ask) else {
             return;
         };
-        let run = self.clone();
+        let requests = self.clone();
         self.tasks.spawn(async move {
-            if let Ok(done) = run.serve_started(wish, None).await {
-                run.send_result(request, done.served);
+            if let Ok(done) = requests.serve_started(started, None).await {
+                requests.send_response(request, done.response);
             }
         });
     }
 
-    /// Does what was allowed, or says why not, and records what became of the answer.
+    /// Serves a request that was allowed, or says why it was not, and records what became of the answer.
     pub(super) async fn serve_decided(
-        self: Arc<Self>,
+        &self,
         request: RequestId,
-        wish: StartedRequest,
+        started: StartedRequest,
         approval: &Approval,
     ) {
-        let line = wish.line;
+        let line = started.line;
         let done = match refusal_reason(approval) {
-            None => self.serve_started(wish, Some(approval)).await,
-            Some(words) => Ok(ServedRequest::certain(Err(
-                ClientRequestError::NotPermitted(words),
+            None => self.serve_started(started, Some(approval)).await,
+            Some(reason) => Ok(ServedRequest::certain(Err(
+                ClientRequestError::NotPermitted(reason),
             ))),
         };
-        // Whoever goes on from here finds out by asking the runner.
+        // The link was lost, so the answer stays owed. The next host serves the request again, and the
+        // runner knows by the line's number what was done before.
         let Ok(done) = done else { return };
-        let mut connection = self.connection();
-        let sent = connection.serve((request, line), done.served, Some(approval.opened));
+        let mut connection = self.connection.lock();
+        let sent = connection.serve(
+            RequestKey { id: request, line },
+            done.response,
+            Some(approval.opened),
+        );
         match sent {
             Ok(sent) if done.is_uncertain => {
-                self.confirm_when_written(sent);
-                self.record_delivery(approval, AnswerDelivery::Unknown);
+                self.connection.confirm_when_written(sent);
+                self.deliveries.record(approval, AnswerDelivery::Unknown);
             }
-            Ok(sent) => self.record_when_written(approval, &connection, sent),
-            Err(_) => self.record_delivery(approval, AnswerDelivery::Withdrawn),
+            Ok(sent) => self
+                .deliveries
+                .record_when_written(approval, &connection, sent),
+            Err(_) => self.deliveries.record(approval, AnswerDelivery::Withdrawn),
         }
         drop(connection);
-        crash::point("wish_served");
+        crash::point("request_served");
     }
 
     async fn serve_started(
         &self,
-        wish: StartedRequest,
+        started: StartedRequest,
         approval: Option<&Approval>,
     ) -> Result<ServedRequest, LinkLost> {
-        crash::point("wish_allowed");
-        let line = wish.line;
-        let pending = match wish.held {
-            Some(pending) => Ok(pending),
-            None => self.reopen_request(wish.want, approval).await,
+        crash::point("request_allowed");
+        let line = started.line;
+        let opened = match started.opened {
+            Some(opened) => Ok(opened),
+            None => self.reopen_request(started.want, approval).await,
         };
-        let done = match pending {
-            Ok(pending) => self.serve_opened(pending, line).await?,
+        let done = match opened {
+            Ok(opened) => self.serve_opened(opened, line).await?,
             Err(error) => ServedRequest::certain(Err(error)),
         };
-        crash::point("wish_fulfilled");
+        crash::point("request_done");
         Ok(done)
     }
 
-    /// What an earlier host had opened is opened again, if it is still what was asked about.
+    /// Opens again what an earlier host had opened. Refuses a file that is no longer the one that was
+    /// asked about.
     async fn reopen_request(
         &self,
         want: ClientRequest,
         approval: Option<&Approval>,
     ) -> Result<OpenedRequest, ClientRequestError> {
-        let described = self.describe(want.clone()).await?;
+        let described = self.workspace.describe(want.clone()).await?;
         let shown = match approval {
             Some(approval) => approval.ask.input.clone(),
-            // Only what is where its name says is ever covered by an earlier ask.
+            // An earlier ask covers only a path that leads to itself.
             None => named_input(&want),
         };
-        let same = match (&shown, &want) {
+        let is_same = match (&shown, &want) {
             (_, ClientRequest::CreateTerminal { .. }) => true,
             (Some(shown), _) => {
                 let shown: Option<serde_json::Value> = serde_json::from_str(shown.text()).ok();
@@ -173,123 +188,119 @@ impl Run {
             }
             (None, _) => false,
         };
-        if same {
-            Ok(described.pending)
+        if is_same {
+            Ok(described.opened)
         } else {
-            let words = "the file is no longer the one that was asked about".to_owned();
-            Err(ClientRequestError::NotPermitted(words))
+            let message = "the file is no longer the one that was asked about".to_owned();
+            Err(ClientRequestError::NotPermitted(message))
         }
     }
 
     async fn serve_opened(
         &self,
-        wish: OpenedRequest,
+        opened: OpenedRequest,
         line: u64,
     ) -> Result<ServedRequest, LinkLost> {
-        match wish {
+        match opened {
             OpenedRequest::Run {
                 run,
                 output_bytes_max,
             } => self.create_terminal(run, output_bytes_max, line).await,
             OpenedRequest::Read { file, line, limit } => {
-                let roots = self.roots.clone();
-                let text = move || {
+                let roots = self.workspace.roots.clone();
+                let text = run_blocking(move || {
                     let file = file.open(&roots, open_for_read)?;
                     read_text(file, line, limit)
-                };
-                Ok(ServedRequest::certain(
-                    run_blocking(text).await.map(ClientResponse::Text),
-                ))
+                })
+                .await;
+                Ok(ServedRequest::certain(text.map(ClientResponse::Text)))
             }
             OpenedRequest::Write { file, content } => self.write_once(file, content, line).await,
         }
     }
 
-    /// A file is written once: a host that was ended in the middle may have written it already.
+    /// Writes a file, unless an earlier host may have written it already.
     async fn write_once(
         &self,
         file: RequestedFile<WriteTarget>,
         content: String,
         line: u64,
     ) -> Result<ServedRequest, LinkLost> {
-        let claim = self.connection().link().clone();
-        let is_fresh = claim
-            .claim(WriteId::Line(line))
-            .await
-            .map_err(|_| LinkLost)?;
-        let roots = self.roots.clone();
+        // The runner outlives hosts, so its claim says whether one of them came this far before.
+        let claim = self.link.claim(WriteId::Line(line));
+        let is_fresh = claim.await.map_err(|_| LinkLost)?;
+        let roots = self.workspace.roots.clone();
         if is_fresh {
-            let write = move || {
+            let written = run_blocking(move || {
                 let file = file.open(&roots, open_for_write)?;
                 write_text(&file, &content)
-            };
+            })
+            .await;
             return Ok(ServedRequest::certain(
-                run_blocking(write).await.map(|()| ClientResponse::Done),
+                written.map(|()| ClientResponse::Done),
             ));
         }
         let path = file.real_path(WriteTarget::real_path).to_owned();
         let roots = roots.admit_exact(path.clone());
-        let look = move || {
+        let is_written = run_blocking(move || {
             let found = open_for_read(&path, &roots).and_then(|old| read_text(old, None, None));
             Ok(found.is_ok_and(|found| found == content))
-        };
-        if run_blocking(look).await.unwrap_or(false) {
+        });
+        if is_written.await.unwrap_or(false) {
             return Ok(ServedRequest::certain(Ok(ClientResponse::Done)));
         }
-        let words = "the host was ended while it wrote; the file may or may not be written";
+        let message = "the host was ended while it wrote; the file may or may not be written";
         Ok(ServedRequest {
-            served: Err(ClientRequestError::Failed(words.to_owned())),
+            response: Err(ClientRequestError::Failed(message.to_owned())),
             is_uncertain: true,
         })
     }
 
-    /// The key makes it one terminal, however often it is asked for.
+    /// Runs a command in a terminal. The runner knows it by its key and starts it once, whichever
+    /// hosts ask for it.
     async fn create_terminal(
         &self,
         run: RunRequest,
         output_bytes_max: usize,
         line: u64,
     ) -> Result<ServedRequest, LinkLost> {
-        let env = run.env.into_iter();
         let spec = CommandSpec {
             key: line,
             command: run.command,
-            cwd: run.cwd.unwrap_or_else(|| self.folder.clone()),
-            env: env
+            cwd: run.cwd.unwrap_or_else(|| self.workspace.folder.clone()),
+            env: run
+                .env
+                .into_iter()
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
             output_bytes_max,
         };
         let created = self.shells.create(spec).await;
-        if created.is_err() && self.is_lost() {
+        if created.is_err() && self.link.is_lost() {
             return Err(LinkLost);
         }
-        let served = match created {
-            Ok(created) => Ok(ClientResponse::Terminal(created.as_str().to_owned())),
-            Err(error) => Err(shell_error(&error)),
-        };
-        Ok(ServedRequest::certain(served))
+        let created =
+            created.map(|terminal| ClientResponse::Terminal(terminal.as_str().to_owned()));
+        Ok(ServedRequest::certain(
+            created.map_err(|error| shell_error(&error)),
+        ))
     }
 
-    fn is_lost(&self) -> bool {
-        self.connection().link().is_lost()
-    }
-
-    /// A terminal belongs to its agent: what it does with it needs no word of anybody.
-    pub(super) fn serve_terminal(self: &Arc<Self>, request: RequestLine, want: ClientRequest) {
+    /// Serves a request about a terminal, which belongs to its agent and so needs no permission.
+    pub(super) fn serve_terminal(self: &Arc<Self>, request: RequestKey, want: ClientRequest) {
         if self.tasks.len() > SERVED_AT_ONCE_MAX {
-            let words = "too many requests at once".to_owned();
-            return self.send_result(request, Err(ClientRequestError::Failed(words)));
+            let message = "too many requests at once".to_owned();
+            return self.send_response(request, Err(ClientRequestError::Failed(message)));
         }
-        let run = self.clone();
+        let requests = self.clone();
         self.tasks.spawn(async move {
             tokio::select! {
-                served = run.use_terminal(want) => {
-                    if served.is_ok() || !run.is_lost() {
-                        run.send_result(request, served);
+                served = requests.use_terminal(want) => {
+                    if served.is_ok() || !requests.link.is_lost() {
+                        requests.send_response(request, served);
                     }
                 }
-                () = run.over.cancelled() => {}
+                () = requests.over.cancelled() => {}
             }
         });
     }
@@ -323,35 +334,36 @@ impl Run {
             ClientRequest::Read { .. }
             | ClientRequest::Write { .. }
             | ClientRequest::CreateTerminal { .. } => {
-                let words = "this has to be asked first".to_owned();
-                return Err(ClientRequestError::NotPermitted(words));
+                let message = "this has to be asked first".to_owned();
+                return Err(ClientRequestError::NotPermitted(message));
             }
         };
         served.map_err(|error| shell_error(&error))
     }
 
-    pub(super) fn send_result(
-        self: &Arc<Self>,
-        request: RequestLine,
-        served: Result<ClientResponse, ClientRequestError>,
+    /// Answers a request, if the agent still waits for it.
+    pub(super) fn send_response(
+        &self,
+        request: RequestKey,
+        response: Result<ClientResponse, ClientRequestError>,
     ) {
-        // It may have been withdrawn meanwhile.
-        let sent = self.connection().serve(request, served, None);
-        self.confirm_when_written(sent.ok().flatten());
+        // An error says that the agent took the request back, and then nobody waits for this.
+        let sent = self.connection.lock().serve(request, response, None);
+        self.connection.confirm_when_written(sent.ok().flatten());
     }
 }
 
-/// What came of a wish.
+/// What came of a request.
 struct ServedRequest {
-    served: Result<ClientResponse, ClientRequestError>,
-    /// Whether nobody can say if it was done.
+    response: Result<ClientResponse, ClientRequestError>,
+    /// Whether nobody can say if it was done. Then the answer is not settled as delivered.
     is_uncertain: bool,
 }
 
 impl ServedRequest {
-    fn certain(served: Result<ClientResponse, ClientRequestError>) -> Self {
+    fn certain(response: Result<ClientResponse, ClientRequestError>) -> Self {
         Self {
-            served,
+            response,
             is_uncertain: false,
         }
     }
@@ -375,7 +387,7 @@ fn named_input(want: &ClientRequest) -> Option<Json> {
     Json::from_value(&json!({ "file_path": path.to_string_lossy() })).ok()
 }
 
-/// Why an agent may not, unless it may.
+/// Why a request was not allowed; nothing if it was.
 fn refusal_reason(approval: &Approval) -> Option<String> {
     let Some(ended) = &approval.ended else {
         return Some("it was not decided".to_owned());
@@ -384,16 +396,17 @@ fn refusal_reason(approval: &Approval) -> Option<String> {
     if ending.outcome == ApprovalOutcome::Allowed {
         return None;
     }
-    let words = ending.message.clone();
-    Some(words.unwrap_or_else(|| format!("{} by {}", ending.resolution, ending.by.name)))
+    let message = ending.message.clone();
+    Some(message.unwrap_or_else(|| format!("{} by {}", ending.resolution, ending.by.name)))
 }
 
 pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, ClientRequestError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    let failed = || ClientRequestError::Failed("the host is ending".to_owned());
-    done.map_err(|_| failed())?.map_err(|error| match error {
+    let Ok(done) = tokio::task::spawn_blocking(work).await else {
+        return Err(ClientRequestError::Failed("the host is ending".to_owned()));
+    };
+    done.map_err(|error| match error {
         FileError::NotFound { .. } => ClientRequestError::NotFound(error.to_string()),
         FileError::Outside { .. } => ClientRequestError::NotPermitted(error.to_string()),
         error => ClientRequestError::Failed(countersign_core::error_chain(&error)),
@@ -403,7 +416,7 @@ pub(super) async fn run_blocking<T: Send + 'static>(
 fn shell_error(error: &ShellError) -> ClientRequestError {
     match error {
         ShellError::NotFound(_) => ClientRequestError::NotFound(error.to_string()),
-        ShellError::NotPermitted(words) => ClientRequestError::NotPermitted(words.clone()),
+        ShellError::NotPermitted(reason) => ClientRequestError::NotPermitted(reason.clone()),
         ShellError::Failed { .. } => {
             ClientRequestError::Failed(countersign_core::error_chain(error))
         }

@@ -1,13 +1,13 @@
-//! Launching: from what was asked for to a runner that started the agent.
+//! Launches an agent: makes its worktree, starts its runner and has the runner start the agent.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use countersign_agents::adapter::SessionSpec;
 use countersign_agents::catalog::{self, ResolvedAgent};
-use countersign_agents::runner::{self, RunnerRecord, RunnerStartSpec};
-use countersign_agents::{ProcessTree, protocols, worktree};
-use countersign_core::event::{ProcessKey, Protocol, SpawnOptions};
+use countersign_agents::runner::RunnerRecord;
+use countersign_agents::{TreeRecord, protocols, worktree};
+use countersign_core::event::{ProcessKey, SpawnOptions};
 use countersign_core::{AgentId, Json, ManagedAgent, ManagedInput, RunEvent};
 
 use crate::crash;
@@ -17,8 +17,10 @@ use crate::service::Service;
 
 use super::adoption::{self, RunnerConnection};
 use super::environment;
+use super::runner_host::RunnerHost;
 
-/// Why an agent was not started, in words for a person.
+/// Why an agent was not started, for people.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct LaunchFailure(pub(super) String);
 
 impl From<ServiceError> for LaunchFailure {
@@ -31,129 +33,144 @@ fn launch_failure(error: &(dyn std::error::Error + 'static)) -> LaunchFailure {
     LaunchFailure(countersign_core::error_chain(error))
 }
 
-/// Starts an agent in a runner of its own. What would have to be cleared away after a crash is
-/// committed before it is there, and whose processes they are before the agent runs anything.
-pub(super) async fn launch_agent(
-    service: &Service,
-    agent: &AgentId,
-    name: &str,
-    managed: &ManagedAgent,
-) -> Result<(RunnerConnection, ManagedAgent), LaunchFailure> {
-    let launch = AgentLaunch {
-        service,
-        agent,
-        run: managed.run,
-    };
-    let mut managed = managed.clone();
-    launch.create_worktree(&mut managed, name).await?;
-    let env = environment::build_environment(
-        std::env::vars_os(),
-        &managed.options.env,
-        service.secrets_of(agent),
-    );
-    let command = find_command(&managed.options, &env)?;
-    let id = format!("{agent}-{}", managed.run);
-    // Held until the agent is in it: an empty one is cleared away with its last owner.
-    let tree = ProcessTree::create(&id, &host_key()).map_err(|error| launch_failure(&error))?;
-    crash::point("tree_created");
-    let record = launch.build_record(&tree, protocols::find_protocol(&managed.options));
-    let said = protocols::arguments(record.protocol, &session_start(service, &managed, &record));
-    let command = command.into_iter().chain(said).collect();
-    let runner = launch.start_runner(&record).await?;
-    match launch
-        .launch_in_runner(&record, runner, command, (work_folder(&managed), env))
-        .await
-    {
-        Ok(connected) => Ok((connected, managed)),
-        Err(error) => {
-            adoption::end_runner(&record, Some(runner), agent.as_str()).await;
-            runner::remove_run_files(&record);
-            Err(error)
-        }
-    }
+/// Which agent is launched, and with what.
+pub(super) struct AgentLaunch<'a> {
+    pub(super) service: &'a Service,
+    pub(super) runners: &'a dyn RunnerHost,
+    pub(super) agent: &'a AgentId,
+    pub(super) name: &'a str,
 }
 
-/// One launch.
-struct AgentLaunch<'a> {
-    service: &'a Service,
-    agent: &'a AgentId,
-    run: u32,
+/// What a runner starts.
+struct AgentProcessSpec {
+    command: Vec<String>,
+    folder: PathBuf,
+    env: Vec<(OsString, OsString)>,
 }
 
 impl AgentLaunch<'_> {
-    async fn report(&self, ran: RunEvent) -> Result<(), LaunchFailure> {
-        let said = ManagedInput::RunReported(self.agent.clone(), self.run, ran);
-        self.service.submit_managed(said).await?;
-        Ok(())
-    }
-
-    /// Makes the worktree if it is to have one and has none.
-    async fn create_worktree(
+    /// Starts an agent in a runner of its own. Each thing that would have to be cleared away after a
+    /// crash is committed before it exists: the runner's record before the runner, its process before
+    /// the agent.
+    pub(super) async fn launch(
         &self,
-        managed: &mut ManagedAgent,
-        name: &str,
-    ) -> Result<(), LaunchFailure> {
-        let (None, Some(wish)) = (&managed.worktree, &managed.options.worktree) else {
-            return Ok(());
+        managed: &ManagedAgent,
+    ) -> Result<(RunnerConnection, ManagedAgent), LaunchFailure> {
+        let mut managed = managed.clone();
+        self.create_worktree(&mut managed).await?;
+        let env = environment::build_environment(
+            std::env::vars_os(),
+            &managed.options.env,
+            self.service.secrets_of(self.agent),
+        );
+        let mut command = find_command(&managed.options, &env)?;
+        let run = format!("{}-{}", self.agent, managed.run);
+        // Held until the agent is in it: an empty tree is removed with its last owner.
+        let tree = self
+            .runners
+            .create_tree(&run)
+            .map_err(|error| launch_failure(&error))?;
+        crash::point("tree_created");
+        let record = self.build_record(&run, &tree.record, &managed.options);
+        let session = session_spec(self.service, &managed, &record);
+        command.extend(protocols::arguments(record.protocol, &session));
+        let process = AgentProcessSpec {
+            command,
+            folder: work_folder(&managed),
+            env,
         };
-        let cwd = Path::new(&managed.options.cwd);
-        let made = worktree::create(cwd, name, wish.branch.as_deref());
-        let made = made.await.map_err(|error| launch_failure(&error))?;
-        managed.worktree = Some(made.clone());
-        self.report(RunEvent::WorktreeCreated(made)).await
-    }
-
-    fn build_record(&self, tree: &ProcessTree, protocol: Protocol) -> RunnerRecord {
-        let settings = self.service.runners();
-        let name = random_hex::<8>();
-        let sockets = settings.sockets.iter();
-        let sockets = sockets.map(|folder| folder.join(format!("{name}.sock")));
-        RunnerRecord {
-            tree: tree.record(),
-            folder: settings
-                .folder
-                .join(format!("{}-{}-{name}", self.agent, self.run)),
-            sockets: sockets.collect(),
-            patience_ms: settings.patience_ms,
-            protocol,
+        let runner = self.start_runner(managed.run, &record).await?;
+        match self
+            .launch_in_runner(managed.run, &record, runner, process)
+            .await
+        {
+            Ok(connected) => Ok((connected, managed)),
+            Err(error) => {
+                adoption::end_runner(self.runners, &record, runner, self.agent.as_str()).await;
+                self.runners.remove_files(&record);
+                Err(error)
+            }
         }
     }
 
-    /// The record is committed before its runner is there.
-    async fn start_runner(&self, record: &RunnerRecord) -> Result<ProcessKey, LaunchFailure> {
-        self.report(launched(None, record)?).await?;
-        crash::point("launch_recorded");
-        let spec = RunnerStartSpec {
-            command: self.service.runners().command.clone(),
-            record: record.clone(),
-        };
-        let started = match runner::start(&spec).await {
-            Ok(started) => started.key(),
-            Err(error) => {
-                runner::remove_run_files(record);
-                return Err(launch_failure(&error));
-            }
-        };
-        crash::point("process_started");
-        Ok(started)
+    async fn report(&self, run: u32, event: RunEvent) -> Result<(), LaunchFailure> {
+        let report = ManagedInput::RunReported(self.agent.clone(), run, event);
+        self.service.submit_managed(report).await?;
+        Ok(())
     }
 
-    /// The agent runs nothing before it is committed whose processes they are.
+    /// Makes the worktree if the agent is to have one and has none.
+    async fn create_worktree(&self, managed: &mut ManagedAgent) -> Result<(), LaunchFailure> {
+        let (None, Some(wanted)) = (&managed.worktree, &managed.options.worktree) else {
+            return Ok(());
+        };
+        let cwd = Path::new(&managed.options.cwd);
+        let created = worktree::create(cwd, self.name, wanted.branch.as_deref())
+            .await
+            .map_err(|error| launch_failure(&error))?;
+        managed.worktree = Some(created.clone());
+        self.report(managed.run, RunEvent::WorktreeCreated(created))
+            .await
+    }
+
+    fn build_record(&self, run: &str, tree: &TreeRecord, options: &SpawnOptions) -> RunnerRecord {
+        let settings = self.service.runners();
+        let name = random_hex::<8>();
+        RunnerRecord {
+            tree: tree.clone(),
+            folder: settings.folder.join(format!("{run}-{name}")),
+            sockets: settings
+                .sockets
+                .iter()
+                .map(|folder| folder.join(format!("{name}.sock")))
+                .collect(),
+            patience_ms: settings.patience_ms,
+            protocol: protocols::find_protocol(options),
+        }
+    }
+
+    async fn start_runner(
+        &self,
+        run: u32,
+        record: &RunnerRecord,
+    ) -> Result<ProcessKey, LaunchFailure> {
+        // A host that is killed after this finds the runner by its record and ends it.
+        self.report(run, launched(None, record)?).await?;
+        crash::point("launch_recorded");
+        match self.runners.start(record).await {
+            Ok(runner) => {
+                crash::point("process_started");
+                Ok(runner)
+            }
+            Err(error) => {
+                self.runners.remove_files(record);
+                Err(launch_failure(&error))
+            }
+        }
+    }
+
     async fn launch_in_runner(
         &self,
+        run: u32,
         record: &RunnerRecord,
         runner: ProcessKey,
-        command: Vec<String>,
-        (folder, env): (PathBuf, Vec<(OsString, OsString)>),
+        process: AgentProcessSpec,
     ) -> Result<RunnerConnection, LaunchFailure> {
-        self.report(launched(Some(runner), record)?).await?;
+        // The agent runs nothing before it is committed whose processes they are: whoever descends
+        // from the runner is this agent to every door.
+        self.report(run, launched(Some(runner), record)?).await?;
         crash::point("process_recorded");
-        let link = runner::connect(record, runner, 0, Vec::new()).await;
-        let link = link.map_err(|error| launch_failure(&error))?;
-        let (program, args) = command.split_first().ok_or_else(no_command)?;
+        let link = self
+            .runners
+            .connect(record, runner, 0, Vec::new())
+            .await
+            .map_err(|error| launch_failure(&error))?;
+        let (program, args) = process.command.split_first().ok_or_else(no_command)?;
         let args = args.iter().map(OsString::from).collect();
-        let begun = link.sender.launch(program.into(), args, folder, env).await;
-        begun.map_err(|error| launch_failure(&error))?;
+        link.sender
+            .launch(program.into(), args, process.folder, process.env)
+            .await
+            .map_err(|error| launch_failure(&error))?;
         crash::point("agent_launched");
         Ok(RunnerConnection {
             link,
@@ -166,11 +183,8 @@ impl AgentLaunch<'_> {
 }
 
 fn launched(process: Option<ProcessKey>, record: &RunnerRecord) -> Result<RunEvent, LaunchFailure> {
-    let tree = Json::from_value(record).map_err(|error| launch_failure(&error))?;
-    Ok(RunEvent::Launched {
-        process,
-        runner: tree,
-    })
+    let runner = Json::from_value(record).map_err(|error| launch_failure(&error))?;
+    Ok(RunEvent::Launched { process, runner })
 }
 
 /// The folder that an agent works in.
@@ -182,8 +196,8 @@ pub(super) fn work_folder(managed: &ManagedAgent) -> PathBuf {
     }
 }
 
-/// How the session of a run is opened: the same for whoever starts it and whoever goes on with it.
-pub(super) fn session_start(
+/// How the session of a run is opened: the same for the host that starts it and for one that continues it.
+pub(super) fn session_spec(
     service: &Service,
     managed: &ManagedAgent,
     record: &RunnerRecord,
@@ -204,11 +218,6 @@ pub(super) fn session_start(
         disallowed_tools: options.disallowed_tools.clone(),
         mcp_servers: service.runners().tools.iter().cloned().collect(),
     }
-}
-
-/// Whose agents these are, for people who look at what holds them.
-fn host_key() -> String {
-    format!("uid-{}", rustix::process::getuid().as_raw())
 }
 
 fn no_command() -> LaunchFailure {

@@ -1,7 +1,12 @@
-//! Hearing: what an agent says becomes inputs of the loop, in the order it was said.
+//! Reads what an agent says and turns it into inputs of the loop, in the order in which it was said.
 //!
-//! Text is held and committed in pieces, and before everything it came before. An ask enters the loop
-//! and is not waited for.
+//! Text is buffered and committed in pieces, always before whatever came after it. An ask is submitted
+//! and its decision is not waited for.
+//!
+//! Invariant: an input that follows from a line is committed together with a checkpoint at the end of
+//! that line or later, so that the next host neither misses a line nor reads one twice.
+
+mod asks;
 
 use std::sync::Arc;
 
@@ -9,27 +14,56 @@ use countersign_agents::adapter::{
     AgentEvent, AgentReport, ProcessExit, RequestId, SessionReady, TurnEnd,
 };
 use countersign_agents::runner::LinkEvent;
-use countersign_core::event::TurnEnded;
+use countersign_core::event::{AgentReported, TranscriptEntry, TurnEnded};
 use countersign_core::limits::{AGENT_LINE_BYTES_SHORT, AGENT_LOG_BYTES_KEPT, RUNNER_BYTES_HELD};
-use countersign_core::{Checkpoint, Input, ManagedInput, RunEvent};
+use countersign_core::{Caller, Checkpoint, Input, RunEvent};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::crash;
+use crate::service::Service;
 
-use super::agent_connection::{ConnectionSnapshot, LinkLost};
-use super::run::{FinalOutput, Run};
+use super::agent_connection::{ConnectionSnapshot, LinkLost, SharedConnection};
+use super::client_requests::ClientRequests;
+use super::deliveries::Deliveries;
+use super::run::RunKey;
 use super::throttle::OutputThrottle;
 use super::transcript_buffer::TranscriptBuffer;
 
-/// What the output reader keeps.
+/// What a reader works with.
+pub(super) struct ReaderParts {
+    pub(super) service: Service,
+    pub(super) key: RunKey,
+    /// The agent itself, which is who asks.
+    pub(super) caller: Caller,
+    pub(super) ask_timeout_ms: Option<u64>,
+    pub(super) connection: SharedConnection,
+    pub(super) deliveries: Arc<Deliveries>,
+    pub(super) requests: Arc<ClientRequests>,
+    /// Whether the agent's session is open.
+    pub(super) ready: watch::Sender<bool>,
+    /// Why the agent cannot be used, once that is known.
+    pub(super) fatal: watch::Sender<Option<String>>,
+}
+
+/// Where a reader begins.
 #[derive(Default)]
-pub(super) struct OutputReader {
-    pub(super) transcript: TranscriptBuffer,
-    log: String,
+pub(super) struct ReaderStart {
+    /// The end of what the agent wrote to its log before.
+    pub(super) log: String,
+    /// How far its output was committed.
+    pub(super) offset: u64,
     pub(super) in_turn: bool,
-    /// Whether more of the newest line is still to be taken in.
+}
+
+/// See the module.
+pub(super) struct OutputReader {
+    parts: ReaderParts,
+    transcript: TranscriptBuffer,
+    log: String,
+    in_turn: bool,
+    /// Whether more of the newest line is still to be handled.
     is_partial: bool,
     /// The number of the newest line.
     offset: u64,
@@ -37,45 +71,56 @@ pub(super) struct OutputReader {
     committed: u64,
 }
 
-impl Run {
-    /// Hears an agent to its end.
-    pub(super) async fn read_all(
-        self: Arc<Self>,
-        mut events: mpsc::Receiver<LinkEvent>,
-        (log, heard, in_turn): (String, u64, bool),
-    ) -> FinalOutput {
-        let mut reader = OutputReader {
-            log,
-            in_turn,
-            offset: heard,
-            committed: heard,
-            ..OutputReader::default()
-        };
-        let ended = self.read_until_over(&mut events, &mut reader).await;
+/// What the reader had when it ended.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct FinalOutput {
+    pub(super) report: Option<AgentReported>,
+    pub(super) entries: Vec<TranscriptEntry>,
+    /// How the process ended, and why its runner ended it; nothing if the link was lost.
+    pub(super) ended: Option<(ProcessExit, Option<String>)>,
+    pub(super) in_turn: bool,
+    /// The end of what it wrote to its log.
+    pub(super) log: String,
+}
+
+impl OutputReader {
+    pub(super) fn new(parts: ReaderParts, start: ReaderStart) -> Self {
+        Self {
+            parts,
+            transcript: TranscriptBuffer::default(),
+            log: start.log,
+            in_turn: start.in_turn,
+            is_partial: false,
+            offset: start.offset,
+            committed: start.offset,
+        }
+    }
+
+    /// Reads the agent's output to its end.
+    pub(super) async fn read_all(mut self, events: &mut mpsc::Receiver<LinkEvent>) -> FinalOutput {
+        let ended = self.read_until_over(events).await;
         FinalOutput {
-            report: reader.transcript.take_report(&self.agent),
-            said: reader.transcript.take(),
+            report: self.transcript.take_report(&self.parts.key.agent),
+            entries: self.transcript.take(),
             ended: ended.ok(),
-            in_turn: reader.in_turn,
-            log: reader.log,
-            link: Some(events),
+            in_turn: self.in_turn,
+            log: self.log,
         }
     }
 
     async fn read_until_over(
-        self: &Arc<Self>,
+        &mut self,
         events: &mut mpsc::Receiver<LinkEvent>,
-        reader: &mut OutputReader,
     ) -> Result<(ProcessExit, Option<String>), LinkLost> {
-        let mut pace = OutputThrottle::begin(Instant::now());
+        let mut throttle = OutputThrottle::begin(Instant::now());
         loop {
-            match wait_for_event(events, &reader.transcript).await {
-                ReaderWake::Due => self.commit(reader, Vec::new()).await?,
-                ReaderWake::Came(Some(LinkEvent::Exited { exit, why })) => return Ok((exit, why)),
-                ReaderWake::Came(None | Some(LinkEvent::Lost)) => return Err(LinkLost),
-                ReaderWake::Came(Some(event)) => {
-                    let rest = pace.count_line(event_bytes(&event), Instant::now());
-                    self.handle_link_event(event, reader).await?;
+            match wait_for_event(events, &self.transcript).await {
+                ReaderWake::CommitDue => self.commit(Vec::new()).await?,
+                ReaderWake::Event(Some(LinkEvent::Exited { exit, why })) => return Ok((exit, why)),
+                ReaderWake::Event(None | Some(LinkEvent::Lost)) => return Err(LinkLost),
+                ReaderWake::Event(Some(event)) => {
+                    let rest = throttle.count_line(event_bytes(&event), Instant::now());
+                    self.handle_link_event(event).await?;
                     if let Some(until) = rest {
                         tokio::time::sleep_until(until).await;
                     }
@@ -84,89 +129,83 @@ impl Run {
         }
     }
 
-    async fn handle_link_event(
-        self: &Arc<Self>,
-        event: LinkEvent,
-        reader: &mut OutputReader,
-    ) -> Result<(), LinkLost> {
+    async fn handle_link_event(&mut self, event: LinkEvent) -> Result<(), LinkLost> {
         match event {
-            LinkEvent::Line { number, bytes } => self.handle_line(number, &bytes, reader).await?,
+            LinkEvent::Line { number, bytes } => self.handle_line(number, &bytes).await?,
             LinkEvent::Oversized { number, bytes } => {
-                let words = format!("a line of {bytes} bytes was too long to be read");
-                reader.transcript.note(words);
-                self.skip_to(number);
-                reader.offset = number;
+                let message = format!("a line of {bytes} bytes was too long to be read");
+                self.transcript.note(message);
+                self.parts.connection.lock().skip_to(number);
+                self.offset = number;
             }
             LinkEvent::Log(text) => {
-                tracing::debug!(agent = %self.agent, text, "log of an agent");
-                append_log_tail(&mut reader.log, &text);
+                tracing::debug!(agent = %self.parts.key.agent, text, "log of an agent");
+                append_log_tail(&mut self.log, &text);
             }
             LinkEvent::Exited { .. } | LinkEvent::Lost => {}
         }
-        if reader.transcript.is_full() || must_acknowledge(reader) {
-            self.commit(reader, Vec::new()).await?;
+        // Lines without anything to commit still have to be acknowledged now and then: the runner
+        // keeps them until they are, and holds the agent back when it keeps too much.
+        let unacknowledged = self.offset.saturating_sub(self.committed);
+        if self.transcript.is_full() || unacknowledged > RUNNER_BYTES_HELD as u64 / 2 {
+            self.commit(Vec::new()).await?;
         }
         Ok(())
     }
 
-    async fn handle_line(
-        self: &Arc<Self>,
-        number: u64,
-        bytes: &[u8],
-        reader: &mut OutputReader,
-    ) -> Result<(), LinkLost> {
-        let heard = run_blocking_if_long(bytes.len(), || self.hear(bytes, number));
-        reader.offset = number;
-        let mut happenings = heard.events.into_iter();
-        while let Some(happening) = happenings.next() {
-            reader.is_partial = happenings.as_slice().iter().any(is_recorded);
-            self.handle_agent_event(happening, reader).await?;
+    async fn handle_line(&mut self, number: u64, bytes: &[u8]) -> Result<(), LinkLost> {
+        let (output, sent) = run_blocking_if_long(bytes.len(), || {
+            self.parts.connection.lock().handle_line(bytes, number)
+        });
+        self.parts.connection.confirm_when_written(sent);
+        self.offset = number;
+        let mut events = output.events.into_iter();
+        while let Some(event) = events.next() {
+            // A commit in the middle of a line carries no checkpoint: the next host would take the
+            // rest of the line for read.
+            self.is_partial = events.as_slice().iter().any(is_recorded);
+            self.handle_agent_event(event).await?;
         }
-        reader.is_partial = false;
+        self.is_partial = false;
         Ok(())
     }
 
-    async fn handle_agent_event(
-        self: &Arc<Self>,
-        happening: AgentEvent,
-        reader: &mut OutputReader,
-    ) -> Result<(), LinkLost> {
-        match happening {
+    async fn handle_agent_event(&mut self, event: AgentEvent) -> Result<(), LinkLost> {
+        match event {
             AgentEvent::Transcript(entry) => {
-                reader.in_turn = true;
-                reader.transcript.add(entry);
+                self.in_turn = true;
+                self.transcript.add(entry);
                 crash::point("text_heard");
             }
-            AgentEvent::Reported(report) => reader.transcript.report(report),
-            AgentEvent::Ready(ready) => self.handle_ready(ready, reader).await?,
+            AgentEvent::Reported(report) => self.transcript.report(report),
+            AgentEvent::Ready(ready) => self.handle_ready(ready).await?,
             AgentEvent::StartFailed { message } => {
-                self.fatal.send_replace(Some(message));
+                self.parts.fatal.send_replace(Some(message));
             }
-            AgentEvent::Asked(ask) => self.handle_permission_ask(*ask, reader).await?,
-            AgentEvent::Withdrawn { request } => self.handle_withdrawal(request, reader).await?,
+            AgentEvent::Asked(ask) => self.handle_permission_ask(*ask).await?,
+            AgentEvent::Withdrawn { request } => self.handle_withdrawal(request).await?,
             AgentEvent::ClientRequested {
                 request,
                 line,
-                client_request: want,
-            } => self.handle_request((request, line), want, reader).await?,
-            AgentEvent::TurnEnded { turn, end } => self.handle_turn_end(turn, end, reader).await?,
+                client_request,
+            } => {
+                self.handle_client_request(request, line, client_request)
+                    .await?;
+            }
+            AgentEvent::TurnEnded { turn, end } => self.handle_turn_end(turn, end).await?,
             AgentEvent::Noise(text) => {
-                tracing::debug!(agent = %self.agent, text, "noise of an agent");
+                tracing::debug!(agent = %self.parts.key.agent, text, "noise of an agent");
             }
         }
         Ok(())
     }
 
-    async fn handle_ready(
-        &self,
-        ready: SessionReady,
-        reader: &mut OutputReader,
-    ) -> Result<(), LinkLost> {
-        reader.in_turn = false;
+    async fn handle_ready(&mut self, ready: SessionReady) -> Result<(), LinkLost> {
+        self.in_turn = false;
         for warning in ready.warnings {
-            reader.transcript.note(warning);
+            self.transcript.note(warning);
         }
-        reader.transcript.report(AgentReport {
+        self.transcript.report(AgentReport {
             mode: ready.mode,
             ..AgentReport::default()
         });
@@ -174,23 +213,18 @@ impl Run {
             session: ready.session,
             resumable: ready.resumable,
         };
-        self.commit(reader, vec![opened]).await?;
+        self.commit(vec![opened]).await?;
         crash::point("session_recorded");
-        self.ready.send_replace(true);
+        self.parts.ready.send_replace(true);
         Ok(())
     }
 
-    async fn handle_turn_end(
-        &self,
-        turn: u32,
-        end: TurnEnd,
-        reader: &mut OutputReader,
-    ) -> Result<(), LinkLost> {
-        reader.in_turn = false;
+    async fn handle_turn_end(&mut self, turn: u32, end: TurnEnd) -> Result<(), LinkLost> {
+        self.in_turn = false;
         let ended = RunEvent::TurnEnded {
-            entries: reader.transcript.take(),
+            entries: self.transcript.take(),
             end: Box::new(TurnEnded {
-                agent: self.agent.clone(),
+                agent: self.parts.key.agent.clone(),
                 turn,
                 reason: end.reason,
                 message: end.message,
@@ -198,101 +232,90 @@ impl Run {
             }),
             left_open: end.left_open,
         };
-        self.commit(reader, vec![ended]).await
+        self.commit(vec![ended]).await
     }
 
-    async fn handle_withdrawal(
-        &self,
-        request: RequestId,
-        reader: &mut OutputReader,
-    ) -> Result<(), LinkLost> {
+    async fn handle_withdrawal(&mut self, request: RequestId) -> Result<(), LinkLost> {
         let request = request.0;
-        self.commit(reader, vec![RunEvent::RequestWithdrawn { request }])
+        self.commit(vec![RunEvent::RequestWithdrawn { request }])
             .await
     }
 
-    /// Commits what was heard and then `more`, with how far that is.
-    async fn commit(&self, reader: &mut OutputReader, more: Vec<RunEvent>) -> Result<(), LinkLost> {
-        let mut inputs = self.take_settlements();
-        inputs.extend(self.reported(&mut reader.transcript));
-        let said = reader.transcript.take();
-        let said = (!said.is_empty()).then_some(RunEvent::EntriesAdded(said));
-        inputs.extend(said.into_iter().chain(more).map(|ran| self.input(ran)));
-        let mark = self.snapshot_unless_partial(reader);
-        if inputs.is_empty() && mark.is_none() {
+    /// Commits what was read and then `more`, with how far that is.
+    async fn commit(&mut self, more: Vec<RunEvent>) -> Result<(), LinkLost> {
+        let mut inputs = self.take_inputs();
+        let entries = self.transcript.take();
+        let entries = (!entries.is_empty()).then_some(RunEvent::EntriesAdded(entries));
+        let events = entries.into_iter().chain(more);
+        inputs.extend(events.map(|event| self.parts.key.input(event)));
+        let snapshot = self.snapshot_unless_partial();
+        if inputs.is_empty() && snapshot.is_none() {
             return Ok(());
         }
-        let checkpoint = mark.as_ref().map(|mark| self.checkpoint(mark));
-        if let Err(error) = self.service.record_output(inputs, checkpoint).await {
-            tracing::warn!(agent = %self.agent, %error, "what an agent did was not recorded");
+        let checkpoint = snapshot.as_ref().map(|snapshot| self.checkpoint(snapshot));
+        if let Err(error) = self.parts.service.record_output(inputs, checkpoint).await {
+            let agent = &self.parts.key.agent;
+            tracing::warn!(%agent, %error, "the output of an agent was not recorded");
             return Err(LinkLost);
         }
-        self.acknowledge(reader, mark);
+        self.acknowledge(snapshot);
         Ok(())
     }
 
-    /// A line counts as heard once all of it is taken in.
-    pub(super) fn snapshot_unless_partial(
-        &self,
-        reader: &OutputReader,
-    ) -> Option<ConnectionSnapshot> {
-        (!reader.is_partial).then(|| self.connection().snapshot())
+    /// What goes before everything else in the next commit: settlements and the agent's report.
+    fn take_inputs(&mut self) -> Vec<Input> {
+        let mut inputs = self.parts.deliveries.take_settlements();
+        if let Some(report) = self.transcript.take_report(&self.parts.key.agent) {
+            inputs.push(self.parts.key.input(RunEvent::Reported(Box::new(report))));
+        }
+        inputs
     }
 
-    pub(super) fn checkpoint(&self, mark: &ConnectionSnapshot) -> Checkpoint {
+    fn snapshot_unless_partial(&self) -> Option<ConnectionSnapshot> {
+        (!self.is_partial).then(|| self.parts.connection.lock().snapshot())
+    }
+
+    fn checkpoint(&self, snapshot: &ConnectionSnapshot) -> Checkpoint {
         Checkpoint {
-            agent: self.agent.clone(),
-            run: self.number,
-            offset: mark.heard,
-            state: mark.kept.clone(),
+            agent: self.parts.key.agent.clone(),
+            run: self.parts.key.number,
+            offset: snapshot.offset,
+            state: snapshot.state.clone(),
         }
     }
 
-    /// Tells the runner what it need not keep any longer.
-    pub(super) fn acknowledge(&self, reader: &mut OutputReader, mark: Option<ConnectionSnapshot>) {
-        if let Some(mark) = mark {
-            reader.committed = mark.heard;
-            self.connection().link().committed(mark.heard, mark.open);
+    /// Tells the runner what it need not keep any longer. Only after the commit: what the runner has
+    /// dropped cannot be read again.
+    fn acknowledge(&mut self, snapshot: Option<ConnectionSnapshot>) {
+        if let Some(snapshot) = snapshot {
+            self.committed = snapshot.offset;
+            let connection = self.parts.connection.lock();
+            connection
+                .link()
+                .committed(snapshot.offset, snapshot.open_lines);
         }
     }
-
-    pub(super) fn reported(&self, transcript: &mut TranscriptBuffer) -> Option<Input> {
-        let report = transcript.take_report(&self.agent)?;
-        Some(self.input(RunEvent::Reported(Box::new(report))))
-    }
-
-    pub(super) fn input(&self, ran: RunEvent) -> Input {
-        Input::Managed(ManagedInput::RunReported(
-            self.agent.clone(),
-            self.number,
-            ran,
-        ))
-    }
 }
 
-/// Whether something of a line has to be taken in.
-fn is_recorded(happening: &AgentEvent) -> bool {
-    !matches!(happening, AgentEvent::Noise(_))
+/// Whether an event changes what the host has to record.
+fn is_recorded(event: &AgentEvent) -> bool {
+    !matches!(event, AgentEvent::Noise(_))
 }
 
-/// Whether so much was heard without anything to commit that the runner should let go of it.
-fn must_acknowledge(reader: &OutputReader) -> bool {
-    reader.offset.saturating_sub(reader.committed) > RUNNER_BYTES_HELD as u64 / 2
-}
-
-/// What takes long to understand must not hold up whoever shares the thread.
-fn run_blocking_if_long<T>(bytes: usize, understand: impl FnOnce() -> T) -> T {
-    let shares = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-    if shares && bytes > AGENT_LINE_BYTES_SHORT {
-        tokio::task::block_in_place(understand)
+/// A long line takes long to parse, which must not hold up the other tasks of the thread.
+fn run_blocking_if_long<T>(bytes: usize, parse: impl FnOnce() -> T) -> T {
+    let is_shared = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    if is_shared && bytes > AGENT_LINE_BYTES_SHORT {
+        tokio::task::block_in_place(parse)
     } else {
-        understand()
+        parse()
     }
 }
 
+/// Why the reader goes on.
 enum ReaderWake {
-    Came(Option<LinkEvent>),
-    Due,
+    Event(Option<LinkEvent>),
+    CommitDue,
 }
 
 async fn wait_for_event(
@@ -300,11 +323,11 @@ async fn wait_for_event(
     transcript: &TranscriptBuffer,
 ) -> ReaderWake {
     let Some(due) = transcript.due() else {
-        return ReaderWake::Came(events.recv().await);
+        return ReaderWake::Event(events.recv().await);
     };
     tokio::select! {
-        event = events.recv() => ReaderWake::Came(event),
-        () = tokio::time::sleep_until(due) => ReaderWake::Due,
+        event = events.recv() => ReaderWake::Event(event),
+        () = tokio::time::sleep_until(due) => ReaderWake::CommitDue,
     }
 }
 

@@ -1,36 +1,46 @@
-//! Wishing: what an agent wants of the host becomes an ask that rules and people can read.
+//! Describes requests for files and terminals, so that rules and people can judge them.
 //!
 //! Invariant: what is shown is what would be done; the file that is judged is the file that is used.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use countersign_agents::adapter::{ClientRequest, ClientRequestError, RunRequest};
-use countersign_agents::{ReadTarget, WriteTarget, open_for_read, open_for_write, read_text};
+use countersign_agents::{
+    FileRoots, ReadTarget, WriteTarget, open_for_read, open_for_write, read_text,
+};
 use countersign_core::limits::{TERMINAL_OUTPUT_BYTES, TERMINAL_OUTPUT_BYTES_MAX};
-use countersign_core::{AskRequest, Json, ManagedAsk};
 use serde_json::json;
 
-use crate::reply::CommandReply;
-
-use super::agent_connection::LinkLost;
-use super::client_requests::{OpenedRequest, RequestLine, run_blocking};
-use super::output_reader::OutputReader;
-use super::permission_asks::AskError;
+use super::client_requests::{OpenedRequest, run_blocking};
 use super::request_digest::{digest_run, digest_write};
 use super::requested_file::RequestedFile;
-use super::run::Run;
 
-/// An ask for a wish, as rules and people see it.
+/// A request as rules and people see it.
 pub(super) struct RequestDescription {
-    pub(super) pending: OpenedRequest,
-    action: String,
-    tool: &'static str,
+    pub(super) opened: OpenedRequest,
+    pub(super) action: String,
+    pub(super) tool: &'static str,
     pub(super) input: serde_json::Value,
-    covered_by: Vec<String>,
+    /// Digests of what an earlier ask may have allowed already.
+    pub(super) covered_by: Vec<String>,
 }
 
-impl Run {
+/// Where an agent works.
+pub(super) struct Workspace {
+    pub(super) folder: PathBuf,
+    pub(super) roots: FileRoots,
+}
+
+impl Workspace {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self {
+            roots: FileRoots::resolve([folder.clone()]),
+            folder,
+        }
+    }
+
+    /// Describes a request, and opens the file that it names. Refuses what cannot be opened, and
+    /// requests about a terminal that exists, which need no permission.
     pub(super) async fn describe(
         &self,
         want: ClientRequest,
@@ -48,8 +58,8 @@ impl Run {
             | ClientRequest::WaitForExit { .. }
             | ClientRequest::Kill { .. }
             | ClientRequest::Release { .. } => {
-                let words = "a terminal needs no permission".to_owned();
-                Err(ClientRequestError::Failed(words))
+                let message = "a terminal needs no permission".to_owned();
+                Err(ClientRequestError::Failed(message))
             }
         }
     }
@@ -67,7 +77,7 @@ impl Run {
             tool: "Bash",
             input,
             covered_by: vec![digest_run(&run, &self.folder)],
-            pending: OpenedRequest::Run {
+            opened: OpenedRequest::Run {
                 run,
                 output_bytes_max: output_bytes_max.min(TERMINAL_OUTPUT_BYTES_MAX),
             },
@@ -93,7 +103,7 @@ impl Run {
             tool: "Read",
             input: json!({ "file_path": real }),
             covered_by: Vec::new(),
-            pending: OpenedRequest::Read { file, line, limit },
+            opened: OpenedRequest::Read { file, line, limit },
         })
     }
 
@@ -104,15 +114,16 @@ impl Run {
     ) -> Result<RequestDescription, ClientRequestError> {
         let roots = self.roots.clone();
         let asked = path.clone();
-        let look = move || {
+        let (file, old) = run_blocking(move || {
             let file = RequestedFile::classify(&path, open_for_write(&path, &roots))?;
             // What cannot be read as text was not shown as such either.
             let old = open_for_read(&path, &roots).and_then(|old| read_text(old, None, None));
             Ok((file, old.ok()))
-        };
-        let (file, old) = run_blocking(look).await?;
+        })
+        .await?;
         let real = file.real_path(WriteTarget::real_path);
-        // What was allowed by name holds only where the name leads to itself.
+        // An earlier ask allowed a path, not a file: behind a link the same path may mean another
+        // file by now, so only a path that leads to itself is covered.
         let olds = [None, old.as_deref()].into_iter().filter(|_| real == asked);
         let mut covered_by: Vec<_> = olds
             .map(|old| digest_write(&asked, &content, old))
@@ -124,42 +135,8 @@ impl Run {
             tool: "Write",
             input: json!({ "file_path": real, "content": content }),
             covered_by,
-            pending: OpenedRequest::Write { file, content },
+            opened: OpenedRequest::Write { file, content },
         })
-    }
-
-    pub(super) async fn ask_permission(
-        self: &Arc<Self>,
-        request: RequestLine,
-        want: ClientRequest,
-        described: RequestDescription,
-        reader: &mut OutputReader,
-    ) -> Result<(), LinkLost> {
-        let own = ManagedAsk {
-            request: request.0.0.clone(),
-            takes_denial_message: true,
-            covered_by: described.covered_by,
-            ..ManagedAsk::default()
-        };
-        let ask = AskRequest {
-            tool: Some(described.tool.to_owned()),
-            input: Json::from_value(&described.input).ok(),
-            tool_call: Some(format!("request {}", request.0.0)),
-            ..self.ask_request(described.action, own, reader)
-        };
-        let id = ask.id.clone();
-        self.keep(&request, Some(id.clone()), &want, Some(described.pending));
-        match self.submit_ask(ask, reader).await {
-            Ok(CommandReply::Covered(_)) => self.serve_covered(request, &id),
-            // The rest is a duty.
-            Ok(_) => {}
-            Err(AskError::Refused(error)) => {
-                let words = format!("this could not be asked: {error}");
-                self.send_result(request, Err(ClientRequestError::NotPermitted(words)));
-            }
-            Err(AskError::Lost) => return Err(LinkLost),
-        }
-        Ok(())
     }
 }
 

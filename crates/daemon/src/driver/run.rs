@@ -1,256 +1,307 @@
-//! One run of an agent: from its start, or from where an earlier host left it, to its end, whatever
-//! ends it.
+//! One run of an agent: from its start, or from where an earlier host left it, to its end.
+//!
+//! A run has three parts: the [`OutputReader`] is a task of its own, the [`DutyPerformer`] is called
+//! whenever the duties change, and [`ClientRequests`] serves files and terminals for both.
 
-use std::collections::HashSet;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_agents::adapter::{AdapterOutput, AgentCommand, ProcessExit, SessionSpec};
-use countersign_agents::runner::{LinkEvent, RunnerShells};
-use countersign_agents::{FileRoots, ShellBackend};
-use countersign_core::event::{AgentReported, RunEnd, TranscriptEntry};
+use countersign_agents::adapter::{AgentCommand, ProcessExit, RestoreError, SessionSpec};
+use countersign_agents::protocols;
+use countersign_agents::runner::LinkEvent;
+use countersign_core::event::RunEnd;
 use countersign_core::limits::{AGENT_START_MS, AGENT_STOP_MS, TREE_KILL_MS};
 use countersign_core::{
-    AgentId, Caller, Input, ManagedAgent, Principal, PrincipalKey, Role, RunEvent, RunState, Seq,
+    AgentId, Caller, Input, ManagedAgent, ManagedInput, Principal, PrincipalKey, Role, RunEvent,
+    RunState,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::duty_board::DutyReceiver;
 use crate::service::Service;
 
-use super::AgentDrivers;
 use super::adoption::RunnerConnection;
-use super::agent_connection::{AgentConnection, SentLines};
+use super::agent_connection::{AgentConnection, SharedConnection};
 use super::agent_loop::{FinishedRun, RunOutcome};
-use super::perform::DutyProgress;
+use super::client_requests::{ClientRequests, RecordedAsks};
+use super::connection_state::ConnectionState;
+use super::deliveries::Deliveries;
+use super::duty_performer::{DutyPerformer, DutyProgress};
+use super::launch;
+use super::output_reader::{FinalOutput, OutputReader, ReaderParts, ReaderStart};
+use super::request_description::Workspace;
 
-/// What the two sides of a run share: one hears, the other tells.
-pub(super) struct Run {
-    pub(super) service: Service,
+/// Which run of which agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RunKey {
     pub(super) agent: AgentId,
-    pub(super) caller: Caller,
     pub(super) number: u32,
-    pub(super) folder: PathBuf,
-    pub(super) roots: FileRoots,
-    pub(super) ask_timeout_ms: Option<u64>,
-    pub(super) shells: Arc<dyn ShellBackend>,
-    pub(super) tasks: TaskTracker,
-    pub(super) over: CancellationToken,
-    /// Whether its session is open.
-    pub(super) ready: watch::Sender<bool>,
-    /// Why it is of no use, once it is.
-    pub(super) fatal: watch::Sender<Option<String>>,
-    /// Answers that were told; they ride on a later commit.
-    pub(super) unsent_settlements: Mutex<Vec<Input>>,
-    /// Answers that are on their way or were told; each is followed once.
-    pub(super) followed: Mutex<HashSet<Seq>>,
-    connection: Mutex<AgentConnection>,
 }
 
-/// Who is run, as the host knows it when it begins or goes on.
+impl RunKey {
+    /// An event of this run, as an input of the loop.
+    pub(super) fn input(&self, event: RunEvent) -> Input {
+        Input::Managed(ManagedInput::RunReported(
+            self.agent.clone(),
+            self.number,
+            event,
+        ))
+    }
+}
+
+/// The agent of a run, as the host knows it when the run begins or continues.
 pub(super) struct RunIdentity<'a> {
     pub(super) agent: &'a AgentId,
     pub(super) name: &'a str,
     pub(super) managed: &'a ManagedAgent,
 }
 
+/// See the module.
+pub(super) struct Run {
+    service: Service,
+    key: RunKey,
+    connection: SharedConnection,
+    deliveries: Arc<Deliveries>,
+    requests: Arc<ClientRequests>,
+    performer: DutyPerformer,
+    ready: watch::Receiver<bool>,
+    fatal: watch::Receiver<Option<String>>,
+    tasks: TaskTracker,
+    over: CancellationToken,
+}
+
 impl Run {
-    /// Runs an agent to its end, or until nobody can say any more what becomes of it.
+    /// Runs an agent to its end, or until the link to its runner is lost, or until the host ends.
     pub(super) async fn perform(
         service: &Service,
-        who: RunIdentity<'_>,
+        identity: RunIdentity<'_>,
         connected: RunnerConnection,
         duties: &mut DutyReceiver,
-        all: &AgentDrivers,
+        shutdown: &CancellationToken,
     ) -> RunOutcome {
-        let managed = who.managed;
-        let protocol = connected.record.protocol;
-        let start = super::launch::session_start(service, managed, &connected.record);
-        let kept = connected
-            .state
-            .unwrap_or_else(|| super::connection_state::ConnectionState {
-                performed: managed.into(),
-                ..super::connection_state::ConnectionState::default()
-            });
-        let connection = match AgentConnection::new(
-            connected.link.sender.clone(),
-            protocol,
-            kept,
-            connected.offset,
-        ) {
-            Ok(connection) => connection,
-            Err(error) => {
-                return RunOutcome::Over(Box::new(failed_run(
-                    managed.run,
-                    RunEnd::Failed,
-                    error.to_string(),
-                )));
+        let managed = identity.managed;
+        let spec = launch::session_spec(service, managed, &connected.record);
+        match Self::assemble(service, &identity, connected) {
+            Ok((mut run, reader, events)) => {
+                run.resume(managed, spec, duties).await;
+                run.read_and_perform(reader, events, duties, shutdown).await
             }
-        };
-        let folder = super::launch::work_folder(managed);
-        let run = Arc::new(Self {
-            service: service.clone(),
-            agent: who.agent.clone(),
-            caller: agent_caller(who.agent, who.name),
-            number: managed.run,
-            roots: FileRoots::resolve([folder.clone()]),
-            folder,
-            ask_timeout_ms: managed.options.ask_timeout_ms,
-            shells: Arc::new(RunnerShells::new(connected.link.sender)),
-            tasks: TaskTracker::new(),
-            over: CancellationToken::new(),
-            ready: watch::Sender::new(matches!(
-                managed.run_state,
-                RunState::Ready | RunState::Stopping
-            )),
-            fatal: watch::Sender::new(None),
-            unsent_settlements: Mutex::default(),
-            followed: Mutex::default(),
-            connection: Mutex::new(connection),
-        });
-        let heard = (connected.link.log, connected.offset, managed.turn.is_some());
-        run.resume(managed, start, duties).await;
-        run.read_and_perform(connected.link.events, heard, duties, all)
-            .await
+            Err(error) => {
+                let failed = failed_run(managed.run, RunEnd::Failed, error.to_string());
+                RunOutcome::Over(Box::new(failed))
+            }
+        }
     }
 
-    /// Says what is to be said before anything is heard: what comes may be the answer to it.
+    /// Puts the parts of a run together. Refuses a state that the adapter did not write.
+    fn assemble(
+        service: &Service,
+        identity: &RunIdentity<'_>,
+        connected: RunnerConnection,
+    ) -> Result<(Self, OutputReader, mpsc::Receiver<LinkEvent>), RestoreError> {
+        let RunIdentity { agent, managed, .. } = *identity;
+        let (service, key) = (
+            service.clone(),
+            RunKey {
+                agent: agent.clone(),
+                number: managed.run,
+            },
+        );
+        let state = connected.state.unwrap_or_else(|| ConnectionState {
+            performed: managed.into(),
+            ..ConnectionState::default()
+        });
+        let adapter = protocols::restore_adapter(connected.record.protocol, &state.adapter)?;
+        let link = connected.link;
+        let (tasks, over) = (TaskTracker::new(), CancellationToken::new());
+        let connection =
+            AgentConnection::new(link.sender.clone(), adapter, state, connected.offset);
+        let connection = SharedConnection::new(connection, tasks.clone());
+        let deliveries = Arc::new(Deliveries::new(
+            service.clone(),
+            connection.clone(),
+            tasks.clone(),
+            over.clone(),
+        ));
+        let requests = Arc::new(ClientRequests {
+            workspace: Workspace::new(launch::work_folder(managed)),
+            shells: link.shells,
+            link: link.sender,
+            connection: connection.clone(),
+            deliveries: deliveries.clone(),
+            tasks: tasks.clone(),
+            over: over.clone(),
+        });
+        let is_ready = matches!(managed.run_state, RunState::Ready | RunState::Stopping);
+        let (ready_sender, ready) = watch::channel(is_ready);
+        let (fatal_sender, fatal) = watch::channel(None);
+        let parts = ReaderParts {
+            service: service.clone(),
+            key: key.clone(),
+            caller: agent_caller(agent, identity.name),
+            ask_timeout_ms: managed.options.ask_timeout_ms,
+            connection: connection.clone(),
+            deliveries: deliveries.clone(),
+            requests: requests.clone(),
+            ready: ready_sender,
+            fatal: fatal_sender,
+        };
+        let start = ReaderStart {
+            log: link.log,
+            offset: connected.offset,
+            in_turn: managed.turn.is_some(),
+        };
+        let performer = DutyPerformer::new(
+            service.clone(),
+            key.clone(),
+            connection.clone(),
+            deliveries.clone(),
+            requests.clone(),
+            tasks.clone(),
+        );
+        let run = Self {
+            service,
+            key,
+            connection,
+            deliveries,
+            requests,
+            performer,
+            ready,
+            fatal,
+            tasks,
+            over,
+        };
+        Ok((run, OutputReader::new(parts, start), link.events))
+    }
+
+    /// Sends what has to be sent before anything is read: a line that is read may be the answer to it.
     async fn resume(
-        self: &Arc<Self>,
+        &mut self,
         managed: &ManagedAgent,
-        start: SessionSpec,
+        spec: SessionSpec,
         duties: &mut DutyReceiver,
     ) {
-        if managed.run_state == RunState::Requested || managed.run_state == RunState::Launched {
-            // What cannot be said shows as a session that never opens.
-            let sent = self.connection().order(AgentCommand::Start(start));
-            self.confirm_when_written(sent.ok().flatten());
+        if matches!(managed.run_state, RunState::Requested | RunState::Launched) {
+            // A start that cannot be sent shows as a session that never opens.
+            let sent = self.connection.lock().order(AgentCommand::Start(spec));
+            self.connection.confirm_when_written(sent.ok().flatten());
         }
-        self.resume_requests(managed).await;
-        self.perform_duties(duties);
+        let left = self.connection.lock().waiting_requests();
+        let resent = self.connection.lock().resend_unwritten();
+        self.connection.confirm_when_written(resent);
+        if !left.is_empty() {
+            let asks = RecordedAsks::load(&self.service, &self.key.agent).await;
+            self.requests.resume(left, &asks.with_covered(managed));
+        }
+        self.performer.perform(duties);
     }
 
     async fn read_and_perform(
-        self: &Arc<Self>,
-        events: mpsc::Receiver<LinkEvent>,
-        heard: (String, u64, bool),
+        mut self,
+        reader: OutputReader,
+        mut events: mpsc::Receiver<LinkEvent>,
         duties: &mut DutyReceiver,
-        all: &AgentDrivers,
+        shutdown: &CancellationToken,
     ) -> RunOutcome {
-        let mut reader = self.tasks.spawn(self.clone().read_all(events, heard));
-        let why = self.wait_until_over(&mut reader, duties, all).await;
-        let ended = self.finish(why, reader).await;
+        let reading = async move {
+            let output = reader.read_all(&mut events).await;
+            let link = Some(events);
+            ReaderExit { output, link }
+        };
+        let mut reader = self.tasks.spawn(reading.in_current_span());
+        let reason = self.wait_until_over(&mut reader, duties, shutdown).await;
+        let outcome = self.finish(reason, reader).await;
         self.over.cancel();
-        self.send_settlements().await;
+        self.deliveries.send_settlements().await;
         self.tasks.close();
         self.tasks.wait().await;
-        ended
+        outcome
     }
 
     async fn wait_until_over(
-        self: &Arc<Self>,
-        reader: &mut JoinHandle<FinalOutput>,
+        &mut self,
+        reader: &mut JoinHandle<ReaderExit>,
         duties: &mut DutyReceiver,
-        all: &AgentDrivers,
+        shutdown: &CancellationToken,
     ) -> RunStopReason {
-        let mut ready = self.ready.subscribe();
-        let mut useless = self.fatal.subscribe();
-        let late = tokio::time::sleep(Duration::from_millis(AGENT_START_MS));
-        tokio::pin!(late);
+        let start_timeout = tokio::time::sleep(Duration::from_millis(AGENT_START_MS));
+        tokio::pin!(start_timeout);
         loop {
-            if self.perform_duties(duties) == DutyProgress::Stop {
+            if self.performer.perform(duties) == DutyProgress::Stop {
                 return RunStopReason::Killed;
             }
+            let is_ready = *self.ready.borrow();
             tokio::select! {
-                last = &mut *reader => return RunStopReason::Heard(Box::new(last.unwrap_or_default())),
-                changed = duties.changed() => if changed.is_err() { return RunStopReason::HostEnds },
-                Ok(words) = useless.wait_for(Option::is_some) => {
-                    return RunStopReason::Useless(words.clone().unwrap_or_default());
+                exit = &mut *reader => {
+                    return RunStopReason::OutputEnded(Box::new(exit.unwrap_or_default()));
                 }
-                // Its duties changed with it, or will soon.
-                Ok(()) = ready.changed() => {}
-                () = &mut late, if !*self.ready.borrow() => return RunStopReason::Useless(start_timeout_message()),
-                () = all.shutdown.cancelled() => return RunStopReason::HostEnds,
+                changed = duties.changed() => {
+                    if changed.is_err() {
+                        return RunStopReason::HostEnds;
+                    }
+                }
+                Ok(message) = self.fatal.wait_for(Option::is_some) => {
+                    return RunStopReason::Failed(message.clone().unwrap_or_default());
+                }
+                // The first prompt becomes a duty with it, or will soon.
+                Ok(()) = self.ready.changed() => {}
+                () = &mut start_timeout, if !is_ready => {
+                    return RunStopReason::Failed(start_timeout_message());
+                }
+                () = shutdown.cancelled() => return RunStopReason::HostEnds,
             }
         }
     }
 
-    async fn finish(&self, why: RunStopReason, reader: JoinHandle<FinalOutput>) -> RunOutcome {
-        let (end, words) = match why {
-            RunStopReason::Heard(last) => return self.conclude(*last, None),
+    async fn finish(&self, reason: RunStopReason, reader: JoinHandle<ReaderExit>) -> RunOutcome {
+        let (end, message) = match reason {
+            RunStopReason::OutputEnded(exit) => return self.conclude(*exit, None),
             RunStopReason::HostEnds => {
-                // The agent goes on; what was not committed is told to the next host.
+                // The agent goes on. What was not committed is read again by the next host.
                 reader.abort();
                 return RunOutcome::HostEnds;
             }
             RunStopReason::Killed => (RunEnd::Killed, "killed".to_owned()),
-            RunStopReason::Useless(words) => (RunEnd::Failed, words),
+            RunStopReason::Failed(message) => (RunEnd::Failed, message),
         };
         let grace = Duration::from_millis(AGENT_STOP_MS);
-        self.connection().stop(grace);
+        self.connection.lock().stop(grace);
         let abort = reader.abort_handle();
+        // What the agent still says is recorded, so the reader is waited for.
         let patience = 2 * grace + Duration::from_millis(2 * TREE_KILL_MS);
-        let Ok(last) = tokio::time::timeout(patience, reader).await else {
+        let Ok(exit) = tokio::time::timeout(patience, reader).await else {
             abort.abort();
-            return RunOutcome::Over(Box::new(failed_run(self.number, end, words)));
+            return RunOutcome::Over(Box::new(failed_run(self.key.number, end, message)));
         };
-        self.conclude(last.unwrap_or_default(), Some((end, words)))
+        self.conclude(exit.unwrap_or_default(), Some((end, message)))
     }
 
-    fn conclude(&self, last: FinalOutput, wanted: Option<(RunEnd, String)>) -> RunOutcome {
-        let (end, words) = match (wanted, &last.ended) {
-            (Some((end, words)), _) => (end, append_log(words, end, &last)),
-            (None, Some((exit, why))) => describe_exit(exit, why.as_deref(), &last),
-            (None, None) => return RunOutcome::Lost(Box::new(last)),
+    fn conclude(&self, exit: ReaderExit, wanted: Option<(RunEnd, String)>) -> RunOutcome {
+        let ReaderExit { output, link } = exit;
+        let (end, message) = match (wanted, &output.ended) {
+            (Some((end, message)), _) => (end, append_log(message, end, &output)),
+            (None, Some((exit, why))) => describe_exit(exit, why.as_deref(), &output),
+            (None, None) => return RunOutcome::Lost(Box::new(ReaderExit { output, link })),
         };
         RunOutcome::Over(Box::new(FinishedRun {
-            run: self.number,
-            is_clean: last.ended.is_some(),
-            link: last.link,
-            report: last.report,
+            run: self.key.number,
+            is_clean: output.ended.is_some(),
+            link,
+            report: output.report,
             exited: RunEvent::Exited {
-                entries: last.said,
+                entries: output.entries,
                 end,
-                message: words,
+                message,
             },
         }))
     }
-
-    /// What a line of the agent means. What has to be said at once is on its way.
-    pub(super) fn hear(self: &Arc<Self>, line: &[u8], number: u64) -> AdapterOutput {
-        let (heard, sent) = self.connection().hear(line, number);
-        self.confirm_when_written(sent);
-        heard
-    }
-
-    /// Notes when lines are in the pipe.
-    pub(super) fn confirm_when_written(self: &Arc<Self>, sent: Option<SentLines>) {
-        let Some(sent) = sent else { return };
-        let run = self.clone();
-        self.tasks.spawn(async move {
-            if let Ok(outcome) = sent.outcome(None).await {
-                run.connection().confirm(&outcome.names);
-            }
-        });
-    }
-
-    /// A line that cannot be read was heard all the same.
-    pub(super) fn skip_to(&self, number: u64) {
-        self.connection().skip_to(number);
-    }
-
-    pub(super) fn connection(&self) -> MutexGuard<'_, AgentConnection> {
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// How an agent itself asks.
+/// The agent itself as a caller.
 fn agent_caller(agent: &AgentId, name: &str) -> Caller {
     let principal = Principal {
         role: Role::Agent(agent.clone()),
@@ -263,25 +314,19 @@ fn agent_caller(agent: &AgentId, name: &str) -> Caller {
     }
 }
 
-/// What the output reader had when it ended.
+/// What the reader's task leaves.
 #[derive(Default)]
-pub(super) struct FinalOutput {
-    pub(super) report: Option<AgentReported>,
-    pub(super) said: Vec<TranscriptEntry>,
-    /// How the process ended, and why its runner ended it; nothing if the link was lost.
-    pub(super) ended: Option<(ProcessExit, Option<String>)>,
-    pub(super) in_turn: bool,
-    /// The end of what it wrote for its log.
-    pub(super) log: String,
+pub(super) struct ReaderExit {
+    pub(super) output: FinalOutput,
     /// The link lives as long as this.
     pub(super) link: Option<mpsc::Receiver<LinkEvent>>,
 }
 
 /// Why a run is no longer driven.
 enum RunStopReason {
-    Heard(Box<FinalOutput>),
+    OutputEnded(Box<ReaderExit>),
     Killed,
-    Useless(String),
+    Failed(String),
     HostEnds,
 }
 
@@ -292,7 +337,7 @@ fn start_timeout_message() -> String {
     )
 }
 
-/// An end between turns with a good code is a good end.
+/// What the end of a process means. Code 0 between two turns is a good end.
 fn describe_exit(exit: &ProcessExit, why: Option<&str>, last: &FinalOutput) -> (RunEnd, String) {
     let how = match (why, &exit.signal, exit.code) {
         (Some(why), ..) => format!("ended: {why}"),
@@ -307,25 +352,25 @@ fn describe_exit(exit: &ProcessExit, why: Option<&str>, last: &FinalOutput) -> (
     } else {
         RunEnd::Failed
     };
-    let how = if last.in_turn {
+    let message = if last.in_turn {
         format!("{how} in the middle of a turn")
     } else {
         how
     };
-    let words = append_log(how, end, last);
-    (end, words)
+    (end, append_log(message, end, last))
 }
 
-/// What failed is explained by what it wrote last, if anything does.
-fn append_log(words: String, end: RunEnd, last: &FinalOutput) -> String {
+/// The end of an agent's log may explain why it failed.
+fn append_log(message: String, end: RunEnd, last: &FinalOutput) -> String {
     let log = last.log.trim();
     if end == RunEnd::Failed && !log.is_empty() {
-        format!("{words}: {log}")
+        format!("{message}: {log}")
     } else {
-        words
+        message
     }
 }
 
+/// A run that ended without anything more to record.
 pub(super) fn failed_run(run: u32, end: RunEnd, message: String) -> FinishedRun {
     FinishedRun {
         run,

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::event::ProcessKey;
@@ -15,9 +16,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::Link;
 use super::link_reader::{self, SocketReader};
 use crate::procfs;
-use crate::runner::RunnerRecord;
 use crate::runner::frame::{read_frame, write_frame};
 use crate::runner::wire::{ToHost, ToRunner, VERSION, VERSION_OLDEST};
+use crate::runner::{RunnerRecord, RunnerShells};
 
 const READ_BUFFER: usize = 64 * 1024;
 const PAUSE_FIRST: Duration = Duration::from_millis(2);
@@ -79,10 +80,11 @@ type UnixStreamHalves = (SocketReader, tokio::net::unix::OwnedWriteHalf);
 impl GreetedRunner {
     fn into_link(self, heard: u64) -> Link {
         let (reader, writer) = self.stream;
-        let (events, line) = link_reader::begin(reader, writer, heard);
+        let (events, outbox) = link_reader::begin(reader, writer, heard);
         Link {
             events,
-            sender: line,
+            shells: Arc::new(RunnerShells::live(outbox.clone())),
+            sender: outbox,
             agent: self.agent,
             log: self.log,
         }

@@ -2,13 +2,22 @@
 //!
 //! Invariant: nothing is done any more. What was written stays written, and the rest never will be.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_core::event::ProcessKey;
 use countersign_core::limits;
-use tokio::sync::mpsc;
-use tokio_util::task::TaskTracker;
+use tokio::sync::{mpsc, oneshot};
 
 use super::line_queue::LineQueue;
-use super::{Link, LinkEvent, LinkKind, LinkSender, WriteError, WriteReceipt};
-use crate::adapter::AgentWrite;
+use super::{
+    LaunchRefused, Link, LinkEvent, LinkFuture, PendingWrite, RunnerLink, WriteError, WriteReceipt,
+    spawn_for_link,
+};
+use crate::adapter::{AgentWrite, WriteId};
+use crate::runner::RunnerShells;
 use crate::runner::exit_report::ExitReport;
 use crate::runner::used_ids::UsedIds;
 
@@ -21,7 +30,7 @@ pub(super) struct EndedLink {
 impl ExitReport {
     /// A link that gives what the agent said after `heard`, and then its end.
     pub fn into_link(self, heard: u64) -> Link {
-        let mut hearing = LineQueue::new(heard.max(self.from));
+        let mut queue = LineQueue::new(heard.max(self.from));
         if heard < self.from {
             let (from, missing) = (self.from, self.from - heard);
             tracing::error!(
@@ -30,19 +39,19 @@ impl ExitReport {
                 "a runner did not keep what was not committed"
             );
         }
-        hearing.push_output(heard.max(self.from), skip(self.output, heard, self.from));
+        queue.push_output(heard.max(self.from), skip(self.output, heard, self.from));
         let (exit, why) = (self.exit, self.why);
-        hearing.push_end(LinkEvent::Exited { exit, why });
+        queue.push_end(LinkEvent::Exited { exit, why });
         let (tell, events) = mpsc::channel(limits::AGENT_LINES_QUEUED);
-        // It ends with the receiver at the latest.
-        TaskTracker::new().spawn(async move { hearing.send_all(&tell).await });
+        spawn_for_link(async move { queue.send_all(&tell).await });
         let mut written = UsedIds::default();
         for (id, kind) in self.written {
             written.insert(id, kind);
         }
         Link {
             events,
-            sender: LinkSender(LinkKind::Over(EndedLink { written }.into())),
+            sender: Arc::new(EndedLink { written }),
+            shells: Arc::new(RunnerShells::ended()),
             agent: None,
             log: self.log,
         }
@@ -56,12 +65,47 @@ fn skip(mut output: Vec<u8>, heard: u64, from: u64) -> Vec<u8> {
 }
 
 impl EndedLink {
-    pub(super) fn write(&self, lines: Vec<AgentWrite>) -> Result<Vec<WriteReceipt>, WriteError> {
+    fn find_receipts(&self, lines: Vec<AgentWrite>) -> Result<Vec<WriteReceipt>, WriteError> {
         let receipts = lines.into_iter().map(|line| {
             let kind = self.written.find_kind(&line.id)?;
             let name = line.id;
             Some(WriteReceipt { id: name, kind })
         });
         receipts.collect::<Option<_>>().ok_or(WriteError::Gone)
+    }
+}
+
+impl RunnerLink for EndedLink {
+    fn write(&self, lines: Vec<AgentWrite>) -> PendingWrite {
+        let (waiter, written) = oneshot::channel();
+        drop(waiter.send(self.find_receipts(lines)));
+        written.into()
+    }
+
+    fn is_lost(&self) -> bool {
+        false
+    }
+
+    fn committed(&self, _: u64, _: Vec<u64>) {}
+
+    fn launch(
+        &self,
+        _: OsString,
+        _: Vec<OsString>,
+        _: PathBuf,
+        _: Vec<(OsString, OsString)>,
+    ) -> LinkFuture<'_, Result<ProcessKey, LaunchRefused>> {
+        let refused = LaunchRefused("the agent's runner has gone".to_owned());
+        Box::pin(async { Err(refused) })
+    }
+
+    fn claim(&self, _: WriteId) -> LinkFuture<'_, Result<bool, WriteError>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    fn stop(&self, _: Duration) {}
+
+    fn bye(&self) -> LinkFuture<'_, ()> {
+        Box::pin(async {})
     }
 }

@@ -9,11 +9,10 @@ use tokio::io::BufReader;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::line_queue::LineQueue;
 use super::outbox::LinkOutbox;
-use super::{LaunchRefused, LinkEvent, LinkKind, LinkSender};
+use super::{LaunchRefused, LinkEvent, spawn_for_link};
 use crate::runner::frame::read_frame;
 use crate::runner::wire::ToHost;
 
@@ -25,31 +24,28 @@ pub(super) fn begin(
     reader: SocketReader,
     writer: OwnedWriteHalf,
     heard: u64,
-) -> (mpsc::Receiver<LinkEvent>, LinkSender) {
+) -> (mpsc::Receiver<LinkEvent>, Arc<LinkOutbox>) {
     let (tell, events) = mpsc::channel(limits::AGENT_LINES_QUEUED);
     let outbox = Arc::new(LinkOutbox::new(writer));
-    let line = LinkSender(LinkKind::Live(outbox.clone()));
     let ended = CancellationToken::new();
-    // They end with the connection, or with the receiver of the events.
-    let tasks = TaskTracker::new();
     let carrier = outbox.clone();
     let guard = ended.clone();
-    tasks.spawn(async move {
+    spawn_for_link(async move {
         guard
             .run_until_cancelled(carrier.flush_when_writable())
-            .await
+            .await;
     });
     let reading = LinkReader {
-        outbox,
+        outbox: outbox.clone(),
         tell,
         queue: LineQueue::new(heard),
         exited: false,
     };
-    tasks.spawn(async move {
+    spawn_for_link(async move {
         let _ended = ended.drop_guard();
         reading.run(reader).await;
     });
-    (events, line)
+    (events, outbox)
 }
 
 struct LinkReader {

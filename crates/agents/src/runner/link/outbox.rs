@@ -16,14 +16,16 @@ use tokio::sync::{Notify, oneshot};
 use super::{LaunchRefused, WriteError, WriteReceipt};
 use crate::adapter::{AgentWrite, WriteId, WriteKind};
 use crate::runner::frame::encode;
-use crate::runner::wire::{ToHost, ToRunner, WriteHeader, WriteStatus};
+use crate::runner::wire::{
+    ShellCall, ShellFailure, ShellReply, ToHost, ToRunner, WriteHeader, WriteStatus,
+};
 
 pub(super) type WriteWaiter = oneshot::Sender<Result<Vec<WriteReceipt>, WriteError>>;
 pub(super) type ReplyWaiter = oneshot::Sender<(ToHost, Vec<u8>)>;
 pub(super) type LaunchWaiter = oneshot::Sender<Result<ProcessKey, LaunchRefused>>;
 
 #[derive(Debug)]
-pub(super) struct LinkOutbox {
+pub(in crate::runner) struct LinkOutbox {
     socket: OwnedWriteHalf,
     state: Mutex<OutboxState>,
     /// Something is left for [`Outbox::carry_on`].
@@ -74,7 +76,7 @@ impl LinkOutbox {
         }
     }
 
-    pub(super) fn write(&self, lines: Vec<AgentWrite>, told: WriteWaiter) {
+    pub(super) fn queue_write(&self, lines: Vec<AgentWrite>, told: WriteWaiter) {
         let (head, body, names) = to_write(lines);
         let Ok(frame) = encode(&head, &body) else {
             drop(told.send(Err(WriteError::Full)));
@@ -115,7 +117,11 @@ impl LinkOutbox {
         Ok(())
     }
 
-    pub(super) fn launch(&self, head: &ToRunner, told: LaunchWaiter) -> Result<(), LaunchRefused> {
+    pub(super) fn queue_launch(
+        &self,
+        head: &ToRunner,
+        told: LaunchWaiter,
+    ) -> Result<(), LaunchRefused> {
         let frame = encode(head, &[]).map_err(|error| LaunchRefused(error.to_string()))?;
         let mut state = self.state();
         if state.ended {
@@ -230,7 +236,8 @@ impl LinkOutbox {
         let _ = rustix::net::shutdown(self.socket.as_ref(), rustix::net::Shutdown::Both);
     }
 
-    pub(super) fn is_lost(&self) -> bool {
+    /// Whether the connection ended before the agent did.
+    pub(super) fn ended_early(&self) -> bool {
         let state = self.state();
         state.ended && !state.exited
     }
@@ -238,6 +245,20 @@ impl LinkOutbox {
     /// What to say of something that was not confirmed when the link ended.
     pub(super) fn why_ended(&self) -> WriteError {
         self.state().why_ended()
+    }
+
+    /// Calls the shell backend of the runner.
+    pub(in crate::runner) async fn call(
+        &self,
+        call: ShellCall,
+    ) -> Result<(ShellReply, Vec<u8>), ShellFailure> {
+        let (waiter, replied) = oneshot::channel();
+        self.ask(waiter, |id| ToRunner::Shell { id, call })
+            .map_err(|error| ShellFailure::Failed(error.to_string()))?;
+        match replied.await {
+            Ok((ToHost::Shell { result, .. }, body)) => result.map(|done| (done, body)),
+            Ok(_) | Err(_) => Err(ShellFailure::Failed(self.why_ended().to_string())),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, OutboxState> {

@@ -14,7 +14,9 @@ use tokio::time::timeout;
 use super::*;
 use crate::procfs;
 use crate::runner::frame::{read_frame, write_frame};
-use crate::runner::wire::{ShellReply, VERSION, VERSION_OLDEST, WriteHeader, WriteStatus};
+use crate::runner::wire::{
+    ShellCall, ShellFailure, ShellReply, VERSION, VERSION_OLDEST, WriteHeader, WriteStatus,
+};
 use crate::runner::{ExitReport, RunnerRecord};
 use crate::tree::{ContainmentMethod, TreeRecord};
 
@@ -66,7 +68,7 @@ impl Runner {
 
 struct Ends {
     events: mpsc::Receiver<LinkEvent>,
-    line: LinkSender,
+    line: Arc<LinkOutbox>,
     runner: Runner,
 }
 

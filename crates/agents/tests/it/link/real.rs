@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use countersign_agents::adapter::{AgentWrite, ProcessExit, WriteId, WriteKind};
 use countersign_agents::runner::{
-    Link, LinkError, LinkEvent, RunnerRecord, RunnerShells, RunnerStartSpec, WriteError,
-    WriteReceipt, connect, end_orphan, read_exit_report, start,
+    Link, LinkError, LinkEvent, RunnerRecord, RunnerStartSpec, WriteError, WriteReceipt, connect,
+    end_orphan, read_exit_report, start,
 };
-use countersign_agents::{
-    CommandSpec, ProcessTree, ShellBackend, ShellError, TerminalId, TerminalOutput,
-};
+use countersign_agents::{CommandSpec, ProcessTree, ShellError, TerminalId, TerminalOutput};
 use countersign_core::event::ProcessKey;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -198,12 +196,12 @@ async fn terminals_go_on_without_a_host() {
         env: vec![("ADDED".into(), "added".into())],
         output_bytes_max: 1_000,
     };
-    let shells = RunnerShells::new(link.sender.clone());
+    let shells = link.shells.clone();
     let terminal = guarded(shells.create(spec.clone())).await.expect("one");
     drop((link, shells));
 
     let link = run.connect(0, Vec::new()).await;
-    let shells = RunnerShells::new(link.sender.clone());
+    let shells = link.shells.clone();
     let same = guarded(shells.create(spec)).await.expect("the same one");
     assert_eq!(same, terminal);
     let speak = async {

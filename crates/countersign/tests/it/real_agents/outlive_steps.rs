@@ -135,7 +135,7 @@ async fn codex_has_its_answer_and_the_host_dies() {
     ignore = "only builds with debug assertions have crash points"
 )]
 async fn a_terminal_is_begun_once_whichever_host_begins_it() {
-    for point in ["wish_allowed:1", "wish_fulfilled:1"] {
+    for point in ["request_allowed:1", "request_done:1"] {
         an_answer_on_its_way_is_settled(RealAgent::Defect, point).await;
     }
 }

@@ -39,7 +39,6 @@ pub struct Agent {
 pub struct OpenCounts {
     /// Asks for permission.
     pub approvals: usize,
-    /// Questions.
     pub questions: usize,
 }
 

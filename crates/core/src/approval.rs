@@ -45,11 +45,9 @@ pub struct Approval {
 /// The end of an approval, with its place in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApprovalEnd {
-    /// How.
     pub ending: Arc<ApprovalEnding>,
     /// The event that ended it.
     pub seq: Seq,
-    /// When.
     pub at: Timestamp,
 }
 

@@ -10,9 +10,7 @@ use crate::json::Json;
 /// How far one run of an agent was heard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
-    /// The agent.
     pub agent: AgentId,
-    /// Which of its runs.
     pub run: u32,
     /// The number of the last line whose consequences are committed.
     pub offset: u64,

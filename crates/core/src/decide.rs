@@ -51,7 +51,6 @@ pub struct Decision {
 pub enum DecisionSubject {
     /// Only that it is done.
     Nothing,
-    /// An agent.
     Agent(AgentId),
     /// An approval in memory.
     Approval(ApprovalId),
@@ -65,11 +64,8 @@ pub enum DecisionSubject {
     EndedQuestion(QuestionId),
     /// A question as history has it.
     KnownQuestion(Box<Question>),
-    /// A device.
     Device(DeviceId),
-    /// A token.
     Token(TokenId),
-    /// A grant.
     Grant(GrantId),
     /// A grant that has just ended.
     RemovedGrant(Box<GrantState>),
@@ -165,6 +161,8 @@ pub fn decide(
         } => record::redact(state, &caller, seq, reason),
         Input::Prune { caller, before } => record::prune(state, &caller, before),
     }?;
+    // Each step reads what the ones before it added: parent messages may start turns, ends of agents end
+    // ceilings, ends of ceilings end grants, and states are announced once all of that is known.
     run_events::attempt_answers(state, &mut decision.events);
     parent_messages::queue_parent_messages(state, context, &mut decision.events);
     delegation::end_ceilings(state, &mut decision.events);

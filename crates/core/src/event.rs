@@ -1,8 +1,8 @@
-//! Events: the facts we persist. Their shapes are a promise.
+//! Events: the facts that the log persists.
 //!
-//! Invariants: a released kind is never changed in meaning, fields are only ever added and have
-//! a default, and what is written here decodes for ever. An event's payload is the JSON of its
-//! struct; kind and version lie beside it in the log's header.
+//! Invariants: a released kind never changes its meaning, fields are only added and then have a
+//! default, and every later version decodes what this one writes. An event's payload is the JSON of its
+//! struct; kind and version stand beside it in the log's header.
 
 mod agents;
 mod approvals;
@@ -30,10 +30,10 @@ pub use approvals::{
     ApprovalResolveRequested, ApprovalResolved, Ask, AskAttachment,
 };
 pub use managed::{
-    AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentMessage, AgentPlan,
-    AgentReady, AgentRenamed, AgentReported, AgentRole, AgentRunRequested, AgentSpawned,
-    AgentStopRequested, EnvVar, MessageQueued, MessagesDropped, PassUsed, PlanStep, Protocol,
-    RunEnd, SpawnOptions, TokenUsage, ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded,
+    AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentPlan, AgentReady,
+    AgentRenamed, AgentReported, AgentRole, AgentRunRequested, AgentSpawned, AgentStopRequested,
+    EnvVar, MessageQueued, MessagesDropped, PassUsed, PlanStep, PromptMessage, Protocol, RunEnd,
+    SpawnOptions, TokenUsage, ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded,
     TurnInterrupted, TurnStarted, Worktree, WorktreeChanged, WorktreeRequest,
 };
 pub use orchestration::{
@@ -263,11 +263,9 @@ impl Event {
 /// A committed event: its number, its time, and the ask it ends if it ends one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommittedEvent {
-    /// Its place in the log.
     pub seq: Seq,
     /// When it was decided.
     pub at: Timestamp,
-    /// The fact.
     pub event: Event,
     /// For an [`ApprovalResolved`]: the ask. Erased asks are absent.
     pub ask: Option<Arc<Ask>>,
@@ -276,9 +274,7 @@ pub struct CommittedEvent {
 /// See [`Event::HostStarted`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostStarted {
-    /// The version of the host.
     pub version: String,
-    /// Its process.
     pub pid: u32,
     /// When owners that have not come back lose what they hold.
     pub lapses_at: Timestamp,
@@ -287,7 +283,6 @@ pub struct HostStarted {
 /// See [`Event::ConnectionLost`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionLost {
-    /// The connection.
     pub client: ClientId,
     /// When what it held lapses.
     pub lapses_at: Timestamp,

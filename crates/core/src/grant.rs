@@ -11,7 +11,6 @@ use crate::ids::{AgentId, Timestamp};
 /// A grant and what became of it so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrantState {
-    /// The grant.
     pub grant: Arc<Grant>,
     /// When it was made.
     pub created_at: Timestamp,
@@ -38,7 +37,6 @@ impl GrantState {
 /// Who asks and in which project, as far as the host knows: what a grant's scope is held against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AskerScope<'a> {
-    /// The agent.
     pub agent: Option<&'a AgentId>,
     /// The project, by the name that stands for all its worktrees.
     pub project: Option<&'a str>,

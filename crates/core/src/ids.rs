@@ -17,8 +17,6 @@ macro_rules! ids {
             pub fn new(text: impl Into<Arc<str>>) -> Self {
                 Self(text.into())
             }
-
-            /// The text of the id.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

@@ -23,9 +23,7 @@ pub use managed::{ChildrenPolicy, ManagedAsk, ManagedInput, RunEvent, SpawnAgent
 pub enum Input {
     /// The host begins to serve.
     HostStarted {
-        /// Its version.
         version: String,
-        /// Its process.
         pid: u32,
         /// Managed agents that outlived the host before it and are heard again. Everybody else
         /// that was live is gone.
@@ -38,12 +36,7 @@ pub enum Input {
     /// See [`RegisterAgent`].
     RegisterAgent(RegisterAgent),
     /// An agent takes itself off the list.
-    UnregisterAgent {
-        /// Who calls.
-        caller: Caller,
-        /// The agent.
-        agent: AgentId,
-    },
+    UnregisterAgent { caller: Caller, agent: AgentId },
     /// See [`SetStatus`].
     SetStatus(SetStatus),
     /// See [`PutDevice`].
@@ -58,7 +51,6 @@ pub enum Input {
     ResolveApproval(ResolveApproval),
     /// The rules were asked again about an open ask.
     SettleByRules {
-        /// The ask.
         approval: ApprovalId,
         /// What they say now.
         judged: AskJudgment,
@@ -66,42 +58,29 @@ pub enum Input {
     /// See [`CreateGrant`].
     CreateGrant(CreateGrant),
     /// A grant is taken back.
-    RemoveGrant {
-        /// Who calls.
-        caller: Caller,
-        /// The grant.
-        grant: GrantId,
-    },
+    RemoveGrant { caller: Caller, grant: GrantId },
     /// An agent's asks are let through for a while, or no longer.
     SetBypass {
-        /// Who calls.
         caller: Caller,
-        /// The agent.
         agent: AgentId,
         /// Until when; `None` to switch it off.
         until: Option<Timestamp>,
     },
     /// Somebody trusts a rule file as it is.
     TrustRules {
-        /// Who calls.
         caller: Caller,
-        /// The file.
         file: String,
         /// SHA-256 of its content, in hexadecimal.
         digest: String,
     },
     /// An asker takes its ask back.
     CancelApproval {
-        /// Who calls.
         caller: Caller,
-        /// The ask.
         approval: ApprovalId,
-        /// Why.
         message: Option<String>,
     },
     /// An ended ask is taken off the list.
     DismissApproval {
-        /// Who calls.
         caller: Caller,
         /// The ask as history has it.
         approval: Box<Approval>,
@@ -110,7 +89,6 @@ pub enum Input {
     DeliverAnswer(Box<Approval>),
     /// What became of telling it.
     SettleAnswer {
-        /// The ask.
         approval: ApprovalId,
         /// The event that opened it.
         opened: Seq,
@@ -123,9 +101,7 @@ pub enum Input {
     NotifyParent(NotifyParent),
     /// What an orchestrator may settle for those below it is given, or taken.
     SetCeiling {
-        /// Who calls.
         caller: Caller,
-        /// The orchestrator.
         agent: AgentId,
         /// What it may settle; `None` to take it away. Whoever makes an input has seen to it that the
         /// rules can be read.
@@ -135,11 +111,8 @@ pub enum Input {
     Managed(ManagedInput),
     /// Somebody answers a question.
     AnswerQuestion {
-        /// Who calls.
         caller: Caller,
-        /// The question.
         question: QuestionId,
-        /// The words.
         answer: String,
     },
     /// Deny everything open, interrupt every agent.
@@ -147,33 +120,23 @@ pub enum Input {
     /// See [`CreateToken`].
     CreateToken(CreateToken),
     /// A token is withdrawn.
-    RevokeToken {
-        /// Who calls.
-        caller: Caller,
-        /// The token.
-        token: TokenId,
-    },
+    RevokeToken { caller: Caller, token: TokenId },
     /// A process used an agent's token.
     MarkProcess {
         /// The agent it is.
         agent: AgentId,
-        /// The process.
         process: ProcessKey,
     },
     /// Processes that were agents are gone.
     ForgetProcesses(Vec<ProcessKey>),
     /// The payload of an event is to be erased.
     Redact {
-        /// Who calls.
         caller: Caller,
-        /// The event.
         seq: Seq,
-        /// Why.
         reason: String,
     },
     /// Everything before an event is to be erased.
     Prune {
-        /// Who calls.
         caller: Caller,
         /// The oldest event to keep.
         before: Seq,
@@ -183,7 +146,6 @@ pub enum Input {
 /// An agent describes itself.
 #[derive(Clone, Debug)]
 pub struct RegisterAgent {
-    /// Who calls.
     pub caller: Caller,
     /// What it says of itself.
     pub profile: AgentProfile,
@@ -192,9 +154,7 @@ pub struct RegisterAgent {
 /// An owner says what its agent does.
 #[derive(Clone, Debug)]
 pub struct SetStatus {
-    /// Who calls.
     pub caller: Caller,
-    /// The agent.
     pub agent: AgentId,
     /// Its base state from now on.
     pub base: BaseState,
@@ -209,11 +169,8 @@ pub struct SetStatus {
 /// A device describes itself; absent fields keep what they were or have their default.
 #[derive(Clone, Debug)]
 pub struct PutDevice {
-    /// Who calls.
     pub caller: Caller,
-    /// The device.
     pub id: DeviceId,
-    /// Its name.
     pub name: Option<String>,
     /// What it runs on.
     pub platform: Option<String>,
@@ -228,7 +185,6 @@ pub struct PutDevice {
 /// Somebody tells everybody something.
 #[derive(Clone, Debug)]
 pub struct SendNotification {
-    /// Who calls.
     pub caller: Caller,
     /// A kind that is not one of ours.
     pub kind: String,
@@ -243,7 +199,6 @@ pub struct SendNotification {
 /// An ask, before anything was decided about it.
 #[derive(Clone, Debug)]
 pub struct AskRequest {
-    /// Who asks.
     pub caller: Caller,
     /// The id it gets if it is a new one.
     pub id: ApprovalId,
@@ -255,7 +210,6 @@ pub struct AskRequest {
     pub tool_call: Option<String>,
     /// What it wants to do.
     pub action: String,
-    /// The tool.
     pub tool: Option<String>,
     /// The tool's exact input.
     pub input: Option<Json>,
@@ -347,7 +301,6 @@ pub struct GrantDraft {
 /// A rule with a leash is made.
 #[derive(Clone, Debug)]
 pub struct CreateGrant {
-    /// Who makes it.
     pub caller: Caller,
     /// The id it gets if it is a new one.
     pub id: GrantId,
@@ -358,9 +311,7 @@ pub struct CreateGrant {
 /// Somebody answers an ask.
 #[derive(Clone, Debug)]
 pub struct ResolveApproval {
-    /// Who answers.
     pub caller: Caller,
-    /// The ask.
     pub approval: ApprovalId,
     /// What they answer.
     pub answer: ApprovalAnswer,
@@ -399,7 +350,6 @@ pub struct ApprovalAnswer {
 /// An agent wants words.
 #[derive(Clone, Debug)]
 pub struct AskQuestion {
-    /// Who asks.
     pub caller: Caller,
     /// The id it gets.
     pub id: QuestionId,
@@ -427,7 +377,6 @@ pub struct NotifyParent {
 /// A token is made.
 #[derive(Clone, Debug)]
 pub struct CreateToken {
-    /// Who makes it.
     pub caller: Caller,
     /// Its public name.
     pub id: TokenId,

@@ -58,6 +58,7 @@ impl Json {
                 _ if escaped => escaped = false,
                 b'\\' => escaped = true,
                 b'"' => in_text = !in_text,
+                // The text is valid JSON, so outside of strings every bracket has its partner.
                 b'[' | b'{' if !in_text => {
                     depth += 1;
                     deepest = deepest.max(depth);

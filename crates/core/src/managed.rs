@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Agent;
 use crate::approval::Approval;
 use crate::event::{
-    AgentMessage, AgentPlan, AgentProfile, AgentRole, Ceiling, ProcessKey, SpawnOptions,
+    AgentPlan, AgentProfile, AgentRole, Ceiling, ProcessKey, PromptMessage, SpawnOptions,
     TokenUsage, TranscriptEntry, Worktree,
 };
 use crate::ids::{ApprovalId, Timestamp};
@@ -30,7 +30,6 @@ pub struct ManagedAgent {
     pub run: u32,
     /// How far that run is.
     pub run_state: RunState,
-    /// Its process.
     pub process: Option<ProcessKey>,
     /// What holds its processes together.
     pub runner: Json,
@@ -43,7 +42,7 @@ pub struct ManagedAgent {
     /// The turn that runs.
     pub turn: Option<Turn>,
     /// Messages for the turns to come.
-    pub queue: VecDeque<AgentMessage>,
+    pub queue: VecDeque<PromptMessage>,
     /// What earlier runs and turns used.
     pub used: TokenUsage,
     /// What its session used so far, by its own word.
@@ -117,7 +116,6 @@ impl AllowedActions {
 /// One request that an allowed ask stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
-    /// The ask.
     pub approval: ApprovalId,
     /// The digest of the request.
     pub digest: String,
@@ -142,10 +140,9 @@ pub enum RunState {
 /// A turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// Its number.
     pub number: u32,
     /// What it was started with.
-    pub messages: Vec<AgentMessage>,
+    pub messages: Vec<PromptMessage>,
     /// When it started.
     pub started_at: Timestamp,
     /// When the host ends it.
@@ -182,7 +179,6 @@ impl Turn {
 pub enum Duty {
     /// Start its process and open its session.
     Launch {
-        /// Which run.
         run: u32,
         /// Who it is.
         profile: Arc<AgentProfile>,
@@ -190,33 +186,20 @@ pub enum Duty {
         managed: Arc<ManagedAgent>,
     },
     /// Tell it what to do.
-    Prompt {
-        /// The turn.
-        turn: u32,
-        /// The messages.
-        messages: Vec<String>,
-    },
+    Prompt { turn: u32, messages: Vec<String> },
     /// End its turn.
-    Interrupt {
-        /// The turn.
-        turn: u32,
-    },
+    Interrupt { turn: u32 },
     /// Have it use the mode and the model that it is to use.
     Configure {
         /// How often they were changed; what it was started with need not be said again.
         revision: u32,
-        /// The mode.
         mode: Option<String>,
-        /// The model.
         model: Option<String>,
     },
     /// Tell it how an ask of its ended. The attempt is committed.
     Answer(Box<Approval>),
     /// End its process, and everything that came of it.
-    Stop {
-        /// Which run.
-        run: u32,
-    },
+    Stop { run: u32 },
 }
 
 impl ManagedAgent {
@@ -318,6 +301,7 @@ pub(crate) fn duties(agent: &Agent, owed: impl Iterator<Item = Approval>) -> Vec
             let mut duties: Vec<Duty> = owed
                 .map(|approval| Duty::Answer(Box::new(approval)))
                 .collect();
+            // Before the prompt, so that the turn runs in the mode and with the model that were chosen.
             duties.extend(configure_duty(managed));
             duties.extend(managed.turn.as_ref().map(prompt_duty));
             let interrupted = managed.turn.as_ref().filter(|turn| turn.interrupted);
@@ -337,7 +321,7 @@ fn configure_duty(managed: &ManagedAgent) -> Option<Duty> {
 }
 
 fn prompt_duty(turn: &Turn) -> Duty {
-    let messages = turn.messages.iter().map(AgentMessage::full_text);
+    let messages = turn.messages.iter().map(PromptMessage::full_text);
     Duty::Prompt {
         turn: turn.number,
         messages: messages.collect(),

@@ -25,11 +25,9 @@ pub struct Question {
 /// The end of a question, with its place in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuestionEnd {
-    /// How.
     pub ending: Arc<QuestionEnding>,
     /// The event that ended it.
     pub seq: Seq,
-    /// When.
     pub at: Timestamp,
 }
 

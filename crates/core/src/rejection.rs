@@ -65,12 +65,7 @@ pub enum Rejection {
     CannotResume(AgentId),
     /// No other agent can begin from its session.
     #[error("agent '{agent}' cannot be forked: {why}")]
-    CannotFork {
-        /// The agent.
-        agent: AgentId,
-        /// Why.
-        why: &'static str,
-    },
+    CannotFork { agent: AgentId, why: &'static str },
     /// The agent has ended.
     #[error("agent '{0}' has ended")]
     AgentEnded(AgentId),
@@ -101,7 +96,6 @@ pub enum Rejection {
     /// The owner decides, and is not there.
     #[error("approval '{approval}' is owned by session '{owner}' which is not currently connected")]
     OwnerNotConnected {
-        /// The ask.
         approval: ApprovalId,
         /// The connection that owns it.
         owner: ClientId,
@@ -109,7 +103,6 @@ pub enum Rejection {
     /// The answer is not among the options.
     #[error("'{resolution}' is not an option of approval '{approval}': choose one of {}", options.join(", "))]
     NotAnOption {
-        /// The ask.
         approval: ApprovalId,
         /// What was answered.
         resolution: String,
@@ -176,7 +169,6 @@ pub enum Rejection {
     /// It has to be said what becomes of its children.
     #[error("agent '{agent}' has agents of its own that run: {}; say whether they end or are kept", children.join(", "))]
     HasChildren {
-        /// The agent.
         agent: AgentId,
         /// The names of those below it that run.
         children: Vec<String>,
@@ -204,7 +196,6 @@ pub enum Rejection {
     /// A text, list or document is over its limit.
     #[error("{what} is too large: the limit is {limit}")]
     TooLarge {
-        /// What.
         what: &'static str,
         /// The bound, in bytes or items.
         limit: usize,
@@ -212,7 +203,6 @@ pub enum Rejection {
     /// A document nests deeper than readers could follow.
     #[error("{what} is nested too deeply: the limit is {limit} levels")]
     TooDeep {
-        /// What.
         what: &'static str,
         /// The bound.
         limit: usize,

@@ -34,7 +34,6 @@ pub struct AccessToken {
 /// A process that is an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessMark {
-    /// The process.
     pub process: ProcessKey,
     /// The agent it is.
     pub agent: AgentId,

@@ -88,8 +88,6 @@ struct TouchedIds {
     grants: BTreeSet<GrantId>,
     rest: CommitChanges,
 }
-
-/// Reading.
 impl State {
     /// The newest event counted in.
     pub fn head(&self) -> Seq {
@@ -100,8 +98,6 @@ impl State {
     pub fn agents(&self) -> impl Iterator<Item = &Agent> {
         self.agents.values()
     }
-
-    /// One agent.
     pub fn find_agent(&self, id: &AgentId) -> Option<&Agent> {
         self.agents.get(id)
     }
@@ -146,8 +142,6 @@ impl State {
     pub fn open_questions(&self) -> impl ExactSizeIterator<Item = &Question> {
         self.questions.values()
     }
-
-    /// An open question.
     pub fn find_question(&self, id: &QuestionId) -> Option<&Question> {
         self.questions.get(id)
     }
@@ -156,8 +150,6 @@ impl State {
     pub fn devices(&self) -> impl Iterator<Item = &Arc<Device>> {
         self.devices.values()
     }
-
-    /// One device.
     pub fn find_device(&self, id: &DeviceId) -> Option<&Arc<Device>> {
         self.devices.get(id)
     }
@@ -166,8 +158,6 @@ impl State {
     pub fn tokens(&self) -> impl Iterator<Item = &AccessToken> {
         self.tokens.values()
     }
-
-    /// One token.
     pub fn find_token(&self, id: &TokenId) -> Option<&AccessToken> {
         self.tokens.get(id)
     }
@@ -329,6 +319,7 @@ impl State {
             state.put_grant(grant);
         }
         state.trusted = snapshot.trusted.into_iter().collect();
+        // Nothing of this is a change: the store has it already.
         state.changed = TouchedIds::default();
         state
     }

@@ -29,6 +29,7 @@ pub(super) fn register(
     let RegisterAgent { caller, profile } = input;
     caller.refuse_observers()?;
     check_profile(&profile)?;
+    // An agent speaks for itself alone, whatever id it gives.
     if let Some(bound) = caller.principal.agent()
         && *bound != profile.id
     {
@@ -214,6 +215,7 @@ fn is_reserved(kind: &str) -> bool {
         "turn.",
         "transcript.",
     ];
+    // A reader that ignores case or blanks would take such a kind for one of ours.
     let kind = kind.trim().to_ascii_lowercase();
     Event::KINDS.contains(&kind.as_str()) || OURS.iter().any(|prefix| kind.starts_with(prefix))
 }

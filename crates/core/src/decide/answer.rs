@@ -13,7 +13,7 @@ use super::{
 use crate::approval::{Approval, ApprovalEnd};
 use crate::event::{
     AnswerDelivery, ApprovalEnding, ApprovalOutcome, ApprovalResolveRefused,
-    ApprovalResolveRequested, Effect,
+    ApprovalResolveRequested, Effect, Event,
 };
 use crate::ids::{ClientId, GrantId};
 use crate::input::{ApprovalAnswer, DecisionContext, GrantDraft, ResolveApproval};
@@ -77,25 +77,36 @@ pub(super) fn resolve(
             let remembered = limit_remembered(state, context, &caller, approval, remembered)?;
             let grants = grants_to_remember(approval, outcome, remembered, grant_ids)?;
             let grants = grants::remember(state, context, &caller, grants)?;
-            let denied = outcome == ApprovalOutcome::Denied;
-            // A message queued for an agent whose turn is to end would start the next turn.
-            let message = answer.message.as_deref().filter(|_| denied && !answer.stop);
-            let queued =
-                managed::queue_denial_message(context.now, &approval.ask, &caller, message);
-            let stops = answer.stop;
-            let mut events = vec![end_approval(
-                approval,
-                answer_ending(outcome, &caller, answer),
-                delivery,
-            )];
+            let following = if outcome == ApprovalOutcome::Denied {
+                follow_denial(state, context, &caller, approval, &answer)
+            } else {
+                Vec::new()
+            };
+            let ending = answer_ending(outcome, &caller, answer);
+            let mut events = vec![end_approval(approval, ending, delivery)];
             events.extend(grants);
-            events.extend(queued);
-            if stops {
-                events.extend(managed::stop_turn_after_denial(state, &caller, approval));
-            }
+            events.extend(following);
             Ok(Decision::new(events, DecisionSubject::Approval(id)))
         }
     }
+}
+
+/// What a denial does to a managed agent besides: it ends the turn, or its message is queued.
+fn follow_denial(
+    state: &State,
+    context: DecisionContext<'_>,
+    caller: &Caller,
+    approval: &Approval,
+    answer: &ApprovalAnswer,
+) -> Vec<Event> {
+    // Not both: a message queued for an agent whose turn is to end would start the next turn.
+    if answer.stop {
+        return managed::stop_turn_after_denial(state, caller, approval);
+    }
+    let message = answer.message.as_deref();
+    managed::queue_denial_message(context.now, &approval.ask, caller, message)
+        .into_iter()
+        .collect()
 }
 
 /// An orchestrator remembers no more than its ceiling holds; a person remembers what they like.

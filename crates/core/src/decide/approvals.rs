@@ -19,12 +19,12 @@ use crate::state::State;
 
 /// An ask and the event that opens it; the ask may be opened by the same decision.
 #[derive(Clone, Copy)]
-pub(super) struct OpenAsk<'a> {
+pub(super) struct NumberedAsk<'a> {
     pub(super) ask: &'a Ask,
     pub(super) opened: Seq,
 }
 
-impl<'a> OpenAsk<'a> {
+impl<'a> NumberedAsk<'a> {
     pub(super) fn of(approval: &'a Approval) -> Self {
         Self {
             ask: &approval.ask,
@@ -39,12 +39,12 @@ pub(super) fn end_approval(
     ending: ApprovalEnding,
     delivery: AnswerDelivery,
 ) -> Event {
-    end_ask(OpenAsk::of(approval), ending, delivery, Vec::new())
+    end_ask(NumberedAsk::of(approval), ending, delivery, Vec::new())
 }
 
 /// The fact that an ask ended, with the grants that ended it.
 pub(super) fn end_ask(
-    OpenAsk { ask, opened }: OpenAsk<'_>,
+    NumberedAsk { ask, opened }: NumberedAsk<'_>,
     ending: ApprovalEnding,
     delivery: AnswerDelivery,
     grants_used: Vec<GrantUse>,

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::approvals::{OpenAsk, attempt_answer, cancelled_ending, deliver_ended, end_approval};
+use super::approvals::{
+    NumberedAsk, attempt_answer, cancelled_ending, deliver_ended, end_approval,
+};
 use super::{
     Decision, DecisionSubject, check_agent_id, check_json, check_size, check_text, check_word,
     run_events, settlement,
@@ -63,7 +65,7 @@ pub(super) fn request(
     // number is counted.
     run_events::attempt_answers(state, &mut events);
     let opened = Seq(state.head().0 + events.len() as u64 + 1);
-    let open = OpenAsk { ask: &ask, opened };
+    let open = NumberedAsk { ask: &ask, opened };
     let settled = settlement::settle(state, context, open, judged.as_ref());
     // An ask that ends at once takes no room, and one that replaces another takes that one's.
     if settled.is_none() && earlier.is_none() {

@@ -52,6 +52,7 @@ pub(super) fn remember(
             grants.push(grant);
         }
     }
+    // Counted after duplicates were left out, so that repeating an answer never fails for lack of room.
     check_room(state, grants.len())?;
     Ok(grants.into_iter().map(grant_created).collect())
 }
@@ -110,15 +111,17 @@ fn check_draft(state: &State, draft: &GrantDraft) -> Result<(), Rejection> {
     )?;
     let project = scope.project.as_deref().unwrap_or_default();
     check_size("the project", project.len(), PATH_BYTES_MAX)?;
-    let bad = |why: &str| Err(Rejection::BadGrant(why.to_owned()));
-    if draft.rule.trim().is_empty() {
-        return bad("there is no rule");
-    }
-    if draft.expires_in_ms == Some(0) || draft.uses == Some(0) {
-        return bad("it would end before it was used");
-    }
-    if draft.uses.is_some() && draft.effect != Effect::Allow {
-        return bad("only what allows is counted, so only that can have a number of uses");
+    let refusal = if draft.rule.trim().is_empty() {
+        Some("there is no rule")
+    } else if draft.expires_in_ms == Some(0) || draft.uses == Some(0) {
+        Some("it would end before it was used")
+    } else if draft.uses.is_some() && draft.effect != Effect::Allow {
+        Some("only an allow is counted, so only that can have a number of uses")
+    } else {
+        None
+    };
+    if let Some(reason) = refusal {
+        return Err(Rejection::BadGrant(reason.to_owned()));
     }
     scope
         .session

@@ -13,9 +13,9 @@ use super::{
 };
 use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
-    AgentArchived, AgentConfigured, AgentMessage, AgentProfile, AgentRenamed, AgentRunRequested,
+    AgentArchived, AgentConfigured, AgentProfile, AgentRenamed, AgentRunRequested,
     AgentStatusChanged, AgentStopRequested, AnswerDelivery, BaseState, Event, MessageQueued,
-    MessagesDropped, TranscriptAdded, TranscriptEntry, TurnInterrupted, TurnStarted,
+    MessagesDropped, PromptMessage, TranscriptAdded, TranscriptEntry, TurnInterrupted, TurnStarted,
 };
 use crate::ids::{AgentId, Timestamp};
 use crate::input::{ChildrenPolicy, DecisionContext, ManagedInput};
@@ -90,7 +90,7 @@ fn prompt(
     if managed.archived {
         events.push(unarchive_agent(state, caller, agent)?);
     }
-    let message = AgentMessage {
+    let message = PromptMessage {
         text,
         by: RecordedActor::from(caller),
         at: context.now,
@@ -116,7 +116,7 @@ pub(super) fn begin_turn(
     context: DecisionContext<'_>,
     agent: &Agent,
     managed: &ManagedAgent,
-    messages: &[&AgentMessage],
+    messages: &[&PromptMessage],
     open: OpenCounts,
 ) -> Vec<Event> {
     let turn = managed.turns + 1;
@@ -510,7 +510,7 @@ fn load_managed<'a>(
 }
 
 pub(super) fn queue_text(now: Timestamp, id: &AgentId, by: RecordedActor, text: String) -> Event {
-    let message = AgentMessage {
+    let message = PromptMessage {
         text,
         by,
         at: now,
@@ -519,7 +519,7 @@ pub(super) fn queue_text(now: Timestamp, id: &AgentId, by: RecordedActor, text: 
     queue_message(id, message)
 }
 
-fn queue_message(id: &AgentId, message: AgentMessage) -> Event {
+fn queue_message(id: &AgentId, message: PromptMessage) -> Event {
     MessageQueued {
         agent: id.clone(),
         message,

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use super::managed::begin_turn;
 use super::{Decision, DecisionSubject, check_text, check_word};
 use crate::event::{
-    AgentMessage, Event, MessageQueued, MessageRepeated, ParentMessage, ParentMessageWithdrawn,
-    ParentNotified, QuestionEnded, TurnEnded,
+    Event, MessageQueued, MessageRepeated, ParentMessage, ParentMessageWithdrawn, ParentNotified,
+    PromptMessage, QuestionEnded, TurnEnded,
 };
 use crate::ids::AgentId;
 use crate::input::{DecisionContext, NotifyParent};
@@ -58,7 +58,7 @@ fn is_repeated(state: &State, agent: &AgentId, key: Option<&String>) -> bool {
     managed.note_keys.contains(key)
 }
 
-impl AgentMessage {
+impl PromptMessage {
     /// Whether it is this note of this agent.
     pub(crate) fn is_note(&self, from: &AgentId, text: &str) -> bool {
         matches!(&self.parent_message, Some(ParentMessage::Note { from: said, .. }) if said == from)
@@ -82,7 +82,7 @@ pub(super) fn queue_parent_messages(
         .filter_map(|event| withdraw_question(state, event))
         .collect();
     events.extend(withdrawn);
-    let mut messages: BTreeMap<AgentId, Vec<AgentMessage>> = BTreeMap::new();
+    let mut messages: BTreeMap<AgentId, Vec<PromptMessage>> = BTreeMap::new();
     for event in events.iter() {
         if let Some((to, message)) = parent_message_for(state, context, events, event) {
             messages.entry(to).or_default().push(message);
@@ -118,7 +118,7 @@ fn parent_message_for(
     context: DecisionContext<'_>,
     events: &[Event],
     event: &Event,
-) -> Option<(AgentId, AgentMessage)> {
+) -> Option<(AgentId, PromptMessage)> {
     let (to, text, by, parent_message) = match event {
         Event::QuestionAsked(e) => {
             let (to, from) = (e.question.to.clone()?, e.question.agent.clone()?);
@@ -166,7 +166,7 @@ fn parent_message_for(
         }
         _ => return None,
     };
-    let message = AgentMessage {
+    let message = PromptMessage {
         text,
         by,
         at: context.now,
@@ -233,12 +233,12 @@ fn queue_for(
     context: DecisionContext<'_>,
     events: &mut Vec<Event>,
     to: &AgentId,
-    messages: Vec<AgentMessage>,
+    messages: Vec<PromptMessage>,
 ) {
     let Some((agent, managed)) = state.find_managed(to).filter(|_| !is_ending(events, to)) else {
         return;
     };
-    let mut queue: Vec<AgentMessage> = managed.queue.iter().cloned().collect();
+    let mut queue: Vec<PromptMessage> = managed.queue.iter().cloned().collect();
     for message in messages {
         // A note that already waits is counted instead of queued, so that an agent that repeats
         // itself does not fill the queue.
@@ -275,8 +275,8 @@ fn is_ending(events: &[Event], to: &AgentId) -> bool {
 /// What the next turn starts with: one message of a person, or all parent messages in front of the
 /// next such message.
 pub(super) fn next_batch<'a>(
-    mut queue: impl Iterator<Item = &'a AgentMessage>,
-) -> Vec<&'a AgentMessage> {
+    mut queue: impl Iterator<Item = &'a PromptMessage>,
+) -> Vec<&'a PromptMessage> {
     let Some(first) = queue.next() else {
         return Vec::new();
     };

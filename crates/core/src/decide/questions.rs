@@ -35,14 +35,19 @@ pub(super) fn ask(
     if let Some(known) = find_asked(state, &input.caller, input.key.as_deref(), input.keyed)? {
         return Ok(known);
     }
-    let repeated = |question: &&Question| {
-        to.is_some() && question.text.agent == agent && question.text.text == input.text
-    };
-    let open = state.questions.values().filter(repeated);
-    if let Some(open) = open.min_by_key(|question| question.opened) {
+    // A child that asks its parent the same thing again waits for the answer to the first.
+    let repeated = state
+        .questions
+        .values()
+        .filter(|question| {
+            to.is_some() && question.text.agent == agent && question.text.text == input.text
+        })
+        .min_by_key(|question| question.opened);
+    if let Some(open) = repeated {
         let id = open.text.id.clone();
         return Ok(Decision::new(Vec::new(), DecisionSubject::Question(id)));
     }
+    // After looking for earlier ones: repeating a question needs no room.
     check_room(state, agent.as_ref())?;
     let timeout_ms = input
         .timeout_ms
@@ -72,18 +77,20 @@ fn first_recipient(state: &State, agent: &AgentId) -> Option<AgentId> {
     (managed.queue.len() < AGENT_MESSAGES_MAX).then(|| parent.clone())
 }
 
-/// What a key already stands for. History lags behind memory: what it still has as open while
-/// memory has nothing ended meanwhile, and only history can soon say how.
+/// The question that was asked under a key. History lags behind memory: what is open there and
+/// missing in memory has ended since it was read, so the caller has to read history again.
 fn find_asked(
     state: &State,
     caller: &Caller,
     key: Option<&str>,
     history: Option<Question>,
 ) -> Result<Option<Decision>, Rejection> {
-    let own = |question: &&Question| {
-        question.text.key.as_deref() == key && question.text.by.key == caller.principal.key
-    };
-    let open = key.and_then(|_| state.questions.values().find(own));
+    let open = key.and_then(|key| {
+        state.questions.values().find(|question| {
+            question.text.key.as_deref() == Some(key)
+                && question.text.by.key == caller.principal.key
+        })
+    });
     if let Some(open) = open {
         let id = open.text.id.clone();
         return Ok(Some(Decision::new(
@@ -194,7 +201,7 @@ pub(super) fn answer(
     ))
 }
 
-/// Words that overtake the clock's own are late all the same.
+/// An answer that arrives before the timer ends the question is late all the same.
 fn refuse_late_answer(
     state: &State,
     context: DecisionContext<'_>,

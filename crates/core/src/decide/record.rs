@@ -133,6 +133,7 @@ pub(super) fn redact(
     if seq == Seq(0) || seq > state.head() {
         return Err(Rejection::UnknownEvent(seq));
     }
+    // An open ask whose text is gone could no longer be shown, judged or answered.
     if needed(state).any(|opened| opened == seq) {
         return Err(Rejection::StillNeeded(seq));
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::approvals::{OpenAsk, end_ask};
+use super::approvals::{NumberedAsk, end_ask};
 use super::{Decision, DecisionSubject, grants};
 use crate::approval::{APPROVE, Approval, DENY};
 use crate::event::{
@@ -33,7 +33,7 @@ const SHOWN_CHARS: usize = 200;
 pub(super) fn settle(
     state: &State,
     context: DecisionContext<'_>,
-    open: OpenAsk<'_>,
+    open: NumberedAsk<'_>,
     judged: Option<&AskJudgment>,
 ) -> Option<Vec<Event>> {
     if context.has_come(open.ask.deadline) {
@@ -52,7 +52,7 @@ pub(super) fn settle(
 fn settle_by_rules(
     state: &State,
     context: DecisionContext<'_>,
-    open: OpenAsk<'_>,
+    open: NumberedAsk<'_>,
     judged: &AskJudgment,
 ) -> Option<Vec<Event>> {
     let verdict = &judged.verdict;
@@ -217,7 +217,7 @@ fn shorten_rule(text: &str) -> String {
 /// A bypass turns ask into allow. It lifts neither a deny nor the floor, and an ask with a tool
 /// that the rules could not be asked about may be on the floor.
 fn settle_by_bypass(
-    open: OpenAsk<'_>,
+    open: NumberedAsk<'_>,
     verdict: Option<&Verdict>,
     until: Timestamp,
 ) -> Option<Event> {
@@ -253,7 +253,7 @@ pub(super) fn settle_open_by_bypass(
         .collect();
     open.sort_by_key(|approval| approval.opened);
     open.into_iter()
-        .filter_map(|approval| settle_by_bypass(OpenAsk::of(approval), None, until))
+        .filter_map(|approval| settle_by_bypass(NumberedAsk::of(approval), None, until))
         .collect()
 }
 
@@ -268,7 +268,7 @@ pub(super) fn settle_again(
         return Err(Rejection::UnknownApproval(id));
     };
     let events = if approval.is_pending() {
-        settle(state, context, OpenAsk::of(approval), Some(judged)).unwrap_or_default()
+        settle(state, context, NumberedAsk::of(approval), Some(judged)).unwrap_or_default()
     } else {
         Vec::new()
     };

@@ -47,7 +47,6 @@ pub enum BaseState {
 pub struct AgentProfile {
     /// Its id, chosen by it or by us.
     pub id: AgentId,
-    /// Its name.
     pub name: String,
     /// What kind of agent it is.
     pub kind: String,
@@ -84,7 +83,6 @@ impl AgentProfile {
 /// See `Event::AgentRegistered`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentRegistered {
-    /// The agent.
     pub agent: Arc<AgentProfile>,
     /// Who registered it.
     pub owner: PrincipalKey,
@@ -96,7 +94,6 @@ pub struct AgentRegistered {
 /// See `Event::AgentStatusChanged`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentStatusChanged {
-    /// The agent.
     pub agent: Arc<AgentProfile>,
     /// Its base state from now on.
     pub base: BaseState,
@@ -143,14 +140,12 @@ pub enum AgentState {
 /// See `Event::AgentUnregistered`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentUnregistered {
-    /// The agent.
     pub agent: AgentId,
 }
 
 /// See `Event::AgentInterruptRequested`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentInterruptRequested {
-    /// The agent.
     pub agent: AgentId,
     /// Its name at the time.
     pub name: String,
@@ -161,9 +156,7 @@ pub struct AgentInterruptRequested {
 /// A device as it described itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// Its id.
     pub id: DeviceId,
-    /// Its name.
     pub name: String,
     /// What it runs on.
     pub platform: String,
@@ -186,7 +179,6 @@ pub struct Device {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DeviceRegistered {
-    /// The device.
     pub device: Arc<Device>,
 }
 
@@ -194,6 +186,5 @@ pub struct DeviceRegistered {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DeviceUpdated {
-    /// The device.
     pub device: Arc<Device>,
 }

@@ -25,7 +25,6 @@ pub enum AskAttachment {
 /// One ask, exactly as it was made. Never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ask {
-    /// Its id.
     pub id: ApprovalId,
     /// The agent that asks.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +37,6 @@ pub struct Ask {
     pub tool_call: Option<String>,
     /// What it wants to do, in its words.
     pub action: String,
-    /// The tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The tool's exact input.
@@ -78,7 +76,6 @@ pub struct Ask {
     /// An earlier ask for the same thing, which may already have run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<ApprovalId>,
-    /// Who asks.
     pub by: RecordedActor,
     /// The connection it came through.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,12 +99,11 @@ impl Ask {
     /// What its asker sent and what the rules said of it, in bytes: what it takes in memory and on
     /// the wire.
     pub fn bytes(&self) -> usize {
-        let json = |json: &Option<Json>| json.as_ref().map_or(0, |json| json.text().len());
         let options: usize = self.options.iter().map(String::len).sum();
         self.action.len()
             + self.details.text().len()
-            + json(&self.input)
-            + json(&self.a2ui)
+            + self.input.as_ref().map_or(0, |input| input.text().len())
+            + self.a2ui.as_ref().map_or(0, |screen| screen.text().len())
             + options
             + self.verdict.as_ref().map_or(0, |verdict| verdict.bytes())
     }
@@ -117,7 +113,6 @@ impl Ask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ApprovalRequested {
-    /// The ask.
     pub ask: Arc<Ask>,
 }
 
@@ -180,7 +175,6 @@ impl ApprovalEnding {
 /// See `Event::ApprovalResolved`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalResolved {
-    /// The ask.
     pub approval: ApprovalId,
     /// The event that opened it.
     pub opened: Seq,
@@ -215,16 +209,13 @@ pub enum AnswerDelivery {
 /// See `Event::ApprovalResolveRequested`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalResolveRequested {
-    /// The ask.
     pub approval: ApprovalId,
     /// The agent that asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// What it wants to do.
     pub action: String,
-    /// The answer that was given.
     pub resolution: String,
-    /// Who gave it.
     pub by: RecordedActor,
     /// Through which connection.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -236,7 +227,6 @@ pub struct ApprovalResolveRequested {
 /// See `Event::ApprovalResolveRefused`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalResolveRefused {
-    /// The ask.
     pub approval: ApprovalId,
     /// The agent that tried to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -245,7 +235,6 @@ pub struct ApprovalResolveRefused {
     pub action: String,
     /// The answer that was tried.
     pub resolution: String,
-    /// Who tried.
     pub by: RecordedActor,
     /// Through which connection.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -257,7 +246,6 @@ pub struct ApprovalResolveRefused {
 /// See `Event::ApprovalAttached`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalAttached {
-    /// The ask.
     pub approval: ApprovalId,
     /// Its asker's new connection.
     pub client: ClientId,
@@ -266,7 +254,6 @@ pub struct ApprovalAttached {
 /// See `Event::ApprovalDismissed`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalDismissed {
-    /// The ask.
     pub approval: ApprovalId,
     /// The event that opened it.
     pub opened: Seq,
@@ -277,7 +264,6 @@ pub struct ApprovalDismissed {
 /// See `Event::AnswerAttempted`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerAttempted {
-    /// The ask.
     pub approval: ApprovalId,
     /// The event that opened it.
     pub opened: Seq,
@@ -288,7 +274,6 @@ pub struct AnswerAttempted {
 /// See `Event::AnswerSettled`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerSettled {
-    /// The ask.
     pub approval: ApprovalId,
     /// The event that opened it.
     pub opened: Seq,

@@ -94,7 +94,6 @@ pub enum AgentRole {
 /// One variable of an agent's environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvVar {
-    /// Its name.
     pub name: String,
     /// Its value. Absent if it is secret or is taken from the host's environment.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,7 +113,6 @@ pub struct WorktreeRequest {
 pub struct Worktree {
     /// Its folder, absolute.
     pub path: String,
-    /// Its branch.
     pub branch: String,
     /// The commit it began from.
     pub base: String,
@@ -128,22 +126,15 @@ pub struct Worktree {
 pub enum TranscriptEntry {
     /// A message to the agent.
     User {
-        /// The words.
         text: String,
         /// The child that sent it, for a parent message.
         #[serde(skip_serializing_if = "Option::is_none")]
         from: Option<AgentId>,
     },
     /// Words of the agent.
-    Assistant {
-        /// The words.
-        text: String,
-    },
+    Assistant { text: String },
     /// What the agent thought.
-    Thinking {
-        /// The words.
-        text: String,
-    },
+    Thinking { text: String },
     /// The agent uses a tool, or says more of one it uses: absent fields are as they were.
     ToolUse {
         /// The agent's id of the call.
@@ -172,15 +163,9 @@ pub enum TranscriptEntry {
         text: String,
     },
     /// What the agent plans.
-    Plan {
-        /// The plan.
-        plan: AgentPlan,
-    },
+    Plan { plan: AgentPlan },
     /// Words of the host, or of the agent about itself.
-    Notice {
-        /// The words.
-        text: String,
-    },
+    Notice { text: String },
     /// Something this version has no words for, as it came.
     Other {
         /// What came.
@@ -287,30 +272,25 @@ pub struct AgentSpawned {
     pub agent: Arc<super::AgentProfile>,
     /// What it is started with.
     pub options: Arc<SpawnOptions>,
-    /// Who wanted it.
     pub by: RecordedActor,
 }
 
 /// See `Event::AgentRunRequested`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentRunRequested {
-    /// The agent.
     pub agent: AgentId,
     /// Which of its runs, counted from 1.
     pub run: u32,
     /// The agent's own id of the session to go on with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Who wanted it.
     pub by: RecordedActor,
 }
 
 /// See `Event::AgentLaunched`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentLaunched {
-    /// The agent.
     pub agent: AgentId,
-    /// Which of its runs.
     pub run: u32,
     /// Its process, once there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -322,7 +302,6 @@ pub struct AgentLaunched {
 /// See `Event::WorktreeChanged`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorktreeChanged {
-    /// The agent.
     pub agent: AgentId,
     /// Its worktree; `None` once it was removed.
     pub worktree: Option<Worktree>,
@@ -331,9 +310,7 @@ pub struct WorktreeChanged {
 /// See `Event::AgentReady`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentReady {
-    /// The agent.
     pub agent: AgentId,
-    /// Which of its runs.
     pub run: u32,
     /// The agent's own id of the session.
     pub session: String,
@@ -344,13 +321,10 @@ pub struct AgentReady {
 /// See `Event::AgentExited`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentExited {
-    /// The agent.
     pub agent: AgentId,
-    /// Which of its runs.
     pub run: u32,
     /// What it means.
     pub end: RunEnd,
-    /// In words.
     pub message: String,
 }
 
@@ -371,18 +345,14 @@ pub enum RunEnd {
 /// See `Event::AgentStopRequested`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentStopRequested {
-    /// The agent.
     pub agent: AgentId,
-    /// Which of its runs.
     pub run: u32,
-    /// Who wants it.
     pub by: RecordedActor,
 }
 
 /// See `Event::AgentRenamed`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentRenamed {
-    /// The agent.
     pub agent: AgentId,
     /// Its name from now on.
     pub name: String,
@@ -393,18 +363,15 @@ pub struct AgentRenamed {
 /// See `Event::AgentArchived`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentArchived {
-    /// The agent.
     pub agent: AgentId,
     /// Whether it is put away from now on.
     pub archived: bool,
-    /// Who did it.
     pub by: RecordedActor,
 }
 
 /// See `Event::AgentConfigured`. Absent fields are as they were.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentConfigured {
-    /// The agent.
     pub agent: AgentId,
     /// The mode it is to be in.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -412,14 +379,12 @@ pub struct AgentConfigured {
     /// The model it is to use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Who wants it.
     pub by: RecordedActor,
 }
 
 /// See `Event::AgentReported`. Absent fields are as they were.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentReported {
-    /// The agent.
     pub agent: AgentId,
     /// The mode it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -440,10 +405,8 @@ pub struct AgentReported {
 
 /// A message to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AgentMessage {
-    /// The words.
+pub struct PromptMessage {
     pub text: String,
-    /// Who says them.
     pub by: RecordedActor,
     /// When they were said.
     pub at: Timestamp,
@@ -452,7 +415,7 @@ pub struct AgentMessage {
     pub parent_message: Option<ParentMessage>,
 }
 
-impl AgentMessage {
+impl PromptMessage {
     /// The child that sent it, for a parent message.
     pub fn child_sender(&self) -> Option<&AgentId> {
         self.parent_message.as_ref().map(ParentMessage::from)
@@ -472,25 +435,20 @@ impl AgentMessage {
 /// See `Event::MessageQueued`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageQueued {
-    /// The agent.
     pub agent: AgentId,
-    /// The message.
-    pub message: AgentMessage,
+    pub message: PromptMessage,
 }
 
 /// See `Event::MessagesDropped`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessagesDropped {
-    /// The agent.
     pub agent: AgentId,
-    /// Why.
     pub reason: String,
 }
 
 /// See `Event::TurnStarted`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnStarted {
-    /// The agent.
     pub agent: AgentId,
     /// Which of its turns, counted from 1 over all runs.
     pub turn: u32,
@@ -504,13 +462,9 @@ pub struct TurnStarted {
 /// See `Event::TurnInterrupted`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnInterrupted {
-    /// The agent.
     pub agent: AgentId,
-    /// The turn.
     pub turn: u32,
-    /// Who wanted it.
     pub by: RecordedActor,
-    /// Why, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When the agent is ended if its turn has not.
@@ -521,9 +475,7 @@ pub struct TurnInterrupted {
 /// See `Event::TurnEnded`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnEnded {
-    /// The agent.
     pub agent: AgentId,
-    /// The turn.
     pub turn: u32,
     /// Why it stopped: the agent's protocol's word, or `error`, or `exited`.
     pub reason: String,
@@ -538,7 +490,6 @@ pub struct TurnEnded {
 /// See `Event::TranscriptAdded`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TranscriptAdded {
-    /// The agent.
     pub agent: AgentId,
     /// The turn it belongs to; 0 before the first.
     pub turn: u32,
@@ -549,7 +500,6 @@ pub struct TranscriptAdded {
 /// See `Event::PassUsed`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PassUsed {
-    /// The agent.
     pub agent: AgentId,
     /// The approval that allowed it.
     pub approval: ApprovalId,

@@ -69,7 +69,6 @@ pub struct ParentMessageWithdrawn {
 /// See `Event::QuestionEscalated`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuestionEscalated {
-    /// The question.
     pub question: QuestionId,
     /// The event that opened it.
     pub opened: Seq,
@@ -91,7 +90,6 @@ pub struct Ceiling {
 /// See `Event::AgentCeilingChanged`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentCeilingChanged {
-    /// The orchestrator.
     pub agent: AgentId,
     /// What it may settle from here on; absent for nothing.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,14 +10,12 @@ use crate::principal::RecordedActor;
 /// A question, exactly as it was asked. Never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuestionText {
-    /// Its id.
     pub id: QuestionId,
     /// The agent that asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// What it wants to know.
     pub text: String,
-    /// Who asks.
     pub by: RecordedActor,
     /// When it ends without words.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +35,6 @@ pub struct QuestionText {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct QuestionAsked {
-    /// The question.
     pub question: Arc<QuestionText>,
 }
 
@@ -67,7 +64,6 @@ pub enum QuestionOutcome {
 /// See `Event::QuestionEnded`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuestionEnded {
-    /// The question.
     pub question: QuestionId,
     /// The event that opened it.
     pub opened: Seq,

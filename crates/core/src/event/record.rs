@@ -14,11 +14,9 @@ pub struct NotificationSent {
     /// The agent it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// Words.
     pub message: String,
     /// What its sender attached.
     pub payload: Json,
-    /// Who sent it.
     pub by: RecordedActor,
 }
 
@@ -36,14 +34,12 @@ pub struct TokenCreated {
     pub expires_at: Option<Timestamp>,
     /// SHA-256 of the token. It is random and long, so this gives nothing away.
     pub hash: String,
-    /// Who made it.
     pub by: RecordedActor,
 }
 
 /// See `Event::TokenRevoked`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TokenRevoked {
-    /// The token.
     pub token: TokenId,
     /// Who withdrew it.
     pub by: RecordedActor,
@@ -54,14 +50,12 @@ pub struct TokenRevoked {
 pub struct ProcessMarked {
     /// The agent it is.
     pub agent: AgentId,
-    /// The process.
     pub process: ProcessKey,
 }
 
 /// A process, named so that a reused number is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessKey {
-    /// Its number.
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub start_time: u64,
@@ -79,9 +73,7 @@ pub struct ProcessesForgotten {
 pub struct RecordRedacted {
     /// The event whose payload is gone.
     pub seq: Seq,
-    /// Why.
     pub reason: String,
-    /// Who erased it.
     pub by: RecordedActor,
 }
 

@@ -56,13 +56,15 @@ impl Verdict {
 
     /// What it takes in memory and on the wire, about.
     pub(crate) fn bytes(&self) -> usize {
-        let part = |part: &VerdictPart| {
-            let rule = part.rule.as_ref();
-            part.subject.len()
-                + part.reason.as_ref().map_or(0, String::len)
-                + rule.map_or(0, |rule| rule.rule.len() + rule.source.len())
-        };
-        self.parts.iter().map(part).sum()
+        self.parts
+            .iter()
+            .map(|part| {
+                let rule = part.rule.as_ref();
+                part.subject.len()
+                    + part.reason.as_ref().map_or(0, String::len)
+                    + rule.map_or(0, |rule| rule.rule.len() + rule.source.len())
+            })
+            .sum()
     }
 }
 
@@ -122,15 +124,12 @@ pub struct RuleRef {
 /// A rule with a leash, made by a person. Never changes; uses are counted beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Its id.
     pub id: GrantId,
-    /// The rule.
     pub rule: String,
     /// What it says: allow, ask or deny.
     pub effect: Effect,
     /// Where it counts.
     pub scope: GrantScope,
-    /// Who made it.
     pub by: RecordedActor,
     /// The ask it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,7 +163,6 @@ pub struct GrantScope {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GrantCreated {
-    /// The grant.
     pub grant: Arc<Grant>,
 }
 
@@ -187,9 +185,7 @@ pub enum GrantEnd {
 /// See `Event::GrantRemoved`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GrantRemoved {
-    /// The grant.
     pub grant: GrantId,
-    /// Why.
     pub reason: GrantEnd,
     /// Who took it back, where somebody did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -199,16 +195,13 @@ pub struct GrantRemoved {
 /// How many parts of one ask a grant decided about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantUse {
-    /// The grant.
     pub grant: GrantId,
-    /// The number of parts.
     pub times: u32,
 }
 
 /// See `Event::AgentBypassChanged`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentBypassChanged {
-    /// The agent.
     pub agent: AgentId,
     /// Until when its asks are let through; absent if they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -220,7 +213,6 @@ pub struct AgentBypassChanged {
 /// See `Event::RulesTrusted`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RulesTrusted {
-    /// The file.
     pub file: String,
     /// SHA-256 of its content, in hexadecimal.
     pub digest: String,

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::{
-    AgentMessage, AgentPlan, AgentProfile, ApprovalEnding, Ask, Ceiling, Device, Grant, GrantUse,
-    ProcessKey, QuestionEnding, QuestionText, SpawnOptions, TranscriptEntry, Worktree,
+    AgentPlan, AgentProfile, ApprovalEnding, Ask, Ceiling, Device, Grant, GrantUse, ProcessKey,
+    PromptMessage, QuestionEnding, QuestionText, SpawnOptions, TranscriptEntry, Worktree,
 };
 use crate::json::Json;
 
@@ -56,7 +56,7 @@ macro_rules! text_bytes {
 }
 
 text_bytes! {
-    AgentMessage = |message| message.text.len();
+    PromptMessage = |message| message.text.len();
     AgentPlan = |plan| plan.steps.iter().map(|step| step.text.len()).sum();
     AgentProfile = |profile| profile.metadata.text_bytes() + profile.capabilities.text_bytes();
     ApprovalEnding = |ending| {

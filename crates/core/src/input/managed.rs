@@ -15,65 +15,43 @@ pub enum ManagedInput {
     Spawn(Box<SpawnAgent>),
     /// A message for an agent; one without a process is started again for it.
     Prompt {
-        /// Who says it.
         caller: Caller,
-        /// The agent.
         agent: AgentId,
-        /// What.
         text: String,
     },
     /// The running turn is to end.
     Interrupt {
-        /// Who wants it.
         caller: Caller,
-        /// The agent.
         agent: AgentId,
-        /// Why.
         reason: Option<String>,
     },
     /// The agent is to end.
     Kill {
-        /// Who wants it.
         caller: Caller,
-        /// The agent.
         agent: AgentId,
         /// What becomes of the agents below it; has to be said if there are any.
         children: Option<ChildrenPolicy>,
     },
     /// The agent is to go on with its session.
-    Resume {
-        /// Who wants it.
-        caller: Caller,
-        /// The agent.
-        agent: AgentId,
-    },
+    Resume { caller: Caller, agent: AgentId },
     /// The agent is put away, or taken out again.
     Archive {
-        /// Who wants it.
         caller: Caller,
-        /// The agent.
         agent: AgentId,
         /// Whether it is away from now on.
         archived: bool,
     },
     /// The agent gets another name.
     Rename {
-        /// Who wants it.
         caller: Caller,
-        /// The agent.
         agent: AgentId,
-        /// The name.
         name: String,
     },
     /// The agent is to use another mode or model from now on.
     Configure {
-        /// Who wants it.
         caller: Caller,
-        /// The agent.
         agent: AgentId,
-        /// The mode.
         mode: Option<String>,
-        /// The model.
         model: Option<String>,
     },
     /// Those who run an agent say what became of it.
@@ -125,17 +103,13 @@ pub enum RunEvent {
         left_open: Vec<(String, ToolStatus)>,
     },
     /// It takes a request back.
-    RequestWithdrawn {
-        /// The request.
-        request: String,
-    },
+    RequestWithdrawn { request: String },
     /// Its process is gone, and everything that came of it.
     Exited {
         /// Everything it said before that.
         entries: Vec<TranscriptEntry>,
         /// What the end means.
         end: RunEnd,
-        /// In words.
         message: String,
     },
 }
@@ -143,7 +117,6 @@ pub enum RunEvent {
 /// An agent is wanted.
 #[derive(Clone, Debug)]
 pub struct SpawnAgent {
-    /// Who wants it.
     pub caller: Caller,
     /// The id it gets.
     pub id: AgentId,

@@ -29,6 +29,7 @@ impl State {
             registered_at: earlier.as_ref().map_or(at, |agent| agent.registered_at),
             updated_at: at,
         });
+        // After the agent itself moved, because its asks follow it to its new connection.
         if let Some(from) = earlier.and_then(|agent| agent.client) {
             self.move_asks(event, &from);
         }

@@ -69,6 +69,7 @@ impl State {
         event: &ApprovalResolved,
     ) -> Option<Arc<Ask>> {
         let mut approval = self.approvals.remove(&event.approval)?;
+        // `take_changes` looks for these among the open ones; the ended form is pushed below.
         self.changed.approvals.remove(&event.approval);
         let ask = approval.ask.clone();
         self.forget_open(&approval);
@@ -94,6 +95,7 @@ impl State {
             self.close_one(agent, |open| open.approvals -= 1);
         }
         self.release_bytes(ask);
+        // A later ask for the same tool call may own the key by now.
         if let Some(key) = ask_key(ask)
             && self.ask_keys.get(&key) == Some(&ask.id)
         {

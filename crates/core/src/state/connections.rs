@@ -69,6 +69,7 @@ pub(super) fn hold<'a>(
 ) -> &'a mut ConnectionHoldings {
     let holding = held.entry(client.clone()).or_default();
     if let Some(at) = lapses_at {
+        // A connection lapses once, at the newest instant.
         drop_lapse(lapses, client, holding);
         holding.lapses_at = Some(at);
         lapses.insert((at, client.clone()));

@@ -7,15 +7,11 @@ use crate::grant::{AskerScope, GrantState};
 use crate::ids::{AgentId, GrantId, Timestamp};
 
 use super::{DeadlineTarget, State};
-
-/// Reading.
 impl State {
     /// Grants by id.
     pub fn grants(&self) -> impl ExactSizeIterator<Item = &GrantState> {
         self.grants.values()
     }
-
-    /// One grant.
     pub fn find_grant(&self, id: &GrantId) -> Option<&GrantState> {
         self.grants.get(id)
     }
@@ -59,15 +55,10 @@ impl State {
             .project
             .as_ref()
             .is_none_or(|project| asking.project == Some(project));
-        let lives = |agent: &AgentId| {
-            self.agents
-                .get(agent)
-                .is_some_and(|agent| !agent.base.is_terminal())
-        };
-        let session = scope
-            .session
-            .as_ref()
-            .is_none_or(|session| asking.agent == Some(session) && lives(session));
+        let session = scope.session.as_ref().is_none_or(|session| {
+            let agent = self.agents.get(session);
+            asking.agent == Some(session) && agent.is_some_and(|agent| !agent.base.is_terminal())
+        });
         named && here && session
     }
 

@@ -13,8 +13,6 @@ use crate::limits::{HIERARCHY_DEPTH_MAX, NOTE_KEYS_MAX};
 use crate::managed::{ManagedAgent, RunState};
 
 use super::{DeadlineTarget, State};
-
-/// Reading.
 impl State {
     /// The orchestrator that started an agent, if one did.
     pub fn parent_of(&self, agent: &AgentId) -> Option<&AgentId> {
@@ -25,6 +23,7 @@ impl State {
     /// Everybody above an agent, the nearest first.
     pub fn ancestors_of(&self, agent: &AgentId) -> impl Iterator<Item = &AgentId> {
         std::iter::successors(self.parent_of(agent), |above| self.parent_of(above))
+            // Spawning keeps to this depth; here it also ends a loop in a damaged record.
             .take(HIERARCHY_DEPTH_MAX)
     }
 

@@ -15,8 +15,6 @@ use crate::limits::PASSES_MAX;
 use crate::managed::{AllowedActions, Duty, ManagedAgent, Pass, RunState, Turn, duties};
 
 use super::{DeadlineTarget, State};
-
-/// Reading.
 impl State {
     /// What is owed for one agent.
     pub fn duties_of(&self, agent: &AgentId) -> Vec<Duty> {
@@ -32,8 +30,10 @@ impl State {
 
     /// Agents that have, or are about to have, a process.
     pub fn live_agents(&self) -> impl Iterator<Item = &Agent> {
-        let live = |agent: &&Agent| agent.managed.as_ref().is_some_and(|m| m.is_live());
-        self.agents.values().filter(live)
+        self.agents.values().filter(|agent| {
+            let managed = agent.managed.as_ref();
+            managed.is_some_and(|managed| managed.is_live())
+        })
     }
 
     /// What an agent is known as if the host runs it.
@@ -50,11 +50,11 @@ impl State {
             .flat_map(|owed| owed.values())
     }
 
-    /// An earlier ask of the agent for the very same thing that was allowed, and of which nobody
-    /// knows whether the agent heard of it.
+    /// An earlier ask of the agent for the same input that was allowed, and whose answer may or may
+    /// not have reached the agent.
     pub(crate) fn find_unknown_twin(&self, agent: &AgentId, digest: &str) -> Option<&Approval> {
         self.recent.iter().rev().find(|approval| {
-            // The rarest comes first: nearly always nothing is compared but this.
+            // Nearly always false, so it is compared first.
             approval.delivery == AnswerDelivery::Unknown
                 && approval.ask.agent.as_ref() == Some(agent)
                 && approval.ask.input_digest.as_deref() == Some(digest)
@@ -101,6 +101,8 @@ impl State {
 
     pub(super) fn apply_launched(&mut self, at: Timestamp, event: &AgentLaunched) {
         self.edit_managed(&event.agent, at, |managed| {
+            // The runner is recorded before its process exists, so that a host that is killed in between
+            // can find what it started.
             if managed.run_state == RunState::Requested && event.process.is_some() {
                 managed.run_state = RunState::Launched;
             }
@@ -111,6 +113,7 @@ impl State {
 
     pub(super) fn apply_ready(&mut self, at: Timestamp, event: &AgentReady) {
         self.edit_managed(&event.agent, at, |managed| {
+            // A session may still open after the agent was told to stop; it stops all the same.
             if managed.run_state != RunState::Stopping {
                 managed.run_state = RunState::Ready;
             }
@@ -193,7 +196,7 @@ impl State {
         self.edit_managed(&event.agent, at, |managed| {
             let count = (event.messages as usize).min(managed.queue.len());
             managed.turns = event.turn;
-            // What was allowed between turns was not allowed for this one.
+            // A pass counts only in the turn in which it was given.
             managed.forget_allowed();
             managed.turn = Some(Turn {
                 number: event.turn,

@@ -52,6 +52,8 @@ impl State {
     pub(super) fn apply_marked(&mut self, event: &ProcessMarked) {
         self.marks.insert(event.process, event.agent.clone());
         let rest = &mut self.changed.rest;
+        // The store adds marks before it removes some, so a mark that came back within one commit must
+        // not be among those to remove.
         rest.marks_removed
             .retain(|removed| *removed != event.process);
         rest.marks_added.push(ProcessMark {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::{
-    AgentMessage, AgentRole, Ceiling, Effect, EnvVar, GrantScope, ParentMessage, SpawnOptions,
+    AgentRole, Ceiling, Effect, EnvVar, GrantScope, ParentMessage, PromptMessage, SpawnOptions,
     TurnEnded,
 };
 use crate::limits::{AGENT_MESSAGES_MAX, ESCALATION_MS, NOTE_KEYS_MAX, PARENT_MESSAGE_BATCH_MAX};
@@ -160,7 +160,7 @@ impl Host {
 
     fn told(&self, id: &str) -> Vec<String> {
         let turn = self.managed(id).turn.as_ref().unwrap();
-        turn.messages.iter().map(AgentMessage::full_text).collect()
+        turn.messages.iter().map(PromptMessage::full_text).collect()
     }
 
     fn asks_up(&mut self, text: &str, key: Option<&str>) -> (QuestionId, Vec<String>) {

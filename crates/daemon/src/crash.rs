@@ -206,8 +206,9 @@ mod armed {
                 std::thread::sleep(Duration::from_millis(1));
             }
         };
-        let shares = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
-        if Handle::try_current().is_ok_and(shares) {
+        // Outside a runtime of several threads there is nobody to hand other tasks over to.
+        let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
+        if flavor.is_ok_and(|flavor| flavor == RuntimeFlavor::MultiThread) {
             tokio::task::block_in_place(wait);
         } else {
             wait();

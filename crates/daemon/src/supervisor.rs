@@ -204,6 +204,7 @@ impl Supervisor {
 
     fn run_batch(&mut self, commands: impl Iterator<Item = SupervisorCommand>) -> bool {
         let mut batch = CommitBatch::default();
+        // First of all: nothing may be decided on a state that the disk does not have.
         let recovered = match self.recover() {
             Ok(recovered) => recovered,
             Err(error) => {
@@ -403,6 +404,7 @@ impl Supervisor {
             if concerns_agent_processes(&event) {
                 self.counters.note_agent_processes(&self.state);
             }
+            // At once, and not after the commit: the next input of this batch is judged with it.
             self.gate.apply_event(&event);
             batch.checkpoints.note(&event);
             self.end_question_waits(seq, now, &event, ended_question.as_mut(), batch);

@@ -81,6 +81,8 @@ impl ForeignFiles {
 
     /// Looks at every file that counts for a project; says whether anything changed.
     pub(super) fn refresh(&mut self, others: ForeignSwitches, root: Option<&Path>) -> bool {
+        // Agents name the folders, so nothing bounds how many files are met. Forgetting all of them
+        // costs one more read of each, and what was last understood of a broken one.
         if self.files.len() > WATCHED_MAX {
             self.files.clear();
             self.last_good.clear();
@@ -271,9 +273,10 @@ impl PolicySource {
 
 impl ParsedPolicy {
     fn from_foreign(read: &ForeignPolicy) -> Self {
-        let is_allow = |entry: &&RuleEntry| entry.effect == Effect::Allow;
-        let strict = read.entries.iter().filter(|entry| !is_allow(entry));
-        let allows = read.entries.iter().filter(is_allow);
+        let (allows, strict): (Vec<&RuleEntry>, Vec<&RuleEntry>) = read
+            .entries
+            .iter()
+            .partition(|entry| entry.effect == Effect::Allow);
         let dropped = read.dropped.iter().take(PROBLEMS_MAX);
         let dropped = dropped.map(|found| RuleFileProblem {
             file: found.source.to_string(),
@@ -286,8 +289,9 @@ impl ParsedPolicy {
         Self {
             ranked: to_rule_set(&read.entries),
             widened: to_rule_set(&read.widened),
-            strict: to_rule_set(strict.chain(&read.widened)),
+            strict: to_rule_set(strict.into_iter().chain(&read.widened)),
             loosening: allows
+                .into_iter()
                 .map(|entry| entry.origin.source.to_string())
                 .collect(),
             problems: broken.chain(dropped).collect(),

@@ -207,24 +207,20 @@ impl OwnFile {
 
     /// What a person should know about it.
     pub(super) fn problems(&self) -> Vec<RuleFileProblem> {
-        let problem = |found: &FileProblem, suspends| RuleFileProblem {
-            file: self.source.clone(),
-            line: found.line,
-            message: found.message.clone(),
-            suspends,
+        let (problems, suspends) = match (&self.failure, &self.parsed) {
+            (Some(failure), _) => (failure.problems.as_slice(), failure.suspends),
+            (None, Some(parsed)) => (parsed.warnings.as_slice(), false),
+            (None, None) => return Vec::new(),
         };
-        match (&self.failure, &self.parsed) {
-            (Some(trouble), _) => {
-                let suspends = trouble.suspends;
-                let found = trouble.problems.iter();
-                found.map(|found| problem(found, suspends)).collect()
-            }
-            (None, Some(good)) => {
-                let found = good.warnings.iter();
-                found.map(|found| problem(found, false)).collect()
-            }
-            (None, None) => Vec::new(),
-        }
+        problems
+            .iter()
+            .map(|found| RuleFileProblem {
+                file: self.source.clone(),
+                line: found.line,
+                message: found.message.clone(),
+                suspends,
+            })
+            .collect()
     }
 }
 

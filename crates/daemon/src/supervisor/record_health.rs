@@ -54,6 +54,7 @@ impl Supervisor {
         }
         self.check_record()?;
         self.outage.send_replace(None);
+        // Drivers may have seen duties of a commit that failed, or missed those of one that did not.
         self.post_all_duties();
         let holding = self.state.holding_clients().cloned();
         let gone = holding.filter(|client| !self.presence.is_connected(client));
@@ -77,6 +78,7 @@ impl Supervisor {
                 "the record cannot be read"
             );
         })?;
+        // Readers of the feed must not be shown events that the log does not have.
         self.feed.reset(snapshot.head);
         self.state = State::restore(snapshot);
         self.directory.reset(&self.state);

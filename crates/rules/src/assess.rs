@@ -144,7 +144,7 @@ impl RequestAssessor<'_> {
             ToolAction::Fetch { url } => self.fetch(url),
             ToolAction::Mcp { server, tool } => self.mcp(server, tool),
             ToolAction::Spawn { names, beyond } => self.spawn(names, beyond.as_ref()),
-            ToolAction::In { directory, action } => self.starting_in(directory, action),
+            ToolAction::In { directory, action } => self.start_in(directory, action),
             ToolAction::Other => self.add(
                 PartKind::Tool,
                 &self.request.tool.clone(),
@@ -160,7 +160,7 @@ impl RequestAssessor<'_> {
     }
 
     /// Rules stay where they are anchored; only what runs begins elsewhere.
-    fn starting_in(&mut self, directory: &str, action: &ToolAction) {
+    fn start_in(&mut self, directory: &str, action: &ToolAction) {
         let place = self.place();
         let start = resolve(directory, &place.cwd, place, self.facts);
         let before = std::mem::replace(
@@ -175,7 +175,7 @@ impl RequestAssessor<'_> {
         let base = self.start.first().cloned().unwrap_or_default();
         match resolve(path, &base, self.place(), self.facts) {
             Ok(spot) => {
-                let doubt = other_names(kind, &spot);
+                let doubt = doubt_of_other_names(kind, &spot);
                 let subject = spot.lexical.clone();
                 self.add(kind, &subject, PartBody::Path(vec![spot]), doubt);
             }
@@ -241,7 +241,7 @@ impl RequestAssessor<'_> {
             names: names.to_vec(),
             beyond: beyond.cloned(),
         };
-        self.add(PartKind::Tool, &shortened(&subject), body, None);
+        self.add(PartKind::Tool, &shorten(&subject), body, None);
     }
 
     fn shell(&mut self, command: &str) {
@@ -255,7 +255,7 @@ impl RequestAssessor<'_> {
         if let Some(reason) = &analysis.doubt {
             self.add(
                 PartKind::Command,
-                &shortened(command),
+                &shorten(command),
                 PartBody::Nothing,
                 Some(reason.clone()),
             );
@@ -298,7 +298,7 @@ impl RequestAssessor<'_> {
         {
             for touch in self.locator().locate(touched, directories).touches {
                 match touch.at {
-                    AccessedPath::Spot(spot)
+                    AccessedPath::Path(spot)
                     | AccessedPath::Tree(spot, _)
                     | AccessedPath::Copied(spot, _) => {
                         replaced.extend(spot.forms().map(|path| ReplacedPath::At(path.to_owned())));
@@ -357,9 +357,9 @@ impl RequestAssessor<'_> {
         } else {
             format!("./{}", target.text)
         };
-        let (mut spots, mut doubt) = self.spots(&path, directories);
+        let (mut spots, mut doubt) = self.resolve_everywhere(&path, directories);
         if target.glob {
-            spots.extend(self.expanded(&path, directories));
+            spots.extend(self.expand_everywhere(&path, directories));
         }
         if spots.iter().any(is_connection) {
             doubt = Some("the shell would open a connection".to_owned());
@@ -371,22 +371,24 @@ impl RequestAssessor<'_> {
         let doubt = doubt.or_else(|| self.doubt_of_links(&touched, directories));
         for kind in kinds {
             let subject = spots.first().map_or(&path, |spot| &spot.lexical).clone();
-            let doubt = doubt
-                .clone()
-                .or_else(|| spots.iter().find_map(|spot| other_names(*kind, spot)));
+            let doubt = doubt.clone().or_else(|| {
+                spots
+                    .iter()
+                    .find_map(|spot| doubt_of_other_names(*kind, spot))
+            });
             self.add(*kind, &subject, PartBody::Path(spots.clone()), doubt);
         }
     }
 
     /// Every place that a path with wildcards may name.
-    fn expanded(&self, path: &str, directories: Option<&[String]>) -> Vec<ResolvedPath> {
+    fn expand_everywhere(&self, path: &str, directories: Option<&[String]>) -> Vec<ResolvedPath> {
         let bases = directories.unwrap_or_default().iter();
         let found = bases.map(|base| expand(path, base, self.place(), self.facts));
         found.flat_map(|found| found.matches).collect()
     }
 
     /// Every place a path may be, from every directory.
-    fn spots(
+    fn resolve_everywhere(
         &self,
         path: &str,
         directories: Option<&[String]>,
@@ -412,7 +414,7 @@ impl RequestAssessor<'_> {
         let subject = facts
             .deny
             .first()
-            .map_or(String::new(), |form| shortened(form.text()));
+            .map_or(String::new(), |form| shorten(form.text()));
         let mut touched = Vec::new();
         let mut unlisted = None;
         for touch in &facts.touched {
@@ -490,11 +492,11 @@ impl RequestAssessor<'_> {
 }
 
 /// A subject is for people: its beginning is enough, the ask has the whole.
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     countersign_core::truncate_with_ellipsis(text, SUBJECT_BYTES_MAX)
 }
 
-fn other_names(kind: PartKind, spot: &ResolvedPath) -> Option<String> {
+fn doubt_of_other_names(kind: PartKind, spot: &ResolvedPath) -> Option<String> {
     (kind == PartKind::Write && spot.has_other_names)
         .then(|| "the file has another name elsewhere, which would change too".to_owned())
 }

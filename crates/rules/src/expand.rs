@@ -42,7 +42,7 @@ pub(crate) fn expand(
         facts,
         found: GlobExpansion::default(),
     };
-    match start(pattern, base, place) {
+    match start_folder(pattern, base, place) {
         Some((folder, rest)) => expander.run(&folder, rest),
         None => expander.doubts("the wildcard begins in a folder that is not known"),
     }
@@ -50,7 +50,11 @@ pub(crate) fn expand(
 }
 
 /// The folder that the names of `pattern` are counted from, and those names.
-fn start<'p>(pattern: &'p str, base: &str, place: &RequestPlace) -> Option<(String, &'p str)> {
+fn start_folder<'p>(
+    pattern: &'p str,
+    base: &str,
+    place: &RequestPlace,
+) -> Option<(String, &'p str)> {
     if let Some(rest) = pattern.strip_prefix('/') {
         return Some((String::new(), rest));
     }
@@ -102,11 +106,11 @@ impl GlobExpander<'_> {
         // Without a match the shell hands the word over as it is.
         paths.push(format!("{folder}/{}", unescaped(names)));
         for path in paths {
-            self.take(&path);
+            self.add_match(&path);
         }
     }
 
-    fn take(&mut self, path: &str) {
+    fn add_match(&mut self, path: &str) {
         match resolve(path, "", self.place, self.facts) {
             Ok(spot) => self.found.matches.push(spot),
             Err(doubt) => self.doubts(doubt.as_str()),
@@ -155,19 +159,19 @@ impl GlobExpander<'_> {
         if self.found.listed.len() >= FOLDERS_MAX {
             return None;
         }
-        let spot = self.spot(folder)?;
+        let spot = self.resolve_folder(folder)?;
         let entries = self.facts.list_folder(spot.real_path());
         self.found.listed.push(spot);
         entries
     }
 
     fn entries(&mut self, folder: &str) -> Option<Vec<FolderEntry>> {
-        let spot = self.spot(folder)?;
+        let spot = self.resolve_folder(folder)?;
         self.facts.list_folder(spot.real_path())
     }
 
     /// Nothing where the path means something else in every process.
-    fn spot(&self, folder: &str) -> Option<ResolvedPath> {
+    fn resolve_folder(&self, folder: &str) -> Option<ResolvedPath> {
         let folder = if folder.is_empty() { "/" } else { folder };
         let spot = resolve(folder, "", self.place, self.facts).ok()?;
         let is_known = !spot

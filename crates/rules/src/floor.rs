@@ -93,7 +93,7 @@ const GUARDED_PATHS: [&str; 8] = [
 
 impl Floor {
     /// What the floor says of a part, if it says anything, and why.
-    pub(crate) fn says(
+    pub(crate) fn judge(
         &self,
         assessment: &Assessment,
         part: &RequestPart,
@@ -103,23 +103,25 @@ impl Floor {
             PartBody::Path(spots) => {
                 let writes = part.kind == PartKind::Write;
                 let walked =
-                    |spot: &ResolvedPath| part.below.as_ref().and(self.of_tree(spot, false));
+                    |spot: &ResolvedPath| part.below.as_ref().and(self.judge_tree(spot, false));
                 spots
                     .iter()
-                    .find_map(|spot| self.of_spot(spot, writes, home).or_else(|| walked(spot)))
+                    .find_map(|spot| self.judge_path(spot, writes, home).or_else(|| walked(spot)))
             }
             PartBody::Command { touched, .. } => {
                 let said = touched.iter().filter_map(|touch| {
                     let writes = matches!(touch.touches, FileUse::Writes | FileUse::Unknown);
                     match &touch.at {
-                        AccessedPath::Spot(spot) => self.of_spot(spot, writes, home),
-                        AccessedPath::Glob(globs) => self.of_globs(globs, writes),
+                        AccessedPath::Path(spot) => self.judge_path(spot, writes, home),
+                        AccessedPath::Glob(globs) => self.judge_globs(globs, writes),
                         AccessedPath::Tree(root, names) => {
                             let guarded = writes && guarded_names().any(|name| names.holds(name));
-                            self.of_tree(root, guarded)
+                            self.judge_tree(root, guarded)
                         }
-                        AccessedPath::Copied(root, names) => self
-                            .of_tree(root, guarded_names().any(|name| names.may_hold_name(name))),
+                        AccessedPath::Copied(root, names) => self.judge_tree(
+                            root,
+                            guarded_names().any(|name| names.may_hold_name(name)),
+                        ),
                     }
                 });
                 said.max_by_key(|(effect, _)| *effect)
@@ -130,8 +132,13 @@ impl Floor {
         }
     }
 
-    fn of_spot(&self, spot: &ResolvedPath, writes: bool, home: &str) -> Option<(Effect, String)> {
-        if spot.forms().any(|path| self.is_hosts(path)) {
+    fn judge_path(
+        &self,
+        spot: &ResolvedPath,
+        writes: bool,
+        home: &str,
+    ) -> Option<(Effect, String)> {
+        if spot.forms().any(|path| self.is_host_path(path)) {
             return Some((
                 Effect::Deny,
                 format!("`{}` belongs to the host", spot.lexical),
@@ -141,27 +148,27 @@ impl Floor {
             None
         } else if spot.forms().any(|path| is_guarded(path, home)) {
             Some(ask_about(spot, "decides what may run later"))
-        } else if spot.forms().any(|path| self.holds_hosts(path)) {
+        } else if spot.forms().any(|path| self.contains_host_path(path)) {
             Some(ask_about(spot, "holds files of the host"))
         } else {
             None
         }
     }
 
-    fn is_hosts(&self, path: &str) -> bool {
+    fn is_host_path(&self, path: &str) -> bool {
         let mut paths = self.host_paths.iter();
         paths.any(|own| below(path, own, true).is_some())
     }
 
     /// A folder above the host's files can be moved or removed with them.
-    fn holds_hosts(&self, path: &str) -> bool {
+    fn contains_host_path(&self, path: &str) -> bool {
         let mut paths = self.host_paths.iter();
         paths.any(|own| below(own, path, true).is_some())
     }
 
     /// A program that walks a folder reads or changes what is below it.
-    fn of_tree(&self, root: &ResolvedPath, changes_guarded: bool) -> Option<(Effect, String)> {
-        if root.forms().any(|path| self.holds_hosts(path)) {
+    fn judge_tree(&self, root: &ResolvedPath, changes_guarded: bool) -> Option<(Effect, String)> {
+        if root.forms().any(|path| self.contains_host_path(path)) {
             Some(ask_about(root, "holds files of the host"))
         } else if changes_guarded {
             let reason = "contains files that decide what may run later and would change";
@@ -171,7 +178,7 @@ impl Floor {
         }
     }
 
-    fn of_globs(&self, globs: &[Vec<GlobToken>], writes: bool) -> Option<(Effect, String)> {
+    fn judge_globs(&self, globs: &[Vec<GlobToken>], writes: bool) -> Option<(Effect, String)> {
         let reaches_host = self.host_paths.iter().any(|own| {
             let mut pattern: Vec<PathSegment> = own
                 .split('/')

@@ -155,35 +155,35 @@ impl PolicyReader {
     }
 
     /// A rule that says what the foreign one says, or less if it is an allow.
-    fn rule(&mut self, effect: Effect, rule: &str, rank: i64, spot: &RuleSource) {
+    fn add_rule(&mut self, effect: Effect, rule: &str, rank: i64, spot: &RuleSource) {
         if self.policy.entries.len() >= RULE_FILE_RULES_MAX {
             // A rule beyond the limit may be a deny.
             let why = format!("there are more than {RULE_FILE_RULES_MAX} rules");
-            return self.broke(&spot.source, Some(spot.line), &why);
+            return self.set_broken(&spot.source, Some(spot.line), &why);
         }
         let origin = RuleOrigin::file(Arc::clone(&spot.source), spot.line);
         match RuleEntry::parse(effect, rule, origin) {
             Ok(entry) => self.policy.entries.push(RuleEntry { rank, ..entry }),
             Err(error) => {
                 let tool = rule.split('(').next().unwrap_or(rule).trim();
-                self.inexact(effect, tool, spot, &error.to_string());
+                self.add_inexact(effect, tool, spot, &error.to_string());
             }
         }
     }
 
     /// A rule that cannot be said as it stands.
-    fn inexact(&mut self, effect: Effect, tool: &str, spot: &RuleSource, why: &str) {
+    fn add_inexact(&mut self, effect: Effect, tool: &str, spot: &RuleSource, why: &str) {
         if effect == Effect::Allow {
             // Without the allow a person is asked, which is safe.
-            return self.drop(spot, Effect::Allow, format!("left out: {why}"));
+            return self.add_dropped(spot, Effect::Allow, format!("left out: {why}"));
         }
         let origin = RuleOrigin::file(Arc::clone(&spot.source), spot.line);
         match RuleEntry::parse(Effect::Ask, tool, origin) {
             Ok(entry) => {
                 self.policy.widened.push(entry);
-                self.drop(spot, effect, format!("asks for all of `{tool}`: {why}"));
+                self.add_dropped(spot, effect, format!("asks for all of `{tool}`: {why}"));
             }
-            Err(_) => self.broke(
+            Err(_) => self.set_broken(
                 &spot.source,
                 Some(spot.line),
                 &format!("`{}`: {why}", spot.text),
@@ -192,22 +192,22 @@ impl PolicyReader {
     }
 
     /// A deny or an ask for one of several tools behind one of our words: it holds for all of them.
-    fn widened(&mut self, effect: Effect, tool: &str, spot: &RuleSource) {
+    fn add_widened(&mut self, effect: Effect, tool: &str, spot: &RuleSource) {
         if effect == Effect::Allow {
-            return self.inexact(effect, tool, spot, "our word for it covers more");
+            return self.add_inexact(effect, tool, spot, "our word for it covers more");
         }
         let origin = RuleOrigin::file(Arc::clone(&spot.source), spot.line);
         match RuleEntry::parse(effect, tool, origin) {
             Ok(entry) => {
                 self.policy.widened.push(entry);
-                self.drop(spot, effect, format!("holds for all of `{tool}`"));
+                self.add_dropped(spot, effect, format!("holds for all of `{tool}`"));
             }
-            Err(error) => self.broke(&spot.source, Some(spot.line), &error.to_string()),
+            Err(error) => self.set_broken(&spot.source, Some(spot.line), &error.to_string()),
         }
     }
 
     /// Something that is not carried over.
-    fn drop(&mut self, spot: &RuleSource, effect: Effect, reason: String) {
+    fn add_dropped(&mut self, spot: &RuleSource, effect: Effect, reason: String) {
         let dropped = DroppedRule {
             source: Arc::clone(&spot.source),
             line: Some(spot.line),
@@ -222,7 +222,7 @@ impl PolicyReader {
     }
 
     /// The file was not understood, so that a deny may be missing. The first reason is kept.
-    fn broke(&mut self, source: &str, line: Option<u32>, why: &str) {
+    fn set_broken(&mut self, source: &str, line: Option<u32>, why: &str) {
         let line = line.map(|line| format!(":{line}")).unwrap_or_default();
         let reason = format!("{source}{line}: {why}");
         self.policy.broken.get_or_insert(reason);

@@ -108,7 +108,7 @@ fn judge_part(
         said.reason = part.doubt.as_deref().or(hazard).map(str::to_owned);
     }
     // The floor only tightens. Where both ask, its reason is told, because no rule lifts that one.
-    if let Some((effect, reason)) = floor.says(assessment, part)
+    if let Some((effect, reason)) = floor.judge(assessment, part)
         && (effect > said.effect || effect == Effect::Ask && said.effect == Effect::Ask)
     {
         said.floor = true;
@@ -336,12 +336,12 @@ fn covers(
         (RulePattern::Edit(path, _), PartBody::Path(spots)) if part.kind == PartKind::Write => {
             surely_if(any_covered(path.as_ref(), spots, &assessment.place))
         }
-        (RulePattern::Read(Some(path)), PartBody::Command { touched, .. }) => most(
+        (RulePattern::Read(Some(path)), PartBody::Command { touched, .. }) => most_certain(
             touched
                 .iter()
                 .filter_map(|touch| covers_touch(path, touch, &assessment.place)),
         ),
-        (RulePattern::Edit(Some(path), _), PartBody::Command { touched, .. }) => most(
+        (RulePattern::Edit(Some(path), _), PartBody::Command { touched, .. }) => most_certain(
             touched
                 .iter()
                 // What a program does with a path is not always known; then it counts as a write.
@@ -359,7 +359,7 @@ fn covers(
             covered => surely_if(covered),
         },
         (RulePattern::AnyMcp(name), body) => {
-            let called = names_of_tool(body);
+            let called = called_tool(body);
             surely_if(
                 called
                     .is_some_and(|(server, tool)| name.matches(&format!("mcp__{server}__{tool}"))),
@@ -374,7 +374,7 @@ fn surely_if(matched: bool) -> Option<MatchCertainty> {
 }
 
 /// The server and the tool that a part would call.
-fn names_of_tool(body: &PartBody) -> Option<(&str, &str)> {
+fn called_tool(body: &PartBody) -> Option<(&str, &str)> {
     match body {
         PartBody::Mcp { server, tool } => Some((server, tool)),
         PartBody::Spawn { .. } => Some((spawn::SERVER, spawn::TOOL)),
@@ -383,7 +383,7 @@ fn names_of_tool(body: &PartBody) -> Option<(&str, &str)> {
 }
 
 fn is_tool_of(server: &str, tool: &TextGlob, body: &PartBody) -> bool {
-    names_of_tool(body).is_some_and(|(own, name)| server == own && tool.matches(name))
+    called_tool(body).is_some_and(|(own, name)| server == own && tool.matches(name))
 }
 
 /// Whether a rule means every use of a tool, so that it needs no input to match.
@@ -448,7 +448,7 @@ fn covers_touch(
 ) -> Option<MatchCertainty> {
     let known = touch.touches != FileUse::Unknown;
     match &touch.at {
-        AccessedPath::Spot(spot) => {
+        AccessedPath::Path(spot) => {
             let covered = spot.forms().any(|path| pattern.covers(path, place));
             let matched = if known {
                 MatchCertainty::Surely
@@ -468,7 +468,7 @@ fn covers_touch(
     }
 }
 
-fn most(found: impl Iterator<Item = MatchCertainty>) -> Option<MatchCertainty> {
+fn most_certain(found: impl Iterator<Item = MatchCertainty>) -> Option<MatchCertainty> {
     let mut best = None;
     for matched in found {
         match matched {

@@ -96,7 +96,7 @@ impl Rule {
         let pattern = if let Some(rest) = text.strip_prefix("mcp__") {
             parse_mcp(effect, text, rest)?
         } else {
-            let (name, spec) = split(text)?;
+            let (name, spec) = split_pattern(text)?;
             parse_tool(effect, name, spec)?
         };
         Ok(Self {
@@ -134,7 +134,7 @@ fn check_text(text: &str) -> Result<(), RuleError> {
     }
 }
 
-fn split(text: &str) -> Result<(&str, Option<&str>), RuleError> {
+fn split_pattern(text: &str) -> Result<(&str, Option<&str>), RuleError> {
     let (name, spec) = match text.split_once('(') {
         Some((name, rest)) => (name, Some(rest.strip_suffix(')'))),
         None => (text, None),
@@ -175,13 +175,15 @@ fn parse_mcp(effect: Effect, text: &str, rest: &str) -> Result<RulePattern, Rule
 fn parse_tool(effect: Effect, name: &str, spec: Option<&str>) -> Result<RulePattern, RuleError> {
     match (name, spec) {
         ("Bash", spec) => ShellPattern::parse(spec.unwrap_or("*")).map(RulePattern::Shell),
-        ("Read", spec) => path(spec).map(RulePattern::Read),
-        ("Edit", spec) => path(spec).map(|path| RulePattern::Edit(path, "")),
-        ("Write", spec) => path(spec).map(|path| RulePattern::Edit(path, "Write")),
-        ("MultiEdit", spec) => path(spec).map(|path| RulePattern::Edit(path, "MultiEdit")),
-        ("NotebookEdit", spec) => path(spec).map(|path| RulePattern::Edit(path, "NotebookEdit")),
+        ("Read", spec) => parse_path(spec).map(RulePattern::Read),
+        ("Edit", spec) => parse_path(spec).map(|path| RulePattern::Edit(path, "")),
+        ("Write", spec) => parse_path(spec).map(|path| RulePattern::Edit(path, "Write")),
+        ("MultiEdit", spec) => parse_path(spec).map(|path| RulePattern::Edit(path, "MultiEdit")),
+        ("NotebookEdit", spec) => {
+            parse_path(spec).map(|path| RulePattern::Edit(path, "NotebookEdit"))
+        }
         ("WebFetch", None) => Ok(RulePattern::Fetch(None)),
-        ("WebFetch", Some(spec)) => domain(spec).map(|host| RulePattern::Fetch(Some(host))),
+        ("WebFetch", Some(spec)) => parse_domain(spec).map(|host| RulePattern::Fetch(Some(host))),
         (spawn::NAME, spec) => KindPattern::parse(spec).map(RulePattern::Spawn),
         (name, Some(_)) => Err(RuleError::NoPattern(name.to_owned())),
         ("*", None) if effect == Effect::Allow => Err(RuleError::AllowsEverything),
@@ -192,7 +194,7 @@ fn parse_tool(effect: Effect, name: &str, spec: Option<&str>) -> Result<RulePatt
     }
 }
 
-fn domain(spec: &str) -> Result<HostPattern, RuleError> {
+fn parse_domain(spec: &str) -> Result<HostPattern, RuleError> {
     let name = spec
         .strip_prefix("domain:")
         .ok_or(RuleError::DomainMissing)?
@@ -200,7 +202,7 @@ fn domain(spec: &str) -> Result<HostPattern, RuleError> {
     HostPattern::parse(name).ok_or_else(|| RuleError::Domain(name.to_owned()))
 }
 
-fn path(spec: Option<&str>) -> Result<Option<PathPattern>, RuleError> {
+fn parse_path(spec: Option<&str>) -> Result<Option<PathPattern>, RuleError> {
     spec.map(PathPattern::parse).transpose()
 }
 

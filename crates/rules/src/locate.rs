@@ -24,14 +24,14 @@ impl PathAccess {
     pub(crate) fn read(spot: ResolvedPath) -> Self {
         Self {
             touches: FileUse::Reads,
-            at: AccessedPath::Spot(spot),
+            at: AccessedPath::Path(spot),
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AccessedPath {
-    Spot(ResolvedPath),
+    Path(ResolvedPath),
     /// Wildcards, one entry for each segment of the absolute path.
     Glob(Vec<Vec<GlobToken>>),
     /// A folder with everything below it, where these names occur.
@@ -175,7 +175,7 @@ impl LocatedPaths {
 
     fn add_spots(&mut self, touches: FileUse, spots: Vec<ResolvedPath>) {
         for spot in spots {
-            self.add(touches, AccessedPath::Spot(spot));
+            self.add(touches, AccessedPath::Path(spot));
         }
     }
 }

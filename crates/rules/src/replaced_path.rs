@@ -34,7 +34,7 @@ impl ReplacedPath {
 
     pub(crate) fn meets(&self, at: &AccessedPath) -> bool {
         match at {
-            AccessedPath::Spot(spot) => spot.forms().any(|path| self.holds(path)),
+            AccessedPath::Path(spot) => spot.forms().any(|path| self.holds(path)),
             AccessedPath::Tree(spot, _) | AccessedPath::Copied(spot, _) => {
                 // A walk of a folder also reaches what was replaced below it.
                 spot.forms()

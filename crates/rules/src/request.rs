@@ -176,14 +176,14 @@ impl ToolRequest {
                 tool: name.to_owned(),
             }
         } else {
-            match (shape(tool), input) {
-                (Some(shape), Some(Value::Object(fields))) => read(shape, fields, &place),
+            match (tool_shape(tool), input) {
+                (Some(shape), Some(Value::Object(fields))) => read_action(shape, fields, &place),
                 (Some(_), _) => unclear(ToolAction::Other, "the tool's input is not an object"),
                 (None, _) => ToolAction::Other,
             }
         };
         Self {
-            tool: canonical(tool, &action),
+            tool: canonical_name(tool, &action),
             action,
             place,
         }
@@ -214,7 +214,7 @@ fn mcp_names(tool: &str) -> Option<(&str, &str)> {
     tool.strip_prefix("mcp__")?.split_once("__")
 }
 
-fn shape(tool: &str) -> Option<ToolShape> {
+fn tool_shape(tool: &str) -> Option<ToolShape> {
     let shape = match tool {
         "Bash" | "bash" | "shell" | "Shell" | "execute" | "terminal" | "run_shell_command"
         | "local_shell" | "exec_command" | "run_terminal_cmd" | "run_command" => ToolShape::Shell,
@@ -230,14 +230,14 @@ fn shape(tool: &str) -> Option<ToolShape> {
 }
 
 /// The name that rules know a tool by: other names of the same shape count as it.
-fn canonical(tool: &str, action: &ToolAction) -> String {
+fn canonical_name(tool: &str, action: &ToolAction) -> String {
     let name = match (tool, action) {
         ("Write" | "write" | "write_file" | "create_file", _) => "Write",
         ("MultiEdit" | "NotebookEdit", _) => tool,
         (_, ToolAction::Shell { .. } | ToolAction::In { .. }) => "Bash",
         (_, ToolAction::Edit { .. }) => "Edit",
         (_, ToolAction::Fetch { .. }) => "WebFetch",
-        _ => match shape(tool) {
+        _ => match tool_shape(tool) {
             Some(ToolShape::Shell) => "Bash",
             Some(ToolShape::Read) => "Read",
             Some(ToolShape::Edit) => "Edit",
@@ -248,7 +248,7 @@ fn canonical(tool: &str, action: &ToolAction) -> String {
     name.to_owned()
 }
 
-fn read(shape: ToolShape, fields: &Map<String, Value>, place: &RequestPlace) -> ToolAction {
+fn read_action(shape: ToolShape, fields: &Map<String, Value>, place: &RequestPlace) -> ToolAction {
     match shape {
         ToolShape::Shell => read_shell(fields),
         ToolShape::Read => read_path(fields, &HARMLESS_FOR_READ, |path| ToolAction::Read { path }),
@@ -262,7 +262,7 @@ fn read(shape: ToolShape, fields: &Map<String, Value>, place: &RequestPlace) -> 
                 unclear(known, "an edit names more than text")
             }
         }
-        ToolShape::Fetch => match one(fields, &["url"]) {
+        ToolShape::Fetch => match only_field(fields, &["url"]) {
             Some(Value::String(url)) => {
                 let known = ToolAction::Fetch { url: url.clone() };
                 check_fields(known, fields, &[&["url"], &HARMLESS_FOR_FETCH])
@@ -273,7 +273,7 @@ fn read(shape: ToolShape, fields: &Map<String, Value>, place: &RequestPlace) -> 
 }
 
 /// The one field of several names that is there.
-fn one<'f>(fields: &'f Map<String, Value>, names: &[&str]) -> Option<&'f Value> {
+fn only_field<'f>(fields: &'f Map<String, Value>, names: &[&str]) -> Option<&'f Value> {
     // With two of them only the tool knows which it would use, so neither is taken.
     let mut found = names.iter().filter_map(|name| fields.get(*name));
     let first = found.next()?;
@@ -281,7 +281,7 @@ fn one<'f>(fields: &'f Map<String, Value>, names: &[&str]) -> Option<&'f Value> 
 }
 
 fn read_shell(fields: &Map<String, Value>) -> ToolAction {
-    let command = match one(fields, &COMMAND_FIELDS) {
+    let command = match only_field(fields, &COMMAND_FIELDS) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(words)) => match join_words(words) {
             Some(text) => text,
@@ -342,7 +342,7 @@ fn read_path(
     harmless: &[&str],
     action: impl Fn(String) -> ToolAction,
 ) -> ToolAction {
-    match one(fields, &PATH_FIELDS) {
+    match only_field(fields, &PATH_FIELDS) {
         Some(Value::String(path)) => {
             check_fields(action(path.clone()), fields, &[&PATH_FIELDS, harmless])
         }
@@ -356,7 +356,7 @@ fn read_search(
     place: &RequestPlace,
     action: impl Fn(String) -> ToolAction,
 ) -> ToolAction {
-    let path = match one(fields, &PATH_FIELDS) {
+    let path = match only_field(fields, &PATH_FIELDS) {
         Some(Value::String(path)) => path.clone(),
         Some(Value::Null) | None if !place.cwd.is_empty() => place.cwd.clone(),
         _ => return unclear(ToolAction::Other, "the folder is missing or given twice"),

@@ -198,12 +198,12 @@ impl RuleSet {
                 }
                 if touched
                     .iter()
-                    .any(|touch| !matches!(touch.at, AccessedPath::Spot(_)))
+                    .any(|touch| !matches!(touch.at, AccessedPath::Path(_)))
                 {
                     self.all_paths(&mut look);
                 } else {
                     let spots = touched.iter().filter_map(|touch| match &touch.at {
-                        AccessedPath::Spot(spot) => Some(spot),
+                        AccessedPath::Path(spot) => Some(spot),
                         AccessedPath::Glob(_)
                         | AccessedPath::Tree(..)
                         | AccessedPath::Copied(..) => None,

@@ -58,7 +58,7 @@ pub(crate) struct ShellStep {
 
 impl ShellStep {
     pub(crate) fn changes_directory(&self) -> bool {
-        matches!(&self.what, StepKind::Run(facts) if facts.moves.is_some())
+        matches!(&self.what, StepKind::Run(facts) if facts.directory_change.is_some())
     }
 }
 
@@ -103,13 +103,13 @@ pub(crate) fn analyze(
     reach.is_exhausted = script.is_cut;
     // After `! cd x &&` it is where it was.
     let negates = text.split_whitespace().any(|word| word.starts_with('!'));
-    walk(&script, start, go, negates, &mut reach, &mut taken);
+    follow_script(&script, start, go, negates, &mut reach, &mut taken);
     if taken.doubt.is_some() && !reach.is_exhausted {
-        look_again(text, &mut reach, &mut taken);
+        analyze_substitutions(text, &mut reach, &mut taken);
     }
-    taken.take_the_rest();
+    taken.push_rest();
     if reach.is_exhausted {
-        taken.take_every_word(text);
+        taken.push_every_word(text);
     }
     taken
 }
@@ -127,12 +127,12 @@ impl ShellAnalysis {
                 self.rest.touched.extend(facts.touched);
             }
             StepKind::Redirect(kind, target) => {
-                self.rest.touched.push(reach::redirected(kind, &target));
+                self.rest.touched.push(reach::redirect_path(kind, &target));
             }
         }
     }
 
-    fn take_the_rest(&mut self) {
+    fn push_rest(&mut self) {
         if self.rest.deny.is_empty() && self.rest.touched.is_empty() {
             return;
         }
@@ -146,7 +146,7 @@ impl ShellAnalysis {
     }
 
     /// A limit was reached: whatever may be a program is one to a deny.
-    fn take_every_word(&mut self, text: &str) {
+    fn push_every_word(&mut self, text: &str) {
         let reason = "it is too much to be read to the end".to_owned();
         self.doubt.get_or_insert_with(|| reason.clone());
         self.steps.push(ShellStep {
@@ -161,7 +161,7 @@ impl ShellAnalysis {
 }
 
 /// Follows a script in order, keeping track of where it is.
-fn walk(
+fn follow_script(
     script: &ParsedScript,
     start: &[String],
     go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
@@ -181,7 +181,7 @@ fn walk(
                         directories: here.now.clone(),
                     });
                 }
-                let moves = facts.moves.clone();
+                let moves = facts.directory_change.clone();
                 taken.push(ShellStep {
                     what: StepKind::Run(facts),
                     directories: here.now.clone(),
@@ -196,7 +196,7 @@ fn walk(
             }),
             ScriptItem::And => {}
             // Only `&&` proves that the `cd` before it worked.
-            ScriptItem::Or | ScriptItem::Next | ScriptItem::Pipe => here.settle(),
+            ScriptItem::Or | ScriptItem::Next | ScriptItem::Pipe => here.end_chain(),
             // A `cd` inside a subshell does not outlive it.
             ScriptItem::Open => outer.push(here.clone()),
             ScriptItem::Close => {
@@ -261,7 +261,7 @@ impl WorkingDirectories {
         join(self.now.clone(), self.otherwise.clone())
     }
 
-    fn settle(&mut self) {
+    fn end_chain(&mut self) {
         self.now = self.either();
         self.otherwise.clone_from(&self.now);
     }
@@ -279,7 +279,7 @@ fn join(left: Option<Vec<String>>, right: Option<Vec<String>>) -> Option<Vec<Str
 
 /// Where there is doubt, whatever looks like a substitution is read on its own, quoted or not,
 /// and lines are joined as bash would: more than may run, so that no deny is missed.
-fn look_again(text: &str, reach: &mut ReachBudget, taken: &mut ShellAnalysis) {
+fn analyze_substitutions(text: &str, reach: &mut ReachBudget, taken: &mut ShellAnalysis) {
     let joined = text.replace("\\\n", "");
     let whole = (joined.len() != text.len()).then_some(joined.as_str());
     let inner = ["$(", "<(", ">("]

@@ -29,7 +29,7 @@ pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
     for file in files {
         match json::parse(file.text, JsonDialect::Json) {
             Ok(node) => parsed.push((file, node)),
-            Err(error) => reading.broke(file.source, Some(error.line), &error.message),
+            Err(error) => reading.set_broken(file.source, Some(error.line), &error.message),
         }
     }
     let managed_only = parsed.iter().any(|(file, node)| {
@@ -76,7 +76,7 @@ impl ClaudePermissions<'_> {
     }
 
     fn broke(&mut self, node: &JsonNode, why: &str) {
-        self.reading.broke(&self.source, Some(node.line), why);
+        self.reading.set_broken(&self.source, Some(node.line), why);
     }
 
     fn spot(&self, node: &JsonNode, text: impl Into<String>) -> RuleSource {
@@ -107,13 +107,13 @@ impl ClaudePermissions<'_> {
         let tool = text.split('(').next().unwrap_or(text).trim();
         if effect == Effect::Allow && !self.allows {
             let why = "an administrator lets only managed rules count";
-            return self.reading.inexact(effect, tool, &spot, why);
+            return self.reading.add_inexact(effect, tool, &spot, why);
         }
         if effect == Effect::Allow && text.contains('(') && PATHS_NOT_READ.contains(&tool) {
             let why = "Claude Code reads paths in `Read` and `Edit` rules only";
-            return self.reading.inexact(effect, tool, &spot, why);
+            return self.reading.add_inexact(effect, tool, &spot, why);
         }
-        self.reading.rule(effect, text, 0, &spot);
+        self.reading.add_rule(effect, text, 0, &spot);
     }
 
     /// Modes that loosen are not carried over, those that tighten ask.
@@ -124,17 +124,17 @@ impl ClaudePermissions<'_> {
             "default" | "manual" => {}
             "acceptEdits" | "bypassPermissions" | "auto" => {
                 let why = "left out: what no rule allows asks".to_owned();
-                self.reading.drop(&spot, Effect::Allow, why);
+                self.reading.add_dropped(&spot, Effect::Allow, why);
             }
             "plan" => {
                 for tool in ["Bash", "Edit", "Write"] {
                     let why = "nothing is changed while planning";
-                    self.reading.inexact(Effect::Deny, tool, &spot, why);
+                    self.reading.add_inexact(Effect::Deny, tool, &spot, why);
                 }
             }
             _ => self
                 .reading
-                .rule(Effect::Ask, ANY_TOOL, DEFAULT_RANK, &spot),
+                .add_rule(Effect::Ask, ANY_TOOL, DEFAULT_RANK, &spot),
         }
     }
 
@@ -148,6 +148,6 @@ impl ClaudePermissions<'_> {
             _ => (Effect::Deny, "this setting is not known"),
         };
         let spot = self.spot(node, key);
-        self.reading.drop(&spot, effect, why.to_owned());
+        self.reading.add_dropped(&spot, effect, why.to_owned());
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
                     read_call(reading, &source, call);
                 }
             }
-            Err(error) => reading.broke(file.source, Some(error.line), &error.message),
+            Err(error) => reading.set_broken(file.source, Some(error.line), &error.message),
         }
     }
 }
@@ -33,20 +33,20 @@ fn read_call(reading: &mut PolicyReader, source: &Arc<str>, call: &StarlarkCall)
     match call.name.as_str() {
         "prefix_rule" => match PrefixRule::read(call) {
             Ok(rule) => rule.translate(reading, &spot(rule.shown())),
-            Err(why) => reading.broke(source, Some(call.line), &why),
+            Err(why) => reading.set_broken(source, Some(call.line), &why),
         },
         // It says which full paths stand for a name; our allows match bare names only.
         "host_executable" => {
             let why = "left out: a program by its full path needs a rule of its own".to_owned();
-            reading.drop(&spot(call.name.clone()), Effect::Allow, why);
+            reading.add_dropped(&spot(call.name.clone()), Effect::Allow, why);
         }
         "network_rule" => {
             let why = "left out: it is about codex's own sandbox".to_owned();
-            reading.drop(&spot(call.name.clone()), Effect::Deny, why);
+            reading.add_dropped(&spot(call.name.clone()), Effect::Deny, why);
         }
         other => {
             let why = format!("not understood: `{other}`");
-            reading.broke(source, Some(call.line), &why);
+            reading.set_broken(source, Some(call.line), &why);
         }
     }
 }
@@ -120,11 +120,11 @@ impl PrefixRule {
             .flatten()
             .all(|word| is_plain_word(word));
         if count > ALTERNATIVES_MAX || !plain {
-            return reading.inexact(self.effect, "Bash", spot, "it cannot be said exactly");
+            return reading.add_inexact(self.effect, "Bash", spot, "it cannot be said exactly");
         }
         let before = reading.policy.entries.len();
         for command in self.commands() {
-            reading.rule(self.effect, &format!("Bash({command}:*)"), 0, spot);
+            reading.add_rule(self.effect, &format!("Bash({command}:*)"), 0, spot);
         }
         for entry in reading.policy.entries.iter_mut().skip(before) {
             entry.reason.clone_from(&self.reason);

@@ -24,7 +24,7 @@ pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
         let (document, errors) = DeTable::parse_recoverable(file.text);
         if let Some(error) = errors.first() {
             let line = error.span().map(|span| lines.at(span.start));
-            reading.broke(file.source, line, error.message());
+            reading.set_broken(file.source, line, error.message());
             continue;
         }
         read_document(reading, file, &lines, document.get_ref());
@@ -46,18 +46,18 @@ fn read_document(
                 line,
                 text: key.get_ref().to_string(),
             };
-            reading.drop(&spot, Effect::Deny, "it is not known here".into());
+            reading.add_dropped(&spot, Effect::Deny, "it is not known here".into());
             continue;
         }
         let Some(rules) = value.get_ref().as_array() else {
-            reading.broke(&source, Some(line), "`rule` is no list");
+            reading.set_broken(&source, Some(line), "`rule` is no list");
             continue;
         };
         for rule in rules {
             let read = GeminiRule::read(rule, lines, file.scope);
             match read {
                 Ok((conditions, line)) => conditions.translate(reading, &source, line),
-                Err((line, why)) => reading.broke(&source, Some(line), &why),
+                Err((line, why)) => reading.set_broken(&source, Some(line), &why),
             }
         }
     }
@@ -132,7 +132,7 @@ impl GeminiRule {
             text: self.shown(),
         };
         if self.tools.is_empty() && self.server.is_none() {
-            return reading.broke(source, Some(line), "`toolName` is missing");
+            return reading.set_broken(source, Some(line), "`toolName` is missing");
         }
         let before = reading.policy.entries.len();
         match (&self.server, self.prefixes.as_slice()) {
@@ -143,7 +143,9 @@ impl GeminiRule {
                     self.prefix_rule(reading, prefix.trim(), &spot);
                 }
             }
-            (None, _) => reading.broke(source, Some(line), "`commandPrefix` is for commands only"),
+            (None, _) => {
+                reading.set_broken(source, Some(line), "`commandPrefix` is for commands only");
+            }
         }
         for entry in reading.policy.entries.iter_mut().skip(before) {
             entry.reason.clone_from(&self.reason);
@@ -168,8 +170,8 @@ impl GeminiRule {
     /// A rule for one of ours, exact unless the whole is not.
     fn say(&self, reading: &mut PolicyReader, rule: &str, class: &str, spot: &RuleSource) {
         match self.doubt() {
-            Some(why) => reading.inexact(self.effect, class, spot, why),
-            None => reading.rule(self.effect, rule, self.rank, spot),
+            Some(why) => reading.add_inexact(self.effect, class, spot, why),
+            None => reading.add_rule(self.effect, rule, self.rank, spot),
         }
     }
 
@@ -177,7 +179,7 @@ impl GeminiRule {
         let plain = !prefix.is_empty() && prefix.split(' ').all(is_plain_word);
         if !plain {
             let why = "it cannot be said exactly";
-            return reading.inexact(self.effect, "Bash", spot, why);
+            return reading.add_inexact(self.effect, "Bash", spot, why);
         }
         self.say(reading, &format!("Bash({prefix}:*)"), "Bash", spot);
     }
@@ -211,9 +213,9 @@ impl GeminiRule {
     /// all of them.
     fn class_rule(&self, reading: &mut PolicyReader, class: &str, whole: bool, spot: &RuleSource) {
         match self.doubt() {
-            Some(why) => reading.inexact(self.effect, class, spot, why),
-            None if whole => reading.rule(self.effect, class, self.rank, spot),
-            None => reading.widened(self.effect, class, spot),
+            Some(why) => reading.add_inexact(self.effect, class, spot, why),
+            None if whole => reading.add_rule(self.effect, class, self.rank, spot),
+            None => reading.add_widened(self.effect, class, spot),
         }
     }
 
@@ -239,7 +241,7 @@ impl GeminiRule {
         };
         if !exact && self.effect == Effect::Allow {
             let why = "an allow must name its server";
-            return reading.inexact(self.effect, &class, spot, why);
+            return reading.add_inexact(self.effect, &class, spot, why);
         }
         let (rule, own) = if exact {
             (

@@ -17,7 +17,7 @@ pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
                     translate(reading, &source, &item);
                 }
             }
-            Err((line, why)) => reading.broke(file.source, Some(line), &why),
+            Err((line, why)) => reading.set_broken(file.source, Some(line), &why),
         }
     }
 }
@@ -88,19 +88,19 @@ fn translate(reading: &mut PolicyReader, source: &Arc<str>, item: &GooseTool) {
         "ask_before" => (Effect::Ask, 0),
         other => {
             let why = format!("not understood: `{other}`");
-            return reading.broke(source, Some(item.line), &why);
+            return reading.set_broken(source, Some(item.line), &why);
         }
     };
     let tools = rule_tools(&item.tool);
     if item.section != "user" {
         for tool in &tools {
             let why = "it is what a model judged, not what the user said";
-            reading.inexact(effect, tool, &spot, why);
+            reading.add_inexact(effect, tool, &spot, why);
         }
         return;
     }
     for tool in &tools {
-        reading.rule(effect, tool, rank, &spot);
+        reading.add_rule(effect, tool, rank, &spot);
     }
 }
 

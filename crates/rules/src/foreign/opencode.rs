@@ -34,7 +34,7 @@ pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
     for file in files {
         match json::parse(file.text, JsonDialect::WithComments) {
             Ok(node) => read_file(reading, file.source, &node, &mut merged),
-            Err(error) => reading.broke(file.source, Some(error.line), &error.message),
+            Err(error) => reading.set_broken(file.source, Some(error.line), &error.message),
         }
     }
     let mut rank = 0;
@@ -58,7 +58,7 @@ fn read_file(
 ) {
     let source: Arc<str> = source.into();
     let JsonValue::Object(members) = &node.value else {
-        return reading.broke(&source, Some(node.line), "the configuration is no object");
+        return reading.set_broken(&source, Some(node.line), "the configuration is no object");
     };
     for (key, value) in members {
         match key.as_str() {
@@ -84,7 +84,7 @@ fn permissions(
         JsonValue::Text(_) => vec![("*".to_owned(), node.clone())],
         JsonValue::Object(members) => members.clone(),
         _ => {
-            reading.broke(source, Some(node.line), "`permission` is no object");
+            reading.set_broken(source, Some(node.line), "`permission` is no object");
             return Vec::new();
         }
     };
@@ -124,7 +124,7 @@ fn word(
     let effect = node.as_text().and_then(parse_effect);
     let Some(effect) = effect else {
         let why = format!("`{text}` is neither allow, ask nor deny");
-        reading.broke(source, Some(node.line), &why);
+        reading.set_broken(source, Some(node.line), &why);
         return None;
     };
     let spot = RuleSource {
@@ -161,7 +161,7 @@ fn tools(
     merged: &mut OpencodePermissions,
 ) {
     let JsonValue::Object(members) = &node.value else {
-        return reading.broke(source, Some(node.line), "`tools` is no object");
+        return reading.set_broken(source, Some(node.line), "`tools` is no object");
     };
     for (tool, value) in members {
         if value.value != JsonValue::Bool(false) {
@@ -206,7 +206,7 @@ fn agents(reading: &mut PolicyReader, source: &Arc<str>, node: &JsonNode) {
             for (spot, effect) in said {
                 let why = format!("it is for opencode's agent `{agent}` alone");
                 for tool in rule_tools(&permission) {
-                    reading.inexact(effect, tool, &spot, &why);
+                    reading.add_inexact(effect, tool, &spot, &why);
                 }
             }
         }
@@ -239,15 +239,15 @@ fn translate(
     let rule = match (permission, pattern) {
         // Its check against loops has no counterpart; outside of the project we ask as it does.
         ("doom_loop", _) => {
-            return reading.drop(spot, effect, "there is no such check here".into());
+            return reading.add_dropped(spot, effect, "there is no such check here".into());
         }
         ("external_directory", "*") if effect == Effect::Ask => {
-            return reading.drop(spot, effect, "left out: what no rule allows asks".into());
+            return reading.add_dropped(spot, effect, "left out: what no rule allows asks".into());
         }
         ("external_directory", _) => None,
         (_, "*") => {
             for tool in rule_tools(permission) {
-                reading.rule(effect, tool, rank, spot);
+                reading.add_rule(effect, tool, rank, spot);
             }
             return;
         }
@@ -257,10 +257,10 @@ fn translate(
         _ => None,
     };
     match rule {
-        Some(rule) => reading.rule(effect, &rule, rank, spot),
+        Some(rule) => reading.add_rule(effect, &rule, rank, spot),
         None => {
             for tool in rule_tools(permission) {
-                reading.inexact(effect, tool, spot, "it cannot be said exactly");
+                reading.add_inexact(effect, tool, spot, "it cannot be said exactly");
             }
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct CommandFacts {
     /// Whether it puts files in place that somebody else named: an archive, a branch.
     pub(crate) unpacks: bool,
     /// The change of directory it is, if it is one.
-    pub(crate) moves: Option<DirectoryChange>,
+    pub(crate) directory_change: Option<DirectoryChange>,
     /// The program that would run, wrappers taken off.
     pub(crate) program: String,
 }
@@ -49,8 +49,8 @@ pub(crate) fn examine(simple: &ScriptCommand, reach: &mut ReachBudget) -> Comman
         ..CommandFacts::default()
     };
     let words: Vec<String> = simple.words.iter().map(|word| word.text.clone()).collect();
-    (facts.deny, facts.touched) = reach.of(simple);
-    let (inner, start) = unwrap(&words, &mut facts);
+    (facts.deny, facts.touched) = reach.find_commands(simple);
+    let (inner, start) = strip_wrappers(&words, &mut facts);
     facts.program = inner.first().cloned().unwrap_or_default();
     facts.unpacks = facts
         .deny
@@ -64,9 +64,9 @@ pub(crate) fn examine(simple: &ScriptCommand, reach: &mut ReachBudget) -> Comman
     let runs_in_shell = words[..start]
         .iter()
         .all(|word| matches!(word.as_str(), "command" | "time" | "--" | "-p"));
-    if facts.moves.is_some() && !runs_in_shell {
+    if facts.directory_change.is_some() && !runs_in_shell {
         // Other wrappers run `cd` as a program of its own, which cannot move the shell.
-        facts.moves = Some(DirectoryChange::Somewhere);
+        facts.directory_change = Some(DirectoryChange::Somewhere);
     }
     facts.allow = allow_forms(&words, &inner, start);
     facts
@@ -100,7 +100,7 @@ fn is_safe_assignment(name: &str, value: Option<&str>) -> bool {
 }
 
 /// Takes transparent wrappers off. Gives the words that are left and where they begin.
-fn unwrap(words: &[String], facts: &mut CommandFacts) -> (Vec<String>, usize) {
+fn strip_wrappers(words: &[String], facts: &mut CommandFacts) -> (Vec<String>, usize) {
     let mut start = 0;
     loop {
         let rest = &words[start..];
@@ -110,7 +110,7 @@ fn unwrap(words: &[String], facts: &mut CommandFacts) -> (Vec<String>, usize) {
         else {
             return (rest.to_vec(), start);
         };
-        match wrapped(name, &rest[1..]) {
+        match find_inner(name, &rest[1..]) {
             InnerCommand::At(offset) if start + 1 + offset < words.len() => start += 1 + offset,
             InnerCommand::Plain => return (rest.to_vec(), start),
             InnerCommand::At(_) | InnerCommand::Unclear => {
@@ -131,7 +131,7 @@ enum InnerCommand {
     Unclear,
 }
 
-fn wrapped(name: &str, rest: &[String]) -> InnerCommand {
+fn find_inner(name: &str, rest: &[String]) -> InnerCommand {
     let first = rest.first().map_or("", String::as_str);
     match name {
         "nohup" | "command" | "time" if first == "--" => InnerCommand::At(1),
@@ -150,18 +150,18 @@ fn wrapped(name: &str, rest: &[String]) -> InnerCommand {
                 InnerCommand::At(0)
             }
         }
-        "nice" => options(rest, &["-n", "--adjustment"], 0),
-        "stdbuf" => options(
+        "nice" => skip_options(rest, &["-n", "--adjustment"], 0),
+        "stdbuf" => skip_options(
             rest,
             &["-i", "-o", "-e", "--input", "--output", "--error"],
             0,
         ),
-        _ => options(rest, &["-s", "--signal", "-k", "--kill-after"], 1),
+        _ => skip_options(rest, &["-s", "--signal", "-k", "--kill-after"], 1),
     }
 }
 
 /// Skips options that are known and `plain` words after them.
-fn options(rest: &[String], valued: &[&str], plain: usize) -> InnerCommand {
+fn skip_options(rest: &[String], valued: &[&str], plain: usize) -> InnerCommand {
     let mut at = 0;
     while let Some(word) = rest.get(at).filter(|word| word.starts_with('-')) {
         let has_attached_value = valued.iter().any(|own| {
@@ -195,7 +195,7 @@ fn options(rest: &[String], valued: &[&str], plain: usize) -> InnerCommand {
 fn judge_program(words: &[String], sources: &[ShellWord], facts: &mut CommandFacts) {
     let Some(name) = words.first() else { return };
     if name == "cd" || name == "pushd" {
-        facts.moves = Some(destination(words, sources));
+        facts.directory_change = Some(destination(words, sources));
     }
     if facts.doubt.is_some() {
         return;
@@ -244,10 +244,10 @@ fn destination(words: &[String], sources: &[ShellWord]) -> DirectoryChange {
 }
 
 fn allow_forms(words: &[String], inner: &[String], start: usize) -> Vec<AllowForm> {
-    let mut forms = vec![form_of(inner)];
+    let mut forms = vec![allow_form(inner)];
     if start > 0 {
         // A rule may also name the wrapper, if it names what is wrapped as well.
-        let named = form_of(inner).named.map(|named| named.max(1) + start);
+        let named = allow_form(inner).named.map(|named| named.max(1) + start);
         forms.push(AllowForm {
             words: words.to_vec(),
             named,
@@ -256,7 +256,7 @@ fn allow_forms(words: &[String], inner: &[String], start: usize) -> Vec<AllowFor
     forms
 }
 
-fn form_of(words: &[String]) -> AllowForm {
+fn allow_form(words: &[String]) -> AllowForm {
     let name = words.first().map_or("", String::as_str);
     // A wrapper is looked through by its bare name alone.
     let is_wrapper_by_path = name.contains('/') && TRANSPARENT.contains(&base(name));

@@ -144,7 +144,10 @@ impl ReachBudget {
     }
 
     /// What a simple command reaches.
-    pub(crate) fn of(&mut self, simple: &ScriptCommand) -> (Vec<DenyForm>, Vec<PathArgument>) {
+    pub(crate) fn find_commands(
+        &mut self,
+        simple: &ScriptCommand,
+    ) -> (Vec<DenyForm>, Vec<PathArgument>) {
         let mut found = ReachedCommands::default();
         self.command(&simple.words, &mut found);
         let has_shell = simple.words.iter().any(|word| is_shell(base(&word.text)));
@@ -177,7 +180,7 @@ impl ReachBudget {
             let own = &list.all[head..];
             programs += 1;
             if programs <= PROGRAMS_MAX {
-                found.paths(own, &words[head..]);
+                found.add_paths(own, &words[head..]);
             }
             let inner = inner_programs(own);
             self.joined_script(own, found);
@@ -222,7 +225,7 @@ impl ReachBudget {
             self.command(&simple.words, found);
             for redirect in &simple.redirects {
                 let target = &redirect.target;
-                found.touch(target, &target.text, of_redirect(redirect.kind));
+                found.add_path(target, &target.text, redirect_use(redirect.kind));
             }
         }
         self.depth -= 1;
@@ -301,7 +304,7 @@ fn inner_programs(words: &[String]) -> Vec<usize> {
         .then_some(usize::from(name == "timeout"));
     let container = launched.map(|_| usize::from(is_container_launcher(name)));
     match runner(name).or(transparent).or(container) {
-        Some(plain) => candidates(words, launched.unwrap_or(1), plain),
+        Some(plain) => program_positions(words, launched.unwrap_or(1), plain),
         None => Vec::new(),
     }
 }
@@ -324,7 +327,7 @@ fn after_exec(words: &[String]) -> Vec<usize> {
 
 /// Every word from `at` on that may be the program, up to the first that must be: `plain` words
 /// come before it, and a word right behind an option may be that option's value.
-fn candidates(words: &[String], mut at: usize, mut plain: usize) -> Vec<usize> {
+fn program_positions(words: &[String], mut at: usize, mut plain: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let mut behind_option = false;
     while let Some(word) = words.get(at) {
@@ -353,9 +356,9 @@ struct ReachedCommands {
 }
 
 impl ReachedCommands {
-    fn touch(&mut self, source: &ShellWord, path: &str, touches: FileUse) {
+    fn add_path(&mut self, source: &ShellWord, path: &str, touches: FileUse) {
         self.push(PathArgument::new(
-            &spelled(source, path),
+            &spell_path(source, path),
             source.glob,
             touches,
         ));
@@ -368,25 +371,25 @@ impl ReachedCommands {
     }
 
     /// Every word that may be a path, with what the program would do to it.
-    fn paths(&mut self, words: &[String], sources: &[ShellWord]) {
+    fn add_paths(&mut self, words: &[String], sources: &[ShellWord]) {
         let name = base(&words[0]);
         if name == "git" {
-            self.searched_by_git(words);
-            return self.every_path(words, sources, git_touches(words));
+            self.add_git_grep(words);
+            return self.add_every_path(words, sources, git_touches(words));
         }
         let Some(arguments) = read_arguments(words, sources) else {
-            return self.every_path(words, sources, FileUse::Unknown);
+            return self.add_every_path(words, sources, FileUse::Unknown);
         };
-        self.known_paths(words, sources, &arguments);
-        self.wildcards(sources, &arguments);
+        self.add_known_paths(words, sources, &arguments);
+        self.add_wildcards(sources, &arguments);
         if arguments.hazard.is_some() || sources.iter().any(|source| source.dynamic) {
             // What is not understood may use any of its words as a path.
-            self.every_path(words, sources, FileUse::Unknown);
+            self.add_every_path(words, sources, FileUse::Unknown);
         }
     }
 
     /// `git grep` shows what is in every tracked file below the folders it is given, or below its own.
-    fn searched_by_git(&mut self, words: &[String]) {
+    fn add_git_grep(&mut self, words: &[String]) {
         let mut plain = words.iter().skip(1).filter(|word| !word.starts_with('-'));
         if plain.next().is_none_or(|sub| sub != "grep") {
             return;
@@ -402,20 +405,25 @@ impl ReachedCommands {
         }
     }
 
-    fn every_path(&mut self, words: &[String], sources: &[ShellWord], touches: FileUse) {
+    fn add_every_path(&mut self, words: &[String], sources: &[ShellWord], touches: FileUse) {
         let is_git = base(&words[0]) == "git";
         for (word, source) in words.iter().zip(sources).skip(1) {
             for path in paths_in(word, is_git || touches == FileUse::Unknown) {
                 // Git expands wildcards itself, quoted or not, and `HEAD:path` names a file.
                 let glob = source.glob || is_git && path.contains(['*', '?', '[']);
-                let mut touched = PathArgument::new(&spelled(source, path), glob, touches);
+                let mut touched = PathArgument::new(&spell_path(source, path), glob, touches);
                 touched.may_become_link = makes_links(base(&words[0]), words);
                 self.push(touched);
             }
         }
     }
 
-    fn known_paths(&mut self, words: &[String], sources: &[ShellWord], arguments: &ArgumentFacts) {
+    fn add_known_paths(
+        &mut self,
+        words: &[String],
+        sources: &[ShellWord],
+        arguments: &ArgumentFacts,
+    ) {
         let in_place = edits_in_place(base(&words[0]), words);
         let links = makes_links(base(&words[0]), words);
         let destination = arguments.paths.iter().find(|path| path.is_destination);
@@ -423,7 +431,8 @@ impl ReachedCommands {
             let source = &sources[path.word];
             // Some programs expand wildcards themselves, quoted or not.
             let glob = source.glob || path.path.contains(['*', '?', '[']);
-            let mut touched = PathArgument::new(&spelled(source, &path.path), glob, path.touches);
+            let mut touched =
+                PathArgument::new(&spell_path(source, &path.path), glob, path.touches);
             if in_place && touched.touches == FileUse::Reads {
                 touched.touches = FileUse::Writes;
             }
@@ -436,16 +445,19 @@ impl ReachedCommands {
             }
             touched.may_become_link = links && touched.touches != FileUse::Reads;
             if let Some(to) = destination.filter(|to| to.word != path.word) {
-                let to = (spelled(&sources[to.word], &to.path), sources[to.word].glob);
+                let to = (
+                    spell_path(&sources[to.word], &to.path),
+                    sources[to.word].glob,
+                );
                 let is_deep = arguments.walk != FolderWalk::No || base(&words[0]) == "mv";
-                self.copied(&touched, &to.0, to.1, is_deep);
+                self.add_copies(&touched, &to.0, to.1, is_deep);
             }
             self.push(touched);
         }
     }
 
     /// What is copied or moved into a folder keeps its name there.
-    fn copied(&mut self, from: &PathArgument, to: &str, to_is_glob: bool, is_deep: bool) {
+    fn add_copies(&mut self, from: &PathArgument, to: &str, to_is_glob: bool, is_deep: bool) {
         let name = base(from.path.trim_end_matches('/'));
         let folder = escaped_unless(to, to_is_glob || !from.glob);
         let name = escaped_unless(name, from.glob || !to_is_glob);
@@ -470,17 +482,17 @@ impl ReachedCommands {
     }
 
     /// A wildcard shows the names of a folder, whatever the program does with them.
-    fn wildcards(&mut self, sources: &[ShellWord], arguments: &ArgumentFacts) {
+    fn add_wildcards(&mut self, sources: &[ShellWord], arguments: &ArgumentFacts) {
         for (at, source) in sources.iter().enumerate().skip(1) {
             if source.glob && !arguments.paths.iter().any(|path| path.word == at) {
-                self.touch(source, &source.text.clone(), FileUse::Lists);
+                self.add_path(source, &source.text.clone(), FileUse::Lists);
             }
         }
     }
 }
 
 /// A quoted `~` at the beginning is a name; behind `=` or `:` programs expand it themselves.
-fn spelled(source: &ShellWord, path: &str) -> String {
+fn spell_path(source: &ShellWord, path: &str) -> String {
     let is_name = path.starts_with('~') && path == source.text && !source.tilde && !source.dynamic;
     if is_name {
         format!("./{path}")
@@ -502,11 +514,11 @@ fn escaped_unless(text: &str, is_pattern: bool) -> String {
 }
 
 /// The file of a redirection.
-pub(crate) fn redirected(kind: RedirectKind, target: &ShellWord) -> PathArgument {
-    PathArgument::new(&target.text, target.glob, of_redirect(kind))
+pub(crate) fn redirect_path(kind: RedirectKind, target: &ShellWord) -> PathArgument {
+    PathArgument::new(&target.text, target.glob, redirect_use(kind))
 }
 
-fn of_redirect(kind: RedirectKind) -> FileUse {
+fn redirect_use(kind: RedirectKind) -> FileUse {
     match kind {
         RedirectKind::Read => FileUse::Reads,
         RedirectKind::Write | RedirectKind::ReadWrite => FileUse::Writes,
@@ -524,7 +536,7 @@ fn paths_in(word: &str, everything: bool) -> Vec<&str> {
         paths.push(value);
     }
     if word.starts_with('-') && !word.starts_with("--") {
-        paths.extend(attached(word));
+        paths.extend(attached_values(word));
     }
     if everything || word.contains('@') {
         for (at, _) in word.match_indices(['=', ',', ':', '<', '@']) {
@@ -540,7 +552,7 @@ fn paths_in(word: &str, everything: bool) -> Vec<&str> {
 }
 
 /// What may be the value at the end of bundled letters: `-cfpath` has three readings.
-fn attached(word: &str) -> impl Iterator<Item = &str> {
+fn attached_values(word: &str) -> impl Iterator<Item = &str> {
     let letters = word[1..]
         .find(|c: char| !c.is_ascii_alphanumeric())
         .unwrap_or(0)

@@ -67,8 +67,14 @@ fn smallest(document: &Value, schema: &Value) -> Value {
             });
             Value::Object(fields.collect::<Map<_, _>>())
         }
-        _ => json!("x"),
+        _ => json!(first_word(schema).unwrap_or("x")),
     }
+}
+
+/// The first of the words that a text may be, if it may not be any text.
+fn first_word(schema: &Value) -> Option<&str> {
+    let words = schema["pattern"].as_str()?.strip_prefix("^(")?;
+    words.split('|').next()
 }
 
 fn body_schema(operation: &Operation) -> Option<&Value> {

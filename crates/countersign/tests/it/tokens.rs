@@ -27,7 +27,7 @@ async fn only_the_command_line_makes_a_token_that_never_ends_and_it_warns() {
     assert_eq!(row["expires_at"], Value::Null);
     let warning = String::from_utf8_lossy(&made.stderr).into_owned();
     assert!(
-        warning.contains("warning: this token never ends"),
+        warning.contains("warning: this token never expires"),
         "{warning}"
     );
     let made = create("90d");
@@ -36,7 +36,7 @@ async fn only_the_command_line_makes_a_token_that_never_ends_and_it_warns() {
         (Some(0), 0),
         "{made:?}"
     );
-    for (wrong, why) in [("91d", "within 90 days"), ("0s", "duration"), ("-1h", "")] {
+    for (wrong, why) in [("91d", "at most 90 days"), ("0s", "duration"), ("-1h", "")] {
         let refused = create(wrong);
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();

@@ -19,6 +19,8 @@ mod request_digest;
 mod requested_file;
 mod run;
 mod runner_host;
+#[cfg(test)]
+mod test_support;
 mod throttle;
 mod transcript_buffer;
 

@@ -520,4 +520,4 @@ fn mismatch(reply: &CommandReply) -> ServiceError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,6 +3,9 @@
 //! Invariants: an agent is adopted only by what was committed about it; what cannot be adopted is
 //! ended before anybody is told that it is gone.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 

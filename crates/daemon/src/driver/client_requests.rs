@@ -4,6 +4,8 @@
 //! file that was judged is the file that is used; what was withdrawn is not answered.
 
 mod resume;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -3,6 +3,9 @@
 //! Invariant: what was performed and what was sent for it change under one lock, so that whoever
 //! continues from a checkpoint neither forgets nor repeats a duty.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 

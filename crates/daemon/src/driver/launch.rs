@@ -1,5 +1,8 @@
 //! Launches an agent: makes its worktree, starts its runner and has the runner start the agent.
 
+#[cfg(test)]
+mod tests;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

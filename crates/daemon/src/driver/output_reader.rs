@@ -7,6 +7,8 @@
 //! that line or later, so that the next host neither misses a line nor reads one twice.
 
 mod asks;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ fn caller(role: Role, name: &str) -> Caller {
 }
 
 /// A loop on the record in a folder, without anybody who attends to agents.
-async fn host(folder: &TempDir, adopted: &[&str]) -> (Service, SupervisorExit) {
+pub(crate) async fn host(folder: &TempDir, adopted: &[&str]) -> (Service, SupervisorExit) {
     let (mut log, history) = countersign_store::open(&folder.path().join("log.db")).unwrap();
     let snapshot = log.load().unwrap();
     let settings = HostSettings::new("test");
@@ -45,7 +45,8 @@ fn checkpoint(agent: &str) -> Checkpoint {
     }
 }
 
-async fn spawn(service: &Service, agent: &str) {
+/// An agent that is to be started.
+pub(crate) async fn request_agent(service: &Service, agent: &str) {
     let spawn = SpawnAgent {
         caller: caller(Role::Operator, "ann"),
         id: AgentId::new(agent),
@@ -60,6 +61,11 @@ async fn spawn(service: &Service, agent: &str) {
     };
     let wanted = ManagedInput::Spawn(Box::new(spawn));
     service.submit_managed(wanted).await.unwrap();
+}
+
+/// An agent whose session is open, and whose output was read up to 7.
+pub(crate) async fn spawn(service: &Service, agent: &str) {
+    request_agent(service, agent).await;
     let ready = RunEvent::Ready {
         session: "s".to_owned(),
         resumable: true,
@@ -104,6 +110,10 @@ async fn allow(service: &Service, agent: &str) {
     };
     let asked = service.send_ask(request, Vec::new(), Some(further));
     asked.await.unwrap().accepted().await.unwrap();
+    approve(service, id).await;
+}
+
+pub(crate) async fn approve(service: &Service, id: ApprovalId) {
     let resolve = ResolveApproval {
         delegated: None,
         caller: caller(Role::Operator, "ann"),
@@ -119,7 +129,11 @@ async fn allow(service: &Service, agent: &str) {
 }
 
 async fn delivery(service: &Service, agent: &str) -> AnswerDelivery {
-    let id = ApprovalId::new(format!("ask of {agent}"));
+    delivery_of(service, &ApprovalId::new(format!("ask of {agent}"))).await
+}
+
+pub(crate) async fn delivery_of(service: &Service, id: &ApprovalId) -> AnswerDelivery {
+    let id = id.clone();
     let found = service.history(move |history| history.find_approval(&id));
     found.await.unwrap().unwrap().delivery
 }

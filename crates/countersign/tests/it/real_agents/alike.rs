@@ -34,7 +34,11 @@ pub(super) async fn story(stage: &mut Stage, actor: &Actor) -> Vec<Value> {
     if stage.kind == RealAgent::Codex {
         story = without_results(story);
     }
-    let text = json!(joined(story)).to_string();
+    let mut story = joined(story);
+    if stage.kind == RealAgent::Claude {
+        story = with_text_before_calls(story);
+    }
+    let text = json!(story).to_string();
     let text = text.replace(actor.work.to_str().unwrap(), "WORK");
     serde_json::from_str(&text).unwrap()
 }
@@ -57,6 +61,23 @@ fn without_results(story: Vec<Value>) -> Vec<Value> {
         }
     }
     told
+}
+
+/// Claude's ACP agent announces a call as soon as its permission is asked for, and that request takes
+/// another channel than the text of the model: text that the model wrote right before a call may be
+/// sent right after it. The record has both in the order in which they were sent.
+fn with_text_before_calls(story: Vec<Value>) -> Vec<Value> {
+    let mut ordered: Vec<Value> = Vec::new();
+    for entry in story {
+        let last = ordered.last().map(|last| last["type"].clone());
+        match last {
+            Some(last) if last == "tool_use" && entry["type"] == "assistant" => {
+                ordered.insert(ordered.len() - 1, entry);
+            }
+            _ => ordered.push(entry),
+        }
+    }
+    ordered
 }
 
 /// What is told of a call before its end, in one piece: what comes at once is told at once, and what

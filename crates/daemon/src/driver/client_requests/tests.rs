@@ -1,0 +1,74 @@
+//! Files that an agent wants, served once and only when they were allowed.
+
+use countersign_agents::adapter::{
+    AgentWrite, ClientRequestError, ClientResponse, WriteId, WriteKind,
+};
+use countersign_core::event::AnswerDelivery;
+
+use super::RecordedAsks;
+use crate::driver::test_support::{LinkCall, TestRun, line};
+use crate::service::tests::delivery_of;
+
+fn response(
+    line: u64,
+    kind: WriteKind,
+    response: &Result<ClientResponse, ClientRequestError>,
+) -> LinkCall {
+    let bytes = format!("{response:?}").into_bytes();
+    LinkCall::Write(vec![AgentWrite::reply_to(line, kind, bytes)])
+}
+
+#[tokio::test]
+async fn a_file_is_written_after_it_was_allowed() {
+    let run = TestRun::start().await;
+    let path = run.path("new");
+    run.read(vec![line(40, &format!("write 1 {} text", path.display()))])
+        .await;
+    assert!(!path.exists());
+    let ask = run.approve().await;
+    run.link.take_calls();
+    run.performer().perform(&mut run.duties().await);
+    run.finish().await;
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "text");
+    let expected = [
+        LinkCall::Claim(WriteId::Line(40)),
+        response(40, WriteKind::Served, &Ok(ClientResponse::Done)),
+    ];
+    assert_eq!(run.link.take_calls(), expected);
+    let delivery = delivery_of(&run.service, &ask.ask.id).await;
+    assert_eq!(delivery, AnswerDelivery::Delivered);
+}
+
+#[tokio::test]
+async fn a_file_that_an_earlier_host_may_have_written_is_not_written_again() {
+    let run = TestRun::start().await;
+    let path = run.path("new");
+    run.read(vec![line(40, &format!("write 1 {} text", path.display()))])
+        .await;
+    let ask = run.approve().await;
+    let claimed = &run.link.claimed;
+    claimed.lock().unwrap().insert(WriteId::Line(40));
+    run.performer().perform(&mut run.duties().await);
+    run.finish().await;
+    assert!(!path.exists());
+    let delivery = delivery_of(&run.service, &ask.ask.id).await;
+    assert_eq!(delivery, AnswerDelivery::Unknown);
+}
+
+#[tokio::test]
+async fn a_request_whose_ask_is_no_longer_open_is_cancelled() {
+    let run = TestRun::start().await;
+    std::fs::write(run.path("x"), "text").unwrap();
+    run.read(vec![line(
+        40,
+        &format!("read 1 {}", run.path("x").display()),
+    )])
+    .await;
+    run.link.take_calls();
+    let waiting = run.connection.lock().waiting_requests();
+    run.requests.resume(waiting, &RecordedAsks::default());
+    run.finish().await;
+    let cancelled = ClientRequestError::Cancelled("the host was replaced".to_owned());
+    let expected = [response(40, WriteKind::Refused, &Err(cancelled))];
+    assert_eq!(run.link.take_calls(), expected);
+}

@@ -61,7 +61,7 @@ async fn a_person_adds_checks_lists_and_removes_a_rule() {
     assert!(said.contains("used once"), "{said}");
     let (code, said) = typed.text(&["rules", "remove", "Bash(rm:*)"]);
     assert_eq!(code, Some(11), "{said}");
-    assert!(said.contains("rules.toml:1; it counts"), "{said}");
+    assert!(said.contains("rules.toml:1; changes apply"), "{said}");
     assert_eq!(typed.text(&["rules", "remove", &id[6..14]]).0, Some(0));
     assert_eq!(typed.text(&["rules", "check", "make"]).0, Some(12));
     assert_eq!(typed.text(&["rules", "add", "Bash("]).0, Some(2));

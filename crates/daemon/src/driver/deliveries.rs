@@ -61,9 +61,6 @@ impl Deliveries {
         self.tasks.spawn(async move {
             if let Ok(outcome) = sent.outcome(expected).await {
                 crash::point("answer_written");
-                // Confirmed before it is settled: a checkpoint that still has the line next to a
-                // settled answer would only write it again, which the runner refuses. The other order
-                // could lose the line while the answer is still owed.
                 deliveries.connection.lock().confirm(&outcome.names);
                 deliveries.record(&approval, outcome.delivery);
             }
